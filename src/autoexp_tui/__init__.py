@@ -1,0 +1,5 @@
+"""A terminal cockpit for experimental campaigns."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"

@@ -1,0 +1,480 @@
+"""State is the fold of events: one small reducer an event, no policy.
+
+Replay, resume and the live engine run this same function. An illegal transition is a
+bug in the decider and raises; nothing is repaired silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, assert_never
+
+from autoexp_tui.core import effects, events
+from autoexp_tui.core.events import Event, Recorded
+from autoexp_tui.core.facts import Result, Why
+from autoexp_tui.core.state import (
+    Ask,
+    Attempt,
+    ConditionStatus,
+    JobRecord,
+    NotedMetrics,
+    PendingEffect,
+    Retry,
+    SessionState,
+    Warned,
+)
+from autoexp_tui.core.states import Cause, JobState, may_become
+
+
+class IllegalTransition(Exception):
+    """An event asks for a step that the table does not have."""
+
+
+def fold(state: SessionState, records: Iterable[Recorded]) -> SessionState:
+    """Apply every record in order to `state`, and return it."""
+    for record in records:
+        apply(state, record)
+    return state
+
+
+def apply(state: SessionState, record: Recorded) -> None:
+    """Move `state` on by one event.
+
+    Raises:
+        IllegalTransition: the event does not fit the job's state.
+        KeyError: it names a job, plan or token that the session does not have.
+    """
+    state.seq = record.seq
+    state.epoch = record.epoch
+    state.t = max(state.t, record.t)
+    _reduce(state, record, record.event)
+
+
+def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
+    match event:
+        case events.SessionStarted():
+            _session_started(state, record, event)
+        case events.EngineStarted():
+            _engine_started(state, event)
+        case events.EngineStopped():
+            state.engine_stopped = True
+        case events.PlanAdded():
+            _plan_added(state, record, event)
+        case events.SubmissionPaused():
+            state.paused = event.why
+        case events.SubmissionResumed():
+            state.paused = None
+        case events.JobsReleased():
+            _move_all(state, record, event.jobs, JobState.WAITING)
+        case events.JobsHeld():
+            _move_all(state, record, event.jobs, JobState.HELD)
+        case events.ConditionJudged():
+            _condition_judged(state, record, event)
+        case events.ConditionWaived():
+            _condition_waived(state, record, event)
+        case events.WaitExplained():
+            _update(state, event.job, why=event.why)
+        case events.ApprovalAsked():
+            _approval_asked(state, record, event)
+        case events.ApprovalAnswered():
+            _approval_answered(state, event)
+        case events.JobReplanned():
+            _update(state, event.job, spec=event.spec)
+        case events.EffectOrdered():
+            _effect_ordered(state, record, event)
+        case events.EffectSettled():
+            state.pending.pop(event.effect_id, None)
+        case events.SubmissionAccepted():
+            _submission_accepted(state, record, event)
+        case events.SubmissionUncertain():
+            _submission_moves(
+                state, record, event.token, JobState.SUBMIT_UNKNOWN, event.why
+            )
+        case events.SubmissionAbsent():
+            _submission_moves(state, record, event.token, JobState.SUBMITTING, None)
+        case events.RunBegan():
+            _run_began(state, record, event)
+        case events.RunRequeued():
+            _move(state, record, event.job, JobState.QUEUED, why=event.why)
+        case events.AttemptEnded():
+            _attempt_ended(state, event)
+        case events.RetryOrdered():
+            _retry_ordered(state, record, event)
+        case events.JobEnded():
+            _job_ended(state, record, event)
+        case events.JobRevived():
+            _job_revived(state, record, event)
+        case events.LogMatched():
+            _log_matched(state, record, event)
+        case events.MetricsNoted():
+            _metrics_noted(state, event)
+        case events.WarningRaised():
+            _warning_raised(state, record, event)
+        case events.WarningCleared():
+            state.warnings.pop(event.warning_id, None)
+        case events.ActionFired():
+            _action_fired(state, record, event)
+        case events.ActionDeferred():
+            _action_deferred(state, event)
+        case events.ActionDropped():
+            _forget_deferred(state, event.job, event.action)
+        case events.CommandRefused() | events.MessageLogged() | events.EngineFaulted():
+            pass
+        case _:
+            assert_never(event)
+
+
+# ---------------------------------------------------------------------- helpers
+def _update(state: SessionState, job: str, **changes: Any) -> None:
+    state.jobs[job] = replace(state.jobs[job], **changes)
+
+
+def _move(
+    state: SessionState, record: Recorded, job: str, new: JobState, **changes: Any
+) -> None:
+    old = state.jobs[job]
+    if not may_become(old.state, new):
+        raise IllegalTransition(f"{job}: {old.state} -> {new} by {record.event!r}")
+    since = old.since if old.state is new else record.t
+    state.jobs[job] = replace(old, state=new, since=since, **changes)
+
+
+def _move_all(
+    state: SessionState, record: Recorded, jobs: tuple[str, ...], new: JobState
+) -> None:
+    waiting = record.t if new is JobState.WAITING else None
+    for job in jobs:
+        _move(state, record, job, new, waiting_since=waiting, why=None)
+
+
+def _update_attempt(
+    state: SessionState, job: str, number: int, change: Callable[[Attempt], Attempt]
+) -> None:
+    attempts = tuple(
+        change(attempt) if attempt.number == number else attempt
+        for attempt in state.jobs[job].attempts
+    )
+    _update(state, job, attempts=attempts)
+
+
+# ---------------------------------------------------------------------- session
+def _session_started(
+    state: SessionState, record: Recorded, event: events.SessionStarted
+) -> None:
+    state.session = event.session
+    state.name = event.name
+    state.started_at = record.t
+
+
+def _engine_started(state: SessionState, event: events.EngineStarted) -> None:
+    state.engine_host = event.host
+    state.engine_pid = event.pid
+    state.engine_stopped = False
+    if event.gap_seconds > 0:
+        _shift_waiting(state, event.gap_seconds)
+
+
+def _shift_waiting(state: SessionState, seconds: float) -> None:
+    for name, job in list(state.jobs.items()):
+        if job.waiting_since is not None:
+            _update(state, name, waiting_since=job.waiting_since + seconds)
+
+
+def _plan_added(state: SessionState, record: Recorded, event: events.PlanAdded) -> None:
+    plan = state.plans[event.sha]
+    state.plan = plan
+    new = [spec for spec in plan.jobs if spec.name not in state.jobs]
+    for spec in new:
+        state.jobs[spec.name] = JobRecord(
+            spec=spec,
+            since=record.t,
+            start=(None,) * len(spec.start_conditions),
+            cancel=(None,) * len(spec.cancel_conditions),
+        )
+    state.order = (*state.order, *(spec.name for spec in new))
+
+
+# ------------------------------------------------------------------- conditions
+def _condition_judged(
+    state: SessionState, record: Recorded, event: events.ConditionJudged
+) -> None:
+    job = state.jobs[event.job]
+    statuses = list(getattr(job, event.role))
+    old = statuses[event.index]
+    statuses[event.index] = ConditionStatus(
+        result=event.result,
+        why=event.why,
+        since=record.t,
+        waived=old.waived if old else "",
+    )
+    _update(state, event.job, **{event.role: tuple(statuses)})
+
+
+def _condition_waived(
+    state: SessionState, record: Recorded, event: events.ConditionWaived
+) -> None:
+    statuses = list(state.jobs[event.job].start)
+    old = statuses[event.index]
+    statuses[event.index] = ConditionStatus(
+        result=old.result if old else Result.WAIT,
+        why=old.why if old else Why("not_looked"),
+        since=record.t,
+        waived=event.reason or "waived",
+    )
+    _update(state, event.job, start=tuple(statuses))
+
+
+def _approval_asked(
+    state: SessionState, record: Recorded, event: events.ApprovalAsked
+) -> None:
+    ask = Ask(digest=event.digest, prompt=event.prompt, asked_at=record.t)
+    _update(state, event.job, ask=ask)
+
+
+def _approval_answered(state: SessionState, event: events.ApprovalAnswered) -> None:
+    ask = state.jobs[event.job].ask
+    if ask is None or ask.digest != event.digest:
+        return
+    answered = replace(ask, approved=event.approved, by=event.by, reason=event.reason)
+    _update(state, event.job, ask=answered)
+
+
+# ---------------------------------------------------------------------- effects
+def _effect_ordered(
+    state: SessionState, record: Recorded, event: events.EffectOrdered
+) -> None:
+    state.pending[event.effect_id] = PendingEffect(
+        effect_id=event.effect_id,
+        effect=event.effect,
+        seq=record.seq,
+        ordered_at=record.t,
+        why=event.why,
+    )
+    match event.effect:
+        case effects.SubmitTasks() as submit:
+            _open_attempts(state, record, submit)
+        case effects.CancelTasks() as cancel:
+            _mark_cancelled(state, cancel, event.cause, event.why)
+        case effects.ComposeJob() | effects.RunNotifyCommand():
+            pass
+        case _:
+            assert_never(event.effect)
+
+
+def _open_attempts(
+    state: SessionState, record: Recorded, submit: effects.SubmitTasks
+) -> None:
+    state.tokens[submit.token] = submit.tasks
+    for job, number in submit.tasks:
+        old = state.jobs[job]
+        if any(attempt.number == number for attempt in old.attempts):
+            _move(state, record, job, JobState.SUBMITTING)  # sent again, same intent
+            continue
+        attempt = Attempt(
+            number=number,
+            token=submit.token,
+            ordered_at=record.t,
+            resume=old.retry.from_checkpoint if old.retry else old.resume,
+        )
+        _move(
+            state,
+            record,
+            job,
+            JobState.SUBMITTING,
+            attempts=(*old.attempts, attempt),
+            retry=None,
+            why=None,
+            cause=None,
+            waiting_since=None,
+        )
+
+
+def _mark_cancelled(
+    state: SessionState,
+    cancel: effects.CancelTasks,
+    cause: Cause | None,
+    why: Why | None,
+) -> None:
+    for job, number in cancel.tasks:
+        _update_attempt(
+            state,
+            job,
+            number,
+            lambda attempt: replace(
+                attempt, cancel_cause=cause or Cause.USER, cancel_why=why
+            ),
+        )
+
+
+def _submission_accepted(
+    state: SessionState, record: Recorded, event: events.SubmissionAccepted
+) -> None:
+    for (job, number), executor_id in zip(
+        state.tokens[event.token], event.executor_ids, strict=True
+    ):
+        _update_attempt(
+            state,
+            job,
+            number,
+            lambda attempt, executor_id=executor_id: replace(  # type: ignore[misc]
+                attempt, executor_id=executor_id, submitted_at=event.submitted_at
+            ),
+        )
+        current = state.jobs[job]
+        newest = current.attempt
+        if newest and newest.number == number and current.state in _UNANSWERED:
+            _move(state, record, job, JobState.QUEUED, why=None)
+
+
+_UNANSWERED = frozenset({JobState.SUBMITTING, JobState.SUBMIT_UNKNOWN})
+
+
+def _submission_moves(
+    state: SessionState,
+    record: Recorded,
+    token: str,
+    new: JobState,
+    why: Why | None,
+) -> None:
+    for job, number in state.tokens[token]:
+        current = state.jobs[job]
+        newest = current.attempt
+        if newest and newest.number == number and current.state in _UNANSWERED:
+            _move(state, record, job, new, why=why)
+
+
+# --------------------------------------------------------------- attempts, runs
+def _run_began(state: SessionState, record: Recorded, event: events.RunBegan) -> None:
+    _update_attempt(
+        state,
+        event.job,
+        event.attempt,
+        lambda attempt: replace(
+            attempt,
+            run=event.run,
+            began_at=event.began_at,
+            node=event.node,
+            pid=event.pid,
+            executor_id=event.executor_id or attempt.executor_id,
+            log_path=event.log_path,
+        ),
+    )
+    if not state.jobs[event.job].ended:
+        _move(state, record, event.job, JobState.RUNNING, why=None)
+
+
+def _attempt_ended(state: SessionState, event: events.AttemptEnded) -> None:
+    _update_attempt(
+        state,
+        event.job,
+        event.attempt,
+        lambda attempt: replace(
+            attempt,
+            outcome=event.outcome,
+            cause=event.cause,
+            exit_code=event.exit_code,
+            signal=event.signal,
+            ended_at=event.ended_at,
+            evidence=event.evidence,
+        ),
+    )
+
+
+def _retry_ordered(
+    state: SessionState, record: Recorded, event: events.RetryOrdered
+) -> None:
+    retry = Retry(
+        not_before=event.not_before,
+        from_checkpoint=event.from_checkpoint,
+        why=event.why,
+    )
+    _move(state, record, event.job, JobState.RETRYING, retry=retry, why=event.why)
+
+
+def _job_ended(state: SessionState, record: Recorded, event: events.JobEnded) -> None:
+    _move(
+        state,
+        record,
+        event.job,
+        event.state,
+        cause=event.cause,
+        why=event.why,
+        waiting_since=None,
+        retry=None,
+        deferred={},
+    )
+
+
+def _job_revived(
+    state: SessionState, record: Recorded, event: events.JobRevived
+) -> None:
+    spec = state.jobs[event.job].spec
+    _move(
+        state,
+        record,
+        event.job,
+        JobState.WAITING,
+        cause=None,
+        why=None,
+        waiting_since=record.t,
+        resume=event.from_checkpoint,
+        start=(None,) * len(spec.start_conditions),
+        cancel=(None,) * len(spec.cancel_conditions),
+        ask=None,
+        retry=None,
+        deferred={},
+    )
+
+
+# -------------------------------------------------------------- what logs showed
+def _log_matched(
+    state: SessionState, record: Recorded, event: events.LogMatched
+) -> None:
+    state.matches[event.match_id] = record.seq
+    if event.metadata:
+        known = state.jobs[event.job].metadata
+        _update(state, event.job, metadata={**known, **event.metadata})
+
+
+def _metrics_noted(state: SessionState, event: events.MetricsNoted) -> None:
+    noted = NotedMetrics(
+        attempt=event.attempt,
+        run=event.run,
+        step=event.step,
+        total=event.total,
+        values=event.values,
+    )
+    _update(state, event.job, noted=noted)
+
+
+def _warning_raised(
+    state: SessionState, record: Recorded, event: events.WarningRaised
+) -> None:
+    state.warnings[event.warning_id] = Warned(
+        warning_id=event.warning_id,
+        why=event.why,
+        job=event.job,
+        severity=event.severity,
+        evidence=event.evidence,
+        raised_at=record.t,
+    )
+
+
+def _action_fired(
+    state: SessionState, record: Recorded, event: events.ActionFired
+) -> None:
+    fired = {**state.jobs[event.job].fired, event.action: record.t}
+    _update(state, event.job, fired=fired)
+    _forget_deferred(state, event.job, event.action)
+
+
+def _action_deferred(state: SessionState, event: events.ActionDeferred) -> None:
+    deferred = {**state.jobs[event.job].deferred, event.action: event.trigger}
+    _update(state, event.job, deferred=deferred)
+
+
+def _forget_deferred(state: SessionState, job: str, action: str) -> None:
+    deferred = dict(state.jobs[job].deferred)
+    if deferred.pop(action, None) is not None:
+        _update(state, job, deferred=deferred)

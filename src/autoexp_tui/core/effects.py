@@ -1,0 +1,62 @@
+"""Orders to the outside. Each is journaled as `EffectOrdered` before it is sent.
+
+An effect's recovery says what a new engine does with one that has no settlement:
+*redo* (idempotent), *probe* (ask the outside what became of it), *once* (in doubt a
+person is asked).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+TaskId: TypeAlias = tuple[str, int]
+"""(job name, attempt number from 1)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitTasks:
+    """Start the tasks as one submission, found again by `token`."""
+
+    kind: Literal["submit"] = "submit"
+    token: str
+    tasks: tuple[TaskId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelTasks:
+    """End the tasks' processes."""
+
+    kind: Literal["cancel"] = "cancel"
+    tasks: tuple[TaskId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComposeJob:
+    """Plan one job again with further overrides, in the planning process."""
+
+    kind: Literal["compose"] = "compose"
+    job: str
+    overrides: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunNotifyCommand:
+    """Run the user's notification command with a message as its last argument."""
+
+    kind: Literal["notify"] = "notify"
+    command: tuple[str, ...]
+    message: str
+
+
+Effect: TypeAlias = SubmitTasks | CancelTasks | ComposeJob | RunNotifyCommand
+
+Recovery: TypeAlias = Literal["redo", "probe", "once"]
+
+RECOVERY: Final[dict[str, Recovery]] = {
+    "submit": "probe",
+    "cancel": "redo",
+    "compose": "redo",
+    "notify": "once",
+}
+"""By kind. Cancelling what has ended is silent everywhere, so it is redone."""

@@ -1,0 +1,425 @@
+"""Facts of a session in the past tense: all that the journal holds.
+
+State is the fold of these by `core.apply`. A class's name is its `type` on disk.
+Times are UTC seconds since the epoch; attempts count from 1, runs from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from autoexp_tui.core.effects import Effect
+from autoexp_tui.core.facts import Result, Why
+from autoexp_tui.core.specs import JobSpec
+from autoexp_tui.core.states import Cause, JobState, Outcome
+
+
+# ---------------------------------------------------------------------- session
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStarted:
+    """The first event of a session."""
+
+    session: str
+    name: str
+    engine_version: str
+    wrapper_version: str
+    plan_sha: str
+    environment_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineStarted:
+    """An engine took the session; the first event of each further journal part."""
+
+    host: str
+    pid: int
+    engine_version: str = ""
+    sealed_part: str = ""
+    """Name of the predecessor's part, empty for the first engine."""
+    sealed_bytes: int = 0
+    """Bytes of it that count; what lies past them is ignored and reported."""
+    gap_seconds: float = 0.0
+    """How long no engine lived; waiting clocks do not count it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineStopped:
+    """An engine gave the session back in an orderly way."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanAdded:
+    """Jobs joined the session; the plan lies beside the journal under its sha."""
+
+    sha: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionPaused:
+    """Nothing more is submitted."""
+
+    why: Why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionResumed:
+    """Jobs are submitted again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRefused:
+    """A command was stale or made no sense; nothing happened."""
+
+    why: Why
+    jobs: tuple[str, ...] = ()
+
+
+# ------------------------------------------------------------------ jobs at rest
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsReleased:
+    """PLANNED or HELD jobs may run as soon as their conditions pass."""
+
+    jobs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsHeld:
+    """PLANNED jobs that were not chosen."""
+
+    jobs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionJudged:
+    """A condition's verdict changed its code."""
+
+    job: str
+    role: Literal["start", "cancel"]
+    index: int
+    result: Result
+    why: Why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionWaived:
+    """A person let a start condition count as passed."""
+
+    job: str
+    index: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitExplained:
+    """Why a ready job is not sent (a slot, a pause); recorded when the code changes."""
+
+    job: str
+    why: Why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalAsked:
+    """Everything else passed; a person has to say yes."""
+
+    job: str
+    attempt: int
+    digest: str
+    """Binds the answer to what will be done."""
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalAnswered:
+    """A person, or `--approve`, answered."""
+
+    job: str
+    digest: str
+    approved: bool
+    by: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobReplanned:
+    """The job will run differently from now on."""
+
+    job: str
+    spec: JobSpec
+    why: Why
+
+
+# ---------------------------------------------------------------------- effects
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectOrdered:
+    """An order to the outside, synced before it is sent.
+
+    A submit makes its jobs SUBMITTING and opens their attempts; a cancel marks the
+    attempts as ended by us, with the cause that will judge them.
+    """
+
+    effect_id: str
+    effect: Effect
+    why: Why | None = None
+    cause: Cause | None = None
+    """For cancels: the cause that the attempts' end will have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectSettled:
+    """What came of an order."""
+
+    effect_id: str
+    outcome: Literal["ok", "failed", "uncertain"]
+    detail: str = ""
+    """The exact words sent and answered, for the Events mode."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionAccepted:
+    """The executor took a submission, or it was found there by its token."""
+
+    token: str
+    executor_ids: tuple[str, ...]
+    """One a task, in order."""
+    submitted_at: float
+    adopted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionUncertain:
+    """The executor's answer was lost: the tasks may live."""
+
+    token: str
+    why: Why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionAbsent:
+    """Asked by token, the executor answered that it never took the submission."""
+
+    token: str
+
+
+# --------------------------------------------------------------- attempts, runs
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunBegan:
+    """The wrapper's begin record was seen."""
+
+    job: str
+    attempt: int
+    run: int
+    began_at: float
+    executor_id: str = ""
+    node: str = ""
+    pid: int = 0
+    log_path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequeued:
+    """The executor put a begun run back into its queue."""
+
+    job: str
+    attempt: int
+    run: int
+    why: Why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptEnded:
+    """An attempt is over; what it means for the job follows in the same commit."""
+
+    job: str
+    attempt: int
+    outcome: Outcome
+    cause: Cause | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    ended_at: float = 0.0
+    why: Why | None = None
+    evidence: str = ""
+    """The last telling line of its log, cleaned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryOrdered:
+    """A reaction ordered a further attempt."""
+
+    job: str
+    not_before: float
+    from_checkpoint: bool
+    why: Why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEnded:
+    """A job reached an end state."""
+
+    job: str
+    state: JobState
+    cause: Cause | None = None
+    why: Why | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRevived:
+    """An ended job waits again."""
+
+    job: str
+    from_checkpoint: bool = True
+    why: Why
+
+
+# -------------------------------------------------------------- what logs showed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogMatched:
+    """A log rule matched; `match_id` makes a second scan harmless."""
+
+    match_id: str
+    job: str
+    attempt: int
+    run: int
+    rule: str
+    offset: int
+    line: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsNoted:
+    """A job's newest metrics, recorded seldom: the log itself keeps the rest."""
+
+    job: str
+    attempt: int
+    run: int
+    step: int
+    total: int | None
+    values: Mapping[str, float | str]
+    """Finite numbers as numbers; `nan`, `inf`, `-inf` as text (JSON has none)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarningRaised:
+    """Something a person should see."""
+
+    warning_id: str
+    why: Why
+    job: str = ""
+    severity: Literal["info", "warning", "error"] = "warning"
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarningCleared:
+    """It passed, or was acknowledged."""
+
+    warning_id: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionFired:
+    """A rule's action was carried out for a job."""
+
+    job: str
+    action: str
+    """`<rule>/<index>`."""
+    trigger: str
+    """The match or the attempt that triggered it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionDeferred:
+    """A rule's action waits for one of its conditions."""
+
+    job: str
+    action: str
+    trigger: str
+    why: Why
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionDropped:
+    """A rule's action will not be carried out for this trigger."""
+
+    job: str
+    action: str
+    trigger: str
+    why: Why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageLogged:
+    """A line that a rule or the engine wrote for people."""
+
+    text: str
+    level: Literal["info", "warning", "error"] = "info"
+    job: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFaulted:
+    """A bug or an outside failure inside the engine; the traceback is in its log."""
+
+    where: str
+    problem: str
+
+
+Event: TypeAlias = (
+    SessionStarted
+    | EngineStarted
+    | EngineStopped
+    | PlanAdded
+    | SubmissionPaused
+    | SubmissionResumed
+    | CommandRefused
+    | JobsReleased
+    | JobsHeld
+    | ConditionJudged
+    | ConditionWaived
+    | WaitExplained
+    | ApprovalAsked
+    | ApprovalAnswered
+    | JobReplanned
+    | EffectOrdered
+    | EffectSettled
+    | SubmissionAccepted
+    | SubmissionUncertain
+    | SubmissionAbsent
+    | RunBegan
+    | RunRequeued
+    | AttemptEnded
+    | RetryOrdered
+    | JobEnded
+    | JobRevived
+    | LogMatched
+    | MetricsNoted
+    | WarningRaised
+    | WarningCleared
+    | ActionFired
+    | ActionDeferred
+    | ActionDropped
+    | MessageLogged
+    | EngineFaulted
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """An event with its place in the journal."""
+
+    seq: int
+    epoch: int
+    t: float
+    event_id: str
+    cause_id: str = ""
+    """The event, command or observation that led to it."""
+    command_id: str = ""
+    event: Event
+    v: int = 1
+    """Version of the event's type."""

@@ -1,0 +1,44 @@
+"""How things are named: one hashing function, safe file names, tokens."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._=+,@-]")
+_MAX_NAME = 120
+"""Bytes of a file name that stay readable; most file systems allow 255."""
+
+
+def digest(*parts: object, length: int = 12) -> str:
+    """Hex sha256 over `parts`, `length` characters; equal parts, equal digest."""
+    text = "\x1f".join(str(part) for part in parts)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+
+
+def effect_id(session: str, cause_event: str, ordinal: int) -> str:
+    """The identity of the `ordinal`-th effect that `cause_event` ordered."""
+    return "e" + digest(session, cause_event, ordinal)
+
+
+def event_id(session: str, epoch: int, seq: int) -> str:
+    """The identity of the event `seq` written under lease `epoch`."""
+    return f"{session}-{epoch}-{seq}"
+
+
+def match_id(job: str, attempt: int, run: int, rule: str, offset: int) -> str:
+    """The identity of a log match: scanning the same bytes again changes nothing."""
+    return "m" + digest(job, attempt, run, rule, offset)
+
+
+def submission_token(session: str, tasks: tuple[tuple[str, int], ...]) -> str:
+    """The token that finds a submission again by name."""
+    return digest(session, *(f"{job}\x1e{attempt}" for job, attempt in tasks))
+
+
+def safe_filename(name: str) -> str:
+    """`name` as one path component: readable where it can be, unique always."""
+    clean = _UNSAFE.sub("_", name)
+    if clean == name and len(clean) <= _MAX_NAME and clean not in {"", ".", ".."}:
+        return clean
+    return f"{clean[: _MAX_NAME - 13].strip('.') or 'job'}~{digest(name)}"

@@ -1,0 +1,93 @@
+"""What front ends see: one frozen value, its parts shared with the engine's records.
+
+Snapshots compare by identity. `Live` holds what is volatile and never journaled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from autoexp_tui.core.events import Recorded
+from autoexp_tui.core.facts import Why
+from autoexp_tui.core.specs import Plan
+from autoexp_tui.core.state import JobRecord, PendingEffect, Warned
+
+Role: TypeAlias = Literal["plan", "live", "viewer", "replay"]
+"""`plan`: nothing was submitted, no session exists on disk yet."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """A metric of one job over its steps, thinned to a bounded length."""
+
+    steps: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Live:
+    """The volatile side of a job: what its log said last."""
+
+    step: int | None = None
+    total: int | None = None
+    rate: float | None = None
+    """Steps a second, observed."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Newest value of each metric; may be nan or inf."""
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+    trend: tuple[float, ...] = ()
+    """The loss thinned to at most 32 points, for a sparkline."""
+    log_bytes: int = 0
+    last_output_at: float | None = None
+    last_step_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EngineView:
+    """The engine's own health."""
+
+    role: Role
+    epoch: int = 0
+    host: str = ""
+    pid: int = 0
+    owner_alive: bool = True
+    """Viewer: whether the owner's heartbeat still moves."""
+    committed_at: float = 0.0
+    executor: str = ""
+    executor_answered_at: float | None = None
+    executor_error: str = ""
+    slots: int = 0
+    slots_used: int = 0
+    holding: str = ""
+    """Why nothing is written just now (a full disk), empty when all is well."""
+    log_file: str = ""
+    """Where tracebacks go."""
+    directory: str = ""
+    """The session's directory, empty before there is one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Snapshot:
+    """Everything a front end shows, as of one commit."""
+
+    seq: int
+    t: float
+    """UTC of the commit."""
+    session: str
+    name: str
+    plan: Plan
+    started_at: float
+    paused: Why | None
+    engine: EngineView
+    jobs: tuple[JobRecord, ...]
+    """In plan order."""
+    live: tuple[Live | None, ...]
+    """Parallel to `jobs`."""
+    warnings: tuple[Warned, ...] = ()
+    pending: tuple[PendingEffect, ...] = ()
+    events: tuple[Recorded, ...] = ()
+    """The newest events, oldest first; a bounded tail of the journal."""
+    finished: bool = False
+    """Every job ended for good."""

@@ -1,0 +1,256 @@
+"""A session's state: engine-private containers of frozen records.
+
+Containers are mutable and belong to one thread; records are frozen, so a snapshot
+shares them. `SessionState.fork()` gives a draft that leaves the original alone: the
+decider works on one, and the journal's word comes before the real state moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from autoexp_tui.core.effects import Effect
+from autoexp_tui.core.facts import Result, Why
+from autoexp_tui.core.specs import JobSpec, Plan
+from autoexp_tui.core.states import NOT_STARTED, TERMINAL, Cause, JobState, Outcome
+
+V = TypeVar("V")
+
+
+class Layer(MutableMapping[str, V], Generic[V]):
+    """A mapping over another: writes stay in the layer, reads fall through."""
+
+    __slots__ = ("_base", "_own")
+
+    def __init__(self, base: Mapping[str, V]) -> None:
+        self._base = base
+        self._own: dict[str, V | None] = {}
+
+    def __getitem__(self, key: str) -> V:
+        if key not in self._own:
+            return self._base[key]
+        value = self._own[key]
+        if value is None:
+            raise KeyError(key)
+        return value
+
+    def __setitem__(self, key: str, value: V) -> None:
+        self._own[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self._own[key] = None
+
+    def __contains__(self, key: object) -> bool:
+        if isinstance(key, str) and key in self._own:
+            return self._own[key] is not None
+        return key in self._base
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (key for key in self._base if self._own.get(key, 0) is not None)
+        yield from (
+            key
+            for key, value in self._own.items()
+            if value is not None and key not in self._base
+        )
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt at a job."""
+
+    number: int
+    token: str
+    ordered_at: float
+    """When its intent was journaled."""
+    resume: bool = True
+    executor_id: str = ""
+    submitted_at: float | None = None
+    run: int = -1
+    """The newest begun run; -1 before the first."""
+    began_at: float | None = None
+    node: str = ""
+    pid: int = 0
+    log_path: str = ""
+    cancel_cause: Cause | None = None
+    """Set when we ordered its end: our own cancels are our own record."""
+    cancel_why: Why | None = None
+    outcome: Outcome | None = None
+    cause: Cause | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    ended_at: float | None = None
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionStatus:
+    """The last recorded verdict of a condition."""
+
+    result: Result
+    why: Why
+    since: float
+    waived: str = ""
+    """The reason a person gave for letting it count as passed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """An approval that was asked, and its answer."""
+
+    digest: str
+    prompt: str
+    asked_at: float
+    approved: bool | None = None
+    by: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """A further attempt that is to come."""
+
+    not_before: float
+    from_checkpoint: bool
+    why: Why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotedMetrics:
+    """The newest recorded metrics of a job."""
+
+    attempt: int
+    run: int
+    step: int
+    total: int | None
+    values: Mapping[str, float | str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """All that the session knows of a job."""
+
+    spec: JobSpec
+    state: JobState = JobState.PLANNED
+    since: float = 0.0
+    """When `state` was entered."""
+    cause: Cause | None = None
+    why: Why | None = None
+    """Why it ended, or why it waits although its conditions pass."""
+    waiting_since: float | None = None
+    """Start of the waiting clock, moved on by time without an engine."""
+    resume: bool = True
+    """Whether the next attempt starts from the newest checkpoint."""
+    attempts: tuple[Attempt, ...] = ()
+    start: tuple[ConditionStatus | None, ...] = ()
+    cancel: tuple[ConditionStatus | None, ...] = ()
+    ask: Ask | None = None
+    retry: Retry | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    noted: NotedMetrics | None = None
+    fired: Mapping[str, float] = field(default_factory=dict)
+    """Action -> when it last fired."""
+    deferred: Mapping[str, str] = field(default_factory=dict)
+    """Action -> the trigger it was deferred for."""
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.spec.name
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The newest attempt."""
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def ended(self) -> bool:
+        """Whether it ended for good."""
+        return self.state in TERMINAL
+
+    @property
+    def started(self) -> bool:
+        """Whether an attempt was ever ordered in its present life."""
+        return self.state not in NOT_STARTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingEffect:
+    """An effect without a settlement."""
+
+    effect_id: str
+    effect: Effect
+    seq: int
+    ordered_at: float
+    why: Why | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned:
+    """A warning that stands."""
+
+    warning_id: str
+    why: Why
+    job: str
+    severity: str
+    evidence: str
+    raised_at: float
+
+
+@dataclass(slots=True)
+class SessionState:
+    """The fold of a journal. `plans` must hold every sha that `PlanAdded` names."""
+
+    plans: Mapping[str, Plan] = field(default_factory=dict)
+    session: str = ""
+    name: str = ""
+    seq: int = 0
+    epoch: int = 0
+    t: float = 0.0
+    started_at: float = 0.0
+    engine_host: str = ""
+    engine_pid: int = 0
+    engine_stopped: bool = False
+    paused: Why | None = None
+    plan: Plan | None = None
+    """The newest plan: its monitoring rules hold for the session."""
+    order: tuple[str, ...] = ()
+    """Job names in plan order."""
+    jobs: MutableMapping[str, JobRecord] = field(default_factory=dict)
+    tokens: MutableMapping[str, tuple[tuple[str, int], ...]] = field(
+        default_factory=dict
+    )
+    """Submission token -> its ordered tasks."""
+    pending: MutableMapping[str, PendingEffect] = field(default_factory=dict)
+    warnings: MutableMapping[str, Warned] = field(default_factory=dict)
+    matches: MutableMapping[str, int] = field(default_factory=dict)
+    """Match id -> seq: what was matched already."""
+
+    def fork(self) -> SessionState:
+        """A draft: what is applied to it leaves this state as it is."""
+        return SessionState(
+            plans=self.plans,
+            session=self.session,
+            name=self.name,
+            seq=self.seq,
+            epoch=self.epoch,
+            t=self.t,
+            started_at=self.started_at,
+            engine_host=self.engine_host,
+            engine_pid=self.engine_pid,
+            engine_stopped=self.engine_stopped,
+            paused=self.paused,
+            plan=self.plan,
+            order=self.order,
+            jobs=Layer(self.jobs),
+            tokens=Layer(self.tokens),
+            pending=Layer(self.pending),
+            warnings=Layer(self.warnings),
+            matches=Layer(self.matches),
+        )

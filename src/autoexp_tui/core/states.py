@@ -1,0 +1,123 @@
+"""What a job can be, why it ended, and which steps between states are legal.
+
+One table (`TRANSITIONS`) holds every legal transition; `apply` refuses the rest.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+
+class JobState(StrEnum):
+    """The state of a job; an attempt has an `Outcome` instead."""
+
+    PLANNED = "PLANNED"
+    """In the plan; nobody asked for it to run yet."""
+    HELD = "HELD"
+    """Paused, or not among those that were chosen to run."""
+    WAITING = "WAITING"
+    """Asked for; a start condition, a slot or an approval is missing."""
+    SUBMITTING = "SUBMITTING"
+    """The intent is in the journal; the executor has not answered."""
+    SUBMIT_UNKNOWN = "SUBMIT_UNKNOWN"
+    """The executor may or may not have taken it."""
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    RETRYING = "RETRYING"
+    """The last attempt failed and a reaction has ordered another."""
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    SKIPPED = "SKIPPED"
+    LOST = "LOST"
+    """Gone without a trace for longer than the executor keeps traces."""
+
+
+class Outcome(StrEnum):
+    """How one attempt ended."""
+
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    LOST = "LOST"
+
+
+class Cause(StrEnum):
+    """Why a job ended as it did: a closed list."""
+
+    EXIT_CODE = "exit_code"
+    SIGNAL = "signal"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out_of_memory"
+    NODE_FAIL = "node_fail"
+    PREEMPTED = "preempted"
+    NAN = "nan"
+    STALL = "stall"
+    KILL_CRITERION = "kill_criterion"
+    CANCEL_CONDITION = "cancel_condition"
+    START_TIMEOUT = "start_timeout"
+    UPSTREAM = "upstream"
+    USER = "user"
+    REJECTED = "rejected"
+    SUBMIT_ERROR = "submit_error"
+    DUPLICATE = "duplicate"
+    LOST = "lost"
+    BUDGET = "budget"
+    APPROVAL_REFUSED = "approval_refused"
+
+
+_S = JobState
+
+TERMINAL: Final = frozenset(
+    {_S.COMPLETED, _S.FAILED, _S.CANCELLED, _S.SKIPPED, _S.LOST}
+)
+"""Ended for good, until somebody asks again."""
+
+ACTIVE: Final = frozenset({_S.SUBMITTING, _S.SUBMIT_UNKNOWN, _S.QUEUED, _S.RUNNING})
+"""An attempt exists outside, or may exist."""
+
+NOT_STARTED: Final = frozenset({_S.PLANNED, _S.HELD, _S.WAITING})
+
+REVIVABLE: Final = frozenset({_S.FAILED, _S.CANCELLED, _S.SKIPPED, _S.LOST})
+"""What R brings back."""
+
+TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
+    _S.PLANNED: frozenset({_S.HELD, _S.WAITING, _S.CANCELLED, _S.SKIPPED}),
+    _S.HELD: frozenset({_S.WAITING, _S.CANCELLED, _S.SKIPPED}),
+    _S.WAITING: frozenset(
+        {_S.HELD, _S.SUBMITTING, _S.COMPLETED, _S.CANCELLED, _S.SKIPPED, _S.FAILED}
+    ),
+    _S.SUBMITTING: frozenset(
+        {
+            _S.SUBMIT_UNKNOWN,
+            _S.QUEUED,
+            _S.RUNNING,
+            _S.RETRYING,
+            _S.WAITING,
+            *TERMINAL - {_S.SKIPPED},
+        }
+    ),
+    _S.SUBMIT_UNKNOWN: frozenset(
+        {
+            _S.SUBMITTING,
+            _S.QUEUED,
+            _S.RUNNING,
+            _S.RETRYING,
+            *TERMINAL - {_S.SKIPPED},
+        }
+    ),
+    _S.QUEUED: frozenset({_S.RUNNING, _S.RETRYING, *TERMINAL - {_S.SKIPPED}}),
+    _S.RUNNING: frozenset({_S.QUEUED, _S.RETRYING, *TERMINAL - {_S.SKIPPED}}),
+    _S.RETRYING: frozenset({_S.SUBMITTING, _S.HELD, _S.CANCELLED, _S.FAILED}),
+    _S.COMPLETED: frozenset(),
+    _S.FAILED: frozenset({_S.WAITING}),
+    _S.CANCELLED: frozenset({_S.WAITING}),
+    _S.SKIPPED: frozenset({_S.WAITING}),
+    _S.LOST: frozenset({_S.WAITING, _S.COMPLETED}),
+}
+
+
+def may_become(old: JobState, new: JobState) -> bool:
+    """Whether a job may go from `old` to `new`; staying is always legal."""
+    return old is new or new in TRANSITIONS[old]

@@ -1,0 +1,355 @@
+"""What the engine asks of the outside, by role. Adapters and fakes implement these.
+
+Everything here may block and may fail; the engine calls it from bounded daemon pools,
+never from its own thread, except `Journal` (the one blocking call of a commit) and
+`Clock`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from autoexp_tui.core.commands import Order
+from autoexp_tui.core.effects import TaskId
+from autoexp_tui.core.events import Recorded
+from autoexp_tui.core.facts import Fact, OutsideKey
+from autoexp_tui.core.specs import JobSpec, Plan, Resources
+from autoexp_tui.core.states import Cause
+
+
+class Clock(Protocol):
+    """Time, as an argument of everything."""
+
+    def utc(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back; only differences mean something."""
+        ...
+
+
+# --------------------------------------------------------------------- executor
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One attempt at one job, ready to start."""
+
+    job: str
+    attempt: int
+    command: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = ""
+    output_dir: str
+    log_dir: str
+    attempt_dir: str
+    """Absolute; holds claim, begin, exit and duplicate records of this attempt."""
+    resources: Resources = field(default_factory=Resources)
+
+    @property
+    def id(self) -> TaskId:
+        """(job, attempt)."""
+        return (self.job, self.attempt)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """Ordered tasks that are sent as one; an array's task is (token, index)."""
+
+    token: str
+    session: str
+    tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """The executor took it."""
+
+    executor_ids: tuple[str, ...]
+    submitted_at: float
+    sent: str = ""
+    """The exact command, for people."""
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """The executor refused it for good; no retry mends it."""
+
+    message: str
+    cause: Cause = Cause.REJECTED
+    sent: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Busy:
+    """A limit of the executor: nothing was taken, try again later."""
+
+    message: str
+    sent: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uncertain:
+    """It may have been taken: the answer was lost."""
+
+    message: str
+    sent: str = ""
+
+
+SubmitAnswer = Accepted | Rejected | Busy | Uncertain
+
+
+class TaskPhase(StrEnum):
+    """What the executor says of a task that it knows."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    ENDED = "ended"
+    UNKNOWN = "unknown"
+    """Text we do not know: still alive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginRecord:
+    """`begin.<r>.json` of a run."""
+
+    run: int
+    began_at: float
+    executor_id: str = ""
+    host: str = ""
+    pid: int = 0
+    log_path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExitRecord:
+    """`exit.<r>.json` of a run: the wrapper's own word."""
+
+    run: int
+    ended_at: float
+    exit_code: int | None
+    """None when a signal ended the command."""
+    signal: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskReport:
+    """All that is known of one task at one look."""
+
+    job: str
+    attempt: int
+    phase: TaskPhase
+    """The queue's word; `ENDED` only when it *answered* that the task is gone."""
+    executor_id: str = ""
+    began: BeginRecord | None = None
+    """The newest run's."""
+    exited: ExitRecord | None = None
+    """Of the newest begun run; None while it has not ended."""
+    cause: Cause | None = None
+    """What the executor says ended it; sets the cause even over exit 0."""
+    requeued: bool = False
+    """Queued again after a begun run."""
+    reason: str = ""
+    """The queue's own words for why it waits."""
+    node: str = ""
+    gone_for: float = 0.0
+    """Seconds (monotonic) since the executor first answered without it."""
+    duplicate: bool = False
+    """This submission lost the claim to another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollAnswer:
+    """One look at the executor. `error` set: it did not answer; nothing is absent."""
+
+    reports: tuple[TaskReport, ...] = ()
+    error: str = ""
+    calls: int = 0
+    """Commands sent to the cluster for this answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A submission that the executor knows."""
+
+    token: str
+    executor_ids: tuple[str, ...]
+    submitted_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptAnswer:
+    """Which tokens were found, and which the executor surely never took."""
+
+    found: tuple[Found, ...] = ()
+    absent: tuple[str, ...] = ()
+    """Only after every source *answered* without it and the settle time passed."""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelAnswer:
+    """What came of a cancel; cancelling what has ended is no error."""
+
+    ok: bool
+    sent: str = ""
+    said: str = ""
+
+
+class Executor(Protocol):
+    """Starts, ends and watches tasks. Its methods block; a pool calls them."""
+
+    name: str
+    """For people: `local`, `slurm`."""
+    slots: int
+    """Tasks it runs at a time; 0: no limit of its own."""
+    poll_seconds: float
+    """How long the engine waits between looks; records wake it earlier."""
+    lost_after_seconds: float
+    """A task gone without an exit record for this long is LOST."""
+
+    def submit(self, submission: Submission) -> SubmitAnswer:
+        """Start the tasks; must return within its own time limit."""
+        ...
+
+    def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
+        """End the tasks' process groups; returns when the order was given."""
+        ...
+
+    def poll(self, tasks: Sequence[Task]) -> PollAnswer:
+        """One look at all of `tasks`, whatever their number."""
+        ...
+
+    def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
+        """Look for submissions whose answer was lost, by token."""
+        ...
+
+
+# ---------------------------------------------------------------- facts and logs
+class FactSource(Protocol):
+    """Looks outside for facts; blocks."""
+
+    def observe(self, key: OutsideKey) -> Fact:
+        """The fact for `key`; a failed look has `error` and no value."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogChunk:
+    """New bytes of one run's log."""
+
+    job: str
+    attempt: int
+    run: int
+    offset: int
+    """Where `data` starts in the file."""
+    data: bytes
+    size: int
+    """The file's size when it was read."""
+    reset: bool = False
+    """The file was replaced or truncated: what came before is void."""
+
+
+class LogSource(Protocol):
+    """Reads new bytes of logs; blocks."""
+
+    def read(
+        self, job: str, attempt: int, run: int, path: str, offset: int, limit: int
+    ) -> LogChunk | None:
+        """At most `limit` bytes from `offset` up to the last whole line.
+
+        None when there is nothing new or no file yet.
+        """
+        ...
+
+    def tail(self, path: str, limit: int) -> str:
+        """The last `limit` bytes as text; empty when there is no file."""
+        ...
+
+
+# --------------------------------------------------------------- session on disk
+class Journal(Protocol):
+    """The durable order of events. One writer."""
+
+    def append(self, records: Sequence[Recorded]) -> None:
+        """Write the records and sync once.
+
+        Raises:
+            OSError: nothing of this call counts; the file was cut back to the last
+                good offset, or will be before the next append.
+        """
+        ...
+
+    def add_plan(self, plan: Plan) -> str:
+        """Store a plan beside the journal, durable; returns its sha."""
+        ...
+
+    def close(self) -> None:
+        """Release the file; appending ends."""
+        ...
+
+
+class Lease(Protocol):
+    """The right to write one session."""
+
+    epoch: int
+
+    def heartbeat(self) -> bool:
+        """Touch one's own file; False when a successor has taken the session."""
+        ...
+
+    def release(self) -> None:
+        """Give it back so that a successor need not wait."""
+        ...
+
+
+class Inbox(Protocol):
+    """Commands that other processes left for the session's engine."""
+
+    def take(self) -> Sequence[Order]:
+        """Commands since the last call, oldest first; rubbish is set aside."""
+        ...
+
+    def done(self, command_ids: Sequence[str]) -> None:
+        """The commands' events are synced: forget them."""
+        ...
+
+
+class LiveSink(Protocol):
+    """Volatile detail for viewers, written only while one is watching."""
+
+    def publish(self, snapshot: object) -> None:
+        """Write it if a viewer's heartbeat is fresh."""
+        ...
+
+
+class Planner(Protocol):
+    """Composes again what needs Hydra, in the planning process; blocks."""
+
+    def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
+        """The job as it would be with further overrides.
+
+        Raises:
+            AutoexpError: the overrides do not compose.
+        """
+        ...
+
+
+class Pool(Protocol):
+    """A bounded set of daemon threads with one outstanding call a key."""
+
+    def submit(
+        self,
+        key: str,
+        call: Callable[[], object],
+        done: Callable[[object, BaseException | None], None],
+    ) -> bool:
+        """Run `call` elsewhere, then `done`; False when `key` is still running."""
+        ...
+
+    def close(self) -> None:
+        """Accept nothing more; running calls are abandoned."""
+        ...
