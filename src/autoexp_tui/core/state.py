@@ -69,7 +69,7 @@ class Attempt:
     token: str
     ordered_at: float
     """When its intent was journaled."""
-    resume: bool = True
+    resume: bool = False
     executor_id: str = ""
     submitted_at: float | None = None
     run: int = -1
@@ -145,7 +145,7 @@ class JobRecord:
     """Why it ended, or why it waits although its conditions pass."""
     waiting_since: float | None = None
     """Start of the waiting clock, moved on by time without an engine."""
-    resume: bool = True
+    resume: bool = False
     """Whether the next attempt starts from the newest checkpoint."""
     attempts: tuple[Attempt, ...] = ()
     start: tuple[ConditionStatus | None, ...] = ()

@@ -47,6 +47,8 @@ class Task:
     attempt_dir: str
     """Absolute; holds claim, begin, exit and duplicate records of this attempt."""
     resources: Resources = field(default_factory=Resources)
+    resume: bool = False
+    """Whether it should go on from its newest checkpoint: AUTOEXP_RESUME=1 or 0."""
 
     @property
     def id(self) -> TaskId:
