@@ -48,6 +48,8 @@ def apply(state: SessionState, record: Recorded) -> None:
     state.seq = record.seq
     state.epoch = record.epoch
     state.t = max(state.t, record.t)
+    if record.command_id:
+        state.commands.setdefault(record.command_id, record.seq)
     _reduce(state, record, record.event)
 
 

@@ -38,6 +38,9 @@ class ComposeJob:
     kind: Literal["compose"] = "compose"
     job: str
     overrides: tuple[str, ...]
+    """All of them, those of the plan included."""
+    from_checkpoint: bool = True
+    """How the job goes on once it is planned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from autoexp_tui.core.events import Recorded
-from autoexp_tui.core.facts import Why
+from autoexp_tui.core.facts import Verdict, Why
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.state import JobRecord, PendingEffect, Warned
 
@@ -42,6 +42,10 @@ class Live:
     log_bytes: int = 0
     last_output_at: float | None = None
     last_step_at: float | None = None
+    start: tuple[Verdict | None, ...] = ()
+    """The newest verdicts of the start conditions, arguments as of now."""
+    waits_in: str = ""
+    """The executor's own words for why it is still queued."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -231,6 +231,8 @@ class SessionState:
     warnings: MutableMapping[str, Warned] = field(default_factory=dict)
     matches: MutableMapping[str, int] = field(default_factory=dict)
     """Match id -> seq: what was matched already."""
+    commands: MutableMapping[str, int] = field(default_factory=dict)
+    """Command id -> seq of its first event: what was carried out already."""
 
     def fork(self) -> SessionState:
         """A draft: what is applied to it leaves this state as it is."""
@@ -253,4 +255,5 @@ class SessionState:
             pending=Layer(self.pending),
             warnings=Layer(self.warnings),
             matches=Layer(self.matches),
+            commands=Layer(self.commands),
         )

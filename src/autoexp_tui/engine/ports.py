@@ -259,11 +259,20 @@ class LogSource(Protocol):
     """Reads new bytes of logs; blocks."""
 
     def read(
-        self, job: str, attempt: int, run: int, path: str, offset: int, limit: int
+        self,
+        job: str,
+        attempt: int,
+        run: int,
+        path: str,
+        offset: int,
+        limit: int,
+        *,
+        final: bool = False,
     ) -> LogChunk | None:
         """At most `limit` bytes from `offset` up to the last whole line.
 
-        None when there is nothing new or no file yet.
+        `final`: the run has ended, so a last line without its end counts too. None
+        when there is nothing new or no file yet.
         """
         ...
 
@@ -336,6 +345,18 @@ class Planner(Protocol):
 
         Raises:
             AutoexpError: the overrides do not compose.
+        """
+        ...
+
+
+class Preparation(Protocol):
+    """What must be on disk before a submission is sent; blocks."""
+
+    def prepare(self, submission: Submission, specs: Sequence[JobSpec]) -> None:
+        """Claim the output directories, write scripts and provenance; repeatable.
+
+        Raises:
+            AutoexpError: the submission cannot be sent; the text says why.
         """
         ...
 

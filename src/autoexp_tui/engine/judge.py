@@ -1,0 +1,140 @@
+"""What a report about a task means: the truth matrix, pure.
+
+The exit record gives code and end; what the executor says ended it (time limit,
+memory, node) sets the cause even over exit 0; our own cancels are our own record; a
+task is lost only after the executor answered without it for long enough.
+"""
+
+from __future__ import annotations
+
+import signal
+
+from autoexp_tui.core import events
+from autoexp_tui.core.facts import Why, why
+from autoexp_tui.core.state import Attempt, JobRecord
+from autoexp_tui.core.states import Cause, JobState, Outcome
+from autoexp_tui.engine.ports import BeginRecord, ExitRecord, TaskPhase, TaskReport
+
+_OWN_KILLS = frozenset({Cause.NAN, Cause.STALL, Cause.KILL_CRITERION})
+"""Causes of our cancels that mean the job failed, rather than that it was cancelled."""
+
+
+def run_began(job: JobRecord, report: TaskReport) -> events.RunBegan | None:
+    """The event for a run that was not known yet."""
+    attempt = attempt_of(job, report.attempt)
+    began = report.began
+    if attempt is None or attempt.outcome or began is None or began.run <= attempt.run:
+        return None
+    return _run_began(job.name, attempt.number, began, report.node)
+
+
+def _run_began(
+    job: str, attempt: int, began: BeginRecord, node: str
+) -> events.RunBegan:
+    return events.RunBegan(
+        job=job,
+        attempt=attempt,
+        run=began.run,
+        began_at=began.began_at,
+        executor_id=began.executor_id,
+        node=node or began.host,
+        pid=began.pid,
+        log_path=began.log_path,
+    )
+
+
+def requeued(job: JobRecord, report: TaskReport) -> events.RunRequeued | None:
+    """The event for a begun run that the executor queued again."""
+    if not report.requeued or job.state is not JobState.RUNNING:
+        return None
+    attempt = job.attempt
+    if attempt is None or attempt.number != report.attempt:
+        return None
+    return events.RunRequeued(
+        job=job.name,
+        attempt=report.attempt,
+        run=attempt.run,
+        why=why("requeued", reason=report.reason),
+    )
+
+
+def has_ended(job: JobRecord, report: TaskReport, lost_after_seconds: float) -> bool:
+    """Whether the report is enough to end the attempt."""
+    attempt = attempt_of(job, report.attempt)
+    if attempt is None or (attempt.outcome and attempt.outcome is not Outcome.LOST):
+        return False
+    if report.exited is not None:
+        return attempt.run <= report.exited.run
+    if attempt.outcome is Outcome.LOST:
+        return False
+    return report.phase is TaskPhase.ENDED and report.gone_for >= lost_after_seconds
+
+
+def attempt_ended(
+    job: JobRecord, report: TaskReport, now: float, evidence: str = ""
+) -> events.AttemptEnded:
+    """The end of an attempt that `has_ended`."""
+    attempt = attempt_of(job, report.attempt)
+    if attempt is None:
+        raise ValueError(f"{job.name} has no attempt {report.attempt}")
+    outcome, cause, reason = _judge(attempt, report)
+    exited = report.exited
+    return events.AttemptEnded(
+        job=job.name,
+        attempt=report.attempt,
+        outcome=outcome,
+        cause=cause,
+        exit_code=exited.exit_code if exited else None,
+        signal=exited.signal if exited else None,
+        ended_at=exited.ended_at if exited else now,
+        why=reason,
+        evidence="" if outcome is Outcome.COMPLETED else evidence,
+    )
+
+
+def attempt_of(job: JobRecord, number: int) -> Attempt | None:
+    """A job's attempt by its number."""
+    if 0 < number <= len(job.attempts):
+        return job.attempts[number - 1]
+    return None
+
+
+def _judge(
+    attempt: Attempt, report: TaskReport
+) -> tuple[Outcome, Cause | None, Why | None]:
+    if attempt.cancel_cause is not None:
+        failed = attempt.cancel_cause in _OWN_KILLS
+        outcome = Outcome.FAILED if failed else Outcome.CANCELLED
+        return outcome, attempt.cancel_cause, attempt.cancel_why
+    if report.cause is not None:
+        return _by_executor(report.cause, report)
+    if report.exited is not None:
+        return _by_exit(report.exited)
+    return Outcome.LOST, Cause.LOST, why("lost", seconds=report.gone_for)
+
+
+def _by_executor(
+    cause: Cause, report: TaskReport
+) -> tuple[Outcome, Cause | None, Why | None]:
+    reason = why(cause.value, node=report.node, reason=report.reason)
+    if cause is Cause.USER:
+        return Outcome.CANCELLED, cause, why("cancelled_outside", reason=report.reason)
+    return Outcome.FAILED, cause, reason
+
+
+def _by_exit(exited: ExitRecord) -> tuple[Outcome, Cause | None, Why | None]:
+    if exited.signal is not None:
+        name = signal_name(exited.signal)
+        return Outcome.FAILED, Cause.SIGNAL, why("signal", signal=name)
+    if exited.exit_code == 0:
+        return Outcome.COMPLETED, None, None
+    code = -1 if exited.exit_code is None else exited.exit_code
+    return Outcome.FAILED, Cause.EXIT_CODE, why("exit_code", code=code)
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL` for 9; the number for one this machine does not know."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

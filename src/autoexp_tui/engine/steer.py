@@ -1,0 +1,277 @@
+"""What commands mean: each becomes events, or a refusal with its reason. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import assert_never
+
+from autoexp_tui.core import commands, events
+from autoexp_tui.core.commands import Order
+from autoexp_tui.core.effects import ComposeJob
+from autoexp_tui.core.facts import Why, why
+from autoexp_tui.core.specs import JobSpec
+from autoexp_tui.core.state import JobRecord
+from autoexp_tui.core.states import (
+    ACTIVE,
+    REVIVABLE,
+    Cause,
+    JobState,
+)
+from autoexp_tui.monitor.desk import Desk
+from autoexp_tui.monitor.orders import order_cancel, order_effect
+
+_CHOOSABLE = frozenset({JobState.PLANNED, JobState.HELD})
+_SKIPPABLE = frozenset({JobState.PLANNED, JobState.HELD, JobState.WAITING})
+_BECAUSE_OF_OTHERS = frozenset({Cause.UPSTREAM, Cause.CANCEL_CONDITION})
+
+
+def obey(desk: Desk, order: Order) -> None:
+    """Carry out one order: every one leaves at least one event with its id."""
+    if order.command_id in desk.state.commands:
+        return
+    desk.draft.because(command_id=order.command_id)
+    before = len(desk.draft.records)
+    if stale := _stale(desk, order):
+        _refuse(desk, why("stale", jobs=", ".join(stale)), stale)
+    elif unknown := _unknown(desk, order):
+        _refuse(desk, why("no_such_job", jobs=", ".join(unknown)), unknown)
+    else:
+        _carry_out(desk, order)
+        if len(desk.draft.records) == before:
+            _refuse(desk, why("nothing_to_do", command=order.command.kind))
+    desk.draft.because()
+
+
+def _stale(desk: Desk, order: Order) -> tuple[str, ...]:
+    """Jobs that have had another attempt since the person looked."""
+    return tuple(
+        name
+        for name, attempts in order.expected.items()
+        if name in desk.state.jobs and len(desk.job(name).attempts) != attempts
+    )
+
+
+def _unknown(desk: Desk, order: Order) -> tuple[str, ...]:
+    return tuple(name for name in named_jobs(order) if name not in desk.state.jobs)
+
+
+def named_jobs(order: Order) -> tuple[str, ...]:
+    """The jobs that an order names."""
+    match order.command:
+        case (
+            commands.Submit()
+            | commands.Kill()
+            | commands.Resubmit()
+            | commands.Skip() as command
+        ):
+            return command.jobs
+        case commands.Answer() | commands.Waive() as command:
+            return (command.job,)
+        case _:
+            return ()
+
+
+def _refuse(desk: Desk, reason: Why, jobs: tuple[str, ...] = ()) -> None:
+    desk.draft.emit(events.CommandRefused(why=reason, jobs=jobs))
+
+
+def _carry_out(desk: Desk, order: Order) -> None:
+    match order.command:
+        case commands.Submit() as submit:
+            _submit(desk, submit)
+        case commands.Kill() as kill:
+            for name in kill.jobs:
+                _kill(desk, desk.job(name), _by_person(order, kill.reason))
+        case commands.Resubmit() as resubmit:
+            _resubmit(desk, resubmit, order)
+        case commands.Answer() as answer:
+            _answer(desk, answer, order)
+        case commands.Skip() as skip:
+            for name in skip.jobs:
+                _skip(desk, desk.job(name), _by_person(order, skip.reason))
+        case commands.Waive() as waive:
+            _waive(desk, waive)
+        case commands.Pause():
+            if desk.state.paused is None:
+                reason = why("paused_by", by=order.by)
+                desk.draft.emit(events.SubmissionPaused(why=reason))
+        case commands.Resume():
+            if desk.state.paused is not None:
+                desk.draft.emit(events.SubmissionResumed())
+        case commands.Acknowledge() as seen:
+            _acknowledge(desk, seen, order)
+        case commands.StopEngine() as stop:
+            _stop(desk, stop, order)
+        case _:
+            assert_never(order.command)
+
+
+def _by_person(order: Order, reason: str) -> Why:
+    return why("cancelled_by", by=order.by, reason=reason)
+
+
+# -------------------------------------------------------------------------- submit
+def _submit(desk: Desk, submit: commands.Submit) -> None:
+    everyone = [desk.job(name) for name in desk.state.order]
+    chosen = set(submit.jobs) or {job.name for job in everyone}
+    released = [
+        job.name for job in everyone if job.name in chosen and job.state in _CHOOSABLE
+    ]
+    held = [
+        job.name
+        for job in everyone
+        if job.name not in chosen and job.state is JobState.PLANNED
+    ]
+    if released:
+        desk.draft.emit(events.JobsReleased(jobs=tuple(released)))
+    if held and released:
+        desk.draft.emit(events.JobsHeld(jobs=tuple(held)))
+
+
+# -------------------------------------------------------------------- kill and skip
+def _kill(desk: Desk, job: JobRecord, reason: Why) -> None:
+    if job.state in ACTIVE:
+        order_cancel(desk, job, reason, Cause.USER)
+    elif not job.ended:
+        _end(desk, job, JobState.CANCELLED, reason)
+
+
+def _skip(desk: Desk, job: JobRecord, reason: Why) -> None:
+    if job.state in _SKIPPABLE:
+        _end(desk, job, JobState.SKIPPED, replace(reason, code="skipped_by"))
+
+
+def _end(desk: Desk, job: JobRecord, state: JobState, reason: Why) -> None:
+    desk.draft.emit(
+        events.JobEnded(job=job.name, state=state, cause=Cause.USER, why=reason)
+    )
+
+
+def _waive(desk: Desk, waive: commands.Waive) -> None:
+    job = desk.job(waive.job)
+    if job.state is JobState.WAITING and 0 <= waive.condition < len(job.start):
+        desk.draft.emit(
+            events.ConditionWaived(
+                job=job.name, index=waive.condition, reason=waive.reason or "waived"
+            )
+        )
+
+
+# ------------------------------------------------------------------------ resubmit
+def _resubmit(desk: Desk, resubmit: commands.Resubmit, order: Order) -> None:
+    for name in resubmit.jobs:
+        job = desk.job(name)
+        if job.state not in REVIVABLE:
+            continue
+        _replan(desk, job, resubmit)
+        if resubmit.overrides:
+            effect = ComposeJob(
+                job=name,
+                overrides=(*job.spec.overrides, *resubmit.overrides),
+                from_checkpoint=resubmit.from_checkpoint,
+            )
+            order_effect(desk, effect, why("resubmitted_by", by=order.by))
+        else:
+            revive(desk, name, order.by, from_checkpoint=resubmit.from_checkpoint)
+
+
+def _replan(desk: Desk, job: JobRecord, resubmit: commands.Resubmit) -> None:
+    spec = with_options(job.spec, resubmit)
+    if spec is not job.spec:
+        desk.draft.emit(
+            events.JobReplanned(job=job.name, spec=spec, why=why("other_resources"))
+        )
+
+
+def with_options(spec: JobSpec, resubmit: commands.Resubmit) -> JobSpec:
+    """The job with other nodes or another limit; the same object when neither."""
+    resources = spec.resources
+    if resubmit.exclude_nodes:
+        exclude = ",".join(resubmit.exclude_nodes)
+        options = {**resources.options, "exclude": exclude}
+        resources = replace(resources, options=options)
+    if resubmit.time_limit_seconds is not None:
+        resources = replace(resources, time_limit_seconds=resubmit.time_limit_seconds)
+    return spec if resources is spec.resources else replace(spec, resources=resources)
+
+
+def revive(desk: Desk, name: str, by: str, *, from_checkpoint: bool) -> None:
+    """Bring a job back, and with it whoever ended only because of it."""
+    reason = why("revived_by", by=by)
+    desk.draft.emit(
+        events.JobRevived(job=name, from_checkpoint=from_checkpoint, why=reason)
+    )
+    for dependant in ended_because_of(desk, name):
+        desk.draft.emit(
+            events.JobRevived(
+                job=dependant,
+                from_checkpoint=False,
+                why=why("revived_with", job=name, by=by),
+            )
+        )
+
+
+def ended_because_of(desk: Desk, name: str) -> Iterator[str]:
+    """Jobs downstream of `name` that were skipped or cancelled on its account."""
+    dependants = _dependants(desk)
+    found = {name}
+    queue = deque([name])
+    while queue:
+        for other in dependants.get(queue.popleft(), ()):
+            job = desk.job(other)
+            if other not in found and _ended_by_others(job):
+                found.add(other)
+                queue.append(other)
+                yield other
+
+
+def _ended_by_others(job: JobRecord) -> bool:
+    ended = job.state in {JobState.SKIPPED, JobState.CANCELLED}
+    return ended and job.cause in _BECAUSE_OF_OTHERS
+
+
+def _dependants(desk: Desk) -> dict[str, list[str]]:
+    below: dict[str, list[str]] = {}
+    for name in desk.state.order:
+        for upstream in desk.job(name).spec.depends_on:
+            below.setdefault(upstream, []).append(name)
+    return below
+
+
+# ------------------------------------------------------------------------- the rest
+def _answer(desk: Desk, answer: commands.Answer, order: Order) -> None:
+    ask = desk.job(answer.job).ask
+    if ask is None or ask.approved is not None:
+        return
+    if ask.digest != answer.digest:
+        _refuse(desk, why("other_digest", job=answer.job), (answer.job,))
+        return
+    desk.draft.emit(
+        events.ApprovalAnswered(
+            job=answer.job,
+            digest=answer.digest,
+            approved=answer.approved,
+            by=order.by,
+            reason=answer.reason,
+        )
+    )
+
+
+def _acknowledge(desk: Desk, seen: commands.Acknowledge, order: Order) -> None:
+    for warning_id in seen.warnings:
+        if warning_id in desk.state.warnings:
+            desk.draft.emit(events.WarningCleared(warning_id=warning_id, by=order.by))
+
+
+def _stop(desk: Desk, stop: commands.StopEngine, order: Order) -> None:
+    if stop.cancel_jobs:
+        for name in desk.state.order:
+            job = desk.job(name)
+            if not job.ended:
+                _kill(desk, job, _by_person(order, "session stopped"))
+        if desk.roster.active:
+            return  # the engine stays until they have ended
+    reason = "handed over" if stop.hand_over else f"stopped by {order.by}"
+    desk.draft.emit(events.EngineStopped(reason=reason))

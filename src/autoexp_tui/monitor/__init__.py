@@ -1,0 +1,1 @@
+"""Conditions, actions, metrics, anomalies and the decider. Pure: facts in, events out."""

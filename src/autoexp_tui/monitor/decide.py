@@ -1,0 +1,403 @@
+"""What may start, what must end, and why the rest waits.
+
+`settle` judges jobs until nothing changes any more: an end decided here is seen by
+its dependants in the same commit. It emits events into the draft and nothing else.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from autoexp_tui.core import events, ids
+from autoexp_tui.core.effects import SubmitTasks
+from autoexp_tui.core.facts import (
+    ApprovalFact,
+    ApprovalKey,
+    Fact,
+    FactKey,
+    MetadataKey,
+    Result,
+    Verdict,
+    Why,
+    why,
+)
+from autoexp_tui.core.specs import Approval, Composite, Condition, LogPattern, Not
+from autoexp_tui.core.specs import Restart as RestartAction
+from autoexp_tui.core.state import ConditionStatus, JobRecord
+from autoexp_tui.core.states import ACTIVE, Cause, JobState
+from autoexp_tui.monitor.bindings import bind
+from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
+from autoexp_tui.monitor.desk import Desk
+from autoexp_tui.monitor.orders import order_cancel, order_effect
+from autoexp_tui.monitor.reactions import judge_deferred
+from autoexp_tui.monitor.watch import facts_changed, jobs_changed
+
+
+def settle(desk: Desk, touched: Iterable[str]) -> None:
+    """Judge `touched` jobs and whoever their events touch; then start what may."""
+    queue = _Queue(desk)
+    queue.push(touched)
+    seen = _follow(desk, queue, 0)
+    while True:
+        while (name := queue.pop()) is not None:
+            judge(desk, name)
+            seen = _follow(desk, queue, seen)
+        release(desk)
+        seen = _follow(desk, queue, seen)
+        if not queue:
+            return
+
+
+class _Queue:
+    """Jobs to judge, lowest index first, each once at a time."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._heap: list[tuple[int, str]] = []
+        self._in: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._heap)
+
+    def push(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in self._in and name in self._desk.state.jobs:
+                self._in.add(name)
+                index = self._desk.job(name).spec.index
+                heapq.heappush(self._heap, (index, name))
+
+    def pop(self) -> str | None:
+        if not self._heap:
+            return None
+        name = heapq.heappop(self._heap)[1]
+        self._in.discard(name)
+        return name
+
+
+def _follow(desk: Desk, queue: _Queue, seen: int) -> int:
+    """Take the events after `seen` into the indexes and queue whom they touch."""
+    records = desk.draft.records
+    for record in records[seen:]:
+        event = record.event
+        for name in _jobs_of(event):
+            desk.roster.note(desk.job(name))
+        queue.push(jobs_changed(event))
+        for key in facts_changed(event):
+            queue.push(desk.watch.jobs(key))
+    return len(records)
+
+
+def _jobs_of(event: events.Event) -> tuple[str, ...]:
+    match event:
+        case events.EffectOrdered(effect=SubmitTasks(tasks=tasks)):
+            return tuple(job for job, _ in tasks)
+        case _:
+            return jobs_changed(event)
+
+
+# ---------------------------------------------------------------------- one job
+def judge(desk: Desk, name: str) -> None:
+    """Look at one job: its cancel conditions first, then what it waits for."""
+    job = desk.job(name)
+    if job.state in _AT_REST:
+        desk.watch.set(name, frozenset())
+        desk.timers.set(name, None)
+        return
+    look = _Look(desk, job)
+    if not _judge_cancel(desk, look):
+        _judge_state(desk, look)
+    desk.watch.set(name, frozenset(look.keys))
+    desk.timers.set(name, look.wake)
+
+
+_AT_REST = frozenset(set(JobState) - ACTIVE - {JobState.WAITING, JobState.RETRYING})
+
+
+def _judge_state(desk: Desk, look: _Look) -> None:
+    match look.job.state:
+        case JobState.WAITING:
+            _judge_start(desk, look)
+        case JobState.RETRYING:
+            _judge_retry(desk, look)
+        case _:
+            look.keys |= judge_deferred(desk, look.job)
+
+
+class _Look:
+    """One look at one job: collects the keys read and the next moment to look."""
+
+    def __init__(self, desk: Desk, job: JobRecord) -> None:
+        self.desk = desk
+        self.job = job
+        self.keys: set[FactKey] = set()
+        self.wake: float | None = None
+
+    def wake_by(self, at: float | None) -> None:
+        if at is not None and (self.wake is None or at < self.wake):
+            self.wake = at
+
+    def verdict(self, spec: Condition, *, assume_approved: bool = False) -> Verdict:
+        bound = self._bind(spec)
+        if isinstance(bound, Verdict):
+            return bound
+        self.keys |= needs(bound, self.job.name)
+        ctx = self.context()
+        facts = _Assumed(self.desk, self.job.name) if assume_approved else self.desk
+        self.wake_by(wake_at(bound, facts, self.desk.now, ctx))
+        return evaluate(bound, facts, self.desk.now, ctx)
+
+    def context(self) -> EvalContext:
+        return EvalContext(
+            job=self.job.name,
+            waiting_since=self.job.waiting_since,
+            grace_seconds=self.desk.rules.doomed_grace_seconds,
+        )
+
+    def _bind(self, spec: Condition) -> Condition | Verdict:
+        bound, missing = bind(spec, self._metadata, self.desk.state.jobs)
+        self.keys |= {MetadataKey(job, key) for job, key in missing}
+        if bound is not None:
+            return bound
+        job, key = missing[0]
+        return Verdict(Result.WAIT, why("no_metadata", job=job, key=key))
+
+    def _metadata(self, job: str, key: str) -> str | None:
+        self.keys.add(MetadataKey(job, key))
+        record = self.desk.state.jobs.get(job)
+        return None if record is None else record.metadata.get(key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Assumed:
+    """The facts as they would be if the person had approved."""
+
+    desk: Desk
+    job: str
+
+    def get(self, key: FactKey) -> Fact | None:
+        if key == ApprovalKey(self.job):
+            return Fact(ApprovalFact(approved=True, by=""), self.desk.now)
+        return self.desk.get(key)
+
+
+# ------------------------------------------------------------------ cancel first
+def _judge_cancel(desk: Desk, look: _Look) -> bool:
+    for index, spec in enumerate(look.job.spec.cancel_conditions):
+        verdict = _cancel_verdict(desk, look, spec)
+        _record(desk, look.job, "cancel", index, verdict)
+        if verdict.result is Result.PASS:
+            return _cancel(desk, look.job, verdict.why)
+    return False
+
+
+def _cancel_verdict(desk: Desk, look: _Look, spec: Condition) -> Verdict:
+    verdict = look.verdict(spec)
+    if verdict.result is Result.PASS and isinstance(spec, LogPattern):
+        return _log_may_count(desk, spec) or verdict
+    return verdict
+
+
+def _log_may_count(desk: Desk, spec: LogPattern) -> Verdict | None:
+    """A sibling's log judges us only when that sibling's own fate is settled.
+
+    Between runs its current.log is an old run's; and while a restart may still follow,
+    what killed this run need not concern the dependants.
+    """
+    writer = _log_writer(desk, spec.log_path)
+    if writer is None or writer.ended:
+        return None
+    if writer.state is not JobState.RUNNING:
+        return Verdict(Result.WAIT, why("log_of_earlier_run", job=writer.name))
+    if _may_restart(desk, writer):
+        return Verdict(Result.WAIT, why("log_may_restart", job=writer.name))
+    return None
+
+
+def _log_writer(desk: Desk, path: str) -> JobRecord | None:
+    for key in desk.state.plan.edges if desk.state.plan else ():
+        job = desk.state.jobs.get(key.before)
+        if job and path.startswith(job.spec.log_dir + "/"):
+            return job
+    return None
+
+
+def _may_restart(desk: Desk, job: JobRecord) -> bool:
+    return any(
+        isinstance(action, RestartAction)
+        for rule in desk.rules.state_events
+        if not rule.stages or job.spec.stage in rule.stages
+        for action in rule.actions
+    )
+
+
+def _cancel(desk: Desk, job: JobRecord, reason: Why) -> bool:
+    if job.state in ACTIVE:
+        return order_cancel(desk, job, reason, Cause.CANCEL_CONDITION)
+    desk.draft.emit(
+        events.JobEnded(
+            job=job.name,
+            state=JobState.CANCELLED,
+            cause=Cause.CANCEL_CONDITION,
+            why=reason,
+        )
+    )
+    return True
+
+
+# --------------------------------------------------------------- start conditions
+def _judge_start(desk: Desk, look: _Look) -> None:
+    job = look.job
+    verdicts = [_start_verdict(look, index) for index in range(len(job.start))]
+    for index, verdict in enumerate(verdicts):
+        _record(desk, job, "start", index, verdict)
+    specs = job.spec.start_conditions
+    holding = [
+        verdict
+        for spec, verdict in zip(specs, verdicts, strict=True)
+        if spec.blocking and verdict.result is not Result.PASS
+    ]
+    failed = [verdict for verdict in holding if verdict.result is Result.FAIL]
+    if failed:
+        _give_up(desk, job, failed[0].why)
+    elif not holding:
+        desk.roster.ready.add(job.name)
+    else:
+        desk.roster.ready.discard(job.name)
+        _maybe_ask(desk, look)
+
+
+def _start_verdict(look: _Look, index: int) -> Verdict:
+    status = look.job.start[index]
+    if status is not None and status.waived:
+        return Verdict(Result.PASS, why("waived", reason=status.waived))
+    spec = look.job.spec.start_conditions[index]
+    verdict = look.verdict(spec)
+    if isinstance(spec, Approval) and look.job.ask is None:
+        return Verdict(Result.WAIT, why("asks_later"))
+    return verdict
+
+
+def _give_up(desk: Desk, job: JobRecord, reason: Why) -> None:
+    if reason.code == "doomed_file" and desk.rules.doomed == "hold":
+        return
+    causes = {"timeout": Cause.START_TIMEOUT, "refused": Cause.APPROVAL_REFUSED}
+    desk.draft.emit(
+        events.JobEnded(
+            job=job.name,
+            state=JobState.SKIPPED,
+            cause=causes.get(reason.code, Cause.UPSTREAM),
+            why=reason,
+        )
+    )
+
+
+def _record(
+    desk: Desk, job: JobRecord, role: str, index: int, verdict: Verdict
+) -> None:
+    desk.verdicts[job.name, role, index] = verdict
+    old: ConditionStatus | None = getattr(job, role)[index]
+    if old is not None and old.waived:
+        return
+    if old and old.why.code == verdict.why.code and old.result is verdict.result:
+        return
+    judged = events.ConditionJudged(
+        job=job.name,
+        role="start" if role == "start" else "cancel",
+        index=index,
+        result=verdict.result,
+        why=verdict.why,
+    )
+    desk.draft.emit(judged)
+
+
+# ---------------------------------------------------------------------- approvals
+def _maybe_ask(desk: Desk, look: _Look) -> None:
+    """Ask the person once nothing but their word is missing."""
+    job = desk.job(look.job.name)
+    prompts = [
+        approval
+        for spec in job.spec.start_conditions
+        for approval in approvals_in(spec)
+    ]
+    if not prompts or job.ask is not None or not _all_else_passes(look, job):
+        return
+    number = len(job.attempts) + 1
+    seal = ids.digest(job.name, number, job.spec.fingerprint, job.spec.command)
+    prompt = "\n".join(prompt.prompt for prompt in prompts if prompt.prompt)
+    desk.draft.emit(
+        events.ApprovalAsked(job=job.name, attempt=number, digest=seal, prompt=prompt)
+    )
+    if desk.policy.auto_approve & {"*", job.spec.stage}:
+        desk.draft.emit(
+            events.ApprovalAnswered(
+                job=job.name, digest=seal, approved=True, by="--approve"
+            )
+        )
+
+
+def approvals_in(spec: Condition) -> tuple[Approval, ...]:
+    """The approvals that `spec` consists of."""
+    match spec:
+        case Approval():
+            return (spec,)
+        case Composite():
+            return tuple(a for part in spec.conditions for a in approvals_in(part))
+        case Not():
+            return approvals_in(spec.condition)
+        case _:
+            return ()
+
+
+def _all_else_passes(look: _Look, job: JobRecord) -> bool:
+    return all(
+        (status is not None and bool(status.waived))
+        or look.verdict(spec, assume_approved=True).result is Result.PASS
+        for spec, status in zip(job.spec.start_conditions, job.start, strict=True)
+        if spec.blocking
+    )
+
+
+# ------------------------------------------------------------------------ release
+def _judge_retry(desk: Desk, look: _Look) -> None:
+    retry = look.job.retry
+    if retry is None:
+        return
+    if retry.not_before <= desk.now:
+        desk.roster.ready.add(look.job.name)
+    else:
+        look.wake_by(retry.not_before)
+
+
+def release(desk: Desk) -> None:
+    """Submit ready jobs, lowest index first, as far as slots and the pause allow."""
+    ready = sorted(desk.roster.ready, key=lambda name: desk.job(name).spec.index)
+    for place, name in enumerate(ready):
+        reason = _in_the_way(desk, place)
+        if reason is None:
+            _submit(desk, desk.job(name))
+        else:
+            _explain(desk, desk.job(name), reason)
+
+
+def _in_the_way(desk: Desk, place: int) -> Why | None:
+    if desk.state.paused is not None:
+        return why("paused")
+    slots, used = desk.policy.slots, len(desk.roster.active)
+    if slots and used >= slots:
+        return why("held_by_slots", used=used, slots=slots, where=desk.policy.place)
+    return None
+
+
+def _submit(desk: Desk, job: JobRecord) -> None:
+    tasks = ((job.name, len(job.attempts) + 1),)
+    token = ids.submission_token(desk.state.session, tasks)
+    desk.roster.ready.discard(job.name)
+    order_effect(desk, SubmitTasks(token=token, tasks=tasks))
+    desk.roster.note(desk.job(job.name))
+
+
+def _explain(desk: Desk, job: JobRecord, reason: Why) -> None:
+    if job.why is None or job.why.code != reason.code:
+        desk.draft.emit(events.WaitExplained(job=job.name, why=reason))

@@ -1,0 +1,145 @@
+"""What lies before the decider: the draft, the facts, the indexes, the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from autoexp_tui.core.draft import Draft
+from autoexp_tui.core.facts import (
+    ApprovalFact,
+    ApprovalKey,
+    CommandKey,
+    Fact,
+    FactKey,
+    FactValue,
+    FiredKey,
+    GlobKey,
+    JobFact,
+    JobKey,
+    LogKey,
+    MetadataKey,
+    MetricFact,
+    MetricKey,
+    OutsideKey,
+    StatKey,
+    TextKey,
+    Verdict,
+)
+from autoexp_tui.core.specs import Monitoring
+from autoexp_tui.core.state import JobRecord, SessionState
+from autoexp_tui.core.states import ACTIVE, JobState
+from autoexp_tui.monitor.watch import Timers, Watch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What the person chose for this engine."""
+
+    auto_approve: frozenset[str] = frozenset()
+    """Stages whose approvals are given without asking; `*`: all."""
+    slots: int = 0
+    """Tasks at a time; 0: no limit."""
+    place: str = "local"
+    """Where the slots are, for people."""
+
+
+@dataclass(slots=True)
+class Roster:
+    """Jobs by what they do just now, kept in step with the draft."""
+
+    active: set[str] = field(default_factory=set)
+    ready: set[str] = field(default_factory=set)
+    """Everything passed; only a slot, or the pause, is in the way."""
+
+    def note(self, job: JobRecord) -> None:
+        """Take over a job's new state."""
+        if job.state in ACTIVE:
+            self.active.add(job.name)
+        else:
+            self.active.discard(job.name)
+        if job.state not in _MAY_START:
+            self.ready.discard(job.name)
+
+
+_MAY_START = frozenset({JobState.WAITING, JobState.RETRYING})
+
+
+@dataclass(slots=True)
+class Desk:
+    """One commit's view of everything a decision may read."""
+
+    draft: Draft
+    watch: Watch
+    timers: Timers
+    roster: Roster
+    outside: Mapping[OutsideKey, Fact]
+    metrics: Mapping[str, Mapping[str, MetricFact]]
+    """Job -> metric -> its newest value."""
+    policy: Policy
+    verdicts: dict[tuple[str, str, int], Verdict] = field(default_factory=dict)
+    """(job, role, index) -> the newest verdict, volatile arguments included."""
+
+    @property
+    def state(self) -> SessionState:
+        """The draft's state."""
+        return self.draft.state
+
+    @property
+    def now(self) -> float:
+        """The commit's time, UTC seconds."""
+        return self.draft.now
+
+    @property
+    def rules(self) -> Monitoring:
+        """The session's monitoring rules."""
+        plan = self.state.plan
+        return plan.monitoring if plan else Monitoring()
+
+    def job(self, name: str) -> JobRecord:
+        """A job as it is in the draft."""
+        return self.state.jobs[name]
+
+    def get(self, key: FactKey) -> Fact | None:
+        """The newest fact; the session's own facts come from the draft."""
+        match key:
+            case StatKey() | GlobKey() | TextKey() | LogKey() | CommandKey():
+                return self.outside.get(key)
+            case MetricKey():
+                return self._metric(key)
+            case JobKey() | MetadataKey() | ApprovalKey() | FiredKey():
+                job = self.state.jobs.get(key.job)
+                return None if job is None else _inside(key, job, self.now)
+
+    def _metric(self, key: MetricKey) -> Fact | None:
+        value = self.metrics.get(key.job, {}).get(key.name)
+        return None if value is None else Fact(value, self.now)
+
+
+def _inside(
+    key: JobKey | MetadataKey | ApprovalKey | FiredKey, job: JobRecord, now: float
+) -> Fact | None:
+    value: FactValue
+    match key:
+        case JobKey():
+            value = job_fact(job)
+        case MetadataKey():
+            value = job.metadata.get(key.key)
+        case FiredKey():
+            value = job.fired.get(key.action)
+        case ApprovalKey():
+            if job.ask is None:
+                return None
+            value = ApprovalFact(job.ask.approved, job.ask.by, job.ask.reason)
+    return Fact(value, now)
+
+
+def job_fact(job: JobRecord) -> JobFact:
+    """What conditions may ask about `job`."""
+    return JobFact(
+        state=job.state,
+        cause=job.cause,
+        attempts=len(job.attempts),
+        step=job.noted.step if job.noted else None,
+        ended_at=job.since if job.ended else None,
+    )

@@ -1,0 +1,146 @@
+"""Who must be looked at again: a reverse index from facts to jobs, and a timer heap.
+
+Both are volatile; they are rebuilt from the state when an engine starts.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+
+from autoexp_tui.core import events
+from autoexp_tui.core.events import Event
+from autoexp_tui.core.facts import (
+    ApprovalKey,
+    CommandKey,
+    FactKey,
+    FiredKey,
+    GlobKey,
+    JobKey,
+    LogKey,
+    MetadataKey,
+    MetricKey,
+    OutsideKey,
+    StatKey,
+    TextKey,
+)
+
+_OUTSIDE = (StatKey, GlobKey, TextKey, LogKey, CommandKey)
+
+
+class Watch:
+    """Which jobs' conditions read which facts."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[FactKey, set[str]] = {}
+        self._keys: dict[str, frozenset[FactKey]] = {}
+        self._outside: dict[OutsideKey, None] = {}
+
+    def set(self, job: str, keys: frozenset[FactKey]) -> None:
+        """`job` reads exactly `keys` from now on."""
+        old = self._keys.get(job, frozenset())
+        if keys == old:
+            return
+        for key in old - keys:
+            self._drop(key, job)
+        for key in keys - old:
+            self._jobs.setdefault(key, set()).add(job)
+            if isinstance(key, _OUTSIDE):
+                self._outside[key] = None
+        self._keys[job] = keys
+        if not keys:
+            del self._keys[job]
+
+    def _drop(self, key: FactKey, job: str) -> None:
+        readers = self._jobs[key]
+        readers.discard(job)
+        if not readers:
+            del self._jobs[key]
+            if isinstance(key, _OUTSIDE):
+                self._outside.pop(key, None)
+
+    def jobs(self, key: FactKey) -> Iterable[str]:
+        """The jobs that read `key`."""
+        return self._jobs.get(key, ())
+
+    def outside(self) -> Iterable[OutsideKey]:
+        """The keys that somebody has to go and look at."""
+        return self._outside.keys()
+
+
+class Timers:
+    """When to look at a job again although nothing happened."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, str]] = []
+        self._due: dict[str, float] = {}
+
+    def set(self, job: str, at: float | None) -> None:
+        """Look at `job` at `at` (UTC seconds); None forgets it."""
+        if at is None:
+            self._due.pop(job, None)
+        elif self._due.get(job) != at:
+            self._due[job] = at
+            heapq.heappush(self._heap, (at, job))
+
+    def pop_due(self, now: float) -> Iterator[str]:
+        """The jobs whose time has come, once each."""
+        while self._heap and self._heap[0][0] <= now:
+            at, job = heapq.heappop(self._heap)
+            if self._due.get(job) == at:
+                del self._due[job]
+                yield job
+
+    def next_at(self) -> float | None:
+        """The next moment at which somebody is due."""
+        while self._heap and self._due.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+
+def facts_changed(event: Event) -> tuple[FactKey, ...]:
+    """The inside facts that an event changes."""
+    match event:
+        case events.LogMatched():
+            return tuple(MetadataKey(event.job, key) for key in event.metadata)
+        case events.MetricsNoted():
+            return tuple(MetricKey(event.job, name) for name in event.values)
+        case events.ApprovalAsked() | events.ApprovalAnswered():
+            return (ApprovalKey(event.job),)
+        case events.ActionFired():
+            return (FiredKey(event.job, event.action),)
+        case (
+            events.RunBegan()
+            | events.RunRequeued()
+            | events.AttemptEnded()
+            | events.RetryOrdered()
+            | events.JobEnded()
+            | events.JobRevived()
+        ):
+            return (JobKey(event.job),)
+        case events.JobsReleased() | events.JobsHeld():
+            return tuple(JobKey(job) for job in event.jobs)
+        case _:
+            return ()
+
+
+def jobs_changed(event: Event) -> tuple[str, ...]:
+    """The jobs that must be judged anew because of an event about themselves."""
+    match event:
+        case (
+            events.JobRevived()
+            | events.JobReplanned()
+            | events.RetryOrdered()
+            | events.AttemptEnded()
+            | events.JobEnded()
+            | events.RunBegan()
+            | events.RunRequeued()
+            | events.ConditionWaived()
+            | events.ApprovalAnswered()
+            | events.ActionDeferred()
+        ):
+            return (event.job,)
+        case events.JobsReleased() | events.JobsHeld():
+            return event.jobs
+        case _:
+            return ()
