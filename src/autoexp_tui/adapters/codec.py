@@ -18,7 +18,6 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cache
 from typing import Any, TypeVar, cast, get_args
 
 from autoexp_tui.adapters.validators import complaint, validator
@@ -35,6 +34,7 @@ UPCASTERS: dict[tuple[str, int], Callable[[Fields], Fields]] = {}
 """(type, v) -> the fields of version v + 1. A type's version is 1 + its upcasters."""
 
 _EVENTS: dict[str, type] = {event.__name__: event for event in get_args(Event)}
+_FIELD_NAMES: dict[Any, tuple[str, ...]] = {}
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _NEWER = "It was written by a newer autoexp-tui: read it with that version."
 
@@ -220,9 +220,11 @@ def decode_live(data: bytes, where: str = "live.json") -> LiveDetail:
 
 
 # ----------------------------------------------------------------- text and tree
-@cache
 def _field_names(model: Any) -> tuple[str, ...]:
-    return tuple(part.name for part in fields(model))
+    names = _FIELD_NAMES.get(model)
+    if names is None:
+        names = _FIELD_NAMES[model] = tuple(part.name for part in fields(model))
+    return names
 
 
 def _plain(value: object) -> object:
