@@ -1,0 +1,24 @@
+"""Entry point of `python -m autoexp_tui.demo`.
+
+Holds the array library to one thread before anything imports it: one process is one
+core, so a supervisor may count processes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def main() -> int:
+    """Run the command line; returns the exit status."""
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    from autoexp_tui.demo.command_line import main as run
+
+    return run(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

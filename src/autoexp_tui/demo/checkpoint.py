@@ -1,0 +1,184 @@
+"""Checkpoints on disk: complete or not there, whatever kills the writer.
+
+`DIR/iter_00008000/` holds `model.npz` and `done.txt` and appears by one rename, after
+everything in it has reached the disk. `DIR/latest_checkpointed_iteration.txt` follows
+and is for other tools; reading goes by the directories themselves. One process writes
+to a save directory at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import zipfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from autoexp_tui.demo.errors import DemoError
+from autoexp_tui.demo.files import (
+    PARTIAL_SUFFIX,
+    partial_path,
+    sync_directory,
+    write_atomic,
+    write_synced,
+)
+from autoexp_tui.demo.model import Floats, Shape
+
+ARRAYS_FILE = "model.npz"
+DONE_FILE = "done.txt"
+LATEST_FILE = "latest_checkpointed_iteration.txt"
+_NAME = re.compile(r"iter_(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What describes a checkpoint apart from its arrays."""
+
+    iteration: int
+    """Also Adam's step and, with the seed, the whole state of the data order."""
+    samples: int
+    """Consumed so far; one sample predicts one byte."""
+    seed: int
+    lr: float
+    """The peak learning rate of the run that wrote it."""
+    corpus: str
+    """Digest of the text."""
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checkpoint:
+    """Everything that a run needs to go on as if it had never stopped."""
+
+    facts: RunFacts
+    parameters: Floats
+    mean: Floats
+    """Adam's first moment."""
+    square: Floats
+    """Adam's second moment."""
+
+
+def iteration_name(iteration: int) -> str:
+    """The directory of an iteration below a save directory."""
+    return f"iter_{iteration:08d}"
+
+
+def is_complete(path: Path) -> bool:
+    """Whether `path` is the directory of a finished checkpoint."""
+    return (path / DONE_FILE).is_file()
+
+
+def newest(directory: Path) -> Path | None:
+    """The complete checkpoint with the highest iteration in a save directory."""
+    if not directory.is_dir():
+        return None
+    found = [path for path in directory.iterdir() if _iteration(path) is not None]
+    complete = [path for path in found if is_complete(path)]
+    return max(complete, key=lambda path: _iteration(path) or 0, default=None)
+
+
+def _iteration(path: Path) -> int | None:
+    match = _NAME.fullmatch(path.name)
+    return int(match[1]) if match else None
+
+
+def locate(path: Path, iteration: int | None = None) -> Path:
+    """The checkpoint that a user means by an `iter_*` or a save directory.
+
+    In a save directory it is that of `iteration`, or the newest. Raises DemoError when
+    it is not there or not complete.
+    """
+    if is_complete(path):
+        return path
+    wanted = newest(path) if iteration is None else path / iteration_name(iteration)
+    if wanted is None or not is_complete(wanted):
+        raise DemoError(f"no complete checkpoint at {wanted or path}")
+    return wanted
+
+
+def prepare(directory: Path) -> None:
+    """Make a save directory, and remove what a killed writer left in it.
+
+    Raises OSError when it cannot be written to, before any training is spent.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    for path in directory.glob(f".iter_*{PARTIAL_SUFFIX}"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def save(directory: Path, checkpoint: Checkpoint) -> Path:
+    """Write a checkpoint into a prepared directory; returns its own directory."""
+    final = directory / iteration_name(checkpoint.facts.iteration)
+    partial = partial_path(final)
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    _write_arrays(partial / ARRAYS_FILE, checkpoint)
+    write_synced(partial / DONE_FILE, f"{checkpoint.facts.iteration}\n")
+    sync_directory(partial)
+    _move_into_place(partial, final)
+    write_atomic(directory / LATEST_FILE, f"{checkpoint.facts.iteration}\n")
+    return final
+
+
+def _write_arrays(path: Path, checkpoint: Checkpoint) -> None:
+    facts = json.dumps(asdict(checkpoint.facts))
+    with path.open("wb") as file:
+        np.savez(
+            file,
+            facts=np.array(facts),
+            parameters=checkpoint.parameters,
+            mean=checkpoint.mean,
+            square=checkpoint.square,
+        )
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _move_into_place(partial: Path, final: Path) -> None:
+    if final.exists():
+        # A rename cannot replace a directory; what stood here was not complete, or
+        # belongs to a run that is being overwritten.
+        shutil.rmtree(final)
+    partial.rename(final)
+    sync_directory(final.parent)
+
+
+def load(path: Path) -> Checkpoint:
+    """Read the checkpoint in an `iter_*` directory.
+
+    Raises DemoError when it cannot be read.
+    """
+    try:
+        return _read_arrays(path / ARRAYS_FILE)
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        raise DemoError(f"cannot read the checkpoint {path}: {error}") from error
+
+
+def _read_arrays(path: Path) -> Checkpoint:
+    # Opened here, because np.load leaves a file open that is no archive.
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        return Checkpoint(
+            _facts(str(arrays["facts"])),
+            arrays["parameters"],
+            arrays["mean"],
+            arrays["square"],
+        )
+
+
+def _facts(text: str) -> RunFacts:
+    record = json.loads(text)
+    shape = Shape(**record.pop("shape"))
+    return RunFacts(**record, shape=shape)
+
+
+def require_corpus(path: Path, facts: RunFacts, corpus: str) -> None:
+    """Raise DemoError unless the checkpoint was trained on the text at hand."""
+    if facts.corpus != corpus:
+        raise DemoError(
+            f"{path} was trained on another text (digest {facts.corpus}, here "
+            f"{corpus}): use the Python release that trained it"
+        )

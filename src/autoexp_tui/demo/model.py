@@ -1,0 +1,170 @@
+"""The language model: a context of bytes in, the next byte out.
+
+Embedding, one hidden layer with a squared rectifier, a softmax. Forward and backward
+are written out. Knows nothing of text, optimisers or files.
+
+The softmax is the plain one, without the usual subtraction of the row's largest logit:
+it is exact while logits stay below 88, more than twice what healthy runs reach, and a
+diverging run overflows float32 to inf and then nan, as large models do in half
+precision. Nothing here hides that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.floating[Any]]
+Tokens = npt.NDArray[np.integer[Any]]
+
+EMBEDDING = 16
+EMBEDDING_SCALE = 0.3
+"""Small inputs: a step of Adam moves a hidden unit by about rate x inputs x this."""
+OUTPUT_SCALE = 0.1
+"""Small first logits: the first loss is about log(vocabulary)."""
+EVALUATION_ROWS = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Sizes that a checkpoint and a run must share."""
+
+    context: int
+    hidden: int
+    vocabulary: int
+    embedding: int = EMBEDDING
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the model learns."""
+        return sum(int(np.prod(part)) for part in self.parts())
+
+    def parts(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes of the weights, in the order of `Weights`."""
+        return (
+            (self.vocabulary, self.embedding),
+            (self.context * self.embedding, self.hidden),
+            (self.hidden,),
+            (self.hidden, self.vocabulary),
+            (self.vocabulary,),
+        )
+
+
+class Weights(NamedTuple):
+    """Views into one flat vector, so that an optimiser sees a single array."""
+
+    embedding: Floats
+    hidden: Floats
+    hidden_bias: Floats
+    output: Floats
+    output_bias: Floats
+
+
+class Activations(NamedTuple):
+    """What the backward pass needs of the forward pass; rows are samples."""
+
+    inputs: Floats
+    rectified: Floats
+    squared: Floats
+    logits: Floats
+
+
+def views(flat: Floats, shape: Shape) -> Weights:
+    """Cut a flat vector of `shape.parameters` numbers into weights, sharing memory."""
+    ends = np.cumsum([int(np.prod(part)) for part in shape.parts()])
+    pieces = np.split(flat, ends[:-1])
+    return Weights(
+        *(
+            piece.reshape(part)
+            for piece, part in zip(pieces, shape.parts(), strict=True)
+        )
+    )
+
+
+def initial(shape: Shape, seed: int, scale: float = 1.0) -> Floats:
+    """Random float32 weights as a flat vector; `scale` widens both matrices."""
+    random = np.random.Generator(np.random.Philox(key=seed))
+    flat = random.standard_normal(shape.parameters, dtype=np.float32)
+    weights = views(flat, shape)
+    weights.embedding[:] *= EMBEDDING_SCALE
+    weights.hidden[:] *= scale / weights.hidden.shape[0] ** 0.5
+    weights.output[:] *= scale * OUTPUT_SCALE / weights.output.shape[0] ** 0.5
+    weights.hidden_bias[:] = 0.0
+    weights.output_bias[:] = 0.0
+    return flat
+
+
+def forward(weights: Weights, contexts: Tokens) -> Activations:
+    """Logits (rows, vocabulary) for contexts (rows, context)."""
+    inputs = weights.embedding[contexts].reshape(len(contexts), -1)
+    rectified = inputs @ weights.hidden
+    rectified += weights.hidden_bias
+    np.maximum(rectified, 0.0, out=rectified)
+    squared = rectified * rectified
+    logits = squared @ weights.output
+    logits += weights.output_bias
+    return Activations(inputs, rectified, squared, logits)
+
+
+def softmax(logits: Floats, targets: Tokens) -> tuple[Floats, Floats]:
+    """Probabilities (rows, vocabulary) and the loss of each row, in nats."""
+    exponentials = np.exp(logits)
+    totals = exponentials.sum(axis=1, keepdims=True)
+    wanted = logits[np.arange(len(targets)), targets]
+    return exponentials / totals, np.log(totals[:, 0]) - wanted
+
+
+def loss_and_gradient(
+    weights: Weights, gradient: Weights, contexts: Tokens, targets: Tokens
+) -> float:
+    """Mean loss in nats over the rows; its gradient is left in `gradient`."""
+    seen = forward(weights, contexts)
+    at_logits, losses = softmax(seen.logits, targets)
+    at_logits[np.arange(len(targets)), targets] -= 1.0
+    at_logits *= 1.0 / len(targets)
+    _backward(weights, gradient, contexts, seen, at_logits)
+    return float(losses.mean())
+
+
+def _backward(
+    weights: Weights,
+    gradient: Weights,
+    contexts: Tokens,
+    seen: Activations,
+    at_logits: Floats,
+) -> None:
+    np.matmul(seen.squared.T, at_logits, out=gradient.output)
+    np.sum(at_logits, axis=0, out=gradient.output_bias)
+    at_hidden = at_logits @ weights.output.T
+    at_hidden *= seen.rectified
+    at_hidden *= 2.0
+    np.matmul(seen.inputs.T, at_hidden, out=gradient.hidden)
+    np.sum(at_hidden, axis=0, out=gradient.hidden_bias)
+    at_inputs = at_hidden @ weights.hidden.T
+    _embedding_gradient(contexts, at_inputs, gradient.embedding)
+
+
+def _embedding_gradient(contexts: Tokens, at_inputs: Floats, out: Floats) -> None:
+    """Sum the rows that used the same byte: a product with a one-hot matrix."""
+    vocabulary, width = out.shape
+    one_hot = np.zeros((contexts.size, vocabulary), dtype=out.dtype)
+    one_hot[np.arange(contexts.size), contexts.ravel()] = 1.0
+    np.matmul(one_hot.T, at_inputs.reshape(-1, width), out=out)
+
+
+def text_loss(weights: Weights, text: Tokens, context: int, stride: int = 1) -> float:
+    """Mean loss in nats of predicting every `stride`-th byte of a text.
+
+    The text must be longer than the context.
+    """
+    windows = np.lib.stride_tricks.sliding_window_view(text, context + 1)[::stride]
+    total = 0.0
+    for start in range(0, len(windows), EVALUATION_ROWS):
+        rows = windows[start : start + EVALUATION_ROWS]
+        logits = forward(weights, rows[:, :context]).logits
+        losses = softmax(logits, rows[:, context])[1]
+        total += float(losses.sum(dtype=np.float64))
+    return total / len(windows)

@@ -1,0 +1,105 @@
+"""The text, its split, and the order it is seen in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from autoexp_tui.demo import corpus
+from autoexp_tui.demo.corpus import batch, read_corpus
+from autoexp_tui.demo.errors import DemoError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TEXT = np.arange(100, dtype=np.uint8)
+
+
+def write_library(root: Path, files: int = 60) -> None:
+    for number in range(files):
+        (root / f"module_{number}.py").write_text(f"name = {number:04d}\n")
+
+
+def test_the_standard_library_is_read_up_to_the_caps() -> None:
+    text = read_corpus()
+    assert len(text.train) == corpus.TRAIN_BYTES
+    assert len(text.heldout) == corpus.HELDOUT_BYTES
+
+
+def test_only_ascii_is_read() -> None:
+    text = read_corpus()
+    assert max(text.train.max(), text.heldout.max()) < corpus.VOCABULARY
+
+
+def test_reading_twice_gives_the_same_text(tmp_path: Path) -> None:
+    write_library(tmp_path)
+    first, second = read_corpus(tmp_path), read_corpus(tmp_path)
+    assert first.digest == second.digest
+    assert first.train.tobytes() == second.train.tobytes()
+
+
+def test_every_file_is_in_exactly_one_part(tmp_path: Path) -> None:
+    write_library(tmp_path)
+    text = read_corpus(tmp_path)
+    parts = [part.tobytes().split(b"\0") for part in (text.train, text.heldout)]
+    written = {path.read_bytes() for path in tmp_path.iterdir()}
+    assert sorted(parts[0] + parts[1]) == sorted(written)
+
+
+def test_another_file_moves_no_other_between_the_parts(tmp_path: Path) -> None:
+    write_library(tmp_path)
+    before = set(read_corpus(tmp_path).heldout.tobytes().split(b"\0"))
+    (tmp_path / "another.py").write_text("another = True\n")
+    after = set(read_corpus(tmp_path).heldout.tobytes().split(b"\0"))
+    assert before <= after
+
+
+def test_a_changed_text_has_another_digest(tmp_path: Path) -> None:
+    write_library(tmp_path)
+    before = read_corpus(tmp_path).digest
+    (tmp_path / "module_1.py").write_text("name = 'new'\n")
+    assert read_corpus(tmp_path).digest != before
+
+
+@pytest.mark.parametrize("place", ["site-packages", "test", "__pycache__"])
+def test_what_is_no_library_is_left_out(tmp_path: Path, place: str) -> None:
+    write_library(tmp_path)
+    (tmp_path / place).mkdir()
+    write_library(tmp_path / place)
+    assert b"\0" in read_corpus(tmp_path).train.tobytes()
+    assert len(read_corpus(tmp_path).train) < 60 * 13
+
+
+def test_a_large_file_gives_its_beginning_only(tmp_path: Path) -> None:
+    write_library(tmp_path)
+    (tmp_path / "module_2.py").write_text("x" * 2 * corpus.FILE_BYTES)
+    text = read_corpus(tmp_path)
+    whole = text.train.tobytes() + text.heldout.tobytes()
+    assert whole.count(b"x") == corpus.FILE_BYTES
+
+
+def test_no_text_is_an_error_that_names_the_place(tmp_path: Path) -> None:
+    with pytest.raises(DemoError, match=str(tmp_path)):
+        read_corpus(tmp_path)
+
+
+def test_a_batch_is_windows_of_the_text() -> None:
+    contexts, targets = batch(TEXT, context=4, size=8, seed=0, iteration=1)
+    assert contexts.shape == (8, 4)
+    assert (contexts + 4 == np.column_stack([contexts[:, 1:], targets]) + 3).all()
+
+
+def test_a_batch_follows_from_seed_and_iteration_alone() -> None:
+    first = batch(TEXT, 4, 8, seed=5, iteration=9)[0]
+    batch(TEXT, 4, 8, seed=1, iteration=2)
+    assert first.tobytes() == batch(TEXT, 4, 8, seed=5, iteration=9)[0].tobytes()
+
+
+@pytest.mark.parametrize(("seed", "iteration"), [(5, 10), (6, 9)])
+def test_another_seed_or_iteration_gives_another_batch(
+    seed: int, iteration: int
+) -> None:
+    first = batch(TEXT, 4, 8, seed=5, iteration=9)[0]
+    assert first.tobytes() != batch(TEXT, 4, 8, seed, iteration)[0].tobytes()
