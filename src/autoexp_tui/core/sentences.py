@@ -1,0 +1,381 @@
+"""Every reason that is ever recorded, in words: a closed table, data only.
+
+A template is text with `{argument}` or `{argument:form}` (forms: `core.wording`).
+Text in square brackets is left out when one of its arguments is missing or empty, so
+every template reads well with few arguments. Each code has a short form for a column
+and a sentence with facts, numbers and the next step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Phrases:
+    """The two templates of a code."""
+
+    short: str
+    """For a column: at most 30 columns are shown."""
+    sentence: str
+
+
+_LOOKING = {
+    "not_looked": ("not looked yet", "not looked yet[: {what}]"),
+    "look_failed": (
+        "cannot look: {error}",
+        "could not look[ at {what}]: {error}. It is asked again; nothing is decided "
+        "by a failed look.",
+    ),
+    "bad_condition": (
+        "bad condition",
+        "this condition cannot be judged: {problem}. X waives it.",
+    ),
+    "ok": ("ready", "nothing is in the way"),
+    "all_hold": ("all hold", "all {count} conditions hold"),
+    "not_so": ("not so", "not so, as asked: {what}"),
+    "is_so": ("it is so", "it is so although it must not be: {what}"),
+}
+
+_FILES = {
+    "file_missing": (
+        "waits for {path:tail}",
+        "waits for {path:tail}[ of {writer}][; newest is {newest}][, {age:duration} "
+        "ago][; expected {expected:clock}]",
+    ),
+    "file_small": (
+        "{path:tail} is small yet",
+        "waits for {path:tail}[ of {writer}] to reach {min_size:size}: it has "
+        "{size:size}",
+    ),
+    "file_there": ("{path:tail} is there", "{path:tail} is there[, {size:size}]"),
+    "text_missing": (
+        "waits for text in {path:tail}",
+        'waits for "{pattern}" in {path:tail}[ of {writer}]',
+    ),
+    "text_there": ("{path:tail} has the text", '{path:tail} has "{pattern}"'),
+    "doomed_file": (
+        "its writer {state:ended}",
+        "can never start: {path:tail} will not come, its writer[ {writer}] "
+        "{state:ended}[ at step {step}][ ({cause:cause})] and no restart is left. "
+        "R retries the writer, X skips this.",
+    ),
+}
+
+_VALUES = {
+    "no_metadata": (
+        "waits for {key}",
+        "waits for {key}[ of {job}]: its log has shown no usable value yet",
+    ),
+    "metadata_is_not": (
+        "{key} is {value}",
+        "waits until {key}[ of {job}] {op} {wanted}: it is {value}",
+    ),
+    "metadata_ok": ("{key} is {value}", "{key}[ of {job}] is {value}"),
+    "no_metric": (
+        "no {name} yet",
+        "waits for {name}[ of {job}]: none was observed yet",
+    ),
+    "metric_early": (
+        "{name} from step {after_step}",
+        "judges {name}[ of {job}] from step {after_step} on; it is at step {step}",
+    ),
+    "metric_is_not": (
+        "{name} is {value}",
+        "waits until {name}[ of {job}] {op} {wanted}: it is {value}[ at step {step}]",
+    ),
+    "metric_ok": (
+        "{name} is {value}",
+        "{name}[ of {job}] is {value}[ at step {step}], {op} {wanted}",
+    ),
+    "doomed_value": (
+        "its {job} {state:ended}",
+        "can never start: {job} {state:ended}[ at step {step}][ ({cause:cause})] and "
+        "{key} is not as asked. R retries it, X skips this.",
+    ),
+}
+
+_JOBS = {
+    "job_waits": (
+        "waits for {job}",
+        "waits for {job}[ to be {wanted:state}]: it is {state:state}[; and for {more} "
+        "more]",
+    ),
+    "job_ended_otherwise": (
+        "{job} {state:ended}",
+        "{job} {state:ended}[ at step {step}][ ({cause:cause})], "
+        "it had to be {wanted:state}",
+    ),
+    "job_ok": ("{job} {state:ended}", "{job} {state:ended}[ and {more} more]"),
+    "upstream": (
+        "its {job} {state:ended}",
+        "can never start: {job} {state:ended}[ at step {step}][ ({cause:cause})]"
+        "[, it had to be {wanted:state}]. R retries it, X skips this.",
+    ),
+}
+
+_COMMANDS_AND_LOGS = {
+    "command_ok": ("command passed", "the command passed: {command}"),
+    "command_failed": (
+        "command: exit {exit}",
+        "waits for a command to pass: it ended with exit {exit}[: {detail}][ "
+        "({command})]",
+    ),
+    "command_error": (
+        "command did not run",
+        "waits for a command to pass: it could not run or ran too long[: {detail}][ "
+        "({command})]",
+    ),
+    "log_no_files": ("no log yet", "waits for a log at {path:tail}: there is none yet"),
+    "log_no_match": (
+        "not in the log yet",
+        'waits for "{pattern}" in {path:tail}[: {matched} of {files} logs have it]',
+    ),
+    "log_matched": ("{line}", "the log says: {line}[ ({path:tail})]"),
+    "log_of_earlier_run": (
+        "waits for {job}'s new run",
+        "the log of {job} is an earlier run's; its next run will judge",
+    ),
+    "log_may_restart": (
+        "{job} may restart",
+        "{job} may still be restarted; its log counts once it has ended for good",
+    ),
+}
+
+_TIMES_AND_COUNTS = {
+    "time_until": (
+        "until {at:clock}",
+        "waits until {at:clock}[, {left:duration} more]",
+    ),
+    "time_unset": (
+        "waits for its clock",
+        "counts from the start of waiting, which has not begun",
+    ),
+    "time_reached": ("time reached", "the time is reached[ ({at:clock})]"),
+    "timeout": (
+        "time limit",
+        "ended by its time limit[ after {seconds:duration}][ on {node}][: {reason}]"
+        "[: {message}]. R resubmits, with another limit if asked.",
+    ),
+    "start_timeout": (
+        "waited {seconds:duration}",
+        "gave up after {seconds:duration} of waiting[ for {what}]. R makes it wait "
+        "again.",
+    ),
+    "attempts_left": (
+        "attempt {attempts} of {max}",
+        "{attempts} of {max} attempts made",
+    ),
+    "attempts_spent": ("attempts spent", "all {max} attempts are made"),
+    "restart_limit": (
+        "no restart left",
+        "no restart is left[: {attempts} of {max} attempts made]. R resubmits.",
+    ),
+    "cooling_down": ("again at {until:clock}", "cools down until {until:clock}"),
+    "cooled_down": ("cooled down", "the cooldown is over"),
+}
+
+_PEOPLE = {
+    "asks_later": ("asks you later", "asks you once everything else holds"),
+    "asks_you": (
+        "waits for you",
+        "waits for your approval[: {prompt}]. A shows what will be done.",
+    ),
+    "approved": ("approved", "approved[ by {by}][: {reason}]"),
+    "refused": ("refused", "refused[ by {by}][: {reason}]. R asks again."),
+    "approval_refused": (
+        "refused",
+        "the approval was refused[ by {by}][: {reason}]. R asks again.",
+    ),
+    "approval_timeout": (
+        "nobody answered",
+        "nobody answered the approval within {seconds:duration}. R asks again.",
+    ),
+    "waived": ("waived", "waived by a person[: {reason}]"),
+    "held": ("held", "held: not among the chosen jobs. S submits it."),
+    "planned": ("planned", "planned; S submits it"),
+    "skipped_by": ("skipped", "skipped[ by {by}][: {reason}]. R brings it back."),
+    "cancelled_by": (
+        "cancelled[ by {by}][ by {user}]",
+        "cancelled[ by {by}][ by {user}][: {reason}]. R resubmits.",
+    ),
+    "user": (
+        "cancelled",
+        "cancelled by a person[: {reason}][: {message}]. R resubmits.",
+    ),
+    "cancelled_outside": (
+        "cancelled outside",
+        "cancelled outside this session[: {reason}]. R resubmits.",
+    ),
+    "revived": ("brought back", "waits again[, brought back by {by}]"),
+    "revived_by": ("brought back", "waits again, brought back by {by}"),
+    "revived_with": (
+        "back with {job}",
+        "waits again with {job}[, brought back by {by}]",
+    ),
+    "resubmitted_by": ("resubmitted", "resubmitted by {by}"),
+    "other_overrides": ("other overrides", "runs with other overrides: {overrides}"),
+    "other_resources": ("other resources", "runs with other resources from now on"),
+    "does_not_compose": (
+        "does not compose",
+        "the overrides do not compose: {problem}. The job is as it was.",
+    ),
+}
+
+_SENDING = {
+    "ready": ("ready", "ready"),
+    "held_by_slots": (
+        "slots: {used} of {slots} in use",
+        "ready; held by max_parallel: {used} of {slots} in use[ on {where}]"
+        "[, {place:ordinal} in line]",
+    ),
+    "paused": (
+        "submissions paused",
+        "submissions are paused[ by {by}][: {reason}]. P goes on.",
+    ),
+    "paused_by": ("paused by {by}", "submissions are paused by {by}. P goes on."),
+    "storm": (
+        "paused: {count} quick failures",
+        "submissions are paused: {count} quick failures in a row[ on {what}]. P goes "
+        "on.",
+    ),
+    "submitting": ("being sent", "being sent to the executor"),
+    "busy": ("executor is full", "the executor takes no more just now: {message}"),
+    "in_doubt": (
+        "in doubt: asking by name",
+        "the executor may have taken this job: {message}[, {at:clock}]. It is asked "
+        "by name; sent again only after it says no.",
+    ),
+    "uncertain_effect": (
+        "in doubt: {kind}",
+        "whether the {kind} was carried out is not known: the engine ended in between",
+    ),
+    "queued": ("queued", "queued[: {reason}][; expected {expected:clock}]"),
+    "requeued": ("requeued", "put back into the queue[: {reason}]"),
+    "rejected": (
+        "refused by the executor",
+        "refused by the executor: [{message}][{reason}]. Nothing was started.",
+    ),
+    "submit_error": (
+        "cannot be sent",
+        "could not be sent: [{message}][{reason}]. Nothing was started.",
+    ),
+    "duplicate": (
+        "ran elsewhere",
+        "another submission of this attempt ran instead[: {message}]",
+    ),
+}
+
+_ENDS = {
+    "exit_code": ("exit {code}", "ended with exit {code}[ on {node}]"),
+    "signal": (
+        "[{signal}][{name}]",
+        "ended by signal [{signal}][{name}][ on {node}]",
+    ),
+    "timeout_limit": ("time limit", "ended by its time limit[ of {seconds:duration}]"),
+    "out_of_memory": ("out of memory", "out of memory[ on {node}][: {reason}]"),
+    "oom": ("out of memory", "out of memory[ on {node}][: {reason}]"),
+    "node_fail": ("node failure", "its node failed[: {node}][ ({reason})]"),
+    "preempted": ("preempted", "preempted[ on {node}][: {reason}]"),
+    "nan": (
+        "{metric} is not a number",
+        "{metric} is {value} since step {step}[, was {last} before]",
+    ),
+    "stall": (
+        "no step for {seconds:duration}",
+        "no step[ after {step}] for "
+        "{seconds:duration}[; the counter stands, whatever the log says]",
+    ),
+    "stopped_moving": (
+        "no step for {seconds:duration}",
+        "no step[ after {step}] for {seconds:duration}",
+    ),
+    "kill_criterion": ("kill criterion", "met a kill criterion[: {text}][: {reason}]"),
+    "cancel_condition": (
+        "cancel condition",
+        "a cancel condition holds[: {text}][: {reason}]",
+    ),
+    "cancelled_by_rule": (
+        "by rule {rule}",
+        "ended by the rule {rule}[: {reason}][; the log says: {line}]",
+    ),
+    "restart_ordered": (
+        "restart by rule {rule}",
+        "the rule {rule} ends this run and starts it again",
+    ),
+    "retry": (
+        "retry[: {reason}]",
+        "runs again[ as attempt {attempt}][ at {at:clock}][: {reason}]",
+    ),
+    "lost": (
+        "no trace left",
+        "lost: the executor has not known it for {seconds:duration} and no exit "
+        "record came. R runs it again.",
+    ),
+    "late_exit_record": ("ended after all", "its exit record came late: it completed"),
+    "budget": ("budget spent", "the budget is spent[: {spent} of {limit}][: {reason}]"),
+}
+
+_WARNINGS = {
+    "plateau": (
+        "{metric} is flat",
+        "{metric} fell less than {percent} % in {steps} steps: {value} at step {step}",
+    ),
+    "divergence": (
+        "{metric} rises",
+        "{metric} is {value} at step {step}, more than {percent} % above its minimum "
+        "{minimum}",
+    ),
+    "notice": ("{text}", "{text}"),
+    "rule_matched": ("{rule}", "the rule {rule} matched[: {line}]"),
+    "engine_fault": (
+        "engine fault",
+        "the engine met a fault in {where}: {problem}. The session goes on; its log "
+        "has the traceback.",
+    ),
+    "cannot_write": (
+        "cannot write",
+        "the journal cannot be written: {problem}. Nothing is sent until it can.",
+    ),
+    "stage_on_hold": ("stage on hold", "the stage {stage} is on hold[: {reason}]"),
+}
+
+_REFUSALS = {
+    "stale": (
+        "changed meanwhile",
+        "nothing was done: {jobs} changed since you looked. Look again, then repeat.",
+    ),
+    "no_such_job": ("no such job", "nothing was done: no job named {jobs}"),
+    "nothing_to_do": ("nothing to do", "nothing to {command}: no job is in that state"),
+    "other_digest": (
+        "changed meanwhile",
+        "nothing was done: what {job} will do changed since it asked. Look again.",
+    ),
+    "read_only": ("read only", "nothing was done: this view is read only"),
+}
+
+
+def _table() -> Mapping[str, Phrases]:
+    groups = (
+        _LOOKING,
+        _FILES,
+        _VALUES,
+        _JOBS,
+        _COMMANDS_AND_LOGS,
+        _TIMES_AND_COUNTS,
+        _PEOPLE,
+        _SENDING,
+        _ENDS,
+        _WARNINGS,
+        _REFUSALS,
+    )
+    return MappingProxyType(
+        {code: Phrases(*texts) for group in groups for code, texts in group.items()}
+    )
+
+
+CODES: Final = _table()
+"""Code -> its phrases."""

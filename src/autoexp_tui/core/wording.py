@@ -1,0 +1,250 @@
+"""Reasons as sentences: what a recorded `Why` says to a person.
+
+`CODES` is the closed registry of every code that anybody records; a code that is not
+in it is printed plainly, never hidden. Arguments come from outside and are cleaned;
+they are never read as templates or markup. Pure: the present is an argument.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from autoexp_tui.core.clean import clean
+from autoexp_tui.core.facts import Why
+from autoexp_tui.core.sentences import CODES, Phrases
+from autoexp_tui.core.spelling import (
+    UNKNOWN,
+    clock_time,
+    columns,
+    count,
+    duration,
+    fit,
+    ordinal,
+    plural,
+    size,
+    spell_float,
+)
+from autoexp_tui.core.states import Cause, JobState
+
+__all__ = [
+    "CAUSES",
+    "CODES",
+    "SHORT_COLUMNS",
+    "STATES",
+    "Phrases",
+    "clock_time",
+    "columns",
+    "count",
+    "duration",
+    "fit",
+    "number",
+    "ordinal",
+    "plural",
+    "sentence",
+    "short",
+    "size",
+    "spell_float",
+]
+
+Arg: TypeAlias = str | int | float
+
+SHORT_COLUMNS: Final = 30
+"""Columns of a short form."""
+_ARG_LIMIT: Final = 240
+"""Characters of one argument in a sentence."""
+
+CAUSES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        Cause.EXIT_CODE: "exit code",
+        Cause.SIGNAL: "signal",
+        Cause.TIMEOUT: "time limit",
+        Cause.OUT_OF_MEMORY: "out of memory",
+        Cause.NODE_FAIL: "node failure",
+        Cause.PREEMPTED: "preempted",
+        Cause.NAN: "loss not a number",
+        Cause.STALL: "no step",
+        Cause.KILL_CRITERION: "kill criterion",
+        Cause.CANCEL_CONDITION: "cancel condition",
+        Cause.START_TIMEOUT: "waited too long",
+        Cause.UPSTREAM: "what it needs ended",
+        Cause.USER: "cancelled by a person",
+        Cause.REJECTED: "refused by the executor",
+        Cause.SUBMIT_ERROR: "could not be sent",
+        Cause.DUPLICATE: "ran elsewhere",
+        Cause.LOST: "no trace left",
+        Cause.BUDGET: "budget spent",
+        Cause.APPROVAL_REFUSED: "approval refused",
+    }
+)
+"""Each cause in a few words."""
+
+STATES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        JobState.PLANNED: "planned",
+        JobState.HELD: "held",
+        JobState.WAITING: "waiting",
+        JobState.SUBMITTING: "being sent",
+        JobState.SUBMIT_UNKNOWN: "in doubt",
+        JobState.QUEUED: "queued",
+        JobState.RUNNING: "running",
+        JobState.RETRYING: "retrying",
+        JobState.COMPLETED: "completed",
+        JobState.FAILED: "failed",
+        JobState.CANCELLED: "cancelled",
+        JobState.SKIPPED: "skipped",
+        JobState.LOST: "lost",
+    }
+)
+"""Each state in a word or two."""
+_DONE_TO_IT: Final = frozenset({JobState.CANCELLED, JobState.SKIPPED, JobState.LOST})
+
+
+def sentence(why: Why, now: float) -> str:
+    """The whole reason: facts, numbers, and the next step where there is one.
+
+    Args:
+        why: a recorded reason.
+        now: the present, UTC seconds; other days' times carry their date.
+    """
+    phrases = CODES.get(why.code)
+    if phrases is None:
+        return _plain(why)
+    return _render(phrases.sentence, dict(why.args), now)
+
+
+def short(why: Why) -> str:
+    """The reason in at most 30 columns, without times relative to the present."""
+    phrases = CODES.get(why.code)
+    if phrases is None:
+        return fit(_plain(why), SHORT_COLUMNS)
+    return fit(_render(phrases.short, dict(why.args), None), SHORT_COLUMNS)
+
+
+def number(value: float) -> str:
+    """A measured number in at most four significant digits: `2.914`, `1e-4`, `8000`."""
+    if isinstance(value, int) or not math.isfinite(value):
+        return str(value)
+    if value == int(value) and abs(value) < 1e6:
+        return str(int(value))
+    return spell_float(float(f"{value:.4g}"))
+
+
+def _plain(why: Why) -> str:
+    code = clean(why.code, limit=_ARG_LIMIT)
+    args = ", ".join(f"{clean(name)}={_text(arg)}" for name, arg in why.args)
+    return f"{code} ({args})" if args else code
+
+
+# -------------------------------------------------------------------- templates
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Literal text, or an argument with its form."""
+
+    text: str = ""
+    name: str = ""
+    form: str = ""
+
+
+_Span: TypeAlias = tuple[bool, tuple[_Piece, ...]]
+"""(may be left out, its pieces)."""
+
+_TOKEN: Final = re.compile(r"\[|\]|\{(\w+)(?::([a-z]+))?\}|[^\[\]{]+|\{")
+
+
+@functools.cache
+def _compiled(template: str) -> tuple[_Span, ...]:
+    spans: list[_Span] = []
+    pieces: list[_Piece] = []
+    for match in _TOKEN.finditer(template):
+        if match[0] in ("[", "]"):
+            spans.append((match[0] == "]", tuple(pieces)))
+            pieces = []
+        elif match[1]:
+            pieces.append(_Piece(name=match[1], form=match[2] or ""))
+        else:
+            pieces.append(_Piece(text=match[0]))
+    return (*spans, (False, tuple(pieces)))
+
+
+def _render(template: str, args: Mapping[str, Arg], now: float | None) -> str:
+    return "".join(
+        _piece(piece, args, now)
+        for optional, pieces in _compiled(template)
+        if not (optional and _lacks(pieces, args))
+        for piece in pieces
+    )
+
+
+def _lacks(pieces: tuple[_Piece, ...], args: Mapping[str, Arg]) -> bool:
+    return any(piece.name and args.get(piece.name, "") == "" for piece in pieces)
+
+
+def _piece(piece: _Piece, args: Mapping[str, Arg], now: float | None) -> str:
+    if not piece.name:
+        return piece.text
+    value = args.get(piece.name, "")
+    if value == "":
+        return UNKNOWN
+    return _FORMS[piece.form](value, now)
+
+
+# ------------------------------------------------------------------------ forms
+def _text(value: Arg, now: float | None = None) -> str:
+    if isinstance(value, str):
+        return clean(value, limit=_ARG_LIMIT)
+    return number(value)
+
+
+def _tail(value: Arg, now: float | None) -> str:
+    """The last two parts of a path: enough to know it by."""
+    return "/".join(_text(value).rstrip("/").split("/")[-2:])
+
+
+def _state(value: Arg, now: float | None) -> str:
+    return STATES.get(str(value), _text(value).lower())
+
+
+def _ended(value: Arg, now: float | None) -> str:
+    """A state as a verb after a job's name."""
+    return f"was {_state(value, now)}" if value in _DONE_TO_IT else _state(value, now)
+
+
+def _cause(value: Arg, now: float | None) -> str:
+    return CAUSES.get(str(value), _text(value).replace("_", " "))
+
+
+def _numeric(spell: Callable[[float], str]) -> Callable[[Arg, float | None], str]:
+    def form(value: Arg, now: float | None) -> str:
+        return _text(value) if isinstance(value, str) else spell(value)
+
+    return form
+
+
+def _clock(value: Arg, now: float | None) -> str:
+    return _text(value) if isinstance(value, str) else clock_time(value, now)
+
+
+def _ordinal(value: float) -> str:
+    return ordinal(int(value)) if math.isfinite(value) else UNKNOWN
+
+
+_FORMS: Final[Mapping[str, Callable[[Arg, float | None], str]]] = MappingProxyType(
+    {
+        "": _text,
+        "tail": _tail,
+        "state": _state,
+        "ended": _ended,
+        "cause": _cause,
+        "clock": _clock,
+        "duration": _numeric(duration),
+        "size": _numeric(size),
+        "count": _numeric(count),
+        "ordinal": _numeric(_ordinal),
+    }
+)
