@@ -225,7 +225,7 @@ class Why:
         return dict(self.args).get(name, default)
 
 
-def why(code: str, **args: str | float) -> Why:
+def why(code: str, /, **args: str | float) -> Why:
     """A `Why` from keyword arguments, in the order given."""
     return Why(code, tuple(args.items()))
 

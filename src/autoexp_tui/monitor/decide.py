@@ -101,6 +101,7 @@ def _jobs_of(event: events.Event) -> tuple[str, ...]:
 def judge(desk: Desk, name: str) -> None:
     """Look at one job: its cancel conditions first, then what it waits for."""
     job = desk.job(name)
+    desk.judged.add(name)
     if job.state in _AT_REST:
         desk.watch.set(name, frozenset())
         desk.timers.set(name, None)

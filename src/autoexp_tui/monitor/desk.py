@@ -51,6 +51,8 @@ class Roster:
     active: set[str] = field(default_factory=set)
     ready: set[str] = field(default_factory=set)
     """Everything passed; only a slot, or the pause, is in the way."""
+    lost: set[str] = field(default_factory=set)
+    """A late exit record may still tell how they ended."""
 
     def note(self, job: JobRecord) -> None:
         """Take over a job's new state."""
@@ -58,6 +60,10 @@ class Roster:
             self.active.add(job.name)
         else:
             self.active.discard(job.name)
+        if job.state is JobState.LOST:
+            self.lost.add(job.name)
+        else:
+            self.lost.discard(job.name)
         if job.state not in _MAY_START:
             self.ready.discard(job.name)
 
@@ -79,6 +85,8 @@ class Desk:
     policy: Policy
     verdicts: dict[tuple[str, str, int], Verdict] = field(default_factory=dict)
     """(job, role, index) -> the newest verdict, volatile arguments included."""
+    judged: set[str] = field(default_factory=set)
+    """Jobs that were looked at in this commit."""
 
     @property
     def state(self) -> SessionState:

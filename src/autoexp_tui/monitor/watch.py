@@ -35,6 +35,7 @@ class Watch:
         self._jobs: dict[FactKey, set[str]] = {}
         self._keys: dict[str, frozenset[FactKey]] = {}
         self._outside: dict[OutsideKey, None] = {}
+        self._new = False
 
     def set(self, job: str, keys: frozenset[FactKey]) -> None:
         """`job` reads exactly `keys` from now on."""
@@ -45,8 +46,9 @@ class Watch:
             self._drop(key, job)
         for key in keys - old:
             self._jobs.setdefault(key, set()).add(job)
-            if isinstance(key, _OUTSIDE):
+            if isinstance(key, _OUTSIDE) and key not in self._outside:
                 self._outside[key] = None
+                self._new = True
         self._keys[job] = keys
         if not keys:
             del self._keys[job]
@@ -66,6 +68,11 @@ class Watch:
     def outside(self) -> Iterable[OutsideKey]:
         """The keys that somebody has to go and look at."""
         return self._outside.keys()
+
+    def take_new(self) -> bool:
+        """Whether outside keys were added since the last call."""
+        new, self._new = self._new, False
+        return new
 
 
 class Timers:

@@ -1,0 +1,58 @@
+# make run    sets up and opens the default experiment in the cockpit
+# make test   sets up and passes the tests
+# make check  ruff, mypy --strict, import contracts
+
+PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+SEEDS ?= 2000
+PYTEST_ARGS ?= -n auto
+
+.PHONY: run test check bench simulate screenshots clean help setup
+
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed '/^$$/q'
+	@echo "make bench        measure, side by side with the references"
+	@echo "make simulate     run the fault simulator (SEEDS=$(SEEDS))"
+	@echo "make screenshots  picture real runs into screenshots/"
+	@echo "make clean        remove .venv and caches"
+
+setup: $(READY)
+
+$(READY): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "No python3 found. Install CPython 3.11 or newer, or: make PYTHON=/path/to/python3.11"; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "$(PYTHON) is $$($(PYTHON) -V 2>&1); CPython 3.11 or newer is needed. Try: make PYTHON=/path/to/python3.11"; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) lacks venv. On Debian or Ubuntu: apt-get install python3-venv; then run make again."; exit 2; }
+	@echo "Setting up $(VENV) with $$($(PYTHON) -V) (once; about a minute) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' || { \
+	  echo "Installing the dependencies failed; the lines above say why. Nothing else was changed. Run make again."; exit 5; }
+	@touch $(READY)
+
+run: $(READY)
+	@$(BIN)/autoexp-tui --config-ref exp
+
+test: $(READY)
+	@echo "Running the tests ..."
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(READY)
+	@echo "ruff" && $(BIN)/ruff format --check --quiet src tests && $(BIN)/ruff check --quiet src tests
+	@echo "mypy --strict" && $(BIN)/mypy
+	@echo "import contracts" && $(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+
+bench: $(READY)
+	@for bench in tests/bench/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+
+simulate: $(READY)
+	@$(BIN)/python -m autoexp_tui.testing.simulate --seeds $(SEEDS)
+
+screenshots: $(READY)
+	@$(BIN)/python screenshots/make.py
+
+clean:
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,85 @@
+"""Owns stderr and the exit codes: what went wrong, where, and the next step.
+
+Errors for people have no traceback; a bug writes its traceback to a file and says
+where that is.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from pathlib import Path
+from typing import NoReturn
+
+from autoexp_tui.core.errors import AutoexpError
+
+
+class ExitCode(IntEnum):
+    """What a command's exit status says."""
+
+    OK = 0
+    JOBS_NOT_COMPLETED = 1
+    USAGE = 2
+    VALIDATION = 3
+    OWNED = 4
+    ENVIRONMENT = 5
+    GUARD = 6
+    INTERNAL = 70
+    INTERRUPTED = 130
+
+
+def exit_with(main: Callable[[Sequence[str]], int]) -> NoReturn:
+    """Run a command's `main` on the process's arguments and leave with its code."""
+    sys.exit(guarded(main, sys.argv[1:]))
+
+
+def guarded(main: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
+    """`main(argv)`, with every failure turned into a message and a code."""
+    try:
+        code = main(argv)
+        sys.stdout.flush()
+    except AutoexpError as error:
+        say(f"error: {error}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        say("interrupted")
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        _drop_stdout()
+        return ExitCode.OK
+    except Exception as bug:  # noqa: BLE001 - the last frame: a bug is reported, once
+        say(_bug_report(bug))
+        return ExitCode.INTERNAL
+    return code
+
+
+def say(text: str) -> None:
+    """A line for the person, on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _drop_stdout() -> None:
+    """The reader of our output has gone; nothing more can be said to it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _bug_report(bug: Exception) -> str:
+    text = "".join(traceback.format_exception(bug))
+    try:
+        place = str(_write_trace(text))
+    except OSError:
+        place = ""
+    head = f"internal error: {type(bug).__name__}: {bug}"
+    tail = f"The traceback is in {place}" if place else text
+    return f"{head}\n  This is a bug in autoexp-tui. {tail}"
+
+
+def _write_trace(text: str) -> Path:
+    handle, name = tempfile.mkstemp(prefix="autoexp-bug-", suffix=".txt")
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    return Path(name)

@@ -1,0 +1,262 @@
+"""Sends what is pending *and* synced, each effect once at a time.
+
+An effect that a former engine ordered is in doubt: its recovery decides whether it is
+done again, asked about, or put before a person. What came of it returns as an
+observation; only the loop settles effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autoexp_tui.core.effects import (
+    RECOVERY,
+    CancelTasks,
+    ComposeJob,
+    RunNotifyCommand,
+    SubmitTasks,
+    TaskId,
+)
+from autoexp_tui.core.errors import AutoexpError
+from autoexp_tui.core.facts import CommandKey, Fact
+from autoexp_tui.core.specs import JobSpec
+from autoexp_tui.core.state import JobRecord, PendingEffect, SessionState
+from autoexp_tui.core.states import Cause
+from autoexp_tui.engine import observations as seen
+from autoexp_tui.engine.lookout import call_failed
+from autoexp_tui.engine.observations import Observation
+from autoexp_tui.engine.ports import (
+    AdoptAnswer,
+    Executor,
+    FactSource,
+    Planner,
+    Pool,
+    Preparation,
+    Rejected,
+    Submission,
+    SubmitAnswer,
+    Task,
+    Uncertain,
+)
+
+PROBE_SECONDS = 2.0
+"""Between questions about a submission in doubt."""
+NOTIFY_TIMEOUT = 30.0
+"""Seconds that the user's notification command may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """The outside as the dispatcher needs it."""
+
+    executor: Executor
+    facts: FactSource
+    planner: Planner
+    preparation: Preparation
+    executor_pool: Pool
+    command_pool: Pool
+    planner_pool: Pool
+    attempt_dir: Callable[[str, int], Path]
+
+
+@dataclass(slots=True)
+class Dispatcher:
+    """Keeps which effects are under way; holds no state that must survive."""
+
+    outside: Outside
+    post: Callable[[Observation], None]
+    in_flight: set[str] = field(default_factory=set)
+    in_doubt: set[str] = field(default_factory=set)
+    not_before: dict[str, float] = field(default_factory=dict)
+    """Effect -> monotonic seconds before which it is left alone."""
+    _tasks: dict[TaskId, Task] = field(default_factory=dict)
+
+    def adopt_former(self, state: SessionState) -> list[PendingEffect]:
+        """Take over a predecessor's effects; returns those a person must judge."""
+        asked: list[PendingEffect] = []
+        for pending in state.pending.values():
+            recovery = RECOVERY[pending.effect.kind]
+            if recovery == "probe":
+                self.in_doubt.add(pending.effect_id)
+            elif recovery == "once":
+                asked.append(pending)
+        return asked
+
+    def dispatch(self, state: SessionState, now: float) -> None:
+        """Send every pending effect that is neither under way nor told to rest.
+
+        `now`: monotonic seconds.
+        """
+        for pending in list(state.pending.values()):
+            resting = self.not_before.get(pending.effect_id, now) > now
+            if pending.effect_id not in self.in_flight and not resting:
+                self._send(state, pending)
+
+    def next_at(self, state: SessionState) -> float | None:
+        """When a resting effect wants to be sent again, monotonic seconds."""
+        resting = [
+            at
+            for effect, at in self.not_before.items()
+            if effect in state.pending and effect not in self.in_flight
+        ]
+        return min(resting, default=None)
+
+    def landed(self, effect_id: str, *, rest_until: float | None = None) -> None:
+        """An effect's answer is in; `rest_until`: leave it alone till then."""
+        self.in_flight.discard(effect_id)
+        self.not_before.pop(effect_id, None)
+        if rest_until is not None:
+            self.not_before[effect_id] = rest_until
+
+    def forget(self, effect_id: str) -> None:
+        """The effect is settled."""
+        self.landed(effect_id)
+        self.in_doubt.discard(effect_id)
+
+    def task(self, job: JobRecord, number: int) -> Task:
+        """One attempt as the executor sees it."""
+        attempt = job.attempts[number - 1]
+        known = self._tasks.get((job.name, number))
+        if known is not None:
+            return known
+        spec = job.spec
+        made = Task(
+            job=spec.name,
+            attempt=number,
+            command=spec.command,
+            env=spec.env,
+            cwd=spec.cwd,
+            output_dir=spec.output_dir,
+            log_dir=spec.log_dir,
+            attempt_dir=str(self.outside.attempt_dir(spec.name, number)),
+            resources=spec.resources,
+            resume=attempt.resume,
+        )
+        self._tasks[job.name, number] = made
+        return made
+
+    # ------------------------------------------------------------------- sending
+    def _send(self, state: SessionState, pending: PendingEffect) -> None:
+        match pending.effect:
+            case SubmitTasks() as submit:
+                self._send_submit(state, pending.effect_id, submit)
+            case CancelTasks() as cancel:
+                self._send_cancel(state, pending.effect_id, cancel)
+            case ComposeJob() as compose:
+                self._send_compose(state, pending.effect_id, compose)
+            case RunNotifyCommand() as notify:
+                self._send_notify(pending.effect_id, notify)
+
+    def _run(
+        self, pool: Pool, effect_id: str, what: str, call: Callable[[], Observation]
+    ) -> None:
+        def done(answer: object, problem: BaseException | None) -> None:
+            if problem is not None:
+                self.post(call_failed(what, problem, effect_id))
+            else:
+                self.post(answer)  # type: ignore[arg-type]
+
+        self.in_flight.add(effect_id)
+        if not pool.submit(effect_id, call, done):
+            self.in_flight.discard(effect_id)
+
+    def _send_submit(
+        self, state: SessionState, effect_id: str, submit: SubmitTasks
+    ) -> None:
+        jobs = [state.jobs[job] for job, _ in submit.tasks]
+        submission = Submission(
+            token=submit.token,
+            session=state.session,
+            tasks=tuple(
+                self.task(job, number)
+                for job, (_, number) in zip(jobs, submit.tasks, strict=True)
+            ),
+        )
+        specs = [job.spec for job in jobs]
+        if effect_id in self.in_doubt:
+            call = self._probe_call(effect_id, submission)
+        else:
+            call = self._submit_call(effect_id, submission, specs)
+        self._run(self.outside.executor_pool, effect_id, "submit", call)
+
+    def _submit_call(
+        self,
+        effect_id: str,
+        submission: Submission,
+        specs: list[JobSpec],
+    ) -> Callable[[], Observation]:
+        def call() -> Observation:
+            answer: SubmitAnswer
+            try:
+                self.outside.preparation.prepare(submission, specs)
+            except AutoexpError as error:
+                answer = Rejected(message=str(error), cause=Cause.SUBMIT_ERROR)
+            else:
+                answer = self._submit(submission)
+            return seen.Submitted(
+                effect_id=effect_id, token=submission.token, answer=answer
+            )
+
+        return call
+
+    def _submit(self, submission: Submission) -> SubmitAnswer:
+        try:
+            return self.outside.executor.submit(submission)
+        except OSError as error:  # it may have been sent before this
+            return Uncertain(message=str(error))
+
+    def _probe_call(
+        self, effect_id: str, submission: Submission
+    ) -> Callable[[], Observation]:
+        def call() -> Observation:
+            try:
+                answer = self.outside.executor.adopt([submission])
+            except OSError as error:
+                answer = AdoptAnswer(error=str(error))
+            return seen.Probed(
+                effect_id=effect_id, token=submission.token, answer=answer
+            )
+
+        return call
+
+    def _send_cancel(
+        self, state: SessionState, effect_id: str, cancel: CancelTasks
+    ) -> None:
+        tasks = [self.task(state.jobs[job], number) for job, number in cancel.tasks]
+
+        def call() -> Observation:
+            answer = self.outside.executor.cancel(tasks)
+            return seen.Cancelled(effect_id=effect_id, answer=answer)
+
+        self._run(self.outside.executor_pool, effect_id, "cancel", call)
+
+    def _send_compose(
+        self, state: SessionState, effect_id: str, compose: ComposeJob
+    ) -> None:
+        plan = state.plan
+        if plan is None:
+            return
+
+        def call() -> Observation:
+            try:
+                spec = self.outside.planner.compose(
+                    plan, compose.job, compose.overrides
+                )
+            except AutoexpError as error:
+                return seen.Composed(
+                    effect_id=effect_id, effect=compose, spec=None, problem=str(error)
+                )
+            return seen.Composed(effect_id=effect_id, effect=compose, spec=spec)
+
+        self._run(self.outside.planner_pool, effect_id, "compose", call)
+
+    def _send_notify(self, effect_id: str, notify: RunNotifyCommand) -> None:
+        key = CommandKey((*notify.command, notify.message), NOTIFY_TIMEOUT)
+
+        def call() -> Observation:
+            fact: Fact = self.outside.facts.observe(key)
+            return seen.Notified(effect_id=effect_id, fact=fact)
+
+        self._run(self.outside.command_pool, effect_id, "notify", call)

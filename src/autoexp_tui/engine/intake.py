@@ -1,0 +1,350 @@
+"""What answers from the outside mean: each becomes events in the draft."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from autoexp_tui.core import events
+from autoexp_tui.core.effects import TaskId
+from autoexp_tui.core.facts import Fact, OutsideKey, Why, why
+from autoexp_tui.core.state import JobRecord
+from autoexp_tui.core.states import Cause, JobState, Outcome
+from autoexp_tui.engine import judge
+from autoexp_tui.engine import observations as seen
+from autoexp_tui.engine.dispatcher import PROBE_SECONDS, Dispatcher
+from autoexp_tui.engine.evidence import telling_line
+from autoexp_tui.engine.observations import Observation
+from autoexp_tui.engine.ports import (
+    Accepted,
+    Busy,
+    Rejected,
+    TaskReport,
+    Uncertain,
+)
+from autoexp_tui.engine.steer import obey, revive
+from autoexp_tui.engine.telemetry import Telemetry
+from autoexp_tui.monitor.desk import Desk
+from autoexp_tui.monitor.reactions import end_attempt
+
+BUSY_SECONDS = 10.0
+"""Before an executor that is at its limit is asked again."""
+FAULT_SECONDS = 5.0
+"""Before an effect whose sending raised is sent again."""
+
+
+@dataclass(slots=True)
+class Health:
+    """How the outside answers; volatile, for people."""
+
+    answered_at: float | None = None
+    error: str = ""
+    deposed: bool = False
+    stop_when_idle: bool = False
+    calls: int = 0
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Job -> the executor's words for why it is queued."""
+
+
+@dataclass(slots=True)
+class Intake:
+    """Holds what must be kept between two answers: ends whose log is still read."""
+
+    dispatcher: Dispatcher
+    telemetry: Telemetry
+    health: Health
+    outside: dict[OutsideKey, Fact]
+    monotonic: Callable[[], float]
+    lost_after_seconds: float
+    log_fault: Callable[[str], None]
+    """Writes a traceback to the session's log."""
+    ending: dict[TaskId, TaskReport] = field(default_factory=dict)
+
+    def take(self, desk: Desk, observation: Observation) -> list[str]:
+        """Turn one observation into events; returns further jobs to judge."""
+        match observation:
+            case seen.Submitted():
+                self._submitted(desk, observation)
+            case seen.Probed():
+                self._probed(desk, observation)
+            case seen.Cancelled():
+                self._cancelled(desk, observation)
+            case seen.Composed():
+                self._composed(desk, observation)
+            case seen.Notified():
+                self._notified(desk, observation)
+            case seen.Polled():
+                self._polled(desk, observation)
+            case seen.FactsSeen():
+                return self._facts(desk, observation)
+            case seen.LogsRead():
+                return self._logs(desk, observation)
+            case seen.OrdersTaken():
+                for order in observation.orders:
+                    obey(desk, order)
+            case seen.Heartbeat():
+                self.health.deposed = self.health.deposed or not observation.ours
+            case seen.CallFailed():
+                self._call_failed(desk, observation)
+            case _:
+                assert_never(observation)
+        return []
+
+    # -------------------------------------------------------------------- effects
+    def _submitted(self, desk: Desk, got: seen.Submitted) -> None:
+        if got.effect_id not in desk.state.pending:
+            return
+        match got.answer:
+            case Accepted() as answer:
+                self._accepted(desk, got, answer)
+            case Rejected() as answer:
+                self._rejected(desk, got, answer)
+            case Busy() as answer:
+                rest = self.monotonic() + BUSY_SECONDS
+                self.dispatcher.landed(got.effect_id, rest_until=rest)
+                self._explain(desk, got.token, why("busy", message=answer.message))
+            case Uncertain() as answer:
+                self._doubt(desk, got.effect_id, got.token, answer.message)
+
+    def _accepted(self, desk: Desk, got: seen.Submitted, answer: Accepted) -> None:
+        desk.draft.emit(
+            events.SubmissionAccepted(
+                token=got.token,
+                executor_ids=answer.executor_ids,
+                submitted_at=answer.submitted_at,
+            )
+        )
+        self._settle(desk, got.effect_id, "ok", _words(answer.sent, answer.said))
+
+    def _rejected(self, desk: Desk, got: seen.Submitted, answer: Rejected) -> None:
+        detail = _words(answer.sent, answer.message)
+        self._settle(desk, got.effect_id, "failed", detail)
+        reason = why(answer.cause.value, message=answer.message)
+        for job, number in desk.state.tokens[got.token]:
+            self._end_unborn(
+                desk, job, number, Outcome.FAILED, answer.cause, reason
+            )
+
+    def _end_unborn(
+        self,
+        desk: Desk,
+        job: str,
+        number: int,
+        outcome: Outcome,
+        cause: Cause,
+        reason: Why | None,
+    ) -> None:
+        """End an attempt that the executor does not have."""
+        attempt = judge.attempt_of(desk.job(job), number)
+        if attempt is None or attempt.outcome is not None:
+            return
+        ended = events.AttemptEnded(
+            job=job,
+            attempt=number,
+            outcome=outcome,
+            cause=cause,
+            ended_at=desk.now,
+            why=reason,
+        )
+        end_attempt(desk, ended)
+
+    def _doubt(self, desk: Desk, effect_id: str, token: str, message: str) -> None:
+        self.dispatcher.in_doubt.add(effect_id)
+        rest = self.monotonic() + PROBE_SECONDS
+        self.dispatcher.landed(effect_id, rest_until=rest)
+        desk.draft.emit(
+            events.SubmissionUncertain(
+                token=token, why=why("in_doubt", message=message)
+            )
+        )
+
+    def _explain(self, desk: Desk, token: str, reason: Why) -> None:
+        for name, _ in desk.state.tokens[token]:
+            job = desk.job(name)
+            if job.why is None or job.why.code != reason.code:
+                desk.draft.emit(events.WaitExplained(job=name, why=reason))
+
+    def _probed(self, desk: Desk, got: seen.Probed) -> None:
+        if got.effect_id not in desk.state.pending:
+            return
+        for found in got.answer.found:
+            if found.token == got.token:
+                desk.draft.emit(
+                    events.SubmissionAccepted(
+                        token=got.token,
+                        executor_ids=found.executor_ids,
+                        submitted_at=found.submitted_at,
+                        adopted=True,
+                    )
+                )
+                self._settle(desk, got.effect_id, "ok", "found by its name")
+                return
+        if got.token in got.answer.absent:
+            self._absent(desk, got)
+        else:
+            rest = self.monotonic() + PROBE_SECONDS
+            self.dispatcher.landed(got.effect_id, rest_until=rest)
+
+    def _absent(self, desk: Desk, got: seen.Probed) -> None:
+        tasks = desk.state.tokens[got.token]
+        attempts = [judge.attempt_of(desk.job(job), number) for job, number in tasks]
+        desk.draft.emit(events.SubmissionAbsent(token=got.token))
+        if all(a is None or a.outcome or a.cancel_cause for a in attempts):
+            self._settle(desk, got.effect_id, "ok", "never taken, no longer wanted")
+            self._end_unwanted(desk, tasks)
+            return
+        self.dispatcher.in_doubt.discard(got.effect_id)
+        self.dispatcher.landed(got.effect_id)
+
+    def _end_unwanted(self, desk: Desk, tasks: tuple[TaskId, ...]) -> None:
+        for job, number in tasks:
+            attempt = judge.attempt_of(desk.job(job), number)
+            if attempt is not None and attempt.cancel_cause is not None:
+                self._end_unborn(
+                    desk,
+                    job,
+                    number,
+                    Outcome.CANCELLED,
+                    attempt.cancel_cause,
+                    attempt.cancel_why,
+                )
+
+    def _cancelled(self, desk: Desk, got: seen.Cancelled) -> None:
+        if got.effect_id not in desk.state.pending:
+            return
+        if got.answer.ok:
+            words = _words(got.answer.sent, got.answer.said)
+            self._settle(desk, got.effect_id, "ok", words)
+        else:
+            rest = self.monotonic() + FAULT_SECONDS
+            self.dispatcher.landed(got.effect_id, rest_until=rest)
+            self.health.error = got.answer.said
+
+    def _composed(self, desk: Desk, got: seen.Composed) -> None:
+        if got.effect_id not in desk.state.pending:
+            return
+        job = got.effect.job
+        if got.spec is None:
+            self._settle(desk, got.effect_id, "failed", got.problem)
+            refused = why("does_not_compose", problem=got.problem)
+            desk.draft.emit(events.CommandRefused(why=refused, jobs=(job,)))
+            return
+        self._settle(desk, got.effect_id, "ok", " ".join(got.effect.overrides))
+        overrides = " ".join(got.effect.overrides)
+        desk.draft.emit(
+            events.JobReplanned(
+                job=job,
+                spec=got.spec,
+                why=why("other_overrides", overrides=overrides),
+            )
+        )
+        if desk.job(job).ended:
+            revive(desk, job, "person", from_checkpoint=got.effect.from_checkpoint)
+
+    def _notified(self, desk: Desk, got: seen.Notified) -> None:
+        if got.effect_id not in desk.state.pending:
+            return
+        ok = not got.fact.error and getattr(got.fact.value, "exit_code", None) == 0
+        detail = got.fact.error or getattr(got.fact.value, "detail", "")
+        self._settle(desk, got.effect_id, "ok" if ok else "failed", str(detail))
+
+    def _settle(self, desk: Desk, effect_id: str, outcome: str, detail: str) -> None:
+        settled = events.EffectSettled(
+            effect_id=effect_id,
+            outcome="ok" if outcome == "ok" else "failed",
+            detail=detail,
+        )
+        desk.draft.emit(settled)
+        self.dispatcher.forget(effect_id)
+
+    # ----------------------------------------------------------------------- poll
+    def _polled(self, desk: Desk, got: seen.Polled) -> None:
+        self.health.calls += got.answer.calls
+        self.health.error = got.answer.error
+        if got.answer.error:
+            return
+        self.health.answered_at = desk.now
+        for report in got.answer.reports:
+            if report.job in desk.state.jobs:
+                self._report(desk, report)
+
+    def _report(self, desk: Desk, report: TaskReport) -> None:
+        self._queue_words(report)
+        began = judge.run_began(desk.job(report.job), report)
+        if began is not None and self._may_begin(desk.job(report.job), began):
+            desk.draft.emit(began)
+        requeued = judge.requeued(desk.job(report.job), report)
+        if requeued is not None:
+            desk.draft.emit(requeued)
+        job = desk.job(report.job)
+        if judge.has_ended(job, report, self.lost_after_seconds):
+            self._note_end(desk, job, report)
+
+    def _queue_words(self, report: TaskReport) -> None:
+        if report.reason:
+            self.health.reasons[report.job] = report.reason
+        else:
+            self.health.reasons.pop(report.job, None)
+
+    @staticmethod
+    def _may_begin(job: JobRecord, began: events.RunBegan) -> bool:
+        newest = job.attempt
+        return newest is not None and newest.number == began.attempt
+
+    def _note_end(self, desk: Desk, job: JobRecord, report: TaskReport) -> None:
+        """End the attempt now, or once the rest of its log has been read."""
+        attempt = judge.attempt_of(job, report.attempt)
+        if attempt is not None and attempt.log_path and not job.ended:
+            self.ending[report.job, report.attempt] = report
+        else:
+            end_attempt(desk, judge.attempt_ended(job, report, desk.now))
+
+    # ---------------------------------------------------------------------- facts
+    def _facts(self, desk: Desk, got: seen.FactsSeen) -> list[str]:
+        touched: list[str] = []
+        for key, fact in got.facts:
+            old = self.outside.get(key)
+            self.outside[key] = fact
+            if old is None or old.value != fact.value or old.error != fact.error:
+                touched.extend(desk.watch.jobs(key))
+        return touched
+
+    # ----------------------------------------------------------------------- logs
+    def _logs(self, desk: Desk, got: seen.LogsRead) -> list[str]:
+        touched: list[str] = []
+        for read in got.reads:
+            if read.job not in desk.state.jobs:
+                continue
+            if read.chunk is not None:
+                touched += self.telemetry.digest(desk, read.chunk)
+            elif read.final:
+                self._finish(desk, read)
+        return touched
+
+    def _finish(self, desk: Desk, read: seen.LogRead) -> None:
+        """The log of an ended run has been read to its end: judge the attempt."""
+        report = self.ending.pop((read.job, read.attempt), None)
+        if report is None:
+            return
+        self.telemetry.close(desk, read.job)
+        job = desk.job(read.job)
+        evidence = telling_line(read.tail)
+        ended = judge.attempt_ended(job, report, desk.now, evidence)
+        end_attempt(desk, ended)
+
+    def _call_failed(self, desk: Desk, got: seen.CallFailed) -> None:
+        self.log_fault(got.trace)
+        if got.effect_id:
+            rest = self.monotonic() + FAULT_SECONDS
+            self.dispatcher.landed(got.effect_id, rest_until=rest)
+        desk.draft.emit(events.EngineFaulted(where=got.what, problem=got.problem))
+
+    def note_state(self, job: JobRecord) -> None:
+        """A job moved on: forget what no longer concerns it."""
+        if job.state is not JobState.QUEUED:
+            self.health.reasons.pop(job.name, None)
+
+
+def _words(sent: str, said: str) -> str:
+    return "\n".join(part for part in (f"$ {sent}" if sent else "", said) if part)

@@ -1,0 +1,194 @@
+"""The handle of an engine in this process, from an opened plan to a running session.
+
+Opening a plan touches no disk: the session comes into being with the first submit, on
+a thread of its own, and the commands that came meanwhile follow it in order.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from autoexp_tui.core.commands import Command, Order, StopEngine, Submit
+from autoexp_tui.core.errors import AutoexpError
+from autoexp_tui.core.snapshot import EngineView, Role, Snapshot
+from autoexp_tui.core.specs import Plan
+from autoexp_tui.core.state import JobRecord
+
+if TYPE_CHECKING:
+    from autoexp_tui.engine.loop import Engine
+
+Listener = Callable[[Snapshot], None]
+StartEngine = Callable[[Plan, Listener], "Engine"]
+"""Creates the session on disk and an engine that has begun; may raise AutoexpError."""
+
+
+def new_command_id() -> str:
+    """An id that no other command has."""
+    return "c" + secrets.token_hex(8)
+
+
+class LiveHandle:
+    """Commands in, snapshots out, over an engine thread of this process."""
+
+    def __init__(
+        self,
+        *,
+        plan: Plan | None = None,
+        start: StartEngine | None = None,
+        log_fault: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        self.read_only = False
+        self.role: Role = "plan"
+        self._start = start
+        self._plan = plan
+        self._log_fault = log_fault
+        self._listeners: list[Listener] = []
+        self._lock = threading.Lock()
+        self._waiting: list[Order] = []
+        self._engine: Engine | None = None
+        self._thread: threading.Thread | None = None
+        self._starting = False
+        self._snapshot = plan_snapshot(plan) if plan else None
+
+    # ---------------------------------------------------------------------- handle
+    def snapshot(self) -> Snapshot:
+        """The newest published state."""
+        if self._snapshot is None:
+            raise RuntimeError("an engine publishes before anybody asks")
+        return self._snapshot
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call `listener` on each new snapshot, from the engine's thread."""
+        self._listeners.append(listener)
+
+    def send(
+        self,
+        command: Command,
+        *,
+        by: str = "cockpit",
+        expected: Mapping[str, int] | None = None,
+    ) -> str:
+        """Queue a command; the first submit brings the session into being."""
+        order = Order(
+            command_id=new_command_id(),
+            command=command,
+            by=by,
+            seen_seq=self._snapshot.seq if self._snapshot else 0,
+            expected=dict(expected or {}),
+        )
+        with self._lock:
+            if self._engine is not None:
+                self._engine.order(order)
+                return order.command_id
+            self._waiting.append(order)
+            begin = isinstance(command, Submit) and not self._starting
+            self._starting = self._starting or begin
+        if begin:
+            threading.Thread(
+                target=self._bring_up, name="engine-start", daemon=True
+            ).start()
+        return order.command_id
+
+    def close(self) -> None:
+        """Stop the engine at a commit boundary and wait for it."""
+        engine, thread = self._engine, self._thread
+        if engine is None or thread is None or not thread.is_alive():
+            return
+        self.send(StopEngine(), by="front end")
+        thread.join()
+
+    # ----------------------------------------------------------------- the engine
+    @property
+    def engine(self) -> Engine | None:
+        """The engine, once there is one."""
+        return self._engine
+
+    def attach(self, engine: Engine) -> None:
+        """Run an engine that has begun, on its own thread."""
+        with self._lock:
+            self._engine = engine
+            self.role = "live"
+            waiting, self._waiting = self._waiting, []
+        for order in waiting:
+            engine.order(order)
+        self._thread = threading.Thread(
+            target=self._run, args=(engine,), name="engine", daemon=True
+        )
+        self._thread.start()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the engine's thread to end; False when it still runs."""
+        thread = self._thread
+        if thread is None:
+            return True
+        thread.join(timeout)
+        return not thread.is_alive()
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Pass a snapshot on: the engine's own listener."""
+        self._snapshot = snapshot
+        for listener in self._listeners:
+            listener(snapshot)
+
+    def _bring_up(self) -> None:
+        if self._plan is None or self._start is None:
+            return
+        try:
+            engine = self._start(self._plan, self.publish)
+        except AutoexpError as error:
+            self._report(str(error))
+            return
+        except Exception as bug:  # noqa: BLE001 - a thread's last frame: say so
+            self._log_fault(traceback.format_exc())
+            self._report(f"{type(bug).__name__}: {bug}")
+            return
+        self.attach(engine)
+
+    def _report(self, problem: str) -> None:
+        """The session could not be made: show why, and let the person try again."""
+        with self._lock:
+            self._starting = False
+            self._waiting.clear()
+        snapshot = self.snapshot()
+        view = replace(snapshot.engine, holding=problem)
+        self.publish(replace(snapshot, engine=view))
+
+    def _run(self, engine: Engine) -> None:
+        try:
+            engine.run()
+        except Exception as bug:  # noqa: BLE001 - a thread's last frame: say so
+            self._log_fault(traceback.format_exc())
+            snapshot = self.snapshot()
+            problem = f"the engine stopped: {type(bug).__name__}: {bug}"
+            view = replace(snapshot.engine, holding=problem)
+            self.publish(replace(snapshot, engine=view))
+
+
+def plan_snapshot(plan: Plan) -> Snapshot:
+    """A plan as nobody has submitted it: every job PLANNED, nothing on disk."""
+    jobs = tuple(
+        JobRecord(
+            spec=spec,
+            since=plan.created_at,
+            start=(None,) * len(spec.start_conditions),
+            cancel=(None,) * len(spec.cancel_conditions),
+        )
+        for spec in sorted(plan.jobs, key=lambda spec: spec.index)
+    )
+    return Snapshot(
+        seq=0,
+        t=plan.created_at,
+        session="",
+        name=plan.name,
+        plan=plan,
+        started_at=0.0,
+        paused=None,
+        engine=EngineView(role="plan", executor=plan.executor.class_name),
+        jobs=jobs,
+        live=(None,) * len(jobs),
+    )

@@ -1,0 +1,138 @@
+"""What came back from the outside: the answers to what the engine asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from autoexp_tui.core.commands import Order
+from autoexp_tui.core.effects import ComposeJob
+from autoexp_tui.core.facts import Fact, OutsideKey
+from autoexp_tui.core.specs import JobSpec
+from autoexp_tui.engine.ports import (
+    AdoptAnswer,
+    CancelAnswer,
+    LogChunk,
+    PollAnswer,
+    SubmitAnswer,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """The executor's answer to a submission."""
+
+    effect_id: str
+    token: str
+    answer: SubmitAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probed:
+    """What became of a submission that was in doubt."""
+
+    effect_id: str
+    token: str
+    answer: AdoptAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
+    """The executor's answer to a cancel."""
+
+    effect_id: str
+    answer: CancelAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composed:
+    """A job planned again; `spec` None with a `problem` when it does not compose."""
+
+    effect_id: str
+    effect: ComposeJob
+    spec: JobSpec | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notified:
+    """The user's notification command ended."""
+
+    effect_id: str
+    fact: Fact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Polled:
+    """A look at the executor."""
+
+    answer: PollAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactsSeen:
+    """A batch of looks outside."""
+
+    facts: tuple[tuple[OutsideKey, Fact], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRead:
+    """One look at one run's log."""
+
+    job: str
+    attempt: int
+    run: int
+    chunk: LogChunk | None
+    final: bool = False
+    tail: str = ""
+    """With `final`: the last lines, for evidence."""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogsRead:
+    """A batch of looks at logs."""
+
+    reads: tuple[LogRead, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrdersTaken:
+    """Commands that other processes left."""
+
+    orders: tuple[Order, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """Whether the lease is still ours; `problem` when it could not be touched."""
+
+    ours: bool
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFailed:
+    """An outside call raised something it should not: a fault of ours."""
+
+    what: str
+    problem: str
+    trace: str
+    effect_id: str = ""
+    """The effect that was being sent, when it was one."""
+
+
+Observation: TypeAlias = (
+    Submitted
+    | Probed
+    | Cancelled
+    | Composed
+    | Notified
+    | Polled
+    | FactsSeen
+    | LogsRead
+    | OrdersTaken
+    | Heartbeat
+    | CallFailed
+)

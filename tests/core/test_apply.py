@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoexp_tui.core import events
+from autoexp_tui.core.apply import IllegalTransition
+from autoexp_tui.core.draft import Draft
+from autoexp_tui.core.effects import CancelTasks
+from autoexp_tui.core.facts import Result, why
+from autoexp_tui.core.specs import TimeReached
+from autoexp_tui.core.state import Layer
+from autoexp_tui.core.states import (
+    TERMINAL,
+    TRANSITIONS,
+    Cause,
+    JobState,
+    may_become,
+)
+from tests.core.builders import (
+    ended,
+    happen,
+    job,
+    plan,
+    run,
+    started,
+    submit_event,
+)
+
+
+def test_a_job_goes_from_planned_to_completed() -> None:
+    state = started(plan(job("a")))
+    run(state, "a")
+    happen(
+        state, ended("a", code=0), events.JobEnded(job="a", state=JobState.COMPLETED)
+    )
+    assert state.jobs["a"].state is JobState.COMPLETED
+    assert state.jobs["a"].attempts[0].exit_code == 0
+
+
+def test_an_illegal_transition_is_refused() -> None:
+    state = started(plan(job("a")))
+    with pytest.raises(IllegalTransition, match="PLANNED -> RUNNING"):
+        happen(state, events.RunBegan(job="a", attempt=1, run=0, began_at=1.0))
+
+
+def test_the_same_intent_sent_again_opens_no_second_attempt() -> None:
+    state = started(plan(job("a")))
+    happen(state, events.JobsReleased(jobs=("a",)), submit_event("a"))
+    happen(state, events.SubmissionUncertain(token="token-a-1", why=why("in_doubt")))
+    happen(state, events.SubmissionAbsent(token="token-a-1"))
+    assert len(state.jobs["a"].attempts) == 1
+    assert state.jobs["a"].state is JobState.SUBMITTING
+
+
+def test_a_begin_that_comes_before_the_answer_is_not_undone_by_it() -> None:
+    state = started(plan(job("a")))
+    happen(state, events.JobsReleased(jobs=("a",)), submit_event("a"))
+    happen(state, events.RunBegan(job="a", attempt=1, run=0, began_at=1.0))
+    happen(
+        state,
+        events.SubmissionAccepted(
+            token="token-a-1", executor_ids=("x9",), submitted_at=1.0
+        ),
+    )
+    assert state.jobs["a"].state is JobState.RUNNING
+    assert state.jobs["a"].attempts[0].executor_id == "x9"
+
+
+def test_waiting_clocks_do_not_count_time_without_an_engine() -> None:
+    state = started(plan(job("a")))
+    happen(state, events.JobsReleased(jobs=("a",)), t=200.0)
+    happen(state, events.EngineStarted(host="h", pid=1, gap_seconds=50.0), t=300.0)
+    assert state.jobs["a"].waiting_since == 250.0
+
+
+def test_a_cancel_that_we_ordered_is_remembered_on_the_attempt() -> None:
+    state = started(plan(job("a")))
+    run(state, "a")
+    order = events.EffectOrdered(
+        effect_id="e1",
+        effect=CancelTasks(tasks=(("a", 1),)),
+        why=why("nan"),
+        cause=Cause.NAN,
+    )
+    happen(state, order)
+    assert state.jobs["a"].attempts[0].cancel_cause is Cause.NAN
+
+
+def test_an_answer_to_another_digest_changes_nothing() -> None:
+    state = started(plan(job("a")))
+    happen(
+        state,
+        events.ApprovalAsked(job="a", attempt=1, digest="d1", prompt="?"),
+        events.ApprovalAnswered(job="a", digest="d2", approved=True, by="me"),
+    )
+    ask = state.jobs["a"].ask
+    assert ask is not None
+    assert ask.approved is None
+
+
+def test_a_revived_job_forgets_verdicts_and_approval_of_its_earlier_life() -> None:
+    spec = job("a", start_conditions=(TimeReached(after_seconds=1.0),))
+    state = started(plan(spec))
+    happen(
+        state,
+        events.JobsReleased(jobs=("a",)),
+        events.ConditionJudged(
+            job="a", role="start", index=0, result=Result.FAIL, why=why("timeout")
+        ),
+        events.JobEnded(job="a", state=JobState.SKIPPED, cause=Cause.START_TIMEOUT),
+        events.JobRevived(job="a", why=why("revived_by")),
+    )
+    revived = state.jobs["a"]
+    assert (revived.state, revived.start, revived.cause) == (
+        JobState.WAITING,
+        (None,),
+        None,
+    )
+
+
+def test_a_late_exit_record_completes_a_lost_job_and_nothing_else() -> None:
+    assert may_become(JobState.LOST, JobState.COMPLETED)
+    assert not may_become(JobState.LOST, JobState.FAILED)
+
+
+def test_every_end_but_completed_can_be_brought_back() -> None:
+    assert {
+        state for state in TERMINAL if JobState.WAITING in TRANSITIONS[state]
+    } == TERMINAL - {JobState.COMPLETED}
+
+
+def test_the_draft_leaves_the_session_as_it_was() -> None:
+    state = started(plan(job("a")))
+    draft = Draft(state, 300.0, epoch=1)
+    draft.emit(events.JobsReleased(jobs=("a",)))
+    assert draft.job("a").state is JobState.WAITING
+    assert state.jobs["a"].state is JobState.PLANNED
+    assert state.seq == 2
+
+
+def test_time_never_runs_backwards_in_a_draft() -> None:
+    state = started(plan(job("a")))
+    draft = Draft(state, 5.0, epoch=1)
+    assert draft.emit(events.MessageLogged(text="x")).t == state.t
+
+
+@given(
+    st.dictionaries(st.text(max_size=2), st.integers()),
+    st.lists(
+        st.tuples(st.sampled_from(["set", "del"]), st.text(max_size=2), st.integers())
+    ),
+)
+def test_a_layer_behaves_as_the_dict_it_covers(
+    base: dict[str, int], steps: list[tuple[str, str, int]]
+) -> None:
+    expected, layer = dict(base), Layer(dict(base))
+    for what, key, value in steps:
+        if what == "set":
+            expected[key] = layer[key] = value
+        else:
+            assert (expected.pop(key, None) is None) == (layer.pop(key, None) is None)
+    assert dict(layer) == expected
+    assert len(layer) == len(expected)

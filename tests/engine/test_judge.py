@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from autoexp_tui.core import events
+from autoexp_tui.core.effects import CancelTasks
+from autoexp_tui.core.facts import why
+from autoexp_tui.core.state import JobRecord
+from autoexp_tui.core.states import Cause, JobState, Outcome
+from autoexp_tui.engine import judge
+from autoexp_tui.engine.ports import (
+    BeginRecord,
+    ExitRecord,
+    TaskPhase,
+    TaskReport,
+)
+from tests.core.builders import ended, happen, job, plan, run, started
+
+
+def running(cancel: Cause | None = None) -> JobRecord:
+    state = started(plan(job("a")))
+    run(state, "a")
+    if cancel:
+        order = events.EffectOrdered(
+            effect_id="e9",
+            effect=CancelTasks(tasks=(("a", 1),)),
+            why=why(cancel.value),
+            cause=cancel,
+        )
+        happen(state, order)
+    return state.jobs["a"]
+
+
+def report(**fields: Any) -> TaskReport:
+    given: dict[str, Any] = {
+        "job": "a",
+        "attempt": 1,
+        "phase": TaskPhase.RUNNING,
+        **fields,
+    }
+    return TaskReport(**given)
+
+
+def exited(code: int | None = 0, signal: int | None = None, run: int = 0) -> ExitRecord:
+    return ExitRecord(run=run, ended_at=9.0, exit_code=code, signal=signal)
+
+
+@pytest.mark.parametrize(
+    ("record", "outcome", "cause"),
+    [
+        (exited(0), Outcome.COMPLETED, None),
+        (exited(3), Outcome.FAILED, Cause.EXIT_CODE),
+        (exited(None, 9), Outcome.FAILED, Cause.SIGNAL),
+    ],
+)
+def test_the_exit_record_gives_code_and_end(
+    record: ExitRecord, outcome: Outcome, cause: Cause | None
+) -> None:
+    end = judge.attempt_ended(running(), report(exited=record), 10.0)
+    assert (end.outcome, end.cause) == (outcome, cause)
+
+
+@pytest.mark.parametrize(
+    "cause", [Cause.TIMEOUT, Cause.OUT_OF_MEMORY, Cause.NODE_FAIL, Cause.PREEMPTED]
+)
+def test_what_the_executor_says_sets_the_cause_even_over_exit_0(cause: Cause) -> None:
+    end = judge.attempt_ended(running(), report(exited=exited(0), cause=cause), 10.0)
+    assert (end.outcome, end.cause) == (Outcome.FAILED, cause)
+
+
+@pytest.mark.parametrize(
+    ("ordered", "outcome"),
+    [
+        (Cause.USER, Outcome.CANCELLED),
+        (Cause.CANCEL_CONDITION, Outcome.CANCELLED),
+        (Cause.NAN, Outcome.FAILED),
+        (Cause.STALL, Outcome.FAILED),
+    ],
+)
+def test_our_own_cancels_are_our_own_record(ordered: Cause, outcome: Outcome) -> None:
+    end = judge.attempt_ended(running(ordered), report(exited=exited(0)), 10.0)
+    assert (end.outcome, end.cause) == (outcome, ordered)
+
+
+def test_a_task_without_trace_is_lost_only_after_the_grace() -> None:
+    gone = report(phase=TaskPhase.ENDED, gone_for=4.0)
+    assert not judge.has_ended(running(), gone, lost_after_seconds=5.0)
+    assert judge.has_ended(running(), gone, lost_after_seconds=4.0)
+    assert judge.attempt_ended(running(), gone, 10.0).outcome is Outcome.LOST
+
+
+@pytest.mark.parametrize("phase", [TaskPhase.UNKNOWN, TaskPhase.QUEUED])
+def test_words_that_we_do_not_know_never_end_an_attempt(phase: TaskPhase) -> None:
+    odd = report(phase=phase, gone_for=1e9)
+    assert not judge.has_ended(running(), odd, lost_after_seconds=5.0)
+
+
+def test_the_exit_of_an_earlier_run_does_not_end_a_later_one() -> None:
+    state = started(plan(job("a")))
+    run(state, "a")
+    happen(state, events.RunBegan(job="a", attempt=1, run=1, began_at=5.0))
+    old = report(exited=exited(1, run=0))
+    assert not judge.has_ended(state.jobs["a"], old, 5.0)
+
+
+def test_a_run_that_is_known_begins_only_once() -> None:
+    began = report(began=BeginRecord(run=0, began_at=1.0))
+    assert judge.run_began(running(), began) is None
+
+
+def test_a_late_exit_record_of_a_lost_attempt_counts() -> None:
+    state = started(plan(job("a")))
+    run(state, "a")
+    lost = events.AttemptEnded(
+        job="a", attempt=1, outcome=Outcome.LOST, cause=Cause.LOST
+    )
+    happen(state, lost, events.JobEnded(job="a", state=JobState.LOST))
+    late = report(exited=exited(0))
+    assert judge.has_ended(state.jobs["a"], late, 5.0)
+
+
+def test_an_attempt_that_ended_is_not_ended_again() -> None:
+    state = started(plan(job("a")))
+    run(state, "a")
+    happen(state, ended("a"), events.JobEnded(job="a", state=JobState.FAILED))
+    assert not judge.has_ended(state.jobs["a"], report(exited=exited(0)), 5.0)

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from autoexp_tui.core import commands, events
+from autoexp_tui.core.apply import fold
+from autoexp_tui.core.commands import Command, Order
+from autoexp_tui.core.draft import Draft
+from autoexp_tui.core.effects import CancelTasks, ComposeJob
+from autoexp_tui.core.events import Event
+from autoexp_tui.core.facts import why
+from autoexp_tui.core.state import SessionState
+from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.engine.steer import obey
+from autoexp_tui.monitor.desk import Desk, Policy, Roster
+from autoexp_tui.monitor.watch import Timers, Watch
+from tests.core.builders import ended, happen, job, plan, run, started
+
+
+def obeyed(
+    state: SessionState, command: Command, command_id: str = "c1", **fields: object
+) -> list[Event]:
+    roster = Roster()
+    for record in state.jobs.values():
+        roster.note(record)
+    desk = Desk(
+        draft=Draft(state, 300.0, epoch=1),
+        watch=Watch(),
+        timers=Timers(),
+        roster=roster,
+        outside={},
+        metrics={},
+        policy=Policy(),
+    )
+    order = Order(command_id=command_id, command=command, **fields)  # type: ignore[arg-type]
+    obey(desk, order)
+    assert all(record.command_id == command_id for record in desk.draft.records)
+    return [record.event for record in desk.draft.records]
+
+
+def chain() -> SessionState:
+    """a fails; b was skipped because of a; c because of b; d is its own master."""
+    state = started(
+        plan(
+            job("a"),
+            job("b", 1, depends_on=("a",)),
+            job("c", 2, depends_on=("b",)),
+            job("d", 3),
+        )
+    )
+    run(state, "a")
+    happen(state, ended("a"), events.JobEnded(job="a", state=JobState.FAILED))
+    happen(state, events.JobsReleased(jobs=("b", "c", "d")))
+    for name in ("b", "c"):
+        happen(
+            state,
+            events.JobEnded(job=name, state=JobState.SKIPPED, cause=Cause.UPSTREAM),
+        )
+    return state
+
+
+def test_what_was_not_chosen_is_held() -> None:
+    state = started(plan(job("a"), job("b", 1)))
+    assert obeyed(state, commands.Submit(jobs=("a",))) == [
+        events.JobsReleased(jobs=("a",)),
+        events.JobsHeld(jobs=("b",)),
+    ]
+
+
+def test_submitting_held_jobs_later_holds_nobody_else() -> None:
+    state = started(plan(job("a"), job("b", 1)))
+    happen(state, events.JobsReleased(jobs=("a",)), events.JobsHeld(jobs=("b",)))
+    assert obeyed(state, commands.Submit(jobs=("b",))) == [
+        events.JobsReleased(jobs=("b",))
+    ]
+
+
+def test_killing_a_running_job_orders_its_end_once() -> None:
+    state = started(plan(job("a")))
+    run(state, "a")
+    (order,) = obeyed(state, commands.Kill(jobs=("a",)))
+    assert isinstance(order, events.EffectOrdered)
+    assert order.effect == CancelTasks(tasks=(("a", 1),))
+    happen(state, order)
+    (second,) = obeyed(state, commands.Kill(jobs=("a",)), "c2")
+    assert isinstance(second, events.CommandRefused)
+
+
+def test_killing_a_waiting_job_ends_it_at_once() -> None:
+    state = started(plan(job("a")))
+    happen(state, events.JobsReleased(jobs=("a",)))
+    (end,) = obeyed(state, commands.Kill(jobs=("a",)))
+    assert isinstance(end, events.JobEnded)
+    assert (end.state, end.cause) == (JobState.CANCELLED, Cause.USER)
+
+
+def test_a_stale_command_is_refused_with_its_reason() -> None:
+    state = started(plan(job("a")))
+    run(state, "a")
+    (refused,) = obeyed(state, commands.Kill(jobs=("a",)), expected={"a": 0})
+    assert isinstance(refused, events.CommandRefused)
+    assert refused.why.code == "stale"
+
+
+def test_a_command_for_an_unknown_job_is_refused() -> None:
+    (refused,) = obeyed(started(plan(job("a"))), commands.Kill(jobs=("x",)))
+    assert isinstance(refused, events.CommandRefused)
+    assert refused.why.code == "no_such_job"
+
+
+def test_a_command_that_was_carried_out_is_not_carried_out_again() -> None:
+    state = started(plan(job("a")))
+    draft = Draft(state, 250.0, epoch=1)
+    draft.because(command_id="c1")
+    draft.emit(events.MessageLogged(text="done"))
+    fold(state, draft.records)
+    assert obeyed(state, commands.Submit()) == []
+
+
+def test_resubmitting_brings_back_what_was_skipped_because_of_it() -> None:
+    happened = obeyed(chain(), commands.Resubmit(jobs=("a",)))
+    assert [e.job for e in happened if isinstance(e, events.JobRevived)] == [
+        "a",
+        "b",
+        "c",
+    ]
+
+
+def test_a_job_that_a_person_skipped_stays_skipped() -> None:
+    state = chain()
+    happen(state, events.JobRevived(job="b", why=why("x")))
+    happen(state, events.JobEnded(job="b", state=JobState.SKIPPED, cause=Cause.USER))
+    happened = obeyed(state, commands.Resubmit(jobs=("a",)))
+    assert [e.job for e in happened if isinstance(e, events.JobRevived)] == ["a"]
+
+
+def test_overrides_are_composed_before_the_job_comes_back() -> None:
+    (order,) = obeyed(chain(), commands.Resubmit(jobs=("a",), overrides=("x=1",)))
+    assert isinstance(order, events.EffectOrdered)
+    assert order.effect == ComposeJob(job="a", overrides=("x=1",))
+
+
+def test_other_nodes_and_limits_need_no_composition() -> None:
+    happened = obeyed(
+        chain(),
+        commands.Resubmit(
+            jobs=("a",), exclude_nodes=("n1", "n2"), time_limit_seconds=60
+        ),
+    )
+    replanned = happened[0]
+    assert isinstance(replanned, events.JobReplanned)
+    assert replanned.spec.resources.options["exclude"] == "n1,n2"
+    assert replanned.spec.resources.time_limit_seconds == 60
+
+
+def test_an_answer_must_carry_the_digest_that_was_asked() -> None:
+    state = started(plan(job("a")))
+    happen(state, events.ApprovalAsked(job="a", attempt=1, digest="d1", prompt="?"))
+    (refused,) = obeyed(state, commands.Answer(job="a", digest="d0", approved=True))
+    assert isinstance(refused, events.CommandRefused)
+    (given,) = obeyed(state, commands.Answer(job="a", digest="d1", approved=True), "c2")
+    assert isinstance(given, events.ApprovalAnswered)
+
+
+def test_stopping_with_the_jobs_waits_for_their_end() -> None:
+    state = started(plan(job("a"), job("b", 1)))
+    run(state, "a")
+    happened = obeyed(state, commands.StopEngine(cancel_jobs=True))
+    assert not any(isinstance(e, events.EngineStopped) for e in happened)
+    assert any(isinstance(e, events.EffectOrdered) for e in happened)
+
+
+def test_pausing_twice_says_that_there_was_nothing_to_do() -> None:
+    state = started(plan(job("a")))
+    happen(state, events.SubmissionPaused(why=why("paused_by")))
+    (refused,) = obeyed(state, commands.Pause())
+    assert isinstance(refused, events.CommandRefused)
+    assert refused.why.code == "nothing_to_do"
