@@ -103,3 +103,12 @@ def test_another_seed_or_iteration_gives_another_batch(
 ) -> None:
     first = batch(TEXT, 4, 8, seed=5, iteration=9)[0]
     assert first.tobytes() != batch(TEXT, 4, 8, seed, iteration)[0].tobytes()
+
+
+def test_neighbouring_iterations_draw_from_streams_that_do_not_overlap() -> None:
+    text = np.frombuffer(np.arange(50_000, dtype=">u4").tobytes(), dtype=np.uint8)
+    seen = [
+        {row.tobytes() for row in batch(text, 16, 64, seed=5, iteration=number)[0]}
+        for number in (9, 10)
+    ]
+    assert len(seen[0] & seen[1]) < 4
