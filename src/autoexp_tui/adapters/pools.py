@@ -1,0 +1,127 @@
+"""Bounded daemon threads for calls that may block for ever.
+
+One outstanding call a key: a hung file server costs the threads of one pool, not one
+more at every look. A pool knows nothing of what it runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_LOG = logging.getLogger(__name__)
+
+Call = Callable[[], object]
+Done = Callable[[object, BaseException | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    key: str
+    call: Call
+    done: Done
+
+
+class ThreadPool:
+    """`ports.Pool` over at most `threads` daemon threads, started when needed.
+
+    While `done` runs, the key may be submitted again (its answer may well make the
+    engine want another look), but that call starts only after `done` returned: the
+    answers of one key arrive in order.
+    """
+
+    def __init__(self, name: str, threads: int) -> None:
+        if threads < 1:
+            raise ValueError("a pool needs a thread")
+        self._name = name
+        self._most = threads
+        self._lock = threading.Lock()
+        self._work = threading.Condition(self._lock)
+        self._queue: deque[_Item] = deque()
+        self._outstanding: set[str] = set()
+        self._delivering: dict[str, _Item | None] = {}
+        """Keys whose `done` runs -> the call that was submitted meanwhile."""
+        self._threads = 0
+        self._idle = 0
+        self._closed = False
+
+    def submit(self, key: str, call: Call, done: Done) -> bool:
+        """Run `call` elsewhere, then `done(answer, None)` or `done(None, error)`.
+
+        False when `key` is still outstanding, or the pool is closed. `done` is called
+        from the pool's thread, and not at all after `close`.
+        """
+        item = _Item(key, call, done)
+        with self._lock:
+            if self._closed or key in self._outstanding:
+                return False
+            self._outstanding.add(key)
+            if key in self._delivering:
+                self._delivering[key] = item
+            else:
+                self._enqueue(item)
+        return True
+
+    def close(self) -> None:
+        """Accept nothing more; waiting calls are dropped, running ones abandoned."""
+        with self._lock:
+            self._closed = True
+            self._queue.clear()
+            self._work.notify_all()
+
+    def _enqueue(self, item: _Item) -> None:
+        self._queue.append(item)
+        if self._idle >= len(self._queue):
+            self._work.notify()
+        elif self._threads < self._most:
+            self._threads += 1
+            name = f"{self._name}-{self._threads}"
+            threading.Thread(target=self._serve, name=name, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            item = self._next()
+            if item is None:
+                return
+            answer, error = _run(item.call)
+            if self._start_delivery(item.key):
+                self._deliver(item, answer, error)
+                self._end_delivery(item.key)
+
+    def _next(self) -> _Item | None:
+        with self._lock:
+            while not self._queue and not self._closed:
+                self._idle += 1
+                self._work.wait()
+                self._idle -= 1
+            return None if self._closed else self._queue.popleft()
+
+    def _start_delivery(self, key: str) -> bool:
+        with self._lock:
+            self._outstanding.discard(key)
+            self._delivering[key] = None
+            return not self._closed
+
+    def _deliver(
+        self, item: _Item, answer: object, error: BaseException | None
+    ) -> None:
+        try:
+            item.done(answer, error)
+        except Exception:  # noqa: BLE001 - the thread must live on; the log has it
+            _LOG.exception("the answer of %s could not be delivered", item.key)
+
+    def _end_delivery(self, key: str) -> None:
+        with self._lock:
+            follower = self._delivering.pop(key)
+            if follower is not None and not self._closed:
+                self._enqueue(follower)
+
+
+def _run(call: Call) -> tuple[object, BaseException | None]:
+    try:
+        return call(), None
+    except BaseException as error:  # noqa: BLE001 - whoever asked gets it
+        return None, error

@@ -1,0 +1,38 @@
+"""A clock that moves only when told."""
+
+from __future__ import annotations
+
+
+class ManualClock:
+    """`ports.Clock` for tests. UTC may jump either way; monotonic time may not."""
+
+    def __init__(self, utc: float = 1_700_000_000.0, monotonic: float = 1000.0) -> None:
+        self._utc = utc
+        self._monotonic = monotonic
+
+    def utc(self) -> float:
+        """Seconds since the epoch."""
+        return self._utc
+
+    def monotonic(self) -> float:
+        """Seconds since nothing in particular."""
+        return self._monotonic
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass on both clocks.
+
+        Raises:
+            ValueError: `seconds` is negative.
+        """
+        if seconds < 0:
+            raise ValueError("time does not go back; see set_utc")
+        self._utc += seconds
+        self._monotonic += seconds
+
+    def advance_to(self, monotonic: float) -> None:
+        """Let time pass until `monotonic`; nothing if that is over already."""
+        self.advance(max(0.0, monotonic - self._monotonic))
+
+    def set_utc(self, utc: float) -> None:
+        """Set the wall clock, as an administrator might; no time passes."""
+        self._utc = utc
