@@ -181,3 +181,27 @@ def test_a_checkpoint_that_does_not_fit_is_refused(
     outcome = small_train("--load", tmp_path, *argument)
     assert outcome.status == 2
     assert message in outcome.err
+
+
+def test_a_first_attempt_sets_an_earlier_run_s_checkpoints_aside(
+    small_train: Callable[..., Outcome],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    save = tmp_path / "checkpoints"
+    small_train("--save", save)
+    monkeypatch.setenv("AUTOEXP_RESUME", "0")
+    again = small_train("--save", save)
+    assert again.lines("starting from random weights")
+    assert (tmp_path / "checkpoints.earlier-1" / FINAL / "done.txt").exists()
+    assert (save / FINAL / "done.txt").exists()
+
+
+def test_a_restart_goes_on_from_its_own_checkpoint(
+    small_train: Callable[..., Outcome],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    small_train("--save", tmp_path)
+    monkeypatch.setenv("AUTOEXP_RESUME", "1")
+    assert small_train("--save", tmp_path).lines("successfully loaded checkpoint")

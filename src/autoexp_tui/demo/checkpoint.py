@@ -8,6 +8,7 @@ to a save directory at a time.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -98,6 +99,20 @@ def locate(path: Path, iteration: int | None = None) -> Path:
     if wanted is None or not is_complete(wanted):
         raise DemoError(f"no complete checkpoint at {wanted or path}")
     return wanted
+
+
+def set_aside(directory: Path) -> Path | None:
+    """Move an earlier run's save directory out of the way; where to, None if empty.
+
+    Raises OSError when it cannot be moved.
+    """
+    if newest(directory) is None:
+        return None
+    taken = itertools.count(1)
+    places = (directory.with_name(f"{directory.name}.earlier-{n}") for n in taken)
+    place = next(place for place in places if not place.exists())
+    directory.rename(place)
+    return place
 
 
 def prepare(directory: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -127,6 +128,9 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
     add("--output", type=_file, required=True, metavar="FILE", help=".json and .md")
 
 
+RESUME_VARIABLE = "AUTOEXP_RESUME"
+"""0: a first attempt, which starts afresh; 1 or unset: go on where `--save` ends."""
+
 COMMANDS = {
     "train": ("train a model", _add_train),
     "evaluate": ("held-out loss of a checkpoint", _add_evaluate),
@@ -149,6 +153,7 @@ def _train_settings(options: argparse.Namespace) -> TrainSettings:
         save=options.save,
         load=options.load,
         crash_at=options.crash_at,
+        resume=os.environ.get(RESUME_VARIABLE) != "0",
     )
 
 

@@ -58,6 +58,8 @@ class TrainSettings:
     load: Path | None = None
     crash_at: int | None = None
     """Iteration at which a run that has not been resumed raises."""
+    resume: bool = True
+    """Whether checkpoints in `save` are this run's own; otherwise they are set aside."""
 
     @property
     def shape(self) -> Shape:
@@ -129,7 +131,12 @@ def _require_context(settings: TrainSettings, corpus: Corpus) -> None:
 
 
 def find_start(settings: TrainSettings, corpus: Corpus) -> Start:
-    """The newest own checkpoint, else the one to load, else random weights."""
+    """The newest own checkpoint, else the one to load, else random weights.
+
+    A run that was told to start afresh first sets aside what an earlier one saved.
+    """
+    if settings.save and not settings.resume:
+        checkpoints.set_aside(settings.save)
     own = checkpoints.newest(settings.save) if settings.save else None
     if own is not None:
         return _start_from(own, settings, corpus, resumed=True)

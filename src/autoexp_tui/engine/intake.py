@@ -122,9 +122,7 @@ class Intake:
         self._settle(desk, got.effect_id, "failed", detail)
         reason = why(answer.cause.value, message=answer.message)
         for job, number in desk.state.tokens[got.token]:
-            self._end_unborn(
-                desk, job, number, Outcome.FAILED, answer.cause, reason
-            )
+            self._end_unborn(desk, job, number, Outcome.FAILED, answer.cause, reason)
 
     def _end_unborn(
         self,

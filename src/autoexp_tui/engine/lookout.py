@@ -128,9 +128,7 @@ class Lookout:
         if name in self.busy or self._commands.get(key, now) > now:
             return
         self._commands[key] = now + COMMAND_SECONDS
-        self._look(
-            name, self.sources.command_pool, lambda: self._observe([key]), now
-        )
+        self._look(name, self.sources.command_pool, lambda: self._observe([key]), now)
         self.due.pop(name, None)
 
     def logs(
@@ -184,9 +182,7 @@ class Lookout:
             except OSError as error:
                 return seen.Heartbeat(ours=True, problem=str(error))
 
-        self._look(
-            "heartbeat", self.sources.house_pool, call, now + HEARTBEAT_SECONDS
-        )
+        self._look("heartbeat", self.sources.house_pool, call, now + HEARTBEAT_SECONDS)
 
     def orders_done(self, command_ids: Sequence[str]) -> None:
         """Their events are synced: the inbox may forget the commands."""
@@ -211,9 +207,7 @@ class Lookout:
         if not pool.submit(what, call, done):
             self.busy.discard(what)
 
-    def _only_faults(
-        self, what: str
-    ) -> Callable[[object, BaseException | None], None]:
+    def _only_faults(self, what: str) -> Callable[[object, BaseException | None], None]:
         def done(_: object, problem: BaseException | None) -> None:
             if problem is not None:
                 self.post(call_failed(what, problem))
@@ -221,9 +215,7 @@ class Lookout:
         return done
 
 
-def call_failed(
-    what: str, problem: BaseException, effect_id: str = ""
-) -> Observation:
+def call_failed(what: str, problem: BaseException, effect_id: str = "") -> Observation:
     """The observation of an outside call that raised what it should not."""
     return seen.CallFailed(
         what=what,

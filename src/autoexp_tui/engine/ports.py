@@ -16,7 +16,9 @@ from autoexp_tui.core.commands import Order
 from autoexp_tui.core.effects import TaskId
 from autoexp_tui.core.events import Recorded
 from autoexp_tui.core.facts import Fact, OutsideKey
+from autoexp_tui.core.snapshot import EngineView, Live
 from autoexp_tui.core.specs import JobSpec, Plan, Resources
+from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.states import Cause
 
 
@@ -334,6 +336,52 @@ class LiveSink(Protocol):
 
     def publish(self, snapshot: object) -> None:
         """Write it if a viewer's heartbeat is fresh."""
+        ...
+
+
+class SessionWatcher(Protocol):
+    """Another process's session as it grows; blocks."""
+
+    def load(self) -> tuple[SessionState, Sequence[Recorded]]:
+        """The session as its journal tells it now, and its newest records.
+
+        Raises:
+            AutoexpError: it cannot be read.
+        """
+        ...
+
+    def news(self) -> Sequence[Recorded] | None:
+        """Records since the last call, in order; survives rotation and take-over.
+
+        None: what was read before does not all count; load the session anew.
+        """
+        ...
+
+    def live(self) -> tuple[EngineView, Mapping[str, Live]] | None:
+        """The owner's volatile detail, the same object while it has not moved.
+
+        None while the owner writes none.
+        """
+        ...
+
+    def owner_alive(self) -> bool:
+        """Whether an engine owns the session just now."""
+        ...
+
+    def leave(self, order: Order) -> None:
+        """Put a command into the session's inbox.
+
+        Raises:
+            EnvironmentFailed: it could not be written.
+        """
+        ...
+
+    def beat(self) -> None:
+        """Show the owner that somebody watches."""
+        ...
+
+    def close(self) -> None:
+        """Stop watching."""
         ...
 
 

@@ -1,0 +1,205 @@
+"""The second front end: the same engine without a screen.
+
+Says what changed, a line each, on stderr; ends when no job can move any more. It
+proves that nothing of the engine needs the cockpit.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from autoexp_tui.cli.diagnostics import ExitCode, say
+from autoexp_tui.core.clean import clean
+from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.core.state import JobRecord
+from autoexp_tui.core.states import JobState
+from autoexp_tui.core.wording import clock_time, sentence
+
+if TYPE_CHECKING:
+    from autoexp_tui.engine.handle import EngineHandle
+
+_RESTING = frozenset({JobState.PLANNED, JobState.HELD})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watching:
+    """How a headless run watches its engine."""
+
+    json: bool = False
+    wait_for_approval: bool = True
+    quiet: bool = False
+
+
+class Interrupted(Exception):
+    """Somebody pressed Ctrl-C, or asked this process to end."""
+
+
+def watch(handle: EngineHandle, how: Watching) -> Snapshot:
+    """Report until nothing can move any more; the last snapshot.
+
+    Raises:
+        Interrupted: on SIGINT or SIGTERM; the jobs go on.
+    """
+    inbox: queue.SimpleQueue[Snapshot | None] = queue.SimpleQueue()
+    handle.subscribe(inbox.put)
+    report = Report(quiet=how.quiet)
+    with _interrupts(inbox):
+        for snapshot in _newest(inbox, handle.snapshot()):
+            report.show(snapshot)
+            if over(snapshot, how):
+                return snapshot
+    raise AssertionError("unreachable: the queue has no end")
+
+
+def _newest(
+    inbox: queue.SimpleQueue[Snapshot | None], first: Snapshot
+) -> Iterator[Snapshot]:
+    yield first
+    while True:
+        snapshot = inbox.get()
+        while not inbox.empty():
+            snapshot = inbox.get() if snapshot is not None else None
+        if snapshot is None:
+            raise Interrupted
+        yield snapshot
+
+
+class _interrupts:
+    """Turn SIGINT and SIGTERM into the end of watching."""
+
+    def __init__(self, inbox: queue.SimpleQueue[Snapshot | None]) -> None:
+        self._inbox = inbox
+        self._old: dict[int, object] = {}
+
+    def __enter__(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._old[number] = signal.signal(number, lambda *_: self._inbox.put(None))
+
+    def __exit__(self, *_: object) -> None:
+        for number, old in self._old.items():
+            signal.signal(number, old)  # type: ignore[arg-type]
+
+
+def over(snapshot: Snapshot, how: Watching) -> bool:
+    """Whether nothing moves any more without a person."""
+    if not snapshot.session:
+        return bool(snapshot.engine.holding)
+    moving = [
+        job for job in snapshot.jobs if not job.ended and job.state not in _RESTING
+    ]
+    if not how.wait_for_approval and moving and all(map(_asks, moving)):
+        return True
+    return not moving and not snapshot.pending
+
+
+def _asks(job: JobRecord) -> bool:
+    return job.ask is not None and job.ask.approved is None
+
+
+# -------------------------------------------------------------------------- report
+@dataclass(slots=True)
+class Report:
+    """Says each change of a job's state once."""
+
+    quiet: bool = False
+    out: Callable[[str], None] = say
+    _seen: dict[str, tuple[JobState, int]] = field(default_factory=dict)
+    _asked: set[str] = field(default_factory=set)
+    _warned: set[str] = field(default_factory=set)
+    _holding: str = ""
+    _session: str = ""
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Report what is new in `snapshot`."""
+        if self.quiet:
+            return
+        self._show_session(snapshot)
+        for job in snapshot.jobs:
+            self._show_job(job, snapshot.t)
+        for warning in snapshot.warnings:
+            if warning.warning_id not in self._warned:
+                self._warned.add(warning.warning_id)
+                text = sentence(warning.why, snapshot.t)
+                self._line(snapshot.t, "!", f"{warning.job} {text}")
+
+    def _show_session(self, snapshot: Snapshot) -> None:
+        if snapshot.session and snapshot.session != self._session:
+            self._session = snapshot.session
+            self.out(f"session {snapshot.session}   {snapshot.engine.directory}")
+        if snapshot.engine.holding != self._holding:
+            self._holding = snapshot.engine.holding
+            if self._holding:
+                self.out(f"holding: {self._holding}")
+
+    def _show_job(self, job: JobRecord, now: float) -> None:
+        mark = (job.state, len(job.attempts))
+        if self._seen.get(job.name) != mark:
+            self._seen[job.name] = mark
+            if job.state is not JobState.PLANNED:
+                self._line(now, job.state.value.lower(), f"{job.name}{_tail(job, now)}")
+        if _asks(job) and job.name not in self._asked:
+            self._asked.add(job.name)
+            self._line(now, "asks", f"{job.name} {_prompt(job)}")
+
+    def _line(self, now: float, what: str, text: str) -> None:
+        self.out(f"{clock_time(now)}  {what:<12} {clean(text)}")
+
+
+def _tail(job: JobRecord, now: float) -> str:
+    if job.why is None:
+        return ""
+    return f"  {sentence(job.why, now)}"
+
+
+def _prompt(job: JobRecord) -> str:
+    prompt = job.ask.prompt if job.ask else ""
+    return f"waits for approval: {prompt}" if prompt else "waits for approval"
+
+
+# -------------------------------------------------------------------------- result
+def result(snapshot: Snapshot) -> Mapping[str, object]:
+    """What `--json` prints at the end."""
+    return {
+        "session": snapshot.session,
+        "jobs": [
+            {
+                "name": job.name,
+                "state": job.state.value,
+                "cause": job.cause.value if job.cause else None,
+                "attempts": len(job.attempts),
+                "exit_code": job.attempt.exit_code if job.attempt else None,
+                "why": sentence(job.why, snapshot.t) if job.why else "",
+            }
+            for job in snapshot.jobs
+        ],
+    }
+
+
+def finish(snapshot: Snapshot, *, as_json: bool) -> int:
+    """Print the end of a run and give its exit code."""
+    if as_json:
+        print(json.dumps(result(snapshot)), file=sys.stdout)
+    else:
+        print(summary(snapshot), file=sys.stdout)
+    done = all(job.state is JobState.COMPLETED for job in snapshot.jobs)
+    return ExitCode.OK if done else ExitCode.JOBS_NOT_COMPLETED
+
+
+def summary(snapshot: Snapshot) -> str:
+    """One line of counts, then every job that did not complete with its reason."""
+    counts: dict[JobState, int] = {}
+    for job in snapshot.jobs:
+        counts[job.state] = counts.get(job.state, 0) + 1
+    head = ", ".join(f"{n} {state.value.lower()}" for state, n in counts.items())
+    rest = [
+        f"  {job.state.value.lower():<10} {clean(job.name)}{_tail(job, snapshot.t)}"
+        for job in snapshot.jobs
+        if job.state is not JobState.COMPLETED
+    ]
+    return "\n".join([f"session {snapshot.session}: {head}", *rest])

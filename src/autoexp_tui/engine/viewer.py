@@ -1,0 +1,159 @@
+"""The handle on a session that another process runs: folds its journal, never decides.
+
+Commands go through the session's inbox, so they are journaled by the one writer like
+any other; what came of them arrives with its events.
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from autoexp_tui.core.apply import apply
+from autoexp_tui.core.commands import Command, Order
+from autoexp_tui.core.errors import AutoexpError
+from autoexp_tui.core.events import Recorded
+from autoexp_tui.core.snapshot import EngineView, Live, Role, Snapshot
+from autoexp_tui.core.state import SessionState
+from autoexp_tui.engine.live import Listener, new_command_id
+from autoexp_tui.engine.ports import Clock, SessionWatcher
+from autoexp_tui.engine.publish import Publisher
+
+POLL_SECONDS = 0.5
+"""Between two looks at the session's journal."""
+
+
+class Folded:
+    """A session's state as far as it was read, and what snapshots of it share."""
+
+    def __init__(self, state: SessionState, newest: Sequence[Recorded] = ()) -> None:
+        self.state = state
+        self.publisher = Publisher()
+        self.publisher.note(newest)
+
+    def take(self, records: Sequence[Recorded]) -> None:
+        """Fold further records."""
+        for record in records:
+            apply(self.state, record)
+        self.publisher.note(records)
+
+
+class ViewerHandle:
+    """Watches a session and commands it through its inbox."""
+
+    role: Role = "viewer"
+
+    def __init__(
+        self,
+        watcher: SessionWatcher,
+        clock: Clock,
+        *,
+        read_only: bool = False,
+        log_fault: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        """Read the session as it stands.
+
+        Raises:
+            AutoexpError: it cannot be read.
+        """
+        self.read_only = read_only
+        self._watcher = watcher
+        self._clock = clock
+        self._log_fault = log_fault
+        self._folded = Folded(*watcher.load())
+        self._listeners: list[Listener] = []
+        self._stop = threading.Event()
+        self._problem = ""
+        self._detail = watcher.live()
+        self._snapshot = self._make()
+        self._thread = threading.Thread(target=self._run, name="viewer", daemon=True)
+        self._thread.start()
+
+    def snapshot(self) -> Snapshot:
+        """The newest folded state."""
+        return self._snapshot
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call `listener` on each new snapshot, from the viewer's thread."""
+        self._listeners.append(listener)
+
+    def send(
+        self,
+        command: Command,
+        *,
+        by: str = "cockpit",
+        expected: Mapping[str, int] | None = None,
+    ) -> str:
+        """Leave a command in the inbox, off the caller's thread."""
+        order = Order(
+            command_id=new_command_id(),
+            command=command,
+            by=by,
+            seen_seq=self._snapshot.seq,
+            expected=dict(expected or {}),
+        )
+        threading.Thread(target=self._leave, args=(order,), daemon=True).start()
+        return order.command_id
+
+    def close(self) -> None:
+        """Stop watching; the session goes on."""
+        self._stop.set()
+        self._thread.join(2 * POLL_SECONDS)
+        self._watcher.close()
+
+    def _leave(self, order: Order) -> None:
+        try:
+            self._watcher.leave(order)
+        except AutoexpError as error:
+            self._problem = str(error)
+
+    # ----------------------------------------------------------------- the thread
+    def _run(self) -> None:
+        while not self._stop.wait(POLL_SECONDS):
+            try:
+                self._look()
+            except (AutoexpError, OSError) as problem:
+                self._problem = str(problem)
+                self._publish()
+            except Exception:  # noqa: BLE001 - a thread's last frame: keep and show
+                self._log_fault(traceback.format_exc())
+                self._problem = "this view failed; see the log"
+                self._publish()
+
+    def _look(self) -> None:
+        self._watcher.beat()
+        records = self._watcher.news()
+        detail = self._watcher.live()
+        if records is None:
+            self._folded = Folded(*self._watcher.load())
+        else:
+            self._folded.take(records)
+        moved = records is None or bool(records) or detail is not self._detail
+        self._detail = detail
+        if moved or self._alive_changed():
+            self._publish()
+
+    def _alive_changed(self) -> bool:
+        return self._watcher.owner_alive() != self._snapshot.engine.owner_alive
+
+    def _publish(self) -> None:
+        self._snapshot = self._make()
+        for listener in self._listeners:
+            listener(self._snapshot)
+
+    def _make(self) -> Snapshot:
+        view, live = self._detail or (EngineView(role="viewer"), dict[str, Live]())
+        state = self._folded.state
+        view = replace(
+            view,
+            role="viewer",
+            epoch=state.epoch,
+            host=state.engine_host,
+            pid=state.engine_pid,
+            owner_alive=self._watcher.owner_alive(),
+            holding=self._problem or view.holding,
+        )
+        snapshot = self._folded.publisher.snapshot(state, view, live)
+        return replace(snapshot, t=max(self._clock.utc(), state.t))
