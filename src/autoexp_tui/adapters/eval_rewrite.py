@@ -1,0 +1,246 @@
+"""Turns `${oc.eval:EXPR}` into a form whose operands are typed arguments.
+
+    ${oc.eval:int(${a}*0.2)}   ->   ${oc.eval:'int(_0*0.2)',${a}}
+
+Text alone, before OmegaConf's or Hydra's grammar sees it: neither reads parentheses
+outside quotes, and inside quotes OmegaConf would paste an operand's *text* into the
+expression, so that a value could rewrite it. Quoted and unquoted spellings end in the
+same form, and a text already in it is left alone. Nothing is evaluated here; text
+that is not well-formed is handed on as it is, for the grammar's own complaint.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+OPEN: Final = "${oc.eval:"
+_QUOTES: Final = "'\""
+_WORD: Final = re.compile(r"\w")
+
+
+class _Unbalanced(ValueError):
+    """A quote or a brace does not close."""
+
+
+def rewrite(text: str) -> str:
+    """`text` with every `${oc.eval:...}` in typed form, nested ones included."""
+    if OPEN not in text:
+        return text
+    try:
+        return _rewritten(text)
+    except _Unbalanced:
+        return text
+
+
+def rewrite_tree(value: object) -> object:
+    """`rewrite` for every string in nested mappings and lists; keys stay."""
+    if isinstance(value, str):
+        return rewrite(value)
+    if isinstance(value, dict):
+        return {key: rewrite_tree(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [rewrite_tree(item) for item in value]
+    return value
+
+
+def rewrite_override(text: str) -> str:
+    """`rewrite` for a Hydra override `key=value`: the result is quoted for Hydra."""
+    key, equals, value = text.partition("=")
+    if OPEN not in value:
+        return text
+    try:
+        return key + equals + "".join(_override_parts(value))
+    except _Unbalanced:
+        return text
+
+
+def quote(text: str) -> str:
+    """`text` as one quoted string, by the rule that Hydra and OmegaConf share.
+
+    A quote inside is escaped, and backslashes before a quote (the closing one too) are
+    doubled; all other backslashes stay single.
+    """
+    mark = '"' if "'" in text and '"' not in text else "'"
+    escaped = re.sub(rf"(\\*){mark}", lambda m: m[1] * 2 + "\\" + mark, text)
+    tail = len(escaped) - len(escaped.rstrip("\\"))
+    return mark + escaped + "\\" * tail + mark
+
+
+def unquote(token: str) -> str:
+    """The text of a quoted string; the inverse of `quote`."""
+    mark, inner = token[0], token[1:-1]
+    halved = re.sub(rf"(\\+){mark}", lambda m: "\\" * (len(m[1]) // 2) + mark, inner)
+    body = halved.rstrip("\\")
+    return body + "\\" * ((len(halved) - len(body)) // 2)
+
+
+# --------------------------------------------------------------------- scanning
+def _escaped(text: str, at: int) -> bool:
+    """Whether an odd number of backslashes stands before `at`."""
+    before = text[:at]
+    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
+
+
+def end_of_interpolation(text: str, start: int) -> int:
+    """The index after the `}` that closes the `${` at `start`; -1: it does not."""
+    try:
+        return _brace_end(text, start)
+    except _Unbalanced:
+        return -1
+
+
+def _brace_end(text: str, start: int) -> int:
+    depth, at = 0, start
+    while at < len(text):
+        char = text[at]
+        if char in _QUOTES:
+            at = _string_end(text, at)
+            continue
+        depth += (char == "{") - (char == "}")
+        at += 1
+        if char == "}" and depth == 0:
+            return at
+    raise _Unbalanced(text)
+
+
+def _string_end(text: str, start: int) -> int:
+    """The index after the quote that closes the one at `start`."""
+    mark, at = text[start], start + 1
+    while at < len(text):
+        if text[at] == "\\":
+            at += 2
+        elif text.startswith("${", at):
+            at = _brace_end(text, at)
+        elif text[at] == mark:
+            return at + 1
+        else:
+            at += 1
+    raise _Unbalanced(text)
+
+
+# -------------------------------------------------------------------- rewriting
+def _rewritten(text: str) -> str:
+    parts: list[str] = []
+    at = 0
+    while (found := text.find(OPEN, at)) >= 0:
+        parts.append(text[at:found])
+        at = found + len(OPEN)
+        if _escaped(text, found):
+            parts.append(OPEN)
+            continue
+        end = _brace_end(text, found)
+        parts.append(_typed(text[at : end - 1].strip()))
+        at = end
+    return "".join(parts) + text[at:]
+
+
+def _typed(body: str) -> str:
+    """One `${oc.eval:body}` in typed form."""
+    if not body or body[0] not in _QUOTES:
+        return _assembled(body)
+    end = _string_end(body, 0)
+    rest = body[end:].lstrip()
+    if not rest:
+        return _assembled(unquote(body))
+    if rest[0] == "," and "${" not in body[:end]:
+        return f"{OPEN}{body[:end]}{_rewritten(rest)}}}"
+    return _assembled(body)
+
+
+def _assembled(expression: str) -> str:
+    lifted, operands = _lift(expression)
+    return OPEN + ",".join([quote(lifted), *operands]) + "}"
+
+
+def _lift(expression: str) -> tuple[str, list[str]]:
+    """The expression with `_0`, `_1` ... for its operands, and the operands."""
+    out: list[str] = []
+    operands: list[str] = []
+    at = 0
+    while at < len(expression):
+        end = _token_end(expression, at)
+        token = expression[at:end]
+        operand = _operand(token)
+        if operand is None:
+            out.append(token)
+        else:
+            if operand not in operands:
+                operands.append(operand)
+            before, after = expression[:at][-1:], expression[end : end + 1]
+            out.append(_spaced(f"_{operands.index(operand)}", before, after))
+        at = end
+    return "".join(out), operands
+
+
+def _token_end(expression: str, at: int) -> int:
+    if expression.startswith("${", at) and not _escaped(expression, at):
+        return _brace_end(expression, at)
+    if expression[at] in _QUOTES:
+        return _string_end(expression, at)
+    return at + 1
+
+
+def _operand(token: str) -> str | None:
+    """What a token is as an argument; None: it is part of the expression.
+
+    A quoted operand alone gives the operand; text around it makes OmegaConf
+    concatenate, and the string as a whole is the argument.
+    """
+    if token.startswith("${"):
+        return _rewritten(token)
+    if token[0] not in _QUOTES or "${" not in token:
+        return None
+    inner = token[1:-1]
+    if inner.startswith("${") and _brace_end(inner, 0) == len(inner):
+        return _rewritten(inner)
+    return _rewritten(token)
+
+
+def _spaced(name: str, before: str, after: str) -> str:
+    """`name` kept apart from a neighbour that would melt into it (`2${k}`)."""
+    left = " " if _WORD.match(before) else ""
+    right = " " if _WORD.match(after) else ""
+    return left + name + right
+
+
+# -------------------------------------------------------------------- overrides
+def _override_parts(value: str) -> list[str]:
+    """The value's text, each primitive that holds an expression rewritten, quoted."""
+    parts: list[str] = []
+    primitive = ""
+    depth: list[str] = []
+    at = 0
+    while at < len(value):
+        end = _token_end(value, at)
+        token = value[at:end]
+        if _separates(token, depth):
+            parts += [_primitive(primitive), token]
+            primitive = ""
+            _nest(token, depth)
+        else:
+            primitive += token
+        at = end
+    return [*parts, _primitive(primitive)]
+
+
+def _separates(token: str, depth: list[str]) -> bool:
+    if token in {"[", "]", "{", "}"}:
+        return True
+    in_mapping = bool(depth) and depth[-1] == "{"
+    return (token == "," and bool(depth)) or (token == ":" and in_mapping)
+
+
+def _nest(token: str, depth: list[str]) -> None:
+    if token in {"[", "{"}:
+        depth.append(token)
+    elif token in {"]", "}"} and depth:
+        depth.pop()
+
+
+def _primitive(text: str) -> str:
+    if OPEN not in text:
+        return text
+    bare = text.strip()
+    whole = bare[0] in _QUOTES and _string_end(bare, 0) == len(bare)
+    return quote(_rewritten(unquote(bare) if whole else bare))

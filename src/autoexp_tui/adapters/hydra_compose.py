@@ -1,0 +1,318 @@
+"""Composes configs with Hydra: the `plan.ports.Composer` of the planning process.
+
+Owns Hydra's globals (one primary config a process), so it is used in the planning
+child and in tests, never in the engine or the cockpit. A job's config equals
+`hydra.compose` with its overrides; around that, our additions: `sweep` is kept aside,
+its overrides may name literal dotted keys, mounts lie at the root, `${oc.eval:...}`
+is our evaluator's, and the environment is read once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import hydra
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.object_type import ObjectType
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.core.plugins import Plugins
+from hydra.errors import HydraException, OverrideParseException
+from hydra.version import setbase
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from omegaconf.errors import OmegaConfBaseException
+
+from autoexp_tui.adapters import sweep_overrides
+from autoexp_tui.adapters.config_view import OmegaView, Relatives, find_node, written
+from autoexp_tui.adapters.eval_rewrite import rewrite_override, rewrite_tree
+from autoexp_tui.adapters.hydra_errors import compose_problem, unreadable_override
+from autoexp_tui.adapters.hydra_source import AutoexpSource
+from autoexp_tui.adapters.near import did_you_mean
+from autoexp_tui.adapters.resolvers import Environment, register_resolvers
+from autoexp_tui.adapters.yaml_files import SCHEME, routed, shown
+from autoexp_tui.core.errors import Problem
+from autoexp_tui.core.specs import PlanFinding
+from autoexp_tui.plan.ports import CannotCompose
+
+_HYDRA_BASE: Final = "1.3"
+"""Whose defaults a config is read by, whatever release is installed."""
+
+
+class HydraComposer:
+    """Composes one primary config under one set of command-line overrides."""
+
+    def __init__(
+        self,
+        config_ref: str,
+        config_dir: Path,
+        overrides: Sequence[str] = (),
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """Take over Hydra's globals; nothing is read before the first question.
+
+        `environ`: what `oc.env` sees; the process's own when None.
+        """
+        self.config_ref = config_ref.removesuffix(".yaml")
+        self.config_dir = Path(config_dir)
+        self.environment = Environment(os.environ if environ is None else environ)
+        self.warnings: list[PlanFinding] = []
+        self.composed = 0
+        """How often Hydra composed: one for the base, one for each job."""
+        self._parser = OverridesParser.create()
+        self._parsed: dict[str, Override] = {}
+        ours, rest = sweep_overrides.split(map(rewrite_override, overrides))
+        self._sweep_overrides = ours
+        self._overrides = tuple(map(_routed_search_path, rest))
+        self._base: DictConfig | None = None
+        self._sweep: Mapping[str, object] | None = None
+        self._repository: Any = None
+        self._take_over()
+
+    def close(self) -> None:
+        """Give Hydra's globals back."""
+        GlobalHydra.instance().clear()
+
+    # ------------------------------------------------------------- the port
+    def base(self) -> OmegaView:
+        """The primary config with the command line's overrides.
+
+        Raises:
+            CannotCompose: it does not compose.
+        """
+        return OmegaView(self._base_config())
+
+    def sweep(self) -> Mapping[str, object] | None:
+        """The `sweep` subtree as written; None when absent.
+
+        Raises:
+            CannotCompose: the base does not compose, or an override of the sweep
+                names nothing in it.
+        """
+        self._base_config()
+        return self._sweep
+
+    def compose(
+        self, overrides: Sequence[str], mounts: Mapping[str, object]
+    ) -> OmegaView:
+        """One job's config.
+
+        Raises:
+            CannotCompose: with Hydra's reason, in our words.
+        """
+        texts = tuple(map(rewrite_override, overrides))
+        self._base_config()
+        config = self._composed(texts)
+        with read_write(config), open_dict(config):
+            _take_sweep(config)
+            _mount(config, mounts)
+            self._fall_back_to_aux(config, texts, mounts)
+        return OmegaView(config)
+
+    def group_options(self, key: str) -> tuple[str, ...] | None:
+        """The choices of the group `key` (with `/`); None when it is none."""
+        name = key.lstrip("+~").partition("@")[0]
+        if not name or name.startswith("/") or ".." in name:
+            return None
+        repository = self._files()
+        if not repository.group_exists(name):
+            return None
+        return tuple(repository.get_group_options(name))
+
+    # ---------------------------------------------------------- composition
+    def _take_over(self) -> None:
+        setbase(_HYDRA_BASE)
+        GlobalHydra.instance().clear()
+        Plugins.instance().register(AutoexpSource)
+        path = create_config_search_path(f"{SCHEME}://{self.config_dir}")
+        Hydra.create_main_hydra2("autoexp", path)
+        register_resolvers(self.environment)
+
+    def _base_config(self) -> DictConfig:
+        if self._base is None:
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                config = self._composed(())
+            self._note(said)
+            with read_write(config), open_dict(config):
+                node = _take_sweep(config)
+            self._sweep = self._overridden_sweep(node)
+            self._base = config
+        return self._base
+
+    def _composed(self, texts: tuple[str, ...]) -> DictConfig:
+        """The composed config as Hydra makes it: every job passes through here."""
+        given = self._merged(texts)
+        self.composed += 1
+        try:
+            config = hydra.compose(self.config_ref, overrides=list(given))
+        except (HydraException, OmegaConfBaseException, ValueError) as error:
+            raise self._refused(error, given) from None
+        return config
+
+    def _merged(self, texts: tuple[str, ...]) -> tuple[str, ...]:
+        """The command line's overrides, then the job's.
+
+        An added group (`+g=a`) that is chosen again keeps its `+` and takes the later
+        choice; Hydra would take both.
+        """
+        merged: list[str] = []
+        added: dict[str, int] = {}
+        for text in (*self._overrides, *texts):
+            key = text.partition("=")[0]
+            bare = key.lstrip("+")
+            if bare in added:
+                merged[added[bare]] = "+" + text.lstrip("+")
+                continue
+            if key.startswith("+") and self.group_options(bare) is not None:
+                added[bare] = len(merged)
+            merged.append(text)
+        return tuple(merged)
+
+    def _overridden_sweep(self, node: object) -> Mapping[str, object] | None:
+        if isinstance(node, Mapping):
+            sweep = {str(key): value for key, value in node.items()}
+        elif node is None:
+            sweep = None
+        else:
+            hint = "write it as a mapping: type, and params, configs or groups"
+            problem = Problem(f"is {node!r}, not a mapping", where="sweep", hint=hint)
+            raise CannotCompose((problem,))
+        values = [self._parse(text) for text in self._sweep_overrides]
+        return sweep_overrides.applied(sweep, values)
+
+    def _fall_back_to_aux(
+        self, config: DictConfig, texts: tuple[str, ...], mounts: Mapping[str, object]
+    ) -> None:
+        """`${.x}` in a value of the job falls back to `aux.x`."""
+        if find_node(config, "aux") is None:
+            return
+        relatives = Relatives(OmegaView(config), absolute=False)
+        for key in (*self._value_keys(texts), *(("aux",) if "aux" in mounts else ())):
+            node = find_node(config, key)
+            if node is None:
+                continue
+            value = written(node)
+            settled = relatives.anchored(value, key)
+            if settled != value:
+                OmegaConf.update(config, key, settled, merge=False, force_add=True)
+
+    def _value_keys(self, texts: tuple[str, ...]) -> Iterable[str]:
+        """The keys on which a job's overrides set a value that may be relative."""
+        for text in texts:
+            if "${." in text:
+                override = self._parse(text)
+                if not override.is_delete():
+                    yield override.key_or_group
+
+    def _parse(self, text: str) -> Override:
+        if text not in self._parsed:
+            try:
+                self._parsed[text] = self._parser.parse_overrides([text])[0]
+            except OverrideParseException:
+                raise CannotCompose((unreadable_override(text),)) from None
+        return self._parsed[text]
+
+    # --------------------------------------------------------------- findings
+    def _files(self) -> Any:
+        """Hydra's view of all config trees, search path entries included."""
+        if self._repository is None:
+            # The loader has no public question for "is this a group".
+            loader: Any = GlobalHydra.instance().config_loader()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # said once, when the base is composed
+                self._repository = self._opened(loader)
+        return self._repository
+
+    def _opened(self, loader: Any) -> Any:
+        try:
+            return loader._parse_overrides_and_create_caching_repo(
+                self.config_ref, list(self._overrides)
+            )[1]
+        except (HydraException, OmegaConfBaseException, ValueError) as error:
+            raise self._refused(error, known=False) from None
+
+    def _refused(
+        self, error: Exception, overrides: Sequence[str] = (), *, known: bool = True
+    ) -> CannotCompose:
+        where = shown(str(self.config_dir / f"{self.config_ref}.yaml"))
+        if not Path(where).is_file():
+            return CannotCompose((self._no_primary(),))
+        keys = OmegaView(self._base).leaf_paths() if self._base is not None else ()
+        if not keys and known:
+            keys = self._keys_without_overrides()
+        groups = self._group_names() if known else ()
+        problem = compose_problem(
+            error, where=where, overrides=overrides, keys=keys, groups=groups
+        )
+        return CannotCompose((problem,))
+
+    def _no_primary(self) -> Problem:
+        names = config_names(self.config_dir)
+        hint = did_you_mean(self.config_ref, names, "configs")
+        message = f"there is no config `{self.config_ref}`"
+        return Problem(message, where=shown(str(self.config_dir)), hint=hint)
+
+    def _keys_without_overrides(self) -> Sequence[str]:
+        """What the primary config holds by itself, for near misses."""
+        try:
+            bare = hydra.compose(self.config_ref)
+        except (HydraException, OmegaConfBaseException, ValueError, CannotCompose):
+            return ()
+        return OmegaView(bare).leaf_paths()
+
+    def _group_names(self) -> tuple[str, ...]:
+        found: list[str] = self._files().get_group_options("", ObjectType.GROUP)
+        return tuple(name for name in found if name != "hydra")
+
+    def _note(self, said: Iterable[warnings.WarningMessage]) -> None:
+        for warning in said:
+            finding = _finding(str(warning.message), self.config_ref)
+            if finding not in self.warnings:
+                self.warnings.append(finding)
+
+
+def config_names(directory: Path) -> tuple[str, ...]:
+    """Every config below `directory`, as `--config-ref` names it."""
+    files = sorted(directory.rglob("*.yaml"))
+    return tuple(str(path.relative_to(directory).with_suffix("")) for path in files)
+
+
+def _finding(warning: str, config_ref: str) -> PlanFinding:
+    """A warning of Hydra's in our words."""
+    absent = re.match(r"provider=(hydra\.searchpath.*?), path=(.*) is not", warning)
+    if absent is None:
+        return PlanFinding(message=warning, where=config_ref)
+    message = f"{absent[2]} is not there; its configs are not found"
+    return PlanFinding(message=message, where=absent[1], hint="check the path")
+
+
+def _take_sweep(config: DictConfig) -> object:
+    """Remove `sweep`; its value as written."""
+    node = find_node(config, "sweep")
+    if "sweep" in set(config):
+        del config["sweep"]
+    return None if node is None else written(node)
+
+
+def _mount(config: DictConfig, mounts: Mapping[str, object]) -> None:
+    for key, value in mounts.items():
+        OmegaConf.update(config, key, rewrite_tree(value), merge=True, force_add=True)
+
+
+def _routed_search_path(text: str) -> str:
+    """An override of `hydra.searchpath` with its entries sent through our source."""
+    key, _, value = text.partition("=")
+    if key.lstrip("+") != "hydra.searchpath":
+        return text
+    inner = value.strip().removeprefix("[").removesuffix("]")
+    entries = [
+        entry.strip().strip("'\"") for entry in inner.split(",") if entry.strip()
+    ]
+    return f"{key}=[{','.join(repr(routed(entry)) for entry in entries)}]"

@@ -1,0 +1,93 @@
+"""Our ConfigSource: Hydra reads every config tree through it.
+
+The scheme is `autoexp://`. What follows may be a directory, a `file://` URL, or a
+`pkg://` package whose files lie on disk, so that entries of `hydra.searchpath` come
+here as well. A file is parsed once (see `yaml_files`); Hydra gets a copy of its own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import ClassVar
+
+from hydra.core.object_type import ObjectType
+from hydra.plugins.config_source import ConfigResult, ConfigSource
+
+from autoexp_tui.adapters.yaml_files import SCHEME, YamlFiles
+
+
+class AutoexpSource(ConfigSource):
+    """A directory of YAML files; made by Hydra, many times, so the cache is shared."""
+
+    files: ClassVar[YamlFiles] = YamlFiles()
+
+    def __init__(self, provider: str, path: str) -> None:
+        super().__init__(provider=provider, path=path)
+        self.path = _directory(self.path)
+
+    @staticmethod
+    def scheme() -> str:
+        """The part before `://`."""
+        return SCHEME
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        """The config at `config_path` (with or without `.yaml`).
+
+        Raises:
+            CannotCompose: it cannot be read, or is no YAML.
+        """
+        loaded = self.files.load(self._file(config_path))
+        return ConfigResult(
+            config=loaded.container(),
+            path=self.full_path(),
+            provider=self.provider,
+            header=ConfigSource._get_header_dict(loaded.head),
+        )
+
+    def available(self) -> bool:
+        """Whether the directory is there."""
+        return os.path.isdir(self.path)
+
+    def is_group(self, config_path: str) -> bool:
+        """Whether `config_path` is a directory of configs."""
+        return os.path.isdir(os.path.join(self.path, config_path))
+
+    def is_config(self, config_path: str) -> bool:
+        """Whether `config_path` names a config file."""
+        return os.path.isfile(self._file(config_path))
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        """Names of the groups and configs in a group, sorted."""
+        found: list[str] = []
+        for name in os.listdir(os.path.join(self.path, config_path)):
+            self._list_add_result(
+                files=found,
+                file_path=os.path.join(config_path, name),
+                file_name=name,
+                results_filter=results_filter,
+            )
+        return sorted(set(found))
+
+    def _file(self, config_path: str) -> str:
+        name = self._normalize_file_name(config_path)
+        return os.path.realpath(os.path.join(self.path, name))
+
+
+def _directory(path: str) -> str:
+    """The directory that a search path entry names; itself when it cannot be known."""
+    scheme, separator, rest = path.partition("://")
+    if not separator:
+        return os.path.abspath(os.path.expanduser(path))
+    if scheme == "pkg":
+        return _package_directory(rest.replace("/", ".")) or path
+    return _directory(rest)
+
+
+def _package_directory(name: str) -> str | None:
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    return places[0] if places else None

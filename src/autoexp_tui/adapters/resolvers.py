@@ -1,0 +1,74 @@
+"""The resolvers that a config may use beyond OmegaConf's own: `oc.env`, `oc.eval`.
+
+Registered for the whole process, which belongs to planning. `oc.env` answers from one
+reading of the environment and remembers what was asked; `oc.eval` is `plan`'s safe
+evaluator over typed operands (see `eval_rewrite`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from omegaconf import DictConfig, ListConfig, OmegaConf
+
+from autoexp_tui.core.ids import digest
+from autoexp_tui.plan.expression import compile_expression
+
+_NO_DEFAULT: Final = "\0no default"
+
+
+class Environment:
+    """The environment as it was once; constant within a plan."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = dict(values)
+        self._asked: set[str] = set()
+
+    def read(self, name: str, default: object = _NO_DEFAULT) -> str | None:
+        """The variable's text, as `oc.env` gives it.
+
+        Raises:
+            LookupError: it is not set and there is no default.
+        """
+        self._asked.add(name)
+        if name in self._values:
+            return self._values[name]
+        if default == _NO_DEFAULT:
+            message = f"the environment variable {name} is not set: export {name}=..."
+            raise LookupError(message)
+        return None if default is None else str(default)
+
+    def digests(self) -> dict[str, str]:
+        """Names that were asked for -> digest of the value; empty when not set."""
+        return {
+            name: digest(self._values[name]) if name in self._values else ""
+            for name in sorted(self._asked)
+        }
+
+
+def register_resolvers(environment: Environment) -> None:
+    """Make `oc.env` and `oc.eval` ours for this process."""
+    OmegaConf.register_new_resolver("oc.env", environment.read, replace=True)
+    OmegaConf.register_new_resolver("oc.eval", evaluate, replace=True)
+
+
+def evaluate(expression: object, *operands: object) -> object:
+    """The value of an expression over `_0`, `_1` ...
+
+    Raises:
+        ValueError: the expression is refused or fails; it is named with its operands.
+    """
+    names = {f"_{at}": _plain(value) for at, value in enumerate(operands)}
+    try:
+        return compile_expression(str(expression)).evaluate(names)
+    except (ValueError, ArithmeticError, TypeError, LookupError) as error:
+        given = ", ".join(f"{name} = {value!r}" for name, value in names.items())
+        shown = f"`{expression}`" + (f" with {given}" if given else "")
+        raise ValueError(f"oc.eval {shown}: {error}") from None
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, DictConfig | ListConfig):
+        return OmegaConf.to_container(value, resolve=True)
+    return value

@@ -1,0 +1,89 @@
+"""sbatch's long options as text: which there are, and what some of them mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from autoexp_tui.adapters.near import nearest
+
+Scalar = str | int | float | bool | None
+
+_NAMES: Final = """
+account acctg-freq array batch bb bbf begin chdir cluster-constraint clusters
+comment constraint container container-id contiguous core-spec cores-per-socket
+cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot dependency distribution
+error exclude exclusive export export-file extra extra-node-info get-user-env gid
+gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags
+hint hold ignore-pbs input job-name kill-on-invalid-dep licenses mail-type mail-user
+mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network nice no-kill
+no-requeue nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu
+ntasks-per-node ntasks-per-socket open-mode output overcommit oversubscribe parsable
+partition power prefer priority profile propagate qos quiet reboot requeue
+reservation signal sockets-per-node spread-job stepmgr switches test-only
+thread-spec threads-per-core time time-min tmp tres-bind tres-per-task uid
+use-min-nodes wait wait-all-nodes wckey wrap
+"""
+KNOWN: Final = frozenset(_NAMES.split())
+
+_CLOCK: Final = re.compile(
+    r"(?:(?P<days>\d+)-)?(?P<a>\d+)(?::(?P<b>\d{1,2}))?(?::(?P<c>\d{1,2}))?"
+)
+_COUNT: Final = re.compile(r"(?:[A-Za-z_]\w*[:=])*(\d+)")
+
+
+def known_option(name: str) -> str:
+    """`name`, or the option it most likely misspells.
+
+    A name that is near none stays: sites add options of their own.
+    """
+    if name in KNOWN:
+        return name
+    return nearest(name, KNOWN, cutoff=0.85) or name
+
+
+def seconds(time: Scalar) -> float | None:
+    """Slurm's time limit in seconds; None: absent, unlimited, or no time.
+
+    Forms: minutes, minutes:seconds, h:m:s, days-h, days-h:m, days-h:m:s.
+    """
+    if time is None or isinstance(time, bool):
+        return None
+    found = _CLOCK.fullmatch(str(time).strip())
+    if found is None:
+        return None
+    a, b, c = (int(found[part] or 0) for part in "abc")
+    if found["days"] is not None:
+        return float(int(found["days"]) * 86400 + a * 3600 + b * 60 + c)
+    if found["c"] is not None:
+        return float(a * 3600 + b * 60 + c)
+    return float(a * 60 + b)
+
+
+def gpus(options: Mapping[str, Scalar]) -> int:
+    """GPUs that a job with these options holds in all, as far as they say."""
+    if "gpus" in options:
+        return _count(options["gpus"])
+    nodes = _count(options.get("nodes", 1)) or 1
+    if "gpus-per-node" in options:
+        return _count(options["gpus-per-node"]) * nodes
+    if "gpus-per-task" in options:
+        return _count(options["gpus-per-task"]) * _tasks(options, nodes)
+    gres = str(options.get("gres") or "")
+    return nodes * sum(_count(g) for g in gres.split(",") if g.startswith("gpu"))
+
+
+def _tasks(options: Mapping[str, Scalar], nodes: int) -> int:
+    if "ntasks" in options:
+        return _count(options["ntasks"])
+    return _count(options.get("ntasks-per-node", 1)) * nodes
+
+
+def _count(value: Scalar) -> int:
+    """The number in `4`, `a100:4`, `gpu:a100:4`; `gpu` alone is one."""
+    text = str(value).partition("(")[0]
+    found = _COUNT.fullmatch(text)
+    if found:
+        return int(found[1])
+    return 1 if text.isidentifier() else 0

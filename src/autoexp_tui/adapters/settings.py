@@ -1,0 +1,357 @@
+"""The closed subtrees of a config, checked, and turned into core specs.
+
+`project`, `slurm`, `monitoring` and `ui` are ours: an unknown key in them is an error.
+`backend`, `aux`, `tree`, `research` and whatever the user adds at the top are open.
+`HouseParser` is the `plan.ports.SpecParser`; it takes whole configs, already resolved,
+and never looks at the disk.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from autoexp_tui.adapters import backends, condition_specs
+from autoexp_tui.adapters.config_files import DEFAULT_STATE_DIR
+from autoexp_tui.adapters.near import did_you_mean, nearest
+from autoexp_tui.adapters.sbatch_options import gpus, known_option, seconds
+from autoexp_tui.adapters.validation_words import problems_of
+from autoexp_tui.core import specs
+from autoexp_tui.core.errors import Problem
+from autoexp_tui.plan.ports import Launch, SpecRefused
+
+Scalar = str | int | float | bool | None
+Section = TypeVar("Section", bound=BaseModel)
+
+TOP_LEVEL: Final = (
+    "project", "backend", "slurm", "monitoring", "sweep", "tree", "research", "ui",
+    "aux", "hydra", "defaults",
+)  # fmt: skip
+CLIENTS: Final = ("LocalClient", "SlurmClient", "FakeSlurmClient")
+
+
+class Closed(BaseModel):
+    """A subtree that takes the keys below and no others."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ProjectSettings(Closed):
+    """`project`."""
+
+    name: str = "autoexp"
+    base_output_dir: str = "outputs"
+
+
+class ClientSettings(Closed):
+    """`slurm.client`: which executor, and how it behaves."""
+
+    class_name: str = "LocalClient"
+    slots: int | None = Field(default=None, ge=1)
+    """Local: jobs at a time on this host, whatever session they belong to."""
+    grace_seconds: float | None = Field(default=None, gt=0)
+    """Between asking a job to end and killing it."""
+
+
+class SlurmSettings(Closed):
+    """`slurm`: where jobs run, on Slurm or on this machine."""
+
+    client: ClientSettings = ClientSettings()
+    template_path: str | None = None
+    script_dir: str | None = None
+    log_dir: str = "outputs/logs"
+    sbatch: dict[str, Scalar] = Field(default_factory=dict)
+    """Long options of sbatch, with `_` or `-`; `time` and GPUs count locally too."""
+    launcher_cmd: str | list[str] = ""
+    srun_opts: str | list[str] = ""
+    max_parallel: int = Field(default=0, ge=0)
+
+    @field_validator("launcher_cmd", "srun_opts")
+    @classmethod
+    def _as_text(cls, value: str | list[str]) -> str:
+        return value if isinstance(value, str) else shlex.join(value)
+
+
+class ProgressSettings(Closed):
+    """`monitoring.progress`."""
+
+    metric: str = "iteration"
+    total: str = ""
+
+
+class AnomalySettings(Closed):
+    """`monitoring.anomalies`."""
+
+    nan: Literal["kill", "warn", "off"] = "kill"
+    plateau: Literal["warn", "off"] = "warn"
+    plateau_percent: float = Field(default=1.0, gt=0)
+    plateau_steps: int = Field(default=500, ge=1)
+    divergence: Literal["warn", "off"] = "warn"
+    divergence_percent: float = Field(default=50.0, gt=0)
+    min_points: int = Field(default=20, ge=2)
+
+    @field_validator("nan", "plateau", "divergence", mode="before")
+    @classmethod
+    def _off_is_a_word(cls, value: object) -> object:
+        # YAML reads a bare `off` as false.
+        return "off" if value is False else value
+
+
+class NotifySettings(Closed):
+    """`monitoring.notify`."""
+
+    command: list[str] = Field(default_factory=list)
+
+
+class MonitoringSettings(Closed):
+    """`monitoring`; the rules inside are parsed by `condition_specs`."""
+
+    class_name: str | None = None
+    """Taken and not used: configs of the origin project name their monitor."""
+    state_dir: str = DEFAULT_STATE_DIR
+    poll_seconds: float = Field(default=1.0, gt=0)
+    log_events: list[Any] = Field(default_factory=list)
+    state_events: list[Any] = Field(default_factory=list)
+    metrics: list[Any] = Field(default_factory=list)
+    loss: str = "loss"
+    progress: ProgressSettings = ProgressSettings()
+    anomalies: AnomalySettings = AnomalySettings()
+    stall_after_seconds: float = Field(default=1800.0, gt=0)
+    doomed: Literal["skip", "hold"] = "skip"
+    doomed_grace_seconds: float = Field(default=60.0, ge=0)
+    notify: NotifySettings = NotifySettings()
+
+
+class UiSettings(Closed):
+    """`ui`."""
+
+    theme: str | None = None
+    keymap: str | None = None
+    ascii: bool | None = None
+    mouse: bool | None = None
+    slow: bool | None = None
+    on_hangup: Literal["detach", "stop"] = "detach"
+
+
+SECTIONS: Final[Mapping[str, type[BaseModel]]] = {
+    "project": ProjectSettings,
+    "slurm": SlurmSettings,
+    "monitoring": MonitoringSettings,
+    "ui": UiSettings,
+}
+
+
+class HouseParser:
+    """Our `plan.ports.SpecParser`."""
+
+    def __init__(self, cwd: str) -> None:
+        """`cwd`: where commands run unless their backend says otherwise; absolute."""
+        self._cwd = cwd
+
+    def condition(self, value: Mapping[str, object], where: str) -> specs.Condition:
+        """A condition; see `condition_specs.condition`."""
+        return condition_specs.condition(value, where)
+
+    def action(self, value: Mapping[str, object], where: str) -> specs.Action:
+        """An action; see `condition_specs.action`."""
+        return condition_specs.action(value, where)
+
+    def monitoring(self, config: Mapping[str, object]) -> specs.Monitoring:
+        """How the plan's jobs are watched.
+
+        Raises:
+            SpecRefused: with everything that is wrong in `monitoring`.
+        """
+        found = section(config, "monitoring", MonitoringSettings)
+        rules = _rules(found)
+        return specs.Monitoring(
+            poll_seconds=found.poll_seconds,
+            log_events=rules["log_events"],
+            state_events=rules["state_events"],
+            metrics=rules["metrics"],
+            loss=found.loss,
+            progress=specs.Progress(**found.progress.model_dump()),
+            anomalies=specs.Anomalies(**found.anomalies.model_dump()),
+            stall_after_seconds=found.stall_after_seconds,
+            doomed=found.doomed,
+            doomed_grace_seconds=found.doomed_grace_seconds,
+            notify_command=tuple(found.notify.command),
+        )
+
+    def executor(self, config: Mapping[str, object]) -> specs.ExecutorSpec:
+        """Where the plan's jobs run.
+
+        Raises:
+            SpecRefused: with everything that is wrong in `slurm`.
+        """
+        found = section(config, "slurm", SlurmSettings)
+        name = _client_name(found.client.class_name)
+        return specs.ExecutorSpec(
+            class_name=name,
+            max_parallel=found.max_parallel,
+            settings=_executor_settings(found),
+        )
+
+    def resources(self, config: Mapping[str, object]) -> specs.Resources:
+        """What one job asks for, from `slurm.sbatch`.
+
+        Raises:
+            SpecRefused: an option is unknown, or a time or count is not readable.
+        """
+        found = section(config, "slurm", SlurmSettings)
+        options, problems = _options(found.sbatch)
+        if problems:
+            raise SpecRefused(tuple(problems))
+        return specs.Resources(
+            time_limit_seconds=seconds(options.get("time")),
+            gpus=gpus(options),
+            options=options,
+        )
+
+    def launch(self, config: Mapping[str, object]) -> Launch:
+        """The command of one job, from `backend`.
+
+        Raises:
+            SpecRefused: with everything that is wrong in `backend`.
+        """
+        return backends.launch(config, self._cwd)
+
+    def ui(self, config: Mapping[str, object]) -> Mapping[str, object]:
+        """What `ui` sets, defaults filled in.
+
+        Raises:
+            SpecRefused: with everything that is wrong in `ui`.
+        """
+        return section(config, "ui", UiSettings).model_dump(exclude_none=True)
+
+    def check(self, config: Mapping[str, object]) -> Sequence[Problem]:
+        """Everything wrong in the closed subtrees and in `backend`, all at once."""
+        problems = list(_near_top_level(config))
+        for question in (
+            lambda: section(config, "project", ProjectSettings),
+            lambda: self.monitoring(config),
+            lambda: self.executor(config),
+            lambda: self.resources(config),
+            lambda: self.ui(config),
+            lambda: self.launch(config),
+        ):
+            try:
+                question()
+            except SpecRefused as error:
+                problems += error.problems
+        return tuple(dict.fromkeys(problems))
+
+
+def section(config: Mapping[str, object], name: str, model: type[Section]) -> Section:
+    """One closed subtree, checked; an absent or empty one has its defaults.
+
+    Raises:
+        SpecRefused: with everything that is wrong with it.
+    """
+    value = config.get(name)
+    try:
+        return model.model_validate({} if value is None else value)
+    except ValidationError as error:
+        known = _known_keys(model)
+        raise SpecRefused(tuple(problems_of(error, name, known))) from None
+
+
+@cache
+def _known_keys(model: type[BaseModel]) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """The keys of a model and of the models inside it, by their place."""
+    known: dict[tuple[str, ...], tuple[str, ...]] = {(): tuple(model.model_fields)}
+    for name, field in model.model_fields.items():
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            known |= {(name, *at): keys for at, keys in _known_keys(inner).items()}
+    return known
+
+
+# ------------------------------------------------------------------------ monitoring
+def _rules(found: MonitoringSettings) -> dict[str, tuple[Any, ...]]:
+    """The parsed lists of rules, by key; every finding of all of them at once."""
+    problems: list[Problem] = []
+    rules: dict[str, tuple[Any, ...]] = {}
+    for key, parse in (
+        ("log_events", condition_specs.log_event),
+        ("state_events", condition_specs.state_event),
+        ("metrics", condition_specs.metric_pattern),
+    ):
+        built: list[Any] = []
+        for at, value in enumerate(getattr(found, key)):
+            try:
+                built.append(parse(value, f"monitoring.{key}.{at}"))
+            except SpecRefused as error:
+                problems += error.problems
+        problems += _twice(built, key)
+        rules[key] = tuple(built)
+    if problems:
+        raise SpecRefused(tuple(problems))
+    return rules
+
+
+def _twice(rules: Sequence[Any], key: str) -> list[Problem]:
+    names = [rule.name for rule in rules]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    where = f"monitoring.{key}"
+    return [Problem(f"`{name}` is there more than once", where=where) for name in twice]
+
+
+# -------------------------------------------------------------------------- executor
+def _client_name(name: str) -> str:
+    full = name if name.endswith("Client") or ":" in name else f"{name}Client"
+    if full in CLIENTS:
+        return full
+    hint = did_you_mean(full, CLIENTS, "executors")
+    where = "slurm.client.class_name"
+    raise SpecRefused((Problem(f"there is no executor `{name}`", where, hint=hint),))
+
+
+def _executor_settings(found: SlurmSettings) -> dict[str, Scalar]:
+    texts = {
+        "template_path": found.template_path,
+        "script_dir": found.script_dir,
+        "log_dir": found.log_dir,
+        "launcher_cmd": str(found.launcher_cmd),
+        "srun_opts": str(found.srun_opts),
+    }
+    client = found.client.model_dump(exclude={"class_name"}, exclude_none=True)
+    return {key: value for key, value in texts.items() if value} | client
+
+
+def _options(
+    written: Mapping[str, Scalar],
+) -> tuple[dict[str, Scalar], list[Problem]]:
+    """sbatch's options spelled with dashes, null ones left out; what is wrong."""
+    options: dict[str, Scalar] = {}
+    problems: list[Problem] = []
+    for key, value in written.items():
+        name = key.replace("_", "-")
+        where = f"slurm.sbatch.{key}"
+        meant = known_option(name)
+        if meant != name:
+            hint = f"did you mean `{meant}`?"
+            problems.append(Problem("is no option of sbatch", where=where, hint=hint))
+        elif name == "time" and value is not None and seconds(value) is None:
+            hint = "minutes, HH:MM:SS or D-HH:MM:SS, between quotes"
+            problems.append(Problem(f"is {value!r}, no time", where=where, hint=hint))
+        elif value is not None:
+            options[name] = value
+    return options, problems
+
+
+# ------------------------------------------------------------------------- top level
+def _near_top_level(config: Mapping[str, object]) -> list[Problem]:
+    """Keys at the top that are open, but look like one of ours misspelled."""
+    return [
+        Problem("is no key of ours", where=key, hint=f"did you mean `{near}`?")
+        for key in config
+        if key not in TOP_LEVEL
+        and re.fullmatch(r"\w+", key)
+        and (near := nearest(key, SECTIONS, cutoff=0.88)) is not None
+    ]
