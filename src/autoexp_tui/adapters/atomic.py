@@ -1,0 +1,179 @@
+"""Whole files or nothing, and disk errors as sentences.
+
+A reader sees the old bytes or the new ones; a crash leaves at most a dot-file beside
+them. `link_new` is the one way to create what only one process may create: hard links
+are atomic on local disks, NFS and Lustre alike. Knows nothing of what it writes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from autoexp_tui.core.errors import EnvironmentFailed
+
+sync_data = getattr(os, "fdatasync", os.fsync)
+"""Bytes and size of a file to the disk; macOS has only the slower fsync."""
+
+_REMEDIES = {
+    errno.ENOSPC: "The disk is full: free some space there, or choose another place "
+    "with --state-dir.",
+    errno.EDQUOT: "Your quota there is used up: free some space, or choose another "
+    "place with --state-dir.",
+    errno.EROFS: "It is mounted read-only: choose another place with --state-dir.",
+    errno.EACCES: "Check who owns it and its mode (`ls -ld`), or choose another "
+    "place with --state-dir.",
+    errno.ENOENT: "The directory is gone or was never made: check the path.",
+    errno.ENOTDIR: "A part of the path is a file, not a directory: check the path.",
+    errno.EFBIG: "A limit on file sizes was reached (`ulimit -f`): raise it.",
+    errno.EMFILE: "Too many files are open (`ulimit -n`): raise the limit.",
+    errno.ESTALE: "The file server forgot the file: check the mount, then try again.",
+    errno.EIO: "The disk or the file server failed: check it, then try again.",
+    errno.EMLINK: "The file system allows no more hard links there.",
+}
+_REMEDIES[errno.EPERM] = _REMEDIES[errno.EACCES]
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+
+
+def explained(error: OSError, path: Path | str, doing: str) -> EnvironmentFailed:
+    """`error` as a sentence: what could not be done, where, and the next step."""
+    reason = error.strerror or str(error)
+    remedy = _REMEDIES.get(error.errno or 0, "")
+    return EnvironmentFailed(f"cannot {doing}: {reason}", str(path), remedy)
+
+
+@contextmanager
+def explaining(path: Path | str, doing: str) -> Iterator[None]:
+    """Turn an OSError of the block into an EnvironmentFailed about `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise explained(error, path, doing) from error
+
+
+def write_atomic(
+    path: Path, data: bytes, mode: int = 0o600, *, durable: bool = True
+) -> None:
+    """Make `path` hold exactly `data`; readers never see a part of it.
+
+    `durable` also survives a power cut, at the price of two syncs.
+
+    Raises:
+        EnvironmentFailed: the disk refused; the old file is untouched.
+    """
+    with explaining(path, "write"):
+        temporary = _temporary(path, data, mode, durable=durable)
+        try:
+            os.replace(temporary, path)
+        except OSError:
+            _remove(temporary)
+            raise
+        if durable:
+            sync_directory(path.parent)
+
+
+def link_new(
+    path: Path, data: bytes, mode: int = 0o600, *, durable: bool = True
+) -> bool:
+    """Create `path` with `data`, whole at once; False when it exists already.
+
+    Of any number of processes that try, exactly one gets True.
+
+    Raises:
+        EnvironmentFailed: the disk refused, or knows no hard links.
+    """
+    with explaining(path, "create"):
+        temporary = _temporary(path, data, mode, durable=durable)
+        try:
+            created = _link(temporary, path)
+        finally:
+            _remove(temporary)
+        if created and durable:
+            sync_directory(path.parent)
+    return created
+
+
+def make_directory(path: Path, mode: int = 0o700) -> None:
+    """Make `path` and its parents; one that exists keeps its mode.
+
+    Raises:
+        EnvironmentFailed: the disk refused, or something else has that name.
+    """
+    with explaining(path, "make the directory"):
+        _make_directories(path, mode)
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable; file systems without that are let be."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def write_all(descriptor: int, data: bytes, offset: int) -> None:
+    """Write `data` at `offset`, as one call unless the system cuts it short."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view = view[written:]
+        offset += written
+
+
+def _make_directories(path: Path, mode: int) -> None:
+    # pathlib gives the mode to the last directory alone; parents are as private.
+    if path.is_dir():
+        return
+    if path.parent != path:
+        _make_directories(path.parent, mode)
+    try:
+        path.mkdir(mode)
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+
+
+def _temporary(path: Path, data: bytes, mode: int, *, durable: bool) -> Path:
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, mode)
+    try:
+        write_all(descriptor, data, 0)
+        if durable:
+            os.fsync(descriptor)
+    except OSError:
+        _remove(temporary)
+        raise
+    finally:
+        os.close(descriptor)
+    return temporary
+
+
+def _link(temporary: Path, path: Path) -> bool:
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        # NFS repeats a call whose answer was lost, and then finds its own work.
+        return temporary.stat().st_nlink > 1
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            raise EnvironmentFailed(
+                "this file system knows no hard links",
+                str(path.parent),
+                "Choose a place on a disk that does, with --state-dir.",
+            ) from error
+        raise
+    return True
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):  # a left-over dot-file harms nobody
+        path.unlink()

@@ -1,0 +1,130 @@
+"""Which process is this, and does it live: pids are reused, hosts share names.
+
+A process is told apart by host, boot, pid namespace, pid and start time. From outside
+its host or namespace nothing can be said of it: `UNKNOWN`, never `DEAD`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+
+class Alive(StrEnum):
+    """What can be said of a process from here."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+    """It is on another host, or in another container."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """One process, for ever."""
+
+    host: str
+    machine: str = ""
+    """What the operating system calls this installation; survives a reboot."""
+    boot: str = ""
+    """Changes at each boot; empty where the system does not tell."""
+    namespace: str = ""
+    """Of pids."""
+    pid: int
+    started: str = ""
+    """Start time in the kernel's ticks; empty where the system does not tell."""
+
+    @classmethod
+    def of_this_process(cls) -> Identity:
+        """Who we are."""
+        return cls(
+            host=socket.gethostname(),
+            machine=_read("/etc/machine-id"),
+            boot=_read("/proc/sys/kernel/random/boot_id"),
+            namespace=_namespace(),
+            pid=os.getpid(),
+            started=start_time(os.getpid()) or "",
+        )
+
+    @classmethod
+    def from_json(cls, tree: dict[str, Any]) -> Identity:
+        """The identity of `as_json`.
+
+        Raises:
+            ValueError: it is none.
+        """
+        try:
+            return cls(**{name: kind(tree[name]) for name, kind in _FIELDS.items()})
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"not the identity of a process: {error!r}") from error
+
+    def as_json(self) -> dict[str, object]:
+        """As plain data."""
+        return asdict(self)
+
+    def alive(self, me: Identity) -> Alive:
+        """Whether this process lives, as far as `me` can see."""
+        if self._same_installation(me) and self.boot != me.boot:
+            return Alive.NO  # it went with the boot it belonged to
+        if (self.host, self.boot, self.namespace) != (me.host, me.boot, me.namespace):
+            return Alive.UNKNOWN
+        started = start_time(self.pid)
+        if started is None:
+            return Alive.NO
+        return Alive.YES if started == self.started else Alive.NO
+
+    def _same_installation(self, me: Identity) -> bool:
+        known = bool(self.machine and self.boot and me.boot)
+        return known and (self.host, self.machine) == (me.host, me.machine)
+
+
+_FIELDS: dict[str, type] = {
+    "host": str,
+    "machine": str,
+    "boot": str,
+    "namespace": str,
+    "pid": int,
+    "started": str,
+}
+
+
+def start_time(pid: int) -> str | None:
+    """When a process of this namespace started; None when it does not live.
+
+    A zombie does not live. Empty where the system tells no start times.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
+    except OSError:
+        return "" if not Path("/proc/self/stat").exists() and _answers(pid) else None
+    # The command's name, in brackets, may hold anything, brackets and spaces too.
+    state, *rest = stat.rpartition(")")[2].split()
+    return None if state in {"Z", "X"} else rest[18]
+
+
+def _answers(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text("ascii", "replace").strip()
+    except OSError:
+        return ""
+
+
+def _namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""

@@ -1,0 +1,145 @@
+"""Commands that other processes leave for a session's engine, one file each.
+
+`leave` writes `inbox/<time>-<command_id>.json` whole or not at all. The engine takes
+them oldest first and forgets a command once its events are synced; killed in between,
+it is given the command again, and knows its id from the journal. What is no command is
+set aside in `inbox/rejected/` with the reason beside it: nothing is tried for ever.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from autoexp_tui.adapters.atomic import explaining, make_directory, write_atomic
+from autoexp_tui.adapters.codec import decode_order, encode_order
+from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.core.commands import Order
+from autoexp_tui.core.errors import EnvironmentFailed, JournalDamaged
+from autoexp_tui.core.ids import safe_filename
+
+MAX_BYTES = 4 << 20
+"""Of one command: enough for one that names 100,000 jobs one by one."""
+
+
+class NotACommand(Exception):
+    """A file of the inbox that is set aside; the text says why."""
+
+
+def leave(session: SessionDir, order: Order, utc: float) -> Path:
+    """Leave a command for the session's engine, whether one runs now or later.
+
+    Raises:
+        EnvironmentFailed: the disk refused.
+    """
+    make_directory(session.inbox)
+    stamp = f"{max(0, int(utc * 1e6)):017d}"
+    path = session.inbox / f"{stamp}-{safe_filename(order.command_id)}.json"
+    write_atomic(path, encode_order(order))
+    return path
+
+
+class FileInbox:
+    """The engine's side. Implements `ports.Inbox`."""
+
+    def __init__(
+        self,
+        session: SessionDir,
+        on_rejected: Callable[[str, str], None] = lambda _name, _reason: None,
+    ) -> None:
+        """`on_rejected` is told the file's name and the reason."""
+        self._session = session
+        self._on_rejected = on_rejected
+        self._given: dict[str, str] = {}
+        """File name -> command id of what was given out and is not done."""
+
+    def take(self) -> Sequence[Order]:
+        """Commands since the last call, oldest first; rubbish is set aside.
+
+        Raises:
+            EnvironmentFailed: the inbox cannot be listed.
+        """
+        orders = []
+        for name in self._new_names():
+            try:
+                order = _read(self._session.inbox / name)
+            except NotACommand as reason:
+                self._reject(name, str(reason))
+            else:
+                if order is not None:
+                    self._given[name] = order.command_id
+                    orders.append(order)
+        return orders
+
+    def done(self, command_ids: Sequence[str]) -> None:
+        """The commands' events are synced: forget them."""
+        settled = frozenset(command_ids)
+        for name, command_id in list(self._given.items()):
+            if command_id in settled:
+                with suppress(OSError):  # given again by the next engine, and known
+                    (self._session.inbox / name).unlink(missing_ok=True)
+                    self._given.pop(name, None)
+
+    def _new_names(self) -> list[str]:
+        with explaining(self._session.inbox, "read the inbox"):
+            try:
+                names = os.listdir(self._session.inbox)
+            except FileNotFoundError:
+                return []
+        own = self._session.inbox_rejected.name
+        return sorted(
+            name
+            for name in names
+            if name != own and not name.startswith(".") and name not in self._given
+        )
+
+    def _reject(self, name: str, reason: str) -> None:
+        rejected = self._session.inbox_rejected
+        # What cannot be moved, or not explained, is not looked at again either.
+        with suppress(OSError, EnvironmentFailed):
+            make_directory(rejected)
+            os.replace(self._session.inbox / name, rejected / name)
+            write_atomic(rejected / f"{name[:200]}.reason.txt", f"{reason}\n".encode())
+        self._given.setdefault(name, "")
+        self._on_rejected(name, reason)
+
+
+def _read(path: Path) -> Order | None:
+    """The command in a file; None when it went away.
+
+    Raises:
+        NotACommand: it holds none.
+    """
+    if path.suffix != ".json":
+        raise NotACommand("its name does not end in .json")
+    try:
+        data = _read_own_file(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise NotACommand("it is a symbolic link") from error
+        raise NotACommand(f"it cannot be read: {error.strerror}") from error
+    try:
+        return decode_order(data, path.name)
+    except JournalDamaged as error:
+        raise NotACommand(f"it is no command: {error.problem}") from error
+
+
+def _read_own_file(path: Path) -> bytes:
+    # Never block on a pipe, never follow a link out of the session.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise NotACommand("it is not a regular file")
+        if status.st_uid != os.geteuid():
+            raise NotACommand(f"it belongs to another user ({status.st_uid})")
+        if status.st_size > MAX_BYTES:
+            raise NotACommand(f"it has {status.st_size} bytes, more than {MAX_BYTES}")
+        return file.read(MAX_BYTES + 1)

@@ -1,0 +1,197 @@
+"""How the parts of a journal hang together: which count, in which order, up to where.
+
+Each engine writes one part, `journal.<epoch>.jsonl`, which nobody else ever writes,
+moves or removes. The first record of a part names its predecessor and how many bytes
+of it count (the *seal*). The chain of seals, followed back from the newest part,
+is the journal; what it does not reach is void: late bytes of a deposed engine, and
+parts whose engine died before its first record.
+
+So a deposed engine that wakes late cannot hurt: nothing that it still does touches a
+name or a byte that counts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autoexp_tui.adapters.atomic import explaining
+from autoexp_tui.adapters.codec import Undecodable, parse_record
+from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.core.errors import JournalDamaged
+from autoexp_tui.core.events import EngineStarted, Recorded
+
+_TAIL_BLOCK = 1 << 16
+_NAME = re.compile(r"journal\.([1-9][0-9]{0,8})\.jsonl")
+_RESTORE = "Bring back the file from a copy; what is in the journal is never guessed."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seal:
+    """Where a predecessor's part ends: what the first record of the next one says."""
+
+    part: str = ""
+    """File name; empty: there is no predecessor."""
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One file of the journal, and how much of it counts."""
+
+    epoch: int
+    path: Path
+    length: int | None = None
+    """None: no successor has sealed it, so all whole lines count."""
+
+
+@dataclass(slots=True)
+class Notices:
+    """What a reader noticed that is no damage, as sentences for people."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def add(self, path: Path, text: str) -> None:
+        """Note `text` about a file."""
+        self.lines.append(f"{path}: {text}")
+
+
+def find_chain(session: SessionDir, notices: Notices | None = None) -> list[Part]:
+    """The parts that count, oldest first; empty when no record was ever written.
+
+    Raises:
+        JournalDamaged: the chain is broken.
+        EnvironmentFailed: a part cannot be read.
+    """
+    with explaining(session.path, "list the journal"):
+        epochs = session.journal_epochs()
+    chain: list[Part] = []
+    length: int | None = None
+    while epochs:
+        epoch = epochs.pop()
+        part = Part(epoch=epoch, path=session.journal_part(epoch), length=length)
+        first = first_record(part.path)
+        if first is None and not chain:
+            continue
+        chain.append(part)
+        sealed = _seal_of(first)
+        length = sealed.bytes
+        epochs = _skip_to(epochs, sealed, part)
+    if notices is not None:
+        _note_void(session, chain, notices)
+    return chain[::-1]
+
+
+def first_record(path: Path) -> Recorded | None:
+    """The record that opens a part; None while its first line is not whole.
+
+    Raises:
+        JournalDamaged: the line is whole and does not read.
+        EnvironmentFailed: the file cannot be read.
+    """
+    with explaining(path, "read the journal"), path.open("rb") as file:
+        line = file.readline()
+    if not line.endswith(b"\n"):
+        return None
+    return _parse(line, Part(epoch=0, path=path), 1, 0)
+
+
+def find_seal(part: Part) -> Seal:
+    """The seal that a successor gives the newest part: its whole lines, as of now.
+
+    Raises:
+        EnvironmentFailed: the part cannot be read.
+    """
+    with explaining(part.path, "read the journal"), part.path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - _TAIL_BLOCK)
+            file.seek(start)
+            newline = file.read(end - start).rfind(b"\n")
+            if newline >= 0:
+                return Seal(part=part.path.name, bytes=start + newline + 1)
+            end = start
+    return Seal(part=part.path.name)
+
+
+def read_part(
+    part: Part, notices: Notices | None = None, offset: int = 0
+) -> Iterator[tuple[Recorded, int]]:
+    """The records of a part from `offset`, each with the offset where it ends.
+
+    A torn last line of a part that nobody sealed is left out, with a notice.
+
+    Raises:
+        JournalDamaged: a line does not read, or sealed bytes are missing.
+        EnvironmentFailed: the part cannot be read.
+    """
+    with explaining(part.path, "read the journal"), part.path.open("rb") as file:
+        file.seek(offset)
+        for number, line in enumerate(file, 1):
+            if part.length is not None and offset + len(line) > part.length:
+                break
+            if not line.endswith(b"\n"):
+                if notices is not None and part.length is None:
+                    notices.add(part.path, f"dropped {len(line)} bytes of a torn line")
+                break
+            record = _parse(line, part, number, offset)
+            offset += len(line)
+            yield record, offset
+    if part.length is not None and offset < part.length:
+        raise JournalDamaged(
+            f"{part.length - offset} bytes are missing after byte {offset}",
+            str(part.path),
+            _RESTORE,
+        )
+
+
+def _parse(line: bytes, part: Part, number: int, offset: int) -> Recorded:
+    try:
+        return parse_record(line)
+    except Undecodable as error:
+        hint = error.hint or _remedy(part, offset)
+        where = f"{part.path}, line {number} (byte {offset})"
+        raise JournalDamaged(str(error), where, hint) from error
+
+
+def _remedy(part: Part, offset: int) -> str:
+    if part.length is not None:
+        return _RESTORE
+    return (
+        f"{_RESTORE} Or go back to the record before it, losing what follows: copy the "
+        f"session's directory, then `truncate -s {offset} {part.path.name}` in it."
+    )
+
+
+def _seal_of(first: Recorded | None) -> Seal:
+    if first is not None and isinstance(first.event, EngineStarted):
+        return Seal(part=first.event.sealed_part, bytes=first.event.sealed_bytes)
+    return Seal()
+
+
+def _skip_to(epochs: list[int], sealed: Seal, part: Part) -> list[int]:
+    """`epochs` up to the one that `part` sealed; none when it sealed nothing."""
+    if not sealed.part:
+        return []
+    match = _NAME.fullmatch(sealed.part)
+    epoch = int(match[1]) if match else 0
+    if epoch not in epochs:
+        raise JournalDamaged(
+            f"the part before it, {sealed.part!r}, is missing",
+            str(part.path),
+            _RESTORE,
+        )
+    return epochs[: epochs.index(epoch) + 1]
+
+
+def _note_void(session: SessionDir, chain: list[Part], notices: Notices) -> None:
+    counted = {part.epoch: part.length for part in chain}
+    for epoch in session.journal_epochs():
+        path = session.journal_part(epoch)
+        counts = counted.get(epoch, 0)
+        surplus = 0 if counts is None else path.stat().st_size - counts
+        if surplus > 0:
+            notices.add(path, f"{surplus} bytes of a deposed engine do not count")

@@ -1,0 +1,249 @@
+"""The right to write one session: one owner, whatever dies, stops or loses the network.
+
+Each engine links `lease/<epoch>.json`, one number above the highest; of any number that
+try, one succeeds, and no file is ever overwritten. A higher number deposes: its holder
+writes on at most into bytes that the successor's seal makes void (see `journal`).
+
+A holder on this host is judged by its process. One elsewhere is judged by its heartbeat
+alone, the changing mtime of its file, against *this* process's monotonic clock: two
+hosts' clocks are never compared.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from autoexp_tui.adapters.atomic import explaining, link_new, make_directory
+from autoexp_tui.adapters.identity import Alive, Identity
+from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.core.errors import SessionOwned
+from autoexp_tui.engine.ports import Clock
+
+STALE_SECONDS = 600.0
+"""Default of `monitoring.lock_stale_seconds`."""
+HEARTBEAT_SECONDS = 30.0
+"""How often a holder touches its file."""
+WAIT_STEP_SECONDS = 1.0
+"""Between two looks while waiting for a lease."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who holds, or held, the highest epoch."""
+
+    epoch: int
+    identity: Identity | None
+    """None when its file does not read."""
+    since: float
+    """UTC by the holder's clock, for people."""
+    released: bool
+    mtime_ns: int
+
+    def __str__(self) -> str:
+        if self.identity is None:
+            return "an engine whose lease does not read"
+        since = datetime.fromtimestamp(self.since, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        return f"host {self.identity.host}, pid {self.identity.pid}, since {since}"
+
+
+class FileLease:
+    """A held lease. Implements `ports.Lease`."""
+
+    def __init__(self, session: SessionDir, epoch: int) -> None:
+        self.session = session
+        self.epoch = epoch
+        self._path = session.lease / f"{epoch}.json"
+        self._next = session.lease / f"{epoch + 1}.json"
+
+    def held(self) -> bool:
+        """Whether no successor has taken the session. One stat.
+
+        Raises:
+            OSError: the disk did not answer.
+        """
+        return not self._next.exists()
+
+    def heartbeat(self) -> bool:
+        """Touch one's own file; False when the session is another's, or was removed.
+
+        A disk that fails says nothing about who owns it, and is not an error here:
+        the journal meets the same disk at its next append.
+        """
+        try:
+            os.utime(self._path)
+            return self.held()
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+
+    def release(self) -> None:
+        """Give it back: a successor need not wait, wherever it runs.
+
+        Raises:
+            EnvironmentFailed: the disk refused; a successor elsewhere will wait.
+        """
+        link_new(_release_mark(self.session, self.epoch), b"", durable=False)
+
+
+class LeaseWatch:
+    """Looks at a session's lease again and again: for viewers and for who waits.
+
+    `now` in its methods is this process's monotonic clock, `utc` the wall clock.
+    """
+
+    def __init__(
+        self,
+        session: SessionDir,
+        *,
+        me: Identity | None = None,
+        stale_seconds: float = STALE_SECONDS,
+    ) -> None:
+        self._session = session
+        self._me = me or Identity.of_this_process()
+        self._stale_seconds = stale_seconds
+        self._seen: tuple[int, int] = (0, 0)
+        self._seen_at = 0.0
+        self._moved = False
+
+    def holder(self) -> Holder | None:
+        """Who holds the highest epoch; None before the first engine.
+
+        Raises:
+            EnvironmentFailed: the lease cannot be read.
+        """
+        with explaining(self._session.lease, "read the lease"):
+            epoch = highest_epoch(self._session)
+            return _read_holder(self._session, epoch) if epoch else None
+
+    def alive(self, holder: Holder | None, now: float) -> Alive:
+        """Whether the holder's engine lives; a heartbeat must be watched to tell.
+
+        UNKNOWN: it is elsewhere, and its heartbeat has neither moved nor been still
+        for long enough while this object watched.
+        """
+        if holder is None or holder.released:
+            return Alive.NO
+        here = holder.identity.alive(self._me) if holder.identity else Alive.UNKNOWN
+        return self._by_heartbeat(holder, now) if here is Alive.UNKNOWN else here
+
+    def _by_heartbeat(self, holder: Holder, now: float) -> Alive:
+        seen = (holder.epoch, holder.mtime_ns)
+        if self._seen != seen:
+            self._moved = self._seen[0] == holder.epoch
+            self._seen, self._seen_at = seen, now
+        elif now - self._seen_at >= self._stale_seconds:
+            return Alive.NO
+        return Alive.YES if self._moved else Alive.UNKNOWN
+
+    def try_acquire(self, now: float, utc: float) -> FileLease | None:
+        """Take the session if it is free; None while another may own it.
+
+        Raises:
+            EnvironmentFailed: the disk refused.
+        """
+        make_directory(self._session.lease)
+        holder = self.holder()
+        if self.alive(holder, now) is not Alive.NO:
+            return None
+        epoch = holder.epoch + 1 if holder else 1
+        record = {"epoch": epoch, "since": utc, **self._me.as_json()}
+        data = json.dumps(record).encode()
+        if not link_new(self._session.lease / f"{epoch}.json", data):
+            return None  # another was faster
+        return FileLease(self._session, epoch)
+
+
+def acquire(
+    session: SessionDir,
+    clock: Clock,
+    *,
+    wait: float = 0.0,
+    me: Identity | None = None,
+    stale_seconds: float = STALE_SECONDS,
+    pause: Callable[[float], None] = time.sleep,
+) -> FileLease:
+    """Become the session's owner, at once or within `wait` seconds.
+
+    Raises:
+        SessionOwned: another engine owns it, or may; names it and what to do.
+        EnvironmentFailed: the disk refused.
+    """
+    watch = LeaseWatch(session, me=me, stale_seconds=stale_seconds)
+    deadline = clock.monotonic() + wait
+    while True:
+        now = clock.monotonic()
+        lease = watch.try_acquire(now, clock.utc())
+        if lease is not None:
+            return lease
+        if now >= deadline:
+            holder = watch.holder()
+            raise owned(session, holder, watch.alive(holder, now), stale_seconds)
+        pause(min(WAIT_STEP_SECONDS, deadline - now))
+
+
+def owned(
+    session: SessionDir, holder: Holder | None, alive: Alive, stale_seconds: float
+) -> SessionOwned:
+    """The error that another engine owns the session: who, since when, what to do."""
+    name = session.id
+    stop = (
+        f"`autoexp-tui --session {name}` watches it; `autoexp-sessions stop {name}` "
+        "ends its engine and leaves its jobs running."
+    )
+    dead = (
+        f" If that engine is dead, the session is free once its heartbeat has been "
+        f"seen still for {stale_seconds:.0f} s."
+    )
+    return SessionOwned(
+        f"session {name} is owned by {holder or 'another engine'}",
+        hint=stop + (dead if alive is Alive.UNKNOWN else ""),
+    )
+
+
+def highest_epoch(session: SessionDir) -> int:
+    """The highest epoch that was ever taken, 0 for none.
+
+    Raises:
+        OSError: the directory cannot be listed.
+    """
+    try:
+        names = os.listdir(session.lease)
+    except FileNotFoundError:
+        return 0
+    stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
+    return max((int(stem) for stem in stems if stem.isdecimal()), default=0)
+
+
+def _release_mark(session: SessionDir, epoch: int) -> Path:
+    return session.lease / f"{epoch}.released"
+
+
+def _read_holder(session: SessionDir, epoch: int) -> Holder:
+    path = session.lease / f"{epoch}.json"
+    # Opening asks a file server anew; a bare stat may answer from its cache.
+    with path.open("rb") as file:
+        data = file.read(65536)
+        mtime_ns = os.fstat(file.fileno()).st_mtime_ns
+    identity, since = _parse(data)
+    return Holder(
+        epoch=epoch,
+        identity=identity,
+        since=since,
+        released=_release_mark(session, epoch).exists(),
+        mtime_ns=mtime_ns,
+    )
+
+
+def _parse(data: bytes) -> tuple[Identity | None, float]:
+    try:
+        tree = json.loads(data)
+        return Identity.from_json(tree), float(tree["since"])
+    except (ValueError, KeyError, TypeError):
+        return None, 0.0

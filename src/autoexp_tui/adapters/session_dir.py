@@ -1,0 +1,329 @@
+"""Where everything of a session lies: the one owner of every path under a state dir.
+
+Directories are 0700 and files 0600. Nobody else builds these paths. What the files
+hold is their writers' business; only plans are read and written here, because they are
+stored under the digest of their bytes.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from autoexp_tui.adapters.atomic import (
+    explaining,
+    make_directory,
+    sync_directory,
+    write_atomic,
+)
+from autoexp_tui.adapters.codec import decode_plan, encode_plan, plan_sha
+from autoexp_tui.core.errors import JournalDamaged, UsageError
+from autoexp_tui.core.ids import safe_filename
+from autoexp_tui.core.specs import Plan
+
+MANIFESTS = "manifests"
+_PART = re.compile(r"journal\.([1-9][0-9]{0,8})\.jsonl")
+_SHA = re.compile(r"[0-9a-f]{8,64}")
+_BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
+_LETTERS = _BASE32[:26]
+_DIGITS = _BASE32[26:]
+_TRIES_PER_LENGTH = 20
+
+
+@dataclass(frozen=True, slots=True)
+class SessionDir:
+    """The paths of one session."""
+
+    path: Path
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.path.name
+
+    @property
+    def state_dir(self) -> Path:
+        """The directory that holds this session beside others."""
+        return self.path.parent
+
+    # ------------------------------------------------------------------- journal
+    @property
+    def journal(self) -> Path:
+        """A link to the part that is written now, for people and `tail -F`."""
+        return self.path / "journal.jsonl"
+
+    def journal_part(self, epoch: int) -> Path:
+        """The part that the engine of lease `epoch` writes, and nobody else ever."""
+        return self.path / f"journal.{epoch}.jsonl"
+
+    def journal_epochs(self) -> list[int]:
+        """The epochs that have a part, oldest first."""
+        found = (_PART.fullmatch(entry.name) for entry in self.path.iterdir())
+        return sorted(int(match[1]) for match in found if match)
+
+    @property
+    def snapshot(self) -> Path:
+        """A disposable cache of what the journal says."""
+        return self.path / "snapshot.json"
+
+    # --------------------------------------------------------------------- plans
+    @property
+    def plan(self) -> Path:
+        """The session's first plan."""
+        return self.path / "plan.json"
+
+    def further_plan(self, sha: str) -> Path:
+        """A plan that joined later."""
+        return self.path / "plans" / f"{sha}.json"
+
+    def store_plan(self, plan: Plan) -> str:
+        """Keep a plan, durable before this returns; its sha.
+
+        Raises:
+            EnvironmentFailed: the disk refused.
+            ValidationFailed: the plan holds a value that JSON cannot.
+        """
+        data = encode_plan(plan)
+        sha = plan_sha(data)
+        if self._find_plan(sha) is not None:
+            return sha
+        path = self.further_plan(sha) if self.plan.exists() else self.plan
+        make_directory(path.parent)
+        write_atomic(path, data)
+        return sha
+
+    def load_plan(self, sha: str) -> Plan:
+        """The plan that was stored as `sha`.
+
+        Raises:
+            JournalDamaged: it is gone, changed, or does not read.
+        """
+        if not _SHA.fullmatch(sha):
+            raise JournalDamaged(f"{sha!r} is not the sha of a plan", str(self.path))
+        data = self._find_plan(sha)
+        if data is None:
+            raise JournalDamaged(
+                f"plan {sha} is gone, or was changed after it was stored",
+                str(self.plan),
+                "Bring back the file as it was; the journal cannot be read without it.",
+            )
+        return decode_plan(data, f"{self.path}: plan {sha}")
+
+    def _find_plan(self, sha: str) -> bytes | None:
+        for path in (self.further_plan(sha), self.plan):
+            data = read_if_there(path)
+            if data is not None and plan_sha(data) == sha:
+                return data
+        return None
+
+    # ------------------------------------------------------------------ the rest
+    @property
+    def lease(self) -> Path:
+        """Holds `<epoch>.json`, one for each engine that ever owned the session."""
+        return self.path / "lease"
+
+    @property
+    def inbox(self) -> Path:
+        """Commands that other processes left."""
+        return self.path / "inbox"
+
+    @property
+    def inbox_rejected(self) -> Path:
+        """What lay in the inbox and was no command, with the reasons."""
+        return self.inbox / "rejected"
+
+    @property
+    def attempts(self) -> Path:
+        """Holds one directory a job."""
+        return self.path / "attempts"
+
+    def attempt(self, job: str, number: int) -> Path:
+        """The records of one attempt: claim, begin, exit, duplicates."""
+        return self.attempts / safe_filename(job) / str(number)
+
+    @property
+    def scripts(self) -> Path:
+        """The wrapper as this session started with it, and scripts as sent."""
+        return self.path / "scripts"
+
+    @property
+    def tree(self) -> Path:
+        """The code states' side of a session."""
+        return self.path / "tree"
+
+    @property
+    def research(self) -> Path:
+        """The research loop's side of a session."""
+        return self.path / "research"
+
+    @property
+    def agents(self) -> Path:
+        """What was asked of agents, and what they answered."""
+        return self.path / "agents"
+
+    @property
+    def engine_log(self) -> Path:
+        """Tracebacks of the engine and of the processes it started."""
+        return self.path / "engine.log"
+
+    @property
+    def live(self) -> Path:
+        """Volatile detail, written only while somebody watches."""
+        return self.path / "live.json"
+
+    @property
+    def viewers(self) -> Path:
+        """One file for each process that watches; its mtime is its heartbeat."""
+        return self.path / "viewers"
+
+    @property
+    def exists(self) -> bool:
+        """Whether an engine ever wrote here."""
+        try:
+            return bool(self.journal_epochs())
+        except (NotADirectoryError, FileNotFoundError, PermissionError):
+            return False  # somebody else's, or no session at all
+
+    def make(self) -> None:
+        """Make the directories that every session has.
+
+        Raises:
+            EnvironmentFailed: the disk refused.
+        """
+        for path in (
+            self.path,
+            self.lease,
+            self.inbox,
+            self.inbox_rejected,
+            self.attempts,
+            self.scripts,
+            self.viewers,
+        ):
+            make_directory(path)
+
+
+# -------------------------------------------------------------------- state dirs
+def manifest_path(state_dir: Path, plan_id: str) -> Path:
+    """Where a plan lies that was made but not yet submitted."""
+    return state_dir / MANIFESTS / f"plan_{safe_filename(plan_id)}.json"
+
+
+def write_manifest(state_dir: Path, plan: Plan) -> Path:
+    """Keep a plan under its id, to be submitted later; returns the file.
+
+    Raises:
+        EnvironmentFailed: the disk refused.
+        ValidationFailed: the plan holds a value that JSON cannot.
+    """
+    path = manifest_path(state_dir, plan.plan_id)
+    data = encode_plan(plan)
+    make_directory(path.parent)
+    write_atomic(path, data)
+    return path
+
+
+def read_manifest(path: Path) -> Plan:
+    """The plan of a manifest that a person named.
+
+    Raises:
+        UsageError: there is none, or it does not read.
+    """
+    data = read_if_there(path)
+    if data is None:
+        raise UsageError("there is no such manifest", str(path))
+    try:
+        return decode_plan(data, str(path))
+    except JournalDamaged as error:
+        raise UsageError(
+            f"this is no manifest that can be read: {error.problem}",
+            str(path),
+            "Make it again with autoexp-plan.",
+        ) from error
+
+
+def create_session(
+    state_dir: Path, new_id: Callable[[int], str] | None = None
+) -> SessionDir:
+    """A new session with an id that nobody has; making its directory is the claim.
+
+    Raises:
+        EnvironmentFailed: the disk refused.
+    """
+    make_directory(state_dir)
+    for session in _candidates(state_dir, new_id or random_id):
+        with explaining(session.path, "make the session's directory"):
+            try:
+                session.path.mkdir(0o700)
+            except FileExistsError:
+                continue
+            sync_directory(state_dir)
+        session.make()
+        return session
+    raise AssertionError("unreachable: ids only get longer")
+
+
+def _candidates(state_dir: Path, new_id: Callable[[int], str]) -> Iterator[SessionDir]:
+    length = 4
+    while True:
+        for _ in range(_TRIES_PER_LENGTH):
+            yield SessionDir(state_dir / new_id(length))
+        length += 1
+
+
+def random_id(length: int) -> str:
+    """A short id such as `k7f2`: a letter first and a digit next.
+
+    So it is never read as a number, nor as a word of YAML, nor as `manifests`.
+    """
+    rest = "".join(secrets.choice(_BASE32) for _ in range(length - 2))
+    return secrets.choice(_LETTERS) + secrets.choice(_DIGITS) + rest
+
+
+def sessions_in(state_dir: Path) -> list[SessionDir]:
+    """The sessions of a state dir by id; none when there is no such directory.
+
+    Raises:
+        EnvironmentFailed: it cannot be read.
+    """
+    with explaining(state_dir, "list the sessions"):
+        try:
+            entries = sorted(state_dir.iterdir())
+        except FileNotFoundError:
+            return []
+        found = [SessionDir(entry) for entry in entries if entry.name != MANIFESTS]
+        return [session for session in found if session.exists]
+
+
+def find_session(state_dir: Path, session_id: str) -> SessionDir:
+    """The session of that id.
+
+    Raises:
+        UsageError: there is none; names those that are spelled like it.
+        EnvironmentFailed: the state dir cannot be read.
+    """
+    known = {session.id: session for session in sessions_in(state_dir)}
+    if session_id in known:
+        return known[session_id]
+    near = get_close_matches(session_id, known, n=3, cutoff=0.5)
+    meant = f"Did you mean {' or '.join(near)}? " if near else ""
+    raise UsageError(
+        f"there is no session {session_id!r} in {state_dir}",
+        hint=f"{meant}`autoexp-sessions list --state-dir {state_dir}` shows them all.",
+    )
+
+
+def read_if_there(path: Path) -> bytes | None:
+    """A file's bytes, None when there is no file.
+
+    Raises:
+        EnvironmentFailed: it cannot be read.
+    """
+    with explaining(path, "read"):
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
