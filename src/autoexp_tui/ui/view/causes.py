@@ -1,0 +1,212 @@
+"""What needs a person, grouped by cause.
+
+Jobs that look alike and ended, or stand, for the same reason form one cause: same
+class, same last error line, same node where the node is to blame. What the jobs of a
+cause have in common besides (a parameter, a node, a stage) is named beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from autoexp_tui.core.specs import Plan
+from autoexp_tui.core.state import Warned
+from autoexp_tui.core.states import Cause
+from autoexp_tui.core.wording import plural, short
+from autoexp_tui.ui.view.looks import ENDED_BADLY, FACES, NEEDS, Look, unmet
+from autoexp_tui.ui.view.parameters import Parameter, in_common, varying
+from autoexp_tui.ui.view.reasons import cause_words, reason
+from autoexp_tui.ui.view.session import JobView, SessionView
+from autoexp_tui.ui.view.spans import Line, Role, Span, fit, outside, shorten
+
+_NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|\d+(\.\d+)?")
+_BY_NODE: Final = frozenset({Cause.NODE_FAIL})
+_URGENCY: Final = {look: place for place, look in enumerate(NEEDS)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseGroup:
+    """Jobs, or warnings, that need a person for one reason."""
+
+    key: str
+    look: Look | None
+    """None: a warning about something that does not look ill."""
+    title: str
+    common: str
+    """What they share besides the reason; may be empty."""
+    jobs: tuple[JobView, ...]
+    warnings: tuple[Warned, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many things need a person here."""
+        return len(self.jobs) or len(self.warnings)
+
+    @property
+    def mark(self) -> Span:
+        """Glyph and count."""
+        if self.look is None:
+            return Span(f"!{self.size}", "warning")
+        face = FACES[self.look]
+        return Span(f"{face.glyph}{self.size}", face.role)
+
+
+class PlanWords:
+    """What a plan says about its parameters, worked out once."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.parameters: tuple[Parameter, ...] = varying(plan)
+
+    def common(self, jobs: Sequence[JobView]) -> str:
+        """The parameter that all of `jobs` share, `bsz=1024`; empty without one."""
+        specs = [job.record.spec for job in jobs]
+        return in_common(specs, self.parameters)
+
+
+def cause_key(job: JobView) -> str:
+    """Equal for jobs that look alike for the same reason."""
+    if job.look in ENDED_BADLY:
+        cause = job.record.cause or Cause.LOST
+        node = _node(job) if cause in _BY_NODE else ""
+        return f"{job.look}|{cause}|{node}|{_exit(job)}|{_last_words(job)}"
+    if job.look is Look.DOOMED:
+        missing = unmet(job.record)
+        code = missing[2].why.code if missing and missing[2] else ""
+        return f"{job.look}|{code}|{job.stage}"
+    if job.look is Look.ASKS:
+        return f"{job.look}|{job.stage}"
+    if job.look is Look.STALLED:
+        return f"{job.look}|{_node(job)}"
+    why = job.record.why
+    return f"{job.look}|{why.code if why else ''}"
+
+
+def _exit(job: JobView) -> str:
+    attempt = job.attempt
+    return f"{attempt.exit_code},{attempt.signal}" if attempt else ""
+
+
+def _last_words(job: JobView) -> str:
+    """The last error line without its numbers, where it tells causes apart."""
+    attempt = job.attempt
+    if job.record.cause not in (Cause.EXIT_CODE, Cause.SIGNAL) or attempt is None:
+        return ""
+    return _NUMBER.sub("#", attempt.evidence)[:120]
+
+
+def _node(job: JobView) -> str:
+    return job.attempt.node if job.attempt else ""
+
+
+def causes(session: SessionView, words: PlanWords) -> tuple[CauseGroup, ...]:
+    """Everything that needs a person, most urgent first, then largest first."""
+    grouped: dict[str, list[JobView]] = {}
+    for job in session.jobs:
+        if job.look in NEEDS:
+            grouped.setdefault(cause_key(job), []).append(job)
+    groups = [_of_jobs(key, jobs, session, words) for key, jobs in grouped.items()]
+    groups.sort(key=lambda group: (_URGENCY[group.jobs[0].look], -group.size))
+    return (*groups, *_of_warnings(session))
+
+
+def _of_jobs(
+    key: str, jobs: Sequence[JobView], session: SessionView, words: PlanWords
+) -> CauseGroup:
+    first = jobs[0]
+    return CauseGroup(
+        key=key,
+        look=first.look,
+        title=_title(first, session),
+        common=_common(jobs, words),
+        jobs=tuple(jobs),
+    )
+
+
+def _title(job: JobView, session: SessionView) -> str:
+    if job.look is Look.STALLED:
+        return "no step for long"
+    if job.look is Look.ASKS:
+        return "asks approval"
+    if job.look is Look.DOOMED:
+        return reason(job, session)
+    words = cause_words(job)
+    evidence = outside(job.attempt.evidence) if job.attempt else ""
+    telling = job.record.cause in (Cause.EXIT_CODE, Cause.SIGNAL) and evidence
+    return f"{words}, {evidence}" if telling else words
+
+
+def _common(jobs: Sequence[JobView], words: PlanWords) -> str:
+    nodes = {_node(job) for job in jobs}
+    blame = jobs[0].record.cause in _BY_NODE or jobs[0].look is Look.STALLED
+    if blame and len(nodes) == 1 and nodes != {""}:
+        return outside(nodes.pop())
+    shared = words.common(jobs)
+    if shared:
+        return shared
+    stages = {job.stage for job in jobs}
+    return outside(stages.pop()) if len(stages) == 1 else ""
+
+
+def _of_warnings(session: SessionView) -> Iterable[CauseGroup]:
+    """Warnings of jobs that look well, and those of no job, by code."""
+    grouped: dict[str, list[Warned]] = {}
+    for entry in session.snapshot.warnings:
+        job = session.job(entry.job) if entry.job else None
+        if entry.severity != "info" and (job is None or job.look not in NEEDS):
+            grouped.setdefault(entry.why.code, []).append(entry)
+    for code, entries in grouped.items():
+        names = list(dict.fromkeys(entry.job for entry in entries if entry.job))
+        yield CauseGroup(
+            key=f"warning|{code}",
+            look=None,
+            title=outside(short(entries[0].why)),
+            common="" if len(entries) > 1 else outside(entries[0].job),
+            jobs=session.named(names),
+            warnings=tuple(entries),
+        )
+
+
+def needing(groups: Sequence[CauseGroup]) -> int:
+    """How many things need a person."""
+    return sum(group.size for group in groups)
+
+
+def cause_line(group: CauseGroup, cells: int) -> Line:
+    """`✗4 out of memory      bsz=1024` in exactly `cells`."""
+    mark = Span(fit(group.mark.text, 4), group.mark.role)
+    room = max(1, cells - 4)
+    common = shorten(group.common, room // 3)
+    title_cells = room - len(common) - 1 if common else room
+    title = Span(fit(group.title, title_cells), "text")
+    tail = (Span(" "), Span(common, "muted")) if common else ()
+    return (mark, title, *tail)
+
+
+def evidence_lines(group: CauseGroup) -> tuple[Line, ...]:
+    """What was seen: one line a job or warning, its last words."""
+    return tuple(_evidence(group))
+
+
+def _evidence(group: CauseGroup) -> Iterable[Line]:
+    role: Role = "muted"
+    for job in group.jobs:
+        seen = job.attempt.evidence if job.attempt else ""
+        seen = seen or next((entry.evidence for entry in job.warned), "")
+        if seen:
+            yield (Span(f"{outside(job.name)}: "), Span(outside(seen), role))
+    for entry in group.warnings:
+        if entry.evidence:
+            yield (Span(outside(entry.evidence), role),)
+
+
+def headline(groups: Sequence[CauseGroup]) -> str:
+    """`16 need you, 7 causes`; empty when nobody is needed."""
+    number = needing(groups)
+    if not number:
+        return ""
+    verb = "needs" if number == 1 else "need"
+    return f"{number} {verb} you, {plural(len(groups), 'cause')}"

@@ -1,0 +1,190 @@
+"""Events mode: what was ordered, what was sent, what it said, newest last.
+
+Every event of the snapshot's tail is a line; an effect's line carries what came of it,
+and its exact words stand below when the cursor is on it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+
+from autoexp_tui.core import effects, events
+from autoexp_tui.core.events import Event, Recorded
+from autoexp_tui.core.facts import Why
+from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.core.wording import clock_time, plural, sentence
+from autoexp_tui.ui.view.spans import Line, Role, Span, fit, line, outside, wrap
+
+_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the chronicle."""
+
+    key: str
+    record: Recorded
+    settled: events.EffectSettled | None = None
+
+    @property
+    def event(self) -> Event:
+        """What happened."""
+        return self.record.event
+
+
+def entries(snapshot: Snapshot) -> tuple[Entry, ...]:
+    """The chronicle; settlements are folded into the effects that they settle."""
+    settled = {
+        record.event.effect_id: record.event
+        for record in snapshot.events
+        if isinstance(record.event, events.EffectSettled)
+    }
+    ordered = {
+        record.event.effect_id
+        for record in snapshot.events
+        if isinstance(record.event, events.EffectOrdered)
+    }
+    return tuple(_entries(snapshot, settled, ordered))
+
+
+def _entries(
+    snapshot: Snapshot, settled: Mapping[str, events.EffectSettled], ordered: set[str]
+) -> Iterable[Entry]:
+    for record in snapshot.events:
+        event = record.event
+        if isinstance(event, events.EffectSettled) and event.effect_id in ordered:
+            continue
+        outcome = None
+        if isinstance(event, events.EffectOrdered):
+            outcome = settled.get(event.effect_id)
+        yield Entry(f"{record.epoch}-{record.seq}", record, outcome)
+
+
+def entry_line(entry: Entry, now: float, cells: int) -> Line:
+    """`04:12:04  submit  3 jobs  ok`, at most `cells` wide."""
+    mark, role = _outcome(entry)
+    when = clock_time(entry.record.t)
+    head = fit(f"{when}  {_verb(entry.event)}", 26)
+    about = outside(_about(entry.event, now))
+    return line(
+        Span(f"{mark} ", role),
+        Span(head, "text" if role == "muted" else role),
+        Span(f" {fit(about, max(1, cells - 29))}", "muted"),
+    )
+
+
+def _outcome(entry: Entry) -> tuple[str, Role]:
+    match entry.event:
+        case events.EffectOrdered():
+            outcome = entry.settled.outcome if entry.settled else "pending"
+            return _MARKS[outcome]
+        case events.EffectSettled(outcome=outcome):
+            return _MARKS[outcome]
+        case events.EngineFaulted() | events.CommandRefused():
+            return "✗", "failed"
+        case events.WarningRaised():
+            return "!", "warning"
+    return " ", "muted"
+
+
+_MARKS: Mapping[str, tuple[str, Role]] = {
+    "ok": ("✓", "done"),
+    "failed": ("✗", "failed"),
+    "uncertain": ("≈", "asks"),
+    "pending": ("⧗", "queued"),
+}
+
+
+def _verb(event: Event) -> str:
+    """`submit`, `cancel` ... for effects; `job ended` for other events."""
+    if isinstance(event, events.EffectOrdered):
+        return event.effect.kind
+    return _WORDS.sub(" ", type(event).__name__).lower()
+
+
+def _about(event: Event, now: float) -> str:
+    if isinstance(event, events.EffectOrdered):
+        return _effect(event.effect)
+    parts = [_spell(getattr(event, field.name), now) for field in fields(event)]
+    return "  ".join(part for part in parts if part)
+
+
+def _effect(effect: effects.Effect) -> str:
+    match effect:
+        case effects.SubmitTasks() | effects.CancelTasks():
+            names = ", ".join(job for job, _ in effect.tasks[:3])
+            more = f" and {len(effect.tasks) - 3} more" if len(effect.tasks) > 3 else ""
+            return f"{plural(len(effect.tasks), 'job')}: {names}{more}"
+        case effects.ComposeJob():
+            return f"{effect.job}: {' '.join(effect.overrides)}"
+        case effects.RunNotifyCommand():
+            return f"{' '.join(effect.command)}: {effect.message}"
+
+
+def _spell(value: object, now: float) -> str:
+    match value:
+        case Why():
+            return sentence(value, now)
+        case tuple():
+            return ", ".join(str(part) for part in value[:6])
+        case str() | int():
+            return str(value)
+        case float():
+            return ""
+    return ""
+
+
+def detail(entry: Entry | None, now: float, cells: int) -> tuple[Line, ...]:
+    """All of an entry: as it was ordered, why, and its exact words."""
+    if entry is None:
+        return ((Span(" Nothing has happened yet.", "muted"),),)
+    found: list[Line] = []
+    for content in _detail(entry, now):
+        found += wrap(content, cells, "             ")
+    return tuple(found)
+
+
+def _detail(entry: Entry, now: float) -> Iterable[Line]:
+    record = entry.record
+    yield _fact("event", type(record.event).__name__)
+    yield _fact("at", f"{clock_time(record.t, now)}   seq {record.seq}")
+    if record.command_id:
+        yield _fact("command", record.command_id)
+    if record.cause_id:
+        yield _fact("because of", record.cause_id)
+    event = record.event
+    if isinstance(event, events.EffectOrdered):
+        yield from _effect_detail(event, now)
+    else:
+        for field in fields(event):
+            text = _spell(getattr(event, field.name), now)
+            if text:
+                yield _fact(field.name.replace("_", " "), text)
+    if entry.settled is not None:
+        yield _fact("came of it", entry.settled.outcome)
+        for row in entry.settled.detail.split("\n"):
+            yield _fact("", row)
+
+
+def _effect_detail(event: events.EffectOrdered, now: float) -> Iterable[Line]:
+    yield _fact("effect", f"{event.effect.kind}   {event.effect_id}")
+    if event.why is not None:
+        yield _fact("why", sentence(event.why, now))
+    match event.effect:
+        case effects.SubmitTasks() | effects.CancelTasks():
+            for job, attempt in event.effect.tasks:
+                yield _fact("job", f"{job}   attempt {attempt}")
+        case _:
+            yield _fact("", _effect(event.effect))
+
+
+def _fact(label: str, text: str) -> Line:
+    return (Span(f" {label:<11} ", "muted"), Span(outside(text, 4000)))
+
+
+def entry_text(entry: Entry, now: float) -> str:
+    """An entry as plain text, for the clipboard."""
+    lines = ("".join(span.text for span in row) for row in _detail(entry, now))
+    return "\n".join(lines)

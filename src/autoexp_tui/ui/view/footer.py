@@ -1,0 +1,52 @@
+"""The bottom line: the keys that matter here, looking left, acting right."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from autoexp_tui.ui.commands import Command, Commands, Pane
+from autoexp_tui.ui.view.spans import Line, Span, join, width
+
+_BORDER = "│"
+
+
+def footer_line(
+    commands: Commands, pane: Pane, useful: Collection[str], cells: int
+) -> Line:
+    """The footer for a pane, at most `cells` wide.
+
+    `useful` holds the ids of acting commands that could do something now. Where the
+    line is too long, what stands last in the table's order of importance goes first.
+    """
+    looks = [entry for entry in commands.at(pane) if _looks(entry)]
+    acts = [entry for entry in commands.at(pane) if entry.acts and entry.foot]
+    acts = [entry for entry in acts if entry.id in useful]
+    looks = _own_first(looks)
+    acts.sort(key=lambda entry: entry.foot)
+    while True:
+        content = _line(looks, acts, commands)
+        if width(content) <= cells or not (looks or acts):
+            return content
+        (looks if len(looks) > 2 or not acts else acts).pop()
+
+
+def _looks(entry: Command) -> bool:
+    return bool(entry.foot) and not entry.acts and entry.id != "app.leave"
+
+
+def _own_first(entries: list[Command]) -> list[Command]:
+    """By importance; a pane's own commands before those that are everywhere."""
+    return sorted(entries, key=lambda entry: (entry.foot, len(entry.where)))
+
+
+def _line(looks: list[Command], acts: list[Command], commands: Commands) -> Line:
+    left = join((_hint(entry, commands) for entry in looks), "  ")
+    leave = commands.key("app.leave")
+    last: Line = (Span(leave, "key"), Span(" leave"))
+    right = join([*(_hint(entry, commands) for entry in acts), last], "  ")
+    border: Line = (Span(" "), Span(_BORDER, "rule"), Span(" "))
+    return (Span(" "), *left, *border, *right)
+
+
+def _hint(entry: Command, commands: Commands) -> Line:
+    return (Span(commands.key(entry.id), "key"), Span(f" {entry.label}"))

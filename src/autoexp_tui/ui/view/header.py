@@ -1,0 +1,205 @@
+"""The top of the screen: what this is, how old the data is, who is needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from autoexp_tui.core.snapshot import EngineView
+from autoexp_tui.core.wording import clock_time, count, plural
+from autoexp_tui.ui.view.causes import CauseGroup, headline, needing
+from autoexp_tui.ui.view.eta import Ends
+from autoexp_tui.ui.view.looks import FACES, Look
+from autoexp_tui.ui.view.numbers import elapsed, moment
+from autoexp_tui.ui.view.session import SessionView
+from autoexp_tui.ui.view.spans import (
+    Line,
+    Span,
+    cut,
+    join,
+    line,
+    outside,
+    spread,
+    width,
+)
+
+LATE_AFTER = 60.0
+"""Seconds without a word after which data counts as late, while something runs."""
+_EXECUTOR_LATE_AFTER = 180.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the header needs besides the session."""
+
+    now: float
+    """UTC at the screen."""
+    groups: tuple[CauseGroup, ...] = ()
+    ends: Ends = field(default_factory=Ends)
+    gpu_hours: float = 0.0
+    read_only: bool = False
+
+
+def is_late(session: SessionView, now: float) -> bool:
+    """Whether something runs and the engine has been silent too long."""
+    engine = session.snapshot.engine
+    silent = now - max(engine.committed_at, session.snapshot.t)
+    return session.active and silent > LATE_AFTER
+
+
+def header_line(session: SessionView, facts: Facts, cells: int) -> Line:
+    """The first line, in exactly `cells` cells."""
+    right = _right(session, facts, cells)
+    room = cells - width(right) - 2
+    parts = _left(session, facts, compact=cells < 100)
+    while len(parts) > 2 and width(join(parts, "   ")) > room:
+        parts.pop()
+    gap = "   " if width(join(parts, "   ")) <= room else "  "
+    return spread(cut((Span(" "), *join(parts, gap)), room), right, cells)
+
+
+def _left(session: SessionView, facts: Facts, *, compact: bool) -> list[Line]:
+    """The parts from the left, the least important last."""
+    snapshot = session.snapshot
+    identity = "" if compact or not snapshot.session else "session "
+    parts = [
+        line(
+            Span(outside(snapshot.name), "title"),
+            Span(f" {identity}{outside(snapshot.session)}".rstrip(), "muted"),
+        ),
+        _role(snapshot.engine, read_only=facts.read_only),
+        *_state(session, facts),
+        _engine_age(session, facts),
+        _executor_age(session, facts),
+        _ends(session, facts),
+        _hours(facts),
+    ]
+    return [part for part in parts if part]
+
+
+def _role(engine: EngineView, *, read_only: bool) -> Line:
+    if engine.role == "replay":
+        return (Span("replay", "accent"),)
+    if engine.role == "viewer":
+        owner = "watching" if engine.owner_alive else "watching, its engine is gone"
+        return (Span(owner, "accent" if engine.owner_alive else "warning"),)
+    return (Span("read only", "accent"),) if read_only else ()
+
+
+def _state(session: SessionView, facts: Facts) -> list[Line]:
+    engine = session.snapshot.engine
+    parts: list[Line] = []
+    if engine.holding:
+        parts.append((Span(f"HOLDING: {outside(engine.holding)}", "failed"),))
+    if session.snapshot.paused is not None:
+        parts.append((Span("submission paused, P resumes", "warning"),))
+    return parts
+
+
+def _engine_age(session: SessionView, facts: Facts) -> Line:
+    engine = session.snapshot.engine
+    if engine.role == "plan":
+        return (Span("not submitted", "muted"),)
+    if session.snapshot.finished:
+        return (Span("all ended", "muted"),)
+    if not session.active:
+        return (Span("engine idle", "muted"),)
+    age = facts.now - max(engine.committed_at, session.snapshot.t)
+    if is_late(session, facts.now):
+        return (Span(f"engine silent {_age(age)}", "warning"),)
+    return (Span(f"engine {_age(age)}", "muted"),)
+
+
+def _executor_age(session: SessionView, facts: Facts) -> Line:
+    engine = session.snapshot.engine
+    name = outside(engine.executor)
+    if engine.executor_error:
+        return (Span(f"{name}: {outside(engine.executor_error, 60)}", "warning"),)
+    if not name or engine.executor_answered_at is None or not session.active:
+        return ()
+    age = facts.now - engine.executor_answered_at
+    late = age > _EXECUTOR_LATE_AFTER
+    return (Span(f"{name} {_age(age)}", "warning" if late else "muted"),)
+
+
+def _age(seconds: float) -> str:
+    """Coarser as it grows, so that an old age does not repaint every second."""
+    whole = max(0, int(seconds))
+    if whole < 10:
+        return f"{whole} s"
+    if whole < 60:
+        return f"{whole // 5 * 5} s"
+    return f"{whole // 60} min" if whole < 7200 else elapsed(seconds)
+
+
+def _ends(session: SessionView, facts: Facts) -> Line:
+    if facts.ends.session is None:
+        return ()
+    text = f"ends {moment(facts.ends.session, facts.now)}"
+    if is_late(session, facts.now):
+        return (Span(f"{text}, as of {clock_time(session.now)}", "warning"),)
+    return (Span(text, "text"),)
+
+
+def _hours(facts: Facts) -> Line:
+    if facts.gpu_hours <= 0:
+        return ()
+    return (Span(f"{count(facts.gpu_hours)} GPU h", "muted"),)
+
+
+def _right(session: SessionView, facts: Facts, cells: int) -> Line:
+    clock = Span(f"{clock_time(facts.now)} ", "muted")
+    words = headline(facts.groups)
+    if not words:
+        return (clock,)
+    if cells < 100:
+        words = words.split(",", 1)[0]
+    return (Span(f"! {words}", "asks"), Span("  "), clock)
+
+
+_TELLING = (
+    Look.DONE,
+    Look.RUNNING,
+    Look.STALLED,
+    Look.SENDING,
+    Look.IN_DOUBT,
+    Look.QUEUED,
+    Look.RETRYING,
+    Look.WAITING,
+    Look.ASKS,
+    Look.DOOMED,
+    Look.HELD,
+    Look.PLANNED,
+    Look.FAILED,
+    Look.LOST,
+    Look.CANCELLED,
+    Look.SKIPPED,
+)
+
+
+def counts_line(session: SessionView, cells: int) -> Line:
+    """` 120 jobs   ✓61 done   ▸12 running ...`: every look that is there."""
+    total = len(session.jobs)
+    parts: list[Line] = [
+        (
+            Span(
+                f"{FACES[look].glyph}{session.counts[look]} {look.value}",
+                FACES[look].role,
+            ),
+        )
+        for look in _TELLING
+        if look in session.counts
+    ]
+    head: Line = (Span(f" {plural(total, 'job')}", "strong"),)
+    for gap in ("   ", "  "):
+        if width(join([head, *parts], gap)) <= cells:
+            return join([head, *parts], gap)
+    short = [(Span(part[0].text.split(" ")[0], part[0].role),) for part in parts]
+    return cut(join([head, *short], "  "), cells)
+
+
+def terminal_title(session: SessionView, groups: tuple[CauseGroup, ...]) -> str:
+    """`61/120 !16`, for the terminal's title."""
+    done = session.count(Look.DONE)
+    number = needing(groups)
+    name = outside(session.snapshot.name, 40)
+    return f"{done}/{len(session.jobs)}{f' !{number}' if number else ''} {name}"

@@ -1,0 +1,136 @@
+"""Where each pane stands at a size: one pure function, so that it can be read.
+
+Three designs: 80x24 (stages in a strip above, jobs, why, log), 120x40 (stages and
+needs-you beside the jobs) and 200x60 (metrics and warnings at the right as well). What
+is not on the screen opens enlarged when its number is pressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from autoexp_tui.ui.commands import Pane
+
+Place: TypeAlias = Pane | Literal["header", "footer"]
+
+SMALLEST: Final = (60, 16)
+SIDE_FROM: Final = 110
+"""Columns from which stages stand beside the jobs."""
+WIDE_FROM: Final = 170
+"""Columns from which metrics and warnings have a place of their own."""
+TALL_FROM: Final = 30
+_SIDE: Final = 34
+_RIGHT: Final = 62
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle of cells; `joint` is drawn where its title meets a right rule."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+    right_rule: bool = False
+    """Whether the pane draws a line at its right edge, inside the box."""
+    joint: str = ""
+
+
+Boxes: TypeAlias = Mapping[Place, Box]
+
+
+def too_small(width: int, height: int) -> bool:
+    """Whether nothing but one line fits."""
+    return width < SMALLEST[0] or height < SMALLEST[1]
+
+
+def fits_side(width: int, height: int) -> bool:
+    """Whether stages stand beside the jobs, with needs-you below them."""
+    return width >= SIDE_FROM and height >= TALL_FROM
+
+
+def folds(height: int) -> bool:
+    """Whether the screen is so low that equal causes fold by themselves."""
+    return height < TALL_FROM
+
+
+def boxes(width: int, height: int, stages: int, enlarged: Pane | None = None) -> Boxes:
+    """The place of every pane that is on the screen.
+
+    Args:
+        width: of the screen, in cells.
+        height: of the screen, in cells.
+        stages: how many stages the plan has.
+        enlarged: the pane that has the whole middle, None for the usual places.
+    """
+    if too_small(width, height):
+        return {"header": Box(0, 0, width, height)}
+    top = 1 if height < TALL_FROM else 2
+    frame: dict[Place, Box] = {
+        "header": Box(0, 0, width, top),
+        "footer": Box(0, height - 1, width, 1),
+    }
+    middle = Box(0, top, width, height - top - 1)
+    if enlarged is not None:
+        return {**frame, enlarged: middle}
+    if fits_side(width, height):
+        return {**frame, **_beside(middle, wide=width >= WIDE_FROM)}
+    return {**frame, **_stacked(middle, stages)}
+
+
+def _stacked(middle: Box, stages: int) -> dict[Place, Box]:
+    strip = min(max(1, stages), 4 if middle.height < 26 else 6)
+    left = middle.height - strip
+    log = 3 if left < 20 else left // 4
+    why = 4 if left < 20 else min(9, left // 4)
+    jobs = left - log - why
+    return {
+        "stages": Box(0, middle.y, middle.width, strip),
+        "jobs": Box(0, middle.y + strip, middle.width, jobs),
+        "why": Box(0, middle.y + strip + jobs, middle.width, why),
+        "log": Box(0, middle.y + strip + jobs + why, middle.width, log),
+    }
+
+
+def _beside(middle: Box, *, wide: bool) -> dict[Place, Box]:
+    log = max(4, middle.height // 7)
+    why = max(6, middle.height // 6)
+    upper = middle.height - log - why
+    needs = max(5, upper * 2 // 5)
+    right = _RIGHT if wide else 0
+    jobs_at = _SIDE
+    jobs = middle.width - _SIDE - right
+    places: dict[Place, Box] = {
+        "stages": Box(0, middle.y, _SIDE, upper - needs, right_rule=True, joint="┬"),
+        "needs": Box(
+            0, middle.y + upper - needs, _SIDE, needs, right_rule=True, joint="┤"
+        ),
+        "jobs": Box(jobs_at, middle.y, jobs, upper, right_rule=wide, joint="┬"),
+        "why": Box(0, middle.y + upper, middle.width, why),
+        "log": Box(0, middle.y + upper + why, middle.width, log),
+    }
+    if wide:
+        places["metrics"] = Box(jobs_at + jobs, middle.y, right, upper)
+    return places
+
+
+def events_boxes(width: int, height: int, *, enlarged: bool = False) -> Boxes:
+    """The places of Events mode: the list, and the effect under the cursor."""
+    if too_small(width, height):
+        return {"header": Box(0, 0, width, height)}
+    top = 1 if height < TALL_FROM else 2
+    frame: dict[Place, Box] = {
+        "header": Box(0, 0, width, top),
+        "footer": Box(0, height - 1, width, 1),
+    }
+    middle = height - top - 1
+    if enlarged:
+        return {**frame, "effect": Box(0, top, width, middle)}
+    below = max(6, middle // 3)
+    return {
+        **frame,
+        "events": Box(0, top, width, middle - below),
+        "effect": Box(0, top + middle - below, width, below),
+    }

@@ -1,0 +1,156 @@
+"""How a job looks: its state as a person wants it told, with a glyph and a word.
+
+The engine's states say what is recorded; a look adds what a person cares about: a
+waiting job that asks them, one that can never start, a running one that stands still.
+State is never told by colour alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from autoexp_tui.core.facts import Result
+from autoexp_tui.core.specs import Condition
+from autoexp_tui.core.state import ConditionStatus, JobRecord
+from autoexp_tui.core.states import JobState
+from autoexp_tui.ui.view.spans import Role, Span
+
+
+class Look(StrEnum):
+    """What a job looks like, in the order in which counts are told."""
+
+    DONE = "done"
+    RUNNING = "running"
+    STALLED = "stalled"
+    SENDING = "sending"
+    IN_DOUBT = "in doubt"
+    QUEUED = "queued"
+    RETRYING = "retrying"
+    WAITING = "waiting"
+    ASKS = "asks"
+    DOOMED = "doomed"
+    HELD = "held"
+    PLANNED = "planned"
+    FAILED = "failed"
+    LOST = "lost"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """Glyph, one-cell ASCII twin and role of a look."""
+
+    glyph: str
+    twin: str
+    role: Role
+
+
+FACES: Final[Mapping[Look, Face]] = MappingProxyType(
+    {
+        Look.DONE: Face("✓", "+", "done"),
+        Look.RUNNING: Face("▸", ">", "running"),
+        Look.STALLED: Face("‖", "|", "stalled"),
+        Look.SENDING: Face("↑", "^", "queued"),
+        Look.IN_DOUBT: Face("≈", "~", "asks"),
+        Look.QUEUED: Face("⧗", ":", "queued"),
+        Look.RETRYING: Face("↻", "@", "queued"),
+        Look.WAITING: Face("◌", ".", "waiting"),
+        Look.ASKS: Face("?", "?", "asks"),
+        Look.DOOMED: Face("⊘", "0", "doomed"),
+        Look.HELD: Face("‗", "_", "skipped"),
+        Look.PLANNED: Face("·", ",", "waiting"),
+        Look.FAILED: Face("✗", "x", "failed"),
+        Look.LOST: Face("∅", "%", "failed"),
+        Look.CANCELLED: Face("×", "/", "skipped"),
+        Look.SKIPPED: Face("–", "-", "skipped"),
+    }
+)
+
+NEEDS: Final = (Look.FAILED, Look.LOST, Look.STALLED, Look.DOOMED, Look.ASKS)
+"""Looks that need a person, most urgent first."""
+
+ENDED_BADLY: Final = frozenset({Look.FAILED, Look.LOST})
+
+_PLAIN: Final[Mapping[JobState, Look]] = MappingProxyType(
+    {
+        JobState.PLANNED: Look.PLANNED,
+        JobState.HELD: Look.HELD,
+        JobState.WAITING: Look.WAITING,
+        JobState.SUBMITTING: Look.SENDING,
+        JobState.SUBMIT_UNKNOWN: Look.IN_DOUBT,
+        JobState.QUEUED: Look.QUEUED,
+        JobState.RUNNING: Look.RUNNING,
+        JobState.RETRYING: Look.RETRYING,
+        JobState.COMPLETED: Look.DONE,
+        JobState.FAILED: Look.FAILED,
+        JobState.CANCELLED: Look.CANCELLED,
+        JobState.SKIPPED: Look.SKIPPED,
+        JobState.LOST: Look.LOST,
+    }
+)
+
+
+def glyph(look: Look) -> Span:
+    """The look's glyph in its role."""
+    face = FACES[look]
+    return Span(face.glyph, face.role)
+
+
+def badge(look: Look) -> Span:
+    """Glyph and word: `✗ failed`."""
+    face = FACES[look]
+    return Span(f"{face.glyph} {look.value}", face.role)
+
+
+def tally(look: Look, number: int) -> Span:
+    """Glyph and count: `✗9`."""
+    face = FACES[look]
+    return Span(f"{face.glyph}{number}", face.role)
+
+
+def unmet(record: JobRecord) -> tuple[int, Condition, ConditionStatus | None] | None:
+    """The start condition that holds the job back: a failed one first."""
+    pairs = zip(record.spec.start_conditions, record.start, strict=False)
+    standing = [
+        (index, spec, status)
+        for index, (spec, status) in enumerate(pairs)
+        if spec.blocking and not _counts_as_passed(status)
+    ]
+    failed = [one for one in standing if one[2] and one[2].result is Result.FAIL]
+    first = failed or standing
+    return first[0] if first else None
+
+
+def _counts_as_passed(status: ConditionStatus | None) -> bool:
+    return status is not None and (bool(status.waived) or status.result is Result.PASS)
+
+
+def is_doomed(record: JobRecord) -> bool:
+    """Whether a job that has not started can never start as things stand."""
+    if record.state not in (JobState.WAITING, JobState.HELD):
+        return False
+    missing = unmet(record)
+    return bool(missing and missing[2] and missing[2].result is Result.FAIL)
+
+
+def asks(record: JobRecord) -> bool:
+    """Whether the job waits for a person's answer."""
+    ask = record.ask
+    waiting = record.state is JobState.WAITING
+    return waiting and ask is not None and ask.approved is None
+
+
+def look_of(record: JobRecord, *, stalled: bool) -> Look:
+    """The job's look; `stalled` says that its counter stands still."""
+    if record.state is JobState.RUNNING and stalled:
+        return Look.STALLED
+    if asks(record):
+        return Look.ASKS
+    if is_doomed(record):
+        return Look.DOOMED
+    return _PLAIN[record.state]

@@ -1,0 +1,104 @@
+"""What an end would cost: steps since the last checkpoint, GPU hours, what waits.
+
+A checkpoint is known where a log event extracted it into a job's metadata (a key that
+begins with `checkpoint`); without one, everything since the attempt began is at stake.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from autoexp_tui.core.states import ACTIVE, TERMINAL
+from autoexp_tui.ui.view.columns import run_seconds
+from autoexp_tui.ui.view.session import JobView, SessionView
+
+_INTEGER: Final = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What ending one job now loses."""
+
+    job: JobView
+    steps: int | None
+    """Since its last checkpoint; None when no step is known."""
+    gpu_hours: float
+    checkpoint: int | None
+    """The step of the newest checkpoint; None when none is known."""
+
+
+def checkpoint_step(job: JobView) -> int | None:
+    """The step of the newest checkpoint that the job's log told of."""
+    found = [
+        int(numbers[-1])
+        for key, value in job.record.metadata.items()
+        if key.startswith("checkpoint") and (numbers := _INTEGER.findall(str(value)))
+    ]
+    return max(found, default=None)
+
+
+def loss_of(job: JobView, now: float) -> Loss:
+    """What ending `job` at `now` loses."""
+    saved = checkpoint_step(job)
+    steps = None if job.step is None else max(0, job.step - (saved or 0))
+    hours = (run_seconds(job, now) or 0.0) / 3600 * job.record.spec.resources.gpus
+    if steps is not None and saved and job.step:
+        hours *= _unsaved(job, steps, now)
+    return Loss(job, steps, hours, saved)
+
+
+def _unsaved(job: JobView, steps: int, now: float) -> float:
+    """The part of the run's time that came after the checkpoint."""
+    seconds = run_seconds(job, now) or 0.0
+    rate = job.live.rate if job.live else None
+    if rate and seconds > 0:
+        return min(1.0, steps / rate / seconds)
+    return min(1.0, steps / job.step) if job.step else 1.0
+
+
+def killable(jobs: Iterable[JobView]) -> tuple[JobView, ...]:
+    """Those that have not ended."""
+    return tuple(job for job in jobs if job.record.state not in TERMINAL)
+
+
+def exists_outside(job: JobView) -> bool:
+    """Whether an attempt of it lives, or may live."""
+    return job.record.state in ACTIVE
+
+
+def waits_behind(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
+    """Jobs that have not started and wait, however far down, for one of `jobs`."""
+    seen = {job.name for job in jobs}
+    queue = [job.name for job in jobs]
+    found: list[JobView] = []
+    while queue:
+        for name in session.behind.get(queue.pop(), ()):
+            job = session.job(name)
+            if name in seen or job is None:
+                continue
+            seen.add(name)
+            queue.append(name)
+            if not job.record.started:
+                found.append(job)
+    return tuple(sorted(found, key=lambda job: job.index))
+
+
+def needed_upstream(
+    jobs: Sequence[JobView], session: SessionView
+) -> tuple[JobView, ...]:
+    """Jobs that `jobs` wait for, however far up, that nobody has asked to run."""
+    seen = {job.name for job in jobs}
+    queue = [job.name for job in jobs]
+    found: list[JobView] = []
+    while queue:
+        for name in session.upstream.get(queue.pop(), ()):
+            job = session.job(name)
+            if name in seen or job is None:
+                continue
+            seen.add(name)
+            queue.append(name)
+            found.append(job)
+    return tuple(sorted(found, key=lambda job: job.index))

@@ -1,0 +1,109 @@
+"""Which parameters tell the jobs of a plan apart, and how their values are spelled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from autoexp_tui.core.specs import JobSpec, Plan
+from autoexp_tui.core.wording import spell_float
+from autoexp_tui.ui.view.spans import outside
+
+_STAGE_KEYS = frozenset({"stage", "_stage", "_meta.stage"})
+_ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter that varies: its key, its short label, its values as spelled."""
+
+    key: str
+    label: str
+    values: tuple[str, ...] = ()
+
+
+def varying(plan: Plan) -> tuple[Parameter, ...]:
+    """The parameters that vary over the plan's jobs, in the sweep's order.
+
+    Those that stand for the stage are left out, and so are those that only one stage
+    has: they do not tell families apart.
+    """
+    seen = _values(plan)
+    many = len({spec.stage for spec in plan.jobs}) > 1
+    keys = {
+        key: values
+        for key, (values, stages) in seen.items()
+        if len(values) > 1
+        and key.lstrip("+") not in _STAGE_KEYS
+        and not (many and len(stages) == 1)
+    }
+    labels = _labels(tuple(keys))
+    return tuple(
+        Parameter(key, labels[key], tuple(dict.fromkeys(map(spell, values.values()))))
+        for key, values in keys.items()
+    )
+
+
+def _values(plan: Plan) -> Mapping[str, tuple[dict[str, object], set[str]]]:
+    """By key: its different values, and the stages that have it."""
+    seen: dict[str, tuple[dict[str, object], set[str]]] = {}
+    for spec in plan.jobs:
+        for key, value in spec.parameters.items():
+            values, stages = seen.setdefault(key, ({}, set()))
+            values.setdefault(repr(value), value)
+            stages.add(spec.stage)
+    return seen
+
+
+def _labels(keys: Sequence[str]) -> Mapping[str, str]:
+    tails = Counter(_tail(key) for key in keys)
+    return {
+        key: _tail(key) if tails[_tail(key)] == 1 else _two_tails(key) for key in keys
+    }
+
+
+def _tail(key: str) -> str:
+    return outside(key.rsplit(".", 1)[-1].lstrip("+~"))
+
+
+def _two_tails(key: str) -> str:
+    return outside(".".join(key.split(".")[-2:]).lstrip("+~"))
+
+
+def spell(value: object) -> str:
+    """A parameter's value as a person writes it."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, float):
+        return spell_float(value)
+    return outside(value, limit=80)
+
+
+def value_of(spec: JobSpec, key: str) -> str:
+    """The job's value of a parameter, `-` when it has none."""
+    value = spec.parameters.get(key, _ABSENT)
+    return "-" if value is _ABSENT else spell(value)
+
+
+def described(spec: JobSpec, parameters: Sequence[Parameter]) -> str:
+    """`lr=1e-3 bsz=256`: what tells this job from its siblings."""
+    return " ".join(
+        f"{entry.label}={value_of(spec, entry.key)}"
+        for entry in parameters
+        if entry.key in spec.parameters
+    )
+
+
+def in_common(specs: Sequence[JobSpec], parameters: Sequence[Parameter]) -> str:
+    """`bsz=1024` when all of `specs` share it although the plan varies it.
+
+    The parameter with the most values, shared by all of several jobs, says most.
+    """
+    if len(specs) < 2:
+        return described(specs[0], parameters) if specs else ""
+    for entry in sorted(parameters, key=lambda entry: -len(entry.values)):
+        values = {value_of(spec, entry.key) for spec in specs}
+        if len(values) == 1 and "-" not in values:
+            return f"{entry.label}={values.pop()}"
+    return ""

@@ -1,0 +1,407 @@
+"""What the dialogs ask: exact jobs, exact counts, what is lost, what happens next.
+
+A question changes nothing by itself. Its stay button has the focus; `y` confirms,
+Enter never does. Where ten or more jobs would end, the count has to be typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from autoexp_tui.core.state import Ask
+from autoexp_tui.core.states import NOT_STARTED, REVIVABLE, Cause, JobState
+from autoexp_tui.core.wording import plural
+from autoexp_tui.ui.view.eta import gpu_bound
+from autoexp_tui.ui.view.looks import FACES, Look
+from autoexp_tui.ui.view.loss import (
+    Loss,
+    checkpoint_step,
+    exists_outside,
+    killable,
+    loss_of,
+    needed_upstream,
+    waits_behind,
+)
+from autoexp_tui.ui.view.reasons import reason, told
+from autoexp_tui.ui.view.scope import Scope
+from autoexp_tui.ui.view.session import JobView, SessionView
+from autoexp_tui.ui.view.spans import Line, Span, line, outside
+from autoexp_tui.ui.view.stages import condition_subject
+
+TYPE_FROM = 10
+"""From this many jobs on, ending them asks for their count."""
+COUNTDOWN = 5
+"""Seconds in which a kill can still be stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One way to do it."""
+
+    id: str
+    label: str
+    jobs: tuple[str, ...] = ()
+    """The jobs it is about, where ways differ in that."""
+    asks: str = ""
+    """What has to be typed for it; empty: nothing."""
+    given: str = ""
+    """What stands in the field at first."""
+    optional: bool = False
+    """Whether the field may stay empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A dialog's text."""
+
+    title: str
+    lines: tuple[Line, ...] = ()
+    stay: str
+    """The button that changes nothing."""
+    confirm: str
+    """What `y` does, in words."""
+    choices: tuple[Choice, ...] = ()
+    typed: int | None = None
+    """The number that has to be typed before `y` counts."""
+    others: tuple[tuple[str, str], ...] = ()
+    """Further keys and what they do: `("p", "pause submissions and leave")`."""
+    danger: bool = False
+
+
+def _names(jobs: Sequence[JobView], session: SessionView) -> Iterable[Line]:
+    """Every job by name, with glyph and reason: nothing is summed up away."""
+    for job in jobs:
+        face = FACES[job.look]
+        yield line(
+            Span(f"  {face.glyph} ", face.role),
+            Span(outside(job.name)),
+            Span(f"  {reason(job, session)}", "muted"),
+        )
+
+
+def _chosen_by(scope: Scope) -> Iterable[Line]:
+    if scope.by_marks:
+        yield (Span(f"{scope.words}:", "accent" if scope.hidden else "muted"),)
+
+
+# ------------------------------------------------------------------------- kill
+def kill_question(scope: Scope, session: SessionView) -> Question | None:
+    """What K asks; None when nothing in the scope can be ended."""
+    jobs = killable(scope.jobs)
+    if not jobs:
+        return None
+    live = [job for job in jobs if exists_outside(job)]
+    losses = [loss_of(job, session.now) for job in live]
+    behind = waits_behind(jobs, session)
+    lines: list[Line] = [
+        *_lost(losses),
+        *_skipped_behind(jobs, behind),
+        *_chosen_by(scope),
+        *_names(jobs, session),
+    ]
+    return Question(
+        title=f"Kill {_described(jobs)}?",
+        lines=tuple(lines),
+        stay="Keep running" if live else "Keep them",
+        confirm=f"kill in {COUNTDOWN} s (U stops it)",
+        typed=len(jobs) if len(jobs) >= TYPE_FROM else None,
+        danger=True,
+    )
+
+
+def _described(jobs: Sequence[JobView]) -> str:
+    running = sum(1 for job in jobs if job.record.state is JobState.RUNNING)
+    if running == len(jobs):
+        return plural(len(jobs), "running job")
+    rest = len(jobs) - running
+    if not running:
+        return f"{plural(len(jobs), 'job')} that {_have(rest)} not begun"
+    return f"{plural(len(jobs), 'job')}, {running} of them running"
+
+
+def _have(number: int) -> str:
+    return "has" if number == 1 else "have"
+
+
+def _lost(losses: Sequence[Loss]) -> Iterable[Line]:
+    steps = [loss.steps for loss in losses if loss.steps is not None]
+    hours = sum(loss.gpu_hours for loss in losses)
+    used = f", {hours:.1f} GPU h" if hours >= 0.05 else ""
+    if steps:
+        what = "its checkpoint" if len(losses) == 1 else "their checkpoints"
+        told_steps = _listed([str(number) for number in steps])
+        yield (Span(f"Lost since {what}: {told_steps} steps{used}.", "failed"),)
+    elif used:
+        yield (Span(f"Lost: {used.removeprefix(', ')}.", "failed"),)
+    unsaved = sum(1 for loss in losses if loss.checkpoint is None and loss.steps)
+    if unsaved:
+        number = plural(unsaved, "job")
+        yield (Span(f"{number} told of no checkpoint: all of it is lost.", "failed"),)
+
+
+def _listed(parts: Sequence[str]) -> str:
+    if len(parts) == 1:
+        return parts[0]
+    if len(parts) <= 4:
+        return f"{', '.join(parts[:-1])} and {parts[-1]}"
+    total = sum(int(part) for part in parts)
+    return f"{total} in all, {max(int(part) for part in parts)} at most, of"
+
+
+def _skipped_behind(
+    jobs: Sequence[JobView], behind: Sequence[JobView]
+) -> Iterable[Line]:
+    if behind:
+        number = plural(len(behind), "job")
+        verb = "waits" if len(behind) == 1 else "wait"
+        pronoun = "it" if len(jobs) == 1 else "them"
+        text = f"{number} that {verb} for {pronoun} will be skipped."
+        yield (Span(text, "warning"),)
+
+
+# ----------------------------------------------------------------------- submit
+def submit_question(scope: Scope, session: SessionView) -> Question | None:
+    """What S asks; None when every job was asked to run already."""
+    waiting = [job for job in session.jobs if _submittable(job)]
+    if not waiting:
+        return None
+    choices = tuple(_submit_choices(scope, session, waiting))
+    plan = session.snapshot.plan
+    limit = plan.executor.max_parallel or session.snapshot.engine.slots
+    at_once = f", at most {limit} at a time" if limit else ""
+    executor = outside(session.snapshot.engine.executor) or "the executor"
+    where = f"On {executor}{at_once}."
+    lines: list[Line] = [(Span(where),)]
+    lines += [
+        (Span(f"! {outside(finding.message)}", "warning"),) for finding in plan.warnings
+    ]
+    return Question(
+        title=f"Submit {outside(plan.name)}?",
+        lines=tuple(lines),
+        stay="Not now",
+        confirm="submit",
+        choices=choices,
+    )
+
+
+def _submittable(job: JobView) -> bool:
+    return job.record.state in (JobState.PLANNED, JobState.HELD)
+
+
+def _submit_choices(
+    scope: Scope, session: SessionView, waiting: Sequence[JobView]
+) -> Iterable[Choice]:
+    yield _submit_choice("all", f"all {len(waiting)}", waiting)
+    marked = [job for job in scope.jobs if _submittable(job)]
+    if scope.by_marks and marked:
+        jobs = _with_upstream(marked, session)
+        extra = len(jobs) - len(marked)
+        words = f"the {len(marked)} marked"
+        needs = f" and {extra} that they need" if extra else ""
+        yield _submit_choice("marked", words + needs, jobs)
+    first = scope.jobs[0] if scope.jobs else waiting[0]
+    family = first.record.spec.family or waiting[0].record.spec.family
+    members = [job for job in waiting if job.record.spec.family == family]
+    if family and 0 < len(members) < len(waiting):
+        label = f"one family first ({family}), hold the rest"
+        yield _submit_choice("family", label, _with_upstream(members, session))
+
+
+def _with_upstream(
+    jobs: Sequence[JobView], session: SessionView
+) -> tuple[JobView, ...]:
+    needed = [job for job in needed_upstream(jobs, session) if _submittable(job)]
+    return tuple(sorted((*jobs, *needed), key=lambda job: job.index))
+
+
+def _submit_choice(name: str, label: str, jobs: Sequence[JobView]) -> Choice:
+    bound = gpu_bound(jobs)
+    needs_gpus = any(job.record.spec.resources.gpus for job in jobs)
+    if bound is None:
+        cost = "GPU hours without a bound: no time limit"
+    elif needs_gpus:
+        cost = f"at most {bound:.0f} GPU h an attempt"
+    else:
+        cost = "no GPUs"
+    text = f"{label}: {plural(len(jobs), 'job')}, {cost}"
+    return Choice(name, text, tuple(job.name for job in jobs))
+
+
+# --------------------------------------------------------------------- resubmit
+def resubmit_question(scope: Scope, session: SessionView) -> Question | None:
+    """What R asks; None when nothing in the scope ended in a way that R mends."""
+    jobs = [job for job in scope.jobs if job.record.state in REVIVABLE]
+    if not jobs:
+        return None
+    revived = _revived_with(jobs, session)
+    lines: list[Line] = list(_chosen_by(scope))
+    lines += _names(jobs, session)
+    if revived:
+        number = plural(len(revived), "job")
+        was = "was" if len(revived) == 1 else "were"
+        text = f"Brings back {number} that {was} skipped because of this."
+        lines.append((Span(text, "accent"),))
+    return Question(
+        title=f"Resubmit {plural(len(jobs), 'job')}?",
+        lines=tuple(lines),
+        stay="Leave as it is" if len(jobs) == 1 else "Leave as they are",
+        confirm="resubmit",
+        choices=tuple(_resubmit_choices(jobs)),
+    )
+
+
+def _revived_with(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
+    seen = {job.name for job in jobs}
+    queue = [job.name for job in jobs]
+    found: list[JobView] = []
+    while queue:
+        for name in session.behind.get(queue.pop(), ()):
+            job = session.job(name)
+            if job is None or name in seen or job.record.cause is not Cause.UPSTREAM:
+                continue
+            seen.add(name)
+            queue.append(name)
+            found.append(job)
+    return tuple(found)
+
+
+def _resubmit_choices(jobs: Sequence[JobView]) -> Iterable[Choice]:
+    saved = [step for job in jobs if (step := checkpoint_step(job)) is not None]
+    if saved:
+        at = f"step {saved[0]}" if len(saved) == 1 else f"{len(saved)} of {len(jobs)}"
+        yield Choice("checkpoint", f"from the newest checkpoint ({at})")
+        yield Choice("planned", "as planned, from the beginning")
+    else:
+        yield Choice("checkpoint", "from a checkpoint, where the program finds one")
+        yield Choice("planned", "as planned, from the beginning")
+    yield Choice("overrides", "with other values", asks="overrides, as key=value")
+    nodes = dict.fromkeys(
+        outside(job.attempt.node) for job in jobs if job.attempt and job.attempt.node
+    )
+    yield Choice("nodes", "without these nodes", asks="nodes", given=" ".join(nodes))
+    yield Choice("limit", "with another time limit", asks="limit, as 90m, 12h or 2d")
+
+
+def override_diff(
+    jobs: Sequence[JobView], overrides: Sequence[str]
+) -> tuple[Line, ...]:
+    """What typed overrides change, a line each: the old value and the new."""
+    return tuple(_override_line(jobs, entry) for entry in overrides)
+
+
+def _override_line(jobs: Sequence[JobView], entry: str) -> Line:
+    key, sign, value = entry.partition("=")
+    if not sign or not key:
+        return (Span(f"  {outside(entry)}: not of the form key=value", "failed"),)
+    old = {
+        outside(had.partition("=")[2])
+        for job in jobs
+        for had in job.record.spec.overrides
+        if had.partition("=")[0].lstrip("+") == key.lstrip("+")
+    }
+    before = " | ".join(sorted(old)) or "as configured"
+    return line(
+        Span(f"  {outside(key)}: ", "muted"),
+        Span(before, "failed"),
+        Span(" -> ", "muted"),
+        Span(outside(value), "done"),
+    )
+
+
+# ------------------------------------------------------------------- skip, waive
+def skip_question(scope: Scope, session: SessionView) -> Question | None:
+    """What X asks; None when nothing in the scope waits."""
+    jobs = [job for job in scope.jobs if job.record.state in NOT_STARTED]
+    if not jobs:
+        return None
+    behind = waits_behind(jobs, session)
+    lines = (
+        *_skipped_behind(jobs, behind),
+        *_chosen_by(scope),
+        *_names(jobs, session),
+    )
+    return Question(
+        title=f"Skip {plural(len(jobs), 'job')}?",
+        lines=lines,
+        stay="Let it wait" if len(jobs) == 1 else "Let them wait",
+        confirm="do it",
+        choices=tuple(_skip_choices(jobs, session)),
+        typed=len(jobs) if len(jobs) >= TYPE_FROM else None,
+    )
+
+
+def _skip_choices(jobs: Sequence[JobView], session: SessionView) -> Iterable[Choice]:
+    what = "it" if len(jobs) == 1 else f"all {len(jobs)}"
+    yield Choice("skip", f"skip {what}", asks="reason", optional=True)
+    if len(jobs) > 1:
+        return
+    job = jobs[0]
+    for index, spec in enumerate(job.record.spec.start_conditions):
+        status = job.record.start[index] if index < len(job.record.start) else None
+        if status is not None and status.waived:
+            continue
+        subject = condition_subject(spec, session)
+        state = f" ({told(status.why, job, session)})" if status else ""
+        label = f"let it start without: {subject}{state}"
+        yield Choice(f"waive:{index}", label, asks="reason")
+
+
+# --------------------------------------------------------------------- approval
+def approval_question(
+    job: JobView, ask: Ask, files: Sequence[tuple[str, str]], place: str, now: float
+) -> Question:
+    """What A shows: the prompt, and the text of the files that go with it.
+
+    Args:
+        job: the one that asks.
+        ask: what it asks, bound to a digest.
+        files: path and text of each file to show.
+        place: `2 of 3` when several ask.
+        now: UTC.
+    """
+    lines: list[Line] = [(Span(outside(ask.prompt, 4000), "strong"),), ()]
+    for path, text in files:
+        lines.append((Span(f"-- {outside(path)}", "accent"),))
+        lines += [(Span(outside(row, 2000)),) for row in text.split("\n")]
+        lines.append(())
+    lines.append((Span(f"digest {outside(ask.digest)}", "muted"),))
+    which = f" ({place})" if place else ""
+    return Question(
+        title=f"Approve {outside(job.name)}{which}?",
+        lines=tuple(lines),
+        stay="Decide later",
+        confirm="approve",
+        others=(("x", "refuse"),),
+    )
+
+
+def asking(jobs: Sequence[JobView]) -> tuple[JobView, ...]:
+    """Those that wait for an answer."""
+    return tuple(job for job in jobs if job.look is Look.ASKS)
+
+
+# ------------------------------------------------------------------------ leave
+def leave_question(session: SessionView, come_back: str) -> Question | None:
+    """What q asks; None when nothing could be disturbed by leaving."""
+    engine = session.snapshot.engine
+    if engine.role != "live" or session.snapshot.finished:
+        return None
+    running = session.count(Look.RUNNING, Look.STALLED)
+    todo = sum(1 for job in session.jobs if not job.record.ended)
+    lines: list[Line] = [
+        (Span("The engine goes on without this screen; nothing is stopped."),),
+        (Span(f"{running} running, {todo} not ended yet.", "muted"),),
+    ]
+    if come_back:
+        lines.append((Span(come_back, "muted"),))
+    pause = (
+        (("p", "pause submission and leave"),) if not session.snapshot.paused else ()
+    )
+    return Question(
+        title="Leave?",
+        lines=tuple(lines),
+        stay="Stay",
+        confirm="leave",
+        others=pause,
+    )

@@ -1,0 +1,205 @@
+"""Every row's reason, short: the WHY column, and the words for causes.
+
+The long sentence is `core.wording.sentence`; here stands what fits beside a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from autoexp_tui.core.facts import Why
+from autoexp_tui.core.specs import Condition
+from autoexp_tui.core.state import ConditionStatus
+from autoexp_tui.core.states import Cause
+from autoexp_tui.core.wording import CAUSES, clock_time, duration, sentence, short
+from autoexp_tui.ui.view.looks import Look, unmet
+from autoexp_tui.ui.view.numbers import moment
+from autoexp_tui.ui.view.session import JobView, SessionView
+from autoexp_tui.ui.view.spans import outside
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """When a running job should end, and whether its time limit lets it."""
+
+    ends_at: float | None = None
+    limit_at: float | None = None
+
+    @property
+    def too_late(self) -> bool:
+        """Whether the limit comes first."""
+        both = self.ends_at is not None and self.limit_at is not None
+        return both and (self.ends_at or 0) > (self.limit_at or 0)
+
+
+def outlook(job: JobView, now: float) -> Outlook:
+    """What observed step rates say; nothing without total, step and rate."""
+    attempt = job.attempt
+    limit = job.record.spec.resources.time_limit_seconds
+    began = attempt.began_at if attempt else None
+    limit_at = began + limit if began is not None and limit else None
+    rate = job.live.rate if job.live else None
+    if job.step is None or not job.total or not rate or rate <= 0:
+        return Outlook(limit_at=limit_at)
+    return Outlook(now + max(0, job.total - job.step) / rate, limit_at)
+
+
+def reason(job: JobView, session: SessionView) -> str:
+    """Why the job is where it is, in a few words; never empty."""
+    maker = _REASONS.get(job.look, _recorded)
+    return outside(maker(job, session) or _recorded(job, session))
+
+
+def reason_of_all(jobs: Sequence[JobView], session: SessionView) -> str:
+    """One reason for jobs that are told together."""
+    first = reason(jobs[0], session)
+    if all(reason(job, session) == first for job in jobs[1:]):
+        return first
+    if jobs[0].look is Look.DONE:
+        ends = [job.attempt.ended_at or 0.0 for job in jobs if job.attempt]
+        return f"done, the last {clock_time(max(ends))}" if ends else "done"
+    return cause_words(jobs[0]) if jobs[0].record.cause else jobs[0].look.value
+
+
+def localised(why: Why, job: JobView, session: SessionView) -> Why:
+    """The reason with a sibling's name told as its stage: `stable`, not its name."""
+    return Why(why.code, tuple(_local(pair, job, session) for pair in why.args))
+
+
+_Pair: TypeAlias = tuple[str, str | int | float]
+
+
+def _local(pair: _Pair, job: JobView, session: SessionView) -> _Pair:
+    name, value = pair
+    other = session.job(value) if isinstance(value, str) else None
+    if name not in _NAMES_JOBS or other is None or not other.stage:
+        return pair
+    family = other.record.spec.family
+    same = bool(family) and family == job.record.spec.family
+    return (name, other.stage) if same else pair
+
+
+_NAMES_JOBS = frozenset({"job", "writer"})
+
+
+def said(why: Why | None, job: JobView, session: SessionView) -> str:
+    """A recorded reason in short; empty when there is none."""
+    return outside(short(localised(why, job, session))) if why is not None else ""
+
+
+def told(why: Why, job: JobView, session: SessionView) -> str:
+    """A recorded reason as a sentence."""
+    return outside(sentence(localised(why, job, session), session.now), 2000)
+
+
+def cause_words(job: JobView) -> str:
+    """What ended it, in a few words; the exit code or signal where they say more."""
+    cause = job.record.cause
+    attempt = job.attempt
+    if cause is None:
+        return outside(short(job.record.why)) if job.record.why else job.look.value
+    if cause is Cause.EXIT_CODE and attempt and attempt.exit_code is not None:
+        return f"exit {attempt.exit_code}"
+    if cause is Cause.SIGNAL and attempt and attempt.signal is not None:
+        return f"signal {attempt.signal}"
+    return CAUSES[cause]
+
+
+def _recorded(job: JobView, session: SessionView) -> str:
+    return said(job.record.why, job, session) or job.look.value
+
+
+def _ended(job: JobView, session: SessionView) -> str:
+    words = cause_words(job)
+    telling = job.record.cause in (Cause.EXIT_CODE, Cause.SIGNAL)
+    evidence = job.attempt.evidence if job.attempt else ""
+    if telling and evidence:
+        return f"{words}, {outside(evidence)}"
+    return words if job.record.cause else _recorded(job, session)
+
+
+def _running(job: JobView, session: SessionView) -> str:
+    now = session.now
+    ahead = outlook(job, now)
+    if job.warned:
+        return said(job.warned[0].why, job, session)
+    if ahead.too_late and ahead.limit_at is not None:
+        return f"limit hits {clock_time(ahead.limit_at, now)}"
+    if ahead.ends_at is not None:
+        return f"ends {moment(ahead.ends_at, now)}"
+    began = job.attempt.began_at if job.attempt else None
+    return f"since {clock_time(began, now)}" if began is not None else "started"
+
+
+def _stalled(job: JobView, session: SessionView) -> str:
+    moved = job.live.last_step_at if job.live else None
+    if moved is not None:
+        return f"no step for {duration(session.now - moved)}"
+    return said(job.warned[0].why, job, session) if job.warned else "no step"
+
+
+def _waiting(job: JobView, session: SessionView) -> str:
+    missing = unmet(job.record)
+    if missing is not None:
+        return condition_words(job, missing[1], missing[2], session)
+    return said(job.record.why, job, session) or "ready"
+
+
+def condition_words(
+    job: JobView, spec: Condition, status: ConditionStatus | None, session: SessionView
+) -> str:
+    """A condition's last verdict in short; its description before the first look."""
+    if status is not None:
+        return said(status.why, job, session)
+    return outside(spec.description) or "not looked yet"
+
+
+def _queued(job: JobView, session: SessionView) -> str:
+    waited = duration(session.now - job.record.since)
+    words = said(job.record.why, job, session)
+    return f"{waited} {words}" if words else f"queued {waited}"
+
+
+def _retrying(job: JobView, session: SessionView) -> str:
+    retry = job.record.retry
+    if retry is not None and retry.not_before > session.now:
+        return f"again at {clock_time(retry.not_before, session.now)}"
+    return said(retry.why, job, session) if retry is not None else ""
+
+
+def _done(job: JobView, session: SessionView) -> str:
+    attempt = job.attempt
+    if attempt is not None and attempt.ended_at:
+        return f"ended {clock_time(attempt.ended_at, session.now)}"
+    return _recorded(job, session) if job.record.why else "done before"
+
+
+def _or(words: str) -> Callable[[JobView, SessionView], str]:
+    return lambda job, session: said(job.record.why, job, session) or words
+
+
+_REASONS: Final[Mapping[Look, Callable[[JobView, SessionView], str]]] = (
+    MappingProxyType(
+        {
+            Look.FAILED: _ended,
+            Look.LOST: _ended,
+            Look.CANCELLED: _ended,
+            Look.SKIPPED: _recorded,
+            Look.RUNNING: _running,
+            Look.STALLED: _stalled,
+            Look.WAITING: _waiting,
+            Look.DOOMED: _waiting,
+            Look.ASKS: lambda job, session: "waits for you",
+            Look.QUEUED: _queued,
+            Look.RETRYING: _retrying,
+            Look.DONE: _done,
+            Look.HELD: _or("held, S releases it"),
+            Look.PLANNED: _or("planned, S submits"),
+            Look.SENDING: _or("being sent"),
+            Look.IN_DOUBT: _or("in doubt"),
+        }
+    )
+)

@@ -1,0 +1,173 @@
+"""Which rows the job table has, in which order, and what is folded into one.
+
+A row stands for one job or for several of one cause. Plan order is the order of the
+plan; a sort is taken once, when it is asked for, so that rows do not wander while a
+person reads them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from autoexp_tui.ui.view.causes import cause_key
+from autoexp_tui.ui.view.columns import Column, run_seconds
+from autoexp_tui.ui.view.filtering import Filter
+from autoexp_tui.ui.view.looks import NEEDS, Look
+from autoexp_tui.ui.view.session import JobView, SessionView
+
+Order: TypeAlias = Literal["plan", "needs", "column"]
+
+_URGENCY: Mapping[Look, int] = {look: place for place, look in enumerate(NEEDS)}
+_ALONE = frozenset({Look.RUNNING, Look.ASKS})
+"""Looks that never fold: each of these jobs is a story of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the job table."""
+
+    key: str
+    """Stable over snapshots: the job's name, or the cause of a folded group."""
+    jobs: tuple[int, ...]
+    """Places in the session's `jobs`."""
+
+    @property
+    def folded(self) -> bool:
+        """Whether it stands for several jobs."""
+        return len(self.jobs) > 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrangement:
+    """How a person wants the rows: order, filter, folding."""
+
+    order: Order = "plan"
+    column: str = ""
+    """With order `column`: its title."""
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    """With order `column`: job name -> place, as it was when the sort was asked."""
+    filter: Filter | None = None
+    only: tuple[str, frozenset[str]] | None = None
+    """A title and the names it lets through: a stage, a family, a cause."""
+    fold: bool = False
+    unfolded: frozenset[str] = frozenset()
+    """Causes that a person opened."""
+
+
+def arrange(session: SessionView, wanted: Arrangement) -> tuple[Row, ...]:
+    """The rows for a session, as wanted."""
+    jobs: Sequence[JobView] = session.jobs
+    if wanted.only is not None:
+        jobs = [job for job in jobs if job.name in wanted.only[1]]
+    if wanted.filter is not None:
+        jobs = [job for job in jobs if wanted.filter.keeps(job)]
+    jobs = _ordered(jobs, wanted)
+    if wanted.fold:
+        return _folded(jobs, wanted.unfolded)
+    return tuple(Row(job.name, (job.index,)) for job in jobs)
+
+
+def _ordered(jobs: Sequence[JobView], wanted: Arrangement) -> Sequence[JobView]:
+    if wanted.order == "needs":
+        return sorted(jobs, key=urgency)
+    if wanted.order == "column":
+        last = len(wanted.ranks)
+        return sorted(jobs, key=lambda job: wanted.ranks.get(job.name, last))
+    return jobs
+
+
+def urgency(job: JobView) -> int:
+    """Sorts what needs a person first; ties keep plan order."""
+    if job.look in _URGENCY:
+        return _URGENCY[job.look]
+    if job.warned:
+        return len(_URGENCY)
+    return len(_URGENCY) + (1 if job.look is Look.RUNNING else 2)
+
+
+def _folded(jobs: Sequence[JobView], unfolded: frozenset[str]) -> tuple[Row, ...]:
+    groups: dict[str, list[JobView]] = {}
+    for job in jobs:
+        key = fold_key(job)
+        groups.setdefault(job.name if key in unfolded else key, []).append(job)
+    return tuple(_row(key, members) for key, members in groups.items())
+
+
+def _row(key: str, members: Sequence[JobView]) -> Row:
+    if len(members) == 1:
+        return Row(members[0].name, (members[0].index,))
+    return Row(key, tuple(job.index for job in members))
+
+
+def fold_key(job: JobView) -> str:
+    """Equal for jobs that fold into one row."""
+    if job.look in _ALONE:
+        return job.name
+    return f"\x1f{job.stage}\x1f{cause_key(job)}"
+
+
+def sort_by(session: SessionView, column: Column, current: Arrangement) -> Arrangement:
+    """`current` sorted by a column, as its values are now."""
+    value = _SORTS[column.kind]
+    jobs = sorted(session.jobs, key=lambda job: value(job, column, session))
+    return replace(
+        current,
+        order="column",
+        column=column.title,
+        ranks={job.name: place for place, job in enumerate(jobs)},
+    )
+
+
+SortKey: TypeAlias = tuple[int, float, str]
+
+
+def _number(value: float | None, *, descending: bool = False) -> SortKey:
+    if value is None or math.isnan(value):
+        return (1, 0.0, "")
+    return (0, -value if descending else value, "")
+
+
+def _parameter(job: JobView, column: Column) -> SortKey:
+    value = job.record.spec.parameters.get(column.key)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return (0, float(value), "")
+    return (2, 0.0, "") if value is None else (1, 0.0, str(value))
+
+
+def _progress(job: JobView) -> SortKey:
+    if job.step is None:
+        return (2, 0.0, "")
+    return (0, -job.step / job.total, "") if job.total else (1, -float(job.step), "")
+
+
+_LOOKS = {look: place for place, look in enumerate(Look)}
+
+_SORTS: Mapping[str, Callable[[JobView, Column, SessionView], SortKey]] = {
+    "state": lambda job, column, session: (urgency(job), float(_LOOKS[job.look]), ""),
+    "stage": lambda job, column, session: (0, 0.0, job.stage),
+    "parameter": lambda job, column, session: _parameter(job, column),
+    "progress": lambda job, column, session: _progress(job),
+    "loss": lambda job, column, session: _number(job.metric(session.loss)),
+    "trend": lambda job, column, session: _number(job.metric(session.loss)),
+    "time": lambda job, column, session: _number(
+        run_seconds(job, session.now), descending=True
+    ),
+    "id": lambda job, column, session: (
+        0,
+        0.0,
+        job.attempt.executor_id if job.attempt else "~",
+    ),
+    "why": lambda job, column, session: (0, 0.0, cause_key(job)),
+}
+
+
+def next_column(columns: Sequence[Column], current: Arrangement) -> Column | None:
+    """The column after the one sorted by; None after the last: plan order again."""
+    if current.order != "column":
+        return columns[0]
+    names = [column.title for column in columns]
+    place = names.index(current.column) + 1 if current.column in names else 0
+    return columns[place] if place < len(columns) else None

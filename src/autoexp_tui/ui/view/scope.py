@@ -1,0 +1,59 @@
+"""What a verb would touch: the marks, else the row under the cursor, else its header.
+
+Marks count even where a filter hides them; whoever asks says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from autoexp_tui.core.wording import plural
+from autoexp_tui.ui.view.session import JobView, SessionView
+from autoexp_tui.ui.view.spans import outside
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Jobs that a verb acts on, in plan order, and how they were chosen."""
+
+    jobs: tuple[JobView, ...]
+    by_marks: bool = False
+    hidden: int = 0
+    """Marked ones that the table does not show just now."""
+    title: str = ""
+    """The row, stage, family or cause they stand under."""
+
+    @property
+    def words(self) -> str:
+        """`3 marked jobs, 1 of them hidden by the filter`, or the row's title."""
+        if not self.by_marks:
+            return self.title
+        count = plural(len(self.jobs), "marked job")
+        hidden = f", {self.hidden} of them hidden by the filter" if self.hidden else ""
+        return f"{count}{hidden}"
+
+
+def scope(
+    session: SessionView,
+    marks: Collection[str],
+    shown: Collection[str],
+    under_cursor: Sequence[JobView],
+    title: str = "",
+) -> Scope:
+    """The scope of a verb.
+
+    Args:
+        session: as shown.
+        marks: names of marked jobs.
+        shown: names of the jobs that have a row now.
+        under_cursor: the jobs of the row, or header, under the cursor.
+        title: what that row is called.
+    """
+    marked = tuple(job for job in session.jobs if job.name in marks)
+    if marked:
+        hidden = sum(1 for job in marked if job.name not in shown)
+        return Scope(jobs=marked, by_marks=True, hidden=hidden)
+    jobs = tuple(sorted(under_cursor, key=lambda job: job.index))
+    name = title or (outside(jobs[0].name) if len(jobs) == 1 else "")
+    return Scope(jobs=jobs, title=name)

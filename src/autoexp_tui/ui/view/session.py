@@ -1,0 +1,251 @@
+"""The session as the screens see it, built step by step from snapshots.
+
+`observe` shares everything that did not change with the view before: with 10,000 jobs
+a snapshot that touched 20 of them costs 20 looks and one pass of identity checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from autoexp_tui.core.snapshot import Live, Snapshot
+from autoexp_tui.core.specs import Plan
+from autoexp_tui.core.state import Attempt, JobRecord, Warned
+from autoexp_tui.core.states import JobState
+from autoexp_tui.ui.view.looks import NEEDS, Look, look_of
+
+STALL_CODES = ("stall", "no_step")
+"""Beginnings of the warning codes that mean: the counter stands still."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobView:
+    """One job, its volatile side, and how it looks."""
+
+    index: int
+    record: JobRecord
+    live: Live | None
+    warned: tuple[Warned, ...]
+    look: Look
+
+    @property
+    def name(self) -> str:
+        """The job's name as the engine knows it; not cleaned."""
+        return self.record.spec.name
+
+    @property
+    def stage(self) -> str:
+        """The job's stage, empty when the plan has none."""
+        return self.record.spec.stage
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The newest attempt."""
+        return self.record.attempt
+
+    @property
+    def needs_you(self) -> bool:
+        """Whether a person is needed: for its state, or for a warning."""
+        return self.look in NEEDS or any(
+            entry.severity != "info" for entry in self.warned
+        )
+
+    @property
+    def step(self) -> int | None:
+        """The newest known step."""
+        if self.live is not None and self.live.step is not None:
+            return self.live.step
+        return self.record.noted.step if self.record.noted else None
+
+    @property
+    def total(self) -> int | None:
+        """The last step, when something tells it."""
+        if self.live is not None and self.live.total:
+            return self.live.total
+        noted = self.record.noted.total if self.record.noted else None
+        return noted or self.record.spec.progress_total
+
+    def metric(self, name: str) -> float | None:
+        """The newest value of a metric; may be nan or inf."""
+        if self.live is not None and name in self.live.metrics:
+            return self.live.metrics[name]
+        value = self.record.noted.values.get(name) if self.record.noted else None
+        return None if value is None else float(value)
+
+
+class Links:
+    """Who waits for whom in a plan, worked out once, when first asked for."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    @cached_property
+    def behind(self) -> Mapping[str, tuple[str, ...]]:
+        """Job -> jobs that wait for it directly."""
+        return _edges(self.plan, forward=True)
+
+    @cached_property
+    def upstream(self) -> Mapping[str, tuple[str, ...]]:
+        """Job -> jobs that it waits for directly."""
+        return _edges(self.plan, forward=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SessionView:
+    """A snapshot with every job looked at."""
+
+    snapshot: Snapshot
+    jobs: tuple[JobView, ...]
+    index: Mapping[str, int]
+    """Job name -> place in `jobs`."""
+    counts: Mapping[Look, int]
+    links: Links
+
+    @property
+    def now(self) -> float:
+        """UTC of the snapshot's commit."""
+        return self.snapshot.t
+
+    @property
+    def loss(self) -> str:
+        """The metric that trends and the LOSS column show."""
+        return self.snapshot.plan.monitoring.loss
+
+    def count(self, *looks: Look) -> int:
+        """How many jobs look like one of `looks`."""
+        return sum(self.counts.get(look, 0) for look in looks)
+
+    def job(self, name: str) -> JobView | None:
+        """The job of that name, None when the session has none."""
+        place = self.index.get(name)
+        return None if place is None else self.jobs[place]
+
+    def named(self, names: Sequence[str]) -> tuple[JobView, ...]:
+        """The jobs of those names that exist, in the order given."""
+        found = (self.job(name) for name in names)
+        return tuple(job for job in found if job is not None)
+
+    @property
+    def behind(self) -> Mapping[str, tuple[str, ...]]:
+        """Job -> jobs that wait for it directly."""
+        return self.links.behind
+
+    @property
+    def upstream(self) -> Mapping[str, tuple[str, ...]]:
+        """Job -> jobs that it waits for directly."""
+        return self.links.upstream
+
+    @property
+    def active(self) -> bool:
+        """Whether an attempt exists outside, or may exist."""
+        return bool(
+            self.count(
+                Look.RUNNING,
+                Look.STALLED,
+                Look.QUEUED,
+                Look.SENDING,
+                Look.IN_DOUBT,
+                Look.RETRYING,
+            )
+        )
+
+
+def observe(snapshot: Snapshot, before: SessionView | None = None) -> SessionView:
+    """The view of `snapshot`; parts that `before` had already are shared."""
+    warned = _warnings_by_job(snapshot)
+    old = before.jobs if before else ()
+    after = snapshot.plan.monitoring.stall_after_seconds
+    jobs = [
+        _job_view(old[place] if place < len(old) else None, place, *parts)
+        for place, parts in enumerate(_parts(snapshot, warned, after))
+    ]
+    return SessionView(
+        snapshot=snapshot,
+        jobs=tuple(jobs),
+        index=_index(jobs, before),
+        counts=_counts(jobs),
+        links=_links(snapshot.plan, before),
+    )
+
+
+def _links(plan: Plan, before: SessionView | None) -> Links:
+    if before is not None and before.links.plan is plan:
+        return before.links
+    return Links(plan)
+
+
+def _parts(
+    snapshot: Snapshot, warned: Mapping[str, tuple[Warned, ...]], after: float
+) -> Sequence[tuple[JobRecord, Live | None, tuple[Warned, ...], bool]]:
+    none: tuple[Warned, ...] = ()
+    now = snapshot.t
+    return [
+        (
+            record,
+            live,
+            own := warned.get(record.spec.name, none) if warned else none,
+            record.state is JobState.RUNNING and _stands_still(live, own, now, after),
+        )
+        for record, live in zip(snapshot.jobs, snapshot.live, strict=True)
+    ]
+
+
+def _job_view(
+    old: JobView | None,
+    place: int,
+    record: JobRecord,
+    live: Live | None,
+    warned: tuple[Warned, ...],
+    stalled: bool,  # noqa: FBT001
+) -> JobView:
+    if old is not None and old.record is record:
+        if old.live is live and old.warned == warned:
+            still = old.look is Look.STALLED
+            if still == stalled:
+                return old
+        if record.state is not JobState.RUNNING:
+            return JobView(place, record, live, warned, old.look)
+    return JobView(place, record, live, warned, look_of(record, stalled=stalled))
+
+
+def _stands_still(
+    live: Live | None, warned: tuple[Warned, ...], now: float, after: float
+) -> bool:
+    if any(entry.why.code.startswith(STALL_CODES) for entry in warned):
+        return True
+    moved = live.last_step_at if live is not None else None
+    return moved is not None and after > 0 and now - moved > after
+
+
+def _warnings_by_job(snapshot: Snapshot) -> Mapping[str, tuple[Warned, ...]]:
+    found: dict[str, tuple[Warned, ...]] = {}
+    for entry in snapshot.warnings:
+        if entry.job:
+            found[entry.job] = (*found.get(entry.job, ()), entry)
+    return found
+
+
+def _index(jobs: Sequence[JobView], before: SessionView | None) -> Mapping[str, int]:
+    if before is not None and len(before.jobs) == len(jobs):
+        return before.index
+    return {job.name: job.index for job in jobs}
+
+
+def _counts(jobs: Sequence[JobView]) -> Mapping[Look, int]:
+    counts: dict[Look, int] = {}
+    for job in jobs:
+        counts[job.look] = counts.get(job.look, 0) + 1
+    return counts
+
+
+def _edges(plan: Plan, *, forward: bool) -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for edge in plan.edges:
+        if edge.mode == "waits":
+            key, value = (
+                (edge.before, edge.after) if forward else (edge.after, edge.before)
+            )
+            found.setdefault(key, []).append(value)
+    return {name: tuple(dict.fromkeys(others)) for name, others in found.items()}

@@ -1,0 +1,253 @@
+"""The stages of a plan: their counts, when they should end, what they wait for."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+
+from autoexp_tui.core import specs
+from autoexp_tui.core.specs import Condition
+from autoexp_tui.core.wording import clock_time, duration
+from autoexp_tui.ui.view.eta import Ends
+from autoexp_tui.ui.view.looks import FACES, Look, glyph, tally
+from autoexp_tui.ui.view.numbers import bar, moment
+from autoexp_tui.ui.view.parameters import Parameter, described
+from autoexp_tui.ui.view.session import JobView, SessionView
+from autoexp_tui.ui.view.spans import (
+    Line,
+    Span,
+    cut,
+    fit,
+    line,
+    outside,
+    shorten,
+    spread,
+    width,
+)
+
+UNSTAGED = "jobs"
+"""What the stage of a plan without stages is called."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageView:
+    """One stage: its jobs, how they look, what they wait for."""
+
+    name: str
+    jobs: tuple[JobView, ...]
+    counts: Mapping[Look, int]
+    ends_at: float | None
+    waits: str
+    """What its first waiting job waits for, said for the whole stage; may be empty."""
+
+    @property
+    def total(self) -> int:
+        """How many jobs it has."""
+        return len(self.jobs)
+
+    @property
+    def done(self) -> float:
+        """The part that completed, 0 to 1."""
+        return self.counts.get(Look.DONE, 0) / max(1, self.total)
+
+    @property
+    def tallies(self) -> tuple[Span, ...]:
+        """`✓28 ▸4 ‖2 ✗4`: every look that is there."""
+        return tuple(
+            tally(look, self.counts[look]) for look in FACES if look in self.counts
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyView:
+    """The jobs at the same coordinates, one a stage."""
+
+    name: str
+    label: str
+    jobs: tuple[JobView, ...]
+
+
+def stages(session: SessionView, ends: Ends) -> tuple[StageView, ...]:
+    """The plan's stages, in the order in which they first appear."""
+    grouped: dict[str, list[JobView]] = {}
+    for job in session.jobs:
+        grouped.setdefault(job.stage, []).append(job)
+    return tuple(
+        StageView(
+            name=outside(name) or UNSTAGED,
+            jobs=tuple(jobs),
+            counts=_counts(jobs),
+            ends_at=ends.stages.get(name),
+            waits=_waits(jobs, session),
+        )
+        for name, jobs in grouped.items()
+    )
+
+
+def _counts(jobs: Sequence[JobView]) -> Mapping[Look, int]:
+    counts: dict[Look, int] = {}
+    for job in jobs:
+        counts[job.look] = counts.get(job.look, 0) + 1
+    return counts
+
+
+def _waits(jobs: Sequence[JobView], session: SessionView) -> str:
+    conditions = jobs[0].record.spec.start_conditions
+    words = (condition_subject(spec, session) for spec in conditions if spec.blocking)
+    return ", ".join(word for word in words if word)
+
+
+def families(
+    stage: StageView, session: SessionView, parameters: Sequence[Parameter]
+) -> tuple[FamilyView, ...]:
+    """The families that have a job in `stage`, with their jobs of every stage."""
+    members: dict[str, list[JobView]] = {}
+    for job in session.jobs:
+        if job.record.spec.family:
+            members.setdefault(job.record.spec.family, []).append(job)
+    return tuple(
+        FamilyView(
+            name=name,
+            label=described(members[name][0].record.spec, parameters) or outside(name),
+            jobs=tuple(members[name]),
+        )
+        for name in dict.fromkeys(job.record.spec.family for job in stage.jobs)
+        if name
+    )
+
+
+# ----------------------------------------------------------------- what is awaited
+def condition_subject(spec: Condition, session: SessionView) -> str:
+    """What a condition is about, in a few words: `iter_8000/done.txt`."""
+    return outside(spec.description) or outside(_subject(spec, session))
+
+
+@singledispatch
+def _subject(spec: object, session: SessionView) -> str:
+    return ""
+
+
+@_subject.register
+def _(spec: specs.FileExists, session: SessionView) -> str:
+    return _end_of(spec.path)
+
+
+@_subject.register
+def _(spec: specs.FileContent, session: SessionView) -> str:
+    return f"{spec.pattern} in {_end_of(spec.path)}"
+
+
+@_subject.register
+def _(spec: specs.JobStateIs, session: SessionView) -> str:
+    jobs = session.named(spec.jobs)
+    names = dict.fromkeys(job.stage or job.name for job in jobs)
+    return f"{', '.join(names) or ', '.join(spec.jobs)} {spec.state}"
+
+
+@_subject.register
+def _(spec: specs.MetadataIs, session: SessionView) -> str:
+    return f"{spec.key} {spec.op} {spec.value}"
+
+
+@_subject.register
+def _(spec: specs.MetricIs, session: SessionView) -> str:
+    return f"{spec.name} {spec.op} {spec.value:g}"
+
+
+@_subject.register
+def _(spec: specs.CommandPasses, session: SessionView) -> str:
+    name = posixpath.basename(spec.command[0]) if spec.command else "command"
+    return f"{name} exits 0"
+
+
+@_subject.register
+def _(spec: specs.LogPattern, session: SessionView) -> str:
+    return f"{spec.pattern} in {_end_of(spec.log_path)}"
+
+
+@_subject.register
+def _(spec: specs.TimeReached, session: SessionView) -> str:
+    if spec.at is not None:
+        return clock_time(spec.at)
+    return f"{duration(spec.after_seconds or 0.0)} of waiting"
+
+
+@_subject.register
+def _(spec: specs.Approval, session: SessionView) -> str:
+    return "your approval"
+
+
+@_subject.register
+def _(spec: specs.Composite, session: SessionView) -> str:
+    joint = " and " if spec.mode == "all" else " or "
+    return joint.join(condition_subject(part, session) for part in spec.conditions)
+
+
+@_subject.register
+def _(spec: specs.Not, session: SessionView) -> str:
+    return f"not {condition_subject(spec.condition, session)}"
+
+
+def _end_of(path: str) -> str:
+    return "/".join(path.rstrip("/").split("/")[-2:])
+
+
+# -------------------------------------------------------------------------- lines
+def stage_line(stage: StageView, cells: int, name_cells: int, mark: str) -> Line:
+    """`▾ stable    40 ████░░░`, in at most `cells`."""
+    head = f"{mark} {fit(stage.name, name_cells)} {stage.total:>4} "
+    filled, empty = bar(stage.done, max(4, cells - len(head) - 1))
+    return cut(
+        line(Span(head, "strong"), Span(filled, "bar"), Span(empty, "track")), cells
+    )
+
+
+def stage_counts(stage: StageView, cells: int, now: float) -> Line:
+    """The tallies, and when the stage should end, at the right."""
+    ends = moment(stage.ends_at, now) if stage.ends_at is not None else ""
+    return spread(
+        (Span("    "), *_spaced(stage.tallies)), (Span(ends, "muted"),), cells
+    )
+
+
+def stage_waits(stage: StageView, cells: int) -> Line:
+    """`waits: checkpoint at 80 %`, while some of its jobs do."""
+    return (Span(shorten(f"    waits: {stage.waits}", cells), "muted"),)
+
+
+def still_waits(stage: StageView) -> bool:
+    """Whether what the stage waits for is still of interest."""
+    looks = (Look.WAITING, Look.DOOMED, Look.PLANNED, Look.HELD, Look.ASKS)
+    return bool(stage.waits) and any(look in stage.counts for look in looks)
+
+
+def compact_line(stage: StageView, cells: int, name_cells: int) -> Line:
+    """The stage in one line: name, total, bar, tallies."""
+    head = f"{fit(stage.name, name_cells)} {stage.total:>4} "
+    tallies = tuple(_spaced(stage.tallies))
+    room = cells - len(head) - width(tallies) - 1
+    filled, empty = bar(stage.done, max(6, min(20, room)))
+    parts = line(
+        Span(head, "strong"), Span(filled, "bar"), Span(f"{empty} ", "track"), *tallies
+    )
+    return cut(parts, cells)
+
+
+def family_line(family: FamilyView, cells: int) -> Line:
+    """A family: a glyph for each of its stages, and what tells it apart."""
+    glyphs = tuple(glyph(job.look) for job in family.jobs)
+    return cut(line(Span("      "), *glyphs, Span(f" {family.label}", "muted")), cells)
+
+
+def _spaced(spans: Iterable[Span]) -> Iterable[Span]:
+    for place, span in enumerate(spans):
+        if place:
+            yield Span(" ")
+        yield span
+
+
+def name_width(entries: Sequence[StageView], most: int) -> int:
+    """Cells for the names: the longest, within reason."""
+    return max((min(len(stage.name), most) for stage in entries), default=4)

@@ -1,0 +1,404 @@
+"""Pane 3: everything about one job, or about several, told as an answer to "why?".
+
+The first lines say what happened, what is alike, what was lost, what waits, and what
+to do next; below them stands the rest (conditions, attempts, parameters, paths), for
+those who enlarge the pane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from autoexp_tui.core.facts import Result
+from autoexp_tui.core.specs import Condition
+from autoexp_tui.core.state import Attempt, ConditionStatus
+from autoexp_tui.core.states import REVIVABLE, JobState
+from autoexp_tui.core.wording import CAUSES, clock_time, count, duration, number, plural
+from autoexp_tui.ui.view.causes import PlanWords, cause_key
+from autoexp_tui.ui.view.columns import run_seconds
+from autoexp_tui.ui.view.looks import ENDED_BADLY, FACES, Look, badge
+from autoexp_tui.ui.view.loss import checkpoint_step, loss_of, waits_behind
+from autoexp_tui.ui.view.numbers import measure, moment, progress
+from autoexp_tui.ui.view.parameters import value_of
+from autoexp_tui.ui.view.reasons import cause_words, outlook, reason, told
+from autoexp_tui.ui.view.session import JobView, SessionView
+from autoexp_tui.ui.view.spans import Line, Span, join, line, outside, wrap
+from autoexp_tui.ui.view.stages import condition_subject
+
+_INDENT = "   "
+_MARKS = {
+    Result.PASS: Span("✓", "done"),
+    Result.WAIT: Span("◌", "waiting"),
+    Result.FAIL: Span("⊘", "doomed"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WhyText:
+    """A title for the pane, and its lines, not yet wrapped."""
+
+    title: str
+    lines: tuple[Line, ...]
+
+    def wrapped(self, cells: int) -> tuple[Line, ...]:
+        """The lines, none wider than `cells`."""
+        found: list[Line] = []
+        for content in self.lines:
+            found.extend(wrap(content, cells, "     "))
+        return tuple(found)
+
+
+def why_nothing() -> WhyText:
+    """The pane when there is no row under the cursor."""
+    return WhyText("", ((Span(" No job is shown.", "muted"),),))
+
+
+def why_job(job: JobView, session: SessionView, words: PlanWords) -> WhyText:
+    """All about one job."""
+    lines = (
+        _verdict(job, session),
+        *_alike(job, session, words),
+        *_checkpoint(job, session),
+        *_asked(job),
+        *_conditions(job, session),
+        *_warnings(job, session),
+        *_behind([job], session),
+        _next([job]),
+        (),
+        *_facts(job, session),
+    )
+    return WhyText(_job_title(job), lines)
+
+
+def _job_title(job: JobView) -> str:
+    attempt = job.attempt
+    parts = [outside(job.name)]
+    if attempt is not None:
+        parts.append(outside(attempt.executor_id))
+        parts.append(f"attempt {attempt.number}")
+    return "   ".join(part for part in parts if part)
+
+
+def why_many(
+    title: str, jobs: Sequence[JobView], session: SessionView, words: PlanWords
+) -> WhyText:
+    """What several jobs of one row, stage or cause have in common."""
+    if len(jobs) == 1:
+        return why_job(jobs[0], session, words)
+    if not jobs:
+        return why_nothing()
+    first = jobs[0]
+    common = words.common(jobs)
+    same = len({cause_key(job) for job in jobs}) == 1
+    return WhyText(
+        f"{title}   {_several(jobs, common)}",
+        (
+            _verdict(first, session) if same else _mixed(jobs),
+            *_one_per_job(jobs, session),
+            *_behind(jobs, session),
+            _next(jobs),
+        ),
+    )
+
+
+def _several(jobs: Sequence[JobView], common: str) -> str:
+    count = plural(len(jobs), "job")
+    return f"{count}, all {common}" if common else count
+
+
+def _mixed(jobs: Sequence[JobView]) -> Line:
+    counts: dict[Look, int] = {}
+    for job in jobs:
+        counts[job.look] = counts.get(job.look, 0) + 1
+    parts: list[Line] = [
+        (Span(f"{FACES[look].glyph}{counts[look]} {look}", FACES[look].role),)
+        for look in FACES
+        if look in counts
+    ]
+    return (Span(" "), *join(parts, "   "))
+
+
+def _one_per_job(jobs: Sequence[JobView], session: SessionView) -> Iterable[Line]:
+    for job in jobs[:200]:
+        yield line(
+            Span(f"{_INDENT}{FACES[job.look].glyph} ", FACES[job.look].role),
+            Span(f"{outside(job.name)}  "),
+            Span(reason(job, session), "muted"),
+        )
+    if len(jobs) > 200:
+        yield (Span(f"{_INDENT}and {len(jobs) - 200} more", "muted"),)
+
+
+# ------------------------------------------------------------------- what happened
+def _verdict(job: JobView, session: SessionView) -> Line:
+    when = f" {clock_time(job.record.since, session.now)}" if job.record.since else ""
+    ran = run_seconds(job, session.now)
+    after = f" after {duration(ran)}" if ran is not None and job.record.ended else ""
+    face = FACES[job.look]
+    text = _verdict_text(job, session)
+    return line(
+        Span(" "),
+        replace(badge(job.look), role=face.role),
+        Span(f"{when}{after}: ", "strong"),
+        Span(text),
+        Span(_particulars(job), "muted"),
+    )
+
+
+def _verdict_text(job: JobView, session: SessionView) -> str:
+    if job.record.why is not None:
+        return told(job.record.why, job, session)
+    if job.look in (Look.RUNNING, Look.STALLED):
+        return _running_text(job, session)
+    if job.record.cause is not None:
+        return cause_words(job)
+    return reason(job, session)
+
+
+def _running_text(job: JobView, session: SessionView) -> str:
+    ahead = outlook(job, session.now)
+    at = f"at {progress(job.step, job.total)}" if job.step is not None else "running"
+    rate = job.live.rate if job.live else None
+    speed = f", {number(rate)} steps a second" if rate else ""
+    end = f", ends {moment(ahead.ends_at, session.now)}" if ahead.ends_at else ""
+    if ahead.too_late and ahead.limit_at is not None:
+        limit = clock_time(ahead.limit_at, session.now)
+        end += f"; its time limit comes first, at {limit}"
+    if job.look is Look.STALLED:
+        return f"{reason(job, session)}, {at}"
+    return f"{at}{speed}{end}"
+
+
+def _particulars(job: JobView) -> str:
+    attempt = job.attempt
+    if attempt is None or job.look not in (*ENDED_BADLY, Look.STALLED, Look.RUNNING):
+        return ""
+    parts = []
+    if attempt.exit_code is not None and job.look in ENDED_BADLY:
+        parts.append(f"exit {attempt.exit_code}")
+    if attempt.signal is not None:
+        parts.append(f"signal {attempt.signal}")
+    if attempt.node:
+        parts.append(f"node {outside(attempt.node)}")
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _alike(job: JobView, session: SessionView, words: PlanWords) -> Iterable[Line]:
+    evidence = job.attempt.evidence if job.attempt else ""
+    if evidence and job.look in ENDED_BADLY:
+        yield (Span(f"{_INDENT}{outside(evidence)}", "failed"),)
+    if job.look not in ENDED_BADLY:
+        return
+    key = cause_key(job)
+    alike = [
+        other
+        for other in session.jobs
+        if other.look is job.look and cause_key(other) == key
+    ]
+    if len(alike) < 2:
+        return
+    common = words.common(alike)
+    shared = f", all {common}" if common else ""
+    number = len(alike) - 1
+    others = f"{number} other{'s' if number > 1 else ''} {job.look} alike{shared}"
+    yield (Span(f"{_INDENT}{others}."),)
+
+
+def _checkpoint(job: JobView, session: SessionView) -> Iterable[Line]:
+    if job.step is None or job.look in (Look.DONE, Look.SKIPPED):
+        return
+    loss = loss_of(job, session.now)
+    verb = "lost" if job.record.ended else "at stake"
+    hours = f", {loss.gpu_hours:.1f} GPU h" if loss.gpu_hours >= 0.05 else ""
+    saved = checkpoint_step(job)
+    known = f"Last checkpoint at step {saved}" if saved is not None else "No checkpoint"
+    if loss.steps is not None:
+        yield (Span(f"{_INDENT}{known}; {verb}: {plural(loss.steps, 'step')}{hours}."),)
+
+
+def _asked(job: JobView) -> Iterable[Line]:
+    ask = job.record.ask
+    if ask is not None and ask.approved is None:
+        yield line(Span(f"{_INDENT}Asks: ", "asks"), Span(outside(ask.prompt, 2000)))
+
+
+# --------------------------------------------------------------------- conditions
+def _conditions(job: JobView, session: SessionView) -> Iterable[Line]:
+    if job.record.ended and job.look is not Look.SKIPPED:
+        return
+    spec = job.record.spec
+    if not job.record.started or job.look is Look.SKIPPED:
+        for index, condition in enumerate(spec.start_conditions):
+            status = _status(job.record.start, index)
+            yield condition_line(job, condition, status, session)
+    for index, condition in enumerate(spec.cancel_conditions):
+        status = _status(job.record.cancel, index)
+        yield line(
+            Span(f"{_INDENT}ends it when: ", "muted"),
+            Span(condition_subject(condition, session)),
+            Span(f"  {_status_text(job, status, session)}", "muted"),
+        )
+
+
+def _status(
+    statuses: Sequence[ConditionStatus | None], index: int
+) -> ConditionStatus | None:
+    return statuses[index] if index < len(statuses) else None
+
+
+def condition_line(
+    job: JobView,
+    spec: Condition,
+    status: ConditionStatus | None,
+    session: SessionView,
+) -> Line:
+    """A start condition with its verdict: mark, what it is about, the sentence."""
+    waived = bool(status and status.waived)
+    mark = _MARKS[status.result] if status else Span("·", "waiting")
+    optional = "" if spec.blocking else " (only shown)"
+    return line(
+        Span(_INDENT),
+        Span("✓", "done") if waived else mark,
+        Span(f" {condition_subject(spec, session)}{optional}: "),
+        Span(_status_text(job, status, session), "text" if not waived else "muted"),
+    )
+
+
+def _status_text(
+    job: JobView, status: ConditionStatus | None, session: SessionView
+) -> str:
+    if status is None:
+        return "nobody has looked yet"
+    if status.waived:
+        return f"waived: {outside(status.waived)}"
+    return told(status.why, job, session)
+
+
+def _warnings(job: JobView, session: SessionView) -> Iterable[Line]:
+    for entry in job.warned:
+        yield line(
+            Span(f"{_INDENT}! ", "warning"),
+            Span(told(entry.why, job, session), "warning"),
+            Span(f"  {outside(entry.evidence)}" if entry.evidence else "", "muted"),
+        )
+
+
+# ------------------------------------------------------------------ what comes next
+def _behind(jobs: Sequence[JobView], session: SessionView) -> Iterable[Line]:
+    waiting = waits_behind(jobs, session)
+    if not waiting or jobs[0].look is Look.DONE:
+        return
+    doomed = [job for job in waiting if job.look is Look.DOOMED]
+    names = ", ".join(dict.fromkeys(outside(job.stage) or job.name for job in waiting))
+    number = len(waiting)
+    verb = "waits" if number == 1 else "wait"
+    never = f"; {len(doomed)} can never start as things stand" if doomed else ""
+    role = FACES[Look.DOOMED if doomed else Look.WAITING].role
+    pronoun = "it" if len(jobs) == 1 else "them"
+    yield line(
+        Span(f"{_INDENT}{FACES[Look.DOOMED if doomed else Look.WAITING].glyph} ", role),
+        Span(f"{plural(number, 'job')} {verb} for {pronoun} ({names}){never}."),
+    )
+
+
+def _next(jobs: Sequence[JobView]) -> Line:
+    parts = [(Span(key, "key"), Span(f" {text}")) for key, text in _steps(jobs)]
+    return (Span(f"{_INDENT}Next  ", "strong"), *join(parts, "   "))
+
+
+def _steps(jobs: Sequence[JobView]) -> Iterable[tuple[str, str]]:
+    looks = {job.look for job in jobs}
+    states = {job.record.state for job in jobs}
+    if states & REVIVABLE:
+        saved = max((checkpoint_step(job) or 0 for job in jobs), default=0)
+        start = f" (from {count(saved)}, options)" if saved else " (options)"
+        yield "R", f"resubmit{start}"
+    if Look.ASKS in looks:
+        yield "A", "read and answer"
+    if looks & {Look.PLANNED, Look.HELD}:
+        yield "S", "submit"
+    if looks & {Look.DOOMED, Look.WAITING, Look.ASKS, Look.HELD, Look.PLANNED}:
+        yield "X", "skip or waive"
+    if looks & {Look.RUNNING, Look.STALLED, Look.QUEUED, Look.RETRYING}:
+        yield "K", "kill"
+    if looks & {Look.RUNNING, Look.STALLED, Look.DONE, *ENDED_BADLY}:
+        yield "0", "its log"
+    if looks & ENDED_BADLY and len(jobs) == 1:
+        yield "m", "mark all alike"
+
+
+# ----------------------------------------------------------------------- the rest
+def _facts(job: JobView, session: SessionView) -> Iterable[Line]:
+    spec = job.record.spec
+    yield _fact("stage", f"{outside(spec.stage) or '-'}   family {spec.family or '-'}")
+    values = [f"{outside(key)}={value_of(spec, key)}" for key in spec.parameters]
+    yield _fact("values", "  ".join(values) or "-")
+    yield _fact("command", outside(" ".join(spec.command), 2000))
+    yield _fact("output", outside(spec.output_dir))
+    yield _fact("log", outside(spec.log_path_current))
+    for key, text in job.record.metadata.items():
+        yield _fact(outside(key), outside(text))
+    for name, value in (job.live.metrics if job.live else {}).items():
+        yield _fact(outside(name), measure(value))
+    for attempt in reversed(job.record.attempts):
+        yield _fact(f"attempt {attempt.number}", _attempt_text(attempt, session.now))
+    for edge in session.upstream.get(job.name, ()):
+        yield _fact("waits for", outside(edge))
+
+
+def _fact(label: str, text: str) -> Line:
+    return (Span(f"{_INDENT}{label:<10} ", "muted"), Span(text))
+
+
+def _attempt_text(attempt: Attempt, now: float) -> str:
+    parts = [outside(attempt.executor_id) or "not yet taken"]
+    if attempt.began_at is not None:
+        parts.append(f"began {clock_time(attempt.began_at, now)}")
+    if attempt.node:
+        parts.append(f"on {outside(attempt.node)}")
+    if attempt.outcome is not None:
+        cause = f", {CAUSES[attempt.cause]}" if attempt.cause else ""
+        parts.append(f"{attempt.outcome.value.lower()}{cause}")
+    if attempt.ended_at is not None:
+        parts.append(f"ended {clock_time(attempt.ended_at, now)}")
+    if attempt.evidence:
+        parts.append(outside(attempt.evidence))
+    return ", ".join(parts)
+
+
+def why_plan(session: SessionView, come_back: str) -> WhyText:
+    """The first-run sentence: nothing was submitted yet."""
+    plan = session.snapshot.plan
+    told = plan.ui.get("first_run")
+    number = len(session.jobs)
+    many = len({job.stage for job in session.jobs})
+    about = (
+        f"This plan has {plural(number, 'job')} in {plural(many, 'stage')}."
+        if not isinstance(told, str)
+        else outside(told)
+    )
+    lines: list[Line] = [
+        line(
+            Span(" Nothing is running. "),
+            Span(f"{about} "),
+            Span("S", "key"),
+            Span(" starts it, "),
+            Span("?", "key"),
+            Span(" lists the keys, "),
+            Span("q", "key"),
+            Span(" leaves."),
+        )
+    ]
+    if come_back:
+        lines.append((Span(f" {come_back}", "muted"),))
+    lines += [
+        (Span(f" ! {outside(finding.message)}", "warning"),)
+        for finding in plan.warnings
+    ]
+    return WhyText("nothing submitted yet", tuple(lines))
+
+
+def nothing_started(session: SessionView) -> bool:
+    """Whether every job is still as it was planned."""
+    return all(job.record.state is JobState.PLANNED for job in session.jobs)
