@@ -1,7 +1,7 @@
 """live.json: what is volatile, for viewers in other processes, while one watches.
 
-The engine hands over snapshots and never waits; a thread of the sink writes at most
-two a second, and nothing at all while no viewer's heartbeat moves. Heartbeats are files
+The engine hands over snapshots and never waits; a thread of the sink writes at most two
+a second, and nothing at all while no viewer's heartbeat moves. Heartbeats are files
 whose mtime changes; this side only watches them change against its own clock.
 """
 
@@ -27,6 +27,8 @@ from autoexp_tui.engine.ports import Clock
 
 WRITE_SECONDS = 0.5
 """At least this long between two writes."""
+LOOK_SECONDS = 2.0
+"""Between two looks for viewers while there is none."""
 VIEWER_SECONDS = 10.0
 """A viewer whose heartbeat stood still this long is gone."""
 BEAT_SECONDS = 3.0
@@ -99,14 +101,18 @@ class FileLiveSink:
     def write_due(self) -> bool:
         """Write the newest snapshot if it is time and somebody watches."""
         now = self._clock.monotonic()
+        watched = self._watch.anybody(now)
         with self._wake:
             snapshot = self._newest
             if snapshot is None or now < self._due_at:
                 return False
+            self._due_at = now + (WRITE_SECONDS if watched else LOOK_SECONDS)
+            if not watched:
+                return False  # kept: who comes next sees the present at once
             self._newest = None
-            self._due_at = now + WRITE_SECONDS
-        if not self._watch.anybody(now):
-            return False
+        return self._write(snapshot)
+
+    def _write(self, snapshot: Snapshot) -> bool:
         try:
             data = encode_live(detail_of(snapshot))
             write_atomic(self._path, data, durable=False)
@@ -117,12 +123,14 @@ class FileLiveSink:
         return True
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread, and take away what is then of the past."""
         with self._wake:
             self._closed = True
             self._wake.notify()
         if self._thread is not None:
             self._thread.join(timeout=5.0)
+        with suppress(OSError):  # a viewer knows by the lease that nobody writes it
+            self._path.unlink(missing_ok=True)
 
     def _run(self) -> None:
         while self._wait():

@@ -1,0 +1,101 @@
+"""Another process's session through its files: what a viewer's handle stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from autoexp_tui.adapters.identity import Alive
+from autoexp_tui.adapters.inbox import leave
+from autoexp_tui.adapters.journal import load_state
+from autoexp_tui.adapters.journal_follow import JournalFollower
+from autoexp_tui.adapters.lease import STALE_SECONDS, LeaseWatch
+from autoexp_tui.adapters.live_sink import BEAT_SECONDS, LiveReader, ViewerHeartbeat
+from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.core.commands import Order
+from autoexp_tui.core.events import Recorded
+from autoexp_tui.core.snapshot import EngineView, Live
+from autoexp_tui.core.state import SessionState
+from autoexp_tui.engine.ports import Clock
+
+
+class FileSessionWatcher:
+    """Implements `ports.SessionWatcher`. One thread uses it, `leave` apart."""
+
+    def __init__(
+        self,
+        session: SessionDir,
+        clock: Clock,
+        *,
+        stale_seconds: float = STALE_SECONDS,
+    ) -> None:
+        self._session = session
+        self._clock = clock
+        self._follower: JournalFollower | None = None
+        self._lease = LeaseWatch(session, stale_seconds=stale_seconds)
+        self._reader = LiveReader(session)
+        self._heartbeat = ViewerHeartbeat(session)
+        self._beat_due = float("-inf")
+        self._alive = True
+        self._live: tuple[EngineView, Mapping[str, Live]] | None = None
+
+    def load(self) -> tuple[SessionState, Sequence[Recorded]]:
+        """The session as its journal tells it now, and its newest records.
+
+        Raises:
+            JournalDamaged: a record or a plan cannot be read.
+            EnvironmentFailed: a file cannot be read.
+        """
+        loaded = load_state(self._session)
+        self._follower = JournalFollower(self._session, loaded)
+        return loaded.state, loaded.events
+
+    def news(self) -> Sequence[Recorded] | None:
+        """Records since the last call; None: load the session anew.
+
+        Raises:
+            JournalDamaged: the journal's parts do not hang together.
+            EnvironmentFailed: the journal cannot be read just now.
+        """
+        if self._follower is None:
+            return None
+        news = self._follower.poll()
+        return None if news.rewound else news.records
+
+    def live(self) -> tuple[EngineView, Mapping[str, Live]] | None:
+        """The owner's volatile detail; None while it writes none."""
+        detail = self._reader.read() if self._alive else None
+        if detail is None:
+            self._live = None
+        elif self._live is None or self._live[0] is not detail.engine:
+            self._live = (detail.engine, detail.jobs)
+        return self._live
+
+    def owner_alive(self) -> bool:
+        """Whether an engine owns the session, as far as can be told from here.
+
+        Raises:
+            EnvironmentFailed: the lease cannot be read.
+        """
+        holder = self._lease.holder()
+        alive = self._lease.alive(holder, self._clock.monotonic())
+        self._alive = alive is not Alive.NO
+        return self._alive
+
+    def leave(self, order: Order) -> None:
+        """Put a command into the session's inbox.
+
+        Raises:
+            EnvironmentFailed: it could not be written.
+        """
+        leave(self._session, order, self._clock.utc())
+
+    def beat(self) -> None:
+        """Show the owner that somebody watches, every few seconds at most."""
+        now = self._clock.monotonic()
+        if now >= self._beat_due:
+            self._beat_due = now + BEAT_SECONDS
+            self._heartbeat.beat()
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._heartbeat.close()

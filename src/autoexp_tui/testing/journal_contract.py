@@ -1,0 +1,244 @@
+"""What every journal keeps, on disk or in memory: inherit, and say how one is made.
+
+Plain asserts and plain methods named `test_...`, so that pytest collects a subclass; no
+test runner is imported here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from autoexp_tui.core.draft import Draft
+from autoexp_tui.core.errors import EnvironmentFailed, SessionOwned
+from autoexp_tui.core.events import (
+    EngineStarted,
+    Event,
+    MessageLogged,
+    PlanAdded,
+    Recorded,
+    SessionStarted,
+)
+from autoexp_tui.core.specs import JobSpec, Plan
+from autoexp_tui.core.state import SessionState
+from autoexp_tui.engine.ports import Journal, Lease
+
+
+class SealLike(Protocol):
+    """Where a predecessor's part ends."""
+
+    @property
+    def part(self) -> str:
+        """Its name; empty when there is no predecessor."""
+        ...
+
+    @property
+    def bytes(self) -> int:
+        """How much of it counts."""
+        ...
+
+
+class SealingJournal(Journal, Protocol):
+    """A journal that says what its first record must seal."""
+
+    @property
+    def seal(self) -> SealLike:
+        """For `EngineStarted`."""
+        ...
+
+
+class Store(Protocol):
+    """One session, as a contract needs it."""
+
+    def acquire(self) -> Lease:
+        """Become the owner; whoever was it before is dead or deposed."""
+        ...
+
+    def open(self, lease: Lease) -> SealingJournal:
+        """The journal of a held lease."""
+        ...
+
+    def load(self) -> SessionState:
+        """The fold of everything that counts."""
+        ...
+
+    def records(self) -> Sequence[Recorded]:
+        """Everything that counts."""
+        ...
+
+    def refuse(self) -> None:
+        """Let the next write fail as on a full disk, and the ones after it succeed."""
+        ...
+
+
+SPEC = JobSpec(
+    name="a", index=0, command=("true",), output_dir="/out/a", log_dir="/log/a"
+)
+PLAN = Plan(plan_id="p", name="test", state_dir="/state", jobs=(SPEC,))
+
+
+class Writer:
+    """An engine as small as can be: owns a session and writes to it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.lease = store.acquire()
+        self.journal = store.open(self.lease)
+        self.state = store.load()
+
+    def draft(self, *happened: Event) -> list[Recorded]:
+        """Events as the next records of this engine."""
+        draft = Draft(self.state, 100.0 + self.state.seq, self.lease.epoch)
+        for event in happened:
+            draft.emit(event)
+        return draft.records
+
+    def write(self, *happened: Event) -> list[Recorded]:
+        """Append events, and go on from them."""
+        records = self.draft(*happened)
+        self.journal.append(records)
+        self.state = self.store.load()
+        return records
+
+    def begin(self) -> list[Recorded]:
+        """The first records of this engine."""
+        return self.write(*self.first_events())
+
+    def first_events(self) -> list[Event]:
+        """What an engine writes first: a new session, or the seal of the last part."""
+        seal = self.journal.seal
+        started = EngineStarted(
+            host="h", pid=1, sealed_part=seal.part, sealed_bytes=seal.bytes
+        )
+        if seal.part:
+            return [started]
+        opened = SessionStarted(
+            session="s",
+            name="test",
+            engine_version="1",
+            wrapper_version="1",
+            plan_sha="",
+        )
+        return [opened, started]
+
+
+def message(text: str) -> MessageLogged:
+    """An event that changes nothing else."""
+    return MessageLogged(text=text)
+
+
+class JournalContract(ABC):
+    """Inherit as `TestX(JournalContract)` and give `store`, best as a fixture."""
+
+    @abstractmethod
+    def new_store(self) -> Store:
+        """A session that nobody has written yet."""
+
+    def test_what_was_appended_is_read_back_in_order(self) -> None:
+        writer = Writer(self.new_store())
+        written = [*writer.begin(), *writer.write(message("1"), message("2"))]
+        assert list(writer.store.records()) == written
+
+    def test_appending_nothing_writes_nothing(self) -> None:
+        writer = Writer(self.new_store())
+        writer.journal.append([])
+        assert not writer.store.records()
+
+    def test_a_refused_append_counts_for_nothing(self) -> None:
+        writer = Writer(self.new_store())
+        before = writer.begin()
+        writer.store.refuse()
+        refused = writer.draft(message("lost"), message("lost too"))
+        raises(EnvironmentFailed, lambda: writer.journal.append(refused))
+        assert list(writer.store.records()) == before
+
+    def test_a_refused_append_succeeds_when_it_is_tried_again(self) -> None:
+        writer = Writer(self.new_store())
+        before = writer.begin()
+        writer.store.refuse()
+        records = writer.draft(message("later"))
+        raises(EnvironmentFailed, lambda: writer.journal.append(records))
+        writer.journal.append(records)
+        assert list(writer.store.records()) == before + records
+
+    def test_a_refused_first_append_succeeds_when_it_is_tried_again(self) -> None:
+        writer = Writer(self.new_store())
+        writer.store.refuse()
+        records = writer.draft(*writer.first_events())
+        raises(EnvironmentFailed, lambda: writer.journal.append(records))
+        writer.journal.append(records)
+        assert list(writer.store.records()) == records
+
+    def test_a_gap_in_the_order_is_a_bug_of_the_writer(self) -> None:
+        writer = Writer(self.new_store())
+        writer.begin()
+        records = writer.draft(message("1"), message("2"))
+        raises(ValueError, lambda: writer.journal.append(records[1:]))
+
+    def test_a_record_of_another_epoch_is_a_bug_of_the_writer(self) -> None:
+        store = self.new_store()
+        first = Writer(store)
+        first.begin()
+        stale = first.draft(message("1"))
+        second = Writer(store)
+        second.begin()
+        raises(ValueError, lambda: second.journal.append(stale))
+
+    def test_a_stored_plan_is_there_for_the_event_that_names_it(self) -> None:
+        writer = Writer(self.new_store())
+        writer.begin()
+        sha = writer.journal.add_plan(PLAN)
+        writer.state = writer.store.load()
+        plans = {**writer.state.plans, sha: PLAN}
+        writer.state.plans = plans
+        writer.write(PlanAdded(sha=sha))
+        assert writer.store.load().plan == PLAN
+
+    def test_a_successor_goes_on_where_the_records_end(self) -> None:
+        store = self.new_store()
+        first = Writer(store)
+        before = [*first.begin(), *first.write(message("1"))]
+        second = Writer(store)
+        after = second.begin()
+        assert list(store.records()) == before + after
+
+    def test_a_successor_must_seal_what_was_there(self) -> None:
+        store = self.new_store()
+        Writer(store).begin()
+        second = Writer(store)
+        records = second.draft(EngineStarted(host="h", pid=2))
+        raises(ValueError, lambda: second.journal.append(records))
+
+    def test_a_deposed_engine_is_told_and_counts_for_nothing(self) -> None:
+        store = self.new_store()
+        first = Writer(store)
+        first.begin()
+        late = first.draft(message("late"))
+        second = Writer(store)
+        second.begin()
+        counting = list(store.records())
+        raises(SessionOwned, lambda: first.journal.append(late))
+        assert list(store.records()) == counting
+
+    def test_a_deposed_engine_is_told_before_its_successor_has_written(self) -> None:
+        store = self.new_store()
+        first = Writer(store)
+        first.begin()
+        Writer(store)
+        raises(SessionOwned, lambda: first.journal.append(first.draft(message("l"))))
+
+    def test_a_closed_journal_takes_no_more(self) -> None:
+        writer = Writer(self.new_store())
+        writer.begin()
+        writer.journal.close()
+        raises(ValueError, lambda: writer.journal.append(writer.draft(message("1"))))
+
+
+def raises(kind: type[BaseException], call: Callable[[], object]) -> None:
+    """`call` raises `kind`, or this does."""
+    try:
+        call()
+    except kind:
+        return
+    raise AssertionError(f"{kind.__name__} was not raised")
