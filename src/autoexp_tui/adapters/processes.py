@@ -1,0 +1,103 @@
+"""The processes of an attempt on this host: whether they live, and how they end.
+
+The wrapper ends its own processes. What stands here is for when it cannot: asking it
+to, from outside, and ending what a killed wrapper may have left. Processes of other
+hosts and containers are never touched.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from autoexp_tui.adapters.identity import Alive, Identity, start_time
+
+_PROC = Path("/proc")
+COOKIE = "AUTOEXP_ATTEMPT_DIR"
+"""Set by the wrapper: whatever the command starts inherits it."""
+
+
+def supervisor_lives(process: Identity, me: Identity, claim: Path) -> Alive:
+    """Whether a supervisor lives.
+
+    One in another container of this machine cannot be seen, but it (and its guard)
+    hold the lock of the claim.
+    """
+    seen = process.alive(me)
+    same_machine = (process.host, process.boot) == (me.host, me.boot)
+    if seen is Alive.UNKNOWN and same_machine:
+        return _lock_is_held(claim)
+    return seen
+
+
+def _lock_is_held(path: Path) -> Alive:
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return Alive.YES
+    except OSError:
+        return Alive.UNKNOWN
+    return Alive.NO
+
+
+def terminate(process: Identity) -> bool:
+    """SIGTERM to exactly this process; False when it is gone.
+
+    Raises:
+        PermissionError: it is not ours.
+    """
+    try:
+        # The handle holds this pid's owner fast: now it can be told from a namesake.
+        handle = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return False
+    try:
+        if start_time(process.pid) != process.started:
+            return False
+        signal.pidfd_send_signal(handle, signal.SIGTERM)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def kill_left_behind(attempt_dir: str) -> int:
+    """SIGKILL to all that an attempt's command left on this host; how many it was."""
+    left = list(_with_cookie(attempt_dir))
+    for pid in left:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    return len(left)
+
+
+def _with_cookie(attempt_dir: str) -> Iterator[int]:
+    wanted = os.fsencode(f"{COOKIE}={attempt_dir}")
+    for pid in _pids():
+        with suppress(OSError):
+            if wanted in (_PROC / str(pid) / "environ").read_bytes().split(b"\0"):
+                yield pid
+
+
+def _pids() -> list[int]:
+    try:
+        names = os.listdir(_PROC)
+    except OSError:
+        return []
+    return [int(name) for name in names if name.isdigit()]
+
+
+def living_starts() -> frozenset[str]:
+    """Attempt directories that a supervisor of this host may be about to claim."""
+    found: set[str] = set()
+    for pid in _pids():
+        with suppress(OSError):
+            words = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+            if b"--detach" in words:
+                found.update(os.fsdecode(os.path.dirname(word)) for word in words[-2:])
+    return frozenset(found)

@@ -1,0 +1,1088 @@
+"""Runs one attempt at one job and leaves records of it that survive anything.
+
+A session keeps its own copy of this file and starts it as `python wrapper.py TASK.json`
+on whatever machine the job was sent to, so it imports the standard library alone and
+keeps to what Python 3.6 understands (hence annotations as strings). It knows nothing
+of plans or engines: a task file comes in, records in `attempt_dir` go out, each
+written whole by rename:
+
+    claim                who may run the attempt: a hard link, made once and for all
+    duplicate.<id>.json  this start came second and did nothing
+    void.json            the attempt never began and never will; says why
+    begin.<r>.json       run r begins: who, where, which processes, which log
+    exit.<r>.json        run r has ended, and every process of it is gone
+    gpu.jsonl            samples of nvidia-smi
+    cancel               made by others: end the attempt, or never begin it
+
+Three processes share the work. The *supervisor* keeps the records and takes signals.
+The *guard*, its child, is the parent of the *command*: it inherits whatever the
+command leaves behind and ends it. Killing any one of the three, even with SIGKILL,
+still ends the command's processes and still leaves a true exit record.
+"""
+
+import errno
+import fcntl
+import json
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # annotations are never evaluated: a start is spared the import
+    from collections.abc import Callable
+    from typing import Any
+
+    Record = dict[str, Any]
+
+WRAPPER_VERSION = "1"
+
+ACK = 255
+"""To the guard: the exit record is safe. Other bytes are signals to deliver."""
+FORWARDED = (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
+SWEEP_SECONDS = 10.0
+"""How long leftovers that even SIGKILL does not end are waited for."""
+POLITE_SECONDS = 2.0
+"""How long leftovers of an ended command have after SIGTERM."""
+MOST_SAMPLE_FAILURES = 3
+EX_USAGE, EX_IOERR = 64, 74
+"""Exit statuses of sysexits.h, for what is no end of the command."""
+ROOM = ".exit.room"
+ROOM_BYTES = 2048
+"""More than an exit record takes; blanks after JSON are JSON still."""
+
+try:
+    import ctypes
+
+    _LIBC: "Any" = ctypes.CDLL(None, use_errno=True)
+except (ImportError, OSError):  # a Python without ctypes still does all but prctl
+    _LIBC = None
+
+
+# ---------------------------------------------------------------- who a process is
+def pid_start(pid: int) -> int:
+    """When a live process started, in ticks since boot; 0 when there is none."""
+    fields = _stat_fields(pid)
+    if fields is None or fields[0] in ("Z", "X"):
+        return 0
+    return int(fields[19])
+
+
+def _stat_fields(pid: int) -> "list[str] | None":
+    """`/proc/PID/stat` from the state (field 3) on; None when there is no process."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return None
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.readline().strip()
+    except OSError:
+        return ""
+
+
+def identity() -> "Record":
+    """Who we are, so that another process can tell whether we live."""
+    return {
+        "host": os.uname().nodename,
+        "machine": _first_line("/etc/machine-id"),
+        "boot": _first_line("/proc/sys/kernel/random/boot_id"),
+        "namespace": _pid_namespace(),
+        "pid": os.getpid(),
+        "started": str(pid_start(os.getpid()) or ""),
+    }
+
+
+def _pid_namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
+# ------------------------------------------------------------------------ records
+def write_record(directory: str, name: str, record: "Record") -> None:
+    """Write `record` whole or not at all, synced. Raises OSError."""
+    temporary = os.path.join(directory, f".{name}.{os.getpid()}.tmp")
+    _write_synced(temporary, record, os.O_TRUNC)
+    os.rename(temporary, os.path.join(directory, name))
+    sync_directory(directory)
+
+
+def _write_synced(path: str, record: "Record", flags: int) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600)
+    with open(handle, "w", encoding="utf-8") as file:
+        json.dump(record, file)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_directory(directory: str) -> None:
+    """Make names in `directory` durable, where the file system can."""
+    handle = os.open(directory, os.O_RDONLY)
+    with suppress(OSError):  # some network file systems refuse; the rename stands
+        os.fsync(handle)
+    os.close(handle)
+
+
+def read_record(path: str) -> "Record | None":
+    """A record, None when it is not there or cannot be read as one."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            record = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def insist(what: "Callable[[], Any]", seconds: float) -> "OSError | None":
+    """Repeat `what` while the disk is full or away; the last error when in vain."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            what()
+        except OSError as error:
+            complain(f"cannot write: {error}")
+            if time.monotonic() >= deadline:
+                return error
+            time.sleep(0.5)
+        else:
+            return None
+
+
+def complain(message: str) -> None:
+    """A line for people, in the supervisor's own log."""
+    with suppress(OSError, ValueError):
+        sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {message}\n")
+        sys.stderr.flush()
+
+
+class Task:
+    """The task file, with what it may leave out filled in."""
+
+    def __init__(self, fields: "Record") -> None:
+        self.fields = fields
+        self.attempt_dir = str(fields["attempt_dir"])
+        self.command = [str(word) for word in fields["command"]]
+        self.log_dir = str(fields["log_dir"])
+        self.executor_id = str(fields.get("executor_id") or slurm_id() or "unnamed")
+        self.nonce = str(fields.get("nonce", ""))
+        self.grace_seconds = float(fields.get("grace_seconds", 10.0))
+        self.patience_seconds = float(fields.get("patience_seconds", 60.0))
+        self.cancel_poll_seconds = float(fields.get("cancel_poll_seconds", 2.0))
+        self.time_limit_seconds = fields.get("time_limit_seconds")
+        self.gpu_seconds = float(fields.get("gpu_seconds", 30.0))
+        self.slots = fields.get("slots") or {}
+
+    def path(self, name: str) -> str:
+        """The place of a record."""
+        return os.path.join(self.attempt_dir, name)
+
+    @property
+    def log_path(self) -> str:
+        """The log of every run under this executor id."""
+        return os.path.join(self.log_dir, f"slurm-{plain(self.executor_id)}.out")
+
+    def cancelled(self) -> bool:
+        """Whether somebody asked for this attempt's end."""
+        return os.path.exists(self.path("cancel"))
+
+
+def plain(text: str) -> str:
+    """`text` as a part of a file name."""
+    return "".join(c if c.isalnum() or c in "._-" else "_" for c in text)
+
+
+def slurm_id() -> str:
+    """Slurm's name for the task that we are; empty outside of Slurm."""
+    array = os.environ.get("SLURM_ARRAY_JOB_ID")
+    if array:
+        return f"{array}_{os.environ.get('SLURM_ARRAY_TASK_ID', '')}"
+    return os.environ.get("SLURM_JOB_ID", "")
+
+
+# -------------------------------------------------------------------------- claim
+def claim(task: Task) -> "int | None":
+    """The number of the run that we may begin; None: the attempt is another's.
+
+    The claim stays locked while a supervisor or guard of ours lives: whoever cannot
+    see our processes can still ask the lock.
+    """
+    wanted = {
+        "v": 1,
+        "wrapper": WRAPPER_VERSION,
+        "executor_id": task.executor_id,
+        "nonce": task.nonce,
+        "claimed_at": time.time(),
+    }
+    for name in ("token", "index", "session", "job", "attempt"):
+        wanted[name] = task.fields.get(name)
+    wanted["process"] = identity()
+    link_claim(task, wanted)
+    holder = read_claim(task)
+    if holder is None or not same_owner(holder, wanted):
+        write_record(task.attempt_dir, f"duplicate.{task.nonce}.json", wanted)
+        return None
+    return next_run(task)
+
+
+def link_claim(task: Task, wanted: "Record") -> None:
+    """Try to make `claim` ours; whether it is, only reading it again tells."""
+    owner = task.path(f".owner.{task.nonce}.{os.getpid()}")
+    _write_synced(owner, wanted, os.O_TRUNC)
+    lock_for_life(owner)
+    try:
+        os.link(owner, task.path("claim"))
+    except FileExistsError:  # also what a repeated answer of NFS looks like
+        pass
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+            raise
+        exclusive_claim(task, wanted)
+    finally:
+        os.unlink(owner)
+    sync_directory(task.attempt_dir)
+
+
+def exclusive_claim(task: Task, wanted: "Record") -> None:
+    """The claim of a file system that has no hard links."""
+    try:
+        _write_synced(task.path("claim"), wanted, os.O_EXCL)
+    except FileExistsError:
+        return
+    lock_for_life(task.path("claim"))
+
+
+def lock_for_life(path: str) -> None:
+    """Lock a file until the last of our processes that holds it open is gone."""
+    handle = os.open(path, os.O_RDWR)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:  # a convenience for others; never a reason not to run
+        complain(f"no lock on the claim: {error}")
+
+
+def read_claim(task: Task) -> "Record | None":
+    """The claim; one that is just being written (no hard links) is waited for."""
+    deadline = time.monotonic() + 2.0
+    while True:
+        holder = read_record(task.path("claim"))
+        if holder is not None or time.monotonic() > deadline:
+            return holder
+        time.sleep(0.05)
+
+
+def same_owner(one: "Record", other: "Record") -> bool:
+    """Whether two owner records are of one submission (a requeue keeps both ids)."""
+    return all(one.get(key) == other.get(key) for key in ("executor_id", "nonce"))
+
+
+def next_run(task: Task) -> int:
+    """One more than the newest begun run."""
+    runs = [-1]
+    for name in os.listdir(task.attempt_dir):
+        head, _, rest = name.partition(".")
+        number, _, tail = rest.partition(".")
+        if head == "begin" and tail == "json" and number.isdigit():
+            runs.append(int(number))
+    return max(runs) + 1
+
+
+# -------------------------------------------------------------------------- slots
+class Slots:
+    """What we hold on this host: locks (for life), and GPUs by their ids."""
+
+    def __init__(self, handles: "list[int]", gpus: "list[str]") -> None:
+        self.handles = handles
+        self.gpus = gpus
+
+
+def wait_for_slots(task: Task, stop: "Callable[[float], bool]") -> "Slots | None":
+    """Hold a slot and the GPUs; None when told to stop. Raises OSError.
+
+    `stop(seconds)` waits that long at most and says whether waiting is to end.
+    """
+    if not task.slots:
+        return Slots([], [])
+    secure_directory(str(task.slots["dir"]))
+    pause = 0.02
+    while True:
+        held = try_slots(task.slots)
+        if held is not None:
+            return held
+        if stop(pause):
+            return None
+        pause = min(pause * 1.5, 0.5)
+
+
+def secure_directory(path: str) -> None:
+    """Make `path`, or refuse it unless it is a directory of ours alone."""
+    with suppress(FileExistsError):
+        os.makedirs(path, 0o700)
+    found = os.lstat(path)
+    if found.st_uid != os.getuid() or found.st_mode & 0o170077 != 0o040000:
+        raise PermissionError(
+            errno.EPERM, "not a directory that only you can enter", path
+        )
+
+
+def try_slots(slots: "Record") -> "Slots | None":
+    """One look: a free slot and as many GPUs as wanted, or nothing at all."""
+    names = [f"slot.{number}" for number in range(int(slots.get("count", 1)))]
+    handles = take_locks(slots["dir"], names, 1)
+    if handles is None:
+        return None
+    wanted = int(slots.get("gpus", 0))
+    ids = [str(gpu) for gpu in slots.get("gpu_ids", ())]
+    gpus = take_locks(slots["dir"], [f"gpu.{plain(gpu)}" for gpu in ids], wanted)
+    if gpus is None:
+        release(handles)
+        return None
+    chosen = [ids[int(index)] for index in sorted(gpus)]
+    return Slots(list(handles.values()) + list(gpus.values()), chosen)
+
+
+def take_locks(
+    directory: str, names: "list[str]", wanted: int
+) -> "dict[int, int] | None":
+    """Lock `wanted` of the named files: index -> handle; None when too few are free."""
+    held: dict[int, int] = {}
+    for index, name in enumerate(names):
+        if len(held) == wanted:
+            break
+        handle = take_lock(os.path.join(directory, name))
+        if handle is not None:
+            held[index] = handle
+    if len(held) == wanted:
+        return held
+    release(held)
+    return None
+
+
+def release(held: "dict[int, int]") -> None:
+    """Give locks back."""
+    for handle in held.values():
+        os.close(handle)
+
+
+def take_lock(path: str) -> "int | None":
+    """A handle that holds the lock of the file now at `path`; None when it is taken."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    with suppress(BlockingIOError, FileNotFoundError):
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(handle), os.stat(path)):
+            return handle  # and not the lock of a file that was removed meanwhile
+    os.close(handle)
+    return None
+
+
+# ------------------------------------------------------------------------ signals
+class Signals:
+    """Signals as numbers in a list, and a pipe that wakes a select.
+
+    Handlers stand before anything else is done, so that a signal is never lost.
+    """
+
+    def __init__(self, numbers: "tuple[int, ...]") -> None:
+        self.caught: list[int] = []
+        self.wake, write = os.pipe()
+        os.set_blocking(self.wake, False)
+        os.set_blocking(write, False)
+        signal.set_wakeup_fd(write)
+        for number in numbers:
+            signal.signal(number, self._catch)
+
+    def _catch(self, number: int, _frame: "Any") -> None:
+        self.caught.append(number)
+
+    def wait(self, seconds: float, *handles: int) -> "list[int]":
+        """The handles that can be read, after a signal or `seconds` at most."""
+        ready, _, _ = select.select([self.wake, *handles], [], [], max(0.0, seconds))
+        if self.wake in ready:
+            os.read(self.wake, 4096)
+        return [handle for handle in handles if handle in ready]
+
+    def take(self) -> "list[int]":
+        """The signals since the last call, oldest first."""
+        taken = self.caught[:]
+        del self.caught[: len(taken)]
+        return taken
+
+
+def default_signals() -> None:
+    """What a command expects to find, whatever we or our starter had set."""
+    signal.set_wakeup_fd(-1)
+    for number in range(1, signal.NSIG):
+        try:
+            signal.signal(number, signal.SIG_DFL)
+        except (OSError, ValueError):  # KILL, STOP and the C library's own
+            continue
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def inherit_orphans() -> bool:
+    """Become the parent of what our descendants leave behind."""
+    return _LIBC is not None and _LIBC.prctl(36, 1, 0, 0, 0) == 0
+
+
+def die_with(parent: int) -> None:
+    """Ask to be killed when `parent`, who forked us, dies; at once if it has."""
+    if _LIBC is not None:
+        _LIBC.prctl(1, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+# ------------------------------------------------------------------------ command
+def become_command(task: Task, env: "dict[str, str]", log: int, go: int) -> None:
+    """In the command's process: wait for the word, then exec. Never returns."""
+    default_signals()
+    if os.read(go, 1) == b"":  # no word will come: the run does not begin
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os._exit(exec_command(task, env))
+
+
+def exec_command(task: Task, env: "dict[str, str]") -> int:
+    """Exec; the exit code of a shell when that fails, the reason written out."""
+    place = str(task.fields.get("cwd") or task.fields.get("output_dir") or "/")
+    try:
+        os.makedirs(str(task.fields.get("output_dir") or place), exist_ok=True)
+        os.makedirs(place, exist_ok=True)
+        os.chdir(place)
+    except (OSError, ValueError) as error:
+        return explain(126, f"cannot use the directory {place}: {error}")
+    try:
+        os.execvpe(task.command[0], task.command, env)
+    except FileNotFoundError:
+        return explain(127, f"command not found: {task.command[0]}")
+    except (OSError, ValueError, IndexError) as error:
+        return explain(126, f"cannot start the command: {error}")
+
+
+def explain(code: int, message: str) -> int:
+    """Leave the reason as the log's last line."""
+    text = f"autoexp: {message}\n".encode("utf-8", "backslashreplace")
+    os.write(2, text)
+    return code
+
+
+def command_environment(task: Task, run: int, gpus: "list[str]") -> "dict[str, str]":
+    """Our own environment, the task's, and where the command finds itself."""
+    env = dict(os.environ)
+    if gpus:
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+    env.update({str(k): str(v) for k, v in task.fields.get("env", {}).items()})
+    env["AUTOEXP_SESSION"] = str(task.fields.get("session", ""))
+    env["AUTOEXP_JOB"] = str(task.fields.get("job", ""))
+    env["AUTOEXP_ATTEMPT"] = str(task.fields.get("attempt", ""))
+    env["AUTOEXP_RUN"] = str(run)
+    env["AUTOEXP_RESUME"] = "1" if run > 0 or task.fields.get("resume") else "0"
+    env["AUTOEXP_OUTPUT_DIR"] = str(task.fields.get("output_dir", ""))
+    env["AUTOEXP_ATTEMPT_DIR"] = task.attempt_dir
+    return env
+
+
+# -------------------------------------------------------------------------- guard
+class Guard:
+    """The command's parent; alive until the exit record is safe."""
+
+    def __init__(self, task: Task, run: int, control: int, report: int) -> None:
+        self.task = task
+        self.run = run
+        self.control = control
+        self.report = report
+        self.command = 0
+        self.ended: Record = {}
+        self.inherits = False
+        self.orphaned = False
+        """The supervisor is gone: its duties are ours."""
+
+    def watch(self, env: "dict[str, str]", log: int, go: "tuple[int, int]") -> None:
+        """Start the command (it waits for the word) and see it through."""
+        os.setsid()
+        self.inherits = inherit_orphans()
+        for number in (signal.SIGTERM, *FORWARDED):
+            signal.signal(number, signal.SIG_IGN)
+        signals = Signals((signal.SIGCHLD,))
+        os.close(go[1])
+        self.command = self._fork(env, log, go[0])
+        os.close(go[0])
+        self._tell(pid=self.command)
+        while not self.ended and not self.orphaned:
+            ready = signals.wait(1.0, self.control)
+            self._obey(ready)
+            self._reap()
+        self._clean_up()
+        self._tell(**self.ended)
+        self._hand_over()
+
+    def _fork(self, env: "dict[str, str]", log: int, go: int) -> int:
+        guard = os.getpid()
+        command = os.fork()
+        if command == 0:
+            os.setsid()
+            die_with(guard)
+            become_command(self.task, env, log, go)
+        return command
+
+    def _tell(self, **fields: "Any") -> None:
+        with suppress(OSError):  # nobody listens: the next read of `control` says so
+            os.write(self.report, (json.dumps(fields) + "\n").encode())
+
+    def _obey(self, ready: "list[int]") -> None:
+        orders = os.read(self.control, 64) if ready else None
+        if orders == b"":
+            self.orphaned = True
+        for number in orders or b"":
+            self._deliver(number)
+
+    def _deliver(self, number: int) -> None:
+        if number == signal.SIGKILL:
+            kill_all(descendants(os.getpid()), signal.SIGKILL)
+        kill_group(self.command, number)
+        if number == signal.SIGTERM:  # a stopped process hears nothing
+            kill_group(self.command, signal.SIGCONT)
+
+    def _reap(self) -> None:
+        for pid, status, max_rss in reaped():
+            if pid == self.command:
+                self.ended = outcome(status)
+                self.ended["max_rss_kib"] = max_rss
+
+    def _clean_up(self) -> None:
+        polite = 0.0 if self.orphaned else POLITE_SECONDS
+        left, last = sweep(polite, 0 if self.inherits else self.command)
+        if not self.ended:
+            status = last.get(self.command)
+            self.ended = killed() if status is None else outcome(status)
+        self.ended["leftovers"] = left
+
+    def _hand_over(self) -> None:
+        """Wait until the supervisor has the record; without one, write it."""
+        while not self.orphaned:
+            answer = os.read(self.control, 64)
+            if ACK in answer:
+                return
+            self.orphaned = answer == b""
+        if os.path.exists(self.task.path(f"begin.{self.run}.json")):
+            write_exit(self.task, self.run, self.ended, note="the supervisor died")
+
+
+def outcome(status: int) -> "Record":
+    """A wait status as an exit record's fields."""
+    if os.WIFSIGNALED(status):
+        return {"exit_code": None, "signal": os.WTERMSIG(status)}
+    return {"exit_code": os.WEXITSTATUS(status), "signal": None}
+
+
+def killed() -> "Record":
+    """The end of a command whose own status nobody saw."""
+    return {"exit_code": None, "signal": int(signal.SIGKILL)}
+
+
+def kill_group(pid: int, number: int) -> None:
+    """Signal a process group; an empty one is no error."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+def kill_all(pids: "list[int]", number: int) -> None:
+    """Signal processes; those that are gone are no error."""
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def descendants(root: int) -> "list[int]":
+    """Every process below `root`, by one look at `/proc`."""
+    children: dict[int, list[int]] = {}
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return []
+    for name in names:
+        fields = _stat_fields(int(name)) if name.isdigit() else None
+        if fields is not None and fields[0] not in ("Z", "X"):
+            children.setdefault(int(fields[1]), []).append(int(name))
+    found: list[int] = []
+    todo = [root]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def reaped() -> "list[tuple[int, int, int]]":
+    """(pid, wait status, max RSS in KiB) of each child that has ended."""
+    found: list[tuple[int, int, int]] = []
+    while True:
+        try:
+            pid, status, usage = os.wait4(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if pid == 0:
+            return found
+        found.append((pid, status, int(usage.ru_maxrss)))
+
+
+def has_children() -> bool:
+    """Whether a child lives, or waits to be reaped."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def sweep(polite_seconds: float, group: int) -> "tuple[int, dict[int, int]]":
+    """End all that descends from us: how many at first, and pid -> wait status.
+
+    `group` is signalled too where the kernel does not hand orphans to us; 0: it does.
+    """
+    if group:
+        kill_group(group, signal.SIGKILL)
+    statuses: dict[int, int] = {}
+    started = time.monotonic()
+    first: int | None = None
+    while has_children() and time.monotonic() - started < SWEEP_SECONDS:
+        polite = time.monotonic() - started < polite_seconds
+        if first is None or not polite:
+            left = descendants(os.getpid())
+            kill_all(left, signal.SIGTERM if polite else signal.SIGKILL)
+            first = len(left) if first is None else first
+        time.sleep(0.01)
+        statuses.update({pid: status for pid, status, _ in reaped()})
+    return first or 0, statuses
+
+
+# --------------------------------------------------------------------- supervisor
+class Child:
+    """The supervisor's side of the guard and the command."""
+
+    def __init__(self, guard: int, control: int, report: int, go: int) -> None:
+        self.guard = guard
+        self.command = 0
+        self.control = control
+        self.report = report
+        self.go = go
+        self._text = b""
+
+    def send(self, number: int) -> None:
+        """Have the guard deliver a signal, or let it go."""
+        with suppress(OSError):  # a dead guard: the end of its report says so
+            os.write(self.control, bytes([number]))
+
+    def let_go(self) -> None:
+        """Give the word: the command execs."""
+        with suppress(OSError):
+            os.write(self.go, b"g")
+        os.close(self.go)
+
+    def read(self) -> "list[Record] | None":
+        """What the guard told since the last call; None: it is gone."""
+        data = os.read(self.report, 4096)
+        if data == b"":
+            return None
+        lines = (self._text + data).split(b"\n")
+        self._text = lines.pop()
+        return [json.loads(line.decode()) for line in lines]
+
+
+def spawn(task: Task, run: int, gpus: "list[str]", log: int) -> Child:
+    """Fork the guard; the command waits for a byte on `go`.
+
+    Forked, not started afresh: we have a single thread here, and the guard shares our
+    locks, so that a slot stays taken until the last process of it is gone.
+    """
+    control, report, go = os.pipe(), os.pipe(), os.pipe()
+    env = command_environment(task, run, gpus)
+    guard = os.fork()
+    if guard == 0:
+        os.close(control[1])
+        os.close(report[0])
+        guard_main(Guard(task, run, control[0], report[1]), env, log, go)
+    for handle in (control[0], report[1], go[0]):
+        os.close(handle)
+    return Child(guard, control[1], report[0], go[1])
+
+
+def guard_main(
+    guard: Guard, env: "dict[str, str]", log: int, go: "tuple[int, int]"
+) -> None:
+    """The guard's life. Never returns."""
+    code = 70
+    try:
+        guard.watch(env, log, go)
+        code = 0
+    finally:
+        if code:
+            sys.excepthook(*sys.exc_info())
+        os._exit(code)
+
+
+class Supervisor:
+    """Sees one run through, from the claim to the exit record."""
+
+    def __init__(self, task: Task, run: int, signals: Signals) -> None:
+        self.task = task
+        self.run = run
+        self.signals = signals
+        self.gpus: list[str] = []
+        self.ending = ""
+        """Why the run is being ended, once it is."""
+        self.kill_at: float | None = None
+        self.look_at = 0.0
+        """When to look for the cancel file next; monotonic."""
+        self.limit_at: float | None = None
+
+    # ................................................................ before it begins
+    def begin(self) -> "Child | None":
+        """Wait for a slot and begin the run; None when it is not to begin."""
+        log = self._open_log() if self._take_slots() else None
+        if log is None:
+            return None
+        child = spawn(self.task, self.run, self.gpus, log)
+        os.close(log)
+        self._hear_of_command(child)
+        return child if self._announce(child) else None
+
+    def _take_slots(self) -> bool:
+        try:
+            held = wait_for_slots(self.task, self._stop_waiting)
+        except OSError as error:
+            self._void("failed", f"cannot take a slot: {error}")
+            return False
+        if held is None or self._stop_waiting(0.0):
+            self._void("cancelled", self.ending)
+            return False
+        self.gpus = held.gpus
+        return True
+
+    def _stop_waiting(self, seconds: float) -> bool:
+        self.signals.wait(seconds)
+        if signal.SIGTERM in self.signals.take():
+            self.ending = "signal 15"
+        elif self.task.cancelled():
+            self.ending = "cancel file"
+        return bool(self.ending)
+
+    def _void(self, why: str, message: str) -> None:
+        record = {"v": 1, "why": why, "message": message, "at": time.time()}
+        record["executor_id"] = self.task.executor_id
+        complain(f"the run does not begin: {why}: {message}")
+        insist(
+            lambda: write_record(self.task.attempt_dir, "void.json", record),
+            self.task.patience_seconds,
+        )
+
+    def _open_log(self) -> "int | None":
+        opened: list[int] = []
+        error = insist(lambda: opened.append(open_log(self.task)), self._patience)
+        if error is None:
+            return opened[0]
+        self._void("failed", f"cannot open the log: {error}")
+        return None
+
+    @property
+    def _patience(self) -> float:
+        return self.task.patience_seconds
+
+    def _hear_of_command(self, child: Child) -> None:
+        while not child.command:
+            told = child.read()
+            if told is None:
+                return
+            for fields in told:
+                child.command = fields["pid"]
+
+    def _announce(self, child: Child) -> bool:
+        """Write the begin record; without one, nothing runs."""
+        record = {
+            "v": 1,
+            "run": self.run,
+            "began_at": time.time(),
+            "executor_id": self.task.executor_id,
+            "process": identity(),
+            "log_path": self.task.log_path,
+            "guard_pid": child.guard,
+            "command_pid": child.command,
+            "gpus": self.gpus,
+        }
+        name = f"begin.{self.run}.json"
+        error = insist(
+            lambda: write_record(self.task.attempt_dir, name, record), self._patience
+        )
+        if error is None:
+            set_room_aside(self.task)
+            return True
+        os.close(child.control)
+        os.close(child.go)
+        self._void("failed", f"cannot write the begin record: {error}")
+        return False
+
+    # .................................................................... while it runs
+    def supervise(self, child: Child) -> "Record":
+        """Let the command run; its end as an exit record's fields."""
+        point_current_log(self.task)
+        if self.task.time_limit_seconds:
+            self.limit_at = time.monotonic() + float(self.task.time_limit_seconds)
+        child.let_go()
+        while True:
+            self._attend(child)
+            if not self.signals.wait(self._next_look(), child.report):
+                continue
+            told = child.read()
+            if told is None:
+                return self._without_guard(child)
+            if told:
+                return told[-1]
+
+    def _next_look(self) -> float:
+        times = [self.look_at, self.kill_at, self.limit_at]
+        return min(t for t in times if t is not None) - time.monotonic()
+
+    def _attend(self, child: Child) -> None:
+        for number in self.signals.take():
+            self._signalled(child, number)
+        now = time.monotonic()
+        if now >= self.look_at:
+            self.look_at = now + self.task.cancel_poll_seconds
+            if self.task.cancelled():
+                self._end(child, "cancel file")
+        if self.limit_at is not None and now >= self.limit_at:
+            self.limit_at = None
+            self._end(child, "time limit")
+        if self.kill_at is not None and now >= self.kill_at:
+            self.kill_at = now + 1.0
+            child.send(signal.SIGKILL)
+
+    def _signalled(self, child: Child, number: int) -> None:
+        if number == signal.SIGTERM:
+            self._end(child, "signal 15")
+        elif number != signal.SIGHUP or self.task.fields.get("forward_hup"):
+            child.send(number)  # a closed terminal (HUP) is not the end of a job
+
+    def _end(self, child: Child, why: str) -> None:
+        if not self.ending:
+            self.ending = why
+            self.kill_at = time.monotonic() + self.task.grace_seconds
+            child.send(signal.SIGTERM)
+
+    def _without_guard(self, child: Child) -> "Record":
+        """The guard was killed: the command died with it, its orphans are ours."""
+        complain("the guard died; ending what is left")
+        left, statuses = sweep(0.0, child.command if _LIBC is None else 0)
+        status = statuses.get(child.command)
+        ended = killed() if status is None else outcome(status)
+        ended.update(leftovers=left, note="the guard died")
+        return ended
+
+    # .................................................................. after its end
+    def record_end(self, child: Child, ended: "Record") -> int:
+        """Write the exit record; our own exit status mirrors the command's."""
+        if write_exit(self.task, self.run, ended, ending=self.ending):
+            child.send(ACK)
+        if ended["exit_code"] is None:
+            return 128 + int(ended["signal"])
+        return int(ended["exit_code"])
+
+
+def write_exit(task: Task, run: int, ended: "Record", **more: str) -> bool:
+    """Write `exit.<run>.json`; False when the disk did not let us for long."""
+    record = dict(ended, v=1, run=run, ended_at=time.time(), **more)
+    record["timed_out"] = more.get("ending") == "time limit"
+    return insist(lambda: place_exit(task, run, record), task.patience_seconds) is None
+
+
+def place_exit(task: Task, run: int, record: "Record") -> None:
+    """Write the exit record; on a full disk, into the room that was set aside."""
+    name = f"exit.{run}.json"
+    try:
+        write_record(task.attempt_dir, name, record)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        fill_room(task.path(ROOM), task.path(name), record)
+        sync_directory(task.attempt_dir)
+    else:
+        with suppress(OSError):
+            os.unlink(task.path(ROOM))
+
+
+def set_room_aside(task: Task) -> None:
+    """Take the exit record's blocks now, while there are some."""
+    # without it the record may have to wait for room
+    with suppress(OSError), open(task.path(ROOM), "wb") as file:
+        file.write(b" " * ROOM_BYTES)
+        os.fsync(file.fileno())
+
+
+def fill_room(room: str, path: str, record: "Record") -> None:
+    """Turn the room into the record, without asking for a block or a name more."""
+    text = json.dumps(record).encode()
+    with open(room, "r+b") as file:
+        file.write(text.ljust(ROOM_BYTES))
+        os.fsync(file.fileno())
+    os.rename(room, path)
+
+
+def open_log(task: Task) -> int:
+    """The run's log, to append to."""
+    os.makedirs(task.log_dir, exist_ok=True)
+    return os.open(task.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+
+
+def point_current_log(task: Task) -> None:
+    """Have `current.log` name this run's log, in one step."""
+    temporary = os.path.join(task.log_dir, f".current.{os.getpid()}.tmp")
+    try:
+        os.symlink(os.path.basename(task.log_path), temporary)
+        os.replace(temporary, os.path.join(task.log_dir, "current.log"))
+    except OSError as error:  # the begin record still names the log
+        complain(f"no current.log: {error}")
+
+
+# --------------------------------------------------------------------------- GPUs
+QUERY = "index,utilization.gpu,memory.used,memory.total,power.draw,temperature.gpu"
+FIELDS = ("index", "util_percent", "used_mib", "total_mib", "watts", "celsius")
+
+
+def start_sampling(task: Task, gpus: "list[str]") -> None:
+    """Sample the GPUs beside the run, if this machine has any."""
+    tool = find_program("nvidia-smi")
+    if tool is None or task.gpu_seconds <= 0:
+        return
+    import threading  # only where it is needed: most starts are spared the import
+
+    arguments = [tool, f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
+    if gpus:
+        arguments.append("--id=" + ",".join(gpus))
+    threading.Thread(target=sample_gpus, args=(task, arguments), daemon=True).start()
+
+
+def find_program(name: str) -> "str | None":
+    """A program's path, by PATH."""
+    for place in os.get_exec_path():
+        path = os.path.join(place, name)
+        if os.access(path, os.X_OK) and os.path.isfile(path):
+            return path
+    return None
+
+
+def sample_gpus(task: Task, arguments: "list[str]") -> None:
+    """A line a sample until the process ends; gives up when the tool fails."""
+    failures = 0
+    while failures < MOST_SAMPLE_FAILURES:
+        failures = 0 if sample_once(task, arguments) else failures + 1
+        time.sleep(task.gpu_seconds)
+
+
+def sample_once(task: Task, arguments: "list[str]") -> bool:
+    """One sample; False when the tool or the disk failed."""
+    import subprocess
+
+    try:
+        text = subprocess.check_output(
+            arguments, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=10
+        )
+        line = {"t": time.time(), "gpus": parse_gpus(text.decode("utf-8", "replace"))}
+        with open(task.path("gpu.jsonl"), "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return True
+
+
+def parse_gpus(text: str) -> "list[Record]":
+    """The tool's CSV as numbers; what it does not tell is None."""
+    return [
+        dict(zip(FIELDS, map(number, line.split(","))))  # noqa: B905 (3.10)
+        for line in text.splitlines()
+        if line.strip()
+    ]
+
+
+def number(text: str) -> "float | None":
+    """A number, None for `[N/A]` and the like."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+# --------------------------------------------------------------------------- main
+class Starter:
+    """Tells a local executor, over our first stdout, what came of the start."""
+
+    listening = False
+
+    def tell(self, **fields: "Any") -> None:
+        """Say it once and let go of the pipe."""
+        if not self.listening:
+            return
+        self.listening = False
+        with suppress(OSError):  # the engine died meanwhile; the claim tells the next
+            os.write(1, (json.dumps(fields) + "\n").encode())
+        os.dup2(2, 1)
+
+
+def detach() -> None:
+    """Leave our starter: only the child goes on, and init will reap it."""
+    if os.fork() > 0:
+        os._exit(0)
+
+
+def main(arguments: "list[str]") -> int:
+    """Run the task named last; `--detach` first leaves the process that started us."""
+    signals = Signals((signal.SIGTERM, *FORWARDED))
+    if not arguments:
+        sys.stderr.write(f"usage: {sys.argv[0]} [--detach] TASK.json\n")
+        return EX_USAGE
+    starter = Starter()
+    if arguments[0] == "--detach":
+        detach()
+        starter.listening = True
+    inherit_orphans()
+    try:
+        return run_task(load_task(arguments[-1]), signals, starter)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        complain(f"cannot run {arguments[-1]}: {error!r}")
+        number = getattr(error, "errno", None)
+        starter.tell(state="failed", message=str(error) or repr(error), errno=number)
+        return EX_IOERR
+
+
+def load_task(path: str) -> Task:
+    """The task in a file."""
+    with open(path, encoding="utf-8") as file:
+        return Task(json.load(file))
+
+
+def run_task(task: Task, signals: Signals, starter: Starter) -> int:
+    """Claim, begin, watch, record."""
+    run = claim(task)
+    if run is None:
+        starter.tell(state="duplicate")
+        return 0
+    starter.tell(state="claimed")
+    supervisor = Supervisor(task, run, signals)
+    child = supervisor.begin()
+    if child is None:
+        return 0 if supervisor.ending else EX_IOERR
+    start_sampling(task, supervisor.gpus)
+    return supervisor.record_end(child, supervisor.supervise(child))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

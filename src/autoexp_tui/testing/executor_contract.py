@@ -1,0 +1,461 @@
+"""What every executor promises, as tests that any of them can be put through.
+
+An executor's test module makes a class from `ExecutorContract` and a `world` fixture
+that builds an `ExecutorWorld`: how tasks are described to it and how time passes. The
+suite talks about behaviour alone and never about files or commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from autoexp_tui.core.ids import submission_token
+from autoexp_tui.engine.ports import (
+    Accepted,
+    Executor,
+    Submission,
+    SubmitAnswer,
+    Task,
+    TaskPhase,
+    TaskReport,
+)
+
+LONG = 300.0
+"""Seconds that no test waits for."""
+
+HOSTILE_NAMES = (
+    "../../outside",
+    "/absolute",
+    "two words",
+    "new\nline",
+    "tab\tand\x1b]52;c;eA==\x07",
+    "-rf",
+    "--help",
+    "$(touch pwned)",
+    "`id`; rm -rf .",
+    "quote'and\"quote",
+    "%j-%A_%a",
+    "ünï¢ødé-名前",
+    "lr=0.001,layers=[1,2]",
+    "x" * 200,
+    ".",
+    "..",
+    "a\\b*?",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Does:
+    """What a task's command does, in words that every executor can be told."""
+
+    prints: str = ""
+    """First of all, as one line."""
+    seconds: float = 0.0
+    exit_code: int = 0
+    dies_of: int | None = None
+    """A signal that it sends itself at the end."""
+    ignores_term: bool = False
+    leaves_behind: int = 0
+    """Processes that it starts and does not wait for."""
+
+
+class ExecutorWorld(Protocol):
+    """An executor, and the means to use and observe it."""
+
+    executor: Executor
+
+    def task(self, job: str, does: Does, *, attempt: int = 1) -> Task:
+        """A task whose command does that."""
+        ...
+
+    def until(self, holds: Callable[[], bool]) -> bool:
+        """Let time pass until `holds()`; False when it does not in good time."""
+        ...
+
+    def begun(self, task: Task) -> int:
+        """How often the task's command was really started."""
+        ...
+
+    def living(self, task: Task) -> int:
+        """Processes of the task's command that live now."""
+        ...
+
+    def current_log(self, task: Task) -> str:
+        """The text behind the job's stable log path."""
+        ...
+
+    def kill_supervisor(self, task: Task) -> None:
+        """SIGKILL to whatever stands between the executor and the command."""
+        ...
+
+    def new_engine(self) -> None:
+        """Forget `executor` and build another, as the next engine would."""
+        ...
+
+
+class ExecutorContract:
+    """The promises. Subclasses provide the fixture `world`, with two slots."""
+
+    # ---------------------------------------------------------------------- outcomes
+    def test_a_task_that_ends_well_reports_its_begin_and_exit_code_0(
+        self, world: ExecutorWorld
+    ) -> None:
+        task = world.task("plain", Does())
+        submit(world, task)
+        report = ended(world, task)
+        assert report.exited is not None
+        assert (report.exited.exit_code, report.exited.signal) == (0, None)
+        assert report.began is not None
+        assert (report.began.run, report.exited.run) == (0, 0)
+        assert report.began.began_at <= report.exited.ended_at
+        assert report.cause is None
+
+    def test_a_task_is_queued_or_running_until_it_has_ended(
+        self, world: ExecutorWorld
+    ) -> None:
+        task = world.task("living", Does(seconds=0.3))
+        submit(world, task)
+        seen = [look(world, task).phase]
+        assert world.until(lambda: _look_into(seen, world, task) is TaskPhase.ENDED)
+        order = [TaskPhase.QUEUED, TaskPhase.RUNNING, TaskPhase.ENDED]
+        assert set(seen) <= set(order)
+        assert seen == sorted(seen, key=order.index)
+
+    def test_a_running_task_names_its_run_executor_id_and_log(
+        self, world: ExecutorWorld
+    ) -> None:
+        task = world.task("named", Does(seconds=LONG))
+        ids = submit(world, task)
+        report = running(world, task)
+        assert report.executor_id == ids[0]
+        assert report.began is not None
+        assert report.began.log_path.startswith(task.log_dir)
+        assert report.exited is None
+        world.executor.cancel([task])
+
+    def test_an_exit_code_is_kept(self, world: ExecutorWorld) -> None:
+        task = world.task("failing", Does(exit_code=37))
+        submit(world, task)
+        report = ended(world, task)
+        assert report.exited is not None
+        assert (report.exited.exit_code, report.exited.signal) == (37, None)
+
+    def test_a_death_by_signal_is_told_from_an_exit_code(
+        self, world: ExecutorWorld
+    ) -> None:
+        task = world.task("crashing", Does(dies_of=11))
+        submit(world, task)
+        report = ended(world, task)
+        assert report.exited is not None
+        assert (report.exited.exit_code, report.exited.signal) == (None, 11)
+
+    def test_what_the_command_prints_is_in_the_current_log(
+        self, world: ExecutorWorld
+    ) -> None:
+        task = world.task("printing", Does(prints="hello from the job"))
+        submit(world, task)
+        ended(world, task)
+        assert world.current_log(task) == "hello from the job\n"
+
+    def test_a_second_attempt_has_a_log_of_its_own(self, world: ExecutorWorld) -> None:
+        first = world.task("again", Does(prints="one", exit_code=1))
+        submit(world, first)
+        ended(world, first)
+        second = world.task("again", Does(prints="two"), attempt=2)
+        submit(world, second)
+        ended(world, second)
+        assert world.current_log(second) == "two\n"
+
+    def test_what_the_command_leaves_behind_is_ended_with_it(
+        self, world: ExecutorWorld
+    ) -> None:
+        task = world.task("messy", Does(leaves_behind=3))
+        submit(world, task)
+        report = ended(world, task)
+        assert report.exited is not None
+        assert report.exited.exit_code == 0
+        assert world.living(task) == 0
+
+    # ------------------------------------------------------------------------- slots
+    def test_no_more_tasks_run_at_a_time_than_there_are_slots(
+        self, world: ExecutorWorld
+    ) -> None:
+        tasks = [world.task(f"slot{n}", Does(seconds=0.15)) for n in range(5)]
+        submit(world, *tasks)
+        most = 0
+
+        def all_ended() -> bool:
+            nonlocal most
+            phases = [report.phase for report in poll(world, tasks)]
+            most = max(most, phases.count(TaskPhase.RUNNING))
+            return all(phase is TaskPhase.ENDED for phase in phases)
+
+        assert world.until(all_ended)
+        assert 1 <= most <= 2
+
+    # ------------------------------------------------------------------------ cancel
+    def test_a_cancelled_task_ends_by_the_signal(self, world: ExecutorWorld) -> None:
+        task = world.task("cancelled", Does(seconds=LONG))
+        submit(world, task)
+        running(world, task)
+        assert world.executor.cancel([task]).ok
+        report = ended(world, task)
+        assert report.exited is not None
+        assert report.exited.signal == 15
+        assert world.living(task) == 0
+
+    def test_a_task_that_ignores_the_signal_is_killed_after_the_grace(
+        self, world: ExecutorWorld
+    ) -> None:
+        task = world.task("stubborn", Does(seconds=LONG, ignores_term=True))
+        submit(world, task)
+        running(world, task)
+        world.executor.cancel([task])
+        report = ended(world, task)
+        assert report.exited is not None
+        assert report.exited.signal == 9
+        assert world.living(task) == 0
+
+    def test_a_cancel_ends_the_whole_process_tree(self, world: ExecutorWorld) -> None:
+        task = world.task("family", Does(seconds=LONG, leaves_behind=3))
+        submit(world, task)
+        assert world.until(lambda: world.living(task) >= 4)
+        world.executor.cancel([task])
+        ended(world, task)
+        assert world.living(task) == 0
+
+    def test_a_queued_task_that_is_cancelled_never_begins(
+        self, world: ExecutorWorld
+    ) -> None:
+        busy = [world.task(f"busy{n}", Does(seconds=LONG)) for n in range(2)]
+        submit(world, *busy)
+        for task in busy:
+            running(world, task)
+        waiting = world.task("waiting", Does())
+        submit(world, waiting)
+        assert look(world, waiting).phase is TaskPhase.QUEUED
+        world.executor.cancel([waiting])
+        assert ended(world, waiting).began is None
+        world.executor.cancel(busy)
+        for task in busy:
+            ended(world, task)
+        assert world.begun(waiting) == 0
+
+    def test_a_task_cancelled_before_it_was_submitted_never_begins(
+        self, world: ExecutorWorld
+    ) -> None:
+        task = world.task("fenced", Does())
+        assert world.executor.cancel([task]).ok
+        submit(world, task)
+        assert ended(world, task).began is None
+        assert world.begun(task) == 0
+
+    def test_cancelling_what_has_ended_changes_nothing(
+        self, world: ExecutorWorld
+    ) -> None:
+        task = world.task("done", Does(exit_code=5))
+        submit(world, task)
+        before = ended(world, task)
+        assert world.executor.cancel([task]).ok
+        after = ended(world, task)
+        assert (after.exited, after.cause) == (before.exited, before.cause)
+
+    def test_cancelling_what_was_never_submitted_is_no_error(
+        self, world: ExecutorWorld
+    ) -> None:
+        assert world.executor.cancel([world.task("nobody", Does())]).ok
+
+    # -------------------------------------------------------------------- submissions
+    def test_every_task_of_a_submission_has_its_own_id_and_runs(
+        self, world: ExecutorWorld
+    ) -> None:
+        tasks = [world.task(f"many{n}", Does(exit_code=n)) for n in range(12)]
+        ids = submit(world, *tasks)
+        assert len(set(ids)) == 12
+        reports = [ended(world, task) for task in tasks]
+        assert [r.exited.exit_code for r in reports if r.exited] == list(range(12))
+        assert [r.executor_id for r in reports] == list(ids)
+
+    def test_a_submission_that_is_sent_twice_begins_once(
+        self, world: ExecutorWorld
+    ) -> None:
+        task = world.task("twice", Does(seconds=0.2))
+        for _ in range(2):
+            world.executor.submit(submission(task))
+        report = ended(world, task)
+        assert report.exited is not None
+        assert report.exited.exit_code == 0
+        assert world.begun(task) == 1
+
+    def test_a_submission_that_is_sent_again_after_its_end_does_not_begin(
+        self, world: ExecutorWorld
+    ) -> None:
+        task = world.task("late", Does())
+        submit(world, task)
+        ended(world, task)
+        world.executor.submit(submission(task))
+        ended(world, task)
+        assert world.begun(task) == 1
+
+    def test_hostile_names_are_only_names(self, world: ExecutorWorld) -> None:
+        tasks = [world.task(name, Does(prints="ran")) for name in HOSTILE_NAMES]
+        submit(world, *tasks)
+        for task in tasks:
+            report = ended(world, task)
+            assert report.job == task.job
+            assert report.exited is not None, task.job
+            assert report.exited.exit_code == 0, task.job
+            assert world.current_log(task) == "ran\n", task.job
+
+    # ------------------------------------------------------------------------- looks
+    def test_a_task_that_nobody_submitted_is_not_said_to_live(
+        self, world: ExecutorWorld
+    ) -> None:
+        task = world.task("unknown", Does())
+        answer = world.executor.poll([task])
+        assert answer.error == ""
+        living = {TaskPhase.QUEUED, TaskPhase.RUNNING}
+        assert not any(report.phase in living for report in answer.reports)
+        assert not any(report.exited or report.began for report in answer.reports)
+
+    def test_a_poll_of_nothing_answers(self, world: ExecutorWorld) -> None:
+        assert world.executor.poll([]).reports == ()
+
+    def test_the_time_a_task_is_gone_grows(self, world: ExecutorWorld) -> None:
+        task = world.task("unknown", Does())
+        first = look(world, task).gone_for
+        assert world.until(lambda: look(world, task).gone_for > first)
+
+    def test_the_next_engine_sees_a_running_task(self, world: ExecutorWorld) -> None:
+        task = world.task("orphan", Does(seconds=LONG))
+        submit(world, task)
+        before = running(world, task)
+        world.new_engine()
+        after = running(world, task)
+        assert (after.began, after.executor_id) == (before.began, before.executor_id)
+        world.executor.cancel([task])
+        ended(world, task)
+
+    def test_the_next_engine_sees_how_a_task_ended(self, world: ExecutorWorld) -> None:
+        task = world.task("orphan", Does(exit_code=9))
+        submit(world, task)
+        before = ended(world, task)
+        world.new_engine()
+        assert ended(world, task).exited == before.exited
+
+    # ------------------------------------------------------------------------- adopt
+    def test_a_living_submission_is_found_by_its_token(
+        self, world: ExecutorWorld
+    ) -> None:
+        tasks = [world.task(f"found{n}", Does(seconds=LONG)) for n in range(2)]
+        ids = submit(world, *tasks)
+        world.new_engine()
+        answer = world.executor.adopt([submission(*tasks)])
+        assert [found.executor_ids for found in answer.found] == [ids]
+        assert answer.absent == ()
+        world.executor.cancel(tasks)
+
+    def test_a_submission_that_has_ended_is_found_too(
+        self, world: ExecutorWorld
+    ) -> None:
+        task = world.task("over", Does())
+        ids = submit(world, task)
+        ended(world, task)
+        world.new_engine()
+        answer = world.executor.adopt([submission(task)])
+        assert [found.executor_ids for found in answer.found] == [ids]
+
+    def test_a_submission_that_was_never_made_is_absent_after_a_while(
+        self, world: ExecutorWorld
+    ) -> None:
+        made = submission(world.task("never", Does()))
+        first = world.executor.adopt([made])
+        assert (first.found, first.absent) == ((), ())
+        assert world.until(lambda: world.executor.adopt([made]).absent == (made.token,))
+
+    def test_what_was_absent_can_be_submitted(self, world: ExecutorWorld) -> None:
+        task = world.task("resent", Does())
+        made = submission(task)
+        world.until(lambda: world.executor.adopt([made]).absent == (made.token,))
+        submit(world, task)
+        assert ended(world, task).exited is not None
+        assert world.begun(task) == 1
+
+    # ------------------------------------------------------------------------- kills
+    def test_a_killed_supervisor_takes_all_its_processes_with_it(
+        self, world: ExecutorWorld
+    ) -> None:
+        task = world.task("victim", Does(seconds=LONG, leaves_behind=2))
+        submit(world, task)
+        assert world.until(lambda: world.living(task) >= 3)
+        world.kill_supervisor(task)
+        report = ended(world, task)
+        assert report.began is not None
+        assert report.exited is None or report.exited.signal == 9
+        assert world.until(lambda: world.living(task) == 0)
+
+    def test_a_killed_task_does_not_begin_again(self, world: ExecutorWorld) -> None:
+        task = world.task("victim", Does(seconds=LONG))
+        submit(world, task)
+        running(world, task)
+        world.kill_supervisor(task)
+        ended(world, task)
+        world.executor.submit(submission(task))
+        ended(world, task)
+        assert world.begun(task) == 1
+
+
+# ---------------------------------------------------------------------------- helpers
+def submission(*tasks: Task) -> Submission:
+    """The tasks as one submission, its token as the engine makes it."""
+    token = submission_token("k7f2", tuple(task.id for task in tasks))
+    return Submission(token=token, session="k7f2", tasks=tasks)
+
+
+def submit(world: ExecutorWorld, *tasks: Task) -> tuple[str, ...]:
+    """Submit tasks that must be accepted; their executor ids."""
+    answer: SubmitAnswer = world.executor.submit(submission(*tasks))
+    assert isinstance(answer, Accepted), answer
+    assert len(answer.executor_ids) == len(tasks)
+    return answer.executor_ids
+
+
+def poll(world: ExecutorWorld, tasks: Sequence[Task]) -> Sequence[TaskReport]:
+    """One look that must be answered in full."""
+    answer = world.executor.poll(tasks)
+    assert answer.error == ""
+    assert [(r.job, r.attempt) for r in answer.reports] == [t.id for t in tasks]
+    return answer.reports
+
+
+def look(world: ExecutorWorld, task: Task) -> TaskReport:
+    """One look at one task."""
+    return poll(world, [task])[0]
+
+
+def running(world: ExecutorWorld, task: Task) -> TaskReport:
+    """Wait until the task runs."""
+    return _wait_for(world, task, TaskPhase.RUNNING)
+
+
+def ended(world: ExecutorWorld, task: Task) -> TaskReport:
+    """Wait until the task has ended."""
+    return _wait_for(world, task, TaskPhase.ENDED)
+
+
+def _wait_for(world: ExecutorWorld, task: Task, phase: TaskPhase) -> TaskReport:
+    seen: list[TaskReport] = []
+
+    def reached() -> bool:
+        seen.append(look(world, task))
+        return seen[-1].phase is phase
+
+    assert world.until(reached), f"not {phase}: {seen[-1]}"
+    return seen[-1]
+
+
+def _look_into(seen: list[TaskPhase], world: ExecutorWorld, task: Task) -> TaskPhase:
+    seen.append(look(world, task).phase)
+    return seen[-1]

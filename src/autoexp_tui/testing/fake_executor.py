@@ -1,0 +1,473 @@
+"""A cluster in memory: scripted by data, on a manual clock, faulty on request.
+
+Deterministic, without threads, and everything it knows can be looked at. It outlives
+the engines that use it, as a real cluster does, and keeps what the wrapper's records
+keep: claims (so that no attempt is begun by two), begun runs, ends. It writes no files
+of its own; what a scripted run writes goes through a callback.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal
+
+from autoexp_tui.core.effects import TaskId
+from autoexp_tui.core.states import Cause
+from autoexp_tui.engine.ports import (
+    Accepted,
+    AdoptAnswer,
+    BeginRecord,
+    Busy,
+    CancelAnswer,
+    Clock,
+    ExitRecord,
+    Found,
+    PollAnswer,
+    Rejected,
+    Submission,
+    SubmitAnswer,
+    Task,
+    TaskPhase,
+    TaskReport,
+    Uncertain,
+)
+from autoexp_tui.testing.fake_script import (
+    Call,
+    Fault,
+    Faults,
+    PlannedFaults,
+    RunScript,
+    Script,
+    Write,
+    by_job,
+)
+
+SIGTERM, SIGKILL = 15, 9
+
+
+# -------------------------------------------------------------------- its contents
+@dataclass(slots=True, kw_only=True)
+class FakeRun:
+    """One begun run. Times are monotonic; None: not yet."""
+
+    script: RunScript
+    begin: BeginRecord
+    began_at: float
+    ended_at: float | None = None
+    exit: ExitRecord | None = None
+    exit_seen_at: float = 0.0
+    """When the exit record appears."""
+    cause: Cause | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Copy:
+    """One task as the queue took it. Times are monotonic; None: not yet."""
+
+    task: Task
+    token: str
+    executor_id: str
+    taken_at: float
+    submitted_utc: float
+    scripts: Sequence[RunScript]
+    runs: list[FakeRun] = field(default_factory=list)
+    over_at: float | None = None
+    """When it left the queue for good."""
+    cause: Cause | None = None
+    duplicate: bool = False
+    """It lost the claim and did nothing."""
+
+    @property
+    def running(self) -> bool:
+        """Whether a run of it is alive now."""
+        return bool(self.runs) and self.runs[-1].ended_at is None
+
+    @property
+    def script(self) -> RunScript:
+        """What its next run does."""
+        return self.scripts[min(len(self.runs), len(self.scripts) - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A command was started: the thing that must not happen twice."""
+
+    task: TaskId
+    run: int
+    executor_id: str
+    at: float
+
+
+class FakeExecutor:
+    """`ports.Executor` in memory. `settle()` lets the clock's time happen to it."""
+
+    name = "fake"
+    poll_seconds = 1.0
+
+    def __init__(
+        self,
+        clock: Clock,
+        script: Script | None = None,
+        *,
+        slots: int = 0,
+        faults: Faults | None = None,
+        write: Callable[[str, bytes], None] | None = None,
+        lag_seconds: float = 0.0,
+        settle_seconds: float = 2.0,
+        late_seconds: float = 5.0,
+        grace_seconds: float = 10.0,
+        lost_after_seconds: float = 5.0,
+    ) -> None:
+        self.slots = slots
+        self.lost_after_seconds = lost_after_seconds
+        self.lag_seconds = lag_seconds
+        """What polls and probes see is the world of so long ago."""
+        self.copies: list[Copy] = []
+        self._of_task: dict[TaskId, list[Copy]] = {}
+        self._running = 0
+        self.claims: dict[TaskId, Copy] = {}
+        self.begun: list[Begun] = []
+        self.cancelled: set[TaskId] = set()
+        self.files: dict[str, bytes] = {}
+        """What runs wrote, unless a callback took it."""
+        self.calls: Counter[str] = Counter()
+        self.faults = faults or PlannedFaults()
+        self._clock = clock
+        self._script = script or by_job({})
+        self._write = write or self._keep
+        self._settle_seconds = settle_seconds
+        self._late_seconds = late_seconds
+        self._grace_seconds = grace_seconds
+        self._agenda: list[tuple[float, int, Callable[[], object]]] = []
+        self._ticket = 0
+        self._ready: deque[Copy] = deque()
+        self._tokens: dict[TaskId, str] = {}
+        self._missed: dict[str, float] = {}
+        self._gone: dict[TaskId, float] = {}
+        self._last_poll: dict[TaskId, TaskReport] = {}
+        self._now = clock.monotonic()
+
+    # .......................................................................... port
+    def submit(self, submission: Submission) -> SubmitAnswer:
+        """Take the tasks, unless a fault says otherwise."""
+        fault = self._begin_call("submit")
+        sent = f"fake submit {submission.token}"
+        if fault is Fault.BUSY:
+            return Busy(message="the queue is full", sent=sent)
+        if fault is Fault.REJECTED:
+            return Rejected(message="invalid partition", sent=sent)
+        if fault is Fault.REQUEST_LOST:
+            return Uncertain(message="timed out on send", sent=sent)
+        if fault is Fault.ARRIVES_LATE:
+            self._at(self._late_seconds, lambda: self._take(submission))
+            return Uncertain(message="timed out on send", sent=sent)
+        taken = self._take(submission)
+        if fault is Fault.TAKEN_TWICE:
+            self._take(submission)
+        self.settle()
+        if fault is Fault.ANSWER_LOST:
+            return Uncertain(message="timed out on receive", sent=sent)
+        ids = tuple(copy.executor_id for copy in taken)
+        at = taken[0].submitted_utc if taken else self._clock.utc()
+        return Accepted(executor_ids=ids, submitted_at=at, sent=sent)
+
+    def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
+        """End the tasks, also those that arrive only later."""
+        if self._begin_call("cancel") is Fault.CANCEL_LOST:
+            return CancelAnswer(ok=False, sent="fake cancel", said="timed out")
+        for task in tasks:
+            self.cancelled.add(task.id)
+            for copy in self._copies_of(task.id):
+                self._cancel(copy)
+        self.settle()
+        return CancelAnswer(ok=True, sent="fake cancel")
+
+    def poll(self, tasks: Sequence[Task]) -> PollAnswer:
+        """One look, as of `lag_seconds` ago."""
+        fault = self._begin_call("poll")
+        if fault is Fault.POLL_FAILED:
+            return PollAnswer(error="unable to contact the controller", calls=1)
+        if fault is Fault.POLL_EMPTY:
+            return PollAnswer(calls=1)
+        if fault is Fault.POLL_STALE:
+            known = (self._last_poll.get(task.id) for task in tasks)
+            return PollAnswer(reports=tuple(r for r in known if r), calls=1)
+        reports = tuple(self._report(task) for task in tasks)
+        if fault is Fault.POLL_PARTIAL:
+            reports = reports[::2]
+        self._last_poll.update(((r.job, r.attempt), r) for r in reports)
+        return PollAnswer(reports=reports, calls=1)
+
+    def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
+        """Look by token; absent after `settle_seconds` of looking in vain."""
+        if self._begin_call("adopt") is Fault.ADOPT_FAILED:
+            return AdoptAnswer(error="unable to contact the controller")
+        looks = [(sub.token, self._find(sub)) for sub in submissions]
+        absent = [token for token, found in looks if not found and self._miss(token)]
+        return AdoptAnswer(
+            found=tuple(found for _, found in looks if found), absent=tuple(absent)
+        )
+
+    # .................................................................... for tests
+    def settle(self) -> None:
+        """Let everything happen that is due by now, in order."""
+        now = self._clock.monotonic()
+        while self._agenda and self._agenda[0][0] <= now:
+            self._now, _, action = heapq.heappop(self._agenda)
+            action()
+        self._now = now
+
+    def next_event_at(self) -> float | None:
+        """When something happens next, monotonic seconds; None: nothing will."""
+        return self._agenda[0][0] if self._agenda else None
+
+    def kill_supervisor(self, task: TaskId) -> None:
+        """SIGKILL to a running task's wrapper: its end leaves no record."""
+        self.settle()
+        copy = self.claims[task]
+        if copy.running:
+            self._end(copy, copy.runs[-1], ends="vanish")
+
+    def living(self) -> tuple[TaskId, ...]:
+        """Tasks whose command runs now."""
+        self.settle()
+        return tuple(copy.task.id for copy in self.copies if copy.running)
+
+    def problems(self) -> tuple[str, ...]:
+        """What must never be: an attempt begun by two, or twice at a time."""
+        self.settle()
+        owners: dict[TaskId, set[str]] = {}
+        for begun in self.begun:
+            owners.setdefault(begun.task, set()).add(begun.executor_id)
+        runs = Counter((begun.task, begun.run) for begun in self.begun)
+        return (
+            *(f"{t} was begun by {ids}" for t, ids in owners.items() if len(ids) > 1),
+            *(f"{task} was begun {n} times" for task, n in runs.items() if n > 1),
+        )
+
+    # ........................................................................ queue
+    def _begin_call(self, call: Call) -> Fault | None:
+        self.settle()
+        self.calls[call] += 1
+        return self.faults(call)
+
+    def _at(self, delay: float, action: Callable[[], object]) -> None:
+        self._ticket += 1
+        heapq.heappush(self._agenda, (self._now + delay, self._ticket, action))
+
+    def _take(self, submission: Submission) -> list[Copy]:
+        number = len(self.copies) + 1
+        taken = []
+        for index, task in enumerate(submission.tasks):
+            copy = Copy(
+                task=task,
+                token=submission.token,
+                executor_id=f"{number}.{index}",
+                taken_at=self._now,
+                submitted_utc=self._utc(),
+                scripts=self._script(task),
+            )
+            self._tokens[task.id] = submission.token
+            self.copies.append(copy)
+            self._of_task.setdefault(task.id, []).append(copy)
+            taken.append(copy)
+            self._enqueue(copy)
+        return taken
+
+    def _utc(self) -> float:
+        return self._clock.utc() - (self._clock.monotonic() - self._now)
+
+    def _enqueue(self, copy: Copy) -> None:
+        def ready() -> None:
+            self._ready.append(copy)
+            self._fill_slots()
+
+        self._at(copy.script.begin_delay, ready)
+
+    def _fill_slots(self) -> None:
+        while self._ready and (not self.slots or self._running < self.slots):
+            self._begin(self._ready.popleft())
+
+    def _copies_of(self, task: TaskId) -> list[Copy]:
+        return self._of_task.get(task, [])
+
+    # ......................................................................... runs
+    def _begin(self, copy: Copy) -> None:
+        if copy.over_at is not None:
+            return
+        if self.claims.setdefault(copy.task.id, copy) is not copy:
+            copy.duplicate = True
+            copy.over_at = self._now
+            return
+        if copy.task.id in self.cancelled:
+            self._void(copy)
+            return
+        self._run(copy)
+
+    def _void(self, copy: Copy) -> None:
+        copy.over_at = self._now
+        copy.cause = Cause.USER
+
+    def _run(self, copy: Copy) -> None:
+        script, number = copy.script, len(copy.runs)
+        begin = BeginRecord(
+            run=number,
+            began_at=self._utc(),
+            executor_id=copy.executor_id,
+            host="fakehost",
+            pid=1000 + len(self.begun),
+            log_path=f"{copy.task.log_dir}/slurm-{copy.executor_id}.out",
+        )
+        run = FakeRun(script=script, begin=begin, began_at=self._now)
+        copy.runs.append(run)
+        self._running += 1
+        self.begun.append(Begun(copy.task.id, number, copy.executor_id, self._now))
+        for write in script.writes:
+            self._at(write.at, partial(self._do_write, run, write))
+        self._schedule_end(copy, run)
+
+    def _schedule_end(self, copy: Copy, run: FakeRun) -> None:
+        limit = copy.task.resources.time_limit_seconds
+        if limit is not None and limit < run.script.seconds:
+            self._at(
+                limit, lambda: self._end(copy, run, signal=SIGTERM, cause=Cause.TIMEOUT)
+            )
+        else:
+            self._at(run.script.seconds, lambda: self._end_as_scripted(copy, run))
+
+    def _do_write(self, run: FakeRun, write: Write) -> None:
+        if run.ended_at is None:
+            self._write(write.path or run.begin.log_path, write.data)
+
+    def _keep(self, path: str, data: bytes) -> None:
+        self.files[path] = self.files.get(path, b"") + data
+
+    def _end_as_scripted(self, copy: Copy, run: FakeRun) -> None:
+        script = run.script
+        self._end(
+            copy,
+            run,
+            ends=script.ends,
+            exit_code=script.exit_code if script.signal is None else None,
+            signal=script.signal,
+            cause=script.cause,
+        )
+
+    def _end(
+        self,
+        copy: Copy,
+        run: FakeRun,
+        *,
+        ends: Literal["exit", "requeue", "vanish"] = "exit",
+        exit_code: int | None = None,
+        signal: int | None = None,
+        cause: Cause | None = None,
+    ) -> None:
+        if run.ended_at is not None:
+            return
+        run.ended_at = self._now
+        self._running -= 1
+        if ends == "requeue" and copy.task.id not in self.cancelled:
+            self._enqueue(copy)
+        else:
+            copy.over_at = self._now
+            copy.cause = cause
+        if ends == "exit":
+            run.exit = ExitRecord(
+                run=run.begin.run,
+                ended_at=self._utc(),
+                exit_code=exit_code,
+                signal=signal,
+            )
+            run.exit_seen_at = self._now + run.script.record_lag
+        self._fill_slots()
+
+    def _cancel(self, copy: Copy) -> None:
+        if copy.over_at is not None:
+            return
+        if not copy.running:
+            self._void(copy)
+            return
+        run = copy.runs[-1]
+        if run.script.ignores_term:
+            self._at(self._grace_seconds, lambda: self._end(copy, run, signal=SIGKILL))
+        else:
+            self._end(copy, run, signal=SIGTERM)
+
+    # ........................................................................ looks
+    def _find(self, submission: Submission) -> Found | None:
+        seen = self._now - self.lag_seconds
+        copies = []
+        for task in submission.tasks:
+            copy = self._answering(task.id, seen)
+            if copy is None or copy.token != submission.token:
+                return None
+            copies.append(copy)
+        return Found(
+            token=submission.token,
+            executor_ids=tuple(copy.executor_id for copy in copies),
+            submitted_at=copies[0].submitted_utc if copies else self._clock.utc(),
+        )
+
+    def _miss(self, token: str) -> bool:
+        since = self._missed.setdefault(token, self._now)
+        return self._now - since >= self._settle_seconds
+
+    def _report(self, task: Task) -> TaskReport:
+        seen = self._now - self.lag_seconds
+        copy = self._answering(task.id, seen)
+        report = _report_of(copy, seen) if copy else _absent(task)
+        if report.phase is not TaskPhase.ENDED:
+            self._gone.pop(task.id, None)
+            return report
+        since = self._gone.setdefault(task.id, self._now)
+        return replace(report, gone_for=self._now - since, duplicate=self._lost(task))
+
+    def _answering(self, task: TaskId, seen: float) -> Copy | None:
+        """The copy that speaks for a task: the claim's holder, else the oldest."""
+        holder = self.claims.get(task)
+        if holder is not None:
+            return holder
+        visible = [c for c in self._copies_of(task) if c.taken_at <= seen]
+        alive = [c for c in visible if c.over_at is None or c.over_at > seen]
+        return next(iter(alive or visible), None)
+
+    def _lost(self, task: Task) -> bool:
+        holder = self.claims.get(task.id)
+        return holder is not None and holder.token != self._tokens.get(task.id)
+
+
+def _absent(task: Task) -> TaskReport:
+    return TaskReport(job=task.job, attempt=task.attempt, phase=TaskPhase.ENDED)
+
+
+def _report_of(copy: Copy, seen: float) -> TaskReport:
+    """What was to be seen of a copy at `seen`."""
+    begun = [run for run in copy.runs if run.began_at <= seen]
+    run = begun[-1] if begun else None
+    over = copy.over_at is not None and copy.over_at <= seen
+    phase = _phase(run, seen, over=over)
+    return TaskReport(
+        job=copy.task.job,
+        attempt=copy.task.attempt,
+        phase=phase,
+        executor_id=copy.executor_id,
+        began=run.begin if run else None,
+        exited=run.exit if run and over and run.exit_seen_at <= seen else None,
+        cause=copy.cause if over else None,
+        requeued=run is not None and phase is TaskPhase.QUEUED,
+        reason="Resources" if phase is TaskPhase.QUEUED else "",
+        node=run.begin.host if run else "",
+    )
+
+
+def _phase(run: FakeRun | None, seen: float, *, over: bool) -> TaskPhase:
+    if over:
+        return TaskPhase.ENDED
+    if run is not None and (run.ended_at is None or run.ended_at > seen):
+        return TaskPhase.RUNNING
+    return TaskPhase.QUEUED

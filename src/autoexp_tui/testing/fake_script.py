@@ -1,0 +1,147 @@
+"""What a fake cluster is told to do: scripts of runs and faults of calls, as data."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+from autoexp_tui.core.states import Cause
+from autoexp_tui.engine.ports import Task
+
+
+# ------------------------------------------------------------------------ scripts
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """Bytes that a run appends to a file."""
+
+    at: float
+    """Seconds after the run began."""
+    data: bytes
+    path: str = ""
+    """Empty: the run's log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunScript:
+    """What one run does. Times in seconds."""
+
+    begin_delay: float = 0.0
+    """In the queue, before it may take a slot."""
+    seconds: float = 1.0
+    exit_code: int | None = 0
+    signal: int | None = None
+    writes: tuple[Write, ...] = ()
+    ends: Literal["exit", "requeue", "vanish"] = "exit"
+    """`requeue`: the next run script follows; `vanish`: no exit record, ever."""
+    cause: Cause | None = None
+    """What the executor says ended it."""
+    record_lag: float = 0.0
+    """How much later than its end the exit record appears."""
+    ignores_term: bool = False
+
+
+Script: TypeAlias = Callable[[Task], Sequence[RunScript]]
+"""The runs of an attempt, in order."""
+
+
+def by_job(
+    attempts: Mapping[str, Sequence[Sequence[RunScript]]],
+    default: Sequence[RunScript] = (RunScript(),),
+) -> Script:
+    """Scripts by job name and attempt; a job's last one serves for all further."""
+
+    def script(task: Task) -> Sequence[RunScript]:
+        known = attempts.get(task.job)
+        return known[min(task.attempt, len(known)) - 1] if known else default
+
+    return script
+
+
+# ------------------------------------------------------------------------- faults
+class Fault(StrEnum):
+    """What may go wrong with one call."""
+
+    ANSWER_LOST = "answer lost"
+    """submit: taken, but the answer is Uncertain."""
+    REQUEST_LOST = "request lost"
+    """submit: Uncertain, and never taken."""
+    ARRIVES_LATE = "arrives late"
+    """submit: Uncertain, and taken only after `late_seconds`."""
+    TAKEN_TWICE = "taken twice"
+    """submit: accepted, and a second copy lies in the queue."""
+    BUSY = "busy"
+    REJECTED = "rejected"
+    POLL_FAILED = "poll failed"
+    POLL_EMPTY = "poll empty"
+    """poll: an answer without a single report."""
+    POLL_STALE = "poll stale"
+    """poll: the answer before this one, once more."""
+    POLL_PARTIAL = "poll partial"
+    """poll: every second report is missing."""
+    CANCEL_LOST = "cancel lost"
+    ADOPT_FAILED = "adopt failed"
+
+
+Call: TypeAlias = Literal["submit", "poll", "cancel", "adopt"]
+
+Faults: TypeAlias = Callable[[Call], Fault | None]
+"""Asked at every call: what goes wrong with it."""
+
+FAULTS: Mapping[Call, tuple[Fault, ...]] = {
+    "submit": (
+        Fault.ANSWER_LOST,
+        Fault.REQUEST_LOST,
+        Fault.ARRIVES_LATE,
+        Fault.TAKEN_TWICE,
+        Fault.BUSY,
+        Fault.REJECTED,
+    ),
+    "poll": (
+        Fault.POLL_FAILED,
+        Fault.POLL_EMPTY,
+        Fault.POLL_STALE,
+        Fault.POLL_PARTIAL,
+    ),
+    "cancel": (Fault.CANCEL_LOST,),
+    "adopt": (Fault.ADOPT_FAILED,),
+}
+
+
+class PlannedFaults:
+    """The next faults of each call, first come first served; then none."""
+
+    def __init__(self, faults: Iterable[Fault] = ()) -> None:
+        self._waiting = list(faults)
+
+    def add(self, *faults: Fault) -> None:
+        """Have these happen at the next calls they belong to."""
+        self._waiting += faults
+
+    def __call__(self, call: Call) -> Fault | None:
+        """The fault of this call, used up."""
+        for fault in self._waiting:
+            if fault in FAULTS[call]:
+                self._waiting.remove(fault)
+                return fault
+        return None
+
+
+class SeededFaults:
+    """Faults drawn from a seed, each at its own rate (0 to 1) a call."""
+
+    def __init__(self, seed: int, rates: Mapping[Fault, float]) -> None:
+        self._random = random.Random(seed)
+        self._rates = rates
+        self.enough = False
+        """Set to end all faults, so that a campaign can come to its end."""
+
+    def __call__(self, call: Call) -> Fault | None:
+        """The fault of this call, if there is one."""
+        drawn = [f for f in FAULTS[call] if self._random.random() < self._rate(f)]
+        return drawn[0] if drawn and not self.enough else None
+
+    def _rate(self, fault: Fault) -> float:
+        return self._rates.get(fault, 0.0)
