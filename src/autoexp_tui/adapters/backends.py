@@ -19,8 +19,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias, cast
 
-from autoexp_tui.adapters.near import did_you_mean
 from autoexp_tui.core.errors import Problem
+from autoexp_tui.plan.near import did_you_mean
 from autoexp_tui.plan.ports import Launch, SpecRefused
 
 Config: TypeAlias = Mapping[str, object]

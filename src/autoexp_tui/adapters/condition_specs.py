@@ -18,11 +18,11 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from autoexp_tui.adapters.near import did_you_mean
 from autoexp_tui.adapters.validation_words import problems_of
 from autoexp_tui.core import specs
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.states import JobState
+from autoexp_tui.plan.near import did_you_mean
 from autoexp_tui.plan.ports import SpecRefused
 
 Fields = dict[str, Any]

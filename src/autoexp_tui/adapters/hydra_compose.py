@@ -34,11 +34,11 @@ from autoexp_tui.adapters.config_view import OmegaView, Relatives, find_node, wr
 from autoexp_tui.adapters.eval_rewrite import rewrite_override, rewrite_tree
 from autoexp_tui.adapters.hydra_errors import compose_problem, unreadable_override
 from autoexp_tui.adapters.hydra_source import AutoexpSource
-from autoexp_tui.adapters.near import did_you_mean
 from autoexp_tui.adapters.resolvers import Environment, register_resolvers
 from autoexp_tui.adapters.yaml_files import SCHEME, routed, shown
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.specs import PlanFinding
+from autoexp_tui.plan.near import did_you_mean
 from autoexp_tui.plan.ports import CannotCompose
 
 _HYDRA_BASE: Final = "1.3"

@@ -18,8 +18,8 @@ from omegaconf.errors import (
     UnsupportedInterpolationType,
 )
 
-from autoexp_tui.adapters.near import did_you_mean, listed, nearest_key
 from autoexp_tui.core.errors import Problem
+from autoexp_tui.plan.near import did_you_mean, listed, nearest, slip_of
 
 _RESOLVER_PREFIX: Final = re.compile(
     r"^\w+ raised while resolving interpolation: (.*)$", re.DOTALL
@@ -149,6 +149,19 @@ def _without_key_lines(text: str) -> str:
         ln.strip() for ln in lines if not re.match(r"\s*(full_key:|object_type=)", ln)
     ]
     return " ".join(ln for ln in kept if ln)
+
+
+def nearest_key(key: str, keys: Iterable[str]) -> str | None:
+    """The dotted key that `key` most likely meant: misspelled, or elsewhere."""
+    known = [other for other in keys if other != key]
+    parent, _, tail = key.rpartition(".")
+    beside = [other for other in known if other.rpartition(".")[0] == parent]
+    tails = {other.rpartition(".")[2]: other for other in beside}
+    found = nearest(tail, tails)
+    if found is not None:
+        return tails[found]
+    same_tail = [other for other in known if other.rpartition(".")[2] == tail]
+    return same_tail[0] if len(same_tail) == 1 else slip_of(key, known)
 
 
 def _key_hint(name: str, keys: tuple[str, ...]) -> str:

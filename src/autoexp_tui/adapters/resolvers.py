@@ -61,11 +61,13 @@ def evaluate(expression: object, *operands: object) -> object:
     """
     names = {f"_{at}": _plain(value) for at, value in enumerate(operands)}
     try:
-        return compile_expression(str(expression)).evaluate(names)
+        value = compile_expression(str(expression)).evaluate(names)
     except (ValueError, ArithmeticError, TypeError, LookupError) as error:
         given = ", ".join(f"{name} = {value!r}" for name, value in names.items())
         shown = f"`{expression}`" + (f" with {given}" if given else "")
         raise ValueError(f"oc.eval {shown}: {error}") from None
+    # A config knows lists alone.
+    return list(value) if isinstance(value, tuple | set | frozenset) else value
 
 
 def _plain(value: object) -> object:

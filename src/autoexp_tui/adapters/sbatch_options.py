@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from autoexp_tui.adapters.near import nearest
+from autoexp_tui.plan.near import slip_of
 
 Scalar = str | int | float | bool | None
 
@@ -40,7 +40,7 @@ def known_option(name: str) -> str:
     """
     if name in KNOWN:
         return name
-    return nearest(name, KNOWN, cutoff=0.85) or name
+    return slip_of(name, KNOWN) or name
 
 
 def seconds(time: Scalar) -> float | None:

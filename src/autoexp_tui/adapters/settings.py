@@ -18,11 +18,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from autoexp_tui.adapters import backends, condition_specs
 from autoexp_tui.adapters.config_files import DEFAULT_STATE_DIR
-from autoexp_tui.adapters.near import did_you_mean, nearest
 from autoexp_tui.adapters.sbatch_options import gpus, known_option, seconds
 from autoexp_tui.adapters.validation_words import problems_of
 from autoexp_tui.core import specs
 from autoexp_tui.core.errors import Problem
+from autoexp_tui.plan.near import did_you_mean, slip_of
 from autoexp_tui.plan.ports import Launch, SpecRefused
 
 Scalar = str | int | float | bool | None
@@ -353,5 +353,5 @@ def _near_top_level(config: Mapping[str, object]) -> list[Problem]:
         for key in config
         if key not in TOP_LEVEL
         and re.fullmatch(r"\w+", key)
-        and (near := nearest(key, SECTIONS, cutoff=0.88)) is not None
+        and (near := slip_of(key, SECTIONS)) is not None
     ]

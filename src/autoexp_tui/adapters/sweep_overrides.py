@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from hydra.core.override_parser.types import Override
 
-from autoexp_tui.adapters.near import did_you_mean
 from autoexp_tui.core.errors import Problem
+from autoexp_tui.plan.near import did_you_mean
 from autoexp_tui.plan.ports import CannotCompose
 
 _INTO_SWEEP: Final = re.compile(r"(?:\+{0,2}|~)sweep\.")

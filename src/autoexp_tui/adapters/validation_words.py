@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from autoexp_tui.adapters.near import did_you_mean
 from autoexp_tui.core.errors import Problem
+from autoexp_tui.plan.near import did_you_mean
 
 _MISSING: Final = frozenset(
     {"missing", "missing_argument", "missing_keyword_only_argument"}

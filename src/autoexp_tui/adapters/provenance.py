@@ -1,0 +1,233 @@
+"""What a job was made from, kept beside its results: `output_dir/provenance/`.
+
+Two halves, since Hydra lives in the planning process alone and a job may be submitted
+days later by another engine. Planning leaves a *record* next to the manifest, keyed by
+plan id: each job's config, resolved and as written, and the state of the git
+repository. Before a job's first submit, `write_provenance` takes the job's part out of
+the record. Neither the engine nor anything here reads a config.
+
+In the record the configs are compressed one by one against the first, so that a plan of
+10,000 jobs needs a few megabytes and one job is read without the others.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from autoexp_tui.adapters.atomic import make_directory, write_atomic
+from autoexp_tui.adapters.session_dir import manifest_path, read_if_there
+from autoexp_tui.core.errors import EnvironmentFailed
+from autoexp_tui.core.specs import JobSpec, Plan
+
+VERSION: Final = 1
+_GIT_SECONDS: Final = 20.0
+_MOST_DIFF: Final = 1 << 20
+"""Bytes of a diff that are kept; data under version control must not fill the disk."""
+_WINDOW: Final = 32 * 1024
+"""What zlib can look back on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitState:
+    """The repository that the plan was made in; empty commit: there is none."""
+
+    commit: str = ""
+    diff: str = ""
+    """Of tracked files against the commit; cut at 1 MiB."""
+    note: str = ""
+    """Why something above is missing or cut."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobConfigs:
+    """One job's config as YAML, resolved and as written."""
+
+    resolved: str
+    unresolved: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvenanceRecord:
+    """What planning leaves beside a manifest."""
+
+    git: GitState = GitState()
+    dictionary: str = ""
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """Job name -> its configs, packed."""
+
+    def of(self, job: str) -> JobConfigs | None:
+        """One job's configs; None when planning kept none."""
+        packed = self.configs.get(job)
+        if packed is None:
+            return None
+        text = _unpacked(packed, self.dictionary)
+        resolved, _, unresolved = text.partition("\0")
+        return JobConfigs(resolved=resolved, unresolved=unresolved)
+
+
+# ------------------------------------------------------------------- while planning
+def make_record(configs: Mapping[str, JobConfigs], git: GitState) -> ProvenanceRecord:
+    """The record of a plan whose jobs have these configs, by name."""
+    texts = {name: f"{one.resolved}\0{one.unresolved}" for name, one in configs.items()}
+    first = next(iter(texts.values()), "")
+    dictionary = first[-_WINDOW:]
+    packed = {name: _packed(text, dictionary) for name, text in texts.items()}
+    return ProvenanceRecord(git=git, dictionary=dictionary, configs=packed)
+
+
+def record_path(state_dir: Path, plan_id: str) -> Path:
+    """Where the record of a plan lies: beside its manifest."""
+    return manifest_path(state_dir, plan_id).with_suffix(".provenance.json")
+
+
+def store_record(state_dir: Path, plan_id: str, record: ProvenanceRecord) -> Path:
+    """Keep a record; returns its file.
+
+    Raises:
+        EnvironmentFailed: the disk refused.
+    """
+    path = record_path(state_dir, plan_id)
+    tree = {
+        "version": VERSION,
+        "git": {
+            "commit": record.git.commit,
+            "diff": record.git.diff,
+            "note": record.git.note,
+        },
+        "dictionary": record.dictionary,
+        "configs": dict(record.configs),
+    }
+    make_directory(path.parent)
+    write_atomic(path, json.dumps(tree).encode("utf-8", "surrogatepass"))
+    return path
+
+
+def git_state(directory: Path) -> GitState:
+    """The commit and the uncommitted changes of the repository around `directory`."""
+    try:
+        commit = _git(directory, "rev-parse", "HEAD")
+        if commit.returncode != 0:
+            return GitState(note="not in a git repository, or no commit yet")
+        diff = _git(directory, "diff", "--no-ext-diff", "--no-color", "HEAD")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return GitState(note=f"git did not answer: {error}")
+    text = diff.stdout[:_MOST_DIFF].decode("utf-8", "replace")
+    cut = len(diff.stdout) > _MOST_DIFF
+    note = f"the diff was cut at {_MOST_DIFF} bytes" if cut else ""
+    return GitState(commit=commit.stdout.decode().strip(), diff=text, note=note)
+
+
+def _git(directory: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        ("git", "-C", str(directory), *words),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=_GIT_SECONDS,
+        check=False,
+    )
+
+
+# ------------------------------------------------------------- before the first submit
+def load_record(state_dir: Path, plan_id: str) -> ProvenanceRecord | None:
+    """The record of a plan; None when there is none, or none that we can read.
+
+    Raises:
+        EnvironmentFailed: it is there and the disk does not give it.
+    """
+    data = read_if_there(record_path(state_dir, plan_id))
+    if data is None:
+        return None
+    try:
+        tree = json.loads(data)
+    except ValueError:
+        return None
+    if not isinstance(tree, dict) or tree.get("version") != VERSION:
+        return None
+    return ProvenanceRecord(
+        git=GitState(**tree["git"]),
+        dictionary=tree["dictionary"],
+        configs=tree["configs"],
+    )
+
+
+def write_provenance(plan: Plan, job: JobSpec, record: ProvenanceRecord | None) -> Path:
+    """Write `provenance/` into the job's output directory; may be repeated.
+
+    Without a record (a manifest that was copied elsewhere) the configs are left out,
+    and a note says so. Not synced: nothing of the engine depends on it.
+
+    Raises:
+        EnvironmentFailed: the disk refused.
+    """
+    directory = Path(job.output_dir) / "provenance"
+    make_directory(directory, 0o755)
+    for name, text in _files(plan, job, record).items():
+        data = text.encode("utf-8", "surrogatepass")
+        write_atomic(directory / name, data, 0o644, durable=False)
+    return directory
+
+
+def _files(plan: Plan, job: JobSpec, record: ProvenanceRecord | None) -> dict[str, str]:
+    files = {
+        "overrides.txt": _lines([*plan.overrides, *job.overrides]),
+        "environment.txt": _lines(_environment(plan)),
+        "git.txt": _lines(_git_lines(record.git if record else None)),
+        "command.json": json.dumps(list(job.command), indent=1) + "\n",
+    }
+    if record is not None and record.git.diff:
+        files["git.diff"] = record.git.diff
+    configs = record.of(job.name) if record is not None else None
+    if configs is None:
+        files["MISSING.txt"] = "The plan came without the record of its configs.\n"
+    else:
+        files["resolved_config.yaml"] = configs.resolved
+        files["unresolved_config.yaml"] = configs.unresolved
+    return files
+
+
+def _environment(plan: Plan) -> list[str]:
+    """Names of the variables that the config read, and digests of their values."""
+    return [
+        f"{name} {f'sha256:{digest}' if digest else 'not set'}"
+        for name, digest in plan.environment.items()
+    ]
+
+
+def _git_lines(git: GitState | None) -> list[str]:
+    if git is None:
+        return ["not recorded"]
+    clean = "with uncommitted changes: git.diff" if git.diff else "clean"
+    head = [f"commit {git.commit}", clean] if git.commit else []
+    return [*head, *([git.note] if git.note else [])]
+
+
+def _lines(lines: Sequence[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+# --------------------------------------------------------------------------- packing
+def _packed(text: str, dictionary: str) -> str:
+    packer = zlib.compressobj(6, zdict=_bytes(dictionary))
+    data = packer.compress(_bytes(text)) + packer.flush()
+    return base64.b85encode(data).decode()
+
+
+def _unpacked(packed: str, dictionary: str) -> str:
+    try:
+        unpacker = zlib.decompressobj(zdict=_bytes(dictionary))
+        data = unpacker.decompress(base64.b85decode(packed)) + unpacker.flush()
+    except (ValueError, zlib.error) as error:
+        hint = "Make the plan again with autoexp-plan."
+        raise EnvironmentFailed(f"a config is damaged: {error}", hint=hint) from error
+    return data.decode("utf-8", "surrogatepass")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
