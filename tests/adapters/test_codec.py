@@ -178,8 +178,9 @@ def test_numbers_keep_their_kind() -> None:
 def test_a_line_that_does_not_read_is_refused_with_its_place(
     data: bytes, said: str
 ) -> None:
-    with pytest.raises(JournalDamaged, match=r"(?s)^journal\.jsonl, line 7: ") as caught:
+    with pytest.raises(JournalDamaged) as caught:
         decode_record(data, "journal.jsonl, line 7")
+    assert caught.value.where == "journal.jsonl, line 7"
     assert said in caught.value.problem
 
 

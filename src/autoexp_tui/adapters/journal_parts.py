@@ -45,7 +45,9 @@ class Part:
     epoch: int
     path: Path
     length: int | None = None
-    """None: no successor has sealed it, so all whole lines count."""
+    """None: all whole lines count."""
+    sealed: bool = False
+    """A successor has written `length` down; it can never be less."""
 
 
 @dataclass(slots=True)
@@ -72,8 +74,13 @@ def find_chain(session: SessionDir, notices: Notices | None = None) -> list[Part
     length: int | None = None
     while epochs:
         epoch = epochs.pop()
-        part = Part(epoch=epoch, path=session.journal_part(epoch), length=length)
-        first = first_record(part.path)
+        part = Part(
+            epoch=epoch,
+            path=session.journal_part(epoch),
+            length=length,
+            sealed=bool(chain),
+        )
+        first = first_record(part)
         if first is None and not chain:
             continue
         chain.append(part)
@@ -85,18 +92,16 @@ def find_chain(session: SessionDir, notices: Notices | None = None) -> list[Part
     return chain[::-1]
 
 
-def first_record(path: Path) -> Recorded | None:
+def first_record(part: Part) -> Recorded | None:
     """The record that opens a part; None while its first line is not whole.
 
     Raises:
         JournalDamaged: the line is whole and does not read.
         EnvironmentFailed: the file cannot be read.
     """
-    with explaining(path, "read the journal"), path.open("rb") as file:
+    with explaining(part.path, "read the journal"), part.path.open("rb") as file:
         line = file.readline()
-    if not line.endswith(b"\n"):
-        return None
-    return _parse(line, Part(epoch=0, path=path), 1, 0)
+    return _parse(line, part, 1, 0) if line.endswith(b"\n") else None
 
 
 def find_seal(part: Part) -> Seal:
@@ -158,7 +163,7 @@ def _parse(line: bytes, part: Part, number: int, offset: int) -> Recorded:
 
 
 def _remedy(part: Part, offset: int) -> str:
-    if part.length is not None:
+    if part.sealed:
         return _RESTORE
     return (
         f"{_RESTORE} Or go back to the record before it, losing what follows: copy the "

@@ -1,0 +1,75 @@
+"""A session on a real disk, with an engine as small as the journal's contract needs."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoexp_tui.adapters.atomic import sync_data
+from autoexp_tui.adapters.journal import FileJournal, load_state, read_session
+from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.core.events import Recorded
+from autoexp_tui.core.state import SessionState
+
+SYNC = "autoexp_tui.adapters.journal.sync_data"
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@dataclass(eq=False)
+class FixedLease:
+    """A lease that a test takes away by hand."""
+
+    epoch: int
+    ours: bool = True
+    asked: list[bool] = field(default_factory=list)
+
+    def held(self) -> bool:
+        self.asked.append(self.ours)
+        return self.ours
+
+    def heartbeat(self) -> bool:
+        return self.ours
+
+    def release(self) -> None:
+        self.ours = False
+
+
+class DiskStore:
+    """`journal_contract.Store` on a directory."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        self.session = SessionDir(path)
+        self.session.make()
+        self._leases: list[FixedLease] = []
+        self._monkeypatch = monkeypatch
+
+    def acquire(self) -> FixedLease:
+        for lease in self._leases:
+            lease.ours = False
+        self._leases.append(FixedLease(len(self._leases) + 1))
+        return self._leases[-1]
+
+    def open(self, lease: Any) -> FileJournal:
+        return FileJournal(self.session, lease)
+
+    def load(self) -> SessionState:
+        return load_state(self.session).state
+
+    def records(self) -> Sequence[Recorded]:
+        return list(read_session(self.session))
+
+    def refuse(self) -> None:
+        """The next sync fails, after the bytes were written."""
+
+        def failing(_descriptor: int) -> None:
+            self._monkeypatch.setattr(SYNC, sync_data)
+            raise FULL
+
+        self._monkeypatch.setattr(SYNC, failing)
