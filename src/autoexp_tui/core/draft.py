@@ -6,6 +6,8 @@ moves only after the journal has the events.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from autoexp_tui.core.apply import apply
 from autoexp_tui.core.events import Event, Recorded, SessionStarted
 from autoexp_tui.core.ids import event_id
@@ -50,6 +52,10 @@ class Draft:
         apply(self.state, record)
         self.records.append(record)
         return record
+
+    def commit(self) -> list[Recorded]:
+        """The records as they go to the journal: they count together or not at all."""
+        return [*(replace(r, more=True) for r in self.records[:-1]), *self.records[-1:]]
 
     def next_event_id(self) -> str:
         """The id that the next emitted event will have."""

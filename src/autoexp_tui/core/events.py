@@ -421,5 +421,8 @@ class Recorded:
     """The event, command or observation that led to it."""
     command_id: str = ""
     event: Event
+    more: bool = False
+    """Further records of the same commit follow; without its last one, a commit does
+    not count."""
     v: int = 1
     """Version of the event's type."""

@@ -64,6 +64,8 @@ class EngineView:
     executor_error: str = ""
     slots: int = 0
     slots_used: int = 0
+    doing: str = ""
+    """What keeps the front end waiting just now (`planning exp`); usually empty."""
     holding: str = ""
     """Why nothing is written just now (a full disk), empty when all is well."""
     log_file: str = ""

@@ -22,7 +22,7 @@ from autoexp_tui.core.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.core.events import Recorded
 from autoexp_tui.core.facts import Fact, OutsideKey, Verdict, why
 from autoexp_tui.core.snapshot import EngineView, Live, Snapshot
-from autoexp_tui.core.state import JobRecord, SessionState
+from autoexp_tui.core.state import Attempt, JobRecord, SessionState
 from autoexp_tui.core.states import JobState, Outcome
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import Dispatcher, Outside
@@ -138,6 +138,10 @@ class Engine:
             self._nudged = False
 
     # --------------------------------------------------------------------- begin
+    def recall(self, newest: Sequence[Recorded]) -> None:
+        """The newest events of a session that is taken up again, for its screens."""
+        self._publisher.note(newest)
+
     def begin(self, first: Sequence[events.Event] = ()) -> None:
         """Take up the session: write its first events, or a predecessor's loose ends.
 
@@ -157,12 +161,14 @@ class Engine:
                     why=why("uncertain_effect", kind=pending.effect.kind),
                 )
             )
-        self._parts.journal.append(draft.records)
-        self._make_true(draft.records)
+        records = draft.commit()
+        self._parts.journal.append(records)
+        self._make_true(records)
         self._rebuild()
 
     def _rebuild(self) -> None:
-        """Make the volatile indexes anew from the state."""
+        """Make everything volatile anew from the state; logs are read again."""
+        self._telemetry.restart()
         self._watch = Watch()
         self._timers = Timers()
         self._roster = Roster()
@@ -240,6 +246,7 @@ class Engine:
             obey(desk, order)
         for observation in observations:
             judged.update(self._intake.take(desk, observation))
+        self._telemetry.watch_stalls(desk)
         settle(desk, judged)
         self._changed |= desk.judged
         self._note_queued(draft)
@@ -298,7 +305,7 @@ class Engine:
         if not draft.records:
             self._dirty = True
             return
-        self._write(draft.records)
+        self._write(draft.commit())
 
     # --------------------------------------------------------------- write, apply
     def _write(self, records: list[Recorded]) -> bool:
@@ -378,7 +385,7 @@ class Engine:
             self._health.stop_when_idle = False
             draft = self._draft()
             draft.emit(events.EngineStopped(reason="stopped with its jobs"))
-            self._write(draft.records)
+            self._write(draft.commit())
 
     def _open_tasks(self) -> list[Task]:
         return [
@@ -386,7 +393,7 @@ class Engine:
             for name in self._polled_jobs()
             for job in (self.state.jobs[name],)
             for attempt in job.attempts[-1:]
-            if attempt.outcome in (None, Outcome.LOST)
+            if attempt.outcome in (None, Outcome.LOST) and _is_known(attempt)
         ]
 
     def _polled_jobs(self) -> list[str]:
@@ -499,6 +506,11 @@ class Engine:
             directory=str(self._parts.directory),
             owner_alive=not self._health.deposed,
         )
+
+
+def _is_known(attempt: Attempt) -> bool:
+    """Whether the executor answered for it: before that, its absence says nothing."""
+    return attempt.submitted_at is not None or attempt.run >= 0
 
 
 def _stops_jobs(order: Order) -> bool:

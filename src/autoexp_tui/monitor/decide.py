@@ -154,6 +154,7 @@ class _Look:
             job=self.job.name,
             waiting_since=self.job.waiting_since,
             grace_seconds=self.desk.rules.doomed_grace_seconds,
+            asked_at=self.job.ask.asked_at if self.job.ask else None,
         )
 
     def _bind(self, spec: Condition) -> Condition | Verdict:
@@ -280,15 +281,22 @@ def _start_verdict(look: _Look, index: int) -> Verdict:
     return verdict
 
 
+_DOOMED = frozenset({"doomed_file", "doomed_value"})
+_GIVE_UP_CAUSES = {
+    "start_timeout": Cause.START_TIMEOUT,
+    "approval_timeout": Cause.APPROVAL_REFUSED,
+    "refused": Cause.APPROVAL_REFUSED,
+}
+
+
 def _give_up(desk: Desk, job: JobRecord, reason: Why) -> None:
-    if reason.code == "doomed_file" and desk.rules.doomed == "hold":
+    if reason.code in _DOOMED and desk.rules.doomed == "hold":
         return
-    causes = {"timeout": Cause.START_TIMEOUT, "refused": Cause.APPROVAL_REFUSED}
     desk.draft.emit(
         events.JobEnded(
             job=job.name,
             state=JobState.SKIPPED,
-            cause=causes.get(reason.code, Cause.UPSTREAM),
+            cause=_GIVE_UP_CAUSES.get(reason.code, Cause.UPSTREAM),
             why=reason,
         )
     )

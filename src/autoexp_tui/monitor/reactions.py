@@ -24,7 +24,7 @@ from autoexp_tui.core.specs import (
 )
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState, Outcome
-from autoexp_tui.monitor.bindings import bind, bind_text
+from autoexp_tui.monitor.bindings import bind, bind_text, own_fields
 from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.orders import order_cancel, order_effect
@@ -178,10 +178,11 @@ def judge_action(
 ) -> tuple[Verdict, float | None]:
     """All conditions of an action together, and when they may change by time."""
     ctx = EvalContext(job=job.name, waiting_since=job.waiting_since, action=armed.key)
+    own = own_fields(job.spec, len(job.attempts))
     wakes: list[float] = []
     waiting: Verdict | None = None
     for spec in armed.action.conditions:
-        bound, missing = bind(spec, _lookup(desk), desk.state.jobs)
+        bound, missing = bind(spec, _lookup(desk), desk.state.jobs, own)
         if bound is None:
             name, key = missing[0]
             return Verdict(Result.WAIT, why("no_metadata", job=name, key=key)), None
@@ -286,14 +287,8 @@ def _notify(desk: Desk, text: str, job: JobRecord, armed: Armed) -> None:
 
 
 def _text(desk: Desk, template: str, job: JobRecord, armed: Armed) -> str:
-    own = {
-        "name": job.name,
-        "stage": job.spec.stage,
-        "output_dir": job.spec.output_dir,
-        "attempt": str(len(job.attempts)),
-        "line": armed.line,
-        **job.metadata,
-    }
+    own = own_fields(job.spec, len(job.attempts)) | {"line": armed.line}
+    own |= job.metadata
     return bind_text(template, own, _lookup(desk), desk.state.jobs)
 
 

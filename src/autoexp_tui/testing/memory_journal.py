@@ -66,6 +66,8 @@ class MemorySession:
             raise SessionOwned(f"the session is owned by epoch {self.epoch}")
         self.epoch += 1
         self.released = False
+        while self.records and self.records[-1].more:
+            self.records.pop()  # of a commit that is not whole
         return MemoryLease(self, self.epoch)
 
     def open(self, lease: MemoryLease) -> MemoryJournal:

@@ -1,0 +1,263 @@
+"""Builds an engine out of its adapters: a new session from a plan, or an old one.
+
+The only place that knows every port's adapter. Everything slow is imported when it is
+used, so that commands start fast.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autoexp_tui import __version__
+from autoexp_tui.adapters.clock import SystemClock
+from autoexp_tui.adapters.fact_source import OutsideFacts
+from autoexp_tui.adapters.inbox import FileInbox
+from autoexp_tui.adapters.journal import FileJournal, Loaded
+from autoexp_tui.adapters.lease import FileLease, acquire
+from autoexp_tui.adapters.live_sink import FileLiveSink
+from autoexp_tui.adapters.log_tail import LogReader
+from autoexp_tui.adapters.owner import Living, Owner, take_ownership
+from autoexp_tui.adapters.planning import ChildPlanner
+from autoexp_tui.adapters.pools import ThreadPool
+from autoexp_tui.adapters.provenance import write_provenance
+from autoexp_tui.adapters.session_dir import SessionDir, create_session
+from autoexp_tui.adapters.wrapper_copy import install_wrapper, version_of
+from autoexp_tui.cli.executors import make_executor
+from autoexp_tui.core import events
+from autoexp_tui.core.errors import AutoexpError, UsageError
+from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.core.specs import JobSpec, Plan
+from autoexp_tui.core.state import SessionState
+from autoexp_tui.engine.dispatcher import Outside
+from autoexp_tui.engine.lookout import Sources
+from autoexp_tui.engine.loop import Engine, Parts
+from autoexp_tui.engine.ports import Executor, Submission
+from autoexp_tui.monitor.desk import Policy
+
+Listener = Callable[[Snapshot], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the command line asks of an engine."""
+
+    state_dir: Path
+    approve: frozenset[str] = frozenset()
+    wait_for_lease: float = 0.0
+    """Seconds to wait for a former owner to give the session back."""
+
+
+def start_session(plan: Plan, listener: Listener, wanted: Wanted) -> Engine:
+    """Create a session for `plan` and an engine that has begun.
+
+    Raises:
+        AutoexpError: the session cannot be made; nothing was submitted.
+    """
+    session = create_session(wanted.state_dir)
+    lease = acquire(session, SystemClock())
+    with _given_back(lease):
+        return _begin_session(session, lease, plan, listener, wanted)
+
+
+def _begin_session(
+    session: SessionDir,
+    lease: FileLease,
+    plan: Plan,
+    listener: Listener,
+    wanted: Wanted,
+) -> Engine:
+    journal = FileJournal(session, lease)
+    sha = journal.add_plan(plan)
+    wrapper = install_wrapper(session.path)
+    state = SessionState(plans={sha: plan})
+    engine = _engine(session, lease, journal, plan, state, listener, wanted)
+    first: list[events.Event] = [
+        events.SessionStarted(
+            session=session.id,
+            name=plan.name,
+            engine_version=__version__,
+            wrapper_version=version_of(wrapper),
+            plan_sha=sha,
+        ),
+        _engine_started(journal),
+        events.PlanAdded(sha=sha),
+    ]
+    engine.begin(first)
+    return engine
+
+
+def resume_session(session: SessionDir, listener: Listener, wanted: Wanted) -> Engine:
+    """Take over a session whose engine is gone.
+
+    Raises:
+        SessionOwned: another engine lives.
+        AutoexpError: the session cannot be read.
+    """
+    lease = acquire(session, SystemClock(), wait=wanted.wait_for_lease)
+    with _given_back(lease):
+        return _take_up(session, lease, listener, wanted)
+
+
+def _take_up(
+    session: SessionDir, lease: FileLease, listener: Listener, wanted: Wanted
+) -> Engine:
+    journal = FileJournal(session, lease)
+    loaded = journal.load()
+    state = loaded.state
+    if state.plan is None:
+        raise UsageError(
+            f"session {session.id} was never begun: it has no plan",
+            hint=f"`autoexp-sessions clean {session.id}` removes it.",
+        )
+    install_wrapper(session.path)
+    engine = _engine(session, lease, journal, state.plan, state, listener, wanted)
+    engine.recall(loaded.events)
+    engine.begin([_engine_started(journal, gap=_gap(loaded))])
+    return engine
+
+
+@contextmanager
+def _given_back(lease: FileLease) -> Iterator[None]:
+    """Release the lease when what it was taken for fails."""
+    try:
+        yield
+    except BaseException:
+        with suppress(AutoexpError):
+            lease.release()
+        raise
+
+
+def _engine_started(journal: FileJournal, gap: float = 0.0) -> events.EngineStarted:
+    return events.EngineStarted(
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        engine_version=__version__,
+        sealed_part=journal.seal.part,
+        sealed_bytes=journal.seal.bytes,
+        gap_seconds=gap,
+    )
+
+
+def _gap(loaded: Loaded) -> float:
+    """Seconds since the predecessor last wrote: nobody watched meanwhile."""
+    return max(0.0, SystemClock().utc() - loaded.state.t)
+
+
+# --------------------------------------------------------------------------- parts
+def _engine(
+    session: SessionDir,
+    lease: FileLease,
+    journal: FileJournal,
+    plan: Plan,
+    state: SessionState,
+    listener: Listener,
+    wanted: Wanted,
+) -> Engine:
+    clock = SystemClock()
+    executor = make_executor(plan, session)
+    faults = FaultLog(session.engine_log)
+    facts = OutsideFacts()
+    pools = {name: ThreadPool(name, n) for name, n in _POOLS.items()}
+    sources = Sources(
+        executor=executor,
+        facts=facts,
+        logs=LogReader(),
+        inbox=FileInbox(session),
+        lease=lease,
+        poll_pool=pools["poll"],
+        file_pool=pools["files"],
+        log_pool=pools["logs"],
+        command_pool=pools["commands"],
+        house_pool=pools["house"],
+    )
+    outside = Outside(
+        executor=executor,
+        facts=facts,
+        planner=ChildPlanner(),
+        preparation=Ground(session, plan),
+        executor_pool=pools["executor"],
+        command_pool=pools["commands"],
+        planner_pool=pools["planner"],
+        attempt_dir=session.attempt,
+    )
+    parts = Parts(
+        clock=clock,
+        journal=journal,
+        lease=lease,
+        sources=sources,
+        outside=outside,
+        live_sink=FileLiveSink(session, clock),
+        policy=_policy(plan, executor, wanted),
+        log_fault=faults.write,
+        directory=session.path,
+        log_file=str(session.engine_log),
+    )
+    return Engine(state, parts, listener)
+
+
+_POOLS = {
+    "poll": 1,
+    "executor": 4,
+    "files": 2,
+    "logs": 2,
+    "commands": 4,
+    "house": 1,
+    "planner": 1,
+}
+"""Threads of each pool; they start when they are needed."""
+
+
+def _policy(plan: Plan, executor: Executor, wanted: Wanted) -> Policy:
+    limits = [n for n in (plan.executor.max_parallel, executor.slots) if n > 0]
+    return Policy(
+        auto_approve=wanted.approve,
+        slots=min(limits, default=0),
+        place=executor.name,
+    )
+
+
+@dataclass(slots=True)
+class Ground:
+    """What must be on disk before jobs are sent. Implements `ports.Preparation`."""
+
+    session: SessionDir
+    plan: Plan
+    _living: Living = field(default_factory=Living)
+
+    def prepare(self, submission: Submission, specs: Sequence[JobSpec]) -> None:
+        """Own the output directories and keep how each job came to be.
+
+        Raises:
+            AutoexpError: another living session owns one, or the disk refused.
+        """
+        del submission
+        for spec in specs:
+            mine = Owner(
+                session=self.session.id,
+                state_dir=str(self.session.state_dir),
+                job=spec.name,
+                fingerprint=spec.fingerprint,
+            )
+            take_ownership(Path(spec.output_dir), mine, self._living)
+            write_provenance(self.session.state_dir, self.plan, spec)
+
+
+@dataclass(frozen=True, slots=True)
+class FaultLog:
+    """Tracebacks for whoever mends us, one file a session."""
+
+    path: Path
+
+    def write(self, text: str) -> None:
+        """Append a traceback; a disk that refuses is no further fault."""
+        try:
+            handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError:
+            return
+        with os.fdopen(handle, "a", encoding="utf-8", errors="replace") as file:
+            file.write(text.rstrip() + "\n\n")

@@ -1,0 +1,115 @@
+"""A handle that is still being opened: the screen is up before the plan is read.
+
+Planning and folding a journal take longer than a first paint may; they run on a thread
+of their own while an empty snapshot says what is being done.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+from autoexp_tui.core.commands import Command
+from autoexp_tui.core.snapshot import EngineView, Role, Snapshot
+from autoexp_tui.core.specs import Plan
+from autoexp_tui.engine.handle import EngineHandle
+from autoexp_tui.engine.live import Listener
+
+
+class DeferredHandle:
+    """Stands for a handle until that is there, then passes everything on."""
+
+    def __init__(
+        self,
+        open_handle: Callable[[], EngineHandle],
+        *,
+        name: str,
+        doing: str,
+        on_failure: Callable[[BaseException], None] = lambda _error: None,
+    ) -> None:
+        self._open = open_handle
+        self._on_failure = on_failure
+        self._listeners: list[Listener] = []
+        self._lock = threading.Lock()
+        self._handle: EngineHandle | None = None
+        self._snapshot = empty_snapshot(name, doing)
+        self._thread: threading.Thread | None = None
+
+    @property
+    def role(self) -> Role:
+        """The opened handle's role; `plan` until then."""
+        return self._handle.role if self._handle else "plan"
+
+    @property
+    def read_only(self) -> bool:
+        """Nothing can be commanded before there is anything."""
+        return self._handle.read_only if self._handle else True
+
+    @property
+    def opened(self) -> EngineHandle | None:
+        """What was opened; None while it is under way, or after it failed."""
+        return self._handle
+
+    def start(self) -> None:
+        """Begin to open, off the caller's thread."""
+        self._thread = threading.Thread(target=self._run, name="open", daemon=True)
+        self._thread.start()
+
+    def snapshot(self) -> Snapshot:
+        """The newest state; empty while opening."""
+        return self._handle.snapshot() if self._handle else self._snapshot
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call `listener` on each new snapshot."""
+        with self._lock:
+            if self._handle is None:
+                self._listeners.append(listener)
+                return
+        self._handle.subscribe(listener)
+
+    def send(
+        self,
+        command: Command,
+        *,
+        by: str = "cockpit",
+        expected: Mapping[str, int] | None = None,
+    ) -> str:
+        """Pass a command on; before the handle is there, it is not taken."""
+        if self._handle is None:
+            return ""
+        return self._handle.send(command, by=by, expected=expected)
+
+    def close(self) -> None:
+        """Close what was opened."""
+        if self._handle is not None:
+            self._handle.close()
+
+    def _run(self) -> None:
+        try:
+            handle = self._open()
+        except Exception as error:  # noqa: BLE001 - handed to whoever asked to open
+            self._on_failure(error)
+            return
+        with self._lock:
+            self._handle = handle
+            waiting, self._listeners = self._listeners, []
+        for listener in waiting:
+            handle.subscribe(listener)
+            listener(handle.snapshot())
+
+
+def empty_snapshot(name: str, doing: str) -> Snapshot:
+    """No jobs yet, and a word for why."""
+    plan = Plan(plan_id="", name=name, state_dir="", jobs=())
+    return Snapshot(
+        seq=0,
+        t=0.0,
+        session="",
+        name=name,
+        plan=plan,
+        started_at=0.0,
+        paused=None,
+        engine=EngineView(role="plan", doing=doing),
+        jobs=(),
+        live=(),
+    )

@@ -1,0 +1,322 @@
+"""What logs say: rule matches become events, metrics become the volatile live side.
+
+Everything here can be made anew from the logs: reading them again from the start gives
+the same matches (their ids make a second scan harmless) and the same curves. One chunk
+is at most a mebibyte, so that a commit stays short.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from autoexp_tui.core import events, ids
+from autoexp_tui.core.facts import MetricFact, MetricKey, Why, why
+from autoexp_tui.core.snapshot import Live
+from autoexp_tui.core.specs import Monitoring
+from autoexp_tui.core.state import JobRecord, SessionState
+from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.engine.lookout import LogCursor
+from autoexp_tui.engine.ports import LogChunk
+from autoexp_tui.monitor.anomalies import AnomalyWatch, Finding
+from autoexp_tui.monitor.curves import Thinned, trend
+from autoexp_tui.monitor.desk import Desk
+from autoexp_tui.monitor.log_rules import CompiledRule, compile_rules, for_stage, scan
+from autoexp_tui.monitor.metrics import MetricReader, Point
+from autoexp_tui.monitor.orders import order_cancel
+from autoexp_tui.monitor.reactions import log_matched
+
+NOTE_SECONDS = 15.0
+"""Between two journaled notes of a job's newest metrics."""
+STALL_LOOK_SECONDS = 10.0
+"""Between two looks for step counters that stopped."""
+TREND_POINTS = 32
+_LINE_LIMIT = 500
+"""Characters of a matched line that are kept."""
+
+
+@dataclass(slots=True)
+class Pace:
+    """Steps a second, smoothed over about the last half minute."""
+
+    rate: float | None = None
+    _step: int | None = None
+    _at: float = 0.0
+
+    def see(self, step: int, t: float) -> None:
+        """A step was reported; a step back starts anew."""
+        if self._step is None or step < self._step:
+            self._step, self._at, self.rate = step, t, None
+            return
+        seconds = t - self._at
+        if seconds < 0.5 or step == self._step:
+            return
+        newest = (step - self._step) / seconds
+        weight = 1.0 - math.exp(-seconds / 10.0)
+        old = self.rate if self.rate is not None else newest
+        self.rate = old + weight * (newest - old)
+        self._step, self._at = step, t
+
+
+@dataclass(slots=True)
+class Track:
+    """One job's newest run as its log tells it."""
+
+    reader: MetricReader
+    anomalies: AnomalyWatch
+    attempt: int = 0
+    run: int = -1
+    offset: int = 0
+    once: set[str] = field(default_factory=set)
+    curves: dict[str, Thinned] = field(default_factory=dict)
+    newest: dict[str, float] = field(default_factory=dict)
+    step: int | None = None
+    total: int | None = None
+    pace: Pace = field(default_factory=Pace)
+    output_at: float | None = None
+    step_at: float | None = None
+    noted_at: float = float("-inf")
+    noted_step: int | None = None
+
+
+class Telemetry:
+    """Reads chunks of logs for all jobs of a session."""
+
+    def __init__(self, state: SessionState) -> None:
+        self.metrics: dict[str, Mapping[str, MetricFact]] = {}
+        self._rules_of: Monitoring | None = None
+        self._rules: tuple[CompiledRule, ...] = ()
+        self._by_stage: dict[str, tuple[CompiledRule, ...]] = {}
+        self._tracks: dict[str, Track] = {}
+        self._changed: set[str] = set()
+        self._stalls_due = 0.0
+        self._state = state
+
+    def restart(self) -> None:
+        """Forget how far logs were read: read them all again."""
+        self._tracks.clear()
+        self.metrics.clear()
+
+    def take_changed(self) -> set[str]:
+        """Jobs whose live side moved since the last call."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def cursor(self, job: JobRecord, *, final: bool) -> LogCursor:
+        """Where the log of a job's newest run is to be read on."""
+        attempt = job.attempts[-1]
+        track = self._track(job)
+        return LogCursor(
+            job=job.name,
+            attempt=attempt.number,
+            run=attempt.run,
+            path=attempt.log_path,
+            offset=track.offset,
+            final=final,
+        )
+
+    # --------------------------------------------------------------------- chunks
+    def digest(self, desk: Desk, chunk: LogChunk) -> list[str]:
+        """Turn new bytes into events; returns jobs whose conditions read a metric."""
+        job = desk.job(chunk.job)
+        track = self._track(job)
+        if (chunk.attempt, chunk.run) != (track.attempt, track.run):
+            return []
+        if chunk.reset:
+            self._rewind(track, desk.rules)
+        elif chunk.offset != track.offset:
+            return []
+        track.offset = chunk.offset + len(chunk.data)
+        track.output_at = desk.now
+        self._changed.add(job.name)
+        self._scan(desk, track, chunk)
+        return self._measure(desk, track, chunk)
+
+    def _track(self, job: JobRecord) -> Track:
+        """The track of a job's newest run; a new run starts at its log's begin."""
+        attempt = job.attempts[-1]
+        track = self._tracks.get(job.name)
+        if track is None:
+            track = self._tracks[job.name] = self._new_track()
+        if (track.attempt, track.run) != (attempt.number, attempt.run):
+            track.attempt, track.run = attempt.number, attempt.run
+            self._rewind(track, self._monitoring())
+        return track
+
+    def _monitoring(self) -> Monitoring:
+        return self._state.plan.monitoring if self._state.plan else Monitoring()
+
+    def _new_track(self) -> Track:
+        rules = self._monitoring()
+        return Track(
+            reader=MetricReader(rules.metrics), anomalies=AnomalyWatch(rules.anomalies)
+        )
+
+    @staticmethod
+    def _rewind(track: Track, rules: Monitoring) -> None:
+        track.offset = 0
+        track.once = set()
+        track.reader = MetricReader(rules.metrics)
+        track.anomalies = AnomalyWatch(rules.anomalies)
+        track.pace = Pace()
+        track.step_at = None
+
+    # ---------------------------------------------------------------------- rules
+    def _compiled(self, rules: Monitoring, stage: str) -> tuple[CompiledRule, ...]:
+        if rules is not self._rules_of:
+            self._rules_of = rules
+            self._rules = compile_rules(rules.log_events)
+            self._by_stage = {}
+        if stage not in self._by_stage:
+            self._by_stage[stage] = for_stage(self._rules, stage)
+        return self._by_stage[stage]
+
+    def _scan(self, desk: Desk, track: Track, chunk: LogChunk) -> None:
+        stage = desk.job(chunk.job).spec.stage
+        compiled = self._compiled(desk.rules, stage)
+        by_name = {item.rule.name: item.rule for item in compiled}
+        for match in scan(compiled, chunk.data, chunk.offset, track.once):
+            matched = events.LogMatched(
+                match_id=ids.match_id(
+                    chunk.job, chunk.attempt, chunk.run, match.rule, match.offset
+                ),
+                job=chunk.job,
+                attempt=chunk.attempt,
+                run=chunk.run,
+                rule=match.rule,
+                offset=match.offset,
+                line=match.line[:_LINE_LIMIT],
+                metadata=match.metadata,
+            )
+            log_matched(desk, matched, by_name[match.rule])
+
+    # -------------------------------------------------------------------- metrics
+    def _measure(self, desk: Desk, track: Track, chunk: LogChunk) -> list[str]:
+        points = track.reader.feed(chunk.data, chunk.offset)
+        if not points:
+            return []
+        for point in points:
+            self._take(desk, track, chunk.job, point)
+        self.metrics[chunk.job] = {
+            name: MetricFact(value, track.step or 0)
+            for name, value in track.newest.items()
+        }
+        if desk.now - track.noted_at >= NOTE_SECONDS:
+            self._note(desk, track, chunk.job)
+        return [
+            reader
+            for name in track.newest
+            for reader in desk.watch.jobs(MetricKey(chunk.job, name))
+        ]
+
+    def _take(self, desk: Desk, track: Track, job: str, point: Point) -> None:
+        if point.step is not None:
+            if point.step != track.step:
+                track.step_at = desk.now
+            track.step = point.step
+            track.pace.see(point.step, desk.now)
+        track.total = point.total or track.total
+        for name, value in point.values.items():
+            track.newest[name] = value
+            if track.step is not None:
+                curve = track.curves.setdefault(name, Thinned())
+                curve.add(track.step, value)
+        loss = point.values.get(desk.rules.loss)
+        if loss is not None:
+            for finding in track.anomalies.feed(track.step or 0, loss):
+                self._react(desk, track, job, finding)
+
+    def _react(self, desk: Desk, track: Track, job: str, finding: Finding) -> None:
+        warning_id = "a" + ids.digest(job, track.attempt, finding.code)
+        if finding.cleared:
+            if warning_id in desk.state.warnings:
+                desk.draft.emit(events.WarningCleared(warning_id=warning_id))
+            return
+        reason = Why(finding.code, (("job", job), *finding.args))
+        if warning_id not in desk.state.warnings:
+            desk.draft.emit(
+                events.WarningRaised(
+                    warning_id=warning_id,
+                    why=reason,
+                    job=job,
+                    severity="error" if finding.code == "nan" else "warning",
+                )
+            )
+        if finding.code == "nan" and desk.rules.anomalies.nan == "kill":
+            order_cancel(desk, desk.job(job), Why("nan", finding.args), Cause.NAN)
+
+    # --------------------------------------------------------------------- stalls
+    def watch_stalls(self, desk: Desk) -> None:
+        """Warn of runs whose step counter stopped; end them where a rule reacts."""
+        if desk.now < self._stalls_due:
+            return
+        self._stalls_due = desk.now + STALL_LOOK_SECONDS
+        for name in sorted(desk.roster.active):
+            track = self._tracks.get(name)
+            if track is not None and track.step_at is not None:
+                self._judge_stall(desk, desk.job(name), track, desk.now - track.step_at)
+
+    def _judge_stall(
+        self, desk: Desk, job: JobRecord, track: Track, still: float
+    ) -> None:
+        warning_id = "a" + ids.digest(job.name, track.attempt, "stall")
+        warned = warning_id in desk.state.warnings
+        if still < desk.rules.stall_after_seconds:
+            if warned:
+                desk.draft.emit(events.WarningCleared(warning_id=warning_id))
+            return
+        if warned or job.state is not JobState.RUNNING:
+            return
+        reason = why("stall", job=job.name, step=track.step or 0, seconds=still)
+        desk.draft.emit(
+            events.WarningRaised(warning_id=warning_id, why=reason, job=job.name)
+        )
+        if any(rule.state == "stall" for rule in desk.rules.state_events):
+            order_cancel(desk, job, reason, Cause.STALL)
+
+    # ---------------------------------------------------------------------- notes
+    def close(self, desk: Desk, job: str) -> None:
+        """A run's log was read to its end: journal its last metrics."""
+        track = self._tracks.get(job)
+        if track is not None and track.newest:
+            self._note(desk, track, job)
+
+    @staticmethod
+    def _note(desk: Desk, track: Track, job: str) -> None:
+        if track.step is None or track.step == track.noted_step:
+            return
+        track.noted_at, track.noted_step = desk.now, track.step
+        desk.draft.emit(
+            events.MetricsNoted(
+                job=job,
+                attempt=track.attempt,
+                run=track.run,
+                step=track.step,
+                total=track.total,
+                values={name: _plain(value) for name, value in track.newest.items()},
+            )
+        )
+
+    def view(self, job: str) -> Live | None:
+        """The live side of a job; None while its log said nothing."""
+        track = self._tracks.get(job)
+        if track is None or track.output_at is None:
+            return None
+        loss = track.curves.get(self._monitoring().loss)
+        return Live(
+            step=track.step,
+            total=track.total or self._state.jobs[job].spec.progress_total,
+            rate=track.pace.rate,
+            metrics=dict(track.newest),
+            curves={name: curve.curve() for name, curve in track.curves.items()},
+            trend=trend(loss.curve().values, TREND_POINTS) if loss else (),
+            log_bytes=track.offset,
+            last_output_at=track.output_at,
+            last_step_at=track.step_at,
+        )
+
+
+def _plain(value: float) -> float | str:
+    """A number as JSON can hold it."""
+    return value if math.isfinite(value) else str(value)

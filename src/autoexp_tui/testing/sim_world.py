@@ -1,0 +1,216 @@
+"""What survives the engines of a simulation: a clock, a cluster, files, a journal.
+
+Everything is in memory and follows one seed. The engine under test is the real one;
+only its ports are of this world.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from autoexp_tui.core.commands import Order
+from autoexp_tui.core.facts import (
+    CommandKey,
+    CommandResult,
+    Fact,
+    FileStat,
+    FileText,
+    GlobKey,
+    LogFound,
+    LogKey,
+    Matches,
+    OutsideKey,
+    StatKey,
+    TextKey,
+)
+from autoexp_tui.core.specs import JobSpec, Plan
+from autoexp_tui.engine.dispatcher import Outside
+from autoexp_tui.engine.lookout import Sources
+from autoexp_tui.engine.loop import Engine, Parts
+from autoexp_tui.engine.ports import LogChunk, Submission
+from autoexp_tui.monitor.desk import Policy
+from autoexp_tui.testing.clock import ManualClock
+from autoexp_tui.testing.fake_executor import FakeExecutor
+from autoexp_tui.testing.inline_pool import InlinePool
+from autoexp_tui.testing.memory_journal import MemoryLease, MemorySession
+
+
+@dataclass(slots=True)
+class Files:
+    """A file system of appended bytes; `current.log` leads to the newest log."""
+
+    clock: ManualClock
+    data: dict[str, bytes] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+
+    def append(self, path: str, data: bytes) -> None:
+        """A run writes; a run's log also becomes the job's current one."""
+        self.data[path] = self.data.get(path, b"") + data
+        directory, _, name = path.rpartition("/")
+        if name.startswith("slurm-"):
+            self.links[f"{directory}/current.log"] = path
+
+    def read(self, path: str) -> bytes | None:
+        """A file's bytes through its link, None when there is none."""
+        return self.data.get(self.links.get(path, path))
+
+    # ------------------------------------------------------------------ FactSource
+    def observe(self, key: OutsideKey) -> Fact:
+        """The fact for `key` as the files stand now."""
+        now = self.clock.utc()
+        match key:
+            case StatKey():
+                found = self.read(key.path)
+                return Fact(FileStat(found is not None, len(found or b"")), now)
+            case GlobKey():
+                paths = sorted(fnmatch.filter(self.data, key.pattern))
+                largest = max((len(self.data[p]) for p in paths), default=0)
+                return Fact(Matches(tuple(paths), largest), now)
+            case TextKey():
+                text = self.read(key.path)
+                return Fact(FileText(text.decode() if text is not None else None), now)
+            case LogKey():
+                return Fact(self._search(key), now)
+            case CommandKey():
+                return Fact(CommandResult(0), now)
+
+    def _search(self, key: LogKey) -> LogFound:
+        found = self.read(key.path)
+        if found is None:
+            return LogFound()
+        match = re.search(key.pattern, found.decode("utf-8", "replace"))
+        return LogFound(1, int(match is not None), match[0] if match else "", key.path)
+
+
+@dataclass(slots=True)
+class Logs:
+    """Implements `ports.LogSource` over the world's files."""
+
+    files: Files
+
+    def read(
+        self,
+        job: str,
+        attempt: int,
+        run: int,
+        path: str,
+        offset: int,
+        limit: int,
+        *,
+        final: bool = False,
+    ) -> LogChunk | None:
+        """Whole lines from `offset`."""
+        data = (self.files.read(path) or b"")[offset : offset + limit]
+        if not final:
+            data = data[: data.rfind(b"\n") + 1]
+        if not data:
+            return None
+        size = len(self.files.read(path) or b"")
+        return LogChunk(
+            job=job, attempt=attempt, run=run, offset=offset, data=data, size=size
+        )
+
+    def tail(self, path: str, limit: int) -> str:
+        """The last bytes as text."""
+        return (self.files.read(path) or b"")[-limit:].decode("utf-8", "replace")
+
+
+@dataclass(slots=True)
+class Mailbox:
+    """Implements `ports.Inbox`: gives an order again until it is done."""
+
+    orders: dict[str, Order] = field(default_factory=dict)
+
+    def take(self) -> Sequence[Order]:
+        """All orders that are not done."""
+        return tuple(self.orders.values())
+
+    def done(self, command_ids: Sequence[str]) -> None:
+        """Forget orders."""
+        for command_id in command_ids:
+            self.orders.pop(command_id, None)
+
+
+@dataclass(slots=True)
+class Ready:
+    """Implements `ports.Preparation`: nothing to do in memory."""
+
+    def prepare(self, submission: Submission, specs: Sequence[JobSpec]) -> None:
+        """Nothing."""
+
+
+@dataclass(slots=True)
+class Recompose:
+    """Implements `ports.Planner`: the same job with further overrides noted."""
+
+    def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
+        """The job of the plan."""
+        spec = next(spec for spec in plan.jobs if spec.name == job)
+        return replace(spec, overrides=tuple(overrides))
+
+
+@dataclass(slots=True)
+class Nobody:
+    """Implements `ports.LiveSink`: nobody watches."""
+
+    def publish(self, snapshot: object) -> None:
+        """Nothing."""
+
+
+@dataclass(slots=True)
+class World:
+    """All that outlives an engine."""
+
+    clock: ManualClock
+    executor: FakeExecutor
+    files: Files
+    session: MemorySession = field(default_factory=MemorySession)
+    inbox: Mailbox = field(default_factory=Mailbox)
+    faults: list[str] = field(default_factory=list)
+    """Tracebacks that engines logged: bugs."""
+    auto_approve: frozenset[str] = frozenset({"*"})
+    slots: int = 0
+
+    def parts(self, lease: MemoryLease, pool: InlinePool) -> Parts:
+        """An engine's ports, every pool being `pool`."""
+        logs = Logs(self.files)
+        sources = Sources(
+            executor=self.executor,
+            facts=self.files,
+            logs=logs,
+            inbox=self.inbox,
+            lease=lease,
+            poll_pool=pool,
+            file_pool=pool,
+            log_pool=pool,
+            command_pool=pool,
+            house_pool=pool,
+        )
+        outside = Outside(
+            executor=self.executor,
+            facts=self.files,
+            planner=Recompose(),
+            preparation=Ready(),
+            executor_pool=pool,
+            command_pool=pool,
+            planner_pool=pool,
+            attempt_dir=lambda job, number: Path("/attempts") / job / str(number),
+        )
+        return Parts(
+            clock=self.clock,
+            journal=self.session.open(lease),
+            lease=lease,
+            sources=sources,
+            outside=outside,
+            live_sink=Nobody(),
+            policy=Policy(auto_approve=self.auto_approve, slots=self.slots),
+            log_fault=self.faults.append,
+        )
+
+    def engine(self, lease: MemoryLease, pool: InlinePool) -> Engine:
+        """An engine over the session as it is synced."""
+        return Engine(self.session.load(), self.parts(lease, pool))

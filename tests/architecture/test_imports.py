@@ -1,0 +1,62 @@
+"""The house at run time: what a room loads when it is loaded, deferred imports too."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import cache
+
+import pytest
+
+PLANNING = ("hydra", "omegaconf", "git")
+SCREEN = ("textual", "rich")
+
+
+@cache
+def loaded_by(*modules: str) -> frozenset[str]:
+    """Names in sys.modules after importing `modules` in a fresh interpreter."""
+    code = "; ".join(
+        ["import sys", *(f"import {module}" for module in modules)]
+        + ["print('\\n'.join(sys.modules))"]
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    return frozenset(run.stdout.split())
+
+
+@pytest.mark.parametrize("room", ["core", "plan", "monitor", "engine"])
+def test_the_inner_rooms_load_no_third_party(room: str) -> None:
+    foreign = {"textual", "rich", "hydra", "omegaconf", "pydantic", "git", "numpy"}
+    assert not loaded_by(f"autoexp_tui.{room}") & foreign
+
+
+def test_the_engine_loads_neither_screens_nor_adapters() -> None:
+    names = loaded_by(
+        "autoexp_tui.engine.loop", "autoexp_tui.engine.live", "autoexp_tui.engine.viewer"
+    )
+    assert not any(
+        name.startswith(("autoexp_tui.ui", "autoexp_tui.adapters", "autoexp_tui.cli"))
+        for name in names
+    )
+
+
+def test_the_screens_load_neither_the_engine_s_inside_nor_slow_libraries() -> None:
+    names = loaded_by("autoexp_tui.ui.app")
+    slow = {*PLANNING, "pydantic", "numpy", "watchfiles"}
+    assert not names & {*slow, "autoexp_tui.engine.loop", "autoexp_tui.engine.ports"}
+
+
+@pytest.mark.parametrize(
+    "command", ["tui", "run", "plan", "monitor", "submit", "sessions", "visualize"]
+)
+def test_a_command_s_help_loads_nothing_slow(command: str) -> None:
+    names = loaded_by(f"autoexp_tui.cli.{command}")
+    assert not names & {*PLANNING, *SCREEN, "pydantic", "numpy"}
+
+
+def test_the_trainer_loads_nothing_of_ours() -> None:
+    names = loaded_by("autoexp_tui.demo.command_line")
+    assert {n for n in names if n.startswith("autoexp_tui.")} == {
+        n for n in names if n.startswith("autoexp_tui.demo")
+    }

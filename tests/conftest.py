@@ -1,0 +1,23 @@
+"""The suite is closed off from the machine it runs on."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def closed_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of the developer's own shell reaches a test."""
+    for name in (
+        "AUTOEXP_STATE_DIR",
+        "AUTOEXP_RESUME",
+        "NO_COLOR",
+        "COLORTERM",
+        "TEXTUAL_THEME",
+        "SSH_TTY",
+        "SSH_CONNECTION",
+        "TMUX",
+        "STY",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TZ", "UTC")
