@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -50,14 +49,12 @@ class DiskStore:
         self._leases: list[FixedLease] = []
         self._monkeypatch = monkeypatch
 
-    def acquire(self) -> FixedLease:
-        for lease in self._leases:
-            lease.ours = False
-        self._leases.append(FixedLease(len(self._leases) + 1))
-        return self._leases[-1]
-
-    def open(self, lease: Any) -> FileJournal:
-        return FileJournal(self.session, lease)
+    def acquire(self) -> tuple[FixedLease, FileJournal]:
+        for former in self._leases:
+            former.ours = False
+        lease = FixedLease(len(self._leases) + 1)
+        self._leases.append(lease)
+        return lease, FileJournal(self.session, lease)
 
     def load(self) -> SessionState:
         return load_state(self.session).state

@@ -606,7 +606,7 @@ def test_a_follower_is_not_disturbed_by_an_engine_that_never_began(
 def test_a_follower_that_read_void_bytes_says_so(store: DiskStore) -> None:
     first = Writer(store)
     first.begin()
-    second = FileJournal(store.session, store.acquire())
+    _, second = store.acquire()
     late = first.draft(message("late"))
     append_bytes(part(store, 1), encode_record(late[0]))
     follower = follow(store)

@@ -51,12 +51,8 @@ class SealingJournal(Journal, Protocol):
 class Store(Protocol):
     """One session, as a contract needs it."""
 
-    def acquire(self) -> Lease:
-        """Become the owner; whoever was it before is dead or deposed."""
-        ...
-
-    def open(self, lease: Lease) -> SealingJournal:
-        """The journal of a held lease."""
+    def acquire(self) -> tuple[Lease, SealingJournal]:
+        """Become the owner and open the journal; the owner before is deposed."""
         ...
 
     def load(self) -> SessionState:
@@ -83,8 +79,7 @@ class Writer:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.lease = store.acquire()
-        self.journal = store.open(self.lease)
+        self.lease, self.journal = store.acquire()
         self.state = store.load()
 
     def draft(self, *happened: Event) -> list[Recorded]:

@@ -1,0 +1,114 @@
+"""The session in memory keeps the journal's contract, and its faults strike as told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from autoexp_tui.adapters.codec import decode_record, encode_record
+from autoexp_tui.core.events import Recorded
+from autoexp_tui.core.state import SessionState
+from autoexp_tui.testing.journal_contract import (
+    JournalContract,
+    Store,
+    Writer,
+    message,
+)
+from autoexp_tui.testing.memory_journal import (
+    Fault,
+    Killed,
+    MemoryJournal,
+    MemoryLease,
+    MemorySession,
+)
+
+
+def round_trip(record: Recorded) -> None:
+    """What the journal on disk would do to a record."""
+    assert decode_record(encode_record(record)) == record
+
+
+class MemoryStore:
+    """`journal_contract.Store` in memory."""
+
+    def __init__(self) -> None:
+        self.session = MemorySession(check=round_trip)
+
+    def acquire(self) -> tuple[MemoryLease, MemoryJournal]:
+        lease = self.session.acquire(holder_is_dead=True)
+        return lease, self.session.open(lease)
+
+    def load(self) -> SessionState:
+        return self.session.load()
+
+    def records(self) -> Sequence[Recorded]:
+        return self.session.records
+
+    def refuse(self) -> None:
+        self.session.faults[self.session.appends] = Fault(kind="refused")
+
+
+class TestMemoryJournal(JournalContract):
+    def new_store(self) -> Store:
+        return MemoryStore()
+
+
+def begun() -> tuple[MemoryStore, Writer, int]:
+    """A session with its first records, and how many those are."""
+    store = MemoryStore()
+    writer = Writer(store)
+    return store, writer, len(writer.begin())
+
+
+@pytest.mark.parametrize(
+    ("fault", "survive"),
+    [
+        (Fault(kind="killed_before"), 0),
+        (Fault(kind="killed_amid", kept=1), 1),
+        (Fault(kind="killed_amid", kept=0), 0),
+        (Fault(kind="killed_after"), 2),
+    ],
+)
+def test_a_kill_leaves_the_records_that_the_fault_says(
+    fault: Fault, survive: int
+) -> None:
+    store, writer, before = begun()
+    store.session.faults[store.session.appends] = fault
+    with pytest.raises(Killed):
+        writer.journal.append(writer.draft(message("1"), message("2")))
+    assert len(store.session.records) == before + survive
+
+
+def test_a_kill_is_not_caught_as_an_error() -> None:
+    assert not issubclass(Killed, Exception)
+
+
+def test_an_heir_goes_on_after_a_kill() -> None:
+    store, writer, _ = begun()
+    store.session.faults[store.session.appends] = Fault(kind="killed_amid", kept=1)
+    with pytest.raises(Killed):
+        writer.journal.append(writer.draft(message("1"), message("2")))
+    heir = Writer(store)
+    heir.begin()
+    assert store.load().seq == len(store.session.records)
+
+
+def test_a_session_that_is_owned_is_not_taken() -> None:
+    session = MemorySession()
+    session.acquire()
+    with pytest.raises(Exception, match="owned by epoch 1"):
+        session.acquire()
+
+
+def test_a_released_session_is_taken_at_once() -> None:
+    session = MemorySession()
+    session.acquire().release()
+    assert session.acquire().epoch == 2
+
+
+def test_a_deposed_lease_loses_its_heartbeat() -> None:
+    session = MemorySession()
+    lease = session.acquire()
+    session.acquire(holder_is_dead=True)
+    assert not lease.heartbeat()
