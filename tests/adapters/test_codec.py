@@ -165,7 +165,7 @@ def test_numbers_keep_their_kind() -> None:
         (b"[]", "not a JSON object"),
         (b"{}", "no 'type'"),
         (line(type="JobsHeld"), "JobsHeld: jobs: Field required"),
-        (line(type="JobsHeld", jobs=["a"], more=1), "more: Unexpected"),
+        (line(type="JobsHeld", jobs=["a"], further=1), "further: Unexpected"),
         (line(type="JobsHeld", jobs="a"), "jobs: "),
         (line(type="JobEnded", job="a", state="ODD"), "state: "),
         (line(type=7), "unknown type of event 7"),

@@ -19,7 +19,7 @@ from autoexp_tui.adapters.journal import (
     read_session,
 )
 from autoexp_tui.adapters.journal_follow import JournalFollower
-from autoexp_tui.adapters.journal_parts import Notices
+from autoexp_tui.adapters.journal_parts import Notices, Part, find_seal
 from autoexp_tui.core.errors import (
     EnvironmentFailed,
     JournalDamaged,
@@ -669,3 +669,35 @@ def test_an_idle_look_reads_no_journal(
     monkeypatch.setattr(Path, "open", lambda path, *_args: opened.append(path))
     assert follower.poll().records == ()
     assert opened == []
+
+
+def test_a_commit_that_was_torn_between_two_of_its_records_does_not_count(
+    store: DiskStore,
+) -> None:
+    writer = Writer(store)
+    writer.begin()
+    part = store.session.journal_part(1)
+    whole = part.stat().st_size
+    first = load_state(store.session).state.seq + 1
+    lines = [
+        encode_record(
+            Recorded(
+                seq=first + n,
+                epoch=1,
+                t=1.0,
+                event_id=f"e{n}",
+                event=message("x"),
+                more=n < 2,
+            )
+        )
+        for n in range(3)
+    ]
+    with part.open("ab") as file:
+        file.write(b"".join(lines[:2]))
+    loaded = load_state(store.session)
+    assert loaded.position.offset == whole
+    assert "2 records of an unfinished commit" in loaded.notices[0]
+    assert find_seal(Part(epoch=1, path=part)).bytes == whole
+    with part.open("ab") as file:
+        file.write(lines[2])
+    assert load_state(store.session).position.seq == first + 2

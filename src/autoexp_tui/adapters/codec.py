@@ -65,6 +65,10 @@ class LiveDetail:
 
 
 # ---------------------------------------------------------------------- records
+MORE = b'{"more":true,'
+"""How the line of a record begins that others of its commit follow."""
+
+
 def encode_record(record: Recorded) -> bytes:
     """The journal line of `record`, newline included.
 
@@ -73,7 +77,8 @@ def encode_record(record: Recorded) -> bytes:
     """
     event = record.event
     name = type(event).__name__
-    tree: Fields = {
+    tree: Fields = {"more": True} if record.more else {}
+    tree |= {
         "v": current_version(name),
         "seq": record.seq,
         "epoch": record.epoch,
@@ -118,6 +123,9 @@ def parse_record(line: bytes) -> Recorded:
     cause_id, command_id = tree.pop("cause_id", ""), tree.pop("command_id", "")
     if not (type(seq) is type(epoch) is type(v) is int and isinstance(t, int | float)):
         raise Undecodable("v, seq, epoch or t is not a number")
+    more = tree.pop("more", False)
+    if not isinstance(more, bool):
+        raise Undecodable("more is neither true nor false")
     if v != 1 or UPCASTERS:
         tree = _upcast(name, v, tree)
     return Recorded(
@@ -128,6 +136,7 @@ def parse_record(line: bytes) -> Recorded:
         cause_id=cause_id,
         command_id=command_id,
         event=_event(name, tree),
+        more=more,
         v=current_version(name),
     )
 

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from autoexp_tui.adapters.atomic import explaining
-from autoexp_tui.adapters.codec import Undecodable, parse_record
+from autoexp_tui.adapters.codec import MORE, Undecodable, parse_record
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.core.errors import JournalDamaged
 from autoexp_tui.core.events import EngineStarted, Recorded
@@ -105,21 +106,32 @@ def first_record(part: Part) -> Recorded | None:
 
 
 def find_seal(part: Part) -> Seal:
-    """The seal that a successor gives the newest part: its whole lines, as of now.
+    """The seal that a successor gives the newest part: its whole commits, as of now.
 
     Raises:
         EnvironmentFailed: the part cannot be read.
     """
     with explaining(part.path, "read the journal"), part.path.open("rb") as file:
-        end = file.seek(0, os.SEEK_END)
+        end = _last_line_end(file, file.seek(0, os.SEEK_END))
         while end > 0:
-            start = max(0, end - _TAIL_BLOCK)
+            start = _last_line_end(file, end - 1)
             file.seek(start)
-            newline = file.read(end - start).rfind(b"\n")
-            if newline >= 0:
-                return Seal(part=part.path.name, bytes=start + newline + 1)
+            if file.read(len(MORE)) != MORE:
+                break
             end = start
-    return Seal(part=part.path.name)
+    return Seal(part=part.path.name, bytes=end)
+
+
+def _last_line_end(file: BinaryIO, end: int) -> int:
+    """The offset behind the last newline before `end`; 0 when there is none."""
+    while end > 0:
+        start = max(0, end - _TAIL_BLOCK)
+        file.seek(start)
+        newline = file.read(end - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0
 
 
 def read_part(
@@ -127,7 +139,8 @@ def read_part(
 ) -> Iterator[tuple[Recorded, int]]:
     """The records of a part from `offset`, each with the offset where it ends.
 
-    A torn last line of a part that nobody sealed is left out, with a notice.
+    The records of a commit come together: what is torn off at the end of a part that
+    nobody sealed, a line or the rest of a commit, is left out, with a notice.
 
     Raises:
         JournalDamaged: a line does not read, or sealed bytes are missing.
@@ -135,22 +148,38 @@ def read_part(
     """
     with explaining(part.path, "read the journal"), part.path.open("rb") as file:
         file.seek(offset)
+        commit: list[tuple[Recorded, int]] = []
+        torn = 0
         for number, line in enumerate(file, 1):
             if part.length is not None and offset + len(line) > part.length:
                 break
             if not line.endswith(b"\n"):
-                if notices is not None and part.length is None:
-                    notices.add(part.path, f"dropped {len(line)} bytes of a torn line")
+                torn = len(line)
                 break
             record = _parse(line, part, number, offset)
             offset += len(line)
-            yield record, offset
+            commit.append((record, offset))
+            if not record.more:
+                yield from commit
+                commit = []
+    if notices is not None and part.length is None:
+        _note_torn(part, commit, torn, notices)
     if part.length is not None and offset < part.length:
         raise JournalDamaged(
             f"{part.length - offset} bytes are missing after byte {offset}",
             str(part.path),
             _RESTORE,
         )
+
+
+def _note_torn(
+    part: Part, commit: Sequence[tuple[Recorded, int]], torn: int, notices: Notices
+) -> None:
+    if torn:
+        notices.add(part.path, f"dropped {torn} bytes of a torn line")
+    if commit:
+        count = len(commit)
+        notices.add(part.path, f"dropped {count} records of an unfinished commit")
 
 
 def _parse(line: bytes, part: Part, number: int, offset: int) -> Recorded:

@@ -59,7 +59,7 @@ class TrainSettings:
     crash_at: int | None = None
     """Iteration at which a run that has not been resumed raises."""
     resume: bool = True
-    """Whether checkpoints in `save` are this run's own; otherwise they are set aside."""
+    """Whether what lies in `save` is this run's own; if not, it is set aside."""
 
     @property
     def shape(self) -> Shape:
