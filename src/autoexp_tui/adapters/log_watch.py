@@ -1,0 +1,103 @@
+"""Whether a pattern was found in a growing file, by its new bytes only."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from autoexp_tui.adapters.log_tail import opened
+
+_CHUNK = 1 << 20
+_MOST_OVERLAP = 1 << 16
+"""Bytes read again, so that a match across two reads or two lines is not missed."""
+_MOST_LINE = 500
+"""Characters of a found line that are kept."""
+LOOK_BYTES = 16 << 20
+"""Read of one file at one look; the rest follows at the next."""
+
+
+@dataclass(slots=True)
+class LogWatch:
+    """The search for one pattern in one file; a found pattern stays found.
+
+    A file that was replaced or cut short is another file: the search begins anew.
+    """
+
+    path: str
+    pattern: re.Pattern[str]
+    tail_bytes: int
+    """Of what was there before the first look, so much is read."""
+    started: bool = False
+    """Whether the search was on before the file came: then all of it is new."""
+    exists: bool = False
+    line: str | None = None
+    """The line in which the pattern was found; None: not found."""
+    _identity: tuple[int, int] | None = None
+    _offset: int = 0
+    """Where the next search starts."""
+    _end: int = 0
+    """Up to here everything was searched."""
+
+    def look(self) -> None:
+        """Search what is new.
+
+        Raises:
+            OSError: it cannot be read, for another reason than that it is not there.
+        """
+        with opened(self.path) as handle:
+            self.exists = handle is not None
+            if handle is None:
+                self._start_over(None)
+            else:
+                self._look_into(handle)
+        self.started = True
+
+    def _look_into(self, handle: int) -> None:
+        found = os.fstat(handle)
+        identity = (found.st_dev, found.st_ino)
+        if identity != self._identity or found.st_size < self._end:
+            self._start_over(identity)
+            if not self.started:
+                self._offset = self._first_offset(handle, found.st_size)
+        if self.line is not None:
+            self._end = found.st_size
+        elif found.st_size != self._end:
+            self._search(handle)
+
+    def _start_over(self, identity: tuple[int, int] | None) -> None:
+        self._identity = identity
+        self.line = None
+        self._offset = self._end = 0
+
+    def _first_offset(self, handle: int, size: int) -> int:
+        if size <= self.tail_bytes:
+            return 0
+        start = size - self.tail_bytes
+        data = os.pread(handle, _MOST_OVERLAP, start - 1)
+        return start + data.find(b"\n")  # not within a line, if that line ends soon
+
+    def _search(self, handle: int) -> None:
+        stop = self._offset + LOOK_BYTES
+        while self.line is None and self._offset < stop:
+            data = os.pread(handle, _CHUNK, self._offset)
+            self.line = self._found_in(data)
+            self._end = self._offset + len(data)
+            self._offset = self._end - _overlap(data)
+            if len(data) < _CHUNK:
+                return
+
+    def _found_in(self, data: bytes) -> str | None:
+        text = data.decode("utf-8", "replace")
+        match = self.pattern.search(text)
+        if match is None:
+            return None
+        start = text.rfind("\n", 0, match.start()) + 1
+        return text[start : start + _MOST_LINE].split("\n", 1)[0].strip()
+
+
+def _overlap(data: bytes) -> int:
+    """The bytes of the last whole line and what follows it."""
+    last = data.rfind(b"\n")
+    before = data.rfind(b"\n", 0, max(0, last))
+    return min(len(data) - (before + 1), _MOST_OVERLAP)
