@@ -38,7 +38,7 @@ from autoexp_tui.adapters.resolvers import Environment, register_resolvers
 from autoexp_tui.adapters.yaml_files import SCHEME, routed, shown
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.specs import PlanFinding
-from autoexp_tui.plan.near import did_you_mean
+from autoexp_tui.plan.near import did_you_mean, slip_of
 from autoexp_tui.plan.ports import CannotCompose
 
 _HYDRA_BASE: Final = "1.3"
@@ -255,7 +255,8 @@ class HydraComposer:
 
     def _no_primary(self) -> Problem:
         names = config_names(self.config_dir)
-        hint = did_you_mean(self.config_ref, names, "configs")
+        slip = slip_of(self.config_ref, names)
+        hint = did_you_mean(slip or self.config_ref, names, "configs")
         message = f"there is no config `{self.config_ref}`"
         return Problem(message, where=shown(str(self.config_dir)), hint=hint)
 

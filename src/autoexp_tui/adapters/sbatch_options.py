@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Final
-
-from autoexp_tui.plan.near import slip_of
 
 Scalar = str | int | float | bool | None
 
@@ -40,7 +39,8 @@ def known_option(name: str) -> str:
     """
     if name in KNOWN:
         return name
-    return slip_of(name, KNOWN) or name
+    near = get_close_matches(name, KNOWN, n=1, cutoff=0.85)
+    return near[0] if near else name
 
 
 def seconds(time: Scalar) -> float | None:

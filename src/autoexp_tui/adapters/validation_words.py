@@ -14,6 +14,7 @@ _MISSING: Final = frozenset(
     {"missing", "missing_argument", "missing_keyword_only_argument"}
 )
 _UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
+_NO_MAPPING: Final = frozenset({"model_type", "model_attributes_type", "dict_type"})
 _UNSAID: Final = frozenset({"str", "int", "float", "bool", "none", "list", "tuple"})
 """Parts of a place that name a member of a union, not a key."""
 
@@ -45,6 +46,8 @@ def _problem(
     if kind == "literal_error":
         expected = str(item["ctx"]["expected"])
         return Problem(f"is {given!r}; it may be {expected}", where=place)
+    if kind in _NO_MAPPING:
+        return Problem(f"is {given!r}, not a mapping", where=place)
     wanted = str(item["msg"]).replace("Input should be ", "it should be ")
     wanted = wanted.removeprefix("Value error, ")
     return Problem(f"is {given!r}: {wanted}", where=place)

@@ -1,0 +1,453 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
+
+import pytest
+
+from autoexp_tui.adapters.condition_specs import (
+    ACTIONS,
+    CONDITIONS,
+    action,
+    condition,
+    log_event,
+    metric_pattern,
+    state_event,
+)
+from autoexp_tui.core import specs
+from autoexp_tui.core.errors import Problem
+from autoexp_tui.plan.ports import SpecRefused
+
+Parse = Callable[[object, str], object]
+
+
+def refused(parse: Parse, value: object) -> tuple[Problem, ...]:
+    with pytest.raises(SpecRefused) as caught:
+        parse(value, "w")
+    return caught.value.problems
+
+
+@pytest.mark.parametrize(
+    ("value", "spec"),
+    [
+        (
+            {"class_name": "FileExists", "path": "a", "timeout_seconds": 10},
+            specs.FileExists(path="a", timeout_seconds=10),
+        ),
+        (
+            {"class_name": "FileExistsCondition", "glob": "a/*", "min_size": 5},
+            specs.FileExists(path="a/*", glob=True, min_size=5),
+        ),
+        (
+            {"class_name": "FileExists", "path": "a/*", "glob": True},
+            specs.FileExists(path="a/*", glob=True),
+        ),
+        (
+            {"class_name": "FileContent", "path": "a", "pattern": "x", "mode": "regex"},
+            specs.FileContent(path="a", pattern="x", mode="regex"),
+        ),
+        (
+            {"class_name": "MetadataCondition", "key": "k", "equals": 8000},
+            specs.MetadataIs(key="k", value=8000),
+        ),
+        (
+            {"class_name": "Metadata", "key": "k", "op": ">=", "value": 1, "job": "j"},
+            specs.MetadataIs(key="k", op=">=", value=1, job="j"),
+        ),
+        (
+            {"class_name": "Metric", "name": "loss", "op": "<", "value": 3},
+            specs.MetricIs(name="loss", op="<", value=3.0),
+        ),
+        (
+            {"class_name": "SlurmStateCondition", "job_name": "j", "state": "failed"},
+            specs.JobStateIs(jobs=("j",), state="FAILED"),
+        ),
+        (
+            {"class_name": "JobState", "job_name": ["a", ["b"]], "state": "TIMEOUT"},
+            specs.JobStateIs(jobs=("a", "b"), state="TIMEOUT"),
+        ),
+        (
+            {"class_name": "Command", "command": ["test", "-f", "x"], "timeout": 3},
+            specs.CommandPasses(command=("test", "-f", "x"), timeout=3.0),
+        ),
+        (
+            {"class_name": "LogPattern", "log_path": "l", "pattern": "a|b"},
+            specs.LogPattern(log_path="l", pattern="a|b"),
+        ),
+        (
+            {
+                "class_name": "LogPattern",
+                "log_pattern": "*.log",
+                "pattern": "a",
+                "check_mode": "all",
+            },
+            specs.LogPattern(
+                log_path="*.log", glob=True, pattern="a", check_mode="all"
+            ),
+        ),
+        (
+            {"class_name": "Time", "at": "2030-05-01T10:00+02:00"},
+            specs.TimeReached(at=1903852800.0),
+        ),
+        (
+            {"class_name": "Time", "after_seconds": 5},
+            specs.TimeReached(after_seconds=5.0),
+        ),
+        (
+            {"class_name": "Approval", "prompt": "?", "show_files": "a"},
+            specs.Approval(prompt="?", show_files=("a",)),
+        ),
+        (
+            {"class_name": "Approval", "show_files": ["a", ["b"]], "blocking": False},
+            specs.Approval(show_files=("a", "b"), blocking=False),
+        ),
+        (
+            {"class_name": "MaxAttempts", "max_attempts": 3},
+            specs.MaxAttempts(max_attempts=3),
+        ),
+        (
+            {"class_name": "Cooldown", "cooldown_seconds": 2.5},
+            specs.Cooldown(cooldown_seconds=2.5),
+        ),
+        (
+            {
+                "class_name": "Composite",
+                "mode": "any",
+                "conditions": [
+                    {
+                        "class_name": "Not",
+                        "condition": {"class_name": "FileExists", "path": "stop"},
+                    }
+                ],
+            },
+            specs.Composite(
+                mode="any",
+                conditions=(specs.Not(condition=specs.FileExists(path="stop")),),
+            ),
+        ),
+    ],
+)
+def test_a_mapping_becomes_its_condition(
+    value: Mapping[str, Any], spec: specs.Condition
+) -> None:
+    assert condition(value, "w") == spec
+
+
+def test_every_condition_and_action_of_core_can_be_written() -> None:
+    made = {kind.spec for kind in (*CONDITIONS.values(), *ACTIONS.values())}
+
+    assert made == {
+        *get_args(specs.Condition),
+        *get_args(specs.Action),
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "where", "message", "hint"),
+    [
+        ("text", "w", "is 'text', not a mapping", ""),
+        ({}, "w", "has no class_name", "conditions: "),
+        (
+            {"class_name": "FileExist"},
+            "w.class_name",
+            "there is no condition `FileExist`",
+            "did you mean `FileExists`?",
+        ),
+        (
+            {"class_name": "my.mod:Mine"},
+            "w.class_name",
+            "a condition of one's own is not available in this version: `my.mod:Mine`",
+            "listed: FileExists",
+        ),
+        (
+            {"class_name": "FileExists", "path": "a", "timeout_second": 1},
+            "w.timeout_second",
+            "is no field here",
+            "did you mean `timeout_seconds`?",
+        ),
+        ({"class_name": "FileExists"}, "w.path", "is missing", ""),
+        (
+            {"class_name": "FileExists", "path": 3},
+            "w.path",
+            "is 3: it should be a valid string",
+            "",
+        ),
+        (
+            {"class_name": "FileExists", "path": "a", "glob": "b*"},
+            "w",
+            "`path` and `glob` are both given",
+            "keep one",
+        ),
+        (
+            {"class_name": "FileExists", "path": "a", "timeout_seconds": 0},
+            "w.timeout_seconds",
+            "is 0; it must be more than 0",
+            "",
+        ),
+        (
+            {"class_name": "FileContent", "path": "a", "pattern": "(", "mode": "regex"},
+            "w.pattern",
+            "'(' does not compile: missing ), unterminated subpattern at character 1",
+            "it is a Python regex",
+        ),
+        (
+            {"class_name": "LogPattern", "log_path": "a", "pattern": ""},
+            "w.pattern",
+            "is empty and would match everything",
+            "",
+        ),
+        (
+            {"class_name": "Metadata", "key": "k"},
+            "w",
+            "has nothing to compare with",
+            "equals: VALUE",
+        ),
+        (
+            {"class_name": "Metadata", "key": "k", "op": "=>", "value": 1},
+            "w.op",
+            "is '=>'; it may be '==', '!=', '<', '<=', '>' or '>='",
+            "",
+        ),
+        (
+            {"class_name": "JobState", "job_name": "j", "state": "COMPLTED"},
+            "w.state",
+            "there is no state `COMPLTED`",
+            "did you mean `COMPLETED`?",
+        ),
+        (
+            {"class_name": "JobState", "state": "FAILED"},
+            "w.job_name",
+            "names no job",
+            'job_name: "{sibling.STAGE.name}"',
+        ),
+        (
+            {"class_name": "Command", "command": "test -f x"},
+            "w.command",
+            "is text, not a list",
+            "write its words as a list",
+        ),
+        (
+            {"class_name": "Time", "at": "2030-05-01T10:00"},
+            "w.at",
+            "'2030-05-01T10:00' has no time zone",
+            "say which: 2030-05-01T10:00Z",
+        ),
+        ({"class_name": "Time"}, "w", "needs exactly one of after_seconds and at", ""),
+        (
+            {"class_name": "Composite", "conditions": []},
+            "w.conditions",
+            "is empty: it would pass at once",
+            "",
+        ),
+        (
+            {"class_name": "Not", "condition": {"class_name": "Colldown"}},
+            "w.condition.class_name",
+            "there is no condition `Colldown`",
+            "did you mean `Cooldown`?",
+        ),
+    ],
+)
+def test_a_bad_condition_says_where_what_and_the_next_step(
+    value: object, where: str, message: str, hint: str
+) -> None:
+    found = refused(condition, value)[0]
+
+    assert (found.where, found.message) == (where, message)
+    assert found.hint.startswith(hint)
+
+
+def test_everything_wrong_with_a_condition_is_found_at_once() -> None:
+    nested = [{"class_name": "FileExists"}, {"class_name": "MaxAttempts", "x": 1}]
+    found = refused(condition, {"class_name": "Composite", "conditions": nested})
+
+    assert [one.where for one in found] == [
+        "w.conditions.0.path",
+        "w.conditions.1.x",
+        "w.conditions.1.max_attempts",
+    ]
+
+
+# --------------------------------------------------------------------------- actions
+def test_a_restart_takes_overrides_and_conditions() -> None:
+    value = {
+        "class_name": "RestartAction",
+        "reason": "crash",
+        "overrides": ["backend.args.lr=1e-4", "~backend.args.x"],
+        "conditions": [{"class_name": "MaxAttemptsCondition", "max_attempts": 3}],
+    }
+
+    assert action(value, "w") == specs.Restart(
+        reason="crash",
+        overrides=("backend.args.lr=1e-4", "~backend.args.x"),
+        conditions=(specs.MaxAttempts(max_attempts=3),),
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["RunAutoexpAction", "NewJob", "Finish", "AppendToFileAction", "Command"]
+)
+def test_an_action_of_a_later_version_is_refused_in_a_sentence(name: str) -> None:
+    found = refused(action, {"class_name": name})[0]
+
+    assert found.message.endswith("is not available in this version")
+    assert found.hint == "available: Restart, Cancel, Log, Notify"
+
+
+@pytest.mark.parametrize(
+    ("value", "where", "message"),
+    [
+        ({"class_name": "Restar"}, "w.class_name", "there is no action `Restar`"),
+        ({"class_name": "Notify"}, "w.message", "is missing"),
+        (
+            {"class_name": "Log", "message": "x", "level": "loud"},
+            "w.level",
+            "is 'loud'; it may be 'info', 'warning' or 'error'",
+        ),
+        (
+            {"class_name": "Restart", "overrides": ["lr"]},
+            "w.overrides.0",
+            "`lr` is not an override",
+        ),
+    ],
+)
+def test_a_bad_action_says_where_and_what(
+    value: object, where: str, message: str
+) -> None:
+    found = refused(action, value)[0]
+
+    assert (found.where, found.message) == (where, message)
+
+
+# ----------------------------------------------------------------------------- rules
+def test_a_log_event_is_a_regex_unless_it_says_substring() -> None:
+    made = log_event(
+        {
+            "name": "saved",
+            "pattern": r"iteration\s+(?P<n>\d+) to (\S+)",
+            "extract_groups": {"checkpoint_iteration": "n", "checkpoint_path": 2},
+            "stages": "stable",
+        },
+        "w",
+    )
+
+    assert made == specs.LogEvent(
+        name="saved",
+        pattern=r"iteration\s+(?P<n>\d+) to (\S+)",
+        pattern_type="regex",
+        extract_groups={"checkpoint_iteration": "n", "checkpoint_path": "2"},
+        stages=("stable",),
+    )
+
+
+def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
+    made = log_event(
+        {
+            "name": "nan",
+            "pattern": "loss is NaN",
+            "conditions": [{"class_name": "MaxAttempts", "max_attempts": 2}],
+            "actions": [
+                {
+                    "class_name": "Restart",
+                    "conditions": [{"class_name": "Cooldown", "cooldown_seconds": 1}],
+                }
+            ],
+        },
+        "w",
+    )
+
+    assert made.actions[0].conditions == (
+        specs.MaxAttempts(max_attempts=2),
+        specs.Cooldown(cooldown_seconds=1.0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("parse", "value", "where", "message"),
+    [
+        (log_event, {"name": "n"}, "w.pattern", "is missing"),
+        (
+            log_event,
+            {"name": "n", "pattern": "(?P<iter>x)", "extract_groups": {"k": "itr"}},
+            "w.extract_groups.k",
+            "the pattern has no group `itr`",
+        ),
+        (
+            log_event,
+            {
+                "name": "n",
+                "pattern": "x",
+                "pattern_type": "substring",
+                "extract_groups": {"k": "1"},
+            },
+            "w.extract_groups",
+            "a substring has no groups",
+        ),
+        (
+            log_event,
+            {"name": "n", "pattern": "x", "pattern_type": "inactivity"},
+            "w.pattern_type",
+            "`inactivity` is not available in this version",
+        ),
+        (
+            log_event,
+            {
+                "name": "n",
+                "pattern": "x",
+                "conditions": [{"class_name": "MaxAttempts", "max_attempts": 1}],
+            },
+            "w.conditions",
+            "are there without actions: they gate nothing",
+        ),
+        (
+            state_event,
+            {"name": "n"},
+            "w",
+            "needs exactly one of state and transition",
+        ),
+        (
+            state_event,
+            {"name": "n", "state": "crsh"},
+            "w.state",
+            "is 'crsh'; it may be 'crash', 'stall', 'timeout', 'oom', 'node_fail',"
+            " 'preempted' or 'success'",
+        ),
+        (
+            state_event,
+            {"name": "n", "transition": ["RUNNING", "DEAD"]},
+            "w.transition.1",
+            "there is no state `DEAD`",
+        ),
+        (
+            state_event,
+            {"name": "n", "transition": "FAILED"},
+            "w.transition",
+            "is 'FAILED', not two states",
+        ),
+        (
+            metric_pattern,
+            {"name": "acc", "pattern": "acc"},
+            "w.pattern",
+            "has 0 groups, not one",
+        ),
+    ],
+)
+def test_a_bad_rule_says_where_and_what(
+    parse: Parse, value: object, where: str, message: str
+) -> None:
+    found = refused(parse, value)[0]
+
+    assert (found.where, found.message) == (where, message)
+
+
+def test_a_state_event_takes_a_class_or_a_transition() -> None:
+    by_class = state_event({"name": "a", "state": "crash"}, "w")
+    by_states = state_event({"name": "b", "transition": [None, "failed"]}, "w")
+
+    assert by_class.state == "crash"
+    assert by_states.transition == (None, "FAILED")
+
+
+def test_a_metric_pattern_may_name_its_group_value() -> None:
+    pattern = r"(train|eval) acc (?P<value>\d+)"
+
+    assert metric_pattern({"name": "acc", "pattern": pattern}, "w").name == "acc"

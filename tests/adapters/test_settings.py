@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import pytest
+
+from autoexp_tui.adapters.sbatch_options import gpus, known_option, seconds
+from autoexp_tui.adapters.settings import HouseParser
+from autoexp_tui.core import specs
+from autoexp_tui.core.errors import Problem
+from autoexp_tui.plan.ports import SpecRefused
+
+RUNS = {"class_name": "Null"}
+
+
+def checked(**config: object) -> tuple[Problem, ...]:
+    return tuple(HouseParser("/w").check({"backend": RUNS, **config}))
+
+
+def test_an_empty_config_has_defaults_and_no_findings() -> None:
+    assert checked() == ()
+    assert HouseParser("/w").monitoring({}) == specs.Monitoring()
+    assert HouseParser("/w").executor({}).class_name == "LocalClient"
+
+
+def test_open_subtrees_take_any_key() -> None:
+    config = {"aux": {"x": 1}, "tree": {"y": 2}, "research": {"z": 3}, "lr": 1}
+
+    assert checked(**config) == ()
+
+
+@pytest.mark.parametrize(
+    ("config", "where", "message", "hint"),
+    [
+        (
+            {"project": {"nam": "x"}},
+            "project.nam",
+            "is no key here",
+            "did you mean `name`?",
+        ),
+        (
+            {"project": {"name": 3}},
+            "project.name",
+            "is 3: it should be a valid string",
+            "",
+        ),
+        (
+            {"monitoring": {"log_event": []}},
+            "monitoring.log_event",
+            "is no key here",
+            "did you mean `log_events`?",
+        ),
+        (
+            {"monitoring": {"progress": {"metrc": "x"}}},
+            "monitoring.progress.metrc",
+            "is no key here",
+            "did you mean `metric`?",
+        ),
+        (
+            {"monitoring": {"anomalies": {"nan": "explode"}}},
+            "monitoring.anomalies.nan",
+            "is 'explode'; it may be 'kill', 'warn' or 'off'",
+            "",
+        ),
+        (
+            {"monitoring": {"stall_after_seconds": -1}},
+            "monitoring.stall_after_seconds",
+            "is -1: it should be greater than 0",
+            "",
+        ),
+        (
+            {"monitoring": {"log_events": [{"name": "a", "pattern": "("}]}},
+            "monitoring.log_events.0.pattern",
+            "'(' does not compile: missing ), unterminated subpattern at character 1",
+            "it is a Python regex; in YAML put it between single quotes",
+        ),
+        (
+            {"monitoring": {"metrics": [{"name": "a", "pattern": "(x)"}] * 2}},
+            "monitoring.metrics",
+            "`a` is there more than once",
+            "",
+        ),
+        (
+            {"slurm": {"client": {"class_name": "SlrmClient"}}},
+            "slurm.client.class_name",
+            "there is no executor `SlrmClient`",
+            "did you mean `SlurmClient`?",
+        ),
+        (
+            {"slurm": {"max_parallel": "many"}},
+            "slurm.max_parallel",
+            "is 'many': it should be a valid integer, unable to parse string as an"
+            " integer",
+            "",
+        ),
+        (
+            {"slurm": {"sbatch": {"partion": "x"}}},
+            "slurm.sbatch.partion",
+            "is no option of sbatch",
+            "did you mean `partition`?",
+        ),
+        (
+            {"slurm": {"sbatch": {"time": "soon"}}},
+            "slurm.sbatch.time",
+            "is 'soon', no time",
+            "minutes, HH:MM:SS or D-HH:MM:SS, between quotes",
+        ),
+        (
+            {"ui": {"on_hangup": "die"}},
+            "ui.on_hangup",
+            "is 'die'; it may be 'detach' or 'stop'",
+            "",
+        ),
+        (
+            {"monitorng": {}},
+            "monitorng",
+            "is no key of ours",
+            "did you mean `monitoring`?",
+        ),
+        (
+            {"project": "x"},
+            "project",
+            "is 'x', not a mapping",
+            "",
+        ),
+    ],
+)
+def test_a_bad_setting_says_where_what_and_the_next_step(
+    config: dict[str, object], where: str, message: str, hint: str
+) -> None:
+    assert checked(**config) == (Problem(message, where=where, hint=hint),)
+
+
+def test_everything_wrong_is_found_at_once() -> None:
+    found = checked(
+        project={"nam": 1},
+        monitoring={"los": 1, "doomed": "never"},
+        slurm={"sbatch": {"tim": 1}},
+        ui={"them": 1},
+        backend={"class_name": "Pyton"},
+    )
+
+    assert sorted(one.where for one in found) == [
+        "backend.class_name",
+        "monitoring.doomed",
+        "monitoring.los",
+        "project.nam",
+        "slurm.sbatch.tim",
+        "ui.them",
+    ]
+
+
+def test_monitoring_becomes_core_values() -> None:
+    config = {
+        "monitoring": {
+            "state_dir": "s",
+            "poll_seconds": 2,
+            "log_events": [{"name": "a", "pattern": "x", "pattern_type": "substring"}],
+            "state_events": [{"name": "b", "state": "crash"}],
+            "metrics": [{"name": "acc", "pattern": r"acc (\d+)"}],
+            "progress": {"metric": "step", "total": "train.steps"},
+            "anomalies": {"nan": "warn", "plateau": False},
+            "notify": {"command": ["mail", "me"]},
+        }
+    }
+
+    assert HouseParser("/w").monitoring(config) == specs.Monitoring(
+        poll_seconds=2.0,
+        log_events=(specs.LogEvent(name="a", pattern="x"),),
+        state_events=(specs.StateEvent(name="b", state="crash"),),
+        metrics=(specs.MetricPattern(name="acc", pattern=r"acc (\d+)"),),
+        progress=specs.Progress(metric="step", total="train.steps"),
+        anomalies=specs.Anomalies(nan="warn", plateau="off"),
+        notify_command=("mail", "me"),
+    )
+
+
+def test_slurm_becomes_an_executor_and_resources() -> None:
+    config = {
+        "slurm": {
+            "client": {"class_name": "Slurm", "grace_seconds": 5},
+            "log_dir": "logs",
+            "launcher_cmd": ["srun", "a b"],
+            "max_parallel": 4,
+            "sbatch": {
+                "time": "1-02:00:00",
+                "gpus_per_node": 4,
+                "nodes": 2,
+                "qos": None,
+            },
+        }
+    }
+    parser = HouseParser("/w")
+
+    assert parser.executor(config) == specs.ExecutorSpec(
+        class_name="SlurmClient",
+        max_parallel=4,
+        settings={
+            "log_dir": "logs",
+            "launcher_cmd": "srun 'a b'",
+            "grace_seconds": 5.0,
+        },
+    )
+    assert parser.resources(config) == specs.Resources(
+        time_limit_seconds=93600.0,
+        gpus=8,
+        options={"time": "1-02:00:00", "gpus-per-node": 4, "nodes": 2},
+    )
+
+
+def test_a_broken_option_refuses_the_resources() -> None:
+    with pytest.raises(SpecRefused, match="no option of sbatch"):
+        HouseParser("/w").resources({"slurm": {"sbatch": {"partion": "x"}}})
+
+
+def test_ui_settings_come_with_their_defaults() -> None:
+    assert HouseParser("/w").ui({"ui": {"theme": "light"}}) == {
+        "theme": "light",
+        "on_hangup": "detach",
+    }
+
+
+@pytest.mark.parametrize(
+    ("time", "expected"),
+    [
+        (30, 1800.0),
+        ("30", 1800.0),
+        ("01:30", 90.0),
+        ("01:30:00", 5400.0),
+        ("2-0", 172800.0),
+        ("1-02:03", 93780.0),
+        ("1-02:03:04", 93784.0),
+        ("UNLIMITED", None),
+        (None, None),
+        (True, None),
+    ],
+)
+def test_a_time_limit_is_read_as_slurm_does(
+    time: str | int | None, expected: float | None
+) -> None:
+    assert seconds(time) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, 0),
+        ({"gpus": "a100:4"}, 4),
+        ({"gres": "gpu:h100:2,nvme:1", "nodes": 3}, 6),
+        ({"gres": "gpu"}, 1),
+        ({"gpus-per-task": 1, "ntasks": 8}, 8),
+        ({"gpus-per-task": 2, "ntasks-per-node": 4, "nodes": 2}, 16),
+    ],
+)
+def test_gpus_are_counted_over_all_nodes(
+    options: dict[str, str | int | float | bool | None], expected: int
+) -> None:
+    assert gpus(options) == expected
+
+
+def test_an_option_of_the_site_is_let_be() -> None:
+    assert known_option("container-image") == "container-image"
