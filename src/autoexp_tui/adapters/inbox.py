@@ -25,6 +25,15 @@ from autoexp_tui.core.ids import safe_filename
 MAX_BYTES = 4 << 20
 """Of one command: enough for one that names 100,000 jobs one by one."""
 
+_HOPELESS = {
+    errno.ELOOP: "it is a symbolic link",
+    errno.EISDIR: "it is a directory",
+    errno.ENXIO: "it is a socket",
+    errno.EACCES: "it may not be read",
+    errno.EPERM: "it may not be read",
+}
+"""What no later look mends; everything else is tried again."""
+
 
 class NotACommand(Exception):
     """A file of the inbox that is set aside; the text says why."""
@@ -109,7 +118,7 @@ class FileInbox:
 
 
 def _read(path: Path) -> Order | None:
-    """The command in a file; None when it went away.
+    """The command in a file; None when it went away, or the disk failed just now.
 
     Raises:
         NotACommand: it holds none.
@@ -118,12 +127,10 @@ def _read(path: Path) -> Order | None:
         raise NotACommand("its name does not end in .json")
     try:
         data = _read_own_file(path)
-    except FileNotFoundError:
-        return None
     except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise NotACommand("it is a symbolic link") from error
-        raise NotACommand(f"it cannot be read: {error.strerror}") from error
+        if error.errno in _HOPELESS:
+            raise NotACommand(_HOPELESS[error.errno]) from error
+        return None
     try:
         return decode_order(data, path.name)
     except JournalDamaged as error:
