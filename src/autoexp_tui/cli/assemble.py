@@ -24,7 +24,11 @@ from autoexp_tui.adapters.log_tail import LogReader
 from autoexp_tui.adapters.owner import Living, Owner, take_ownership
 from autoexp_tui.adapters.planning import ChildPlanner
 from autoexp_tui.adapters.pools import ThreadPool
-from autoexp_tui.adapters.provenance import write_provenance
+from autoexp_tui.adapters.provenance import (
+    ProvenanceRecord,
+    load_record,
+    write_provenance,
+)
 from autoexp_tui.adapters.session_dir import SessionDir, create_session
 from autoexp_tui.adapters.wrapper_copy import install_wrapper, version_of
 from autoexp_tui.cli.executors import make_executor
@@ -161,7 +165,7 @@ def _engine(
     clock = SystemClock()
     executor = make_executor(plan, session)
     faults = FaultLog(session.engine_log)
-    facts = OutsideFacts()
+    facts = OutsideFacts(clock)
     pools = {name: ThreadPool(name, n) for name, n in _POOLS.items()}
     sources = Sources(
         executor=executor,
@@ -228,6 +232,8 @@ class Ground:
     session: SessionDir
     plan: Plan
     _living: Living = field(default_factory=Living)
+    _record: ProvenanceRecord | None = None
+    _looked: bool = False
 
     def prepare(self, submission: Submission, specs: Sequence[JobSpec]) -> None:
         """Own the output directories and keep how each job came to be.
@@ -244,7 +250,13 @@ class Ground:
                 fingerprint=spec.fingerprint,
             )
             take_ownership(Path(spec.output_dir), mine, self._living)
-            write_provenance(self.session.state_dir, self.plan, spec)
+            write_provenance(self.plan, spec, self._provenance())
+
+    def _provenance(self) -> ProvenanceRecord | None:
+        if not self._looked:
+            self._record = load_record(self.session.state_dir, self.plan.plan_id)
+            self._looked = True
+        return self._record
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode, say
+from autoexp_tui.cli.detach import go_dark
 from autoexp_tui.core.clean import clean
 from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.core.state import JobRecord
@@ -34,6 +35,8 @@ class Watching:
     json: bool = False
     wait_for_approval: bool = True
     quiet: bool = False
+    after: str = ""
+    """A command that must have been carried out before anything can be over."""
 
 
 class Interrupted(Exception):
@@ -71,7 +74,7 @@ def _newest(
 
 
 class _interrupts:
-    """Turn SIGINT and SIGTERM into the end of watching."""
+    """SIGINT and SIGTERM end the watching; a closed terminal does not."""
 
     def __init__(self, inbox: queue.SimpleQueue[Snapshot | None]) -> None:
         self._inbox = inbox
@@ -90,12 +93,20 @@ def over(snapshot: Snapshot, how: Watching) -> bool:
     """Whether nothing moves any more without a person."""
     if not snapshot.session:
         return bool(snapshot.engine.holding)
+    if how.after and not _carried_out(snapshot, how.after):
+        return False
     moving = [
         job for job in snapshot.jobs if not job.ended and job.state not in _RESTING
     ]
     if not how.wait_for_approval and moving and all(map(_asks, moving)):
         return True
     return not moving and not snapshot.pending
+
+
+def _carried_out(snapshot: Snapshot, command_id: str) -> bool:
+    return any(record.command_id == command_id for record in snapshot.events) or any(
+        job.state is not JobState.PLANNED for job in snapshot.jobs
+    )
 
 
 def _asks(job: JobRecord) -> bool:
@@ -189,6 +200,12 @@ def finish(snapshot: Snapshot, *, as_json: bool) -> int:
         print(summary(snapshot), file=sys.stdout)
     done = all(job.state is JobState.COMPLETED for job in snapshot.jobs)
     return ExitCode.OK if done else ExitCode.JOBS_NOT_COMPLETED
+
+
+def failed_to_start(snapshot: Snapshot) -> int:
+    """Say why no session came into being; nothing was submitted."""
+    say(f"error: {snapshot.engine.holding}")
+    return ExitCode.ENVIRONMENT
 
 
 def summary(snapshot: Snapshot) -> str:

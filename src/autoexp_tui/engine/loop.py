@@ -165,6 +165,7 @@ class Engine:
         self._parts.journal.append(records)
         self._make_true(records)
         self._rebuild()
+        self._publish()
 
     def _rebuild(self) -> None:
         """Make everything volatile anew from the state; logs are read again."""

@@ -1,0 +1,116 @@
+"""From the command line to a plan or a session, the same way for every command."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoexp_tui.cli.options import Options, state_dir_of
+from autoexp_tui.core.errors import SessionOwned, UsageError
+
+if TYPE_CHECKING:
+    from autoexp_tui.adapters.session_dir import SessionDir
+    from autoexp_tui.cli.assemble import Wanted
+    from autoexp_tui.core.specs import Plan
+    from autoexp_tui.engine.live import LiveHandle
+    from autoexp_tui.engine.viewer import ViewerHandle
+
+DEFAULT_CONFIG = "exp"
+
+
+def make_plan(options: Options) -> Plan:
+    """The plan of a manifest, or of the config, made in the planning process.
+
+    Raises:
+        AutoexpError: it cannot be read, composed or validated.
+    """
+    from autoexp_tui.adapters.planning import PlanningRequest, plan_in_child
+    from autoexp_tui.adapters.session_dir import read_manifest
+
+    if options.manifest:
+        return read_manifest(Path(options.manifest))
+    request = PlanningRequest(
+        config_ref=options.config_ref or DEFAULT_CONFIG,
+        config_dir=options.config_dir,
+        overrides=options.overrides,
+        state_dir=options.state_dir,
+        keep=True,
+        now=time.time(),
+    )
+    result = plan_in_child(request)
+    result.raise_errors()
+    if result.plan is None:
+        raise UsageError("planning gave no plan", hint="This is a bug.")
+    return result.plan
+
+
+def wanted_for(plan: Plan, options: Options) -> Wanted:
+    """What the options ask of an engine for this plan."""
+    from autoexp_tui.cli.assemble import Wanted
+
+    return Wanted(
+        state_dir=state_dir_of(options, plan.state_dir), approve=options.approve
+    )
+
+
+def session_of(options: Options) -> SessionDir:
+    """The session that `--session` names.
+
+    Raises:
+        UsageError: there is none of that id.
+    """
+    from autoexp_tui.adapters.session_dir import find_session
+
+    return find_session(state_dir_of(options), options.session)
+
+
+def plan_handle(plan: Plan, options: Options) -> LiveHandle:
+    """A handle on a plan that nobody has submitted."""
+    from autoexp_tui.cli.assemble import start_session
+    from autoexp_tui.engine.live import LiveHandle
+
+    wanted = wanted_for(plan, options)
+    return LiveHandle(
+        plan=plan,
+        start=lambda plan, listener: start_session(plan, listener, wanted),
+    )
+
+
+def owned_handle(
+    session: SessionDir, options: Options, wait: float = 0.0
+) -> LiveHandle:
+    """A handle that owns an existing session: its engine runs in this process.
+
+    Raises:
+        SessionOwned: another engine lives.
+        AutoexpError: the session cannot be read.
+    """
+    from autoexp_tui.cli.assemble import Wanted, resume_session
+    from autoexp_tui.engine.live import LiveHandle
+
+    wanted = Wanted(
+        state_dir=session.state_dir, approve=options.approve, wait_for_lease=wait
+    )
+    handle = LiveHandle()
+    engine = resume_session(session, handle.publish, wanted)
+    handle.attach(engine)
+    return handle
+
+
+def viewing_handle(session: SessionDir, *, read_only: bool = False) -> ViewerHandle:
+    """A handle on a session that another process runs."""
+    from autoexp_tui.adapters.clock import SystemClock
+    from autoexp_tui.adapters.session_watch import FileSessionWatcher
+    from autoexp_tui.engine.viewer import ViewerHandle
+
+    clock = SystemClock()
+    return ViewerHandle(FileSessionWatcher(session, clock), clock, read_only=read_only)
+
+
+def any_handle(session: SessionDir, options: Options) -> LiveHandle | ViewerHandle:
+    """Own the session if it is free, else watch it."""
+    try:
+        return owned_handle(session, options)
+    except SessionOwned:
+        return viewing_handle(session)
