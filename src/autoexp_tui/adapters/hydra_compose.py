@@ -130,8 +130,10 @@ class HydraComposer:
         setbase(_HYDRA_BASE)
         GlobalHydra.instance().clear()
         Plugins.instance().register(AutoexpSource)
-        path = create_config_search_path(f"{SCHEME}://{self.config_dir}")
-        Hydra.create_main_hydra2("autoexp", path)
+        search_path = create_config_search_path(f"{SCHEME}://{self.config_dir}")
+        for element in search_path.get_path():
+            element.path = str(routed(element.path))
+        Hydra.create_main_hydra2("autoexp", search_path)
         register_resolvers(self.environment)
 
     def _base_config(self) -> DictConfig:

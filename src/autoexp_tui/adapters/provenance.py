@@ -16,7 +16,7 @@ import base64
 import json
 import subprocess
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -73,13 +73,30 @@ class ProvenanceRecord:
 
 
 # ------------------------------------------------------------------- while planning
-def make_record(configs: Mapping[str, JobConfigs], git: GitState) -> ProvenanceRecord:
-    """The record of a plan whose jobs have these configs, by name."""
-    texts = {name: f"{one.resolved}\0{one.unresolved}" for name, one in configs.items()}
-    first = next(iter(texts.values()), "")
-    dictionary = first[-_WINDOW:]
-    packed = {name: _packed(text, dictionary) for name, text in texts.items()}
-    return ProvenanceRecord(git=git, dictionary=dictionary, configs=packed)
+class RecordBuilder:
+    """Gathers configs while they are made, packed at once: only bytes are held."""
+
+    def __init__(self) -> None:
+        self._dictionary: str | None = None
+        self._packed: dict[int, str] = {}
+
+    def add(self, index: int, configs: JobConfigs) -> None:
+        """Keep the configs of the job at `index`; a later call replaces."""
+        text = f"{configs.resolved}\0{configs.unresolved}"
+        if self._dictionary is None:
+            self._dictionary = text[-_WINDOW:]
+        self._packed[index] = _packed(text, self._dictionary)
+
+    def record(self, jobs: Iterable[JobSpec], git: GitState) -> ProvenanceRecord:
+        """The record of these jobs; one that was never added is left out."""
+        configs = {
+            job.name: self._packed[job.index]
+            for job in jobs
+            if job.index in self._packed
+        }
+        return ProvenanceRecord(
+            git=git, dictionary=self._dictionary or "", configs=configs
+        )
 
 
 def record_path(state_dir: Path, plan_id: str) -> Path:
