@@ -301,6 +301,13 @@ def test_the_sweep_is_as_written_and_no_part_of_a_job(tree: Path) -> None:
     assert not made.compose([], {}).has("sweep")
 
 
+def test_expressions_in_the_sweep_stay_as_written(tree: Path) -> None:
+    expression = "${oc.eval:int(${backend.lr} * 2)}"
+    (tree / "exp.yaml").write_text(f"sweep: {{configs: [{{k: '{expression}'}}]}}")
+
+    assert composer(tree).sweep() == {"configs": [{"k": expression}]}
+
+
 def test_no_sweep_is_none(tree: Path) -> None:
     assert composer(tree, "~sweep").sweep() is None
 

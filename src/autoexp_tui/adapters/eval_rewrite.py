@@ -33,14 +33,20 @@ def rewrite(text: str) -> str:
         return text
 
 
-def rewrite_tree(value: object) -> object:
-    """`rewrite` for every string in nested mappings and lists; keys stay."""
+def rewrite_tree(value: object, written: dict[str, str] | None = None) -> object:
+    """`rewrite` for every string in nested mappings and lists; keys stay.
+
+    `written` is told what each text that changed looked like: typed form -> as written.
+    """
     if isinstance(value, str):
-        return rewrite(value)
+        typed = rewrite(value)
+        if written is not None and typed != value:
+            written.setdefault(typed, value)
+        return typed
     if isinstance(value, dict):
-        return {key: rewrite_tree(item) for key, item in value.items()}
+        return {key: rewrite_tree(item, written) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [rewrite_tree(item) for item in value]
+        return [rewrite_tree(item, written) for item in value]
     return value
 
 

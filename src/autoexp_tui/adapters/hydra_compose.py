@@ -178,6 +178,7 @@ class HydraComposer:
         return tuple(merged)
 
     def _overridden_sweep(self, node: object) -> Mapping[str, object] | None:
+        node = AutoexpSource.files.as_written(node)
         if isinstance(node, Mapping):
             sweep = {str(key): value for key, value in node.items()}
         elif node is None:

@@ -63,6 +63,7 @@ class YamlFiles:
         self._read: dict[str, tuple[tuple[int, int], ConfigText]] = {}
         self.parsed = 0
         """Files parsed so far; a file that did not change is parsed once."""
+        self._written: dict[str, str] = {}
 
     def load(self, path: str) -> ConfigText:
         """The file at `path`.
@@ -76,11 +77,22 @@ class YamlFiles:
             return known[1]
         self.parsed += 1
         text = read_text(path)
-        tree = _routed(rewrite_tree(parse_yaml(text, path)))
+        tree = _routed(rewrite_tree(parse_yaml(text, path), self._written))
         config = _created(tree, text, path)
         loaded = ConfigText(pickle.dumps(config), text[:512])
         self._read[path] = (stamp, loaded)
         return loaded
+
+
+    def as_written(self, value: object) -> object:
+        """`value` with its texts as they stand in the files, before they were typed."""
+        if isinstance(value, str):
+            return self._written.get(value, value)
+        if isinstance(value, dict):
+            return {key: self.as_written(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.as_written(item) for item in value]
+        return value
 
 
 def shown(path: str) -> str:
