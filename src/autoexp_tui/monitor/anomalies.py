@@ -1,0 +1,117 @@
+"""What is ill about a loss: not a number, flat, rising. One watch a run.
+
+Each finding is made once, and once more as cleared when it passed; what follows from
+it (a kill, a warning) is decided elsewhere. A loss that stands still because its steps
+do is a stall, and not seen here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from autoexp_tui.core.specs import Anomalies
+
+Code: TypeAlias = Literal["nan", "plateau", "divergence"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An anomaly that began, or passed."""
+
+    code: Code
+    """Also the code of the reason that tells of it."""
+    args: tuple[tuple[str, str | int | float], ...]
+    """For `core.facts.Why`; numbers that are not finite as text."""
+    cleared: bool = False
+
+
+@dataclass(slots=True)
+class AnomalyWatch:
+    """Watches one metric of one run; steps that go back start it anew."""
+
+    settings: Anomalies = field(default_factory=Anomalies)
+    metric: str = "loss"
+    _active: set[Code] = field(default_factory=set)
+    _count: int = 0
+    """Finite observations since the steps last went back."""
+    _step: int | None = None
+    _last: float | None = None
+    _minimum: float = math.inf
+    _anchor: tuple[int, float] | None = None
+    """Since when, and from which value, the loss has not fallen enough."""
+
+    def feed(self, step: int, value: float) -> list[Finding]:
+        """What the next point of the metric shows."""
+        if self._step is not None and step < self._step:
+            self._restart()
+        self._step = step
+        if not math.isfinite(value):
+            return list(self._judge("nan", holds=True, step=step, value=value))
+        self._note(step, value)
+        findings = [*self._judge("nan", holds=False, step=step, value=value)]
+        findings += self._plateau(step, value)
+        findings += self._divergence(step, value)
+        self._last = value
+        return findings
+
+    def _restart(self) -> None:
+        self._count, self._minimum, self._anchor = 0, math.inf, None
+
+    def _note(self, step: int, value: float) -> None:
+        self._count += 1
+        self._minimum = min(self._minimum, value)
+        if self._anchor is None or self._fell(self._anchor[1], value):
+            self._anchor = (step, value)
+
+    def _fell(self, before: float, value: float) -> bool:
+        """Whether `value` lies enough below `before`, also for negative losses."""
+        return value < before - abs(before) * self.settings.plateau_percent / 100
+
+    def _plateau(self, step: int, value: float) -> Iterator[Finding]:
+        since = self._anchor[0] if self._anchor else step
+        flat = step - since >= self.settings.plateau_steps
+        return self._judge("plateau", holds=flat and self._ripe, step=step, value=value)
+
+    def _divergence(self, step: int, value: float) -> Iterator[Finding]:
+        """Clears at half the height at which it began, so that noise does not ring."""
+        percent = self.settings.divergence_percent
+        percent = percent / 2 if "divergence" in self._active else percent
+        height = self._minimum + abs(self._minimum) * percent / 100
+        high = value > height and self._ripe
+        return self._judge("divergence", holds=high, step=step, value=value)
+
+    @property
+    def _ripe(self) -> bool:
+        return self._count >= self.settings.min_points
+
+    def _judge(
+        self, code: Code, *, holds: bool, step: int, value: float
+    ) -> Iterator[Finding]:
+        if getattr(self.settings, code) == "off" or holds == (code in self._active):
+            return
+        if holds:
+            self._active.add(code)
+        else:
+            self._active.discard(code)
+        yield Finding(code, self._args(code, step, value), cleared=not holds)
+
+    def _args(
+        self, code: Code, step: int, value: float
+    ) -> tuple[tuple[str, str | int | float], ...]:
+        args: dict[str, str | int | float] = {
+            "metric": self.metric,
+            "step": step,
+            "value": value if math.isfinite(value) else str(value),
+        }
+        if code == "nan" and self._last is not None:
+            args["last"] = self._last
+        if code == "plateau":
+            args["percent"] = self.settings.plateau_percent
+            args["steps"] = self.settings.plateau_steps
+        if code == "divergence":
+            args["percent"] = self.settings.divergence_percent
+            args["minimum"] = self._minimum
+        return tuple(args.items())

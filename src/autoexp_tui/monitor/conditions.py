@@ -1,0 +1,211 @@
+"""Judging conditions: which facts one needs, what it says, when that may change.
+
+Three pure functions over a bound condition (`monitor.bindings`): `needs`, `evaluate`,
+`wake_at`. `evaluate` reads only the keys in `needs` and never raises. It says what is
+so; whoever asks decides what follows from it: a condition with `blocking` False is
+left out of what holds a job back, and FAIL of a cancel condition means "never".
+
+What nobody could look at is *unknown*: WAIT, and neither a timeout, nor `Not`, nor the
+end of a writer turns that into an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from autoexp_tui.core.facts import Facts, FiredKey, Result, Verdict
+from autoexp_tui.core.specs import (
+    Approval,
+    CommandPasses,
+    Composite,
+    Condition,
+    Cooldown,
+    FileContent,
+    FileExists,
+    JobStateIs,
+    LogPattern,
+    MaxAttempts,
+    MetadataIs,
+    MetricIs,
+    Not,
+    TimeReached,
+)
+from autoexp_tui.monitor.describing import describe
+from autoexp_tui.monitor.fact_keys import file_key, needs
+from autoexp_tui.monitor.judging import (
+    UNKNOWN,
+    UNTIMED,
+    EvalContext,
+    all_of,
+    cool_at,
+    ended_job,
+    first,
+    grace_ends,
+    judge_approval,
+    judge_command,
+    judge_cooldown,
+    judge_file_content,
+    judge_file_exists,
+    judge_job_states,
+    judge_log_pattern,
+    judge_max_attempts,
+    judge_metadata,
+    judge_metric,
+    judge_time,
+    looked_since,
+    moment,
+    say_fail,
+    say_pass,
+)
+
+__all__ = [
+    "UNKNOWN",
+    "UNTIMED",
+    "EvalContext",
+    "describe",
+    "evaluate",
+    "needs",
+    "wake_at",
+]
+
+
+# ---------------------------------------------------------------------- evaluate
+def evaluate(spec: Condition, facts: Facts, now: float, ctx: EvalContext) -> Verdict:
+    """What `spec` says, given `facts`, at `now` (UTC seconds). Never raises.
+
+    WAIT becomes FAIL `start_timeout` once `timeout_seconds` of waiting have passed
+    (for an approval: `approval_timeout`, counted from when it was asked, and only
+    with `on_timeout: reject`), unless the facts are unknown.
+    """
+    verdict = _judge(spec, facts, now, ctx)
+    deadline = _deadline(spec, ctx)
+    if verdict.result is not Result.WAIT or verdict.why.code in UNTIMED:
+        return verdict
+    if deadline is None or now < deadline:
+        return verdict
+    code = "approval_timeout" if isinstance(spec, Approval) else "start_timeout"
+    return say_fail(code, seconds=spec.timeout_seconds, what=describe(spec))
+
+
+def _deadline(spec: Condition, ctx: EvalContext) -> float | None:
+    start = ctx.waiting_since
+    if isinstance(spec, Approval):
+        if spec.on_timeout == "hold":
+            return None
+        start = ctx.asked_at if ctx.asked_at is not None else start
+    if spec.timeout_seconds is None or start is None:
+        return None
+    return start + spec.timeout_seconds
+
+
+def _judge(spec: Condition, facts: Facts, now: float, ctx: EvalContext) -> Verdict:
+    match spec:
+        case FileExists():
+            return judge_file_exists(spec, facts, now, ctx)
+        case FileContent():
+            return judge_file_content(spec, facts, now, ctx)
+        case MetadataIs():
+            return judge_metadata(spec, facts, now, ctx)
+        case MetricIs():
+            return judge_metric(spec, facts, now, ctx)
+        case JobStateIs():
+            return judge_job_states(spec, facts)
+        case CommandPasses():
+            return judge_command(spec, facts)
+        case LogPattern():
+            return judge_log_pattern(spec, facts)
+        case TimeReached():
+            return judge_time(spec, now, ctx)
+        case Approval():
+            return judge_approval(spec, facts, ctx)
+        case MaxAttempts():
+            return judge_max_attempts(spec, facts, ctx)
+        case Cooldown():
+            return judge_cooldown(spec, facts, now, ctx)
+        case Composite():
+            return _composite(spec, facts, now, ctx)
+        case Not():
+            return _not(spec, facts, now, ctx)
+        case _:
+            assert_never(spec)
+
+
+# -------------------------------------------------------------------- composition
+def _composite(spec: Composite, facts: Facts, now: float, ctx: EvalContext) -> Verdict:
+    """Parts that do not block do not count, unless none does."""
+    blocking = [part for part in spec.conditions if part.blocking]
+    parts = blocking or spec.conditions
+    verdicts = [evaluate(part, facts, now, ctx) for part in parts]
+    if spec.mode == "all":
+        return all_of(verdicts, say_pass("all_hold", count=len(verdicts)))
+    return first(verdicts, Result.PASS) or _any_open(verdicts)
+
+
+def _any_open(verdicts: list[Verdict]) -> Verdict:
+    """None passes: an unknown one may yet, then one that waits, else all failed."""
+    waiting = [verdict for verdict in verdicts if verdict.result is Result.WAIT]
+    unknown = [verdict for verdict in waiting if verdict.why.code in UNKNOWN]
+    none = say_fail("none_holds", count=len(verdicts))
+    return next(iter(unknown + waiting + verdicts), none)
+
+
+def _not(spec: Not, facts: Facts, now: float, ctx: EvalContext) -> Verdict:
+    inner = evaluate(spec.condition, facts, now, ctx)
+    if inner.result is Result.WAIT and inner.why.code in UNKNOWN:
+        return inner
+    what = describe(spec.condition)
+    if inner.result is Result.PASS:
+        return say_fail("is_so", what=what)
+    return say_pass("not_so", what=what)
+
+
+# ----------------------------------------------------------------------- wake_at
+def wake_at(
+    spec: Condition, facts: Facts, now: float, ctx: EvalContext
+) -> float | None:
+    """When the verdict may next change although no fact does; None: never.
+
+    Always later than `now`; until then `evaluate` says the same of the same facts.
+    """
+    moments = (at for at in _moments(spec, facts, now, ctx) if at > now)
+    return min(moments, default=None)
+
+
+def _moments(
+    spec: Condition, facts: Facts, now: float, ctx: EvalContext
+) -> Iterator[float]:
+    deadline = _deadline(spec, ctx)
+    if deadline is not None:
+        yield deadline
+    match spec:
+        case FileExists() | FileContent():
+            yield from _doom_moments(spec, facts, now, ctx)
+        case MetadataIs() | MetricIs():
+            owner = spec.job or ctx.job
+            job = ended_job(facts, owner) if owner != ctx.job else None
+            yield from () if job is None else (grace_ends(job, ctx),)
+        case TimeReached():
+            at = moment(spec, ctx)
+            yield from () if at is None else (at,)
+        case Cooldown():
+            at = cool_at(spec, facts.get(FiredKey(ctx.job, ctx.action)))
+            yield from () if at is None else (at,)
+        case Composite():
+            for part in spec.conditions:
+                yield from _moments(part, facts, now, ctx)
+        case Not():
+            yield from _moments(spec.condition, facts, now, ctx)
+        case _:
+            pass
+
+
+def _doom_moments(
+    spec: FileExists | FileContent, facts: Facts, now: float, ctx: EvalContext
+) -> Iterator[float]:
+    writer = ended_job(facts, spec.writer)
+    if writer is None:
+        return
+    yield grace_ends(writer, ctx)
+    if not looked_since(facts.get(file_key(spec)), writer):
+        yield now + max(ctx.grace_seconds, 1.0)  # a further look is still to come

@@ -1,0 +1,151 @@
+"""Series of bounded length: what a chart shows of a metric, however long the run.
+
+Buckets of equally many points, doubled whenever there are too many; each keeps its
+lowest and highest point, so peaks survive. The same points give the same curve.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+from autoexp_tui.core.snapshot import Curve
+
+_Dot: TypeAlias = tuple[int, float]
+"""(step, value)."""
+_Bucket: TypeAlias = tuple[_Dot, _Dot]
+"""Its lowest and its highest point; the same one twice while it holds one point."""
+
+MIN_POINTS: Final = 8
+
+
+class Thinned:
+    """A metric over its steps in at most `max_points` points.
+
+    The first and the newest point are always among them. A step that comes again, or
+    an earlier one (a run that resumed from a checkpoint), cuts off what it overlaps.
+    Values that are not finite have no place on a chart: they cut, and are left out.
+    """
+
+    __slots__ = (
+        "_curve",
+        "_first",
+        "_full",
+        "_last",
+        "_most",
+        "_open",
+        "_room",
+        "_size",
+    )
+
+    def __init__(self, max_points: int = 512) -> None:
+        """`max_points`: at least 8."""
+        self._most = max(max_points, MIN_POINTS) // 2 - 2
+        """Full buckets that fit, two points each, beside first, newest and open one."""
+        self._size = 1
+        """Points of a full bucket."""
+        self._full: list[_Bucket] = []
+        self._open: _Bucket | None = None
+        self._room = 1
+        """Points that the open bucket still takes."""
+        self._first: _Dot | None = None
+        self._last: _Dot | None = None
+        self._curve: Curve | None = None
+
+    def add(self, step: int, value: float) -> None:
+        """Take the next point of the log."""
+        last = self._last
+        if last is not None and step <= last[0]:
+            self._cut(step)
+        if not math.isfinite(value):
+            return
+        self._curve = None
+        self._last = dot = (step, value)
+        if self._first is None:
+            self._first = dot
+        self._put(dot)
+
+    def _put(self, dot: _Dot) -> None:
+        bucket = self._open
+        self._open = _joined(bucket, (dot, dot)) if bucket else (dot, dot)
+        self._room -= 1
+        if self._room == 0:
+            self._full.append(self._open)
+            self._open, self._room = None, self._size
+            if len(self._full) > self._most:
+                self._halve()
+
+    def _halve(self) -> None:
+        """Join buckets in pairs; an odd one stays open, half full."""
+        full, size = self._full, self._size
+        self._full = [
+            _joined(one, two) for one, two in zip(full[::2], full[1::2], strict=False)
+        ]
+        odd = len(full) % 2 == 1
+        self._size = 2 * size
+        self._open, self._room = (full[-1], size) if odd else (None, 2 * size)
+
+    def _cut(self, step: int) -> None:
+        """Forget everything from `step` on."""
+        self._curve = None
+        kept = [*self._full, self._open] if self._open else list(self._full)
+        self._open, self._room = None, self._size
+        while kept and kept[-1][0][0] >= step and kept[-1][1][0] >= step:
+            kept.pop()
+        if kept:
+            kept[-1] = _before(kept[-1], step)
+        self._full = kept
+        self._last = _newest(kept[-1]) if kept else None
+        if self._first is not None and self._first[0] >= step:
+            self._first = None
+
+    def curve(self) -> Curve:
+        """The points in order of steps; the same object until a point is added."""
+        if self._curve is None:
+            dots = self._dots()
+            steps, values = (
+                zip(*sorted(dots.items()), strict=True) if dots else ((), ())
+            )
+            self._curve = Curve(steps, values)
+        return self._curve
+
+    def _dots(self) -> dict[int, float]:
+        ends = (self._first, self._last)
+        buckets = [*self._full, self._open] if self._open else self._full
+        dots = {step: value for bucket in buckets for step, value in bucket}
+        return dots | {dot[0]: dot[1] for dot in ends if dot is not None}
+
+    def __len__(self) -> int:
+        return len(self._dots())
+
+
+def _joined(one: _Bucket, two: _Bucket) -> _Bucket:
+    low = two[0] if two[0][1] < one[0][1] else one[0]
+    high = two[1] if two[1][1] > one[1][1] else one[1]
+    return low, high
+
+
+def _before(bucket: _Bucket, step: int) -> _Bucket:
+    """What of a bucket lies before `step`; one of its points does."""
+    low, high = bucket
+    return (low if low[0] < step else high), (high if high[0] < step else low)
+
+
+def _newest(bucket: _Bucket) -> _Dot:
+    return max(bucket)
+
+
+def trend(values: Sequence[float], n: int = 32) -> tuple[float, ...]:
+    """`values` in at most `n` numbers for a sparkline: means of equal stretches.
+
+    The last stretch ends with the newest value; what is not finite is left out.
+    """
+    finite = [value for value in values if math.isfinite(value)]
+    if len(finite) <= n:
+        return tuple(finite)
+    borders = [index * len(finite) // n for index in range(n + 1)]
+    return tuple(
+        math.fsum(finite[begin:end]) / (end - begin) for begin, end in pairwise(borders)
+    )

@@ -1,0 +1,144 @@
+"""The rules over new log lines: which match, and what they extract.
+
+`scan` looks at whole lines and keeps nothing between calls: a match is named by the
+byte offset of its line, so scanning the same bytes again, or cut otherwise at line
+ends, finds the same matches. Conditions and actions of a rule are not its concern.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, MutableSet, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from autoexp_tui.core.specs import LogEvent
+from autoexp_tui.monitor.prefilter import LineFinder, line_text, with_newlines
+
+MAX_SHOWN: Final = 2000
+"""Characters of a line, or of an extracted value, that a match keeps."""
+
+_Search: TypeAlias = Callable[[str], Mapping[str, str] | None]
+"""A line -> what a match extracts; None: no match."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRule:
+    """A rule ready to scan."""
+
+    rule: LogEvent
+    finder: LineFinder
+    search: _Search
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A rule matched a line; at most one match a rule and line."""
+
+    rule: str
+    """The rule's name."""
+    offset: int
+    """Bytes from the start of the file to the start of the line."""
+    line: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+def compile_rules(rules: Iterable[LogEvent]) -> tuple[CompiledRule, ...]:
+    """Rules ready to scan, in order.
+
+    Raises:
+        ValueError: a regex does not compile, or has not the group that is extracted.
+    """
+    return tuple(_compiled(rule) for rule in rules)
+
+
+def for_stage(rules: Iterable[CompiledRule], stage: str) -> tuple[CompiledRule, ...]:
+    """The rules that concern jobs of `stage`."""
+    return tuple(
+        item for item in rules if not item.rule.stages or stage in item.rule.stages
+    )
+
+
+def scan(
+    rules: Sequence[CompiledRule],
+    chunk: bytes,
+    offset: int,
+    seen: MutableSet[str] | None = None,
+) -> list[Match]:
+    """The matches in whole lines, in the order of lines, then of rules.
+
+    Args:
+        rules: what to look for.
+        chunk: whole lines; a last one without its end counts as a line.
+        offset: where `chunk` starts in the file, bytes.
+        seen: names of `match_once` rules that matched in this run; those are not
+            looked for again, and new ones are added.
+    """
+    data = with_newlines(chunk)
+    found = [
+        (start, order, match)
+        for order, item in enumerate(rules)
+        for start, match in _matches(item, data, offset, seen)
+    ]
+    found.sort(key=lambda entry: entry[:2])
+    return [match for _, _, match in found]
+
+
+def _matches(
+    item: CompiledRule, data: bytes, offset: int, seen: MutableSet[str] | None
+) -> Iterable[tuple[int, Match]]:
+    name = item.rule.name
+    once = item.rule.match_once and seen is not None
+    if once and seen is not None and name in seen:
+        return
+    for start, end in item.finder.lines(data):
+        line = line_text(data, start, end)
+        metadata = item.search(line)
+        if metadata is None:
+            continue
+        yield start, Match(name, offset + start, line[:MAX_SHOWN], metadata)
+        if once and seen is not None:
+            seen.add(name)
+            return
+
+
+# ----------------------------------------------------------------------- compiling
+def _compiled(rule: LogEvent) -> CompiledRule:
+    substring = rule.pattern_type == "substring"
+    finder = LineFinder(rule.pattern, substring=substring)
+    search = _substring(rule.pattern) if substring else _regex(rule)
+    return CompiledRule(rule, finder, search)
+
+
+def _substring(text: str) -> _Search:
+    return lambda line: {} if text and text in line else None
+
+
+def _regex(rule: LogEvent) -> _Search:
+    regex = _checked(rule)
+    groups = [(key, _group(group)) for key, group in rule.extract_groups.items()]
+
+    def search(line: str) -> Mapping[str, str] | None:
+        match = regex.search(line)
+        if match is None or not rule.pattern:
+            return None
+        found = ((key, match[group]) for key, group in groups)
+        return {key: value[:MAX_SHOWN] for key, value in found if value is not None}
+
+    return search
+
+
+def _group(text: str) -> str | int:
+    return int(text) if text.isdecimal() else text
+
+
+def _checked(rule: LogEvent) -> re.Pattern[str]:
+    try:
+        regex = re.compile(rule.pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"rule {rule.name}: {rule.pattern!r}: {error}") from error
+    for group in rule.extract_groups.values():
+        known = int(group) <= regex.groups if group.isdecimal() else None
+        if known is False or (known is None and group not in regex.groupindex):
+            raise ValueError(f"rule {rule.name}: the pattern has no group {group!r}")
+    return regex

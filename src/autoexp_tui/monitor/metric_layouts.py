@@ -1,0 +1,183 @@
+"""Reading a line again that differs from an earlier one only in its numbers.
+
+What `metric_lines.read_line` makes of a line depends on its text, not on the digits in
+it. So a line that was read once becomes a regex with a group for every number that was
+taken; lines of the same layout are then read by one match, many times faster. Nothing
+is guessed: a line that is not exactly of a known layout is read the long way.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from autoexp_tui.monitor.metric_lines import (
+    LOSS,
+    STEP,
+    TOKENS_PER_SECOND,
+    TOTAL,
+    Places,
+    Reading,
+)
+
+_MOST: Final = 8
+"""Layouts that one log may have."""
+_PATIENCE: Final = 256
+"""Different texts after which learning no longer pays."""
+_LONGEST: Final = 2000
+"""Bytes of a line that is worth learning."""
+
+_TOKEN: Final = re.compile(rb"( *)((?:(?<=[ :|(])[-+])?\d+\.?\d*(?:e[-+]?\d+)?)")
+_FLOAT: Final = rb"(\d+\.?\d*(?:e[-+]?\d+)?)"
+_SIGNED: Final = rb"([-+]?\d+\.?\d*(?:e[-+]?\d+)?)"
+_WHOLE: Final = rb"(\d{1,15})"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A line's text with holes for its numbers."""
+
+    regex: re.Pattern[bytes]
+    """Matches a whole line and its end."""
+    names: tuple[str, ...]
+    """Of the groups, in order: `step`, `total`, or a metric."""
+    extra: Mapping[str, float]
+    """Metrics that the text itself gives: nan and inf."""
+    scales: Mapping[str, float]
+    """What a unit multiplies a metric by."""
+    evaluation: bool
+    guards: tuple[tuple[bytes, int], ...]
+    """How often these stand in each line; empty: its lines are never passed over."""
+
+    def reading(self, match: re.Match[bytes]) -> Reading:
+        """What a line says that `regex` matched."""
+        values = dict(zip(self.names, map(float, match.groups()), strict=True))
+        step, total = values.pop(STEP, None), values.pop(TOTAL, None)
+        if self.extra:
+            values.update(self.extra)
+        for name, scale in self.scales.items():
+            values[name] *= scale
+        return Reading(
+            None if step is None else int(step),
+            None if total is None else int(total),
+            values,
+            self.evaluation,
+        )
+
+    def fills(self, low: bytes, start: int, end: int) -> bool:
+        """Whether the lines in a span surely say nothing new but finite numbers."""
+        lines = low.count(b"\n", start, end)
+        return bool(self.guards) and all(
+            low.count(text, start, end) == times * lines for text, times in self.guards
+        )
+
+
+class Layouts:
+    """The layouts of one log; learns one when its text came twice."""
+
+    def __init__(self) -> None:
+        self._known: list[Layout] = []
+        self._seen: set[bytes] = set()
+
+    def read(self, low: bytes, start: int) -> tuple[int, Reading, Layout] | None:
+        """(start of the next line, what this one says, its layout) if that is known."""
+        for layout in self._known:
+            match = layout.regex.match(low, start)
+            if match:
+                return match.end(), layout.reading(match), layout
+        return None
+
+    def learn(
+        self, line: bytes, start: int, reading: Reading, places: Places | None
+    ) -> None:
+        """Remember the layout of a line that was read the long way.
+
+        `start`: where the line stood when its places were noted.
+        """
+        if len(self._known) >= _MOST or len(self._seen) >= _PATIENCE:
+            return
+        if places is None or len(line) > _LONGEST:
+            return
+        found = _sketch(line, start, reading, places)
+        if found is None:
+            return
+        pattern, names, extra = found
+        if pattern in self._seen:
+            guards = _guards(line, start, places, extra)
+            scales, evaluation = places.scales, reading.evaluation
+            regex = _compiled(pattern)
+            self._known.append(Layout(regex, names, extra, scales, evaluation, guards))
+        self._seen.add(pattern)
+
+
+def _guards(
+    line: bytes, start: int, places: Places, extra: Mapping[str, float]
+) -> tuple[tuple[bytes, int], ...]:
+    """What, counted, shows a line that is not like this one: another loss, or nan."""
+    if LOSS not in places.spans or extra:
+        return ()
+    number = places.spans[LOSS][0] - start
+    before = max(
+        (t.end() for t in _TOKEN.finditer(line) if t.end() < number), default=0
+    )
+    label = line[before:number].rstrip(b" ")
+    return tuple((text, line.count(text)) for text in (label, b"loss", b"nan", b"inf"))
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(pattern: bytes) -> re.Pattern[bytes]:
+    """Compiling is slow; the logs of a campaign share their layouts."""
+    return re.compile(pattern)
+
+
+# ------------------------------------------------------------------------ sketching
+_Sketch: TypeAlias = tuple[bytes, tuple[str, ...], Mapping[str, float]]
+"""(pattern, names of its groups in order, metrics that the text itself gives)."""
+
+
+def _sketch(
+    line: bytes, start: int, reading: Reading, places: Places
+) -> _Sketch | None:
+    """A line's layout; None when a number does not stand alone in its place."""
+    spans = {name: (a - start, b - start) for name, (a, b) in places.spans.items()}
+    extra = {
+        name: reading.values[name]
+        for name, (begin, end) in spans.items()
+        if line[begin:end].lstrip(b"+-").isalpha()
+    }
+    holes = {span: name for name, span in spans.items() if name not in extra}
+    names: list[str] = []
+    pattern = b"".join(_pieces(line, holes, names))
+    return (pattern, tuple(names), extra) if len(names) == len(holes) else None
+
+
+def _pieces(
+    line: bytes, holes: Mapping[tuple[int, int], str], names: list[str]
+) -> Iterator[bytes]:
+    """Pieces of the regex; appends the names of the holes that it has."""
+    done = 0
+    for token in _TOKEN.finditer(line):
+        yield re.escape(line[done : token.start()])
+        yield b" +" if token[1] else b""
+        name = holes.get(token.span(2))
+        yield _hole(name) if name else _number_alike(token[2])
+        names.extend([name] if name else [])
+        done = token.end()
+    yield re.escape(line[done:]) + rb"(?:\n|\Z)"
+
+
+def _hole(name: str) -> bytes:
+    if name in (STEP, TOTAL):
+        return _WHOLE
+    return _FLOAT if name == TOKENS_PER_SECOND else _SIGNED
+
+
+def _number_alike(text: bytes) -> bytes:
+    """A number of the same kind: signed or not, whole or not."""
+    sign = b"[-+]" if text[:1] in b"+-" else b""
+    if b"." in text:
+        return sign + rb"\d+\.\d*(?:e[-+]?\d+)?"
+    return sign + (rb"\d+e[-+]?\d+" if b"e" in text else rb"\d+")

@@ -1,0 +1,257 @@
+"""Metrics from new log bytes: a `MetricReader` a run, points out.
+
+Lines that can say nothing are never split or decoded. The reader keeps only the last
+step, so the same bytes cut otherwise at line ends give the same points. What a line
+means is `monitor.metric_lines`; what is ill about a series is `monitor.anomalies`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from autoexp_tui.core.specs import MetricPattern
+from autoexp_tui.monitor.comparing import as_number
+from autoexp_tui.monitor.metric_layouts import Layouts
+from autoexp_tui.monitor.metric_lines import (
+    EVAL_LOSS,
+    GRAD_NORM,
+    LEARNING_RATE,
+    LOSS,
+    MARKS,
+    STEP,
+    TOKENS_PER_SECOND,
+    Reading,
+    fold,
+    read_line,
+)
+from autoexp_tui.monitor.prefilter import (
+    MAX_LINE,
+    LineFinder,
+    line_text,
+    with_newlines,
+)
+
+_ALIASES: Final = {
+    "iteration": STEP,
+    "iter": STEP,
+    "global_step": STEP,
+    "lr": LEARNING_RATE,
+    "tokens/s": TOKENS_PER_SECOND,
+    "tok/s": TOKENS_PER_SECOND,
+    "tps": TOKENS_PER_SECOND,
+    "gradient_norm": GRAD_NORM,
+    "lm_loss": LOSS,
+    "train_loss": LOSS,
+    "val_loss": EVAL_LOSS,
+    "validation_loss": EVAL_LOSS,
+    "test_loss": EVAL_LOSS,
+}
+
+
+def canonical(name: str) -> str:
+    """The one name of a metric that goes by several: `lr` is `learning_rate`.
+
+    The known ones: `step`, `loss`, `eval_loss`, `learning_rate`, `tokens_per_second`,
+    `grad_norm`; others are as they are written.
+    """
+    key = name.strip().lower().replace(" ", "_")
+    return _ALIASES.get(key, key if key in _KNOWN else name)
+
+
+_KNOWN: Final = frozenset(
+    {STEP, LOSS, EVAL_LOSS, LEARNING_RATE, TOKENS_PER_SECOND, GRAD_NORM}
+)
+
+
+class Point(NamedTuple):
+    """What one line said at a step. A tuple: thousands are made a second."""
+
+    step: int
+    """The line's own; else the last one seen, or the next when that one has the
+    metric already (so a log without steps counts its own points from 1)."""
+    total: int | None
+    """The last step of the run as far as the log has said."""
+    values: Mapping[str, float]
+    """By canonical name; may be nan or inf. Empty when only the step moved."""
+    offset: int
+    """Bytes from the start of the file to the start of the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Custom:
+    """A pattern of the user's."""
+
+    name: str
+    finder: LineFinder
+    regex: re.Pattern[str]
+
+
+@dataclass(slots=True)
+class MetricReader:
+    """Reads one run's log. A new run, or a log that began anew, takes a new reader.
+
+    Raises:
+        ValueError: a pattern does not compile, or has no group.
+    """
+
+    patterns: Iterable[MetricPattern] = ()
+    _custom: tuple[_Custom, ...] = field(init=False)
+    _owned: frozenset[str] = field(init=False)
+    _layouts: Layouts = field(default_factory=Layouts, init=False)
+    _step: int = 0
+    _total: int | None = None
+    _reported: set[str] | None = None
+    """Metrics that the present step has; None: no step was seen, all are taken."""
+
+    def __post_init__(self) -> None:
+        self._custom = tuple(_compiled(pattern) for pattern in self.patterns)
+        self._owned = frozenset(custom.name for custom in self._custom)
+
+    def feed(self, data: bytes, offset: int = 0, every: int = 0) -> list[Point]:
+        """The points of whole lines that begin at byte `offset` of the file.
+
+        Args:
+            data: whole lines.
+            offset: where they stand in the file, bytes.
+            every: for a backlog. In an unbroken run of lines of one layout, lines may
+                be passed over so that one remains in about so many bytes; never the
+                last line, one with nan or inf, or one with another loss. 0: none is.
+        """
+        low = fold(data)
+        readings: Iterable[tuple[int, Reading]] = _readings(low, self._layouts, every)
+        if self._custom:
+            readings = self._with_custom(with_newlines(data), low, readings)
+        return [self._point(reading, offset + start) for start, reading in readings]
+
+    def _point(self, reading: Reading, offset: int) -> Point:
+        step = self._place(reading)
+        if reading.total and not reading.evaluation:
+            self._total = reading.total
+        return Point(step, self._total, reading.values, offset)
+
+    def _place(self, reading: Reading) -> int:
+        """The step that a line belongs to."""
+        own, old = reading.step, self._step
+        if own is None or (reading.evaluation and own < old):
+            taken = self._reported
+            own = old + (taken is None or not taken.isdisjoint(reading.values))
+        if own != old or self._reported is None:
+            self._step, self._reported = own, set()
+        self._reported.update(reading.values)
+        return own
+
+    # ----------------------------------------------------------------------- custom
+    def _with_custom(
+        self, data: bytes, low: bytes, readings: Iterable[tuple[int, Reading]]
+    ) -> list[tuple[int, Reading]]:
+        """The readings with the user's own metrics, which win over known ones."""
+        lines = {start: self._without_owned(reading) for start, reading in readings}
+        for custom in self._custom:
+            for start, end in custom.finder.lines(data):
+                value = _value(custom.regex, line_text(data, start, end))
+                if value is not None:
+                    old = lines.get(start) or self._beside(low, start, end)
+                    lines[start] = _added(old, custom.name, value)
+        kept = ((start, reading) for start, reading in lines.items() if reading)
+        return sorted(kept, key=lambda entry: entry[0])
+
+    def _beside(self, low: bytes, start: int, end: int) -> Reading:
+        """What else a line says that holds a metric of the user's."""
+        end = min(end, start + MAX_LINE)
+        found = read_line(low, start, end, has_values=True)
+        own = self._without_owned(found[0]) if found else None
+        return own or Reading(None, None, {})
+
+    def _without_owned(self, reading: Reading) -> Reading | None:
+        values = {k: v for k, v in reading.values.items() if k not in self._owned}
+        step = None if STEP in self._owned else reading.step
+        if not values and step is None:
+            return None
+        return reading._replace(step=step, values=values)
+
+
+def _added(reading: Reading, name: str, value: float) -> Reading:
+    if name == STEP:
+        whole = int(value) if value == value and abs(value) < 1e18 else None
+        return reading._replace(step=whole)
+    return reading._replace(values={**reading.values, name: value})
+
+
+def _value(regex: re.Pattern[str], line: str) -> float | None:
+    match = regex.search(line)
+    text = match[1] if match else None
+    number = as_number(text.replace(",", "")) if text else None
+    return None if number is None else float(number)
+
+
+def _compiled(pattern: MetricPattern) -> _Custom:
+    try:
+        regex = re.compile(pattern.pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"metric {pattern.name}: {error}") from error
+    if not regex.groups:
+        raise ValueError(f"metric {pattern.name}: the pattern has no group")
+    return _Custom(canonical(pattern.name), LineFinder(pattern.pattern), regex)
+
+
+# ---------------------------------------------------------------------- known ones
+def _readings(
+    low: bytes, layouts: Layouts, every: int
+) -> Iterator[tuple[int, Reading]]:
+    """(start of line, what it says) for each line that says something."""
+    places = [-1] * len(MARKS)
+    start, end, looked = 0, -1, 0
+    while start < len(low):
+        known = layouts.read(low, start)
+        if known is not None:
+            yield start, known[1]
+            start, end = known[0], -1
+            if every and start >= looked:
+                looked = _span_end(low, start, every)
+                start = looked if known[2].fills(low, start, looked) else start
+        elif start <= end:
+            yield from _read_long(low, start, end, layouts)
+            start, end = end + 1, -1
+        elif (line := _candidate(low, places, start)) is not None:
+            start, end = line
+        else:
+            return
+
+
+def _span_end(low: bytes, start: int, size: int) -> int:
+    """The end of the whole lines in about `size` bytes, the last line left out."""
+    last = low.rfind(b"\n", start, len(low) - 1) + 1
+    return max(start, min(last, low.rfind(b"\n", start, start + size) + 1))
+
+
+def _read_long(
+    low: bytes, start: int, end: int, layouts: Layouts
+) -> Iterator[tuple[int, Reading]]:
+    found = read_line(low, start, min(end, start + MAX_LINE))
+    if found is not None:
+        reading, places = found
+        layouts.learn(low[start:end], start, reading, places)
+        yield start, reading
+
+
+def _candidate(low: bytes, places: list[int], begin: int) -> tuple[int, int] | None:
+    """The first line from `begin` on that holds one of `MARKS`.
+
+    `places`: where each of them stands next; kept between calls.
+    """
+    for index, mark in enumerate(MARKS):
+        if places[index] < begin:
+            places[index] = _next(low, mark, begin)
+    first = min(places)
+    if first == len(low):
+        return None
+    end = low.find(b"\n", first)
+    return low.rfind(b"\n", begin, first) + 1 or begin, end if end >= 0 else len(low)
+
+
+def _next(low: bytes, mark: bytes, start: int) -> int:
+    found = low.find(mark, start)
+    return len(low) if found < 0 else found
