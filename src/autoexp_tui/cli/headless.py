@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cli.diagnostics import ExitCode, say
 from autoexp_tui.cli.detach import go_dark
+from autoexp_tui.cli.diagnostics import ExitCode, say
 from autoexp_tui.core.clean import clean
 from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.core.state import JobRecord
@@ -66,8 +66,8 @@ def _newest(
     yield first
     while True:
         snapshot = inbox.get()
-        while not inbox.empty():
-            snapshot = inbox.get() if snapshot is not None else None
+        while snapshot is not None and not inbox.empty():
+            snapshot = inbox.get()
         if snapshot is None:
             raise Interrupted
         yield snapshot
@@ -83,6 +83,9 @@ class _interrupts:
     def __enter__(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             self._old[number] = signal.signal(number, lambda *_: self._inbox.put(None))
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            hang_up = signal.signal(signal.SIGHUP, lambda *_: go_dark())
+            self._old[signal.SIGHUP] = hang_up
 
     def __exit__(self, *_: object) -> None:
         for number, old in self._old.items():

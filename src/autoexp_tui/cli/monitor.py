@@ -1,0 +1,90 @@
+"""autoexp-monitor: owns a session until it is done, or joins the engine that does."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+
+from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
+from autoexp_tui.cli.options import Options, common, parse, parser
+from autoexp_tui.core.errors import UsageError
+
+HEIR_WAIT_SECONDS = 15.0
+"""How long an heir waits for the one it inherits from to let go."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Monitor a session to its end."""
+    made = parser("autoexp-monitor", __doc__ or "", overrides=False)
+    made.add_argument("--interactive", action="store_true", help="open the cockpit")
+    made.add_argument("--quiet", action="store_true", help="say nothing until the end")
+    made.add_argument("--heir", action="store_true", help="go on detached, silently")
+    args = parse(made, argv)
+    options = common(args)
+    if not options.session:
+        raise UsageError(
+            "which session?",
+            hint="autoexp-monitor --session ID; `autoexp-sessions list` names them.",
+        )
+    if args.interactive:
+        from autoexp_tui.cli.tui import main as cockpit
+
+        return cockpit([argument for argument in argv if argument != "--interactive"])
+    if args.heir:
+        return inherit(options)
+    return monitor(options, quiet=args.quiet)
+
+
+def monitor(options: Options, *, quiet: bool) -> int:
+    """Report a session until nothing moves any more; 0 when all completed."""
+    from autoexp_tui.cli import opening
+    from autoexp_tui.cli.headless import Interrupted, Watching, finish, watch
+
+    handle = opening.any_handle(opening.session_of(options), options)
+    if handle.role == "viewer":
+        say("another engine runs this session; watching it")
+    try:
+        snapshot = watch(handle, Watching(json=options.json, quiet=quiet))
+    except Interrupted:
+        handle.close()
+        say("stopped watching" if handle.role == "viewer" else _resume(options))
+        return ExitCode.INTERRUPTED
+    handle.close()
+    return finish(snapshot, as_json=options.json)
+
+
+def _resume(options: Options) -> str:
+    place = f" --state-dir {options.state_dir}" if options.state_dir else ""
+    return (
+        "interrupted; what runs goes on. Resume with:\n"
+        f"  autoexp-monitor --session {options.session}{place}"
+    )
+
+
+def inherit(options: Options) -> int:
+    """Take over from an engine that is leaving, and go on without a terminal.
+
+    Stays while jobs may move, so that they can be approved from elsewhere.
+    """
+    from autoexp_tui.cli import opening
+    from autoexp_tui.cli.headless import Interrupted, Watching, watch
+
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    session = opening.session_of(options)
+    handle = opening.owned_handle(session, options, wait=HEIR_WAIT_SECONDS)
+    try:
+        watch(handle, Watching(quiet=True))
+    except Interrupted:
+        return ExitCode.INTERRUPTED
+    finally:
+        handle.close()
+    return ExitCode.OK
+
+
+def entry() -> None:
+    """The console script."""
+    exit_with(main)
+
+
+if __name__ == "__main__":
+    entry()

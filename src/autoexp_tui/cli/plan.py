@@ -1,0 +1,142 @@
+"""autoexp-plan: expand, resolve, validate; submits nothing."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
+from autoexp_tui.cli.options import Options, common, parse, parser
+
+if TYPE_CHECKING:
+    from autoexp_tui.adapters.planning import PlanningResult
+    from autoexp_tui.core.specs import PlanFinding
+
+
+def main(argv: Sequence[str]) -> int:
+    """Plan and say what came of it: 0, or 3 with every error at once."""
+    made = parser("autoexp-plan", __doc__ or "")
+    made.add_argument(
+        "--points", action="store_true", help="stop after expanding the sweep"
+    )
+    made.add_argument(
+        "--sweep",
+        metavar="FILE",
+        default="",
+        help="expand the sweep of any YAML file, without other config",
+    )
+    made.add_argument(
+        "--diff", metavar="MANIFEST", default="", help="what differs from another plan"
+    )
+    args = parse(made, argv)
+    options = common(args)
+    result = plan(options, points=args.points or bool(args.sweep), sweep=args.sweep)
+    if args.points or args.sweep:
+        return show_points(result)
+    if args.diff:
+        return show_diff(result, args.diff)
+    return show_plan(result, options)
+
+
+def plan(options: Options, *, points: bool = False, sweep: str = "") -> PlanningResult:
+    """Ask the planning process; findings are in the result."""
+    from autoexp_tui.adapters.planning import PlanningRequest, plan_in_child
+
+    request = PlanningRequest(
+        want="points" if points else "plan",
+        config_ref=options.config_ref or "exp",
+        config_dir=options.config_dir,
+        overrides=options.overrides,
+        state_dir=options.state_dir,
+        sweep_file=sweep,
+        keep=not points,
+        now=time.time(),
+    )
+    return plan_in_child(request)
+
+
+def show_points(result: PlanningResult) -> int:
+    """Print the expanded points as JSON."""
+    result.raise_errors()
+    print(json.dumps({"points": list(result.points)}))
+    return ExitCode.OK
+
+
+def show_plan(result: PlanningResult, options: Options) -> int:
+    """Print the plan as JSON, or as text with its findings."""
+    if result.failed in ("config", "environment"):
+        result.raise_errors()
+    if options.json:
+        print(json.dumps(as_json(result)))
+        return ExitCode.VALIDATION if result.errors else ExitCode.OK
+    _show_warnings(result.warnings)
+    result.raise_errors()
+    if result.plan is not None:
+        from autoexp_tui.cli.visualize import text_of
+
+        print(text_of(result.plan))
+        if result.manifest:
+            print(f"manifest  {result.manifest}")
+    return ExitCode.OK
+
+
+def _show_warnings(warnings: Sequence[PlanFinding]) -> None:
+    for finding in warnings:
+        where = " ".join(part for part in (finding.job, finding.where) if part)
+        say(f"warning: {where}: {finding.message}" if where else finding.message)
+        if finding.hint:
+            say(f"    {finding.hint}")
+
+
+def as_json(result: PlanningResult) -> dict[str, object]:
+    """The whole answer in the documented shape."""
+    from autoexp_tui.plan.as_json import plan_to_json
+
+    errors = [asdict(error) for error in result.errors]
+    if result.plan is None:
+        warnings = [asdict(warning) for warning in result.warnings]
+        return {
+            "version": 1,
+            "name": "",
+            "jobs": [],
+            "edges": [],
+            "errors": errors,
+            "warnings": warnings,
+        }
+    return {**plan_to_json(result.plan), "errors": errors}
+
+
+def show_diff(result: PlanningResult, other: str) -> int:
+    """Which jobs joined, left or changed against another plan's manifest."""
+    from pathlib import Path
+
+    from autoexp_tui.adapters.session_dir import read_manifest
+
+    result.raise_errors()
+    if result.plan is None:
+        return ExitCode.OK
+    old = {job.name: job for job in read_manifest(Path(other)).jobs}
+    new = {job.name: job for job in result.plan.jobs}
+    lines = [
+        *(f"+ {name}" for name in new if name not in old),
+        *(f"- {name}" for name in old if name not in new),
+        *(
+            f"~ {name}"
+            for name, job in new.items()
+            if name in old and job.fingerprint != old[name].fingerprint
+        ),
+    ]
+    print("\n".join(lines) if lines else "no difference")
+    return ExitCode.OK
+
+
+def entry() -> None:
+    """The console script."""
+    exit_with(main)
+
+
+if __name__ == "__main__":
+    entry()

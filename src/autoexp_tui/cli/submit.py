@@ -1,0 +1,96 @@
+"""autoexp-submit: creates the session, submits what may go, registers the rest, exits.
+
+The jobs that wait are started by whoever monitors the session: `autoexp-monitor`, the
+cockpit, or the engine that --detach leaves behind.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
+from autoexp_tui.cli.options import Options, common, parse, parser
+from autoexp_tui.core.states import JobState
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.snapshot import Snapshot
+    from autoexp_tui.engine.live import LiveHandle
+
+SENT_SECONDS = 60.0
+"""How long what may go at once is given to be taken."""
+_ON_THE_WAY = frozenset({JobState.SUBMITTING, JobState.SUBMIT_UNKNOWN})
+
+
+def main(argv: Sequence[str]) -> int:
+    """Submit a manifest or a config."""
+    made = parser("autoexp-submit", __doc__ or "")
+    made.add_argument(
+        "--detach", action="store_true", help="leave an engine behind that goes on"
+    )
+    args = parse(made, argv)
+    return submit(common(args), detach=args.detach)
+
+
+def submit(options: Options, *, detach: bool) -> int:
+    """Create the session, wait until what may go is taken, and let go."""
+    from autoexp_tui.cli import opening
+    from autoexp_tui.cli.headless import failed_to_start
+    from autoexp_tui.core.commands import Submit
+
+    handle = opening.plan_handle(opening.make_plan(options), options)
+    command = handle.send(Submit(), by="autoexp-submit")
+    snapshot = _wait_sent(handle, command)
+    if not snapshot.session:
+        return failed_to_start(snapshot)
+    handle.close()
+    if detach:
+        _leave_engine(snapshot, options)
+    _tell(snapshot, options, detached=detach)
+    return ExitCode.OK
+
+
+def _wait_sent(handle: LiveHandle, command: str) -> Snapshot:
+    deadline = time.monotonic() + SENT_SECONDS
+    while time.monotonic() < deadline:
+        snapshot = handle.snapshot()
+        done = any(record.command_id == command for record in snapshot.events)
+        sending = any(job.state in _ON_THE_WAY for job in snapshot.jobs)
+        if snapshot.engine.holding or (done and not sending):
+            return snapshot
+        time.sleep(0.05)
+    return handle.snapshot()
+
+
+def _leave_engine(snapshot: Snapshot, options: Options) -> None:
+    from pathlib import Path
+
+    from autoexp_tui.adapters.session_dir import SessionDir
+    from autoexp_tui.cli.detach import start_heir
+
+    session = SessionDir(Path(snapshot.engine.directory))
+    if not start_heir(session, options.approve, snapshot.engine.epoch):
+        say(f"no engine came up; see {session.path / 'heir.log'}")
+
+
+def _tell(snapshot: Snapshot, options: Options, *, detached: bool) -> None:
+    if options.json:
+        states = {job.name: job.state.value for job in snapshot.jobs}
+        print(json.dumps({"session": snapshot.session, "jobs": states}))
+        return
+    waiting = sum(job.state is JobState.WAITING for job in snapshot.jobs)
+    sent = sum(job.started for job in snapshot.jobs)
+    print(f"session {snapshot.session}: {sent} submitted, {waiting} waiting")
+    if waiting and not detached:
+        print(f"  autoexp-monitor --session {snapshot.session}   starts them in time")
+
+
+def entry() -> None:
+    """The console script."""
+    exit_with(main)
+
+
+if __name__ == "__main__":
+    entry()

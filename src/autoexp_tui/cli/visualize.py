@@ -1,0 +1,59 @@
+"""autoexp-visualize: the plan as text, or as a Mermaid graph."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoexp_tui.cli.diagnostics import ExitCode, exit_with
+from autoexp_tui.cli.options import Options, common, parse, parser
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.specs import Plan
+
+
+def main(argv: Sequence[str]) -> int:
+    """Draw a config's plan, a manifest's, or a session's."""
+    made = parser("autoexp-visualize", __doc__ or "")
+    made.add_argument("--format", choices=["text", "mermaid"], default="text")
+    made.add_argument("--ascii", action="store_true", help="no box-drawing characters")
+    made.add_argument("--width", type=int, default=0, help="columns (the terminal's)")
+    args = parse(made, argv)
+    plan = _plan(common(args))
+    if args.format == "mermaid":
+        from autoexp_tui.plan.chart import mermaid
+
+        print(mermaid(plan))
+    else:
+        print(text_of(plan, width=args.width, ascii_only=args.ascii))
+    return ExitCode.OK
+
+
+def _plan(options: Options) -> Plan:
+    from autoexp_tui.adapters.session_dir import read_manifest
+    from autoexp_tui.cli import opening
+
+    if options.session:
+        return read_manifest(Path(opening.session_of(options).plan))
+    return opening.make_plan(options)
+
+
+def text_of(plan: Plan, *, width: int = 0, ascii_only: bool = False) -> str:
+    """The plan as the terminal can show it."""
+    from autoexp_tui.plan.chart import chart
+
+    columns = width or shutil.get_terminal_size((100, 24)).columns
+    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
+    return chart(plan, width=columns, ascii_only=ascii_only or encoding != "utf8")
+
+
+def entry() -> None:
+    """The console script."""
+    exit_with(main)
+
+
+if __name__ == "__main__":
+    entry()
