@@ -1,0 +1,442 @@
+"""Points of a sweep: products, lists, zips, nesting, defaults, derived jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoexp_tui.plan.findings import SweepRefused
+from autoexp_tui.plan.points import points_to_json
+from autoexp_tui.plan.sweep import expand, expand_sweep
+
+Sweep = Mapping[str, Any]
+
+
+def parameters(sweep: Sweep | None) -> list[Mapping[str, object]]:
+    return [point.parameters for point in expand_sweep(sweep)]
+
+
+def refusal(sweep: Any) -> str:
+    with pytest.raises(SweepRefused) as caught:
+        expand_sweep(sweep)
+    return str(caught.value)
+
+
+STAGES = {"configs": [{"stage": "stable"}, {"stage": "cooldown"}]}
+
+
+# ----------------------------------------------------------------------- bodies
+def test_params_are_crossed_in_declared_order_last_key_fastest() -> None:
+    assert parameters({"params": {"a": [1, 2], "b": [3, 4]}}) == [
+        {"a": 1, "b": 3},
+        {"a": 1, "b": 4},
+        {"a": 2, "b": 3},
+        {"a": 2, "b": 4},
+    ]
+
+
+def test_a_scalar_is_one_value() -> None:
+    assert parameters({"params": {"a": [1, 2], "b": "x", "c": None}}) == [
+        {"a": 1, "b": "x", "c": None},
+        {"a": 2, "b": "x", "c": None},
+    ]
+
+
+def test_a_list_of_lists_tries_lists() -> None:
+    assert parameters({"params": {"a": [[1, 2], [3]]}}) == [{"a": [1, 2]}, {"a": [3]}]
+
+
+def test_an_empty_list_of_values_makes_no_point() -> None:
+    assert parameters({"params": {"a": [1, 2], "b": []}}) == []
+
+
+def test_zip_pairs_lists_and_repeats_scalars() -> None:
+    sweep = {"type": "zip", "params": {"a": [1, 2], "b": ["x", "y"], "c": 0}}
+    assert parameters(sweep) == [
+        {"a": 1, "b": "x", "c": 0},
+        {"a": 2, "b": "y", "c": 0},
+    ]
+
+
+def test_zip_refuses_lists_of_different_lengths() -> None:
+    said = refusal({"type": "zip", "params": {"a": [1, 2], "b": [1]}})
+    assert "sweep.params: pairs lists of different lengths: a has 2, b has 1" in said
+
+
+def test_configs_are_one_point_each() -> None:
+    assert parameters(STAGES) == [{"stage": "stable"}, {"stage": "cooldown"}]
+
+
+def test_empty_configs_are_no_point() -> None:
+    assert parameters({"groups": [{"type": "list", "configs": []}]}) == []
+
+
+def test_an_entry_with_a_body_expands_in_place() -> None:
+    sweep = {
+        "configs": [
+            {"stage": "stable"},
+            {"params": {"tokens": [6, 12]}, "defaults": {"stage": "cooldown"}},
+            {"stage": "report"},
+        ]
+    }
+    assert parameters(sweep) == [
+        {"stage": "stable"},
+        {"stage": "cooldown", "tokens": 6},
+        {"stage": "cooldown", "tokens": 12},
+        {"stage": "report"},
+    ]
+
+
+def test_groups_are_crossed_first_slowest() -> None:
+    sweep = {"type": "product", "groups": [{"params": {"a": [1, 2]}}, STAGES]}
+    assert parameters(sweep) == [
+        {"a": 1, "stage": "stable"},
+        {"a": 1, "stage": "cooldown"},
+        {"a": 2, "stage": "stable"},
+        {"a": 2, "stage": "cooldown"},
+    ]
+
+
+def test_groups_of_a_list_follow_one_another() -> None:
+    sweep = {
+        "type": "list",
+        "groups": [
+            {"name": "small", "params": {"size": [1, 3], "lr": 1e-4}},
+            {"name": "large", "params": {"size": [7], "lr": 1e-5}},
+        ],
+    }
+    assert [found["size"] for found in parameters(sweep)] == [1, 3, 7]
+
+
+def test_a_later_group_wins_a_shared_key_however_it_is_spelled() -> None:
+    sweep = {"groups": [{"params": {"++lr": 1}}, {"configs": [{"lr": 2}, {"x": 0}]}]}
+    assert parameters(sweep) == [{"lr": 2}, {"++lr": 1, "x": 0}]
+
+
+def test_a_later_stage_wins_however_it_is_spelled() -> None:
+    sweep = {"defaults": {"_stage": "base"}, "configs": [{"stage": "stable"}]}
+    assert parameters(sweep) == [{"stage": "stable"}]
+
+
+@pytest.mark.parametrize("sweep", [None, {}, {"groups": []}, {"type": "product"}])
+def test_no_sweep_is_one_point(sweep: Sweep | None) -> None:
+    assert parameters(sweep) == [{}]
+
+
+def test_indices_are_sequential() -> None:
+    points = expand_sweep({"params": {"a": [1, 2, 3]}, "filter": "a != 2"})
+    assert [point.index for point in points] == [0, 1]
+
+
+# --------------------------------------------------------------------- defaults
+def test_defaults_lie_under_every_point() -> None:
+    sweep = {
+        "base_values": {"a": 0, "b": 0, "c": 0},
+        "defaults": {"b": 1, "c": 1},
+        "configs": [{"c": 2}, {}],
+    }
+    assert parameters(sweep) == [{"a": 0, "b": 1, "c": 2}, {"a": 0, "b": 1, "c": 1}]
+
+
+def test_defaults_of_a_group_lie_over_those_of_the_sweep() -> None:
+    sweep = {
+        "defaults": {"a": 0},
+        "groups": [{"defaults": {"a": 1}, "params": {"b": [1]}}],
+    }
+    assert parameters(sweep) == [{"a": 1, "b": 1}]
+
+
+def test_notes_of_several_groups_are_kept_side_by_side() -> None:
+    sweep = {
+        "defaults": {"_meta": {"why": "x"}},
+        "configs": [{"_meta": {"stage": "stable"}}],
+    }
+    assert parameters(sweep) == [{"_meta": {"why": "x", "stage": "stable"}}]
+
+
+def test_keys_of_list_composition_add_up_over_groups() -> None:
+    sweep = {
+        "list_composition": ["tags"],
+        "defaults": {"tags": "all"},
+        "groups": [{"configs": [{"tags": ["a"]}, {}]}, {"configs": [{"++tags": "b"}]}],
+    }
+    assert [next(iter(found.values())) for found in parameters(sweep)] == [
+        ["all", "a", "b"],
+        ["all", "b"],
+    ]
+
+
+# ---------------------------------------------------------------------- filters
+def test_a_group_filter_prunes_its_group() -> None:
+    sweep = {
+        "groups": [
+            {"params": {"a": [1, 2, 3, 4], "b": [10, 20, 30]}, "filter": "a*b <= 60"},
+            STAGES,
+        ]
+    }
+    pairs = {(found["a"], found["b"]) for found in parameters(sweep)}
+    assert len(parameters(sweep)) == 2 * len(pairs) == 18
+
+
+def test_filters_work_on_lists_too() -> None:
+    sweep = {**STAGES, "filter": "stage == 'cooldown'"}
+    assert parameters(sweep) == [{"stage": "cooldown"}]
+
+
+def test_the_top_filter_prunes_combinations() -> None:
+    sweep = {
+        "groups": [{"params": {"a": [1, 2]}}, STAGES],
+        "filter": 'not (a == 1 and stage == "cooldown")',
+    }
+    assert len(parameters(sweep)) == 3
+
+
+def test_a_filter_may_remove_all() -> None:
+    assert parameters({"params": {"a": [1, 2]}, "filter": "a > 10"}) == []
+
+
+def test_a_filter_sees_the_defaults_around_its_node() -> None:
+    sweep = {
+        "defaults": {"limit": 2},
+        "groups": [{"params": {"a": [1, 2, 3]}, "filter": "a <= limit"}],
+    }
+    assert [found["a"] for found in parameters(sweep)] == [1, 2]
+
+
+@pytest.mark.parametrize(("kept", "count"), [(True, 2), (False, 0)])
+def test_a_filter_may_be_a_truth_value(kept: bool, count: int) -> None:
+    assert len(parameters({"params": {"a": [1, 2]}, "filter": kept})) == count
+
+
+def test_a_deferred_filter_stays_with_its_points() -> None:
+    sweep = {"groups": [{"params": {"a": [1, 2]}, "filter": "${b} > a"}, STAGES]}
+    points = expand_sweep(sweep)
+    assert [mark.text for point in points for mark in point.deferred] == [
+        "${b} > a"
+    ] * 4
+    assert points[0].deferred[0].where == "sweep.groups.0.filter"
+
+
+def test_what_a_filter_removed_is_remembered() -> None:
+    removed = expand({**STAGES, "filter": "stage != 'stable'"}).removed
+    assert [(point.stage, point.filter, point.where) for point in removed] == [
+        ("stable", "stage != 'stable'", "sweep.filter")
+    ]
+
+
+def test_a_failing_filter_is_told_with_its_place() -> None:
+    said = refusal({"groups": [{**STAGES, "filter": "lr > 1"}]})
+    assert said.startswith("sweep.groups.0.filter: `lr > 1` `lr` is not known")
+
+
+def test_an_entry_cannot_have_a_filter() -> None:
+    said = refusal({"configs": [{"stage": "x", "_filter": "a"}]})
+    assert "sweep.configs.0._filter: a config has no filter of its own" in said
+    assert "put it on the node around, or on the sweep" in said
+
+
+def test_a_filter_key_in_an_entry_is_taken_for_a_mistake() -> None:
+    assert "is set by `++filter`" in refusal({"configs": [{"filter": "a"}]})
+
+
+# ------------------------------------------------------------------------ bound
+def test_a_product_is_counted_before_it_is_built() -> None:
+    sweep = {"params": {f"k{at}": list(range(1000)) for at in range(10)}}
+    said = refusal(sweep)
+    assert "makes 1,000,000,000,000,000,000,000,000,000,000 points" in said
+    assert "the bound is 1,000,000" in said
+
+
+def test_the_bound_can_be_moved() -> None:
+    assert "the bound is 3" in refusal({"params": {"a": [1] * 4}, "max_points": 3})
+
+
+def test_derived_jobs_count() -> None:
+    sweep = {
+        "params": {"a": [1, 2]},
+        "derived_jobs": [{"name": "x"}],
+        "max_points": 3,
+    }
+    assert "makes 4 points" in refusal(sweep)
+
+
+# ------------------------------------------------------------------------ sugar
+def test_grids_are_products_one_after_another() -> None:
+    sweep = {"grids": [{"a": [1, 2], "c": 5}, {"b": [3, 4]}]}
+    assert parameters(sweep) == [
+        {"c": 5, "a": 1},
+        {"c": 5, "a": 2},
+        {"b": 3},
+        {"b": 4},
+    ]
+
+
+DERIVED: Sweep = {
+    "grids": [{"lr": [1, 2], "aux": {"k": 1}, "start_conditions": ["mine"]}],
+    "derived_jobs": [
+        {
+            "name": "cooldown",
+            "aux": {"fraction": 0.2},
+            "start_conditions": ["theirs"],
+            "parameter_overrides": {"load": "{base.output_dir}"},
+        },
+        {"name": "report", "for_each_base_job": False},
+    ],
+}
+
+
+def test_each_base_job_is_followed_by_those_derived_from_it() -> None:
+    points = expand_sweep(DERIVED)
+    assert [(point.stage, point.base) for point in points] == [
+        ("", None),
+        ("cooldown", 0),
+        ("", None),
+        ("cooldown", 2),
+        ("report", None),
+    ]
+
+
+def test_a_derived_job_has_the_parameters_of_its_base_but_not_its_conditions() -> None:
+    assert expand_sweep(DERIVED)[3].parameters == {
+        "lr": 2,
+        "project.name": "{base.name}_cooldown",
+        "stage": "cooldown",
+        "load": "{base.output_dir}",
+        "aux": {"k": 1, "fraction": 0.2},
+        "start_conditions": ["theirs"],
+    }
+
+
+def test_a_filter_sees_derived_jobs_and_bases_are_renumbered() -> None:
+    sweep = {**DERIVED, "filter": "not (stage is None and lr == 1)"}
+    points = expand_sweep(sweep)
+    assert [(point.stage, point.base) for point in points] == [
+        ("cooldown", None),
+        ("", None),
+        ("cooldown", 1),
+        ("report", None),
+    ]
+
+
+def test_a_deferred_top_filter_keeps_the_bases_of_derived_jobs() -> None:
+    points = expand_sweep({**DERIVED, "filter": "${x}"})
+    assert [point.base for point in points] == [None, 0, None, 2, None]
+
+
+# --------------------------------------------------------------------- findings
+@pytest.mark.parametrize(
+    ("sweep", "message"),
+    [
+        ([], "sweep: is [], not a mapping"),
+        ({"parms": {}}, "did you mean `params`?"),
+        ({"type": "produkt", "params": {}}, "did you mean `product`?"),
+        ({"type": "zip", "groups": []}, "for groups write product or list"),
+        ({"type": "list", "params": {}}, "for params write product or zip"),
+        ({"params": {}, "configs": []}, "has params and configs side by side"),
+        ({"params": []}, "sweep.params: is [], not a mapping"),
+        ({"configs": {"a": 1}}, "sweep.configs: is {'a': 1}, not a list"),
+        ({"configs": ["stable"]}, "sweep.configs.0: is 'stable', not a mapping"),
+        ({"groups": [{}]}, "sweep.groups.0: has none of them for a body"),
+        ({"groups": [{"stage": "x", "params": {}}]}, "belong into params"),
+        ({"params": {1: 2}}, "has the key 1, which is no text"),
+        ({"filter": 3}, "sweep.filter: is 3, not an expression"),
+        ({"filter": "a.b("}, "does not parse"),
+        ({"filter": "{sibling.stable.lr} > 1"}, "reads another job"),
+        ({"filter": "${x} > {base.lr}"}, "reads another job"),
+        ({"max_points": 0}, "is 0, not a number of points"),
+        ({"derived_jobs": [{}]}, "sweep.derived_jobs.0: has no name"),
+        ({"derived_jobs": [{"name": "a"}, {"name": "a"}]}, "two entries named `a`"),
+        (
+            {"derived_jobs": [{"name": "a", "for_each_base_job": "x"}]},
+            "is 'x', not true or false",
+        ),
+        ({"derived_jobs": [{"name": "a", "overrides": {}}]}, "parameter_overrides"),
+    ],
+)
+def test_says_what_is_wrong_and_where(sweep: Any, message: str) -> None:
+    assert message in refusal(sweep)
+
+
+def test_all_findings_come_at_once() -> None:
+    said = refusal({"groups": [{"params": 1}, {"configs": 2}, {}], "max_points": -1})
+    assert len([line for line in said.splitlines() if line.startswith("sweep")]) == 4
+
+
+def test_endless_nesting_is_refused() -> None:
+    node: dict[str, object] = {"params": {"a": 1}}
+    for _ in range(60):
+        node = {"groups": [node]}
+    assert "lies more than 40 nodes deep" in refusal(node)
+
+
+def test_points_are_printed_with_index_and_parameters() -> None:
+    assert points_to_json(expand_sweep(STAGES)) == {
+        "points": [
+            {"index": 0, "parameters": {"stage": "stable"}},
+            {"index": 1, "parameters": {"stage": "cooldown"}},
+        ]
+    }
+
+
+# ------------------------------------------------------------------- properties
+KEYS = st.sampled_from(["a", "b", "c", "d"])
+PARAMS = st.dictionaries(KEYS, st.lists(st.integers(0, 9), max_size=3), max_size=3)
+LEAVES = st.one_of(
+    st.builds(lambda params: {"params": params}, PARAMS),
+    st.builds(
+        lambda configs: {"configs": configs},
+        st.lists(st.dictionaries(KEYS, st.integers(0, 9), max_size=2), max_size=3),
+    ),
+)
+
+
+def _groups(children: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    kinds = st.sampled_from(["product", "list"])
+    return st.builds(
+        lambda kind, nodes: {"type": kind, "groups": nodes},
+        kinds,
+        st.lists(children, max_size=3),
+    )
+
+
+NODES = st.recursive(LEAVES, _groups, max_leaves=5)
+
+
+def naive(node: Sweep) -> list[dict[str, object]]:
+    """What a node means, as plainly as can be."""
+    if "params" in node:
+        rows: list[dict[str, object]] = [{}]
+        for key, values in node["params"].items():
+            rows = [{**row, key: value} for row in rows for value in values]
+        return rows
+    if "configs" in node:
+        return [dict(entry) for entry in node["configs"]]
+    parts: Sequence[list[dict[str, object]]] = [naive(n) for n in node["groups"]]
+    if node["type"] == "list" and parts:
+        return [row for part in parts for row in part]
+    rows = [{}]
+    for part in parts:
+        rows = [{**row, **other} for row in rows for other in part]
+    return rows
+
+
+@given(NODES)
+def test_expansion_means_what_is_written(node: Sweep) -> None:
+    assert parameters(node) == naive(node)
+
+
+@given(NODES)
+def test_no_two_points_lie_in_the_same_place(node: Sweep) -> None:
+    places = [repr(point.coordinates) for point in expand_sweep(node)]
+    assert len(set(places)) == len(places)
+
+
+@given(NODES)
+def test_a_filter_keeps_a_subset_in_order(node: Sweep) -> None:
+    everything = parameters({**node, "defaults": {"a": 1, "z": 0}})
+    kept = parameters({**node, "defaults": {"a": 1, "z": 0}, "filter": "a >= 5"})
+    assert kept == [row for row in everything if row["a"] >= 5]  # type: ignore[operator]
