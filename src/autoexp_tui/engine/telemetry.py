@@ -23,7 +23,7 @@ from autoexp_tui.monitor.anomalies import AnomalyWatch, Finding
 from autoexp_tui.monitor.curves import Thinned, trend
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.log_rules import CompiledRule, compile_rules, for_stage, scan
-from autoexp_tui.monitor.metrics import MetricReader, Point
+from autoexp_tui.monitor.metrics import MetricReader, Point, canonical
 from autoexp_tui.monitor.orders import order_cancel
 from autoexp_tui.monitor.reactions import log_matched
 
@@ -150,7 +150,8 @@ class Telemetry:
     def _new_track(self) -> Track:
         rules = self._monitoring()
         return Track(
-            reader=MetricReader(rules.metrics), anomalies=AnomalyWatch(rules.anomalies)
+            reader=MetricReader(rules.metrics),
+            anomalies=AnomalyWatch(rules.anomalies, canonical(rules.loss)),
         )
 
     @staticmethod
@@ -158,7 +159,7 @@ class Telemetry:
         track.offset = 0
         track.once = set()
         track.reader = MetricReader(rules.metrics)
-        track.anomalies = AnomalyWatch(rules.anomalies)
+        track.anomalies = AnomalyWatch(rules.anomalies, canonical(rules.loss))
         track.pace = Pace()
         track.step_at = None
 
@@ -222,7 +223,7 @@ class Telemetry:
             if track.step is not None:
                 curve = track.curves.setdefault(name, Thinned())
                 curve.add(track.step, value)
-        loss = point.values.get(desk.rules.loss)
+        loss = point.values.get(canonical(desk.rules.loss))
         if loss is not None:
             for finding in track.anomalies.feed(track.step or 0, loss):
                 self._react(desk, track, job, finding)
@@ -303,7 +304,7 @@ class Telemetry:
         track = self._tracks.get(job)
         if track is None or track.output_at is None:
             return None
-        loss = track.curves.get(self._monitoring().loss)
+        loss = track.curves.get(canonical(self._monitoring().loss))
         return Live(
             step=track.step,
             total=track.total or self._state.jobs[job].spec.progress_total,

@@ -233,22 +233,22 @@ def _run(spec: JobSpec, rng: random.Random) -> RunScript:
     done = Write(
         at=0.8 * seconds, data=b"done", path=f"{spec.output_dir}/iter_80/done.txt"
     )
-    common = {
-        "begin_delay": rng.choice([0.0, 0.0, 5.0]),
-        "record_lag": rng.choice([0.0, 0.0, 3.0, 8.0]),
-        "ignores_term": rng.random() < 0.1,
-    }
+    usual = RunScript(
+        begin_delay=rng.choice([0.0, 0.0, 5.0]),
+        record_lag=rng.choice([0.0, 0.0, 3.0, 8.0]),
+        ignores_term=rng.random() < 0.1,
+        seconds=seconds,
+        writes=(*writes, done),
+    )
     if fate < 0.12:
         early = rng.random() * seconds
         fatal = Write(at=early * 0.9, data=b"FATAL something broke\n")
-        return RunScript(
-            **common, seconds=early, exit_code=1, writes=(writes[0], fatal)
-        )
+        return replace(usual, seconds=early, exit_code=1, writes=(writes[0], fatal))
     if fate < 0.15:
-        return RunScript(**common, seconds=seconds, exit_code=None, signal=9)
+        return replace(usual, exit_code=None, signal=9, writes=())
     if fate < 0.18:
-        return RunScript(**common, seconds=seconds, ends="vanish")
-    return RunScript(**common, seconds=seconds, writes=(*writes, done))
+        return replace(usual, ends="vanish", writes=())
+    return usual
 
 
 def _line(at: float, n: int) -> Write:

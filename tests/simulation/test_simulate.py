@@ -1,0 +1,192 @@
+"""Campaigns under faults, and engines killed at every place where one can be."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from autoexp_tui.core import events
+from autoexp_tui.core.commands import Order, Submit
+from autoexp_tui.core.effects import TaskId
+from autoexp_tui.core.state import SessionState
+from autoexp_tui.engine.loop import Engine
+from autoexp_tui.testing.clock import ManualClock
+from autoexp_tui.testing.fake_executor import FakeExecutor
+from autoexp_tui.testing.fake_script import by_job
+from autoexp_tui.testing.inline_pool import InlinePool
+from autoexp_tui.testing.memory_journal import Fault, Killed
+from autoexp_tui.testing.sim_world import Files, World
+from autoexp_tui.testing.simulate import (
+    Violation,
+    make_plan,
+    make_scripts,
+    simulate,
+)
+
+SEED = 3
+"""A campaign with crashes that are restarted, a cancelled job and skipped ones."""
+
+
+@pytest.mark.parametrize("first", range(0, 200, 25))
+def test_campaigns_under_faults_keep_every_invariant(first: int) -> None:
+    for seed in range(first, first + 25):
+        simulate(seed)
+
+
+@dataclass
+class Quiet:
+    """The campaign of `SEED` without faults, but for the kills a test asks for."""
+
+    disk_fault: Fault | None = None
+    at_append: int = -1
+    kill_after_step: int = -1
+    pool_steps: int = 0
+    kills: int = 0
+    world: World = field(init=False)
+
+    def __post_init__(self) -> None:
+        rng = random.Random(SEED)
+        clock = ManualClock()
+        self.plan = make_plan(rng)
+        files = Files(clock)
+        executor = FakeExecutor(
+            clock, by_job(make_scripts(self.plan, rng)), write=files.append
+        )
+        self.world = World(clock=clock, executor=executor, files=files)
+        if self.disk_fault is not None:
+            self.world.session.faults[self.at_append] = self.disk_fault
+        order = Order(command_id="go", command=Submit())
+        self.world.inbox.orders["go"] = order
+
+    def run(self) -> SessionState:
+        sha = ""
+        while True:
+            lease = self.world.session.acquire(holder_is_dead=True)
+            self.pool = InlinePool()
+            parts = self.world.parts(lease, self.pool)
+            sha = sha or parts.journal.add_plan(self.plan)
+            engine = Engine(self.world.session.load(), parts)
+            try:
+                engine.begin(self._first(engine, parts.journal, sha))
+                return self._to_the_end(engine)
+            except Killed:
+                self.kills += 1
+
+    def _first(self, engine: Engine, journal: object, sha: str) -> list[events.Event]:
+        seal = journal.seal  # type: ignore[attr-defined]
+        started = events.EngineStarted(
+            host="h", pid=1, sealed_part=seal.part, sealed_bytes=seal.bytes
+        )
+        if engine.state.session:
+            return [started]
+        opened = events.SessionStarted(
+            session="s",
+            name="s",
+            engine_version="0",
+            wrapper_version="0",
+            plan_sha=sha,
+        )
+        return [opened, started, events.PlanAdded(sha=sha)]
+
+    def _to_the_end(self, engine: Engine) -> SessionState:
+        for _ in range(4000):
+            while self.pool.step():
+                self.pool_steps += 1
+                if self.pool_steps == self.kill_after_step:
+                    raise Killed("between two steps")
+            engine.commit()
+            jobs = engine.state.jobs.values()
+            if jobs and all(job.ended for job in jobs) and not engine.state.pending:
+                return engine.state
+            if not self.pool.pending:
+                self.world.clock.advance(0.5)
+                self.world.executor.settle()
+        raise AssertionError("the campaign did not end")
+
+    def begun(self) -> list[TaskId]:
+        return sorted(b.task for b in self.world.executor.begun)
+
+
+def ends(state: SessionState) -> dict[str, tuple[str, str, int]]:
+    """State, cause and attempts of every job."""
+    return {
+        name: (job.state.value, str(job.cause), len(job.attempts))
+        for name, job in state.jobs.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> tuple[dict[str, tuple[str, str, int]], list[TaskId], int, int]:
+    quiet = Quiet()
+    state = quiet.run()
+    return ends(state), quiet.begun(), quiet.world.session.appends, quiet.pool_steps
+
+
+def test_the_campaign_has_crashes_restarts_and_dependants_that_end(
+    undisturbed: tuple[dict[str, tuple[str, str, int]], list[TaskId], int, int],
+) -> None:
+    states = {state for state, _, _ in undisturbed[0].values()}
+    assert states == {"COMPLETED", "CANCELLED", "SKIPPED"}
+    assert max(attempts for _, _, attempts in undisturbed[0].values()) == 3
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(kind="killed_before"),
+        Fault(kind="killed_amid", kept=1),
+        Fault(kind="killed_amid", kept=2),
+        Fault(kind="killed_after"),
+        Fault(kind="refused"),
+    ],
+    ids=lambda fault: f"{fault.kind}-{fault.kept}",
+)
+def test_a_fault_at_every_journal_write_leads_to_the_same_end(
+    fault: Fault,
+    undisturbed: tuple[dict[str, tuple[str, str, int]], list[TaskId], int, int],
+) -> None:
+    expected, begun, appends, _ = undisturbed
+    for index in range(appends):
+        if index == 0 and fault.kind == "refused":
+            continue  # then there is no session, and the command says so
+        quiet = Quiet(disk_fault=fault, at_append=index)
+        assert ends(quiet.run()) == expected, f"append {index}"
+        assert quiet.begun() == begun, f"append {index}"
+
+
+def test_a_kill_at_every_step_outside_leads_to_the_same_end(
+    undisturbed: tuple[dict[str, tuple[str, str, int]], list[TaskId], int, int],
+) -> None:
+    expected, begun, _, steps = undisturbed
+    for step in range(1, steps + 1, 7):
+        quiet = Quiet(kill_after_step=step)
+        assert ends(quiet.run()) == expected, f"step {step}"
+        assert quiet.begun() == begun, f"step {step}"
+
+
+def test_the_simulator_sees_an_attempt_that_is_begun_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without the claim, a submission that was taken twice runs twice."""
+
+    class NoClaims(dict[object, object]):
+        def setdefault(self, key: object, default: object = None) -> object:
+            self[key] = default
+            return default
+
+    original = FakeExecutor.__init__
+
+    def forgetful(self: FakeExecutor, *args: object, **kwargs: object) -> None:
+        original(self, *args, **kwargs)  # type: ignore[arg-type]
+        self.claims = NoClaims()  # type: ignore[assignment]
+
+    monkeypatch.setattr(FakeExecutor, "__init__", forgetful)
+    with pytest.raises(Violation, match="begun"):
+        _simulate_all(range(20))
+
+
+def _simulate_all(seeds: range) -> None:
+    for seed in seeds:
+        simulate(seed)
