@@ -2,6 +2,7 @@
 
 A journal line is one flat object, newline-terminated: the envelope (`v`, `seq`,
 `epoch`, `t`, `event_id`, `cause_id`, `command_id`, `type`) and the event's own fields.
+A record that others of its commit follow begins with `more`.
 Encoding is standard library alone; decoding checks with pydantic (`validators`), which
 is imported at the first use. No file is touched here.
 
@@ -18,6 +19,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache, partial
 from typing import Any, TypeVar, cast, get_args
 
 from autoexp_tui.adapters.validators import complaint, validator
@@ -30,10 +32,14 @@ from autoexp_tui.core.specs import JobSpec, Plan
 T = TypeVar("T")
 Fields = dict[str, Any]
 
+MORE = b'{"more":true,'
+"""How the line of a record begins that others of its commit follow."""
+
 UPCASTERS: dict[tuple[str, int], Callable[[Fields], Fields]] = {}
 """(type, v) -> the fields of version v + 1. A type's version is 1 + its upcasters."""
 
 _EVENTS: dict[str, type] = {event.__name__: event for event in get_args(Event)}
+_CHECKS: dict[str, Callable[[Fields], Event]] = {}
 _FIELD_NAMES: dict[Any, tuple[str, ...]] = {}
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _NEWER = "It was written by a newer autoexp-tui: read it with that version."
@@ -65,10 +71,6 @@ class LiveDetail:
 
 
 # ---------------------------------------------------------------------- records
-MORE = b'{"more":true,'
-"""How the line of a record begins that others of its commit follow."""
-
-
 def encode_record(record: Recorded) -> bytes:
     """The journal line of `record`, newline included.
 
@@ -114,20 +116,21 @@ def parse_record(line: bytes) -> Recorded:
         Undecodable: it does not read.
     """
     tree = _from_json(line)
+    take = tree.pop
     try:
-        name, v = tree.pop("type"), tree.pop("v")
-        seq, epoch, t = tree.pop("seq"), tree.pop("epoch"), tree.pop("t")
-        event_id = tree.pop("event_id")
+        name, v, seq, epoch = take("type"), take("v"), take("seq"), take("epoch")
+        t, event_id = take("t"), take("event_id")
     except KeyError as error:
         raise Undecodable(f"the record has no {error}") from error
-    cause_id, command_id = tree.pop("cause_id", ""), tree.pop("command_id", "")
+    cause_id, command_id = take("cause_id", ""), take("command_id", "")
+    more = take("more", False)  # noqa: FBT003 - a default
     if not (type(seq) is type(epoch) is type(v) is int and isinstance(t, int | float)):
         raise Undecodable("v, seq, epoch or t is not a number")
-    more = tree.pop("more", False)
-    if not isinstance(more, bool):
+    if type(more) is not bool:
         raise Undecodable("more is neither true nor false")
     if v != 1 or UPCASTERS:
         tree = _upcast(name, v, tree)
+        v = current_version(name)
     return Recorded(
         seq=seq,
         epoch=epoch,
@@ -137,7 +140,7 @@ def parse_record(line: bytes) -> Recorded:
         command_id=command_id,
         event=_event(name, tree),
         more=more,
-        v=current_version(name),
+        v=v,
     )
 
 
@@ -160,13 +163,22 @@ def _upcast(name: str, v: int, tree: Fields) -> Fields:
 
 
 def _event(name: object, tree: Fields) -> Event:
-    model = _EVENTS.get(name) if isinstance(name, str) else None
-    if model is None:
-        raise Undecodable(f"unknown type of event {name!r}", _NEWER)
+    check = _CHECKS.get(name) if isinstance(name, str) else None
     try:
-        return cast(Event, validator(model).validate_python(tree))
+        return (check or _check_of(name))(tree)
+    except Undecodable:
+        raise
     except ValueError as error:
         raise Undecodable(f"{name}: {complaint(error)}") from error
+
+
+def _check_of(name: object) -> Callable[[Fields], Event]:
+    """What makes an event of its fields, kept for the next one of its type."""
+    if not isinstance(name, str) or name not in _EVENTS:
+        raise Undecodable(f"unknown type of event {name!r}", _NEWER)
+    check: Callable[[Fields], Event] = validator(_EVENTS[name]).validate_python
+    _CHECKS[name] = check
+    return check
 
 
 # -------------------------------------------------------- plans, jobs and orders
@@ -312,11 +324,16 @@ def _mended_key(key: object) -> str:
     return _SURROGATES.sub("\ufffd", key)
 
 
-def _from_json(line: bytes) -> Fields:
+@cache
+def _json_reader() -> Callable[[bytes], Any]:
     from pydantic_core import from_json
 
+    return partial(from_json, allow_inf_nan=False)
+
+
+def _from_json(line: bytes) -> Fields:
     try:
-        tree = from_json(line, allow_inf_nan=False)
+        tree = _json_reader()(line)
     except ValueError as error:
         raise Undecodable(f"not a line of JSON: {error}") from error
     if not isinstance(tree, dict):

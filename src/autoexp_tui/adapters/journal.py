@@ -100,26 +100,23 @@ def read_session(
         JournalDamaged: a record cannot be read, or is missing.
         EnvironmentFailed: a file cannot be read.
     """
-    for record, _ in read_chain(find_chain(session, notices), notices):
+    for record, *_ in read_chain(find_chain(session, notices), notices):
         yield record
 
 
 def read_chain(
     chain: Sequence[Part], notices: Notices | None = None
-) -> Iterator[tuple[Recorded, Position]]:
-    """The records of `chain` with the reader's place after each."""
+) -> Iterator[tuple[Recorded, int, int]]:
+    """The records of `chain`, each with where its line begins and ends."""
     seq = 0
     for part in chain:
-        start = 0
-        for record, offset in read_part(part, notices):
+        epoch = part.epoch
+        for found in read_part(part, notices):
+            record = found[0]
             seq += 1
-            if record.seq != seq or record.epoch != part.epoch:
+            if record.seq != seq or record.epoch != epoch:
                 raise _misplaced(record, part, seq)
-            yield (
-                record,
-                Position(epoch=part.epoch, start=start, offset=offset, seq=seq),
-            )
-            start = offset
+            yield found
 
 
 def load_state(session: SessionDir, *, tail: int = TAIL) -> Loaded:
@@ -138,18 +135,20 @@ def _fold(
 ) -> Loaded:
     state = SessionState(plans=StoredPlans(session))
     newest: deque[Recorded] = deque(maxlen=tail)
-    position = Position()
-    for record, place in read_chain(chain, notices):
+    place = (0, 0)
+    for record, start, end in read_chain(chain, notices):
         try:
             apply(state, record)
         except (IllegalTransition, KeyError, IndexError, ValueError) as error:
-            raise _unfit(record, place, session, error) from error
+            raise _unfit(record, end, session, error) from error
         newest.append(record)
-        position = place
+        place = (start, end)
     return Loaded(
         state=state,
         events=tuple(newest),
-        position=position,
+        position=Position(
+            epoch=state.epoch, start=place[0], offset=place[1], seq=state.seq
+        ),
         notices=tuple(notices.lines),
     )
 
@@ -164,12 +163,12 @@ def _misplaced(record: Recorded, part: Part, expected: int) -> JournalDamaged:
 
 
 def _unfit(
-    record: Recorded, place: Position, session: SessionDir, error: Exception
+    record: Recorded, end: int, session: SessionDir, error: Exception
 ) -> JournalDamaged:
     return JournalDamaged(
         f"record {record.seq} ({type(record.event).__name__}) does not follow from "
         f"those before it: {error}",
-        f"{session.journal_part(place.epoch)}, before byte {place.offset}",
+        f"{session.journal_part(record.epoch)}, before byte {end}",
         "Bring back the file from a copy, or read it with the version that wrote it.",
     )
 
@@ -333,7 +332,7 @@ class FileJournal:
         path = self._chain[-1].path
         torn = path.stat().st_size - self.seal.bytes
         if torn > 0:
-            self._notices.add(path, f"dropped {torn} bytes of a torn line")
+            self._notices.add(path, f"dropped {torn} bytes of an unfinished commit")
 
     def _deposed(self) -> SessionOwned:
         return SessionOwned(

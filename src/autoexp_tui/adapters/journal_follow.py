@@ -96,19 +96,18 @@ class JournalFollower:
             again = next(read_part(part, offset=self._position.start), None)
         except JournalDamaged:
             return False
-        return again == (self._last, self._position.offset)
+        return again == (self._last, self._position.start, self._position.offset)
 
     def _take(self, part: Part, offset: int, found: list[Recorded]) -> bool:
         try:
-            for record, end in read_part(part, offset=offset):
+            for record, start, end in read_part(part, offset=offset):
                 if record.seq != self._position.seq + 1:
                     return False
                 self._position = Position(
-                    epoch=part.epoch, start=offset, offset=end, seq=record.seq
+                    epoch=part.epoch, start=start, offset=end, seq=record.seq
                 )
                 self._last = record
                 found.append(record)
-                offset = end
         except JournalDamaged:
             return False
         return True

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -94,15 +95,22 @@ def find_chain(session: SessionDir, notices: Notices | None = None) -> list[Part
 
 
 def first_record(part: Part) -> Recorded | None:
-    """The record that opens a part; None while its first line is not whole.
+    """The record that opens a part; None while its first commit is not whole.
 
     Raises:
-        JournalDamaged: the line is whole and does not read.
+        JournalDamaged: its line is whole and does not read.
         EnvironmentFailed: the file cannot be read.
     """
     with explaining(part.path, "read the journal"), part.path.open("rb") as file:
-        line = file.readline()
-    return _parse(line, part, 1, 0) if line.endswith(b"\n") else None
+        first = line = file.readline()
+        while line.startswith(MORE):
+            line = file.readline()
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        return parse_record(first)
+    except Undecodable as error:
+        raise _damage(error, part, 1, 0) from error
 
 
 def find_seal(part: Part) -> Seal:
@@ -136,8 +144,8 @@ def _last_line_end(file: BinaryIO, end: int) -> int:
 
 def read_part(
     part: Part, notices: Notices | None = None, offset: int = 0
-) -> Iterator[tuple[Recorded, int]]:
-    """The records of a part from `offset`, each with the offset where it ends.
+) -> Iterator[tuple[Recorded, int, int]]:
+    """The records of a part from `offset`, each with where its line begins and ends.
 
     The records of a commit come together: what is torn off at the end of a part that
     nobody sealed, a line or the rest of a commit, is left out, with a notice.
@@ -146,24 +154,29 @@ def read_part(
         JournalDamaged: a line does not read, or sealed bytes are missing.
         EnvironmentFailed: the part cannot be read.
     """
+    limit = sys.maxsize if part.length is None else part.length
+    commit: list[tuple[Recorded, int, int]] = []
+    torn = 0
     with explaining(part.path, "read the journal"), part.path.open("rb") as file:
         file.seek(offset)
-        commit: list[tuple[Recorded, int]] = []
-        torn = 0
         for number, line in enumerate(file, 1):
-            if part.length is not None and offset + len(line) > part.length:
+            end = offset + len(line)
+            if end > limit:
                 break
             if not line.endswith(b"\n"):
                 torn = len(line)
                 break
-            record = _parse(line, part, number, offset)
-            offset += len(line)
-            commit.append((record, offset))
+            try:
+                record = parse_record(line)
+            except Undecodable as error:
+                raise _damage(error, part, number, offset) from error
+            commit.append((record, offset, end))
+            offset = end
             if not record.more:
                 yield from commit
-                commit = []
-    if notices is not None and part.length is None:
-        _note_torn(part, commit, torn, notices)
+                commit.clear()
+    if part.length is None and notices is not None:
+        _note_torn(part, len(commit), torn, notices)
     if part.length is not None and offset < part.length:
         raise JournalDamaged(
             f"{part.length - offset} bytes are missing after byte {offset}",
@@ -172,23 +185,17 @@ def read_part(
         )
 
 
-def _note_torn(
-    part: Part, commit: Sequence[tuple[Recorded, int]], torn: int, notices: Notices
-) -> None:
+def _note_torn(part: Part, records: int, torn: int, notices: Notices) -> None:
     if torn:
         notices.add(part.path, f"dropped {torn} bytes of a torn line")
-    if commit:
-        count = len(commit)
-        notices.add(part.path, f"dropped {count} records of an unfinished commit")
+    if records:
+        notices.add(part.path, f"dropped {records} records of an unfinished commit")
 
 
-def _parse(line: bytes, part: Part, number: int, offset: int) -> Recorded:
-    try:
-        return parse_record(line)
-    except Undecodable as error:
-        hint = error.hint or _remedy(part, offset)
-        where = f"{part.path}, line {number} (byte {offset})"
-        raise JournalDamaged(str(error), where, hint) from error
+def _damage(error: Undecodable, part: Part, number: int, offset: int) -> JournalDamaged:
+    hint = error.hint or _remedy(part, offset)
+    where = f"{part.path}, line {number} (byte {offset})"
+    return JournalDamaged(str(error), where, hint)
 
 
 def _remedy(part: Part, offset: int) -> str:

@@ -83,11 +83,11 @@ class Writer:
         self.state = store.load()
 
     def draft(self, *happened: Event) -> list[Recorded]:
-        """Events as the next records of this engine."""
+        """Events as the next commit of this engine."""
         draft = Draft(self.state, 100.0 + self.state.seq, self.lease.epoch)
         for event in happened:
             draft.emit(event)
-        return draft.records
+        return draft.commit()
 
     def write(self, *happened: Event) -> list[Recorded]:
         """Append events, and go on from them."""
