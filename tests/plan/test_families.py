@@ -1,0 +1,327 @@
+"""Families of a sweep, and how siblings are found by place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from autoexp_tui.plan.families import Families, SiblingNotFound, find_sibling
+from autoexp_tui.plan.patterns import is_spelled, parse_pattern
+from autoexp_tui.plan.points import SweepPoint
+from autoexp_tui.plan.sweep import expand
+
+Sweep = Mapping[str, Any]
+
+STAGES = {
+    "type": "list",
+    "configs": [
+        {"stage": "stable", "iters": 10},
+        {"stage": "cooldown", "iters": 12, "load": "{sibling.stable.output_dir}"},
+    ],
+}
+CROSSED = {"groups": [{"params": {"lr": [1, 2], "batch": [64, 128]}}, STAGES]}
+
+
+def families(sweep: Sweep) -> Families:
+    made = expand(sweep)
+    return Families(made.points, made.removed)
+
+
+def refusal(sweep: Sweep, pattern: str, current: int) -> str:
+    with pytest.raises(SiblingNotFound) as caught:
+        families(sweep).find(pattern, current)
+    return str(caught.value)
+
+
+# --------------------------------------------------------- points made by hand
+HAND = [
+    SweepPoint(parameters={"backend.megatron.lr": 1e-4, "stage": "stable"}),
+    SweepPoint(parameters={"backend.megatron.lr": 1e-4, "stage": "cooldown"}),
+    SweepPoint(parameters={"backend.megatron.lr": 5e-4, "stage": "stable"}),
+]
+
+
+def test_points_made_by_hand_are_siblings_when_their_shared_keys_are_equal() -> None:
+    assert find_sibling("stable", HAND, current_index=1) == (0, HAND[0])
+
+
+def test_points_made_by_hand_of_other_families_are_no_siblings() -> None:
+    with pytest.raises(ValueError, match=r"^No sibling found matching pattern: cool"):
+        find_sibling("cooldown", HAND, current_index=2)
+
+
+def test_a_point_alone_has_no_sibling() -> None:
+    points = [SweepPoint(parameters={"stage": "cooldown"})]
+    with pytest.raises(ValueError, match="No sibling found matching pattern: stable"):
+        find_sibling("stable", points, 0)
+
+
+def test_points_made_by_hand_may_set_different_keys() -> None:
+    points = [
+        SweepPoint(parameters={"stage": "a", "x": 1}),
+        SweepPoint(parameters={"stage": "b", "y": 1}),
+    ]
+    assert find_sibling("a", points, 1)[0] == 0
+
+
+def test_points_made_by_hand_are_numbered_by_place() -> None:
+    assert find_sibling("index=2", HAND, 0)[0] == 2
+
+
+# -------------------------------------------------------------------- by place
+@pytest.mark.parametrize("current", range(0, 8, 2))
+def test_a_sibling_lies_at_the_same_coordinates_stage_apart(current: int) -> None:
+    found = families(CROSSED)
+    assert found.find("cooldown", current) == current + 1
+    assert found.find("stable", current + 1) == current
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["stable", "stage=stable", "_stage=stable", "[stage=stable]", "[_stage=stable]"],
+)
+def test_a_stage_may_be_written_in_several_ways(pattern: str) -> None:
+    assert families(CROSSED).find(pattern, 3) == 2
+
+
+def test_stage_names_match_whole() -> None:
+    sweep = {"configs": [{"stage": "stable2"}, {"stage": "stable"}, {"stage": "x"}]}
+    assert families(sweep).find("stable", 2) == 1
+
+
+def test_a_parameter_names_a_sibling_on_its_own_axis() -> None:
+    assert families(CROSSED).find("[lr=2]", 1) == 5
+
+
+def test_several_conditions_name_a_sibling() -> None:
+    assert families(CROSSED).find("[stage=stable,lr=2]", 1) == 4
+
+
+def test_numbers_of_a_pattern_compare_as_numbers() -> None:
+    sweep = {"params": {"optim.lr": [1e-4, 5e-4]}}
+    assert families(sweep).find("lr=0.0005", 0) == 1
+
+
+def test_an_index_names_any_point() -> None:
+    assert families(CROSSED).find("index=7", 0) == 7
+
+
+def test_an_index_beyond_the_last_is_refused() -> None:
+    assert "indices go from 0 to 7" in refusal(CROSSED, "index=8", 0)
+
+
+def test_a_job_is_not_its_own_sibling() -> None:
+    assert "is that job itself" in refusal(CROSSED, "index=1", 1)
+    assert "No sibling found" in refusal(CROSSED, "cooldown", 1)
+
+
+def test_stages_below_lists_of_nodes_find_each_other_by_label() -> None:
+    sweep = {
+        "type": "list",
+        "groups": [
+            {"params": {"lr": [1, 2]}, "defaults": {"stage": "stable"}},
+            {"params": {"lr": [1, 2]}, "defaults": {"stage": "cooldown"}},
+        ],
+    }
+    found = families(sweep)
+    assert [found.find("stable", at) for at in (2, 3)] == [0, 1]
+    assert [found.family(at) for at in range(4)] == ["f0", "f1", "f0", "f1"]
+
+
+def test_branches_of_a_list_with_stages_of_their_own_are_apart() -> None:
+    sweep = {
+        "type": "list",
+        "groups": [
+            {"groups": [{"params": {"lr": [1]}}, STAGES], "name": "small"},
+            {"groups": [{"params": {"lr": [7]}}, STAGES], "name": "large"},
+        ],
+    }
+    assert families(sweep).find("stable", 1) == 0
+    assert families(sweep).find("stable", 3) == 2
+
+
+NESTED = {
+    "groups": [
+        {"params": {"lr": [1, 2]}},
+        {
+            "configs": [
+                {"stage": "stable"},
+                {"params": {"scale": [6, 12]}, "defaults": {"stage": "cooldown"}},
+                {"params": {"scale": [6, 12]}, "defaults": {"stage": "evaluate"}},
+            ]
+        },
+    ]
+}
+
+
+def test_scales_below_a_stage_find_the_stage_above() -> None:
+    assert [families(NESTED).find("stable", at) for at in (1, 2, 8)] == [0, 0, 5]
+
+
+def test_the_remaining_coordinates_decide_among_several() -> None:
+    found = families(NESTED)
+    assert [found.find("cooldown", at) for at in (3, 4, 8, 9)] == [1, 2, 6, 7]
+
+
+def test_several_siblings_are_listed() -> None:
+    said = refusal(NESTED, "cooldown", 0)
+    assert said.startswith("2 siblings match the pattern: cooldown, for job 0")
+    assert "job 1 (stage=cooldown, lr=1, scale=6)" in said
+    assert "{all.cooldown...}" in said
+
+
+def test_scales_below_a_stage_belong_to_its_family() -> None:
+    found = families(NESTED)
+    assert [found.family(at) for at in range(10)] == ["f0"] * 5 + ["f1"] * 5
+
+
+def test_scales_beside_the_stages_are_families() -> None:
+    sweep = {"groups": [STAGES, {"params": {"scale": [6, 12]}}]}
+    found = families(sweep)
+    assert [found.find("stable", at) for at in (2, 3)] == [0, 1]
+    assert [found.family(at) for at in range(4)] == ["f0", "f1", "f0", "f1"]
+
+
+def test_a_stage_may_be_a_parameter() -> None:
+    sweep = {"params": {"stage": ["a", "b"], "lr": [1, 2]}}
+    assert [families(sweep).find("a", at) for at in (2, 3)] == [0, 1]
+
+
+REPORT = {
+    "type": "list",
+    "groups": [
+        {"groups": [{"params": {"lr": [1, 2]}}, STAGES]},
+        {"configs": [{"stage": "report"}]},
+    ],
+}
+
+
+def test_a_point_beside_the_product_is_a_family_of_its_own() -> None:
+    found = families(REPORT)
+    assert [found.family(at) for at in range(5)] == ["f0", "f0", "f1", "f1", "f2"]
+
+
+def test_a_point_beside_the_product_cannot_name_one_of_many() -> None:
+    assert "2 siblings match" in refusal(REPORT, "cooldown", 4)
+
+
+def test_all_jobs_of_a_stage_come_in_index_order() -> None:
+    assert list(families(REPORT).of_stage("cooldown")) == [1, 3]
+
+
+def test_without_stages_each_job_is_a_family() -> None:
+    found = families({"params": {"a": [1, 2]}})
+    assert [found.family(at) for at in range(2)] == ["f0", "f1"]
+
+
+# --------------------------------------------------------------------- failures
+def test_a_typo_is_answered_with_the_near_stage() -> None:
+    said = refusal(CROSSED, "stabble", 1)
+    assert said.startswith("No sibling found matching pattern: stabble, for job 1")
+    assert "did you mean `stable`?" in said
+
+
+def test_a_stage_that_no_job_has_is_answered_too() -> None:
+    with pytest.raises(SiblingNotFound, match="did you mean `cooldown`"):
+        families(CROSSED).of_stage("cooldwn")
+
+
+def test_an_unknown_key_is_answered_with_the_keys() -> None:
+    assert "did you mean `batch`?" in refusal(CROSSED, "[bacth=64]", 0)
+
+
+@pytest.mark.parametrize("pattern", ["", "[]", "a=", "[a=1,]"])
+def test_what_is_no_pattern_is_refused(pattern: str) -> None:
+    assert "is no pattern" in refusal(CROSSED, pattern, 0)
+
+
+def test_the_filter_that_removed_a_sibling_is_named() -> None:
+    sweep = {**CROSSED, "filter": "not (stage == 'stable' and lr == 1)"}
+    said = refusal(sweep, "stable", 0)
+    assert "it was removed by the filter `not (stage" in said
+    assert said.endswith("at sweep.filter")
+
+
+def test_the_filter_of_a_group_is_named_too() -> None:
+    sweep = {
+        "groups": [{"params": {"lr": [1]}}, {**STAGES, "filter": "stage != 'stable'"}]
+    }
+    assert "at sweep.groups.1.filter" in refusal(sweep, "stable", 0)
+
+
+def test_a_stage_removed_as_a_whole_is_named() -> None:
+    made = families({**STAGES, "filter": "stage != 'stable'"})
+    with pytest.raises(SiblingNotFound, match="removed by the filter"):
+        made.of_stage("stable")
+
+
+# ------------------------------------------------------------------------- base
+DERIVED = {
+    "params": {"lr": [1, 2]},
+    "derived_jobs": [{"name": "cooldown"}, {"name": "evaluate"}],
+}
+
+
+def test_a_derived_job_knows_its_base() -> None:
+    assert [families(DERIVED).base(at) for at in (1, 2, 4, 5)] == [0, 0, 3, 3]
+
+
+def test_derived_jobs_are_siblings() -> None:
+    found = families(DERIVED)
+    assert found.find("cooldown", 5) == 4
+    assert [found.family(at) for at in range(6)] == ["f0"] * 3 + ["f1"] * 3
+
+
+def test_the_filter_that_removed_a_base_is_named() -> None:
+    made = families({**DERIVED, "filter": "not (stage is None and lr == 1)"})
+    with pytest.raises(SiblingNotFound, match="removed by the filter `not"):
+        made.base(0)
+
+
+def test_the_parent_stage_is_the_base() -> None:
+    sweep = {
+        "configs": [
+            {"stage": "a"},
+            {"stage": "b"},
+            {"_meta": {"stage": "c", "parent_stage": "a"}},
+        ]
+    }
+    assert families(sweep).base(2) == 0
+
+
+def test_the_only_job_referred_to_is_the_base() -> None:
+    assert families(CROSSED).base(1, referred=[0, 0, 1]) == 0
+
+
+@pytest.mark.parametrize("referred", [[], [0, 2]])
+def test_without_a_hint_there_is_no_base(referred: list[int]) -> None:
+    with pytest.raises(SiblingNotFound, match="has no base"):
+        families(CROSSED).base(1, referred)
+
+
+# --------------------------------------------------------------------- patterns
+@pytest.mark.parametrize(
+    ("value", "text", "same"),
+    [
+        (1e-4, "0.0001", True),
+        (8000, "8e3", True),
+        (1, "x", False),
+        (True, "true", True),
+        (True, "1", False),
+        (None, "null", True),
+        ("a", "a", True),
+        ("a", "b", False),
+    ],
+)
+def test_a_text_spells_a_value(value: object, text: str, *, same: bool) -> None:
+    assert is_spelled(value, text) is same
+
+
+def test_a_pattern_lists_its_keys() -> None:
+    assert parse_pattern("[_stage=a, lr=1]").keys == {"stage", "lr"}
+
+
+def test_a_value_that_no_sibling_has_is_refused() -> None:
+    assert "no job beside it has that lr" in refusal(CROSSED, "[lr=9]", 0)
