@@ -1,0 +1,216 @@
+"""Run-time references in conditions, actions and texts."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoexp_tui.core.specs import (
+    CommandPasses,
+    Composite,
+    Condition,
+    FileContent,
+    FileExists,
+    JobSpec,
+    JobStateIs,
+    LogPattern,
+    MetadataIs,
+    Not,
+    Notify,
+    Restart,
+    TimeReached,
+)
+from autoexp_tui.monitor.bindings import (
+    Lookup,
+    bind,
+    bind_text,
+    own_fields,
+    split_reference,
+)
+
+METADATA = {
+    ("up", "checkpoint_iteration"): "8000",
+    ("lr1.5", "path"): "/o/iter_8000",
+    ("up", "shell"): "$(reboot)",
+    ("up", "star"): "a*b",
+    ("me", "checkpoint_path"): "/o/mine",
+    ("up", "again"): "{runtime.up.checkpoint_iteration}",
+}
+JOBS = {"up", "lr1", "lr1.5", "me"}
+
+
+def lookup(job: str, key: str) -> str | None:
+    return METADATA.get((job, key))
+
+
+def bound(spec: Condition, find: Lookup = lookup) -> Condition | None:
+    return bind(spec, find, JOBS)[0]
+
+
+def test_a_reference_becomes_its_value() -> None:
+    spec = FileExists(path="/o/iter_{runtime.up.checkpoint_iteration}/done")
+    assert bound(spec) == FileExists(path="/o/iter_8000/done")
+
+
+def test_a_spec_without_references_stays_the_same_object() -> None:
+    spec = Composite(conditions=(FileExists(path="/o"), Not(condition=TimeReached())))
+    assert bound(spec) is spec
+
+
+def test_references_are_found_in_nested_specs() -> None:
+    inner = MetadataIs(key="k", value="{runtime.up.checkpoint_iteration}")
+    spec = Composite(conditions=(Not(condition=inner),))
+    assert bound(spec) == Composite(
+        conditions=(Not(condition=MetadataIs(key="k", value="8000")),)
+    )
+
+
+def test_references_are_found_in_lists() -> None:
+    spec = JobStateIs(jobs=("a_{runtime.up.checkpoint_iteration}", "b"), state="FAILED")
+    assert bound(spec) == JobStateIs(jobs=("a_8000", "b"), state="FAILED")
+
+
+def test_a_missing_value_is_named() -> None:
+    spec = FileExists(path="/{runtime.up.x}/{runtime.me.y}")
+    assert bind(spec, lookup, JOBS) == (None, (("up", "x"), ("me", "y")))
+
+
+def test_a_pattern_is_never_bound() -> None:
+    spec = FileContent(path="/f", pattern="{runtime.up.x}")
+    assert bound(spec) is spec
+
+
+def test_other_braces_of_a_start_condition_stay() -> None:
+    spec = CommandPasses(command=("awk", "{print $1}", "{name}", "{{x}}"))
+    assert bound(spec) is spec
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("up.a", ("up", "a")),
+        ("lr1.5.path", ("lr1.5", "path")),
+        ("lr1.6.path", ("lr1", "6.path")),
+        ("unknown.a.b", ("unknown.a", "b")),
+    ],
+)
+def test_the_longest_known_job_name_wins(path: str, expected: tuple[str, str]) -> None:
+    assert split_reference(path, JOBS) == expected
+
+
+def test_a_job_name_with_dots_is_found() -> None:
+    assert bound(FileExists(path="{runtime.lr1.5.path}")) == FileExists(
+        path="/o/iter_8000"
+    )
+
+
+def test_a_value_is_not_read_as_a_reference_again() -> None:
+    spec = FileExists(path="{runtime.up.again}")
+    assert bound(spec) == FileExists(path="{runtime.up.checkpoint_iteration}")
+
+
+def test_a_value_in_a_glob_is_a_literal() -> None:
+    spec = FileExists(path="/o/{runtime.up.star}/*", glob=True)
+    assert bound(spec) == FileExists(path="/o/a[*]b/*", glob=True)
+
+
+def test_a_value_in_a_log_glob_is_a_literal() -> None:
+    spec = LogPattern(log_path="/o/{runtime.up.star}/*", pattern="x", glob=True)
+    assert bound(spec) == LogPattern(log_path="/o/a[*]b/*", pattern="x", glob=True)
+
+
+def test_a_value_is_one_word_of_a_command() -> None:
+    spec = CommandPasses(command=("check", "{runtime.up.shell}"))
+    assert bound(spec) == CommandPasses(command=("check", "$(reboot)"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("bash", "-c", "test -f {runtime.up.shell}"),
+        ("/usr/bin/env", "sh", "-c", "{runtime.up.shell}"),
+        ("python", "-c", "print('{runtime.up.shell}')"),
+    ],
+)
+def test_a_script_never_gets_a_value_that_it_might_run(
+    command: tuple[str, ...],
+) -> None:
+    assert bind(CommandPasses(command=command), lookup, JOBS) == (
+        None,
+        (("up", "shell"),),
+    )
+
+
+def test_a_script_gets_a_plain_value() -> None:
+    spec = CommandPasses(command=("sh", "-c", "test {runtime.lr1.5.path}"))
+    assert bound(spec) == CommandPasses(command=("sh", "-c", "test /o/iter_8000"))
+
+
+def test_a_value_with_nul_is_no_path() -> None:
+    spec = FileExists(path="{runtime.up.x}")
+    assert bind(spec, lambda job, key: "a\0b", JOBS) == (None, (("up", "x"),))
+
+
+# ------------------------------------------------------------------------ actions
+OWN = {"name": "me", "output_dir": "/o/me", "attempt": "2"}
+
+
+def test_an_action_may_name_its_jobs_own_fields_and_metadata() -> None:
+    spec = Restart(overrides=("load={checkpoint_path}",), reason="{name} #{attempt}")
+    expected = Restart(overrides=("load=/o/mine",), reason="me #2")
+    assert bind(spec, lookup, JOBS, OWN) == (expected, ())
+
+
+def test_a_condition_of_an_action_may_name_them_too() -> None:
+    spec = Notify(message="x", conditions=(FileExists(path="{output_dir}/f"),))
+    done, _ = bind(spec, lookup, JOBS, OWN)
+    assert done == Notify(message="x", conditions=(FileExists(path="/o/me/f"),))
+
+
+def test_an_override_never_gets_a_value_that_hydra_would_read() -> None:
+    spec = Restart(overrides=("x={runtime.up.shell}",))
+    assert bind(spec, lookup, JOBS, OWN) == (None, (("up", "shell"),))
+
+
+def test_a_bare_name_nobody_knows_is_missing() -> None:
+    assert bind(Restart(reason="{what}"), lookup, JOBS, OWN) == (
+        None,
+        (("me", "what"),),
+    )
+
+
+def test_doubled_braces_of_an_action_are_literal() -> None:
+    done, _ = bind(Notify(message="{{name}} {name}"), lookup, JOBS, OWN)
+    assert done == Notify(message="{name} me")
+
+
+def test_text_for_people_keeps_what_is_not_known() -> None:
+    text = bind_text("{name} {what} {runtime.up.x}", OWN, lookup, JOBS)
+    assert text == "me {what} {runtime.up.x}"
+
+
+def test_text_that_is_no_reference_stays() -> None:
+    assert bind_text("{'a': 1} {} {1}", OWN, lookup, JOBS) == "{'a': 1} {} {1}"
+
+
+def test_a_jobs_own_fields_hold_its_parameters() -> None:
+    spec = JobSpec(
+        name="me",
+        index=3,
+        stage="stable",
+        parameters={"optim.lr": 1e-4, "++n": 2},
+        command=("c",),
+        output_dir="/o/me",
+        log_dir="/l/me",
+    )
+    assert own_fields(spec, 2) == {
+        "optim.lr": "1e-4",
+        "n": "2",
+        "name": "me",
+        "stage": "stable",
+        "index": "3",
+        "family": "",
+        "output_dir": "/o/me",
+        "log_dir": "/l/me",
+        "log_path_current": "/l/me/current.log",
+        "attempt": "2",
+    }

@@ -1,0 +1,248 @@
+"""What holds of every condition, whatever the facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from autoexp_tui.core.facts import (
+    ApprovalFact,
+    ApprovalKey,
+    CommandKey,
+    CommandResult,
+    Fact,
+    FactKey,
+    FactValue,
+    FileStat,
+    FileText,
+    FiredKey,
+    GlobKey,
+    JobFact,
+    JobKey,
+    LogFound,
+    LogKey,
+    Matches,
+    MetadataKey,
+    MetricFact,
+    MetricKey,
+    Result,
+    StatKey,
+    TextKey,
+)
+from autoexp_tui.core.specs import (
+    Approval,
+    CommandPasses,
+    Composite,
+    Condition,
+    Cooldown,
+    FileContent,
+    FileExists,
+    JobStateIs,
+    LogPattern,
+    MaxAttempts,
+    MetadataIs,
+    MetricIs,
+    Not,
+    TimeReached,
+)
+from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.core.wording import CODES, sentence
+from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
+from tests.monitor.known import NOW, Known
+
+JOBS = st.sampled_from(["me", "up", "w"])
+PATHS = st.sampled_from(["/a", "/b/*.pt"])
+NUMBERS = st.one_of(st.integers(-3, 3), st.floats())
+TIMES = st.one_of(st.none(), st.floats(0, 2 * NOW))
+TIMEOUTS = st.one_of(st.none(), st.floats(0, 300))
+BASE = {"timeout_seconds": TIMEOUTS, "blocking": st.booleans()}
+WRITERS = st.sampled_from(["", "w"])
+OPS = st.sampled_from(["==", "!=", "<", "<=", ">", ">="])
+REGEXES = st.sampled_from(["a", "(", "[0-9]+", "(a+)+", ""])
+SINGLE: st.SearchStrategy[Condition] = st.one_of(
+    st.builds(
+        FileExists,
+        path=PATHS,
+        glob=st.booleans(),
+        min_size=st.integers(0, 3),
+        writer=WRITERS,
+        **BASE,
+    ),
+    st.builds(
+        FileContent,
+        path=PATHS,
+        pattern=REGEXES,
+        mode=st.sampled_from(["contains", "regex"]),
+        writer=WRITERS,
+        **BASE,
+    ),
+    st.builds(
+        MetadataIs,
+        key=st.just("k"),
+        job=JOBS,
+        op=OPS,
+        value=st.one_of(NUMBERS, st.text(max_size=3), st.booleans(), st.none()),
+        **BASE,
+    ),
+    st.builds(
+        MetricIs,
+        name=st.sampled_from(["loss", "lr"]),
+        job=JOBS,
+        op=OPS,
+        value=NUMBERS,
+        after_step=st.integers(0, 3),
+        **BASE,
+    ),
+    st.builds(
+        JobStateIs,
+        jobs=st.lists(JOBS, max_size=3).map(tuple),
+        state=st.sampled_from(["COMPLETED", "failed", "TIMEOUT", "RUNNING", "odd"]),
+        **BASE,
+    ),
+    st.builds(CommandPasses, command=st.just(("c",)), **BASE),
+    st.builds(
+        LogPattern,
+        log_path=PATHS,
+        pattern=st.just("a"),
+        glob=st.booleans(),
+        check_mode=st.sampled_from(["any", "all"]),
+        **BASE,
+    ),
+    st.builds(TimeReached, after_seconds=TIMEOUTS, at=TIMES, **BASE),
+    st.builds(Approval, on_timeout=st.sampled_from(["hold", "reject"]), **BASE),
+    st.builds(MaxAttempts, max_attempts=st.integers(0, 3), **BASE),
+    st.builds(Cooldown, cooldown_seconds=st.floats(0, 300), **BASE),
+)
+
+
+def _composed(parts: st.SearchStrategy[Condition]) -> st.SearchStrategy[Condition]:
+    return st.one_of(
+        st.builds(
+            Composite,
+            mode=st.sampled_from(["all", "any"]),
+            conditions=st.lists(parts, max_size=3).map(tuple),
+            **BASE,
+        ),
+        st.builds(Not, condition=parts, **BASE),
+    )
+
+
+CONDITIONS = st.recursive(SINGLE, _composed, max_leaves=5)
+SMALL = st.integers(0, 3)
+TEXTS = st.text(max_size=4)
+VALUES: dict[type, st.SearchStrategy[FactValue]] = {
+    StatKey: st.builds(FileStat, exists=st.booleans(), size=SMALL),
+    GlobKey: st.builds(Matches, paths=st.lists(TEXTS).map(tuple), largest=SMALL),
+    TextKey: st.builds(FileText, text=st.one_of(st.none(), TEXTS)),
+    LogKey: st.builds(LogFound, files=SMALL, matched=SMALL, line=TEXTS, path=TEXTS),
+    CommandKey: st.builds(CommandResult, exit_code=st.one_of(st.none(), SMALL)),
+    JobKey: st.builds(
+        JobFact,
+        state=st.sampled_from(JobState),
+        cause=st.one_of(st.none(), st.sampled_from(Cause)),
+        attempts=SMALL,
+        step=st.one_of(st.none(), SMALL),
+        ended_at=st.one_of(st.none(), st.floats(NOW - 200, NOW)),
+    ),
+    MetadataKey: st.one_of(st.none(), TEXTS, st.just("2")),
+    MetricKey: st.builds(MetricFact, value=st.floats(), step=SMALL),
+    ApprovalKey: st.builds(ApprovalFact, approved=st.sampled_from([None, True, False])),
+    FiredKey: st.one_of(st.none(), st.floats(NOW - 200, NOW)),
+}
+ANY_VALUE = st.one_of(*VALUES.values())
+CONTEXTS = st.builds(
+    EvalContext,
+    job=st.just("me"),
+    waiting_since=st.one_of(st.none(), st.floats(NOW - 300, NOW)),
+    action=st.just("rule/0"),
+    grace_seconds=st.floats(0, 100),
+    asked_at=st.one_of(st.none(), st.floats(NOW - 300, NOW)),
+)
+
+
+def _fact(draw: st.DrawFn, key: FactKey, *, fitting: bool) -> Fact:
+    value = draw(VALUES[type(key)] if fitting else ANY_VALUE)
+    error = draw(st.sampled_from(["", "", "", "gone"]))
+    return Fact(value, draw(st.floats(NOW - 200, NOW)), error)
+
+
+@st.composite
+def situations(
+    draw: st.DrawFn, *, fitting: bool = True
+) -> tuple[Condition, dict[FactKey, Fact], EvalContext]:
+    """A condition, some of the facts it needs, and for whom it is judged."""
+    spec = draw(CONDITIONS)
+    ctx = draw(CONTEXTS)
+    keys = sorted(needs(spec, ctx.job, ctx.action), key=repr)
+    known_keys = [key for key in keys if draw(st.integers(0, 3))]
+    facts = {key: _fact(draw, key, fitting=fitting) for key in known_keys}
+    return spec, facts, ctx
+
+
+def has_not(spec: Condition) -> bool:
+    match spec:
+        case Not():
+            return True
+        case Composite():
+            return any(has_not(part) for part in spec.conditions)
+        case _:
+            return False
+
+
+@given(situations(fitting=False))
+def test_judging_never_raises(
+    situation: tuple[Condition, Mapping[FactKey, Fact], EvalContext],
+) -> None:
+    spec, facts, ctx = situation
+    verdict = evaluate(spec, Known(facts), NOW, ctx)
+    assert verdict.why.code in CODES
+    assert sentence(verdict.why, NOW)
+
+
+@given(situations())
+def test_only_what_is_needed_is_read(
+    situation: tuple[Condition, Mapping[FactKey, Fact], EvalContext],
+) -> None:
+    spec, facts, ctx = situation
+    spy = Known(facts)
+    evaluate(spec, spy, NOW, ctx)
+    wake_at(spec, spy, NOW, ctx)
+    assert spy.asked <= needs(spec, ctx.job, ctx.action)
+
+
+@given(situations(), st.data())
+def test_more_facts_take_no_pass_back(
+    situation: tuple[Condition, Mapping[FactKey, Fact], EvalContext],
+    data: st.DataObject,
+) -> None:
+    spec, facts, ctx = situation
+    assume(not has_not(spec))
+    kept = {key: fact for key, fact in facts.items() if data.draw(st.booleans())}
+    few = evaluate(spec, Known(kept), NOW, ctx)
+    many = evaluate(spec, Known(facts), NOW, ctx)
+    assert few.result is not Result.PASS or many.result is Result.PASS
+
+
+@given(situations(), st.floats(0, 1, exclude_max=True))
+def test_nothing_changes_by_itself_before_its_moment(
+    situation: tuple[Condition, Mapping[FactKey, Fact], EvalContext], part: float
+) -> None:
+    spec, facts, ctx = situation
+    seen = Known(facts)
+    wake = wake_at(spec, seen, NOW, ctx)
+    assert wake is None or wake > NOW
+    end = NOW + 10_000 if wake is None else wake
+    later = NOW + (end - NOW) * part
+    assume(later < end)
+    assert evaluate(spec, seen, later, ctx) == evaluate(spec, seen, NOW, ctx)
+
+
+@given(situations())
+def test_arguments_of_a_reason_can_be_kept_in_a_journal(
+    situation: tuple[Condition, Mapping[FactKey, Fact], EvalContext],
+) -> None:
+    spec, facts, ctx = situation
+    for _, value in evaluate(spec, Known(facts), NOW, ctx).why.args:
+        assert isinstance(value, str) or abs(value) < float("inf")

@@ -1,0 +1,247 @@
+"""Which log lines match which rules, and under which names."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoexp_tui.core.specs import LogEvent
+from autoexp_tui.monitor.log_rules import Match, compile_rules, for_stage, scan
+from autoexp_tui.monitor.prefilter import MAX_LINE, LineFinder, required_literals
+
+SAVED = LogEvent(
+    name="saved",
+    pattern=r"successfully saved checkpoint from iteration\s+(?P<it>\d+) to (\S+)",
+    pattern_type="regex",
+    extract_groups={"checkpoint_iteration": "it", "checkpoint_path": "2"},
+)
+
+
+def found(rule: LogEvent, text: bytes, offset: int = 0) -> list[Match]:
+    return scan(compile_rules([rule]), text, offset)
+
+
+def substring(pattern: str, **more: bool) -> LogEvent:
+    return LogEvent(name="r", pattern=pattern, match_once=more.get("match_once", False))
+
+
+def regex(pattern: str) -> LogEvent:
+    return LogEvent(name="r", pattern=pattern, pattern_type="regex")
+
+
+def test_a_substring_is_found_with_its_line_and_place() -> None:
+    assert found(substring("oom"), b"fine\nan oom kill\n", 100) == [
+        Match("r", 105, "an oom kill")
+    ]
+
+
+def test_a_substring_is_no_regex() -> None:
+    assert found(substring("o.m"), b"oom\n") == []
+
+
+def test_a_regex_extracts_groups_by_name_and_number() -> None:
+    line = b"successfully saved checkpoint from iteration    8000 to /o/iter_8000\n"
+    assert found(SAVED, line)[0].metadata == {
+        "checkpoint_iteration": "8000",
+        "checkpoint_path": "/o/iter_8000",
+    }
+
+
+def test_a_group_that_took_no_part_extracts_nothing() -> None:
+    rule = LogEvent(
+        name="r", pattern="a(b)?c", pattern_type="regex", extract_groups={"k": "1"}
+    )
+    assert found(rule, b"ac\n") == [Match("r", 0, "ac", {})]
+
+
+def test_a_line_matches_a_rule_once() -> None:
+    assert len(found(regex("a"), b"aaa\na\n")) == 2
+
+
+def test_matches_come_in_the_order_of_lines_then_rules() -> None:
+    rules = compile_rules(
+        [LogEvent(name="two", pattern="b"), LogEvent(name="one", pattern="a")]
+    )
+    names = [(match.rule, match.offset) for match in scan(rules, b"a\nab\nb\n", 0)]
+    assert names == [("one", 0), ("two", 2), ("one", 2), ("two", 5)]
+
+
+def test_a_rule_that_matches_once_is_not_looked_for_again() -> None:
+    rules = compile_rules([substring("a", match_once=True)])
+    seen: set[str] = set()
+    first = scan(rules, b"a\na\n", 0, seen)
+    assert (len(first), scan(rules, b"a\n", 4, seen), seen) == (1, [], {"r"})
+
+
+def test_each_state_of_a_progress_bar_is_a_line() -> None:
+    data = b"10%\r20% error\r30%\n"
+    assert found(substring("error"), data) == [Match("r", 4, "20% error")]
+
+
+def test_anchors_hold_for_each_state_of_a_progress_bar() -> None:
+    assert [match.offset for match in found(regex("^2.%$"), b"10%\r20%\r30%\n")] == [4]
+
+
+def test_windows_line_ends_are_no_part_of_a_line() -> None:
+    assert found(regex("done$"), b"done\r\n")[0].line == "done"
+
+
+def test_bad_utf8_is_replaced_and_offsets_stay_bytes() -> None:
+    data = b"\xff\xfe\xc3\xa4\nrank \xff error\n"
+    assert found(substring("error"), data) == [Match("r", 5, "rank \ufffd error")]
+
+
+def test_text_beyond_ascii_is_found() -> None:
+    assert found(regex("Größe=(\\d+)"), "ok\nGröße=5\n".encode())[0].line == "Größe=5"
+
+
+def test_the_far_end_of_a_very_long_line_is_not_looked_at() -> None:
+    long = b"x" * MAX_LINE
+    assert found(substring("error"), long + b"error\nerror\n") == [
+        Match("r", MAX_LINE + 6, "error")
+    ]
+
+
+def test_a_match_keeps_a_bounded_part_of_its_line() -> None:
+    assert len(found(substring("x"), b"x" * 10_000 + b"\n")[0].line) == 2000
+
+
+@pytest.mark.parametrize("rule", [substring(""), regex("")])
+def test_an_empty_pattern_matches_nothing(rule: LogEvent) -> None:
+    assert found(rule, b"a\n\n") == []
+
+
+def test_a_last_line_without_its_end_counts() -> None:
+    assert found(substring("a"), b"b\na") == [Match("r", 2, "a")]
+
+
+def test_rules_hold_for_their_stages() -> None:
+    rules = compile_rules(
+        [
+            LogEvent(name="all", pattern="a"),
+            LogEvent(name="some", pattern="a", stages=("cooldown",)),
+        ]
+    )
+    assert [item.rule.name for item in for_stage(rules, "stable")] == ["all"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "groups", "problem"),
+    [
+        ("(", {}, "rule r: '(':"),
+        ("a", {"k": "1"}, "no group '1'"),
+        ("(?P<x>a)", {"k": "y"}, "no group 'y'"),
+    ],
+)
+def test_a_rule_that_cannot_work_is_refused(
+    pattern: str, groups: dict[str, str], problem: str
+) -> None:
+    rule = LogEvent(
+        name="r", pattern=pattern, pattern_type="regex", extract_groups=groups
+    )
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        compile_rules([rule])
+
+
+# --------------------------------------------------------------------- properties
+LINES = st.lists(
+    st.sampled_from(
+        [
+            b"",
+            b"a",
+            b"ab error",
+            b"step 5",
+            b"\xffbad",
+            "größe".encode(),
+            b"10%\r20% error\r30%",
+            b"error\r",
+            b"FATAL: x",
+        ]
+    ),
+    max_size=12,
+)
+RULES = (
+    LogEvent(name="error", pattern="error"),
+    regex(r"FATAL|step (\d)"),
+    LogEvent(name="any", pattern=r"^.$", pattern_type="regex"),
+    LogEvent(name="case", pattern="(?i)ERR", pattern_type="regex"),
+    LogEvent(name="once", pattern="a", match_once=True),
+)
+
+
+@given(LINES, st.sets(st.integers(0, 12)), st.integers(0, 1000))
+def test_any_chunking_at_line_ends_gives_the_same_matches(
+    lines: list[bytes], cuts: set[int], offset: int
+) -> None:
+    rules = compile_rules(RULES)
+    ended = [line + b"\n" for line in lines]
+    borders = sorted({0, len(ended), *(cut for cut in cuts if cut < len(ended))})
+    seen: set[str] = set()
+    parts: list[Match] = []
+    place = offset
+    for begin, end in pairwise(borders):
+        chunk = b"".join(ended[begin:end])
+        parts += scan(rules, chunk, place, seen)
+        place += len(chunk)
+    assert parts == scan(rules, b"".join(ended), offset, set())
+
+
+REGEXES = st.recursive(
+    st.sampled_from(["a", "b", "ab", "ö", "\\d", ".", "[ab]", "^", "$", "\\b", "\n"]),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map("".join),
+        st.lists(inner, min_size=1, max_size=3).map(lambda r: f"(?:{'|'.join(r)})"),
+        st.tuples(inner, st.sampled_from(["*", "+", "?", "{2}", "{0}", "+?"])).map(
+            lambda pair: f"(?:{pair[0]}){pair[1]}"
+        ),
+        inner.map(lambda r: f"(?i:{r})"),
+        inner.map(lambda r: f"(?={r})"),
+        inner.map(lambda r: f"(?!{r})"),
+        inner.map(lambda r: f"({r})"),
+    ),
+    max_leaves=8,
+)
+TEXTS = st.lists(st.text("abABö1\ufffd", max_size=6), max_size=5)
+
+
+@given(REGEXES, TEXTS, st.booleans())
+def test_the_search_for_literals_loses_no_line(
+    pattern: str, lines: list[str], substring: bool
+) -> None:
+    data = "".join(f"{line}\n" for line in lines).encode()
+    at = {start: data[start:end].decode() for start, end in _spans(data)}
+    looked_at = {
+        start for start, _ in LineFinder(pattern, substring=substring).lines(data)
+    }
+    matches = (
+        (lambda text: pattern in text) if substring else re.compile(pattern).search
+    )
+    assert {start for start, text in at.items() if matches(text)} <= looked_at
+
+
+def _spans(data: bytes) -> list[tuple[int, int]]:
+    ends = [match.start() for match in re.finditer(b"\n", data)]
+    starts = [0, *(end + 1 for end in ends)]
+    return list(zip(starts, ends, strict=False))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("FATAL|Traceback", {b"FATAL", b"Traceback"}),
+        (SAVED.pattern, {b"successfully saved checkpoint from iteration"}),
+        (r"loss is (nan|inf)", {b"loss is "}),
+        (r"\d+", set()),
+        ("(?i)oom", set()),
+        ("a|", set()),
+        ("x?yz", {b"yz"}),
+    ],
+)
+def test_the_most_telling_literals_are_looked_for(
+    pattern: str, expected: set[bytes]
+) -> None:
+    assert set(required_literals(pattern)) == expected
