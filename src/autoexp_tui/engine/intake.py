@@ -8,7 +8,7 @@ from typing import assert_never
 
 from autoexp_tui.core import events
 from autoexp_tui.core.effects import TaskId
-from autoexp_tui.core.facts import Fact, OutsideKey, Why, why
+from autoexp_tui.core.facts import Fact, LogKey, OutsideKey, Why, why
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState, Outcome
 from autoexp_tui.engine import judge
@@ -272,12 +272,20 @@ class Intake:
         began = judge.run_began(desk.job(report.job), report)
         if began is not None and self._may_begin(desk.job(report.job), began):
             desk.draft.emit(began)
+            self._forget_logs(desk.job(report.job))
         requeued = judge.requeued(desk.job(report.job), report)
         if requeued is not None:
             desk.draft.emit(requeued)
         job = desk.job(report.job)
         if judge.has_ended(job, report, self.lost_after_seconds):
             self._note_end(desk, job, report)
+
+    def _forget_logs(self, job: JobRecord) -> None:
+        """What was found in an earlier run's log says nothing of this run."""
+        place = job.spec.log_dir + "/"
+        for key in list(self.outside):
+            if isinstance(key, LogKey) and key.path.startswith(place):
+                del self.outside[key]
 
     def _queue_words(self, report: TaskReport) -> None:
         if report.reason:

@@ -41,6 +41,8 @@ PUBLISH_SECONDS = 0.1
 """At most ten snapshots a second."""
 HOLD_SECONDS = 2.0
 """Between two tries to write what could not be written."""
+AGE_SECONDS = 5.0
+"""How often the age of the executor's answer is shown anew while something runs."""
 IDLE_SECONDS = 5.0
 """The longest sleep; timers on the wall clock are looked at this often."""
 
@@ -85,6 +87,7 @@ class Engine:
         self._holding = ""
         self._published_at = float("-inf")
         self._dirty = True
+        self._shown_error = ""
         self._outside_facts: dict[OutsideKey, Fact] = {}
         self._health = Health()
         self._lookout = Lookout(parts.sources, self.post)
@@ -249,7 +252,7 @@ class Engine:
             judged.update(self._intake.take(desk, observation))
         self._telemetry.watch_stalls(desk)
         settle(desk, judged)
-        self._changed |= desk.judged
+        self._changed |= desk.reworded
         self._note_queued(draft)
 
     def _salvage(
@@ -304,9 +307,18 @@ class Engine:
         if any(_stops_jobs(order) for order in orders):
             self._health.stop_when_idle = True
         if not draft.records:
-            self._dirty = True
+            self._dirty = self._dirty or self._moved()
             return
         self._write(draft.commit())
+
+    def _moved(self) -> bool:
+        """Whether a front end would see a difference although no event happened."""
+        error = self._health.error
+        news = (
+            bool(self._changed) or self._telemetry.moved or error != self._shown_error
+        )
+        stale = self._clock.monotonic() - self._published_at >= AGE_SECONDS
+        return news or (stale and bool(self._roster.active))
 
     # --------------------------------------------------------------- write, apply
     def _write(self, records: list[Recorded]) -> bool:
@@ -464,6 +476,7 @@ class Engine:
             return
         self._dirty = False
         self._published_at = now
+        self._shown_error = self._health.error
         self.snapshot = self._publisher.snapshot(
             self.state, self._view(), self._refresh_live()
         )

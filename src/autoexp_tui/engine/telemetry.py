@@ -98,6 +98,11 @@ class Telemetry:
         self._tracks.clear()
         self.metrics.clear()
 
+    @property
+    def moved(self) -> bool:
+        """Whether some job's live side moved since `take_changed`."""
+        return bool(self._changed)
+
     def take_changed(self) -> set[str]:
         """Jobs whose live side moved since the last call."""
         changed, self._changed = self._changed, set()

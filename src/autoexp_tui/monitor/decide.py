@@ -101,7 +101,6 @@ def _jobs_of(event: events.Event) -> tuple[str, ...]:
 def judge(desk: Desk, name: str) -> None:
     """Look at one job: its cancel conditions first, then what it waits for."""
     job = desk.job(name)
-    desk.judged.add(name)
     if job.state in _AT_REST:
         desk.watch.set(name, frozenset())
         desk.timers.set(name, None)
@@ -305,7 +304,10 @@ def _give_up(desk: Desk, job: JobRecord, reason: Why) -> None:
 def _record(
     desk: Desk, job: JobRecord, role: str, index: int, verdict: Verdict
 ) -> None:
-    desk.verdicts[job.name, role, index] = verdict
+    place = (job.name, role, index)
+    if desk.verdicts.get(place) != verdict:
+        desk.verdicts[place] = verdict
+        desk.reworded.add(job.name)
     old: ConditionStatus | None = getattr(job, role)[index]
     if old is not None and old.waived:
         return

@@ -85,8 +85,8 @@ class Desk:
     policy: Policy
     verdicts: dict[tuple[str, str, int], Verdict] = field(default_factory=dict)
     """(job, role, index) -> the newest verdict, volatile arguments included."""
-    judged: set[str] = field(default_factory=set)
-    """Jobs that were looked at in this commit."""
+    reworded: set[str] = field(default_factory=set)
+    """Jobs of which a condition says something else than before."""
 
     @property
     def state(self) -> SessionState:

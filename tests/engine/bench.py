@@ -1,0 +1,141 @@
+"""An engine over fakes on a manual clock, for tests that watch it decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from autoexp_tui.core import events
+from autoexp_tui.core.commands import Command, Order, Submit
+from autoexp_tui.core.events import Event
+from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.core.specs import Plan
+from autoexp_tui.core.state import JobRecord, SessionState
+from autoexp_tui.core.states import JobState
+from autoexp_tui.engine.loop import Engine
+from autoexp_tui.testing.clock import ManualClock
+from autoexp_tui.testing.fake_executor import FakeExecutor
+from autoexp_tui.testing.fake_script import Fault, PlannedFaults, RunScript, by_job
+from autoexp_tui.testing.inline_pool import InlinePool
+from autoexp_tui.testing.sim_world import Files, World
+
+
+class Bench:
+    """One session: what the world does is scripted, what the engine does is real."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        scripts: Mapping[str, Sequence[Sequence[RunScript]]] | None = None,
+        *,
+        slots: int = 0,
+        approve: frozenset[str] = frozenset(),
+        submit: bool = True,
+    ) -> None:
+        self.clock = ManualClock()
+        self.files = Files(self.clock)
+        self.faults = PlannedFaults()
+        self.executor = FakeExecutor(
+            self.clock,
+            by_job(scripts or {}),
+            faults=self.faults,
+            write=self.files.append,
+        )
+        self.world = World(
+            clock=self.clock,
+            executor=self.executor,
+            files=self.files,
+            auto_approve=approve,
+            slots=slots,
+        )
+        self.snapshots: list[Snapshot] = []
+        self._orders = 0
+        self._plan = plan
+        self.start()
+        if submit:
+            self.order(Submit())
+
+    def start(self) -> None:
+        """A new engine takes the session, as after a kill."""
+        session = self.world.session
+        lease = session.acquire(holder_is_dead=True)
+        self.pool = InlinePool()
+        parts = self.world.parts(lease, self.pool)
+        sha = parts.journal.add_plan(self._plan)
+        state = session.load() if session.records else SessionState(plans=session.plans)
+        seal = parts.journal.seal  # type: ignore[attr-defined]
+        started = events.EngineStarted(
+            host="h", pid=1, sealed_part=seal.part, sealed_bytes=seal.bytes
+        )
+        first: list[Event] = [started]
+        if not state.session:
+            opened = events.SessionStarted(
+                session="s",
+                name="s",
+                engine_version="0",
+                wrapper_version="0",
+                plan_sha=sha,
+            )
+            first = [opened, started, events.PlanAdded(sha=sha)]
+        self.engine = Engine(state, parts, self.snapshots.append)
+        self.engine.begin(first)
+
+    # ------------------------------------------------------------------------ time
+    def step(self) -> None:
+        """Let every answer in and decide, until nothing moves at this instant."""
+        for _ in range(200):
+            self.engine.commit()
+            if not self.pool.step():
+                return
+
+    def run(self, seconds: float) -> None:
+        """Let time pass in half seconds."""
+        for _ in range(int(seconds * 2)):
+            self.step()
+            self.clock.advance(0.5)
+            self.executor.settle()
+        self.step()
+
+    def until(self, holds: Callable[[], bool], seconds: float = 300.0) -> None:
+        """Run until something holds.
+
+        Raises:
+            AssertionError: it did not within `seconds`.
+        """
+        for _ in range(int(seconds * 2)):
+            self.step()
+            if holds():
+                return
+            self.clock.advance(0.5)
+            self.executor.settle()
+        raise AssertionError(f"it never came: {self.states()}")
+
+    # ----------------------------------------------------------------------- looking
+    def order(self, command: Command, **fields: object) -> str:
+        """Command the engine."""
+        self._orders += 1
+        command_id = f"c{self._orders}"
+        self.engine.order(
+            Order(command_id=command_id, command=command, **fields)  # type: ignore[arg-type]
+        )
+        return command_id
+
+    def job(self, name: str) -> JobRecord:
+        """A job as it is."""
+        return self.engine.state.jobs[name]
+
+    def is_(self, name: str, state: JobState) -> Callable[[], bool]:
+        """Whether a job is in a state, to be asked later."""
+        return lambda: self.job(name).state is state
+
+    def states(self) -> dict[str, str]:
+        """Every job's state."""
+        return {n: job.state.value for n, job in self.engine.state.jobs.items()}
+
+    def happened(self, kind: type[Event]) -> list[Event]:
+        """All events of a type, oldest first."""
+        records = self.world.session.records
+        return [r.event for r in records if isinstance(r.event, kind)]
+
+    def fault(self, *faults: Fault) -> None:
+        """What goes wrong with the next calls."""
+        self.faults.add(*faults)

@@ -1,0 +1,455 @@
+"""What the engine decides, seen through whole runs on fakes."""
+
+from __future__ import annotations
+
+from autoexp_tui.core import commands, events
+from autoexp_tui.core.specs import (
+    Anomalies,
+    Approval,
+    Cooldown,
+    FileExists,
+    JobStateIs,
+    Log,
+    LogEvent,
+    LogPattern,
+    MaxAttempts,
+    MetadataIs,
+    Monitoring,
+    Notify,
+    Plan,
+    Restart,
+    StateEvent,
+    TimeReached,
+)
+from autoexp_tui.core.specs import Cancel as CancelAction
+from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.testing.fake_script import Fault, RunScript, Write
+from tests.core.builders import job, plan
+from tests.engine.bench import Bench
+
+OK = RunScript(seconds=5.0)
+CRASH = RunScript(seconds=2.0, exit_code=1)
+SAVED = LogEvent(
+    name="saved",
+    pattern=r"saved checkpoint (?P<n>\d+)",
+    pattern_type="regex",
+    extract_groups={"checkpoint_iteration": "n"},
+)
+
+
+def says(at: float, text: str) -> Write:
+    return Write(at=at, data=text.encode() + b"\n")
+
+
+def after(name: str, state: str = "COMPLETED", **fields: object) -> JobStateIs:
+    return JobStateIs(jobs=(name,), state=state, **fields)  # type: ignore[arg-type]
+
+
+def two(start: tuple[object, ...] = (), cancel: tuple[object, ...] = ()) -> Plan:
+    """`b` depends on `a`."""
+    return plan(
+        job("a"),
+        job(
+            "b",
+            1,
+            depends_on=("a",),
+            start_conditions=start,
+            cancel_conditions=cancel,
+        ),
+        monitoring=Monitoring(log_events=(SAVED,)),
+    )
+
+
+# ------------------------------------------------------------------------ starting
+def test_nothing_runs_before_somebody_submits() -> None:
+    bench = Bench(plan(job("a")), submit=False)
+    bench.run(20)
+    assert bench.states() == {"a": "PLANNED"}
+    assert not bench.executor.begun
+
+
+def test_a_job_waits_for_its_upstream_and_then_runs() -> None:
+    bench = Bench(two(start=(after("a"),)), {"a": [[OK]], "b": [[OK]]})
+    bench.until(bench.is_("a", JobState.RUNNING))
+    assert bench.job("b").state is JobState.WAITING
+    bench.until(bench.is_("b", JobState.COMPLETED))
+
+
+def test_a_checkpoint_and_its_logged_iteration_are_both_waited_for() -> None:
+    path = "/out/a/iter_80/done.txt"
+    start = (
+        FileExists(path=path, writer="a"),
+        MetadataIs(key="checkpoint_iteration", job="a", op=">=", value=80),
+    )
+    script = RunScript(
+        seconds=60.0,
+        writes=(
+            Write(at=2.0, data=b"x", path=path),
+            says(20.0, "saved checkpoint 80"),
+        ),
+    )
+    bench = Bench(two(start=start), {"a": [[script]]})
+    bench.run(10)
+    assert [s.result.value for s in bench.job("b").start if s] == ["pass", "wait"]
+    bench.until(bench.is_("b", JobState.RUNNING), 20)
+    assert bench.job("a").state is JobState.RUNNING
+
+
+def test_ready_jobs_wait_for_a_slot_and_say_so() -> None:
+    bench = Bench(plan(*(job(f"j{n}", n) for n in range(3))), slots=2)
+    bench.step()
+    assert sorted(bench.states().values())[-1] == "WAITING"
+    why = bench.job("j2").why
+    assert why is not None
+    assert why.code == "held_by_slots"
+    bench.until(bench.is_("j2", JobState.COMPLETED))
+
+
+def test_a_pause_holds_what_is_ready_and_leaves_what_runs() -> None:
+    bench = Bench(two(start=(after("a"),)), {"a": [[OK]]})
+    bench.until(bench.is_("a", JobState.RUNNING))
+    bench.order(commands.Pause())
+    bench.until(bench.is_("a", JobState.COMPLETED))
+    bench.run(10)
+    assert bench.job("b").state is JobState.WAITING
+    bench.order(commands.Resume())
+    bench.until(bench.is_("b", JobState.COMPLETED))
+
+
+# ----------------------------------------------------------------- cancel and fail
+def test_cancel_wins_when_start_and_cancel_are_true_at_once() -> None:
+    bench = Bench(
+        two(start=(after("a"),), cancel=(after("a", "COMPLETED"),)), {"a": [[OK]]}
+    )
+    bench.until(bench.is_("b", JobState.CANCELLED))
+    assert bench.job("b").cause is Cause.CANCEL_CONDITION
+
+
+def test_a_failed_upstream_skips_its_dependant_with_the_reason() -> None:
+    bench = Bench(two(start=(after("a"),)), {"a": [[CRASH]]})
+    bench.until(bench.is_("b", JobState.SKIPPED))
+    assert bench.job("b").cause is Cause.UPSTREAM
+    assert bench.job("a").cause is Cause.EXIT_CODE
+
+
+def test_a_fatal_line_in_a_sibling_s_log_cancels_the_waiting_job() -> None:
+    fatal = LogPattern(log_path="/logs/a/current.log", pattern="FATAL|Traceback")
+    script = RunScript(seconds=500.0, writes=(says(3.0, "FATAL ERROR: disk"),))
+    bench = Bench(two(start=(after("a"),), cancel=(fatal,)), {"a": [[script]]})
+    bench.until(bench.is_("b", JobState.CANCELLED), 20)
+    assert bench.job("a").state is JobState.RUNNING
+    assert bench.job("b").cause is Cause.CANCEL_CONDITION
+
+
+def test_a_cancel_condition_ends_a_running_job() -> None:
+    the_plan = plan(job("a"), job("b", 1, cancel_conditions=(after("a", "FAILED"),)))
+    bench = Bench(the_plan, {"a": [[CRASH]], "b": [[RunScript(seconds=500.0)]]})
+    bench.until(bench.is_("b", JobState.CANCELLED), 60)
+    assert not bench.executor.living()
+
+
+def test_a_start_condition_that_takes_too_long_skips_the_job() -> None:
+    start = (after("a", timeout_seconds=30.0),)
+    bench = Bench(two(start=start), {"a": [[RunScript(seconds=500.0)]]})
+    bench.run(28)
+    assert bench.job("b").state is JobState.WAITING
+    bench.until(bench.is_("b", JobState.SKIPPED), 10)
+    assert bench.job("b").cause is Cause.START_TIMEOUT
+
+
+def test_a_file_whose_writer_ended_without_it_is_doomed_after_a_grace() -> None:
+    start = (FileExists(path="/out/a/done.txt", writer="a"),)
+    bench = Bench(two(start=start), {"a": [[OK]]})
+    bench.until(bench.is_("a", JobState.COMPLETED))
+    bench.run(50)
+    assert bench.job("b").state is JobState.WAITING
+    bench.until(bench.is_("b", JobState.SKIPPED), 20)
+    why = bench.job("b").why
+    assert why is not None
+    assert why.code == "doomed_file"
+
+
+def test_a_doomed_wait_is_held_where_the_config_says_so() -> None:
+    start = (FileExists(path="/out/a/done.txt", writer="a"),)
+    the_plan = plan(*two(start=start).jobs, monitoring=Monitoring(doomed="hold"))
+    bench = Bench(the_plan, {"a": [[OK]]})
+    bench.run(120)
+    assert bench.job("b").state is JobState.WAITING
+
+
+# ------------------------------------------------------------------------ reactions
+RESTART = Restart(
+    reason="crashed",
+    conditions=(MaxAttempts(max_attempts=2), Cooldown(cooldown_seconds=10.0)),
+)
+
+
+def restarting(*cancel: object) -> Plan:
+    return plan(
+        *two(start=(after("a"),), cancel=cancel).jobs,
+        edges=two().edges,
+        monitoring=Monitoring(
+            log_events=(SAVED,),
+            state_events=(
+                StateEvent(name="crashed", state="crash", actions=(RESTART,)),
+            ),
+        ),
+    )
+
+
+def test_a_crash_is_restarted_from_its_checkpoint() -> None:
+    bench = Bench(restarting(), {"a": [[CRASH], [OK]]})
+    bench.until(bench.is_("b", JobState.COMPLETED))
+    attempts = bench.job("a").attempts
+    assert [a.outcome.value for a in attempts if a.outcome] == ["FAILED", "COMPLETED"]
+    assert [a.resume for a in attempts] == [False, True]
+
+
+def test_dependants_never_see_the_attempt_in_between() -> None:
+    fatal = LogPattern(log_path="/logs/a/current.log", pattern="Traceback")
+    crash = RunScript(
+        seconds=4.0, exit_code=1, writes=(says(1.0, "Traceback (most recent)"),)
+    )
+    well = RunScript(seconds=5.0, writes=(says(0.1, "all is well"),))
+    bench = Bench(restarting(fatal, after("a", "FAILED")), {"a": [[crash], [well]]})
+    bench.until(bench.is_("b", JobState.COMPLETED))
+    assert len(bench.job("a").attempts) == 2
+
+
+def test_after_the_last_attempt_a_crash_is_for_good() -> None:
+    bench = Bench(restarting(after("a", "FAILED")), {"a": [[CRASH], [CRASH]]})
+    bench.until(bench.is_("b", JobState.CANCELLED))
+    assert bench.job("a").state is JobState.FAILED
+    assert len(bench.job("a").attempts) == 2
+
+
+def test_a_restart_waits_for_its_cooldown_instead_of_being_dropped() -> None:
+    restart = Restart(conditions=(Cooldown(cooldown_seconds=30.0),))
+    rules = Monitoring(
+        state_events=(StateEvent(name="c", state="crash", actions=(restart,)),)
+    )
+    bench = Bench(plan(job("a"), monitoring=rules), {"a": [[CRASH], [CRASH], [OK]]})
+    bench.until(lambda: len(bench.job("a").attempts) == 2)
+    begun = bench.clock.monotonic()
+    bench.until(lambda: len(bench.job("a").attempts) == 3)
+    assert bench.clock.monotonic() - begun > 20
+    bench.until(bench.is_("a", JobState.COMPLETED))
+
+
+def test_a_job_killed_by_a_person_is_not_restarted() -> None:
+    bench = Bench(restarting(), {"a": [[RunScript(seconds=500.0)]]})
+    bench.until(bench.is_("a", JobState.RUNNING))
+    bench.order(commands.Kill(jobs=("a",)))
+    bench.until(bench.is_("a", JobState.CANCELLED))
+    bench.run(30)
+    assert len(bench.job("a").attempts) == 1
+    assert bench.job("a").cause is Cause.USER
+    assert bench.job("b").state is JobState.SKIPPED
+
+
+def test_bringing_a_killed_job_back_brings_its_dependants_back() -> None:
+    bench = Bench(two(start=(after("a"),)), {"a": [[RunScript(seconds=99.0)], [OK]]})
+    bench.until(bench.is_("a", JobState.RUNNING))
+    bench.order(commands.Kill(jobs=("a",)))
+    bench.until(bench.is_("b", JobState.SKIPPED))
+    bench.order(commands.Resubmit(jobs=("a",)))
+    bench.until(bench.is_("b", JobState.COMPLETED))
+
+
+def test_a_log_line_can_end_a_job_by_rule() -> None:
+    rule = LogEvent(
+        name="oom", pattern="CUDA out of memory", actions=(CancelAction(reason="oom"),)
+    )
+    script = RunScript(seconds=500.0, writes=(says(2.0, "CUDA out of memory"),))
+    bench = Bench(
+        plan(job("a"), monitoring=Monitoring(log_events=(rule,))), {"a": [[script]]}
+    )
+    bench.until(bench.is_("a", JobState.CANCELLED), 60)
+
+
+def test_a_log_line_can_restart_a_running_job() -> None:
+    rule = LogEvent(name="hang", pattern="NCCL hang", actions=(Restart(),))
+    script = RunScript(seconds=500.0, writes=(says(2.0, "NCCL hang"),))
+    bench = Bench(
+        plan(job("a"), monitoring=Monitoring(log_events=(rule,))),
+        {"a": [[script], [OK]]},
+    )
+    bench.until(bench.is_("a", JobState.COMPLETED), 60)
+    assert len(bench.job("a").attempts) == 2
+
+
+def test_a_rule_s_messages_are_written_once_for_each_match() -> None:
+    rule = LogEvent(
+        name="saved",
+        pattern=r"saved checkpoint (?P<n>\d+)",
+        pattern_type="regex",
+        extract_groups={"n": "n"},
+        actions=(Log(message="{name} at {n}"), Notify(message="look")),
+    )
+    script = RunScript(
+        seconds=20.0,
+        writes=(says(2.0, "saved checkpoint 1"), says(4.0, "saved checkpoint 2")),
+    )
+    bench = Bench(
+        plan(job("a"), monitoring=Monitoring(log_events=(rule,))), {"a": [[script]]}
+    )
+    bench.run(10)
+    bench.start()  # another engine reads the log again
+    bench.until(bench.is_("a", JobState.COMPLETED))
+    logged = [e.text for e in bench.happened(events.MessageLogged)]  # type: ignore[union-attr]
+    assert logged == ["a at 1", "a at 2"]
+
+
+# ------------------------------------------------------------------------ anomalies
+def loss(at: float, step: int, value: str) -> Write:
+    return says(at, f"iteration {step}/100 | lm loss: {value}")
+
+
+def test_a_loss_that_is_no_number_fails_the_job_with_cause_nan() -> None:
+    script = RunScript(
+        seconds=500.0, writes=(loss(1.0, 10, "2.5"), loss(2.0, 20, "nan"))
+    )
+    bench = Bench(two(start=(after("a"),)), {"a": [[script]]})
+    bench.until(bench.is_("a", JobState.FAILED), 10)
+    assert bench.job("a").cause is Cause.NAN
+    assert bench.job("b").state is JobState.SKIPPED
+    assert [w.why.code for w in bench.engine.state.warnings.values()] == ["nan"]
+
+
+def test_a_nan_only_warns_where_the_config_says_so() -> None:
+    script = RunScript(seconds=10.0, writes=(loss(1.0, 10, "nan"),))
+    rules = Monitoring(anomalies=Anomalies(nan="warn"))
+    bench = Bench(plan(job("a"), monitoring=rules), {"a": [[script]]})
+    bench.until(bench.is_("a", JobState.COMPLETED))
+    assert bench.engine.state.warnings
+
+
+def test_a_step_counter_that_stopped_is_a_stall_although_the_log_grows() -> None:
+    writes = (loss(1.0, 10, "2.5"), *(says(n * 5.0, "noise") for n in range(1, 90)))
+    rules = Monitoring(stall_after_seconds=60.0)
+    bench = Bench(
+        plan(job("a"), monitoring=rules),
+        {"a": [[RunScript(seconds=400.0, writes=writes)]]},
+    )
+    bench.run(50)
+    assert not bench.engine.state.warnings
+    bench.run(40)
+    assert [w.why.code for w in bench.engine.state.warnings.values()] == ["stall"]
+
+
+# ------------------------------------------------------------------------ approvals
+def asking() -> Plan:
+    return two(start=(after("a"), Approval(prompt="publish?")))
+
+
+def test_an_approval_is_asked_only_when_all_else_passed() -> None:
+    bench = Bench(asking(), {"a": [[OK]]})
+    bench.until(bench.is_("a", JobState.RUNNING))
+    assert bench.job("b").ask is None
+    bench.until(lambda: bench.job("b").ask is not None)
+    bench.run(10)
+    assert bench.job("b").state is JobState.WAITING
+
+
+def test_an_approved_job_runs_and_a_refused_one_is_skipped() -> None:
+    for approved, end in ((True, JobState.COMPLETED), (False, JobState.SKIPPED)):
+        bench = Bench(asking(), {"a": [[OK]]})
+        bench.until(lambda b=bench: b.job("b").ask is not None)  # type: ignore[misc]
+        ask = bench.job("b").ask
+        assert ask is not None
+        bench.order(commands.Answer(job="b", digest=ask.digest, approved=approved))
+        bench.until(bench.is_("b", end))
+    assert bench.job("b").cause is Cause.APPROVAL_REFUSED
+
+
+def test_approvals_of_a_stage_can_be_given_beforehand() -> None:
+    bench = Bench(asking(), {"a": [[OK]]}, approve=frozenset({"*"}))
+    bench.until(bench.is_("b", JobState.COMPLETED))
+
+
+def test_a_waived_condition_counts_as_passed() -> None:
+    bench = Bench(two(start=(after("a"),)), {"a": [[RunScript(seconds=500.0)]]})
+    bench.until(bench.is_("a", JobState.RUNNING))
+    bench.order(commands.Waive(job="b", condition=0, reason="I know"))
+    bench.until(bench.is_("b", JobState.COMPLETED))
+
+
+# ---------------------------------------------------------------- doubt and trouble
+def test_a_lost_answer_is_looked_up_by_name_and_nothing_runs_twice() -> None:
+    bench = Bench(plan(job("a")), {"a": [[OK]]}, submit=False)
+    bench.fault(Fault.ANSWER_LOST)
+    bench.order(commands.Submit())
+    bench.until(bench.is_("a", JobState.COMPLETED))
+    assert len(bench.executor.begun) == 1
+    assert bench.happened(events.SubmissionUncertain)
+
+
+def test_a_lost_request_is_sent_again_after_the_executor_said_no() -> None:
+    bench = Bench(plan(job("a")), {"a": [[OK]]}, submit=False)
+    bench.fault(Fault.REQUEST_LOST)
+    bench.order(commands.Submit())
+    bench.until(bench.is_("a", JobState.COMPLETED))
+    assert bench.happened(events.SubmissionAbsent)
+    assert len(bench.job("a").attempts) == 1
+
+
+def test_a_rejected_submission_fails_its_job_alone() -> None:
+    bench = Bench(plan(job("a"), job("b", 1)), submit=False)
+    bench.fault(Fault.REJECTED)
+    bench.order(commands.Submit())
+    bench.until(lambda: all(j.ended for j in bench.engine.state.jobs.values()))
+    assert bench.states() == {"a": "FAILED", "b": "COMPLETED"}
+    assert bench.job("a").cause is Cause.REJECTED
+
+
+def test_a_vanished_task_is_lost_and_its_dependant_says_so() -> None:
+    gone = RunScript(seconds=3.0, ends="vanish")
+    bench = Bench(two(start=(after("a"),)), {"a": [[gone]]})
+    bench.until(bench.is_("a", JobState.LOST))
+    assert bench.job("b").state is JobState.SKIPPED
+
+
+def test_a_requeued_run_is_a_further_run_and_not_a_further_attempt() -> None:
+    first = RunScript(seconds=3.0, ends="requeue")
+    bench = Bench(plan(job("a")), {"a": [[first, OK]]})
+    bench.until(bench.is_("a", JobState.COMPLETED))
+    assert len(bench.job("a").attempts) == 1
+    assert bench.job("a").attempts[0].run == 1
+
+
+def test_a_killed_submission_that_never_arrived_ends_cancelled() -> None:
+    bench = Bench(plan(job("a")), {"a": [[OK]]}, submit=False)
+    bench.fault(Fault.REQUEST_LOST)
+    bench.order(commands.Submit())
+    bench.until(bench.is_("a", JobState.SUBMIT_UNKNOWN))
+    bench.order(commands.Kill(jobs=("a",)))
+    bench.until(bench.is_("a", JobState.CANCELLED))
+    assert not bench.executor.begun
+
+
+def test_time_conditions_need_nobody_to_wake_them() -> None:
+    bench = Bench(plan(job("a", start_conditions=(TimeReached(after_seconds=20.0),))))
+    bench.run(15)
+    assert bench.job("a").state is JobState.WAITING
+    assert bench.engine.next_wake() < 6.0
+    bench.until(bench.is_("a", JobState.COMPLETED))
+
+
+def test_the_snapshot_shares_what_did_not_change() -> None:
+    bench = Bench(plan(job("a"), job("b", 1)), {"a": [[OK]]}, slots=1)
+    bench.until(bench.is_("a", JobState.RUNNING))
+    bench.run(1)
+    first = bench.snapshots[-1]
+    bench.until(bench.is_("a", JobState.COMPLETED))
+    bench.run(0.5)
+    last = bench.snapshots[-1]
+    assert first.plan is last.plan
+    assert first.jobs[0] is not last.jobs[0]
+
+
+def test_an_idle_engine_publishes_nothing() -> None:
+    bench = Bench(plan(job("a", start_conditions=(TimeReached(after_seconds=1e6),))))
+    bench.run(5)
+    before = len(bench.snapshots)
+    bench.run(60)
+    assert len(bench.snapshots) == before
