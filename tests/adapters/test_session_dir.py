@@ -141,6 +141,15 @@ def test_a_session_is_found_by_its_id(tmp_path: Path) -> None:
     assert find_session(tmp_path, "k7f2") == session
 
 
+def test_a_session_knows_its_place_wherever_one_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = written(Path("state"), "k7f2")
+    assert made == find_session(Path("state"), "k7f2")
+    assert made.path == tmp_path / "state" / "k7f2"
+
+
 def test_an_unknown_session_names_those_spelled_like_it(tmp_path: Path) -> None:
     written(tmp_path, "k7f2")
     written(tmp_path, "zzzz")

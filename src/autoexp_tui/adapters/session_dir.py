@@ -253,6 +253,7 @@ def create_session(
     Raises:
         EnvironmentFailed: the disk refused.
     """
+    state_dir = state_dir.absolute()
     make_directory(state_dir)
     for session in _candidates(state_dir, new_id or random_id):
         with explaining(session.path, "make the session's directory"):
@@ -289,6 +290,7 @@ def sessions_in(state_dir: Path) -> list[SessionDir]:
     Raises:
         EnvironmentFailed: it cannot be read.
     """
+    state_dir = state_dir.absolute()
     with explaining(state_dir, "list the sessions"):
         try:
             entries = sorted(state_dir.iterdir())
