@@ -254,7 +254,7 @@ class _Maker:
         return JobRecord(
             spec=spec,
             state=fate.state,
-            since=self.now - self.rng.uniform(0.2, 6) * HOUR,
+            since=_since(attempts, self.now - self.rng.uniform(0.2, 6) * HOUR),
             cause=fate.cause,
             why=self._why(spec, fate),
             attempts=attempts,
@@ -289,8 +289,6 @@ class _Maker:
             return why("queued", reason="lower priority than 41 jobs in gpu")
         if fate is _SKIPPED and spec.depends_on:
             return why("upstream", job=spec.depends_on[0], state="FAILED")
-        if fate.cause is Cause.OUT_OF_MEMORY:
-            return why("out_of_memory", node="nid001893")
         return None
 
     def _statuses(self, spec: JobSpec, fate: Fate) -> tuple[ConditionStatus, ...]:
@@ -349,6 +347,12 @@ class _Maker:
             last_output_at=last,
             last_step_at=last,
         )
+
+
+def _since(attempts: Sequence[Attempt], otherwise: float) -> float:
+    """When the newest attempt ended, or began; another moment without one."""
+    newest = attempts[-1] if attempts else None
+    return (newest and (newest.ended_at or newest.began_at)) or otherwise
 
 
 def loss_curve(step: int, rng: random.Random, points: int = 64) -> Curve:

@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 from rich.cells import cell_len
 
 from autoexp_tui.ui.view import numbers
-from autoexp_tui.ui.view.looks import FACES, badge
+from autoexp_tui.ui.view.looks import FACES, Look, badge
 from autoexp_tui.ui.view.parameters import Parameter, value_of
 from autoexp_tui.ui.view.reasons import reason, reason_of_all
 from autoexp_tui.ui.view.session import JobView, SessionView
@@ -181,6 +181,10 @@ def _align(column: Column, text: str) -> str:
     return fit(text, column.cells)
 
 
+_LIVELY: Final = frozenset({Look.RUNNING, Look.STALLED, Look.FAILED})
+"""Looks whose trend is worth a colour."""
+
+
 def _state(job: JobView, column: Column, session: SessionView) -> Span:
     return badge(job.look)
 
@@ -207,7 +211,8 @@ def _loss(job: JobView, column: Column, session: SessionView) -> Span:
 
 def _trend(job: JobView, column: Column, session: SessionView) -> Span:
     values = job.live.trend if job.live else ()
-    return Span(numbers.sparkline(values, column.cells), FACES[job.look].role)
+    role = FACES[job.look].role if job.look in _LIVELY else "muted"
+    return Span(numbers.sparkline(values, column.cells), role)
 
 
 def _time(job: JobView, column: Column, session: SessionView) -> Span:

@@ -103,16 +103,20 @@ def _beside(middle: Box, *, wide: bool) -> dict[Place, Box]:
     jobs_at = _SIDE
     jobs = middle.width - _SIDE - right
     places: dict[Place, Box] = {
-        "stages": Box(0, middle.y, _SIDE, upper - needs, right_rule=True, joint="┬"),
-        "needs": Box(
-            0, middle.y + upper - needs, _SIDE, needs, right_rule=True, joint="┤"
-        ),
+        "stages": Box(0, middle.y, _SIDE, upper, right_rule=True, joint="┬"),
+        "needs": Box(jobs_at + jobs, middle.y + upper - needs, right, needs),
         "jobs": Box(jobs_at, middle.y, jobs, upper, right_rule=wide, joint="┬"),
         "why": Box(0, middle.y + upper, middle.width, why),
         "log": Box(0, middle.y + upper + why, middle.width, log),
     }
     if wide:
-        places["metrics"] = Box(jobs_at + jobs, middle.y, right, upper)
+        places["metrics"] = Box(jobs_at + jobs, middle.y, right, upper - needs)
+        return places
+    below = middle.y + upper - needs
+    places["stages"] = Box(
+        0, middle.y, _SIDE, upper - needs, right_rule=True, joint="┬"
+    )
+    places["needs"] = Box(0, below, _SIDE, needs, right_rule=True, joint="┤")
     return places
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from autoexp_tui.core.commands import Command, Resubmit, Skip, Submit, Waive
+from autoexp_tui.core.states import NOT_STARTED, REVIVABLE
 from autoexp_tui.ui.view.questions import Choice
 from autoexp_tui.ui.view.session import JobView
 
@@ -102,3 +103,13 @@ def submit(choice: Choice) -> Submit:
 def seen(jobs: Sequence[JobView]) -> Mapping[str, int]:
     """How many attempts each job had when the person looked."""
     return {job.name: len(job.record.attempts) for job in jobs}
+
+
+def revivable(job: JobView) -> bool:
+    """Whether R can bring it back."""
+    return job.record.state in REVIVABLE
+
+
+def skippable(job: JobView) -> bool:
+    """Whether X can skip it: no attempt of it was ordered in its present life."""
+    return job.record.state in NOT_STARTED

@@ -159,8 +159,9 @@ def condition_words(
 
 def _queued(job: JobView, session: SessionView) -> str:
     waited = duration(session.now - job.record.since)
-    words = said(job.record.why, job, session)
-    return f"{waited} {words}" if words else f"queued {waited}"
+    why = job.record.why
+    words = str(why.arg("reason") or why.arg("message")) if why else ""
+    return f"{waited}: {words}" if words else f"for {waited}"
 
 
 def _retrying(job: JobView, session: SessionView) -> str:

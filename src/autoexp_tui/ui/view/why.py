@@ -8,7 +8,7 @@ those who enlarge the pane.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from autoexp_tui.core.facts import Result
 from autoexp_tui.core.specs import Condition
@@ -21,7 +21,13 @@ from autoexp_tui.ui.view.looks import ENDED_BADLY, FACES, Look, badge
 from autoexp_tui.ui.view.loss import checkpoint_step, loss_of, waits_behind
 from autoexp_tui.ui.view.numbers import measure, moment, progress
 from autoexp_tui.ui.view.parameters import value_of
-from autoexp_tui.ui.view.reasons import cause_words, outlook, reason, told
+from autoexp_tui.ui.view.reasons import (
+    cause_words,
+    outlook,
+    reason,
+    reason_of_all,
+    told,
+)
 from autoexp_tui.ui.view.session import JobView, SessionView
 from autoexp_tui.ui.view.spans import Line, Span, join, line, outside, wrap
 from autoexp_tui.ui.view.stages import condition_subject
@@ -40,6 +46,8 @@ class WhyText:
 
     title: str
     lines: tuple[Line, ...]
+    next: Line = ()
+    """What to do now; the pane keeps it in sight."""
 
     def wrapped(self, cells: int) -> tuple[Line, ...]:
         """The lines, none wider than `cells`."""
@@ -64,11 +72,10 @@ def why_job(job: JobView, session: SessionView, words: PlanWords) -> WhyText:
         *_conditions(job, session),
         *_warnings(job, session),
         *_behind([job], session),
-        _next([job]),
         (),
         *_facts(job, session),
     )
-    return WhyText(_job_title(job), lines)
+    return WhyText(_job_title(job), lines, _next([job]))
 
 
 def _job_title(job: JobView) -> str:
@@ -88,18 +95,22 @@ def why_many(
         return why_job(jobs[0], session, words)
     if not jobs:
         return why_nothing()
-    first = jobs[0]
-    common = words.common(jobs)
     same = len({cause_key(job) for job in jobs}) == 1
     return WhyText(
-        f"{title}   {_several(jobs, common)}",
+        f"{title}   {_several(jobs, words.common(jobs))}",
         (
-            _verdict(first, session) if same else _mixed(jobs),
-            *_one_per_job(jobs, session),
+            _verdict_of_all(jobs, session) if same else _mixed(jobs),
             *_behind(jobs, session),
-            _next(jobs),
+            (),
+            *_one_per_job(jobs, session),
         ),
+        _next(jobs),
     )
+
+
+def _verdict_of_all(jobs: Sequence[JobView], session: SessionView) -> Line:
+    text = reason_of_all(jobs, session)
+    return line(Span(" "), badge(jobs[0].look), Span(": ", "strong"), Span(text))
 
 
 def _several(jobs: Sequence[JobView], common: str) -> str:
@@ -135,11 +146,10 @@ def _verdict(job: JobView, session: SessionView) -> Line:
     when = f" {clock_time(job.record.since, session.now)}" if job.record.since else ""
     ran = run_seconds(job, session.now)
     after = f" after {duration(ran)}" if ran is not None and job.record.ended else ""
-    face = FACES[job.look]
     text = _verdict_text(job, session)
     return line(
         Span(" "),
-        replace(badge(job.look), role=face.role),
+        badge(job.look),
         Span(f"{when}{after}: ", "strong"),
         Span(text),
         Span(_particulars(job), "muted"),

@@ -1,0 +1,295 @@
+"""What upper-case keys do: ask, then send a command. Nothing is sent unasked.
+
+A kill is sent only after its countdown; while that runs nothing has left the screen,
+so stopping it, or losing the terminal, leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from autoexp_tui.core.clean import clean
+from autoexp_tui.core.commands import (
+    Acknowledge,
+    Answer,
+    Command,
+    Kill,
+    Pause,
+    Resume,
+)
+from autoexp_tui.core.specs import Approval
+from autoexp_tui.core.state import Warned
+from autoexp_tui.core.wording import plural
+from autoexp_tui.ui.screens.question import Answered, QuestionScreen
+from autoexp_tui.ui.view import orders
+from autoexp_tui.ui.view.loss import killable
+from autoexp_tui.ui.view.questions import (
+    COUNTDOWN,
+    Choice,
+    Question,
+    approval_question,
+    asking,
+    kill_question,
+    override_diff,
+    resubmit_question,
+    skip_question,
+    submit_question,
+)
+from autoexp_tui.ui.view.scope import Scope
+from autoexp_tui.ui.view.session import JobView
+from autoexp_tui.ui.view.spans import Line
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.app import CockpitApp
+
+MOST_SHOWN = 1 << 16
+"""Bytes of each file that an approval shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Countdown:
+    """A command that will be sent unless it is stopped."""
+
+    command: Command
+    expected: Mapping[str, int]
+    words: str
+    due: float
+    """Monotonic seconds."""
+
+
+class Acts:
+    """Asks and sends, for one app."""
+
+    def __init__(self, app: CockpitApp) -> None:
+        self._app = app
+        self.countdown: Countdown | None = None
+
+    # --------------------------------------------------------------------- sending
+    def send(self, command: Command, expected: Mapping[str, int] | None = None) -> None:
+        """Hand a command to the engine; what came of it is in later events."""
+        self._app.bridge_hurry()
+        self._app.handle.send(command, by="cockpit", expected=expected)
+
+    def _sent(self, jobs: Sequence[JobView], command: Command, words: str) -> None:
+        self.send(command, orders.seen(jobs))
+        self._app.say(words)
+        self._app.desk.marks.difference_update(job.name for job in jobs)
+
+    def _ask(
+        self,
+        question: Question | None,
+        nothing: str,
+        answered: Callable[[Answered], None],
+        **options: Any,
+    ) -> None:
+        if question is None:
+            self._app.say(nothing, "warning")
+            return
+
+        def done(answer: Answered | None) -> None:
+            if answer is not None:
+                answered(answer)
+
+        self._app.push_screen(QuestionScreen(self._app.skin, question, **options), done)
+
+    # ------------------------------------------------------------------------ kill
+    def kill(self, scope: Scope) -> None:
+        """Ask about a kill; after `y` the countdown begins."""
+        if self.countdown is not None:
+            self._app.say("another countdown runs: U stops it", "warning")
+            return
+        question = kill_question(scope, self._app.desk.session)
+        shown = killable(scope.jobs)
+
+        def answered(answer: Answered) -> None:
+            self._begin_kill(scope, shown)
+
+        self._ask(question, "nothing here can be ended", answered)
+
+    def _begin_kill(self, scope: Scope, shown: Sequence[JobView]) -> None:
+        session = self._app.desk.session
+        now = session.named([job.name for job in shown])
+        still = killable(now)
+        if orders.seen(still) != orders.seen(shown):
+            self._app.say("changed while you read: look again", "warning")
+            self.kill(replace(scope, jobs=now))
+            return
+        names = tuple(job.name for job in still)
+        self.countdown = Countdown(
+            command=Kill(jobs=names, reason="killed in the cockpit"),
+            expected=orders.seen(still),
+            words=plural(len(names), "job"),
+            due=self._app.clock.monotonic() + COUNTDOWN,
+        )
+        self.tick()
+
+    def tick(self) -> None:
+        """Show what is left of a countdown; send when nothing is."""
+        pending = self.countdown
+        if pending is None:
+            return
+        left = pending.due - self._app.clock.monotonic()
+        if left <= 0:
+            self.countdown = None
+            self.send(pending.command, pending.expected)
+            self._app.desk.marks.difference_update(pending.expected)
+            self._app.say(f"ordered to end: {pending.words}")
+        else:
+            seconds = int(left) + 1
+            text = f"{pending.words} will be killed in {seconds} s   U stops it"
+            self._app.say(text, "failed")
+
+    def undo(self) -> None:
+        """Stop a countdown: nothing was sent."""
+        if self.countdown is None:
+            self._app.say("no countdown runs")
+            return
+        self.countdown = None
+        self._app.say("stopped: nothing was sent, everything goes on")
+
+    def drop(self) -> None:
+        """The screen goes: a countdown goes with it."""
+        self.countdown = None
+
+    # ---------------------------------------------------------------------- submit
+    def submit(self, scope: Scope) -> None:
+        """Ask what to submit."""
+        session = self._app.desk.session
+
+        def answered(answer: Answered) -> None:
+            if answer.choice is not None:
+                jobs = session.named(answer.choice.jobs)
+                words = f"submitting {plural(len(jobs), 'job')}"
+                self._sent(jobs, orders.submit(answer.choice), words)
+
+        question = submit_question(scope, session)
+        self._ask(question, "nothing is planned or held", answered)
+
+    # -------------------------------------------------------------------- resubmit
+    def resubmit(self, scope: Scope) -> None:
+        """Ask how to bring jobs back."""
+        session = self._app.desk.session
+        jobs = [job for job in scope.jobs if orders.revivable(job)]
+        names = [job.name for job in jobs]
+
+        def check(choice: Choice | None, text: str) -> object:
+            return orders.resubmit(names, choice, text) if choice else None
+
+        def preview(choice: Choice, text: str) -> Sequence[Line]:
+            if choice.id != "overrides" or not text.strip():
+                return ()
+            return override_diff(jobs, text.split())
+
+        def answered(answer: Answered) -> None:
+            if answer.choice is not None:
+                command = orders.resubmit(names, answer.choice, answer.text)
+                self._sent(jobs, command, f"resubmitting {plural(len(jobs), 'job')}")
+
+        question = resubmit_question(scope, session)
+        nothing = "nothing here ended in a way that R mends"
+        self._ask(question, nothing, answered, check=check, preview=preview)
+
+    # ---------------------------------------------------------------- skip or waive
+    def skip(self, scope: Scope) -> None:
+        """Ask whether to skip jobs, or to waive a condition of one."""
+        session = self._app.desk.session
+        jobs = [job for job in scope.jobs if orders.skippable(job)]
+        names = [job.name for job in jobs]
+
+        def check(choice: Choice | None, text: str) -> object:
+            return orders.skip(names, choice, text) if choice else None
+
+        def answered(answer: Answered) -> None:
+            if answer.choice is not None:
+                command = orders.skip(names, answer.choice, answer.text)
+                word = "skipping" if answer.choice.id == "skip" else "waiving for"
+                self._sent(jobs, command, f"{word} {plural(len(jobs), 'job')}")
+
+        question = skip_question(scope, session)
+        self._ask(question, "nothing here waits", answered, check=check)
+
+    def acknowledge(self, warnings: Sequence[Warned]) -> None:
+        """Say that warnings were seen."""
+        self.send(Acknowledge(warnings=tuple(one.warning_id for one in warnings)))
+        self._app.say(f"{plural(len(warnings), 'warning')} acknowledged")
+
+    # -------------------------------------------------------------------- approval
+    def answer(self, scope: Scope) -> None:
+        """Show what asks, one after the other: of the scope, else all that ask."""
+        session = self._app.desk.session
+        jobs = asking(scope.jobs) or asking(session.jobs)
+        if not jobs:
+            self._app.say("nothing asks", "warning")
+            return
+        self._ask_next(jobs, 0)
+
+    def _ask_next(self, jobs: Sequence[JobView], place: int) -> None:
+        if place >= len(jobs):
+            return
+        job = jobs[place]
+        paths = [
+            path
+            for spec in job.record.spec.start_conditions
+            if isinstance(spec, Approval)
+            for path in spec.show_files
+        ]
+
+        def shown(files: Any, problem: BaseException | None) -> None:
+            if problem is not None:
+                raise problem
+            self._show_approval(jobs, place, files)
+
+        key = f"approval {job.name}"
+        self._app.background.call(key, lambda: read_files(paths), shown)
+
+    def _show_approval(
+        self, jobs: Sequence[JobView], place: int, files: Sequence[tuple[str, str]]
+    ) -> None:
+        job = jobs[place]
+        ask = job.record.ask
+        if ask is None:
+            return
+        many = f"{place + 1} of {len(jobs)}" if len(jobs) > 1 else ""
+        now = self._app.clock.utc()
+
+        def answered(answer: Answered) -> None:
+            command = Answer(
+                job=job.name, digest=ask.digest, approved=answer.key == "y"
+            )
+            word = "approved" if command.approved else "refused"
+            self._sent([job], command, f"{word}: sent with what you saw")
+            self._ask_next(jobs, place + 1)
+
+        question = approval_question(job, ask, files, many, now)
+        self._ask(question, "", answered)
+
+    # ----------------------------------------------------------------------- pause
+    def pause_or_resume(self) -> None:
+        """Pause submission, or resume it; what runs goes on either way."""
+        if self._app.desk.session.snapshot.paused is not None:
+            self.send(Resume())
+            self._app.say("submission resumes")
+        else:
+            self.send(Pause())
+            self._app.say("submission pauses; what runs goes on. P resumes")
+
+
+def read_files(paths: Sequence[str]) -> Sequence[tuple[str, str]]:
+    """The beginning of each file as clean text; one that cannot be read says why."""
+    return [(path, _read_file(path)) for path in paths]
+
+
+def _read_file(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MOST_SHOWN + 1)
+    except FileNotFoundError:
+        return "(not there yet)"
+    except OSError as error:
+        return f"(cannot be read: {error.strerror or error})"
+    text = clean(data[:MOST_SHOWN].decode("utf-8", "replace"), keep_newlines=True)
+    more = os.path.getsize(path) - MOST_SHOWN if len(data) > MOST_SHOWN else 0
+    return f"{text}\n({more} further bytes are not shown)" if more > 0 else text

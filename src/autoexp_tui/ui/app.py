@@ -1,0 +1,421 @@
+"""The cockpit's app: wiring between handle, desk, screens and terminal.
+
+The engine is never stopped from here. However the app ends (asked to, by a fault, by
+the terminal's loss), its caller decides what becomes of the engine; `fault` says
+whether it ended badly.
+"""
+
+from __future__ import annotations
+
+import locale
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, ClassVar, Final, cast
+
+from textual.app import App
+from textual.binding import BindingType
+from textual.filter import Monochrome
+from textual.message import Message
+from textual.screen import Screen
+
+from autoexp_tui.core.commands import Pause
+from autoexp_tui.engine.handle import EngineHandle
+from autoexp_tui.ui import clipboard, terminal
+from autoexp_tui.ui.acts import Acts
+from autoexp_tui.ui.background import Background
+from autoexp_tui.ui.bridge import Bridge
+from autoexp_tui.ui.clock import Clock, WallClock
+from autoexp_tui.ui.commands import Commands, Pane
+from autoexp_tui.ui.desk import Desk
+from autoexp_tui.ui.notify import Ringer
+from autoexp_tui.ui.screens.base import BoxScreen
+from autoexp_tui.ui.screens.events import EventsScreen
+from autoexp_tui.ui.screens.jobs import JobsScreen
+from autoexp_tui.ui.screens.question import Answered, QuestionScreen
+from autoexp_tui.ui.screens.reader import (
+    PaletteScreen,
+    ReaderScreen,
+    carry_on,
+    help_lines,
+)
+from autoexp_tui.ui.themes import load_skin
+from autoexp_tui.ui.view.digest import digest
+from autoexp_tui.ui.view.filtering import Expression
+from autoexp_tui.ui.view.header import terminal_title
+from autoexp_tui.ui.view.questions import leave_question
+from autoexp_tui.ui.view.spans import Line, Role, Span
+
+REFRESH_SECONDS: Final = 0.5
+"""Between two snapshots on the screen."""
+SLOW_SECONDS: Final = 2.0
+"""The same over a slow line."""
+
+
+class LeaveWay(StrEnum):
+    """How the person left."""
+
+    LEFT = "left"
+    """Asked and confirmed: the engine goes on without a screen."""
+    PAUSED = "paused"
+    """The same, after submission was paused."""
+    NOTHING = "nothing"
+    """Nothing runs, or this was only a view: there is nothing to hand over."""
+    LOST = "lost"
+    """The terminal went away."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CockpitOptions:
+    """What a person, or their terminal, wants of the screen."""
+
+    read_only: bool = False
+    ascii: bool | None = None
+    """None: by the locale's encoding."""
+    no_color: bool | None = None
+    """None: by NO_COLOR."""
+    theme: str = "dark"
+    """A shipped theme's name, or a path to one's own."""
+    mouse: bool = False
+    slow: bool = False
+    """Repaint every two seconds instead of twice a second."""
+    notify: bool = True
+    """Bell and OSC 9, and the terminal's title."""
+    keymap: Commands | None = None
+    come_back: str = ""
+    """How to return after leaving, as a sentence."""
+    away_since: float | None = None
+    """UTC at which the person left last; None: no digest."""
+    save_directory: str = "."
+    """Where saved logs and long copies go."""
+    expression: Expression | None = None
+    """The sweep's expression language, for filters."""
+
+
+class SnapshotWaits(Message):
+    """A snapshot waits in the bridge."""
+
+
+class CockpitApp(App[LeaveWay], inherit_bindings=False):
+    """One cockpit over one handle."""
+
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = []
+    CSS = """
+    Screen { background: $background; color: $foreground; }
+    Prompt { background: $background; color: $foreground; border: none; padding: 0 1;
+             height: 1; }
+    Prompt:focus { background: $background; border: none; }
+    """
+
+    def __init__(
+        self,
+        handle: EngineHandle,
+        *,
+        options: CockpitOptions | None = None,
+        on_leave: Callable[[LeaveWay], None] = lambda way: None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Args:
+        handle: live, viewer or replay.
+        options: see `CockpitOptions`.
+        on_leave: called once, before `run` returns, unless a fault ended the app.
+        clock: the machine's own by default.
+        """
+        self.options = options or CockpitOptions()
+        super().__init__(driver_class=terminal.CockpitDriver)
+        self.handle = handle
+        self.clock: Clock = clock or WallClock()
+        self.commands = self.options.keymap or Commands()
+        self.skin = load_skin(
+            self.options.theme,
+            no_color=wants_no_color(self.options),
+            ascii_only=wants_ascii(self.options),
+        )
+        self.desk = Desk(handle.snapshot(), self.clock.utc(), self.options.expression)
+        self.acts = Acts(self)
+        self.background = Background("cockpit-files", self._soon)
+        self.bridge = Bridge(handle, self._snapshot_waits)
+        self._ringer = Ringer(self.desk.session, self.desk.groups)
+        self._on_leave = on_leave
+        self._left = False
+        self._abandoned = False
+        self._shown_at = float("-inf")
+        self._take_timer_set = False
+        self._title_told = ""
+        self.animation_level = "none"
+        self._dress()
+
+    def _dress(self) -> None:
+        """Register the theme; without colours no grey replaces them."""
+        self.register_theme(self.skin.theme)
+        self.theme = self.skin.theme.name
+        if wants_no_color(self.options):
+            self._filters = [
+                one for one in self._filters if not isinstance(one, Monochrome)
+            ]
+
+    # -------------------------------------------------------------------- beginning
+    def on_mount(self) -> None:
+        """Show the first snapshot, then listen."""
+        self.add_mode("jobs", lambda: JobsScreen(self.skin, self.desk, self.background))
+        self.add_mode("events", lambda: EventsScreen(self.skin, self.desk))
+        self.switch_mode("jobs")
+        self.background.start()
+        self.bridge.open()
+        self.set_interval(0.25, self.acts.tick)
+        self.call_after_refresh(self._greet)
+
+    def _greet(self) -> None:
+        self._tell_title()
+        since = self.options.away_since
+        if since is None:
+            return
+        session, groups = self.desk.session, self.desk.groups
+        told = digest(session, groups, since, self.clock.utc())
+        if not told:
+            return
+        passes = {"exclamation_mark": "walk through them"} if groups else {}
+
+        def closed(key: str | None) -> None:
+            if key is not None:
+                self.jobs_screen.do_rows_need()
+
+        content: Sequence[Line] = ((Span(told),),)
+        self.push_screen(
+            ReaderScreen(self.skin, "While you were away", content, passes), closed
+        )
+
+    @property
+    def read_only(self) -> bool:
+        """Whether no command may be sent."""
+        return self.options.read_only or self.handle.read_only
+
+    @property
+    def come_back(self) -> str:
+        """How to return; empty where a multiplexer keeps the terminal anyway."""
+        return "" if terminal.in_multiplexer() else self.options.come_back
+
+    @property
+    def fault(self) -> Exception | None:
+        """The exception that ended the app; None when it ended as asked."""
+        return self._exception
+
+    # -------------------------------------------------------------------- snapshots
+    def _snapshot_waits(self) -> None:
+        """From the engine's thread."""
+        try:
+            self.post_message(SnapshotWaits())
+        except RuntimeError:
+            self.bridge.close()  # the loop ended under us: nobody looks any more
+
+    def on_snapshot_waits(self) -> None:
+        """Take the newest snapshot now, or when it is time."""
+        if self._take_timer_set:
+            return
+        wait = self._shown_at + self._pace() - self.clock.monotonic()
+        if wait <= 0:
+            self._take()
+        else:
+            self._take_timer_set = True
+            self.set_timer(wait, self._take)
+
+    def _pace(self) -> float:
+        return SLOW_SECONDS if self.options.slow else REFRESH_SECONDS
+
+    def bridge_hurry(self) -> None:
+        """Show the next snapshot at once: something was just ordered."""
+        self._shown_at = float("-inf")
+
+    def _take(self) -> None:
+        self._take_timer_set = False
+        snapshot = self.bridge.take()
+        if snapshot is None:
+            return
+        self._shown_at = self.clock.monotonic()
+        self.desk.take(snapshot)
+        self.desk.forecast(self.clock.utc())
+        screen = self.full_screen
+        if screen is not None:
+            screen.renew()
+        self._tell_title()
+        self._ring()
+
+    @property
+    def full_screen(self) -> BoxScreen | None:
+        """The screen below any overlay."""
+        stack = [one for one in self.screen_stack if isinstance(one, BoxScreen)]
+        return stack[-1] if stack else None
+
+    @property
+    def jobs_screen(self) -> JobsScreen:
+        """The main screen."""
+        stack = self._screen_stacks["jobs"]
+        return cast("JobsScreen", stack[0])
+
+    def to_jobs(self, pane: Pane) -> None:
+        """To Jobs mode, and there to a pane."""
+        self.switch_mode("jobs")
+        self.call_after_refresh(self._arrive, pane)
+
+    def _arrive(self, pane: Pane) -> None:
+        self.jobs_screen.renew()
+        self.jobs_screen.do_pane(pane)
+
+    def on_screen_resume(self) -> None:
+        """A mode was switched to."""
+        screen = self.full_screen
+        if screen is not None:
+            screen.renew()
+
+    # ---------------------------------------------------------------------- telling
+    def say(self, text: str, role: Role = "accent") -> None:
+        """Show a notice for some seconds."""
+        screen = self.full_screen
+        if screen is not None:
+            screen.say(text, role)
+
+    def _tell_title(self) -> None:
+        text = terminal_title(self.desk.session, self.desk.groups)
+        if self.options.notify and text != self._title_told:
+            self._title_told = text
+            self._write(terminal.title(text))
+
+    def _ring(self) -> None:
+        words = self._ringer.ring(self.desk.session, self.desk.groups)
+        if words and self.options.notify:
+            self._write(terminal.notification(words, tmux=terminal.in_tmux()))
+
+    def _write(self, sequence: str) -> None:
+        if self._driver is not None and not self.is_headless and not self._abandoned:
+            self._driver.write(sequence)
+            self._driver.flush()
+
+    def copy(self, text: str) -> None:
+        """Send a text to the clipboard, or to a file when it is too long."""
+        directory = Path(self.options.save_directory)
+        try:
+            copied = clipboard.copy(text, tmux=terminal.in_tmux(), directory=directory)
+        except OSError as error:
+            self.say(f"not copied: {error.strerror or error}", "warning")
+            return
+        self.copied = copied
+        if copied.sequence:
+            self._write(copied.sequence)
+        self.say(copied.words)
+
+    def read_out(self, title: str, lines: Sequence[Line]) -> None:
+        """Show lines over the screen."""
+        self.push_screen(ReaderScreen(self.skin, title, lines))
+
+    def show_help(self) -> None:
+        """List the keys."""
+        self.read_out("Keys", help_lines(self.commands))
+
+    def show_palette(self, pane: Pane) -> None:
+        """Find a command by its name."""
+
+        def run(command_id: str) -> None:
+            if self.full_screen is not None:
+                self.full_screen.carry_out(command_id)
+
+        palette = PaletteScreen(self.skin, self.commands, pane)
+        self.push_screen(palette, carry_on(run))
+
+    def _soon(self, call: Callable[[], None]) -> None:
+        """From the background thread: run a call on ours."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._guarded, call)
+
+    def _guarded(self, call: Callable[[], None]) -> None:
+        """Run a delivered call; its fault ends the app as any handler's does."""
+        try:
+            with self._context():
+                call()
+        except Exception as error:  # noqa: BLE001 - handed on, never swallowed
+            self._handle_exception(error)
+
+    # ---------------------------------------------------------------------- leaving
+    def ask_to_leave(self) -> None:
+        """Ask where leaving could matter; leave at once where it cannot."""
+        question = leave_question(self.desk.session, self.options.come_back)
+        if question is None:
+            self.leave(LeaveWay.NOTHING)
+            return
+
+        def answered(answer: Answered | None) -> None:
+            if answer is None:
+                return
+            if answer.key == "p" and not self.read_only:
+                self.handle.send(Pause(), by="cockpit")
+                self.leave(LeaveWay.PAUSED)
+            else:
+                self.leave(LeaveWay.LEFT)
+
+        self.push_screen(QuestionScreen(self.skin, question), answered)
+
+    async def action_quit(self) -> None:
+        """Textual's own way out: ours asks first."""
+        self.ask_to_leave()
+
+    def leave(self, way: LeaveWay) -> None:
+        """End the screen; the engine is the caller's."""
+        if self._left:
+            return
+        self._left = True
+        self.acts.drop()
+        self.bridge.close()
+        self.background.close()
+        self._on_leave(way)
+        self.exit(way)
+
+    def abandon(self) -> None:
+        """End at once without painting: the terminal is gone. Safe to call twice."""
+        if self._abandoned:
+            return
+        self._abandoned = True
+        driver = self._driver
+        if isinstance(driver, terminal.CockpitDriver):
+            driver.let_go()
+        self.leave(LeaveWay.LOST)
+
+    def terminal_lost(self) -> None:
+        """From the driver's threads: the terminal does not answer any more."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.abandon)
+
+    def _print_error_renderables(self) -> None:
+        """Say in one line what ended the app; the caller logs the traceback."""
+        self._exit_renderables.clear()
+        if self._exception is not None and not self._abandoned:
+            name = type(self._exception).__name__
+            problem = f"The screen failed ({name}); the engine goes on."
+            sys.stderr.write(f"{problem}\n")
+
+    def _fatal_error(self) -> None:
+        """End after a handler's fault, without drawing a traceback over the shell."""
+        self.acts.drop()
+        self.bridge.close()
+        self._close_messages_no_wait()
+
+    def get_default_screen(self) -> Screen[Any]:
+        """What is there before the first mode is: nothing."""
+        return Screen(id="_default")
+
+
+def wants_no_color(options: CockpitOptions) -> bool:
+    """Whether colours are unwanted: by option, else by NO_COLOR."""
+    if options.no_color is not None:
+        return options.no_color
+    return bool(os.environ.get("NO_COLOR"))
+
+
+def wants_ascii(options: CockpitOptions) -> bool:
+    """Whether only ASCII is safe: by option, else by the locale."""
+    if options.ascii is not None:
+        return options.ascii
+    encoding = locale.getpreferredencoding(do_setlocale=False).lower()
+    return "utf" not in encoding

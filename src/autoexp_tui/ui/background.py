@@ -1,0 +1,82 @@
+"""One daemon thread for one screen's slow reads: a hung disk never holds the keys.
+
+Calls run one after the other; of several that wait under one key only the newest
+runs. What a call returns, or raises, goes to its `done` on the UI's thread, through
+the `deliver` that the app gave.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+Done: TypeAlias = Callable[[Any, BaseException | None], None]
+Deliver: TypeAlias = Callable[[Callable[[], None]], None]
+"""Runs a call on the UI's thread, soon."""
+
+
+class Background:
+    """A serial worker that may be left behind: it holds no exit."""
+
+    def __init__(self, name: str, deliver: Deliver) -> None:
+        self._deliver = deliver
+        self._waiting: OrderedDict[str, tuple[Callable[[], Any], Done]] = OrderedDict()
+        self._wake = threading.Condition()
+        self._closed = False
+        self._busy = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._thread.start()
+
+    def call(self, key: str, work: Callable[[], Any], done: Done) -> None:
+        """Run `work` when its turn comes; an older one of that key is forgotten."""
+        with self._wake:
+            self._waiting[key] = (work, done)
+            self._wake.notify()
+
+    def close(self) -> None:
+        """Take no more; what runs is left alone."""
+        with self._wake:
+            self._closed = True
+            self._waiting.clear()
+            self._wake.notify()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing runs and nothing waits."""
+        with self._wake:
+            return not self._waiting and not self._busy
+
+    def _run(self) -> None:
+        while (job := self._next()) is not None:
+            work, done = job
+            result: Any = None
+            problem: BaseException | None = None
+            try:
+                result = work()
+            except Exception as error:  # noqa: BLE001 - delivered, never swallowed
+                problem = error
+            self._hand_over(done, result, problem)
+            with self._wake:
+                self._busy = False
+
+    def _next(self) -> tuple[Callable[[], Any], Done] | None:
+        with self._wake:
+            while not self._waiting and not self._closed:
+                self._wake.wait()
+            if self._closed:
+                return None
+            self._busy = True
+            return self._waiting.popitem(last=False)[1]
+
+    def _hand_over(
+        self, done: Done, result: Any, problem: BaseException | None
+    ) -> None:
+        with self._wake:
+            closed = self._closed
+        if not closed:
+            self._deliver(lambda: done(result, problem))

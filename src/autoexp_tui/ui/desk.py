@@ -1,0 +1,175 @@
+"""What a person has arranged: order, filter, folds, marks; over the newest session.
+
+The screens ask the desk what to show and tell it what was asked for. It knows no
+widget and no engine; what it holds dies with the screen and is nobody's truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.ui.view.causes import CauseGroup, PlanWords, cause_key, causes
+from autoexp_tui.ui.view.columns import Column
+from autoexp_tui.ui.view.eta import Ends, ends, gpu_hours
+from autoexp_tui.ui.view.filtering import Expression, compile_filter
+from autoexp_tui.ui.view.rows import Arrangement, Row, arrange, next_column, sort_by
+from autoexp_tui.ui.view.session import JobView, SessionView, observe
+from autoexp_tui.ui.view.stages import StageView, stages
+
+FORECAST_EVERY = 10.0
+"""Seconds between two estimates of ends: they do not change faster."""
+
+
+class Desk:
+    """The newest session, and how it is looked at."""
+
+    def __init__(
+        self, snapshot: Snapshot, now: float, expression: Expression | None = None
+    ) -> None:
+        self.session: SessionView = observe(snapshot)
+        self.words = PlanWords(snapshot.plan)
+        self.groups: tuple[CauseGroup, ...] = ()
+        self.ends = Ends()
+        self.gpu_hours = 0.0
+        self.stages: tuple[StageView, ...] = ()
+        self.arrangement = Arrangement()
+        self.rows: tuple[Row, ...] = ()
+        self.marks: set[str] = set()
+        self.range_from = ""
+        """The row at which `v` was pressed, empty when no range is open."""
+        self.expression = expression
+        self._forecast_at: float | None = None
+        self._rows_for: tuple[object, ...] = ()
+        self._look_again()
+
+    # -------------------------------------------------------------------- snapshots
+    def take(self, snapshot: Snapshot) -> None:
+        """Show a newer snapshot."""
+        self.session = observe(snapshot, self.session)
+        if snapshot.plan is not self.words.plan:
+            self.words = PlanWords(snapshot.plan)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        self.groups = causes(self.session, self.words)
+        self.stages = stages(self.session, self.ends)
+        self._arrange()
+
+    def forecast(self, now: float) -> bool:
+        """Estimate ends anew when it is time; whether anything was estimated.
+
+        While the engine is silent nothing is: estimates freeze with their data.
+        """
+        last = self._forecast_at
+        if last is not None and 0 <= now - last < FORECAST_EVERY:
+            return False
+        self._forecast_at = now
+        self.ends = ends(self.session)
+        self.gpu_hours = gpu_hours(self.session)
+        self.stages = stages(self.session, self.ends)
+        return True
+
+    # ------------------------------------------------------------------------ rows
+    def _arrange(self) -> None:
+        wanted = self.arrangement
+        steady = wanted.order != "needs" and not (wanted.filter or wanted.fold)
+        wish = (wanted, len(self.session.jobs)) if steady else ()
+        if not wish or wish != self._rows_for:
+            self.rows = arrange(self.session, wanted)
+            self._rows_for = wish
+
+    def rearrange(self, **changes: object) -> None:
+        """Change order, filter or folding."""
+        self.arrangement = replace(self.arrangement, **changes)  # type: ignore[arg-type]
+        self._arrange()
+
+    def jobs_of(self, row: Row) -> tuple[JobView, ...]:
+        """The jobs that a row stands for."""
+        return tuple(self.session.jobs[place] for place in row.jobs)
+
+    def row(self, key: str) -> Row | None:
+        """The row of that key, None when it is not shown."""
+        return next((row for row in self.rows if row.key == key), None)
+
+    def shown(self) -> set[str]:
+        """Names of the jobs that have a row, folded ones included."""
+        return {
+            self.session.jobs[place].name for row in self.rows for place in row.jobs
+        }
+
+    def filter_by(self, text: str) -> None:
+        """Keep the rows that a person asks for; an empty text keeps all."""
+        self.rearrange(filter=compile_filter(text, self.expression))
+
+    def toggle_order(self) -> None:
+        """Needs-you first, or plan order."""
+        order = "plan" if self.arrangement.order == "needs" else "needs"
+        self.rearrange(order=order, column="", ranks={})
+
+    def sort_next(self, columns: Sequence[Column]) -> None:
+        """Sort by the next column; after the last one, plan order."""
+        column = next_column(columns, self.arrangement)
+        if column is None:
+            self.rearrange(order="plan", column="", ranks={})
+        else:
+            self.arrangement = sort_by(self.session, column, self.arrangement)
+            self._arrange()
+
+    def fold(self, *, on: bool) -> None:
+        """Fold equal causes into one row each, or show every job."""
+        if on != self.arrangement.fold:
+            self.rearrange(fold=on, unfolded=frozenset())
+
+    def unfold(self, key: str) -> None:
+        """Show the jobs of one folded row."""
+        self.rearrange(unfolded=self.arrangement.unfolded | {key})
+
+    def refold(self) -> bool:
+        """Fold what was unfolded; False when nothing was."""
+        if not self.arrangement.unfolded:
+            return False
+        self.rearrange(unfolded=frozenset())
+        return True
+
+    # ----------------------------------------------------------------------- marks
+    def toggle_marks(self, names: Sequence[str]) -> None:
+        """Mark jobs, or unmark them when all of them are marked."""
+        if self.marks.issuperset(names):
+            self.marks.difference_update(names)
+        else:
+            self.marks.update(names)
+
+    def mark_range(self, first: str, last: str) -> int:
+        """Mark every job between two rows; how many are marked then."""
+        keys = [row.key for row in self.rows]
+        if first in keys and last in keys:
+            start, end = sorted((keys.index(first), keys.index(last)))
+            for row in self.rows[start : end + 1]:
+                self.marks.update(job.name for job in self.jobs_of(row))
+        return len(self.marks)
+
+    def mark_alike(self, job: JobView) -> int:
+        """Mark every job with the same cause; how many that are."""
+        key = cause_key(job)
+        alike = [
+            other.name
+            for other in self.session.jobs
+            if other.look is job.look and cause_key(other) == key
+        ]
+        self.marks.update(alike)
+        return len(alike)
+
+    # ------------------------------------------------------------------------ needs
+    def next_need(self, after: str) -> JobView | None:
+        """The first job of the next cause, going round; None when nobody is needed.
+
+        A job on which the cursor stands moves on within its cause first.
+        """
+        needing = [job for group in self.groups for job in group.jobs]
+        if not needing:
+            return None
+        names = [job.name for job in needing]
+        place = names.index(after) + 1 if after in names else 0
+        return needing[place % len(needing)]

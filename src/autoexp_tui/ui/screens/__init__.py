@@ -1,0 +1,1 @@
+"""Screens: they lay panes out, route keys to commands, and ask questions."""

@@ -1,0 +1,298 @@
+"""What every full screen shares: boxes, the key table, notices, the prompt.
+
+A key belongs to the command that has it in the focused pane; the screen's method
+`do_<id>` carries it out. Nothing else listens to keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, cast
+
+from textual.binding import Binding
+from textual.geometry import NULL_OFFSET, Region, Size, Spacing
+from textual.layout import ArrangeResult, Layout, WidgetPlacement
+from textual.screen import Screen
+from textual.timer import Timer
+from textual.widget import Widget
+
+from autoexp_tui.ui.commands import COMMANDS, Pane
+from autoexp_tui.ui.view.layout import Box, Boxes
+from autoexp_tui.ui.view.spans import Line, Role, Span
+from autoexp_tui.ui.widgets import pane as panes
+from autoexp_tui.ui.widgets.bars import Footer, Header, Prompt
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.app import CockpitApp
+
+NOTICE_SECONDS = 6.0
+
+
+class BoxLayout(Layout):
+    """Puts each child where its parent's `boxes` say, by the child's id."""
+
+    name = "boxes"
+
+    def __init__(self, boxes: Mapping[str, Box]) -> None:
+        self._boxes = boxes
+
+    def arrange(
+        self,
+        parent: Widget,
+        children: list[Widget],
+        size: Size,
+        greedy: bool = True,  # noqa: FBT001, FBT002 - Textual's signature
+    ) -> ArrangeResult:
+        boxes = self._boxes
+        return [
+            WidgetPlacement(_region(boxes[name]), NULL_OFFSET, Spacing(), child)
+            for child in children
+            if (name := child.id or "") in boxes
+        ]
+
+
+def _region(box: Box) -> Region:
+    return Region(box.x, box.y, box.width, box.height)
+
+
+class BoxScreen(Screen[None], inherit_bindings=False):
+    """A screen of panes in boxes."""
+
+    AUTO_FOCUS = ""
+    CSS = "BoxScreen { overflow: hidden; }"
+    first_pane: Pane = "jobs"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name)
+        self.enlarged: Pane | None = None
+        self.prompting: Prompt | None = None
+        self._boxes: Boxes = {}
+        self._notice_timer: Timer | None = None
+        self._answer: Callable[[str], None] | None = None
+        self._preview: Callable[[str], None] | None = None
+
+    @property
+    def cockpit(self) -> CockpitApp:
+        """The app, by its own type."""
+        return cast("CockpitApp", self.app)
+
+    @property
+    def layout(self) -> Layout:
+        """Boxes, whatever a style sheet says."""
+        return BoxLayout(cast("Mapping[str, Box]", self._boxes))
+
+    # ------------------------------------------------------------------------ keys
+    def on_mount(self) -> None:
+        keys = {
+            key
+            for command in self.cockpit.commands
+            for key in self.cockpit.commands.keys(command.id)
+        }
+        for key in keys:
+            binding = Binding(key, f"screen.press('{key}')", show=False)
+            self._bindings.key_to_bindings.setdefault(key, []).append(binding)
+
+    def pane_name(self) -> Pane:
+        """The focused pane's name in the command table."""
+        focused = self.focused
+        if isinstance(focused, panes.Pane):
+            return focused.name_in_table
+        return self.first_pane
+
+    def action_press(self, key: str) -> None:
+        """Carry out the command that has `key` in the focused pane."""
+        if self.prompting is not None:
+            return
+        pane = self.pane_name()
+        for command in self.cockpit.commands.at(pane):
+            if key in self.cockpit.commands.keys(command.id):
+                self.carry_out(command.id)
+                return
+
+    def carry_out(self, command_id: str) -> None:
+        """Carry out a command by its id."""
+        self.say("")
+        command = COMMANDS[command_id]
+        prefix, _, rest = command_id.partition(".")
+        if prefix == "move":
+            self.do_move(rest)
+        elif prefix == "pane" and rest not in ("next", "previous"):
+            self.do_pane(cast("Pane", rest))
+        elif command.acts and self.cockpit.read_only:
+            self.say("read only: this view sends no commands", "warning")
+        else:
+            getattr(self, f"do_{command_id.replace('.', '_')}")()
+
+    def do_move(self, how: str) -> None:
+        """Move in the focused pane."""
+        if isinstance(self.focused, panes.Pane):
+            self.focused.move(how)
+
+    def do_pane(self, name: Pane) -> None:
+        """Go to a pane; subclasses say where it is."""
+        raise NotImplementedError
+
+    def do_pane_next(self) -> None:
+        """To the next pane on the screen."""
+        self.focus_next()
+
+    def do_pane_previous(self) -> None:
+        """To the pane before."""
+        self.focus_previous()
+
+    def do_look_larger(self) -> None:
+        """Give the focused pane the whole middle."""
+        self.enlarge(self.pane_name())
+
+    def do_look_smaller(self) -> None:
+        """Back to the usual places."""
+        self.enlarge(None)
+
+    def do_app_help(self) -> None:
+        """List the keys."""
+        self.cockpit.show_help()
+
+    def do_app_palette(self) -> None:
+        """Find a command by its name."""
+        self.cockpit.show_palette(self.pane_name())
+
+    def do_app_leave(self) -> None:
+        """Ask whether to leave."""
+        self.cockpit.ask_to_leave()
+
+    def do_app_redraw(self) -> None:
+        """Draw everything again."""
+        self.refresh(layout=True)
+        for widget in self.query(panes.LinesWidget):
+            widget.refresh()
+
+    # ---------------------------------------------------------------------- places
+    def boxes_for(self, size: Size) -> Boxes:
+        """Where everything is at a size."""
+        raise NotImplementedError
+
+    def enlarge(self, pane: Pane | None) -> None:
+        """Give a pane the whole middle, or none."""
+        if pane != self.enlarged:
+            self.enlarged = pane
+            self.place()
+
+    def place(self) -> None:
+        """Put every pane where it belongs at the present size."""
+        boxes = dict(self.boxes_for(self.size))
+        prompt = self.prompting
+        if prompt is not None and "footer" in boxes:
+            boxes[cast("Pane", prompt.id)] = boxes["footer"]
+            del boxes["footer"]
+        self._boxes = boxes
+        for widget in self.children:
+            box = boxes.get(cast("Pane", widget.id))
+            widget.display = box is not None
+            if isinstance(widget, panes.Pane) and box is not None:
+                self.fit(widget, box)
+        if self.focused is None or not self.focused.display:
+            self._focus_somewhere()
+        self.refresh(layout=True)
+
+    def fit(self, pane: panes.Pane, box: Box) -> None:
+        """Tell a pane its box."""
+        pane.box = box
+
+    def _focus_somewhere(self) -> None:
+        wanted = self.enlarged or self.first_pane
+        for widget in self.query(panes.Pane):
+            if widget.id == wanted and widget.display:
+                widget.focus(scroll_visible=False)
+                return
+
+    def on_resize(self) -> None:
+        self.place()
+        self.renew()
+
+    def renew(self) -> None:
+        """Show the desk's newest session."""
+        raise NotImplementedError
+
+    # --------------------------------------------------------------------- notices
+    @property
+    def header(self) -> Header:
+        """The top lines."""
+        return self.query_one(Header)
+
+    @property
+    def footer(self) -> Footer:
+        """The bottom line."""
+        return self.query_one(Footer)
+
+    def say(self, text: str, role: Role = "accent") -> None:
+        """Show a notice where the keys stand, for some seconds."""
+        notice: Line = (Span(f" {text}", role),) if text else ()
+        if not notice and not self.footer.notice:
+            return
+        if self._notice_timer is not None:
+            self._notice_timer.stop()
+            self._notice_timer = None
+        self.footer.say(notice)
+        if notice:
+            self._notice_timer = self.set_timer(NOTICE_SECONDS, self._unsay)
+
+    def _unsay(self) -> None:
+        self._notice_timer = None
+        self.footer.say(())
+
+    def useful(self) -> Collection[str]:
+        """Ids of acting commands that could do something now."""
+        return ()
+
+    def tell_footer(self) -> None:
+        """Show the focused pane's keys."""
+        self.footer.tell(self.pane_name(), self.useful())
+
+    def on_pane_focused(self, message: panes.Pane.Focused) -> None:
+        message.stop()
+        self.tell_footer()
+
+    # ---------------------------------------------------------------------- prompt
+    def prompt(
+        self,
+        label: str,
+        text: str,
+        answer: Callable[[str], None],
+        preview: Callable[[str], None] | None = None,
+    ) -> None:
+        """Ask for one line where the footer stands.
+
+        Args:
+            label: what is asked, shown while nothing is typed.
+            text: what stands there at first.
+            answer: called with the line on enter, never on esc.
+            preview: called with what is typed so far; on esc with the text from before.
+        """
+        if self.prompting is not None:
+            return
+        self._answer = answer
+        self._preview = preview
+        self.prompting = Prompt(value=text, placeholder=label, id="prompt")
+        self.mount(self.prompting)
+        self.place()
+        self.prompting.focus(scroll_visible=False)
+
+    def on_input_changed(self, event: Prompt.Changed) -> None:
+        if self._preview is not None and event.input is self.prompting:
+            self._preview(event.value)
+
+    def on_prompt_answered(self, message: Prompt.Answered) -> None:
+        message.stop()
+        prompt, self.prompting = self.prompting, None
+        answer, self._answer, self._preview = self._answer, None, None
+        if prompt is not None:
+            prompt.remove()
+        self.place()
+        self._focus_somewhere()
+        if answer is not None and not message.given_up:
+            answer(message.text)
+        elif message.given_up:
+            self.prompt_given_up()
+
+    def prompt_given_up(self) -> None:
+        """Typing ended with esc."""

@@ -1,0 +1,460 @@
+"""Jobs mode: stages, jobs, why, metrics, what needs you, the log."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Sequence
+
+from textual.app import ComposeResult
+from textual.geometry import Size
+
+from autoexp_tui.core.states import NOT_STARTED, REVIVABLE, TERMINAL
+from autoexp_tui.core.wording import clock_time, plural
+from autoexp_tui.ui.background import Background
+from autoexp_tui.ui.commands import Pane
+from autoexp_tui.ui.desk import Desk
+from autoexp_tui.ui.screens.base import BoxScreen
+from autoexp_tui.ui.themes import Skin
+from autoexp_tui.ui.view.difference import difference
+from autoexp_tui.ui.view.layout import Box, Boxes, boxes, fits_side, folds
+from autoexp_tui.ui.view.reasons import cause_words
+from autoexp_tui.ui.view.scope import Scope, scope
+from autoexp_tui.ui.view.session import JobView
+from autoexp_tui.ui.view.spans import outside, plain
+from autoexp_tui.ui.widgets.bars import Footer, Header
+from autoexp_tui.ui.widgets.job_panes import JobsPane, NeedsPane, StagesPane
+from autoexp_tui.ui.widgets.list_pane import ListPane
+from autoexp_tui.ui.widgets.log_pane import LogPane, Source
+from autoexp_tui.ui.widgets.metrics_pane import MetricsPane
+from autoexp_tui.ui.widgets.pane import Pane as PaneWidget
+from autoexp_tui.ui.widgets.why_pane import WhyPane
+
+Lists = StagesPane | JobsPane | NeedsPane
+
+
+class JobsScreen(BoxScreen):
+    """The main screen."""
+
+    def __init__(self, skin: Skin, desk: Desk, background: Background) -> None:
+        super().__init__("jobs")
+        self.skin = skin
+        self.desk = desk
+        self._background = background
+        self._folds_by_height: bool | None = None
+        self._filter_before = ""
+
+    def compose(self) -> ComposeResult:
+        skin, desk = self.skin, self.desk
+        self.stages = StagesPane(skin, desk, id="stages")
+        self.jobs = JobsPane(skin, desk, id="jobs")
+        self.needs = NeedsPane(skin, desk, id="needs")
+        self.why = WhyPane(skin, desk, self.cockpit.come_back, id="why")
+        self.metrics = MetricsPane(skin, desk, id="metrics")
+        self.logs = LogPane(skin, self._background, id="log")
+        yield Header(skin, desk, id="header")
+        yield self.stages
+        yield self.jobs
+        yield self.needs
+        yield self.metrics
+        yield self.why
+        yield self.logs
+        yield Footer(skin, self.cockpit.commands, id="footer")
+        self.list: Lists = self.jobs
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.header.read_only = self.cockpit.read_only
+        self.set_interval(1.0, self.tick)
+        self.call_after_refresh(self.forecast)
+
+    # -------------------------------------------------------------------- contents
+    def renew(self) -> None:
+        """Show the desk's newest session."""
+        if not self.is_mounted:
+            return
+        self.header.tell(self.cockpit.clock.utc())
+        self.stages.renew()
+        self.jobs.renew()
+        self.needs.renew()
+        self.tell_about()
+        self.tell_footer()
+
+    def tick(self) -> None:
+        """A second has passed: ages grow, the log may have."""
+        self.header.tell(self.cockpit.clock.utc())
+        self.logs.tick()
+
+    def forecast(self) -> None:
+        """Estimate ends anew when it is time."""
+        if self.desk.forecast(self.cockpit.clock.utc()):
+            self.renew()
+
+    def under_cursor(self) -> tuple[JobView, ...]:
+        """The jobs of the row that the person looks at."""
+        return self.list.jobs()
+
+    def tell_about(self) -> None:
+        """Let why, metrics and log follow the cursor."""
+        jobs = self.under_cursor()
+        names = [job.name for job in jobs]
+        self.why.show(names, self.list.words())
+        self.metrics.show(names)
+        self.logs.read(*_log_of(jobs, self.desk.session.now))
+
+    def on_list_pane_cursor_moved(self, message: ListPane.CursorMoved) -> None:
+        message.stop()
+        if message.pane is self.list:
+            self.tell_about()
+            self.tell_footer()
+
+    def on_pane_focused(self, message: PaneWidget.Focused) -> None:
+        pane = message.pane
+        if isinstance(pane, Lists) and pane is not self.list:
+            self.list = pane
+            self.tell_about()
+        super().on_pane_focused(message)
+
+    def on_log_pane_said(self, message: LogPane.Said) -> None:
+        message.stop()
+        self.say(message.text, "warning" if message.bad else "accent")
+
+    # ---------------------------------------------------------------------- places
+    def boxes_for(self, size: Size) -> Boxes:
+        stages = len(self.desk.stages)
+        return boxes(size.width, size.height, stages, self.enlarged)
+
+    def place(self) -> None:
+        side = fits_side(*self.size)
+        self.stages.bare = not side and self.enlarged != "stages"
+        self._fold_by_height()
+        super().place()
+
+    def fit(self, pane: PaneWidget, box: Box) -> None:
+        super().fit(pane, box)
+        if pane is self.needs:
+            self.needs.with_evidence = box.width > 60
+
+    def _fold_by_height(self) -> None:
+        """Low screens fold equal causes when the rows do not fit."""
+        low = folds(self.size.height)
+        if low != self._folds_by_height:
+            self._folds_by_height = low
+            room = self.size.height // 2
+            self.desk.fold(on=low and len(self.desk.session.jobs) > room)
+
+    def do_pane(self, name: Pane) -> None:
+        """Go to a pane; one without a place of its own opens enlarged."""
+        usual = boxes(*self.size, len(self.desk.stages))
+        if name not in usual:
+            self.enlarge(name)
+        elif self.enlarged not in (None, name):
+            self.enlarge(None)
+        self.query_one(f"#{name}").focus(scroll_visible=False)
+
+    def do_mode_events(self) -> None:
+        """To Events mode."""
+        self.cockpit.switch_mode("events")
+
+    # --------------------------------------------------------------------- looking
+    def do_look_open(self) -> None:
+        """Open what is under the cursor."""
+        if self.list is self.jobs:
+            self._open_row()
+            return
+        jobs = self.list.jobs()
+        if jobs:
+            names = frozenset(job.name for job in jobs)
+            self.desk.rearrange(only=(outside(self.list.words()), names))
+            self.enlarge(None)
+            self.jobs.focus(scroll_visible=False)
+            self.renew()
+
+    def _open_row(self) -> None:
+        row = self.desk.row(self.jobs.key)
+        if row is not None and row.folded:
+            self.desk.unfold(row.key)
+            self.renew()
+        elif row is not None:
+            self.enlarge("why")
+            self.why.focus(scroll_visible=False)
+
+    def do_look_back(self) -> None:
+        """One level back."""
+        wanted = self.desk.arrangement
+        if self.focused is self.logs and self.logs.give_up_search():
+            return
+        if self.desk.range_from:
+            self.desk.range_from = ""
+        elif self.enlarged is not None:
+            self.enlarge(None)
+            self.jobs.focus(scroll_visible=False)
+        elif self.desk.refold():
+            pass
+        elif wanted.filter is not None:
+            self.desk.filter_by("")
+        elif wanted.only is not None:
+            self.desk.rearrange(only=None)
+        elif self.focused is not self.jobs:
+            self.jobs.focus(scroll_visible=False)
+        elif self.desk.marks:
+            self.say(f"{plural(len(self.desk.marks), 'mark')} cleared")
+            self.desk.marks.clear()
+        self.renew()
+
+    def do_move(self, how: str) -> None:
+        if self.focused is self.stages and how in ("left", "right"):
+            self.stages.unfold(on=how == "right")
+            return
+        super().do_move(how)
+
+    def do_rows_need(self) -> None:
+        """To the next that needs a person."""
+        jobs = self.jobs.jobs()
+        target = self.desk.next_need(jobs[-1].name if jobs else "")
+        if target is None:
+            self.say("nobody is needed")
+            return
+        self.reveal(target)
+
+    def reveal(self, job: JobView) -> None:
+        """Put the cursor on a job's row, whatever hides it."""
+        if job.name not in self.desk.shown():
+            self.desk.rearrange(filter=None, only=None)
+            self.say("the filter hid it: cleared")
+        if self.enlarged not in (None, "jobs"):
+            self.enlarge(None)
+        self.renew()
+        row = next(row for row in self.desk.rows if job.index in row.jobs)
+        self.jobs.focus(scroll_visible=False)
+        self.jobs.move_to_key(row.key)
+
+    def do_rows_filter(self) -> None:
+        """Ask for a filter."""
+        wanted = self.desk.arrangement.filter
+        self._filter_before = wanted.text if wanted is not None else ""
+        small = len(self.desk.session.jobs) <= 2000
+        label = "filter: words, lr>1e-3, stage:cooldown"
+        preview = self.filter_by if small else None
+        self.prompt(label, self._filter_before, self.filter_by, preview)
+
+    def filter_by(self, text: str) -> None:
+        """Keep the rows that match."""
+        self.desk.filter_by(text)
+        self.renew()
+
+    def prompt_given_up(self) -> None:
+        self.filter_by(self._filter_before)
+
+    def do_rows_order(self) -> None:
+        """Needs-you first, or plan order."""
+        self.desk.toggle_order()
+        self.renew()
+
+    def do_rows_sort(self) -> None:
+        """Sort by the next column."""
+        self.desk.sort_next(self.jobs.columns)
+        self.renew()
+
+    def do_rows_group(self) -> None:
+        """Fold equal causes, or show every job."""
+        self.desk.fold(on=not self.desk.arrangement.fold)
+        self.renew()
+
+    def _neighbour(self, how: str) -> None:
+        self.list = self.jobs
+        self.jobs.move(how)
+        self.tell_about()
+
+    def do_rows_next_job(self) -> None:
+        """The next job, the pane kept."""
+        self._neighbour("down")
+
+    def do_rows_previous_job(self) -> None:
+        """The job before, the pane kept."""
+        self._neighbour("up")
+
+    # ----------------------------------------------------------------------- marks
+    def do_rows_mark(self) -> None:
+        """Mark, or unmark, the row, and go on to the next."""
+        self.desk.toggle_marks([job.name for job in self.jobs.jobs()])
+        self.jobs.move("down")
+        self.renew()
+
+    def do_rows_range(self) -> None:
+        """Begin a range, or mark from its beginning to here."""
+        if not self.desk.range_from:
+            self.desk.range_from = self.jobs.key
+        else:
+            number = self.desk.mark_range(self.desk.range_from, self.jobs.key)
+            self.desk.range_from = ""
+            self.say(f"{number} marked")
+        self.renew()
+
+    def do_rows_alike(self) -> None:
+        """Mark all with the same cause."""
+        jobs = self.under_cursor()
+        if len(jobs) == 1:
+            number = self.desk.mark_alike(jobs[0])
+            self.say(f"{number} alike marked: {cause_words(jobs[0])}")
+        elif jobs:
+            self.desk.marks.update(job.name for job in jobs)
+            self.say(f"{len(jobs)} marked")
+        self.renew()
+
+    def do_rows_curves(self) -> None:
+        """Curves of the marked runs."""
+        self.do_pane("metrics")
+
+    def do_rows_diff(self) -> None:
+        """Compare two jobs: the marked ones, or the marked one with this."""
+        names = set(self.desk.marks)
+        names |= {job.name for job in self.under_cursor()} if len(names) < 2 else set()
+        jobs = [job for job in self.desk.session.jobs if job.name in names]
+        if len(jobs) != 2:
+            self.say("mark two jobs with space, then d", "warning")
+            return
+        first, second = (job.record.spec for job in jobs)
+        self.cockpit.read_out("What differs", difference(first, second))
+
+    def do_look_copy(self) -> None:
+        """Copy what the focused pane shows under its cursor."""
+        self.cockpit.copy(self._copied())
+
+    def _copied(self) -> str:
+        if self.focused is self.logs:
+            return self.logs.copied()
+        if self.focused is self.why:
+            return self.why.text()
+        if self.focused is self.needs and self.needs.group() is not None:
+            return plain(self.needs.row(self.needs.cursor, 200)).strip()
+        return "\n".join(outside(job.name, 2000) for job in self.under_cursor())
+
+    # ----------------------------------------------------------------- log, metrics
+    def do_log_follow(self) -> None:
+        """Follow the end, or stay here."""
+        self.logs.set_follow(on=not self.logs.follow)
+
+    def do_log_search(self) -> None:
+        """Ask what to look for."""
+        self.prompt("search, a regular expression", "", self.logs.search)
+
+    def do_log_next(self) -> None:
+        """The next match."""
+        self.logs.seek(forward=True)
+
+    def do_log_previous(self) -> None:
+        """The match before."""
+        self.logs.seek(forward=False)
+
+    def do_log_error(self) -> None:
+        """The next line that looks like an error."""
+        self.logs.seek(forward=True, errors=True)
+
+    def do_log_error_before(self) -> None:
+        """The error before."""
+        self.logs.seek(forward=False, errors=True)
+
+    def do_log_wrap(self) -> None:
+        """Wrap long lines."""
+        self.logs.set_wrap()
+
+    def do_log_time(self) -> None:
+        """Hide, or show, times."""
+        self.logs.toggle_time()
+
+    def do_log_stream(self) -> None:
+        """The other stream."""
+        self.logs.next_source()
+
+    def do_log_save(self) -> None:
+        """Save a copy of the log."""
+        self.logs.save(self.cockpit.options.save_directory)
+
+    def do_metrics_scale(self) -> None:
+        """Logarithmic or linear."""
+        self.metrics.toggle_scale()
+
+    # ---------------------------------------------------------------------- acting
+    def scope(self) -> Scope:
+        """What a verb would touch now."""
+        return scope(
+            self.desk.session,
+            self.desk.marks,
+            self.desk.shown(),
+            self.under_cursor(),
+            outside(self.list.words()),
+        )
+
+    def useful(self) -> Collection[str]:
+        if self.cockpit.read_only:
+            return ()
+        states = {job.record.state for job in self.scope().jobs}
+        counts = self.desk.session.counts
+        found = {"run.pause"} if self.desk.session.snapshot.paused else set()
+        if states & REVIVABLE:
+            found.add("run.resubmit")
+        if states - TERMINAL:
+            found.add("run.kill")
+        if states & NOT_STARTED:
+            found.add("run.skip")
+        if any(str(look) in ("planned", "held") for look in counts):
+            found.add("run.submit")
+        if any(str(look) == "asks" for look in counts):
+            found.add("run.answer")
+        return found
+
+    def do_run_submit(self) -> None:
+        """Ask what to submit."""
+        self.cockpit.acts.submit(self.scope())
+
+    def do_run_kill(self) -> None:
+        """Ask what to kill."""
+        self.cockpit.acts.kill(self.scope())
+
+    def do_run_resubmit(self) -> None:
+        """Ask how to resubmit."""
+        self.cockpit.acts.resubmit(self.scope())
+
+    def do_run_answer(self) -> None:
+        """Show what asks."""
+        self.cockpit.acts.answer(self.scope())
+
+    def do_run_skip(self) -> None:
+        """Ask what to skip or waive; acknowledge a warning."""
+        group = self.needs.group() if self.list is self.needs else None
+        if group is not None and group.warnings and not self.desk.marks:
+            self.cockpit.acts.acknowledge(group.warnings)
+            return
+        self.cockpit.acts.skip(self.scope())
+
+    def do_run_pause(self) -> None:
+        """Pause, or resume, submission."""
+        self.cockpit.acts.pause_or_resume()
+
+    def do_run_undo(self) -> None:
+        """Stop a countdown."""
+        self.cockpit.acts.undo()
+
+
+def _log_of(jobs: Sequence[JobView], now: float) -> tuple[tuple[Source, ...], str]:
+    """The log files of the first job that has begun, and what stands at their end."""
+    job = next((job for job in jobs if job.attempt is not None), None)
+    attempt = job.attempt if job is not None else None
+    if job is None or attempt is None:
+        return (), ""
+    path = attempt.log_path or job.record.spec.log_path_current
+    sources = [Source("out", path)]
+    stem, dot = posixpath.splitext(path)
+    if dot == ".out":
+        sources.append(Source("err", f"{stem}.err"))
+    return tuple(sources), _trailer(job, now)
+
+
+def _trailer(job: JobView, now: float) -> str:
+    attempt = job.attempt
+    if attempt is None or attempt.ended_at is None:
+        return ""
+    code = f", exit {attempt.exit_code}" if attempt.exit_code is not None else ""
+    if attempt.signal is not None:
+        code = f", signal {attempt.signal}"
+    return f"end of log {clock_time(attempt.ended_at, now)}{code}"

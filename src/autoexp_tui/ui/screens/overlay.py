@@ -1,0 +1,179 @@
+"""What every overlay shares: a framed box over the screen, its own keys only.
+
+While an overlay is up nothing below it hears a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from textual import events
+from textual.app import ComposeResult
+from textual.geometry import Size
+from textual.layout import Layout
+from textual.screen import ModalScreen
+
+from autoexp_tui.ui.screens.base import BoxLayout
+from autoexp_tui.ui.themes import Skin
+from autoexp_tui.ui.view.layout import Box
+from autoexp_tui.ui.view.spans import Line, Role, Span, pad
+from autoexp_tui.ui.widgets.bars import Prompt
+from autoexp_tui.ui.widgets.pane import LinesWidget, Painted
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.app import CockpitApp
+
+Result = TypeVar("Result")
+WIDEST = 100
+
+
+class Frame(LinesWidget, can_focus=True):
+    """The box: a title in its upper edge, a body that scrolls, lines that stay."""
+
+    def __init__(self, skin: Skin, owner: Overlay[object]) -> None:
+        super().__init__(skin, id="frame")
+        self.owner = owner
+        self.top = 0
+
+    def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
+        owner = self.owner
+        inner = cells - 4
+        fixed = owner.fixed(inner)
+        body = owner.body(inner)
+        room = max(1, rows - 2 - len(fixed))
+        self.top = max(0, min(self.top, len(body) - room))
+        shown = [*body[self.top : self.top + room]]
+        shown += [()] * (room - len(shown))
+        lines = [self._edged(one, inner) for one in (*shown, *fixed)]
+        more = len(body) > room
+        return [
+            Painted(self._edge("┌", "┐", owner.heading(), cells)),
+            *(Painted(one) for one in lines),
+            Painted(self._edge("└", "┘", self._position(body, room, more=more), cells)),
+        ]
+
+    def _position(self, body: Sequence[Line], room: int, *, more: bool) -> Line:
+        if not more:
+            return ()
+        last = min(self.top + room, len(body))
+        return (Span(f" {self.top + 1}-{last} of {len(body)}, j k ", "muted"),)
+
+    def _edge(self, left: str, right: str, words: Line, cells: int) -> Line:
+        role = self.owner.edge_role
+        used = sum(len(span.text) for span in words)
+        fill = "─" * max(0, cells - 3 - used)
+        return (Span(f"{left}─", role), *words, Span(f"{fill}{right}", role))
+
+    def _edged(self, content: Line, inner: int) -> Line:
+        edge = Span("│", self.owner.edge_role)
+        return (edge, Span(" "), *pad(content, inner), Span(" "), edge)
+
+    def scroll_by(self, lines: int) -> None:
+        """Move the body."""
+        self.top = max(0, self.top + lines)
+        self.repaint()
+
+    def watch_has_focus(self, value: bool) -> None:  # noqa: FBT001 - Textual's
+        super().watch_has_focus(value)
+        self.repaint()
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self.scroll_by(3)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self.scroll_by(-3)
+
+
+class Overlay(ModalScreen[Result], inherit_bindings=False):
+    """A box over the screen; subclasses say what stands in it and hear its keys."""
+
+    AUTO_FOCUS = "#frame"
+    CSS = "Overlay { background: transparent; overflow: hidden; }"
+    edge_role: Role = "rule"
+
+    def __init__(self, skin: Skin) -> None:
+        super().__init__()
+        self.skin = skin
+        self.frame = Frame(skin, cast("Overlay[object]", self))
+        self.field: Prompt | None = None
+        self._boxes: dict[str, Box] = {}
+
+    @property
+    def cockpit(self) -> CockpitApp:
+        """The app, by its own type."""
+        return cast("CockpitApp", self.app)
+
+    @property
+    def layout(self) -> Layout:
+        """Boxes, whatever a style sheet says."""
+        return BoxLayout(self._boxes)
+
+    def compose(self) -> ComposeResult:
+        yield self.frame
+
+    def on_mount(self) -> None:
+        self.place()
+
+    # ------------------------------------------------------- what subclasses say
+    def heading(self) -> Line:
+        """What stands in the upper edge."""
+        return ()
+
+    def body(self, cells: int) -> Sequence[Line]:
+        """Lines that scroll when there are too many."""
+        return ()
+
+    def fixed(self, cells: int) -> Sequence[Line]:
+        """Lines below the body that stay."""
+        return ()
+
+    def field_row(self) -> int | None:
+        """Which of the fixed lines the field lies on; None: no field."""
+        return None
+
+    # ----------------------------------------------------------------------- places
+    def place(self) -> None:
+        """Put the box in the middle, as large as it needs to be."""
+        size = self.size
+        width = min(size.width - 4, WIDEST) if size.width > 8 else size.width
+        inner = width - 4
+        fixed = self.fixed(inner)
+        needed = len(self.body(inner)) + len(fixed) + 2
+        height = max(3, min(needed, size.height - 2))
+        x, y = (size.width - width) // 2, max(0, (size.height - height) // 3)
+        self._boxes = {"frame": Box(x, y, width, height)}
+        row = self.field_row()
+        if row is not None and self.field is not None:
+            at = y + height - 1 - len(fixed) + row
+            self._boxes["field"] = Box(x + 4, at, inner - 4, 1)
+        if self.field is not None:
+            self.field.display = row is not None
+        self.refresh(layout=True)
+        self.frame.repaint()
+
+    def on_resize(self) -> None:
+        self.place()
+
+    def scroll_key(self, key: str) -> bool:
+        """Scroll for a key that means it; whether it did."""
+        page = max(1, Size(*self.frame.size).height // 2)
+        steps = {
+            "j": 1,
+            "down": 1,
+            "k": -1,
+            "up": -1,
+            "ctrl+d": page,
+            "pagedown": page,
+            "ctrl+u": -page,
+            "pageup": -page,
+            "g": -(10**9),
+            "home": -(10**9),
+            "G": 10**9,
+            "end": 10**9,
+        }
+        if key in steps:
+            self.frame.scroll_by(steps[key])
+        return key in steps

@@ -1,0 +1,180 @@
+"""Overlays that only tell: help, differences, what happened meanwhile; the palette."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from textual import events
+
+from autoexp_tui.ui.commands import COMMANDS, Command, Commands, Pane, spelled
+from autoexp_tui.ui.screens.overlay import Overlay
+from autoexp_tui.ui.themes import Skin
+from autoexp_tui.ui.view.spans import Line, Span, fit, line, wrap
+from autoexp_tui.ui.widgets.bars import Prompt
+
+
+class ReaderScreen(Overlay[str | None]):
+    """Lines to read; any of `passes` closes it and is handed on."""
+
+    edge_role = "accent"
+
+    def __init__(
+        self,
+        skin: Skin,
+        title: str,
+        lines: Sequence[Line],
+        passes: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(skin)
+        self._title_text = title
+        self._all = lines
+        self._passes = passes or {}
+
+    def heading(self) -> Line:
+        return (Span(f" {self._title_text} ", "strong"),)
+
+    def body(self, cells: int) -> Sequence[Line]:
+        return [
+            row
+            for content in self._all
+            for row in (wrap(content, cells, "  ") if content else ((),))
+        ]
+
+    def fixed(self, cells: int) -> Sequence[Line]:
+        extra = tuple(
+            part
+            for key, words in self._passes.items()
+            for part in (Span(f"   {spelled(key)}", "key"), Span(f" {words}"))
+        )
+        return [(), (Span("[Close]", "button"), *extra)]
+
+    def on_key(self, event: events.Key) -> None:
+        event.stop()
+        event.prevent_default()
+        if event.key in self._passes:
+            self.dismiss(event.key)
+        elif event.key in ("enter", "escape", "q", "question_mark", "ctrl+c", "ctrl+q"):
+            self.dismiss(None)
+        else:
+            self.scroll_key(event.key)
+
+
+def help_lines(commands: Commands) -> Sequence[Line]:
+    """The command table, as a person reads it."""
+    lines: list[Line] = []
+    group = ""
+    for command in sorted(commands, key=_group_place):
+        if command.group != group:
+            group = command.group
+            heading = "Act (upper case; each asks first)" if group == "Act" else group
+            lines += [(), (Span(heading, "title"),)]
+        lines.append(_help_line(command, commands))
+    return lines[1:]
+
+
+_GROUPS = ("Act", "Look", "Move", "Log", "Metrics", "Cockpit")
+
+
+def _group_place(command: Command) -> int:
+    return _GROUPS.index(command.group)
+
+
+def _help_line(command: Command, commands: Commands) -> Line:
+    keys = " ".join(spelled(key) for key in commands.keys(command.id))
+    return line(
+        Span(f"  {fit(keys, 16)} ", "key"),
+        Span(command.help),
+        Span(f"   {command.id}", "muted"),
+    )
+
+
+class PaletteScreen(Overlay[str | None]):
+    """Finds a command by its words; enter carries it out."""
+
+    AUTO_FOCUS = "#field"
+    edge_role = "accent"
+    SHOWN = 12
+
+    def __init__(self, skin: Skin, commands: Commands, pane: Pane) -> None:
+        super().__init__(skin)
+        self.commands = commands
+        self._pane = pane
+        self._chosen = 0
+        self._typed = ""
+
+    def on_mount(self) -> None:
+        self.field = Prompt(id="field", placeholder="a command")
+        self.mount(self.field)
+        super().on_mount()
+        self.field.focus(scroll_visible=False)
+
+    def found(self) -> list[Command]:
+        """The commands that have every typed word."""
+        words = self._typed.lower().split()
+        return [
+            command
+            for command in self.commands.at(self._pane)
+            if command.group != "Move" or words
+            if all(word in _searched(command) for word in words)
+        ]
+
+    def heading(self) -> Line:
+        return (Span(" Commands ", "strong"),)
+
+    def fixed(self, cells: int) -> Sequence[Line]:
+        rows: list[Line] = [(Span(":", "key"),), ()]
+        found = self.found()
+        first = max(0, min(self._chosen - self.SHOWN + 1, len(found) - self.SHOWN))
+        for place in range(first, first + self.SHOWN):
+            chosen = place == self._chosen
+            rows.append(self._row(found[place], chosen) if place < len(found) else ())
+        return rows
+
+    def _row(self, command: Command, chosen: bool) -> Line:  # noqa: FBT001
+        mark = Span("> " if chosen else "  ", "accent")
+        return line(
+            mark,
+            Span(fit(self.commands.key(command.id), 10), "key"),
+            Span(command.help, "strong" if chosen else "text"),
+        )
+
+    def field_row(self) -> int | None:
+        return 0
+
+    def on_input_changed(self, event: Prompt.Changed) -> None:
+        event.stop()
+        self._typed = event.value
+        self._chosen = 0
+        self.place()
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key in ("ctrl+c", "ctrl+q"):
+            self.dismiss(None)
+        step = {"down": 1, "up": -1}.get(event.key, 0)
+        if step:
+            event.stop()
+            event.prevent_default()
+            self._chosen = max(0, min(self._chosen + step, len(self.found()) - 1))
+            self.place()
+
+    def on_prompt_answered(self, message: Prompt.Answered) -> None:
+        message.stop()
+        found = self.found()
+        if message.given_up or not found:
+            self.dismiss(None)
+        else:
+            self.dismiss(found[self._chosen].id)
+
+
+def _searched(command: Command) -> str:
+    return f"{command.id} {command.label} {command.help}".lower()
+
+
+def carry_on(run: Callable[[str], None]) -> Callable[[str | None], None]:
+    """Runs what the palette found, and nothing when it was closed."""
+
+    def done(found: str | None) -> None:
+        if found is not None and found in COMMANDS:
+            run(found)
+
+    return done

@@ -1,0 +1,102 @@
+"""The lines above and below: header, footer and what is said in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from textual import events
+from textual.message import Message
+from textual.widgets import Input
+
+from autoexp_tui.ui.commands import Commands, Pane
+from autoexp_tui.ui.desk import Desk
+from autoexp_tui.ui.themes import Skin
+from autoexp_tui.ui.view.footer import footer_line
+from autoexp_tui.ui.view.header import Facts, counts_line, header_line
+from autoexp_tui.ui.view.layout import SMALLEST, too_small
+from autoexp_tui.ui.view.spans import Line, Span, cut
+from autoexp_tui.ui.widgets.pane import LinesWidget, Painted
+
+
+class Header(LinesWidget):
+    """What this is, how old the data is, who is needed."""
+
+    def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
+        super().__init__(skin, **options)
+        self.desk = desk
+        self.now = 0.0
+        self.read_only = False
+
+    def tell(self, now: float) -> None:
+        """Draw what changed by `now` (UTC)."""
+        self.now = now
+        self.repaint()
+
+    def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
+        screen = self.screen.size
+        if too_small(*screen):
+            text = f" too small: {SMALLEST[0]}x{SMALLEST[1]} at least; all goes on"
+            return [Painted(cut((Span(text, "warning"),), cells))]
+        facts = Facts(
+            now=self.now,
+            groups=self.desk.groups,
+            ends=self.desk.ends,
+            gpu_hours=self.desk.gpu_hours,
+            read_only=self.read_only,
+        )
+        session = self.desk.session
+        lines = (header_line(session, facts, cells), counts_line(session, cells))
+        return [Painted(one) for one in lines]
+
+
+class Footer(LinesWidget):
+    """The keys that matter here; for a while, what was just said."""
+
+    def __init__(self, skin: Skin, commands: Commands, **options: Any) -> None:
+        super().__init__(skin, **options)
+        self.commands = commands
+        self.pane: Pane = "jobs"
+        self.useful: Collection[str] = ()
+        self.notice: Line = ()
+
+    def tell(self, pane: Pane, useful: Collection[str]) -> None:
+        """Show the keys of a pane."""
+        self.pane = pane
+        self.useful = useful
+        self.repaint()
+
+    def say(self, notice: Line) -> None:
+        """Show a notice instead of the keys; an empty one shows the keys again."""
+        self.notice = notice
+        self.repaint()
+
+    def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
+        if self.notice:
+            return [Painted(cut(self.notice, cells))]
+        return [Painted(footer_line(self.commands, self.pane, self.useful, cells))]
+
+
+class Prompt(Input):
+    """One line to type in, where the footer stands. Its cursor does not blink."""
+
+    class Answered(Message):
+        """Typing ended: with enter, or given up with esc."""
+
+        def __init__(self, prompt: Prompt, text: str, *, given_up: bool) -> None:
+            super().__init__()
+            self.prompt = prompt
+            self.text = text
+            self.given_up = given_up
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(compact=True, select_on_focus=False, **options)
+        self.cursor_blink = False
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.post_message(self.Answered(self, self.value, given_up=False))
+
+    def key_escape(self, event: events.Key) -> None:
+        event.stop()
+        self.post_message(self.Answered(self, "", given_up=True))

@@ -1,0 +1,393 @@
+"""Pane 0: a job's log, from its end, however large it is.
+
+All reading happens on the screen's background thread; this widget holds the lines
+that are visible and asks for others. A log that is not yet there is waited for; one
+that was truncated or replaced begins anew, and says so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from textual.message import Message
+
+from autoexp_tui.core.wording import size as spell_size
+from autoexp_tui.ui.background import Background
+from autoexp_tui.ui.logfile import (
+    Change,
+    LogFile,
+    LogLine,
+    error_pattern,
+    search_pattern,
+)
+from autoexp_tui.ui.themes import Skin
+from autoexp_tui.ui.view.spans import Line, Span, join, outside, wrap
+from autoexp_tui.ui.widgets.pane import Painted, Pane, Tone
+
+_TIME = re.compile(r"^\s*\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s*")
+_LOOKS_ILL = re.compile(error_pattern().pattern.decode(), re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file that can be read here."""
+
+    label: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What the background found: visible lines and where they stand in the file."""
+
+    change: Change
+    size: int
+    lines: tuple[LogLine, ...]
+    match: int | None = None
+
+
+class LogPane(Pane):
+    """The tail of a log; further up on request."""
+
+    name_in_table = "log"
+    number = "0"
+    heading = "Log"
+
+    class Said(Message):
+        """Something to tell the person: no match, a copy was saved, a fault."""
+
+        def __init__(self, text: str, *, bad: bool = False) -> None:
+            super().__init__()
+            self.text = text
+            self.bad = bad
+
+    def __init__(self, skin: Skin, background: Background, **options: Any) -> None:
+        super().__init__(skin, **options)
+        self._background = background
+        self.sources: tuple[Source, ...] = ()
+        self.source = 0
+        self.trailer = ""
+        """Said below the last line: that the job has ended, and how."""
+        self.follow = True
+        self.wrapping = False
+        self.hides_time = False
+        self.lines: tuple[LogLine, ...] = ()
+        self.match: int | None = None
+        """Offset of the line that a search found."""
+        self.pattern: re.Pattern[bytes] | None = None
+        self.problem = ""
+        self._file_size = 0
+        self._missing = False
+        self._file: LogFile | None = None
+        self._wanted = 0
+        self._searching = False
+        self._stop_search = False
+        self._quiet = 0
+
+    # -------------------------------------------------------------------- the file
+    def read(self, sources: Sequence[Source], trailer: str) -> None:
+        """Read a job's log; nothing happens when it is the one being read."""
+        self.trailer = trailer
+        if tuple(sources) == self.sources:
+            self.repaint()
+            return
+        self.sources = tuple(sources)
+        self.source = 0
+        self._open()
+
+    def next_source(self) -> None:
+        """The other stream, where there is one."""
+        if len(self.sources) > 1:
+            self.source = (self.source + 1) % len(self.sources)
+            self._open()
+
+    def _open(self) -> None:
+        old = self._file
+        if old is not None:
+            self._background.call("close", old.close, _nothing)
+        self._file = LogFile(self.path) if self.path else None
+        self.lines, self.match, self.problem = (), None, ""
+        self.follow, self._file_size, self._missing, self._wanted = True, 0, False, 0
+        self._quiet = 0
+        self.repaint()
+        self.look()
+
+    @property
+    def path(self) -> str:
+        """The file that is read, empty without one."""
+        return self.sources[self.source].path if self.sources else ""
+
+    def tick(self) -> None:
+        """A second has passed: look at the file, less often while nothing comes."""
+        self._quiet += 1
+        if self._quiet < 5 or self._quiet % 2 == 0:
+            self.look()
+
+    def look(self) -> None:
+        """Look whether the file changed, when somebody can see it."""
+        if self._file is None or not self.display or not self.body_rows:
+            return
+        rows, follow = self.body_rows, self.follow or not self.lines
+        top = self.lines[0].offset if self.lines else 0
+
+        def work(file: LogFile) -> Page:
+            change = file.poll()
+            if change is Change.MISSING:
+                return Page(change, 0, ())
+            if follow or change is Change.REPLACED:
+                return Page(change, file.size, tuple(file.last(rows)))
+            return Page(change, file.size, tuple(file.at(top, rows)))
+
+        self._ask("look", work)
+
+    def _ask(
+        self,
+        key: str,
+        work: Callable[[LogFile], Page],
+        then: Callable[[Page], None] | None = None,
+    ) -> None:
+        file = self._file
+        if file is None:
+            return
+
+        def done(page: Any, problem: BaseException | None) -> None:
+            if file is not self._file:
+                return
+            if problem is not None:
+                self._failed(problem)
+                return
+            self._take(page)
+            if then is not None:
+                then(page)
+
+        self._background.call(key, lambda: work(file), done)
+
+    def _failed(self, problem: BaseException) -> None:
+        if not isinstance(problem, OSError):
+            raise problem
+        self.problem = problem.strerror or str(problem)
+        self.lines = ()
+        self.repaint()
+
+    def _take(self, page: Page) -> None:
+        if page.change is Change.REPLACED and self._file_size:
+            self.post_message(self.Said("the log was replaced: read from its new end"))
+            self.match, self.follow = None, True
+        if page.change is not Change.NONE:
+            self._quiet = 0
+        self.problem = ""
+        self._missing = page.change is Change.MISSING
+        self._file_size = page.size
+        self.lines = page.lines
+        if page.match is not None:
+            self.match = page.match
+        self.repaint()
+
+    # -------------------------------------------------------------------- movement
+    def move(self, how: str) -> None:
+        page = max(1, self.body_rows // 2)
+        match how:
+            case "down" | "up":
+                self.scroll_lines(1 if how == "down" else -1)
+            case "half_down" | "half_up":
+                self.scroll_lines(page if how == "half_down" else -page)
+            case "last":
+                self.set_follow(on=True)
+            case "first":
+                self.follow = False
+                rows = self.body_rows
+                self._ask("page", lambda file: _page(file, file.at(0, rows)))
+
+    def scroll_lines(self, lines: int) -> None:
+        if not self.lines:
+            return
+        self.follow = False
+        self._wanted += lines
+        wanted, rows = self._wanted, self.body_rows
+        top = self.lines[0].offset
+
+        def then(page: Page) -> None:
+            self._wanted -= wanted
+            if lines > 0 and page.lines and self._ends(page):
+                self.set_follow(on=True)
+
+        self._ask("page", lambda file: _page(file, file.moved(top, wanted, rows)), then)
+
+    def _ends(self, page: Page) -> bool:
+        """Whether the page could not be moved further down."""
+        return len(page.lines) < self.body_rows or self._last_seen(page) >= page.size
+
+    def _last_seen(self, page: Page) -> int:
+        last = page.lines[-1]
+        return last.offset + len(last.text.encode()) + 1
+
+    def set_follow(self, *, on: bool) -> None:
+        """Stay at the end as the log grows, or stay here."""
+        self.follow = on
+        if on:
+            self.look()
+        self.repaint()
+
+    # ---------------------------------------------------------------------- search
+    def search(self, text: str) -> None:
+        """Look for what a person typed, upwards from the end of the page."""
+        self.pattern = search_pattern(text) if text else None
+        self.match = None
+        if self.pattern is not None:
+            self.seek(forward=False)
+
+    def seek(self, *, forward: bool, errors: bool = False) -> None:
+        """To the next line that matches, or that looks like an error."""
+        pattern = error_pattern() if errors else self.pattern
+        if pattern is None or self._file is None:
+            return
+        start = self._start_of_search(forward=forward)
+        rows = self.body_rows
+        self._searching, self._stop_search = True, False
+        self.follow = False
+        self.repaint()
+
+        def work(file: LogFile) -> Page:
+            file.poll()
+            place = file.find(
+                pattern, start, forward=forward, stopped=lambda: self._stop_search
+            )
+            at = self.lines[0].offset if self.lines and place is None else place or 0
+            lines = file.moved(at, 0 if place is None else -(rows // 2), rows)
+            return Page(Change.NONE, file.size, tuple(lines), place)
+
+        self._ask("search", work, self._sought)
+
+    def _sought(self, page: Page) -> None:
+        self._searching = False
+        if page.match is None:
+            self.post_message(self.Said("no further match", bad=True))
+        self.repaint()
+
+    def _start_of_search(self, *, forward: bool) -> int:
+        if self.match is not None:
+            return self.match
+        if not self.lines:
+            return 0
+        return self.lines[0].offset if forward else self._file_size
+
+    def give_up_search(self) -> bool:
+        """Stop a search, or forget its match; False when there was none."""
+        if self._searching:
+            self._stop_search = True
+            return True
+        had = self.match is not None or self.pattern is not None
+        self.match, self.pattern = None, None
+        self.repaint()
+        return had
+
+    # --------------------------------------------------------------------- copying
+    def copied(self) -> str:
+        """What `y` copies: the line that was found, else what is visible."""
+        found = [one.text for one in self.lines if one.offset == self.match]
+        return "\n".join(found or [one.text for one in self.lines])
+
+    def save(self, directory: str) -> None:
+        """Copy the file as it is into `directory`, and say where."""
+        path = self.path
+        target = os.path.join(directory, os.path.basename(path))
+
+        def work() -> str:
+            if os.path.exists(target):
+                raise FileExistsError(17, f"{target} exists already")
+            return str(shutil.copyfile(path, target))
+
+        def done(result: Any, problem: BaseException | None) -> None:
+            if isinstance(problem, OSError):
+                reason = problem.strerror or str(problem)
+                self.post_message(self.Said(f"not saved: {reason}", bad=True))
+            elif problem is not None:
+                raise problem
+            else:
+                self.post_message(self.Said(f"saved as {result}"))
+
+        if path:
+            self._background.call("save", work, done)
+
+    # --------------------------------------------------------------------- drawing
+    def title(self) -> Line:
+        if not self.sources:
+            return ()
+        parts: list[Line] = [(Span(outside(os.path.basename(self.path)), "text"),)]
+        if len(self.sources) > 1:
+            parts.append((Span(self.sources[self.source].label, "muted"),))
+        if not self._missing:
+            parts.append((Span(spell_size(self._file_size), "muted"),))
+        parts.append((Span(self._where(), "muted"),))
+        if self.pattern is not None:
+            shown = self.pattern.pattern.decode("utf-8", "replace")
+            parts.append((Span(f"/{outside(shown)}", "accent"),))
+        return join(parts, "   ")
+
+    def _where(self) -> str:
+        if self._searching:
+            return "searching, esc stops it"
+        if self._missing:
+            return "not there yet"
+        if self.follow:
+            return "at the end"
+        top = self.lines[0].offset if self.lines else 0
+        return f"{top / max(1, self._file_size):.0%} (f follows)"
+
+    def set_wrap(self) -> None:
+        """Wrap long lines, or cut them."""
+        self.wrapping = not self.wrapping
+        self.repaint()
+
+    def toggle_time(self) -> None:
+        """Hide the times at line beginnings, or show them."""
+        self.hides_time = not self.hides_time
+        self.repaint()
+
+    def body(self, start: int, count: int, cells: int) -> Sequence[Painted]:
+        placeholder = self._placeholder()
+        if placeholder:
+            return [Painted((Span(f" {placeholder}", "muted"),))]
+        painted: list[Painted] = []
+        for one in self.lines:
+            painted += self._rows(one, cells)
+        if self.trailer and self.follow:
+            painted.append(Painted((Span(f"-- {self.trailer} --", "muted"),)))
+        return painted[-count:] if self.follow else painted[:count]
+
+    def _rows(self, one: LogLine, cells: int) -> Sequence[Painted]:
+        text = _TIME.sub("", one.text) if self.hides_time else one.text
+        ill = _LOOKS_ILL.search(text) is not None
+        content: Line = (Span(text, "failed" if ill else "text"),)
+        tone: Tone = "cursor" if one.offset == self.match else ""
+        if not self.wrapping:
+            return [Painted(content, tone)]
+        return [Painted(row, tone) for row in wrap(content, cells)]
+
+    def _placeholder(self) -> str:
+        if not self.sources:
+            return "no log: this job has not begun"
+        if self.problem:
+            return f"cannot read {outside(self.path)}: {outside(self.problem)}"
+        if self._missing:
+            return f"waiting for {outside(self.path)}"
+        return (
+            "" if self.lines else "nothing written yet" if self._file_size == 0 else ""
+        )
+
+    def on_resize(self) -> None:
+        super().on_resize()
+        self.look()
+
+
+def _page(file: LogFile, lines: Sequence[LogLine]) -> Page:
+    return Page(Change.NONE, file.size, tuple(lines))
+
+
+def _nothing(result: Any, problem: BaseException | None) -> None:
+    """A file that was let go needs no answer."""

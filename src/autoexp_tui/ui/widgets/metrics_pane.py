@@ -1,0 +1,98 @@
+"""Pane 4: curves of the marked runs, or of the one under the cursor, on one scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autoexp_tui.core.snapshot import Curve
+from autoexp_tui.ui.desk import Desk
+from autoexp_tui.ui.themes import Skin
+from autoexp_tui.ui.view.parameters import described
+from autoexp_tui.ui.view.plot import Plotted, legend, plot
+from autoexp_tui.ui.view.session import JobView
+from autoexp_tui.ui.view.spans import Line, Span, outside
+from autoexp_tui.ui.widgets.text_pane import TextPane
+
+MOST_CURVES = 26
+"""As many as there are letters to name them by."""
+
+
+class MetricsPane(TextPane):
+    """Curves with a shared scale, linear or logarithmic."""
+
+    name_in_table = "metrics"
+    number = "4"
+    heading = "Metrics"
+
+    def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
+        super().__init__(skin, **options)
+        self.desk = desk
+        self.logarithmic = False
+        self.metric = ""
+        self._names: tuple[str, ...] = ()
+
+    def show(self, names: Sequence[str]) -> None:
+        """Draw these jobs' curves; marked jobs come before them."""
+        self._names = tuple(names)
+        self.renew()
+
+    def jobs(self) -> tuple[JobView, ...]:
+        """The jobs whose curves are drawn."""
+        session = self.desk.session
+        marked = tuple(job for job in session.jobs if job.name in self.desk.marks)
+        return (marked or session.named(self._names))[:MOST_CURVES]
+
+    def metrics(self) -> tuple[str, ...]:
+        """Every metric of these jobs, the loss first."""
+        jobs = self.jobs()
+        names = dict.fromkeys(
+            name for job in jobs if job.live for name in job.live.curves
+        )
+        return tuple(sorted(names, key=lambda name: (name != self.desk.session.loss,)))
+
+    def chosen(self) -> str:
+        """The metric that is drawn."""
+        names = self.metrics()
+        if self.metric in names:
+            return self.metric
+        return names[0] if names else self.desk.session.loss
+
+    def toggle_scale(self) -> None:
+        """Logarithmic or linear."""
+        self.logarithmic = not self.logarithmic
+        self.renew()
+
+    def move(self, how: str) -> None:
+        names = self.metrics()
+        if how not in ("left", "right") or not names:
+            super().move(how)
+            return
+        place = names.index(self.chosen()) + (1 if how == "right" else -1)
+        self.metric = names[place % len(names)]
+        self.renew()
+
+    def make(self, cells: int) -> Sequence[Line]:
+        plotted = [self._plotted(job) for job in self.jobs()]
+        plotted = [one for one in plotted if one.curve.steps]
+        room = self.size.height - 1
+        below = min(len(plotted), max(1, room // 3))
+        drawn = plot(plotted, cells, room - below, log=self.logarithmic)
+        if not plotted:
+            return ((Span(" No curve yet: mark runs with space.", "muted"),),)
+        return (*drawn, *legend(plotted, cells))
+
+    def _plotted(self, job: JobView) -> Plotted:
+        words = described(job.record.spec, self.desk.words.parameters)
+        label = f"{outside(job.stage)} {words}".strip() or outside(job.name)
+        curves = job.live.curves if job.live else {}
+        return Plotted(label, curves.get(self.chosen(), Curve()))
+
+    def title(self) -> Line:
+        names = self.metrics()
+        place = f" {names.index(self.chosen()) + 1}/{len(names)} (h l)" if names else ""
+        scale = ", log" if self.logarithmic else ""
+        return (
+            Span(outside(self.chosen()), "accent"),
+            Span(f"{scale}{place}", "muted"),
+        )
