@@ -21,6 +21,7 @@ from autoexp_tui.adapters.journal import FileJournal, Loaded
 from autoexp_tui.adapters.lease import FileLease, acquire
 from autoexp_tui.adapters.live_sink import FileLiveSink
 from autoexp_tui.adapters.log_tail import LogReader
+from autoexp_tui.adapters.nudge import Nudger
 from autoexp_tui.adapters.owner import Living, Owner, take_ownership
 from autoexp_tui.adapters.planning import ChildPlanner
 from autoexp_tui.adapters.pools import ThreadPool
@@ -189,19 +190,31 @@ def _engine(
         planner_pool=pools["planner"],
         attempt_dir=session.attempt,
     )
+    sink = FileLiveSink(session, clock)
+    nudger = Nudger(session.attempts, lambda: engine.nudge("executor"))
+
+    def closing() -> None:
+        nudger.stop()
+        sink.close()
+        for pool in pools.values():
+            pool.close()
+
     parts = Parts(
         clock=clock,
         journal=journal,
         lease=lease,
         sources=sources,
         outside=outside,
-        live_sink=FileLiveSink(session, clock),
+        live_sink=sink,
         policy=_policy(plan, executor, wanted),
         log_fault=faults.write,
+        closing=closing,
         directory=session.path,
         log_file=str(session.engine_log),
     )
-    return Engine(state, parts, listener)
+    engine = Engine(state, parts, listener)
+    nudger.start()
+    return engine
 
 
 _POOLS = {

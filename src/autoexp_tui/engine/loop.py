@@ -59,6 +59,8 @@ class Parts:
     live_sink: LiveSink
     policy: Policy = field(default_factory=Policy)
     log_fault: Callable[[str], None] = lambda _text: None
+    closing: Callable[[], None] = lambda: None
+    """Called when the engine has ended: lets go of whatever else it was given."""
     directory: Path = Path()
     log_file: str = ""
 
@@ -131,6 +133,7 @@ class Engine:
         while not self.stopped:
             self._sleep(self.next_wake())
             self.commit()
+        self._parts.closing()
         self._parts.journal.close()
         self._parts.lease.release()
 

@@ -1,1 +1,1 @@
-"""Conditions, actions, metrics, anomalies and the decider. Pure: facts in, events out."""
+"""Conditions, reactions, metrics, anomalies, the decider. Facts in, events out."""
