@@ -8,12 +8,12 @@ from omegaconf import OmegaConf
 
 from autoexp_tui.adapters.eval_rewrite import (
     end_of_interpolation,
-    quote,
     rewrite,
     rewrite_override,
     rewrite_tree,
     unquote,
 )
+from autoexp_tui.plan.overrides import quote
 
 PLAIN = st.text(
     alphabet=st.sampled_from("ab01\\'\" (){}[],:=+%*.<>"), min_size=1, max_size=12

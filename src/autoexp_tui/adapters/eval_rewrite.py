@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from autoexp_tui.plan.overrides import quote
+
 OPEN: Final = "${oc.eval:"
 _QUOTES: Final = "'\""
 _WORD: Final = re.compile(r"\w")
@@ -59,18 +61,6 @@ def rewrite_override(text: str) -> str:
         return key + equals + "".join(_override_parts(value))
     except _Unbalanced:
         return text
-
-
-def quote(text: str) -> str:
-    """`text` as one quoted string, by the rule that Hydra and OmegaConf share.
-
-    A quote inside is escaped, and backslashes before a quote (the closing one too) are
-    doubled; all other backslashes stay single.
-    """
-    mark = '"' if "'" in text and '"' not in text else "'"
-    escaped = re.sub(rf"(\\*){mark}", lambda m: m[1] * 2 + "\\" + mark, text)
-    tail = len(escaped) - len(escaped.rstrip("\\"))
-    return mark + escaped + "\\" * tail + mark
 
 
 def unquote(token: str) -> str:

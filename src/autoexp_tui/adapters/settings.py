@@ -32,7 +32,12 @@ TOP_LEVEL: Final = (
     "project", "backend", "slurm", "monitoring", "sweep", "tree", "research", "ui",
     "aux", "hydra", "defaults",
 )  # fmt: skip
-CLIENTS: Final = ("LocalClient", "SlurmClient", "FakeSlurmClient")
+CLIENTS: Final = (
+    "LocalClient",
+    "LocalCommandClient",
+    "SlurmClient",
+    "FakeSlurmClient",
+)
 
 
 class Closed(BaseModel):

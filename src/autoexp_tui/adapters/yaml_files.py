@@ -83,7 +83,6 @@ class YamlFiles:
         self._read[path] = (stamp, loaded)
         return loaded
 
-
     def as_written(self, value: object) -> object:
         """`value` with its texts as they stand in the files, before they were typed."""
         if isinstance(value, str):
