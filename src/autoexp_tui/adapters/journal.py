@@ -337,5 +337,6 @@ class FileJournal:
     def _deposed(self) -> SessionOwned:
         return SessionOwned(
             f"another engine has taken session {self.session.id}",
-            hint=f"`autoexp-tui --session {self.session.id}` watches it.",
+            hint=f"`autoexp-tui --session {self.session.id} --state-dir "
+            f"{self.session.state_dir}` watches it.",
         )

@@ -192,17 +192,17 @@ def owned(
     session: SessionDir, holder: Holder | None, alive: Alive, stale_seconds: float
 ) -> SessionOwned:
     """The error that another engine owns the session: who, since when, what to do."""
-    name = session.id
+    place = f"--state-dir {session.state_dir}"
     stop = (
-        f"`autoexp-tui --session {name}` watches it; `autoexp-sessions stop {name}` "
-        "ends its engine and leaves its jobs running."
+        f"`autoexp-tui --session {session.id} {place}` watches it; `autoexp-sessions "
+        f"stop {session.id} {place}` ends its engine and leaves its jobs running."
     )
     dead = (
         f" If that engine is dead, the session is free once its heartbeat has been "
         f"seen still for {stale_seconds:.0f} s."
     )
     return SessionOwned(
-        f"session {name} is owned by {holder or 'another engine'}",
+        f"session {session.id} is owned by {holder or 'another engine'}",
         hint=stop + (dead if alive is Alive.UNKNOWN else ""),
     )
 
