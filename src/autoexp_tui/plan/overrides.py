@@ -1,0 +1,243 @@
+"""Parameters of a point as Hydra overrides, spelled so that they read back equal.
+
+Two questions are answered here: how a value is written in Hydra's override grammar,
+and whether a key selects a config group, sets a key that is there, or adds one. The
+composing itself is behind `plan.ports.Composer`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from autoexp_tui.core.errors import Problem
+from autoexp_tui.plan.near import slip_of
+from autoexp_tui.plan.ports import Composer, ConfigView
+
+_BARE: Final = re.compile(r"[A-Za-z_/.][\w/.\-:@%+]*", re.ASCII)
+"""Texts that need no quotes."""
+_WORDS: Final = frozenset({"null", "true", "false", "nan", "inf"})
+_BARE_KEY: Final = re.compile(r"[A-Za-z_][\w/.\-]*", re.ASCII)
+_KEY_TO_ESCAPE: Final = re.compile(r"([\\()\[\]{}:=, \t])")
+_KEY_IN_ESCAPES: Final = re.compile(r"[A-Za-z_][\w/.\-\\()\[\]{}:=, \t]*", re.ASCII)
+
+
+class CannotSpell(ValueError):
+    """A value that no Hydra override can carry."""
+
+
+# --------------------------------------------------------------------- spelling
+def spell_override(key: str, value: object) -> str:
+    """`key=value` in Hydra's grammar; `~key` alone when it deletes without a value.
+
+    Raises:
+        CannotSpell: the grammar has no way to write the value.
+    """
+    if key.startswith("~") and value is None:
+        return key
+    return f"{key}={spell_value(value)}"
+
+
+def spell_value(value: object) -> str:
+    """A value in Hydra's grammar.
+
+    Raises:
+        CannotSpell: there is no way to write it.
+    """
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case float():
+            return repr(value) if math.isfinite(value) else str(value)
+        case str():
+            return _spell_text(value)
+        case Mapping():
+            items = [f"{_spell_key(k)}:{spell_value(v)}" for k, v in value.items()]
+            return "{" + ",".join(items) + "}"
+        case list() | tuple():
+            return "[" + ",".join(spell_value(item) for item in value) + "]"
+    raise CannotSpell(f"{value!r} is a {type(value).__name__}; write it as text")
+
+
+def _spell_text(text: str) -> str:
+    if _BARE.fullmatch(text) and text.lower().lstrip("+") not in _WORDS:
+        return text
+    return quote(text)
+
+
+def quote(text: str) -> str:
+    """`text` in quotes, by the rule that Hydra and OmegaConf share.
+
+    A quote inside is escaped, and backslashes before a quote (the closing one too) are
+    doubled; all other backslashes stay single.
+    """
+    mark = '"' if "'" in text and '"' not in text else "'"
+    escaped = re.sub(rf"(\\*){mark}", lambda m: m[1] * 2 + "\\" + mark, text)
+    tail = len(escaped) - len(escaped.rstrip("\\"))
+    return mark + escaped + "\\" * tail + mark
+
+
+def _spell_key(key: object) -> str:
+    if isinstance(key, bool | int):
+        return str(key).lower()
+    if isinstance(key, str) and key.lower() not in _WORDS:
+        if _BARE_KEY.fullmatch(key):
+            return key
+        if _KEY_IN_ESCAPES.fullmatch(key) and key == key.strip():
+            return _KEY_TO_ESCAPE.sub(r"\\\1", key)
+    raise CannotSpell(f"Hydra cannot write the key {key!r} inside a value")
+
+
+# --------------------------------------------------------------------- literals
+_DOLLARS: Final = re.compile(r"(\\*)\$\{")
+
+
+def literal(value: object) -> object:
+    """`value` with every `${` escaped, so that OmegaConf reads it as it is."""
+    if isinstance(value, str):
+        return _DOLLARS.sub(lambda m: m[1] * 2 + r"\${", value)
+    if isinstance(value, Mapping):
+        return {key: literal(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [literal(item) for item in value]
+    return value
+
+
+# ------------------------------------------------------------------------- keys
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What a point's parameters became."""
+
+    texts: Mapping[str, str]
+    """Parameter -> override, in order; flattened ones under their dotted keys."""
+    errors: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+
+@dataclass(slots=True)
+class _Findings:
+    texts: dict[str, str] = field(default_factory=dict)
+    errors: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+    def frozen(self) -> Overrides:
+        return Overrides(self.texts, tuple(self.errors), tuple(self.warnings))
+
+
+class OverrideWriter:
+    """Writes parameters as overrides of one primary config."""
+
+    def __init__(self, composer: Composer) -> None:
+        self._composer = composer
+        self._is_group: dict[str, bool] = {}
+        self._places: dict[tuple[str, ...], _Places] = {}
+
+    def write(self, parameters: Mapping[str, object]) -> Overrides:
+        """The overrides of a point, in order.
+
+        Raises:
+            CannotCompose: the groups that it selects do not compose.
+        """
+        made = _Findings()
+        flat = list(self._flat(parameters))
+        chosen = [
+            spell_override(key, value)
+            for key, value in flat
+            if self._selects(key) and not _unspeakable(value)
+        ]
+        places = self._places_with(tuple(chosen))
+        for key, value in flat:
+            try:
+                spelled = key if self._selects(key) else places.spelled(key, made)
+                made.texts[key] = spell_override(spelled, value)
+            except CannotSpell as error:
+                made.errors.append(Problem(str(error), where=key))
+        return made.frozen()
+
+    def _flat(self, parameters: Mapping[str, object]) -> Iterable[tuple[str, object]]:
+        """Mappings set on a group's key become dotted keys; the group stays."""
+        for key, value in parameters.items():
+            if isinstance(value, Mapping) and self._selects(key):
+                yield from self._flat({f"{key}.{k}": v for k, v in value.items()})
+            else:
+                yield key, value
+
+    def _selects(self, key: str) -> bool:
+        """Whether the key is a config group."""
+        bare = key.lstrip("+~")
+        if bare not in self._is_group:
+            options = self._composer.group_options(bare)
+            self._is_group[bare] = options is not None
+        return self._is_group[bare]
+
+    def _places_with(self, chosen: tuple[str, ...]) -> _Places:
+        if chosen not in self._places:
+            view = (
+                self._composer.compose(chosen, {}) if chosen else self._composer.base()
+            )
+            self._places[chosen] = _Places(view)
+        return self._places[chosen]
+
+
+def _unspeakable(value: object) -> bool:
+    try:
+        spell_value(value)
+    except CannotSpell:
+        return True
+    return False
+
+
+class _Places:
+    """The keys that a config has, to tell setting from adding."""
+
+    def __init__(self, view: ConfigView) -> None:
+        self._view = view
+        self._children: dict[str, set[str]] | None = None
+
+    def spelled(self, key: str, made: _Findings) -> str:
+        """`key`, with `++` when it adds; an error when it looks like a slip."""
+        if key[0] in "+~" or self._view.has(key):
+            return key
+        meant = self._slip(key)
+        if meant is not None:
+            hint = f"did you mean `{meant}`? write `++{key}` to add it"
+            made.errors.append(Problem("is not in the config", where=key, hint=hint))
+        else:
+            hint = f"write `++{key}` to say that this is meant"
+            message = "is not in the config, and is added to it"
+            made.warnings.append(Problem(message, where=key, hint=hint))
+        return f"++{key}"
+
+    def _slip(self, key: str) -> str | None:
+        """The existing key that `key` most likely meant."""
+        parts = key.split(".")
+        for at in range(len(parts)):
+            parent = ".".join(parts[:at])
+            children = self._all_children().get(parent, set())
+            if parts[at] in children:
+                continue
+            meant = slip_of(parts[at], sorted(children))
+            return ".".join([*parts[:at], meant, *parts[at + 1 :]]) if meant else None
+        return None
+
+    def _all_children(self) -> dict[str, set[str]]:
+        if self._children is None:
+            self._children = _children(self._view.leaf_paths())
+        return self._children
+
+
+def _children(paths: Sequence[str]) -> dict[str, set[str]]:
+    """Parent -> names of its children, from the paths of leaves."""
+    found: dict[str, set[str]] = {}
+    for path in paths:
+        parts = path.split(".")
+        for at, part in enumerate(parts):
+            found.setdefault(".".join(parts[:at]), set()).add(part)
+    return found

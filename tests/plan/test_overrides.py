@@ -1,0 +1,204 @@
+"""Parameters as Hydra overrides: spelling that reads back, and what keys mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from autoexp_tui.plan.overrides import (
+    CannotSpell,
+    OverrideWriter,
+    literal,
+    spell_override,
+    spell_value,
+)
+from tests.plan.fakes import FakeComposer
+
+PARSER = OverridesParser.create()
+
+
+def read_back(value: object) -> object:
+    return PARSER.parse_override(f"k={spell_value(value)}").value()
+
+
+TEXTS = st.one_of(
+    st.text(max_size=20),
+    st.text(alphabet="'\"\\${}[](),:=# \n\tab1~.+-", max_size=12),
+    st.sampled_from(["null", "True", "nan", "inf", "+inf", "1e-4", "1_0", "0x1", ""]),
+)
+NUMBERS = st.one_of(st.integers(), st.floats(allow_nan=False))
+KEYS = st.from_regex(r"[A-Za-z_][\w./\-]{0,6}( [:=,\[\]{}()\\]{1,3}x)?", fullmatch=True)
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(KEYS, inner, max_size=3),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=150)
+@given(VALUES)
+@example("it's")
+@example("both ' and \"")
+@example("ends with \\")
+@example("\\'")
+@example("${a.b} and ${oc.eval:'${x}*2'}")
+@example("a,b")
+@example("key=value")
+@example("sum(1)")
+@example({"a b": [1, {"c": None}]})
+@example(-0.0)
+@example(1e16)
+@example(math.inf)
+def test_what_is_written_is_what_hydra_reads(value: object) -> None:
+    try:
+        found = read_back(value)
+    except CannotSpell:
+        return
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_nan_is_written_too() -> None:
+    assert math.isnan(float(str(read_back(math.nan))))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (5, "5"),
+        (1e-4, "0.0001"),
+        (5e-5, "5e-05"),
+        ("megatron_fsdp", "megatron_fsdp"),
+        ("/out/lr1e-4_stable/iter_1", "/out/lr1e-4_stable/iter_1"),
+        ("1e-4", "'1e-4'"),
+        ("null", "'null'"),
+        ("a b", "'a b'"),
+        ("it's", '"it\'s"'),
+        ("${aux.x}", "'${aux.x}'"),
+        ([1, "a b"], "[1,'a b']"),
+        ({"a": 1, "b": [None]}, "{a:1,b:[null]}"),
+    ],
+)
+def test_values_are_spelled_as_a_person_would(value: object, text: str) -> None:
+    assert spell_value(value) == text
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, {"'": 1}, {"null": 1}, {(): 1}])
+def test_what_the_grammar_lacks_is_refused(value: object) -> None:
+    with pytest.raises(CannotSpell):
+        spell_value(value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("a.b", 1, "a.b=1"),
+        ("++a", 1, "++a=1"),
+        ("~a", None, "~a"),
+        ("~a", 1, "~a=1"),
+        ("a", None, "a=null"),
+    ],
+)
+def test_an_override_is_key_and_value(key: str, value: object, text: str) -> None:
+    assert spell_override(key, value) == text
+
+
+# --------------------------------------------------------------------- literals
+@given(st.text(alphabet="\\${}ab", max_size=12))
+@example("${a}")
+@example(r"\${a}")
+@example(r"a\\${b}")
+def test_a_literal_reads_as_itself_in_a_config(text: str) -> None:
+    config = OmegaConf.create({"k": literal(text)})
+    assert config.k == text
+
+
+def test_literals_reach_into_containers() -> None:
+    assert literal({"a": ["${x}", 1]}) == {"a": [r"\${x}", 1]}
+
+
+# ------------------------------------------------------------------------- keys
+CONFIG: Mapping[str, Any] = {
+    "backend": {"lr": 1e-3, "batch_size": 64, "args": {"save": None}},
+    "slurm": {"log_dir": "logs"},
+}
+GROUPS = {"backend": {"other": {"backend": {"beta": 0.9}}}}
+
+
+def write(parameters: Mapping[str, object]) -> Any:
+    return OverrideWriter(FakeComposer(CONFIG, groups=GROUPS)).write(parameters)
+
+
+def test_a_key_that_is_there_is_set() -> None:
+    made = write({"backend.lr": 0.1, "backend.args.save": "/x"})
+    assert list(made.texts.values()) == ["backend.lr=0.1", "backend.args.save=/x"]
+    assert not made.errors
+    assert not made.warnings
+
+
+def test_a_group_is_selected() -> None:
+    assert list(write({"backend": "other"}).texts.values()) == ["backend=other"]
+
+
+def test_a_key_that_the_selected_group_brings_is_there() -> None:
+    made = write({"backend": "other", "backend.beta": 0.5})
+    assert list(made.texts.values()) == ["backend=other", "backend.beta=0.5"]
+    assert not made.warnings
+
+
+def test_a_mapping_on_a_group_sets_the_keys_below_it() -> None:
+    made = write({"backend": {"lr": 2, "args": {"save": "x"}}})
+    assert made.texts["backend.lr"] == "backend.lr=2"
+    assert made.texts["backend.args"] == "backend.args={save:x}"
+
+
+def test_a_missing_key_is_added_with_a_warning() -> None:
+    made = write({"backend.momentum": 0.9})
+    assert made.texts["backend.momentum"] == "++backend.momentum=0.9"
+    (warning,) = made.warnings
+    assert warning.where == "backend.momentum"
+    assert "is added" in warning.message
+
+
+@pytest.mark.parametrize("prefix", ["+", "++", "~"])
+def test_a_prefix_says_that_it_is_meant(prefix: str) -> None:
+    made = write({f"{prefix}backend.lrr": 1})
+    assert list(made.texts.values()) == [f"{prefix}backend.lrr=1"]
+    assert not made.errors
+    assert not made.warnings
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("backend.lrr", "backend.lr"),
+        ("backend.batchsiz", "backend.batch_size"),
+        ("bakend.lr", "backend.lr"),
+        ("backend.args.sav", "backend.args.save"),
+    ],
+)
+def test_a_slip_is_an_error_that_names_what_was_meant(key: str, meant: str) -> None:
+    (error,) = write({key: 1}).errors
+    assert error.where == key
+    assert error.hint == f"did you mean `{meant}`? write `++{key}` to add it"
+
+
+def test_a_value_that_cannot_be_written_is_an_error() -> None:
+    (error,) = write({"backend.lr": object()}).errors
+    assert "write it as text" in error.message
+
+
+def test_all_errors_of_a_point_come_at_once() -> None:
+    assert len(write({"backend.lrr": 1, "slurm.log_dirr": 2}).errors) == 2
