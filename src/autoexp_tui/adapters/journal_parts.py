@@ -4,7 +4,7 @@ Each engine writes one part, `journal.<epoch>.jsonl`, which nobody else ever wri
 moves or removes. The first record of a part names its predecessor and how many bytes
 of it count (the *seal*). The chain of seals, followed back from the newest part,
 is the journal; what it does not reach is void: late bytes of a deposed engine, and
-parts whose engine died before its first record.
+parts whose engine died before its first commit was whole.
 
 So a deposed engine that wakes late cannot hurt: nothing that it still does touches a
 name or a byte that counts.
@@ -47,7 +47,7 @@ class Part:
     epoch: int
     path: Path
     length: int | None = None
-    """None: all whole lines count."""
+    """None: all whole commits count."""
     sealed: bool = False
     """A successor has written `length` down; it can never be less."""
 
