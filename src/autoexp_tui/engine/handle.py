@@ -12,8 +12,15 @@ from autoexp_tui.core.snapshot import Role, Snapshot
 class EngineHandle(Protocol):
     """A running, watched or replayed engine. All methods return at once."""
 
-    role: Role
-    read_only: bool
+    @property
+    def role(self) -> Role:
+        """What this is a handle on."""
+        ...
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it takes no commands."""
+        ...
 
     def snapshot(self) -> Snapshot:
         """The newest published state."""

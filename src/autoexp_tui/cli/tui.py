@@ -1,0 +1,312 @@
+"""autoexp-tui: the cockpit over a new plan, a session, or the sessions it finds."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
+from autoexp_tui.cli.options import Options, common, parse, parser, state_dir_of
+from autoexp_tui.core.errors import AutoexpError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from autoexp_tui.adapters.session_dir import SessionDir
+    from autoexp_tui.engine.deferred import DeferredHandle
+    from autoexp_tui.engine.handle import EngineHandle
+    from autoexp_tui.ui.app import CockpitApp, CockpitOptions
+
+LEFT_FILE = "left"
+"""In the session's directory; its mtime says when a person last left the cockpit."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Open the cockpit."""
+    made = parser("autoexp-tui", __doc__ or "")
+    add = made.add_argument
+    add("--submit", action="store_true", help="submit the whole plan at once")
+    add("--read-only", action="store_true", help="look, and command nothing")
+    add("--ascii", action="store_true", default=None, help="no glyphs beyond ASCII")
+    add("--theme", default="dark", help="dark, light, ansi, or a theme file")
+    add("--keymap", default="", metavar="FILE", help="your own keys")
+    add("--mouse", action="store_true", help="take the mouse (off by default)")
+    add("--slow", action="store_true", help="repaint every two seconds")
+    args = parse(made, argv)
+    options = common(args)
+    _require_terminal()
+    if not (options.config_ref or options.session or options.manifest):
+        chosen = _pick(options, args)
+        if not chosen:
+            return ExitCode.OK
+        options = _with_session(options, chosen)
+    return Cockpit(options, args).run()
+
+
+def _require_terminal() -> None:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(
+            "the cockpit needs a terminal",
+            hint="autoexp-run does the same without one.",
+        )
+
+
+def _with_session(options: Options, session: str) -> Options:
+    from dataclasses import replace
+
+    return replace(options, session=session)
+
+
+def _pick(options: Options, args: argparse.Namespace) -> str:
+    """Let the person choose a session; empty when there is none, or none was taken."""
+    from autoexp_tui.adapters.session_list import list_sessions
+
+    state_dir = state_dir_of(options)
+    if not list_sessions(state_dir):
+        print(
+            f"No sessions here ({state_dir}). `autoexp-tui --config-ref exp` opens the "
+            "demo; `autoexp-init -- python train.py` plans your own."
+        )
+        return ""
+    from autoexp_tui.ui.screens.picker import SessionPicker
+
+    picker = SessionPicker(
+        lambda: list_sessions(state_dir), _screen_options(options, args)
+    )
+    return picker.run(mouse=args.mouse) or ""
+
+
+def _screen_options(options: Options, args: argparse.Namespace) -> CockpitOptions:
+    from autoexp_tui.ui.app import CockpitOptions
+
+    return CockpitOptions(
+        read_only=args.read_only,
+        ascii=args.ascii,
+        no_color=options.no_color or None,
+        theme=args.theme,
+        mouse=args.mouse,
+        slow=args.slow,
+        keymap=_keymap(args.keymap),
+    )
+
+
+def _keymap(path: str) -> Any:
+    if not path:
+        return None
+    from autoexp_tui.ui.keymap import load_keymap
+
+    return load_keymap(Path(path))
+
+
+def _row_filter(text: str) -> Callable[[Mapping[str, object]], bool]:
+    """A filter in the sweep's own language, for the rows of the table."""
+    from autoexp_tui.plan.expression import compile_expression
+
+    expression = compile_expression(text, dotted=True)
+    return lambda values: bool(expression.evaluate(values))
+
+
+# ------------------------------------------------------------------------ the cockpit
+@dataclass
+class _Failure:
+    """What went wrong while the plan or session was opened."""
+
+    error: BaseException | None = None
+
+
+class Cockpit:
+    """One run of the cockpit, from its first paint to what becomes of the engine."""
+
+    def __init__(self, options: Options, args: argparse.Namespace) -> None:
+        self._options = options
+        self._args = args
+        self._failure = _Failure()
+        self._session = self._find_session()
+
+    def _find_session(self) -> SessionDir | None:
+        if not self._options.session:
+            return None
+        from autoexp_tui.cli.opening import session_of
+
+        return session_of(self._options)
+
+    def run(self) -> int:
+        """Show it until the person leaves, the terminal goes, or the screen fails."""
+        handle = self._deferred()
+        app = self._app(handle)
+        self._watch_signals(app)
+        handle.start()
+        way = app.run(mouse=self._args.mouse)
+        self._remember_leaving(handle)
+        if self._failure.error is not None:
+            handle.close()
+            return self._failed(self._failure.error)
+        return self._after(app, handle, way)
+
+    def _deferred(self) -> DeferredHandle:
+        from autoexp_tui.engine.deferred import DeferredHandle
+
+        name = self._options.config_ref or self._options.session or "manifest"
+        doing = "opening" if self._session else "planning"
+        return DeferredHandle(
+            self._open,
+            name=name,
+            doing=f"{doing} {name}",
+            on_failure=self._opening_failed,
+        )
+
+    def _open(self) -> EngineHandle:
+        """On its own thread: plan, or take up the session."""
+        from autoexp_tui.cli import opening
+        from autoexp_tui.core.commands import Submit
+
+        if self._session is not None:
+            return self._reopen(self._session)
+        handle = opening.plan_handle(opening.make_plan(self._options), self._options)
+        handle.read_only = self._args.read_only
+        if self._args.submit:
+            handle.send(Submit())
+        return handle
+
+    def _reopen(self, session: SessionDir) -> EngineHandle:
+        from autoexp_tui.cli import opening
+
+        if self._args.read_only:
+            return opening.viewing_handle(session, read_only=True)
+        return opening.any_handle(session, self._options)
+
+    def _opening_failed(self, error: BaseException) -> None:
+        self._failure.error = error
+        from autoexp_tui.ui.app import LeaveWay
+
+        self._when_running(lambda app: app.leave(LeaveWay.NOTHING))
+
+    def _when_running(self, call: Callable[[CockpitApp], object]) -> None:
+        """From another thread: call into the app as soon as its loop runs."""
+        app = self._running
+        while not app.is_running:
+            time.sleep(0.02)
+        app.call_from_thread(call, app)
+
+    def _app(self, handle: EngineHandle) -> CockpitApp:
+        from dataclasses import replace
+
+        from autoexp_tui.ui.app import CockpitApp
+
+        options = replace(
+            _screen_options(self._options, self._args),
+            come_back=self._come_back(),
+            away_since=self._left_at(),
+            expression=_row_filter,
+        )
+        self._running = CockpitApp(handle, options=options)
+        return self._running
+
+    def _come_back(self) -> str:
+        if self._session is None:
+            return "autoexp-tui --session ID comes back"
+        from autoexp_tui.cli.detach import come_back
+
+        return come_back(self._session)
+
+    # ------------------------------------------------------------------- leaving
+    def _watch_signals(self, app: CockpitApp) -> None:
+        signal.signal(signal.SIGHUP, lambda *_: app.terminal_lost())
+        signal.signal(signal.SIGTERM, lambda *_: app.terminal_lost())
+
+    def _left_at(self) -> float | None:
+        if self._session is None:
+            return None
+        try:
+            return (self._session.path / LEFT_FILE).stat().st_mtime
+        except OSError:
+            return None
+
+    def _remember_leaving(self, handle: DeferredHandle) -> None:
+        directory = handle.snapshot().engine.directory
+        if directory:
+            try:
+                (Path(directory) / LEFT_FILE).touch(0o600)
+            except OSError:
+                return  # only the digest of the next visit is lost
+
+    def _failed(self, error: BaseException) -> int:
+        if isinstance(error, AutoexpError):
+            say(f"error: {error}")
+            return error.exit_code
+        say("".join(traceback.format_exception(error)))
+        return ExitCode.INTERNAL
+
+    def _after(self, app: CockpitApp, handle: DeferredHandle, way: object) -> int:
+        """The screen has ended: see that the engine goes on."""
+        from autoexp_tui.cli.detach import go_dark
+        from autoexp_tui.ui.app import LeaveWay
+
+        snapshot = handle.snapshot()
+        if app.fault is not None:
+            self._log_fault(app.fault, snapshot.engine.log_file)
+        if way is LeaveWay.LOST:
+            go_dark()
+            return self._go_on_here(handle)
+        if handle.role != "live" or snapshot.finished:
+            handle.close()
+            return ExitCode.OK if app.fault is None else ExitCode.INTERNAL
+        return self._hand_over(handle, failed=app.fault is not None)
+
+    def _log_fault(self, fault: BaseException, log_file: str) -> None:
+        from autoexp_tui.cli.assemble import FaultLog
+
+        text = "".join(traceback.format_exception(fault))
+        if log_file:
+            FaultLog(Path(log_file)).write(text)
+            say(f"The traceback is in {log_file}")
+        else:
+            say(text)
+
+    def _go_on_here(self, handle: DeferredHandle) -> int:
+        """The same process goes on headless, under the same lease."""
+        from autoexp_tui.cli.headless import Interrupted, Watching, watch
+
+        if handle.snapshot().plan.ui.get("on_hangup") == "stop":
+            handle.close()
+            return ExitCode.OK
+        if handle.role == "live":
+            try:
+                watch(handle, Watching(quiet=True))
+            except Interrupted:
+                handle.close()
+                return ExitCode.INTERRUPTED
+        handle.close()
+        return ExitCode.OK
+
+    def _hand_over(self, handle: DeferredHandle, *, failed: bool) -> int:
+        """Give the session to a detached heir, at a commit boundary."""
+        from autoexp_tui.adapters.session_dir import SessionDir
+        from autoexp_tui.cli.detach import come_back, start_heir
+
+        snapshot = handle.snapshot()
+        session = SessionDir(Path(snapshot.engine.directory))
+        handle.close()
+        if not start_heir(session, self._options.approve, snapshot.engine.epoch):
+            say(
+                f"No engine came up to go on; see {session.path / 'heir.log'}.\n"
+                f"What runs goes on. Start one: autoexp-sessions restart {session.id}"
+            )
+            return ExitCode.ENVIRONMENT
+        say(f"The engine goes on. Come back: {come_back(session)}")
+        return ExitCode.INTERNAL if failed else ExitCode.OK
+
+
+def entry() -> None:
+    """The console script."""
+    exit_with(main)
+
+
+if __name__ == "__main__":
+    entry()
