@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from omegaconf import DictConfig, ListConfig, Node, OmegaConf
+from omegaconf import DictConfig, ListConfig, Node, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from autoexp_tui.adapters.eval_rewrite import rewrite_tree
@@ -82,6 +82,13 @@ class OmegaView:
             return _plain(holder.value)
         except OmegaConfBaseException as error:
             raise self._refused(error, at) from None
+
+    def put(self, path: str, value: object) -> None:
+        """Write `value` at a dotted path; what refers to it sees the new value."""
+        with read_write(self._config), open_dict(self._config):
+            ready = rewrite_tree(value)
+            OmegaConf.update(self._config, path, ready, merge=False, force_add=True)
+        self._leaves = None
 
     def to_dict(self) -> Mapping[str, object]:
         """Everything resolved.

@@ -68,6 +68,14 @@ class ConfigView(Protocol):
         """
         ...
 
+    def put(self, path: str, value: object) -> None:
+        """Write `value` (which may hold `${...}`) at a dotted path, added if need be.
+
+        For what is only known after composing, such as the job's final name; all that
+        refers to it sees the new value.
+        """
+        ...
+
     def to_dict(self) -> Mapping[str, object]:
         """Everything resolved, plain Python, `sweep` left out."""
         ...
