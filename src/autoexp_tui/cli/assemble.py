@@ -122,7 +122,10 @@ def _take_up(
     install_wrapper(session.path)
     engine = _engine(session, lease, journal, state.plan, state, listener, wanted)
     engine.recall(loaded.events)
-    engine.begin([_engine_started(journal, gap=_gap(loaded))])
+    noticed = [
+        events.MessageLogged(text=notice, level="warning") for notice in loaded.notices
+    ]
+    engine.begin([_engine_started(journal, gap=_gap(loaded)), *noticed])
     return engine
 
 
@@ -172,7 +175,9 @@ def _engine(
         executor=executor,
         facts=facts,
         logs=LogReader(),
-        inbox=FileInbox(session),
+        inbox=FileInbox(
+            session, lambda name, reason: faults.write(f"inbox: {name}: {reason}")
+        ),
         lease=lease,
         poll_pool=pools["poll"],
         file_pool=pools["files"],

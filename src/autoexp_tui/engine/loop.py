@@ -135,7 +135,10 @@ class Engine:
             self.commit()
         self._parts.closing()
         self._parts.journal.close()
-        self._parts.lease.release()
+        try:
+            self._parts.lease.release()
+        except EnvironmentFailed as problem:  # a successor elsewhere will wait
+            self._parts.log_fault(str(problem))
 
     def _sleep(self, seconds: float) -> None:
         with self._wake:

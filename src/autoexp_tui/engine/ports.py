@@ -291,8 +291,9 @@ class Journal(Protocol):
         """Write the records and sync once.
 
         Raises:
-            OSError: nothing of this call counts; the file was cut back to the last
-                good offset, or will be before the next append.
+            EnvironmentFailed: nothing of this call counts; the same records may be
+                tried again.
+            SessionOwned: a successor has taken the session; nothing counts any more.
         """
         ...
 

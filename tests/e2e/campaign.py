@@ -1,0 +1,212 @@
+"""A small real campaign: processes that leave a line in a ledger when they begin."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoexp_tui.adapters.codec import encode_plan
+from autoexp_tui.core.specs import (
+    Edge,
+    ExecutorSpec,
+    FileExists,
+    JobSpec,
+    JobStateIs,
+    LogEvent,
+    MetadataIs,
+    Monitoring,
+    Plan,
+    Restart,
+    StateEvent,
+)
+
+WORK = """
+import os, sys, time
+name, seconds, ledger, out, crash = sys.argv[1:6]
+attempt = os.environ["AUTOEXP_ATTEMPT"]
+with open(ledger, "a") as file:
+    file.write(f"{name} {attempt} {os.getpid()}\\n")
+for step in range(1, 6):
+    print(f"iteration {step}/5 | lm loss: {3 - step / 10:.3f}", flush=True)
+    time.sleep(float(seconds) / 5)
+    if step == 2 and crash == "once" and os.environ["AUTOEXP_RESUME"] == "0":
+        raise RuntimeError("a fault that happens once")
+    if step == 4:
+        open(os.path.join(out, "done.txt"), "w").write("done")
+        print("saved checkpoint from iteration 4", flush=True)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """Where a campaign's plan, state and ledger lie."""
+
+    root: Path
+
+    @property
+    def ledger(self) -> Path:
+        return self.root / "ledger.txt"
+
+    @property
+    def state_dir(self) -> Path:
+        return self.root / "state"
+
+    @property
+    def manifest(self) -> Path:
+        return self.root / "plan.json"
+
+    def write(self, families: int = 3, seconds: float = 1.0) -> None:
+        """Write the worker and the manifest."""
+        (self.root / "work.py").write_text(WORK)
+        self.manifest.write_bytes(encode_plan(self._plan(families, seconds)))
+
+    def _plan(self, families: int, seconds: float) -> Plan:
+        jobs: list[JobSpec] = []
+        edges: list[Edge] = []
+        for family in range(families):
+            first, second = f"stable{family}", f"cooldown{family}"
+            crash = "once" if family == 0 else "never"
+            jobs.append(self._job(first, len(jobs), seconds, crash))
+            jobs.append(
+                self._job(
+                    second,
+                    len(jobs),
+                    seconds / 2,
+                    start_conditions=(
+                        FileExists(
+                            path=str(self.root / "out" / first / "done.txt"),
+                            writer=first,
+                        ),
+                        MetadataIs(key="iteration", job=first, op=">=", value=4),
+                    ),
+                    cancel_conditions=(JobStateIs(jobs=(first,), state="FAILED"),),
+                    depends_on=(first,),
+                )
+            )
+            edges.append(Edge(before=first, after=second, mode="waits"))
+        names = tuple(job.name for job in jobs if job.name.startswith("cool"))
+        done = JobStateIs(jobs=names, state="COMPLETED")
+        jobs.append(
+            self._job(
+                "report",
+                len(jobs),
+                0.1,
+                start_conditions=(done,),
+                depends_on=names,
+            )
+        )
+        edges += [Edge(before=name, after="report", mode="waits") for name in names]
+        return Plan(
+            plan_id="e2e",
+            name="e2e",
+            state_dir=str(self.state_dir),
+            jobs=tuple(jobs),
+            edges=tuple(edges),
+            executor=ExecutorSpec(settings={"slots": 4}),
+            monitoring=Monitoring(
+                poll_seconds=0.3,
+                log_events=(
+                    LogEvent(
+                        name="saved",
+                        pattern=r"saved checkpoint from iteration (?P<n>\d+)",
+                        pattern_type="regex",
+                        extract_groups={"iteration": "n"},
+                    ),
+                ),
+                state_events=(
+                    StateEvent(
+                        name="crashed", state="crash", actions=(Restart(reason="once"),)
+                    ),
+                ),
+            ),
+        )
+
+    def _job(
+        self,
+        name: str,
+        index: int,
+        seconds: float,
+        crash: str = "never",
+        **fields: object,
+    ) -> JobSpec:
+        out = self.root / "out" / name
+        out.mkdir(parents=True, exist_ok=True)
+        command = (
+            sys.executable,
+            str(self.root / "work.py"),
+            name,
+            str(seconds),
+            str(self.ledger),
+            str(out),
+            crash,
+        )
+        return JobSpec(
+            name=name,
+            index=index,
+            stage=name.rstrip("0123456789"),
+            command=command,
+            output_dir=str(out),
+            log_dir=str(self.root / "logs" / name),
+            **fields,  # type: ignore[arg-type]
+        )
+
+    # ---------------------------------------------------------------------- running
+    def start(self, *arguments: str, command: str = "run") -> subprocess.Popen[str]:
+        """Start a command of ours over the campaign."""
+        return subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                f"autoexp_tui.cli.{command}",
+                "--state-dir",
+                str(self.state_dir),
+                *arguments,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.root,
+        )
+
+    def session(self) -> str:
+        """The one session of the state directory; empty before there is one."""
+        if not self.state_dir.exists():
+            return ""
+        found = [
+            path.name
+            for path in self.state_dir.iterdir()
+            if list(path.glob("journal.*.jsonl"))
+        ]
+        return found[0] if found else ""
+
+    def begun(self) -> Counter[str]:
+        """How often each attempt began, by its own word."""
+        lines = self.ledger.read_text().splitlines() if self.ledger.exists() else []
+        return Counter(" ".join(line.split()[:2]) for line in lines)
+
+    def living(self) -> list[int]:
+        """Worker processes that are alive."""
+        marker = str(self.root / "work.py").encode()
+        return [pid for pid in map(int, _pids()) if marker in _command_line(pid)]
+
+
+def _pids() -> list[str]:
+    return [name for name in os.listdir("/proc") if name.isdecimal()]
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def result_of(output: str) -> dict[str, dict[str, object]]:
+    """The jobs of `--json`'s line, by name."""
+    last = output.strip().splitlines()[-1]
+    return {job["name"]: job for job in json.loads(last)["jobs"]}

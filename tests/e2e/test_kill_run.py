@@ -1,0 +1,108 @@
+"""autoexp-run killed at random moments, on real processes."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.campaign import Campaign, result_of
+
+KILLS = 20
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Campaign:
+    made = Campaign(tmp_path)
+    made.write()
+    return made
+
+
+def _arguments(campaign: Campaign) -> list[str]:
+    session = campaign.session()
+    if session:
+        return ["--session", session, "--json"]
+    return ["--manifest", str(campaign.manifest), "--json"]
+
+
+def _finish(campaign: Campaign) -> tuple[int, str, str]:
+    run = campaign.start(*_arguments(campaign))
+    out, err = run.communicate(timeout=120)
+    return run.returncode, out, err
+
+
+def test_a_run_completes_and_restarts_what_crashed_once(campaign: Campaign) -> None:
+    code, out, err = _finish(campaign)
+    assert code == 0, err
+    jobs = result_of(out)
+    assert {job["state"] for job in jobs.values()} == {"COMPLETED"}
+    assert jobs["stable0"]["attempts"] == 2
+    assert all(count == 1 for count in campaign.begun().values())
+
+
+@pytest.mark.slow
+def test_twenty_kills_lose_nothing_and_run_nothing_twice(campaign: Campaign) -> None:
+    rng = random.Random(20)
+    campaign.write(seconds=6.0)
+    for _ in range(KILLS):
+        run = campaign.start(*_arguments(campaign))
+        time.sleep(rng.uniform(0.1, 1.2))
+        run.send_signal(signal.SIGKILL)
+        run.communicate()
+    code, out, err = _finish(campaign)
+    assert code == 0, err
+    jobs = result_of(out)
+    assert {job["state"] for job in jobs.values()} == {"COMPLETED"}
+    begun = campaign.begun()
+    assert {name: n for name, n in begun.items() if n > 1} == {}
+    assert len(begun) == sum(int(str(job["attempts"])) for job in jobs.values())
+    assert campaign.living() == []
+
+
+def test_ctrl_c_says_how_to_resume_and_leaves_the_jobs_running(
+    campaign: Campaign,
+) -> None:
+    campaign.write(seconds=3.0)
+    run = campaign.start(*_arguments(campaign))
+    _until(lambda: len(campaign.living()) > 0)
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=30)
+    assert run.returncode == 130
+    assert f"autoexp-run --session {campaign.session()}" in err
+    assert campaign.living()
+    code, out, _ = _finish(campaign)
+    assert code == 0
+    assert all(n == 1 for n in campaign.begun().values()), out
+
+
+def test_a_second_engine_on_one_session_is_refused(campaign: Campaign) -> None:
+    campaign.write(seconds=3.0)
+    first = campaign.start(*_arguments(campaign))
+    _until(lambda: bool(campaign.session()))
+    second = campaign.start("--session", campaign.session(), "--json")
+    _, err = second.communicate(timeout=30)
+    assert second.returncode == 4
+    assert "is owned by" in err
+    assert "Traceback" not in err
+    first.communicate(timeout=60)
+    assert first.returncode == 0
+
+
+def test_an_unknown_session_is_one_clear_message(campaign: Campaign) -> None:
+    run = campaign.start("--session", "nope")
+    _, err = run.communicate(timeout=30)
+    assert run.returncode == 2
+    assert "there is no session 'nope'" in err
+    assert "Traceback" not in err
+
+
+def _until(holds: object, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():  # type: ignore[operator]
+        if time.monotonic() > deadline:
+            raise subprocess.TimeoutExpired("waiting", seconds)
+        time.sleep(0.05)
