@@ -7,10 +7,10 @@ bug in the decider and raises; nothing is repaired silently.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, assert_never
 
 from autoexp_tui.core import effects, events
+from autoexp_tui.core.copying import changed
 from autoexp_tui.core.events import Event, Recorded
 from autoexp_tui.core.facts import Result, Why
 from autoexp_tui.core.state import (
@@ -54,7 +54,27 @@ def apply(state: SessionState, record: Recorded) -> None:
 
 
 def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
-    match event:
+    match event:  # in order of how often they come: a long journal folds faster
+        case events.LogMatched():
+            _log_matched(state, record, event)
+        case events.MetricsNoted():
+            _metrics_noted(state, event)
+        case events.ConditionJudged():
+            _condition_judged(state, record, event)
+        case events.EffectOrdered():
+            _effect_ordered(state, record, event)
+        case events.EffectSettled():
+            state.pending.pop(event.effect_id, None)
+        case events.SubmissionAccepted():
+            _submission_accepted(state, record, event)
+        case events.RunBegan():
+            _run_began(state, record, event)
+        case events.AttemptEnded():
+            _attempt_ended(state, event)
+        case events.JobEnded():
+            _job_ended(state, record, event)
+        case events.WaitExplained():
+            _update(state, event.job, why=event.why)
         case events.SessionStarted():
             _session_started(state, record, event)
         case events.EngineStarted():
@@ -71,46 +91,26 @@ def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
             _move_all(state, record, event.jobs, JobState.WAITING)
         case events.JobsHeld():
             _move_all(state, record, event.jobs, JobState.HELD)
-        case events.ConditionJudged():
-            _condition_judged(state, record, event)
         case events.ConditionWaived():
             _condition_waived(state, record, event)
-        case events.WaitExplained():
-            _update(state, event.job, why=event.why)
         case events.ApprovalAsked():
             _approval_asked(state, record, event)
         case events.ApprovalAnswered():
             _approval_answered(state, event)
         case events.JobReplanned():
             _update(state, event.job, spec=event.spec)
-        case events.EffectOrdered():
-            _effect_ordered(state, record, event)
-        case events.EffectSettled():
-            state.pending.pop(event.effect_id, None)
-        case events.SubmissionAccepted():
-            _submission_accepted(state, record, event)
         case events.SubmissionUncertain():
             _submission_moves(
                 state, record, event.token, JobState.SUBMIT_UNKNOWN, event.why
             )
         case events.SubmissionAbsent():
             _submission_moves(state, record, event.token, JobState.SUBMITTING, None)
-        case events.RunBegan():
-            _run_began(state, record, event)
         case events.RunRequeued():
             _move(state, record, event.job, JobState.QUEUED, why=event.why)
-        case events.AttemptEnded():
-            _attempt_ended(state, event)
         case events.RetryOrdered():
             _retry_ordered(state, record, event)
-        case events.JobEnded():
-            _job_ended(state, record, event)
         case events.JobRevived():
             _job_revived(state, record, event)
-        case events.LogMatched():
-            _log_matched(state, record, event)
-        case events.MetricsNoted():
-            _metrics_noted(state, event)
         case events.WarningRaised():
             _warning_raised(state, record, event)
         case events.WarningCleared():
@@ -129,7 +129,7 @@ def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
 
 # ---------------------------------------------------------------------- helpers
 def _update(state: SessionState, job: str, **changes: Any) -> None:
-    state.jobs[job] = replace(state.jobs[job], **changes)
+    state.jobs[job] = changed(state.jobs[job], **changes)
 
 
 def _move(
@@ -139,7 +139,7 @@ def _move(
     if not may_become(old.state, new):
         raise IllegalTransition(f"{job}: {old.state} -> {new} by {record.event!r}")
     since = old.since if old.state is new else record.t
-    state.jobs[job] = replace(old, state=new, since=since, **changes)
+    state.jobs[job] = changed(old, state=new, since=since, **changes)
 
 
 def _move_all(
@@ -238,7 +238,7 @@ def _approval_answered(state: SessionState, event: events.ApprovalAnswered) -> N
     ask = state.jobs[event.job].ask
     if ask is None or ask.digest != event.digest:
         return
-    answered = replace(ask, approved=event.approved, by=event.by, reason=event.reason)
+    answered = changed(ask, approved=event.approved, by=event.by, reason=event.reason)
     _update(state, event.job, ask=answered)
 
 
@@ -303,7 +303,7 @@ def _mark_cancelled(
             state,
             job,
             number,
-            lambda attempt: replace(
+            lambda attempt: changed(
                 attempt, cancel_cause=cause or Cause.USER, cancel_why=why
             ),
         )
@@ -319,7 +319,7 @@ def _submission_accepted(
             state,
             job,
             number,
-            lambda attempt, executor_id=executor_id: replace(  # type: ignore[misc]
+            lambda attempt, executor_id=executor_id: changed(  # type: ignore[misc]
                 attempt, executor_id=executor_id, submitted_at=event.submitted_at
             ),
         )
@@ -352,7 +352,7 @@ def _run_began(state: SessionState, record: Recorded, event: events.RunBegan) ->
         state,
         event.job,
         event.attempt,
-        lambda attempt: replace(
+        lambda attempt: changed(
             attempt,
             run=event.run,
             began_at=event.began_at,
@@ -371,7 +371,7 @@ def _attempt_ended(state: SessionState, event: events.AttemptEnded) -> None:
         state,
         event.job,
         event.attempt,
-        lambda attempt: replace(
+        lambda attempt: changed(
             attempt,
             outcome=event.outcome,
             cause=event.cause,
