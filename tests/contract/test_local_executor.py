@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.adapters.clock import SystemClock
+from autoexp_tui.adapters.identity import Alive, Identity
 from autoexp_tui.adapters.local import LocalExecutor
 from autoexp_tui.adapters.local_start import LocalSettings
 from autoexp_tui.adapters.processes import kill_left_behind
+from autoexp_tui.adapters.records import read_attempt
 from autoexp_tui.adapters.wrapper_copy import install_wrapper
 from autoexp_tui.core.ids import safe_filename
 from autoexp_tui.engine.ports import Task
@@ -89,27 +91,21 @@ class LocalWorld:
         self.executor = self._engine()
 
     def close(self) -> None:
+        me = Identity.of_this_process()
         for task in self.tasks:
-            if Path(task.attempt_dir, "exit.0.json").exists():
-                continue
-            if Path(task.attempt_dir, "claim").exists():
-                self._end(task)
-            kill_left_behind(task.attempt_dir)
-
-    def _end(self, task: Task) -> None:
-        try:
-            self.kill_supervisor(task)
-        except ProcessLookupError:
-            return
+            supervisor = read_attempt(task.attempt_dir).supervisor
+            if supervisor and supervisor.alive(me) is Alive.YES:
+                os.kill(supervisor.pid, signal.SIGKILL)
+            if supervisor:
+                kill_left_behind(task.attempt_dir)
 
 
 def script_of(does: Does) -> str:
     """The wanted behaviour as a shell script."""
-    lines = ["echo $$ >> begun"]
+    lines = ["trap '' TERM"] if does.ignores_term else []
+    lines.append("echo $$ >> begun")
     if does.prints:
         lines.append(f"printf '%s\\n' {shlex.quote(does.prints)}")
-    if does.ignores_term:
-        lines.append("trap '' TERM")
     ways = ["sleep 300 &", "setsid sleep 300 &", "(setsid sleep 300 &)"]
     lines += ways[: does.leaves_behind]
     if does.seconds:

@@ -116,6 +116,11 @@ class LocalExecutor:
         self._missed: dict[str, float] = {}
         """When a token was first looked for in vain, monotonic."""
 
+    @property
+    def directories_read(self) -> int:
+        """How often an attempt's records were read; the other looks cost a stat."""
+        return self._cache.readings
+
     # ------------------------------------------------------------------------ submit
     def submit(self, submission: Submission) -> SubmitAnswer:
         """Start a supervisor a task; one that is claimed already is left alone."""
@@ -162,6 +167,7 @@ class LocalExecutor:
             if life is Alive.NO and not _is_over(records):
                 # Its last record may be younger than our look.
                 records = self._cache.read(task.attempt_dir, fresh=True)
+                life = self._life(task, records)
         except OSError as error:
             return TaskReport(
                 job=task.job,
@@ -245,7 +251,8 @@ class LocalExecutor:
         again, those are left as they are and the others start.
         """
         try:
-            looks = [(sub, self._find(sub)) for sub in submissions]
+            starting = living_starts()  # before the records: none slips between
+            looks = [(sub, self._find(sub, starting)) for sub in submissions]
         except OSError as error:
             return AdoptAnswer(error=str(error))
         return AdoptAnswer(
@@ -253,7 +260,9 @@ class LocalExecutor:
             absent=tuple(sub.token for sub, found in looks if found == "absent"),
         )
 
-    def _find(self, submission: Submission) -> Found | Literal["absent", "unknown"]:
+    def _find(
+        self, submission: Submission, starting: frozenset[str]
+    ) -> Found | Literal["absent", "unknown"]:
         records = [read_attempt(task.attempt_dir) for task in submission.tasks]
         claims = [found.claim for found in records]
         ours = [c for c in claims if c is not None and c.token == submission.token]
@@ -265,8 +274,9 @@ class LocalExecutor:
                 executor_ids=_ids(submission),
                 submitted_at=at,
             )
-        starting = living_starts()
-        if any(task.attempt_dir in starting for task in submission.tasks):
+        pairs = zip(submission.tasks, records, strict=True)
+        unclaimed = (task.attempt_dir for task, found in pairs if not found.claim)
+        if any(directory in starting for directory in unclaimed):
             return "unknown"
         return self._missing(submission, records)
 
@@ -312,6 +322,7 @@ def _note_failure(task: Task, failed: Failed, at: float) -> None:
     """Leave word for the polls: of this submission, this task alone did not start."""
     record = {"v": 1, "why": "failed", "message": failed.message, "at": at}
     with suppress(OSError):  # without it the task ends as lost, a little later
+        os.makedirs(task.attempt_dir, mode=0o700, exist_ok=True)
         write_record(task.attempt_dir, "void.json", record)
 
 

@@ -93,11 +93,17 @@ def _pids() -> list[int]:
 
 
 def living_starts() -> frozenset[str]:
-    """Attempt directories that a supervisor of this host may be about to claim."""
-    found: set[str] = set()
+    """Attempt directories that a supervisor of this host may be about to claim.
+
+    Two looks: during one of them a supervisor may change its pid, as it leaves the
+    process that started it.
+    """
+    return frozenset(_starts()) | frozenset(_starts())
+
+
+def _starts() -> Iterator[str]:
     for pid in _pids():
         with suppress(OSError):
             words = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
             if b"--detach" in words:
-                found.update(os.fsdecode(os.path.dirname(word)) for word in words[-2:])
-    return frozenset(found)
+                yield from (os.fsdecode(os.path.dirname(word)) for word in words[-2:])

@@ -116,12 +116,17 @@ def write_record(directory: str, name: str, record: "Record") -> None:
 
 
 def _write_synced(path: str, record: "Record", flags: int) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600)
+    handle = private(path, os.O_WRONLY | os.O_CREAT | flags)
     with open(handle, "w", encoding="utf-8") as file:
         json.dump(record, file)
         file.write("\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file that, if it is new, only its owner may read."""
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def sync_directory(directory: str) -> None:
@@ -557,7 +562,7 @@ class Guard:
         for pid, status, max_rss in reaped():
             if pid == self.command:
                 self.ended = outcome(status)
-                self.ended["max_rss_kib"] = max_rss
+                self._tell(**self.ended, max_rss_kib=max_rss)
 
     def _clean_up(self) -> None:
         polite = 0.0 if self.orphaned else POLITE_SECONDS
@@ -672,11 +677,18 @@ class Child:
 
     def __init__(self, guard: int, control: int, report: int, go: int) -> None:
         self.guard = guard
-        self.command = 0
         self.control = control
         self.report = report
         self.go = go
+        self.told: Record = {}
+        """All that the guard said: `pid`; later how the command ended; at last
+        `leftovers`, when every process of it is gone."""
         self._text = b""
+
+    @property
+    def command(self) -> int:
+        """The command's pid, process group and session; 0: it was never made."""
+        return int(self.told.get("pid", 0))
 
     def send(self, number: int) -> None:
         """Have the guard deliver a signal, or let it go."""
@@ -689,14 +701,14 @@ class Child:
             os.write(self.go, b"g")
         os.close(self.go)
 
-    def read(self) -> "list[Record] | None":
-        """What the guard told since the last call; None: it is gone."""
+    def listen(self) -> bool:
+        """Take in what the guard says next; False when it is gone."""
         data = os.read(self.report, 4096)
-        if data == b"":
-            return None
         lines = (self._text + data).split(b"\n")
         self._text = lines.pop()
-        return [json.loads(line.decode()) for line in lines]
+        for line in lines:
+            self.told.update(json.loads(line.decode()))
+        return data != b""
 
 
 def spawn(task: Task, run: int, gpus: "list[str]", log: int) -> Child:
@@ -754,7 +766,8 @@ class Supervisor:
             return None
         child = spawn(self.task, self.run, self.gpus, log)
         os.close(log)
-        self._hear_of_command(child)
+        while not child.command and child.listen():
+            pass
         return child if self._announce(child) else None
 
     def _take_slots(self) -> bool:
@@ -798,14 +811,6 @@ class Supervisor:
     def _patience(self) -> float:
         return self.task.patience_seconds
 
-    def _hear_of_command(self, child: Child) -> None:
-        while not child.command:
-            told = child.read()
-            if told is None:
-                return
-            for fields in told:
-                child.command = fields["pid"]
-
     def _announce(self, child: Child) -> bool:
         """Write the begin record; without one, nothing runs."""
         record = {
@@ -838,15 +843,12 @@ class Supervisor:
         if self.task.time_limit_seconds:
             self.limit_at = time.monotonic() + float(self.task.time_limit_seconds)
         child.let_go()
-        while True:
+        while "leftovers" not in child.told:
             self._attend(child)
-            if not self.signals.wait(self._next_look(), child.report):
-                continue
-            told = child.read()
-            if told is None:
-                return self._without_guard(child)
-            if told:
-                return told[-1]
+            ready = self.signals.wait(self._next_look(), child.report)
+            if ready and not child.listen():
+                self._stand_in_for_guard(child)
+        return {key: child.told[key] for key in child.told if key != "pid"}
 
     def _next_look(self) -> float:
         times = [self.look_at, self.kill_at, self.limit_at]
@@ -879,14 +881,14 @@ class Supervisor:
             self.kill_at = time.monotonic() + self.task.grace_seconds
             child.send(signal.SIGTERM)
 
-    def _without_guard(self, child: Child) -> "Record":
+    def _stand_in_for_guard(self, child: Child) -> None:
         """The guard was killed: the command died with it, its orphans are ours."""
         complain("the guard died; ending what is left")
         left, statuses = sweep(0.0, child.command if _LIBC is None else 0)
-        status = statuses.get(child.command)
-        ended = killed() if status is None else outcome(status)
-        ended.update(leftovers=left, note="the guard died")
-        return ended
+        if "signal" not in child.told:
+            status = statuses.get(child.command)
+            child.told.update(killed() if status is None else outcome(status))
+        child.told.update(leftovers=left, note="the guard died")
 
     # .................................................................. after its end
     def record_end(self, child: Child, ended: "Record") -> int:
@@ -923,7 +925,7 @@ def place_exit(task: Task, run: int, record: "Record") -> None:
 def set_room_aside(task: Task) -> None:
     """Take the exit record's blocks now, while there are some."""
     # without it the record may have to wait for room
-    with suppress(OSError), open(task.path(ROOM), "wb") as file:
+    with suppress(OSError), open(task.path(ROOM), "wb", opener=private) as file:
         file.write(b" " * ROOM_BYTES)
         os.fsync(file.fileno())
 
@@ -958,17 +960,59 @@ QUERY = "index,utilization.gpu,memory.used,memory.total,power.draw,temperature.g
 FIELDS = ("index", "util_percent", "used_mib", "total_mib", "watts", "celsius")
 
 
-def start_sampling(task: Task, gpus: "list[str]") -> None:
-    """Sample the GPUs beside the run, if this machine has any."""
-    tool = find_program("nvidia-smi")
-    if tool is None or task.gpu_seconds <= 0:
-        return
-    import threading  # only where it is needed: most starts are spared the import
+class Sampler:
+    """Samples the GPUs beside a run, if this machine has any; never disturbs it."""
 
-    arguments = [tool, f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
-    if gpus:
-        arguments.append("--id=" + ",".join(gpus))
-    threading.Thread(target=sample_gpus, args=(task, arguments), daemon=True).start()
+    def __init__(self, task: Task, gpus: "list[str]") -> None:
+        self.task = task
+        self.tool: Any = None
+        """The running nvidia-smi."""
+        program = find_program("nvidia-smi")
+        self.arguments = [program or ""]
+        self.arguments += [f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
+        self.arguments += ["--id=" + ",".join(gpus)] if gpus else []
+        if program and task.gpu_seconds > 0:
+            self._start()
+
+    def _start(self) -> None:
+        import threading  # only where it is needed: most starts are spared the import
+
+        threading.Thread(target=self._sample_on, daemon=True).start()
+
+    def stop(self) -> None:
+        """End a tool that hangs; the thread ends with the process."""
+        if self.tool is not None:
+            with suppress(OSError):
+                self.tool.kill()
+
+    def _sample_on(self) -> None:
+        """A line a sample until the process ends; gives up when the tool fails."""
+        failures = 0
+        while failures < MOST_SAMPLE_FAILURES:
+            failures = 0 if self._sample() else failures + 1
+            time.sleep(self.task.gpu_seconds)
+
+    def _sample(self) -> bool:
+        """One sample; False when the tool or the disk failed."""
+        import subprocess
+
+        null, pipe = subprocess.DEVNULL, subprocess.PIPE
+        try:
+            self.tool = subprocess.Popen(
+                self.arguments, stdin=null, stdout=pipe, stderr=null
+            )
+            text, _ = self.tool.communicate(timeout=10)
+            if self.tool.returncode == 0:
+                self._note(parse_gpus(text.decode("utf-8", "replace")))
+                return True
+        except (OSError, subprocess.SubprocessError):
+            self.stop()
+        return False
+
+    def _note(self, gpus: "list[Record]") -> None:
+        path = self.task.path("gpu.jsonl")
+        with open(path, "a", encoding="utf-8", opener=private) as file:
+            file.write(json.dumps({"t": time.time(), "gpus": gpus}) + "\n")
 
 
 def find_program(name: str) -> "str | None":
@@ -978,30 +1022,6 @@ def find_program(name: str) -> "str | None":
         if os.access(path, os.X_OK) and os.path.isfile(path):
             return path
     return None
-
-
-def sample_gpus(task: Task, arguments: "list[str]") -> None:
-    """A line a sample until the process ends; gives up when the tool fails."""
-    failures = 0
-    while failures < MOST_SAMPLE_FAILURES:
-        failures = 0 if sample_once(task, arguments) else failures + 1
-        time.sleep(task.gpu_seconds)
-
-
-def sample_once(task: Task, arguments: "list[str]") -> bool:
-    """One sample; False when the tool or the disk failed."""
-    import subprocess
-
-    try:
-        text = subprocess.check_output(
-            arguments, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=10
-        )
-        line = {"t": time.time(), "gpus": parse_gpus(text.decode("utf-8", "replace"))}
-        with open(task.path("gpu.jsonl"), "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return True
 
 
 def parse_gpus(text: str) -> "list[Record]":
@@ -1080,8 +1100,11 @@ def run_task(task: Task, signals: Signals, starter: Starter) -> int:
     child = supervisor.begin()
     if child is None:
         return 0 if supervisor.ending else EX_IOERR
-    start_sampling(task, supervisor.gpus)
-    return supervisor.record_end(child, supervisor.supervise(child))
+    sampler = Sampler(task, supervisor.gpus)
+    try:
+        return supervisor.record_end(child, supervisor.supervise(child))
+    finally:
+        sampler.stop()
 
 
 if __name__ == "__main__":

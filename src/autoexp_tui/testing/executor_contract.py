@@ -211,7 +211,7 @@ class ExecutorContract:
     ) -> None:
         task = world.task("stubborn", Does(seconds=LONG, ignores_term=True))
         submit(world, task)
-        running(world, task)
+        assert world.until(lambda: world.begun(task) == 1)
         world.executor.cancel([task])
         report = ended(world, task)
         assert report.exited is not None
@@ -399,7 +399,7 @@ class ExecutorContract:
     def test_a_killed_task_does_not_begin_again(self, world: ExecutorWorld) -> None:
         task = world.task("victim", Does(seconds=LONG))
         submit(world, task)
-        running(world, task)
+        assert world.until(lambda: world.begun(task) == 1)
         world.kill_supervisor(task)
         ended(world, task)
         world.executor.submit(submission(task))

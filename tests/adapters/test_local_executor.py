@@ -1,0 +1,650 @@
+"""The local executor: starts, kills, doubts; beyond what every executor promises."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.adapters.clock import SystemClock
+from autoexp_tui.adapters.identity import Alive, Identity
+from autoexp_tui.adapters.local import LocalExecutor, local_settings, visible_gpus
+from autoexp_tui.adapters.local_start import LocalSettings
+from autoexp_tui.adapters.processes import kill_left_behind, terminate
+from autoexp_tui.adapters.records import read_attempt
+from autoexp_tui.adapters.wrapper import WRAPPER_VERSION
+from autoexp_tui.adapters.wrapper_copy import install_wrapper, version_of
+from autoexp_tui.core.specs import Resources
+from autoexp_tui.core.states import Cause
+from autoexp_tui.engine.ports import (
+    Accepted,
+    Busy,
+    Clock,
+    Rejected,
+    Submission,
+    Task,
+    TaskPhase,
+    TaskReport,
+    Uncertain,
+)
+from autoexp_tui.testing.clock import ManualClock
+from tests.adapters.wrapper_runs import environment_of, until
+
+TOKEN = "0123456789ab"
+
+
+class Machine:
+    """A local executor with its directories, and the tasks that were made."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.tasks: list[Task] = []
+        self.settings = LocalSettings(
+            wrapper=install_wrapper(root / "session"),
+            python=sys.executable,
+            slots=2,
+            slots_dir=root / "slots",
+            grace_seconds=0.3,
+            settle_seconds=2.0,
+            cancel_poll_seconds=0.1,
+        )
+
+    def executor(self, clock: Clock | None = None, **more: object) -> LocalExecutor:
+        settings = replace(self.settings, **more)  # type: ignore[arg-type]
+        return LocalExecutor(settings, clock or SystemClock())
+
+    def task(self, script: str, job: str = "job", **more: object) -> Task:
+        task = Task(
+            job=job,
+            attempt=1,
+            command=("sh", "-c", script),
+            cwd=str(self.root / "out"),
+            output_dir=str(self.root / "out"),
+            log_dir=str(self.root / "log" / job),
+            attempt_dir=str(self.root / "attempts" / job / "1"),
+        )
+        task = replace(task, **more)  # type: ignore[arg-type]
+        self.tasks.append(task)
+        return task
+
+    def ran(self) -> list[str]:
+        path = self.root / "out" / "ran"
+        return path.read_text().split() if path.exists() else []
+
+    def close(self) -> None:
+        me = Identity.of_this_process()
+        for task in self.tasks:
+            directory = Path(task.attempt_dir)
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / "cancel").touch()
+            supervisor = read_attempt(task.attempt_dir).supervisor
+            if supervisor and supervisor.alive(me) is Alive.YES:
+                os.kill(supervisor.pid, signal.SIGKILL)
+            kill_left_behind(task.attempt_dir)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    made = Machine(tmp_path)
+    yield made
+    made.close()
+
+
+def one(task: Task, *more: Task, token: str = TOKEN) -> Submission:
+    return Submission(token=token, session="k7f2", tasks=(task, *more))
+
+
+def look(executor: LocalExecutor, task: Task) -> TaskReport:
+    return executor.poll([task]).reports[0]
+
+
+def ended(executor: LocalExecutor, task: Task) -> TaskReport:
+    assert until(lambda: look(executor, task).phase is TaskPhase.ENDED)
+    return look(executor, task)
+
+
+def supervisor_of(task: Task) -> int:
+    claim = json.loads((Path(task.attempt_dir) / "claim").read_text())
+    return int(claim["process"]["pid"])
+
+
+def wait_for(path: Path) -> None:
+    assert until(path.exists), f"{path} did not come"
+
+
+# ------------------------------------------------------------------------------ start
+def test_a_started_task_is_claimed_when_submit_answers(machine: Machine) -> None:
+    task = machine.task("sleep 30")
+    answer = machine.executor().submit(one(task))
+    assert isinstance(answer, Accepted)
+    assert answer.executor_ids == ("01234567.0",)
+    assert (Path(task.attempt_dir) / "claim").exists()
+    assert "wrapper.py --detach" in answer.sent
+
+
+def test_the_supervisor_is_in_no_group_of_ours_and_not_our_child(
+    machine: Machine,
+) -> None:
+    task = machine.task("sleep 30")
+    machine.executor().submit(one(task))
+    pid = supervisor_of(task)
+    assert os.getsid(pid) != os.getsid(0)
+    assert os.getpgid(pid) != os.getpgid(0)
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    assert int(fields[1]) != os.getpid()
+    with pytest.raises(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+_ENGINE = """
+import os, pickle, signal, sys
+from autoexp_tui.adapters import local_start
+from autoexp_tui.adapters.clock import SystemClock
+from autoexp_tui.adapters.local import LocalExecutor
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+settings, submission, place = pickle.load(sys.stdin.buffer)
+if place == "before it starts anything":
+    local_start.Starter._spawn = die
+elif place == "before it hears of the start":
+    local_start._line = die
+LocalExecutor(settings, SystemClock()).submit(submission)
+os.killpg(0, signal.SIGHUP)
+"""
+"""An engine that submits, and dies at a place, or of a hang-up afterwards."""
+
+
+def dead_engine(machine: Machine, submission: Submission, place: str = "") -> int:
+    """What such an engine died of."""
+    return -subprocess.run(
+        [sys.executable, "-c", _ENGINE],
+        input=pickle.dumps((machine.settings, submission, place)),
+        start_new_session=True,
+        check=False,
+    ).returncode
+
+
+def test_a_dead_engine_takes_nothing_with_it(machine: Machine) -> None:
+    task = machine.task("sleep 0.3; echo done >> ran")
+    assert dead_engine(machine, one(task)) == signal.SIGHUP
+    report = ended(machine.executor(), task)
+    assert report.exited is not None
+    assert report.exited.exit_code == 0
+    assert machine.ran() == ["done"]
+
+
+def test_no_start_leaves_a_zombie(machine: Machine) -> None:
+    executor = machine.executor()
+    for number in range(3):
+        executor.submit(one(machine.task("exit 0", f"job{number}"), token=str(number)))
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_the_resume_mark_of_the_task_reaches_the_command(machine: Machine) -> None:
+    task = machine.task("echo resume=$AUTOEXP_RESUME >> ran", resume=True)
+    executor = machine.executor()
+    executor.submit(one(task))
+    ended(executor, task)
+    assert machine.ran() == ["resume=1"]
+
+
+def test_relative_paths_are_those_of_the_engine(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(machine.root)
+    task = machine.task("pwd", cwd="", output_dir="out", log_dir="log/job")
+    executor = machine.executor()
+    executor.submit(one(task))
+    ended(executor, task)
+    log = machine.root / "log" / "job" / "current.log"
+    assert log.read_text() == f"{machine.root}\n"
+
+
+def test_files_of_an_attempt_are_for_its_owner_alone(machine: Machine) -> None:
+    task = machine.task("exit 0", env={"SECRET": "x"})
+    executor = machine.executor()
+    executor.submit(one(task))
+    ended(executor, task)
+    directory = Path(task.attempt_dir)
+    assert directory.stat().st_mode & 0o777 == 0o700
+    for path in directory.iterdir():
+        assert path.stat().st_mode & 0o077 == 0, path.name
+
+
+# -------------------------------------------------------------------- starts that fail
+def test_a_missing_interpreter_is_a_rejection(machine: Machine) -> None:
+    answer = machine.executor(python="/no/python").submit(one(machine.task("exit 0")))
+    assert isinstance(answer, Rejected)
+    assert answer.cause is Cause.SUBMIT_ERROR
+    assert "/no/python" in answer.message
+
+
+def test_a_missing_wrapper_is_a_rejection_with_its_own_words(machine: Machine) -> None:
+    executor = machine.executor(wrapper=machine.root / "none.py")
+    answer = executor.submit(one(machine.task("exit 0")))
+    assert isinstance(answer, Rejected)
+    assert "none.py" in answer.message
+
+
+def test_a_directory_that_cannot_be_made_is_a_rejection(machine: Machine) -> None:
+    (machine.root / "file").touch()
+    task = machine.task("exit 0", attempt_dir=str(machine.root / "file" / "1"))
+    answer = machine.executor().submit(one(task))
+    machine.tasks.clear()
+    assert isinstance(answer, Rejected)
+    assert "Not a directory" in answer.message
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EAGAIN, errno.EMFILE])
+def test_a_want_of_room_is_no_rejection(
+    number: int, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(subprocess, "Popen", fail)
+    assert isinstance(machine.executor().submit(one(machine.task("exit 0"))), Busy)
+
+
+def test_a_start_without_a_word_is_in_doubt_as_long_as_it_lives(
+    machine: Machine,
+) -> None:
+    mute = machine.root / "mute.py"
+    mute.write_text("import time\ntime.sleep(60)\n")
+    executor = machine.executor(wrapper=mute, start_seconds=0.3)
+    task = machine.task("exit 0")
+    assert isinstance(executor.submit(one(task)), Uncertain)
+    next_engine = machine.executor(settle_seconds=0.0)
+    assert next_engine.adopt([one(task)]).absent == ()
+    assert look(next_engine, task).phase is TaskPhase.QUEUED
+    for pid in _starters(task):
+        os.kill(pid, signal.SIGKILL)
+    assert until(lambda: executor.poll([]) and _no_children())
+    assert next_engine.adopt([one(task)]).absent == (TOKEN,)
+    assert look(next_engine, task).phase is TaskPhase.ENDED
+
+
+def _starters(task: Task) -> list[int]:
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                words = Path(f"/proc/{name}/cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"--detach" in words and os.fsencode(task.attempt_dir) in words:
+                found.append(int(name))
+    return found
+
+
+def _no_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return True
+    return False
+
+
+def test_a_supervisor_that_dies_before_its_claim_took_nothing(machine: Machine) -> None:
+    dying = machine.root / "dying"
+    dying.write_text("#!/bin/sh\nkill -KILL $$\n")
+    dying.chmod(0o755)
+    task = machine.task("echo ran >> ran")
+    answer = machine.executor(python=str(dying)).submit(one(task))
+    assert isinstance(answer, Busy)
+    executor = machine.executor()
+    assert isinstance(executor.submit(one(task)), Accepted)
+    ended(executor, task)
+    assert machine.ran() == ["ran"]
+
+
+def test_one_task_of_many_that_cannot_start_fails_alone(machine: Machine) -> None:
+    good = machine.task("exit 0", "good")
+    bad = machine.task("exit 0", "bad", resources=Resources(gpus=64))
+    executor = machine.executor()
+    answer = executor.submit(one(good, bad))
+    assert isinstance(answer, Accepted)
+    report = ended(executor, bad)
+    assert (report.cause, report.began) == (Cause.SUBMIT_ERROR, None)
+    assert report.gone_for >= executor.lost_after_seconds
+    assert "wants 64 GPUs" in report.reason
+    assert ended(executor, good).exited is not None
+
+
+def test_more_gpus_than_there_are_is_a_rejection(machine: Machine) -> None:
+    task = machine.task("exit 0", resources=Resources(gpus=3))
+    answer = machine.executor(gpus=("0", "1")).submit(one(task))
+    assert isinstance(answer, Rejected)
+    assert answer.message == "wants 3 GPUs; this machine has 2"
+
+
+def test_an_attempt_that_another_submission_claimed_is_a_duplicate(
+    machine: Machine,
+) -> None:
+    task = machine.task("sleep 30")
+    executor = machine.executor()
+    executor.submit(one(task))
+    answer = executor.submit(one(task, token="another"))
+    assert isinstance(answer, Rejected)
+    assert answer.cause is Cause.DUPLICATE
+    assert "01234567.0" in answer.message
+
+
+def test_two_engines_that_send_the_same_submission_at_once_start_it_once(
+    machine: Machine,
+) -> None:
+    task = machine.task("echo ran >> ran; sleep 0.2")
+    answers: list[object] = []
+
+    def send() -> None:
+        answers.append(machine.executor().submit(one(task)))
+
+    threads = [threading.Thread(target=send) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [type(answer) for answer in answers] == [Accepted] * 4
+    ended(machine.executor(), task)
+    assert machine.ran() == ["ran"]
+
+
+# ------------------------------------------------------------------------------- polls
+def test_a_time_limit_is_the_cause(machine: Machine) -> None:
+    task = machine.task("sleep 30", resources=Resources(time_limit_seconds=0.2))
+    executor = machine.executor()
+    executor.submit(one(task))
+    report = ended(executor, task)
+    assert report.cause is Cause.TIMEOUT
+    assert report.exited is not None
+
+
+def test_a_cancelled_task_names_the_person_as_its_cause(machine: Machine) -> None:
+    task = machine.task("sleep 30")
+    executor = machine.executor()
+    executor.submit(one(task))
+    wait_for(Path(task.attempt_dir) / "begin.0.json")
+    executor.cancel([task])
+    assert ended(executor, task).cause is Cause.USER
+
+
+def test_a_supervisor_ended_by_hand_is_no_cancel(machine: Machine) -> None:
+    task = machine.task("sleep 30")
+    executor = machine.executor()
+    executor.submit(one(task))
+    wait_for(Path(task.attempt_dir) / "begin.0.json")
+    os.kill(supervisor_of(task), signal.SIGTERM)
+    report = ended(executor, task)
+    assert report.cause is None
+    assert report.exited is not None
+    assert report.exited.signal == signal.SIGTERM
+
+
+def test_a_task_that_waits_for_a_slot_says_so(machine: Machine) -> None:
+    executor = machine.executor(slots=1)
+    first, second = machine.task("sleep 30", "first"), machine.task("exit 0", "second")
+    executor.submit(one(first))
+    wait_for(Path(first.attempt_dir) / "begin.0.json")
+    executor.submit(one(second, token="other"))
+    report = look(executor, second)
+    assert (report.phase, report.reason) == (TaskPhase.QUEUED, "waits for a free slot")
+
+
+def test_slots_hold_across_engines(machine: Machine) -> None:
+    first, second = machine.task("sleep 30", "first"), machine.task("exit 0", "second")
+    machine.executor(slots=1).submit(one(first))
+    wait_for(Path(first.attempt_dir) / "begin.0.json")
+    other = machine.executor(slots=1)
+    other.submit(one(second, token="other"))
+    time.sleep(0.1)
+    assert look(other, second).phase is TaskPhase.QUEUED
+    other.cancel([first])
+    assert ended(other, second).exited is not None
+
+
+def test_a_poll_of_what_did_not_change_reads_no_records(machine: Machine) -> None:
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    tasks = [machine.task("sleep 30", f"job{n}") for n in range(2)]
+    executor.submit(one(*tasks))
+    for task in tasks:
+        wait_for(Path(task.attempt_dir) / "begin.0.json")
+    time.sleep(0.05)
+    for _ in range(4):
+        executor.poll(tasks)
+        clock.advance(1.0)
+    before = executor.directories_read
+    for _ in range(10):
+        assert [r.phase for r in executor.poll(tasks).reports] == ["running"] * 2
+    assert executor.directories_read == before
+
+
+def test_records_that_cannot_be_looked_at_make_nothing_gone(machine: Machine) -> None:
+    loop = machine.root / "loop"
+    loop.symlink_to(loop)
+    task = machine.task("exit 0", attempt_dir=str(loop))
+    machine.tasks.clear()
+    report = look(machine.executor(), task)
+    assert report.phase is TaskPhase.UNKNOWN
+    assert "symbolic links" in report.reason
+
+
+def test_a_task_without_traces_is_gone_for_longer_and_longer(machine: Machine) -> None:
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    task = machine.task("exit 0")
+    assert look(executor, task).gone_for == 0.0
+    clock.advance(4.0)
+    clock.set_utc(0.0)
+    assert look(executor, task).gone_for == 4.0
+
+
+# -------------------------------------------------------------- kills and other hosts
+def forge(task: Task, **process: object) -> None:
+    """A claim and a begun run of a supervisor that is not on this machine any more."""
+    me = {**Identity.of_this_process().as_json(), **process}
+    directory = Path(task.attempt_dir)
+    directory.mkdir(parents=True, exist_ok=True)
+    claim = {
+        "token": TOKEN,
+        "executor_id": "01234567.0",
+        "nonce": "n",
+        "claimed_at": 5.0,
+        "process": me,
+    }
+    begin = {**claim, "run": 0, "began_at": 6.0, "log_path": "/log"}
+    (directory / "claim").write_text(json.dumps(claim))
+    (directory / "begin.0.json").write_text(json.dumps(begin))
+
+
+def test_a_pid_that_was_given_to_another_process_is_not_the_supervisor(
+    machine: Machine,
+) -> None:
+    task = machine.task("exit 0")
+    forge(task, started="1")  # our own pid, of another time
+    executor = machine.executor(ManualClock())
+    assert look(executor, task).phase is TaskPhase.ENDED
+    assert executor.cancel([task]).ok  # and it did not end us
+
+
+def test_a_supervisor_of_an_earlier_boot_is_gone(machine: Machine) -> None:
+    task = machine.task("exit 0")
+    forge(task, boot="before the power cut")
+    assert look(machine.executor(), task).phase is TaskPhase.ENDED
+
+
+def test_a_supervisor_on_another_host_is_never_said_to_be_gone(
+    machine: Machine,
+) -> None:
+    task = machine.task("exit 0")
+    forge(task, host="elsewhere", machine="other", boot="other", pid=1)
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    for _ in range(3):
+        report = look(executor, task)
+        assert report.phase is TaskPhase.RUNNING
+        assert "elsewhere, whose processes cannot be seen" in report.reason
+        clock.advance(10_000)
+
+
+def test_a_supervisor_in_another_container_lives_as_long_as_its_lock(
+    machine: Machine,
+) -> None:
+    task = machine.task("exit 0")
+    forge(task, namespace="pid:[1]", pid=1)
+    executor = machine.executor()
+    with (Path(task.attempt_dir) / "claim").open("rb") as claim:
+        fcntl.flock(claim, fcntl.LOCK_EX)
+        assert look(executor, task).phase is TaskPhase.RUNNING
+    assert look(executor, task).phase is TaskPhase.ENDED
+
+
+def test_terminating_a_namesake_is_refused() -> None:
+    me = Identity.of_this_process()
+    assert not terminate(replace(me, started="1"))
+    assert not terminate(replace(me, pid=2**22 - 1))
+
+
+def test_what_both_killed_supervisors_left_is_ended_by_the_next_look(
+    machine: Machine,
+) -> None:
+    task = machine.task("setsid sleep 60 & (setsid sleep 60 &) ; exec sleep 60")
+    executor = machine.executor()
+    executor.submit(one(task))
+    begin = Path(task.attempt_dir) / "begin.0.json"
+    wait_for(begin)
+    assert until(lambda: len(_living(task)) == 3)
+    guard = json.loads(begin.read_text())["guard_pid"]
+    for pid in (supervisor_of(task), guard):
+        os.kill(pid, signal.SIGSTOP)
+    for pid in (guard, supervisor_of(task)):
+        os.kill(pid, signal.SIGKILL)
+    report = ended(executor, task)
+    assert report.exited is None
+    assert until(lambda: not _living(task))
+
+
+def _living(task: Task) -> list[int]:
+    cookie = os.fsencode(f"AUTOEXP_ATTEMPT_DIR={task.attempt_dir}")
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [pid for pid in pids if cookie in environment_of(pid)]
+
+
+# ------------------------------------------------------------------------------- adopt
+def test_a_submission_made_in_part_is_absent_and_completed_when_sent_again(
+    machine: Machine,
+) -> None:
+    tasks = [machine.task(f"echo {n} >> ran", f"job{n}") for n in range(3)]
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    first = executor.submit(replace(one(*tasks), tasks=tuple(tasks[:1])))
+    assert isinstance(first, Accepted)
+    ended(executor, tasks[0])
+    executor.adopt([one(*tasks)])
+    clock.advance(3.0)
+    assert executor.adopt([one(*tasks)]).absent == (TOKEN,)
+    assert isinstance(executor.submit(one(*tasks)), Accepted)
+    for task in tasks:
+        ended(executor, task)
+    assert sorted(machine.ran()) == ["0", "1", "2"]
+
+
+def test_a_start_of_another_host_is_waited_for_longer(machine: Machine) -> None:
+    task = machine.task("exit 0")
+    Path(task.attempt_dir).mkdir(parents=True)
+    file = Path(task.attempt_dir) / "task.n1.json"
+    file.write_text(json.dumps({"submitter": "elsewhere"}))
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    executor.adopt([one(task)])
+    clock.advance(30.0)
+    assert executor.adopt([one(task)]).absent == ()
+    clock.advance(31.0)
+    assert executor.adopt([one(task)]).absent == (TOKEN,)
+
+
+def test_records_that_cannot_be_looked_at_decide_nothing(machine: Machine) -> None:
+    loop = machine.root / "loop"
+    loop.symlink_to(loop)
+    task = machine.task("exit 0", attempt_dir=str(loop))
+    machine.tasks.clear()
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    for _ in range(2):
+        answer = executor.adopt([one(task)])
+        assert (answer.found, answer.absent) == ((), ())
+        assert "symbolic links" in answer.error
+        clock.advance(100.0)
+
+
+def test_an_engine_killed_before_it_started_anything_left_nothing(
+    machine: Machine,
+) -> None:
+    task = machine.task("echo ran >> ran")
+    place = "before it starts anything"
+    assert dead_engine(machine, one(task), place) == signal.SIGKILL
+    executor = machine.executor(settle_seconds=0.1)
+    assert until(lambda: executor.adopt([one(task)]).absent == (TOKEN,))
+    assert isinstance(executor.submit(one(task)), Accepted)
+    ended(executor, task)
+    assert machine.ran() == ["ran"]
+
+
+def test_what_an_engine_started_before_it_was_killed_is_found(machine: Machine) -> None:
+    task = machine.task("echo ran >> ran; sleep 0.1")
+    place = "before it hears of the start"
+    assert dead_engine(machine, one(task), place) == signal.SIGKILL
+    executor = machine.executor(settle_seconds=0.0)
+    assert until(lambda: _found_and_never_absent(executor, one(task)))
+    ended(executor, task)
+    assert machine.ran() == ["ran"]
+
+
+def _found_and_never_absent(executor: LocalExecutor, submission: Submission) -> bool:
+    answer = executor.adopt([submission])
+    assert answer.absent == ()
+    return bool(answer.found)
+
+
+# ----------------------------------------------------------------------- this machine
+def test_the_machine_is_described_as_it_is(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,GPU-ab,-1")
+    settings = local_settings(Path("/wrapper.py"))
+    assert settings.slots == len(os.sched_getaffinity(0))
+    assert settings.gpus == ("0", "GPU-ab")
+    assert local_settings(Path("/wrapper.py"), slots=7).slots == 7
+
+
+def test_gpus_are_found_by_their_devices(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    names = ["nvidia10", "nvidia2", "nvidiactl", "null"]
+    listdir: Callable[[str], list[str]] = lambda _: names  # noqa: E731
+    monkeypatch.setattr(os, "listdir", listdir)
+    assert visible_gpus() == ("2", "10")
+
+
+def test_a_session_keeps_the_wrapper_it_started_with(tmp_path: Path) -> None:
+    place = install_wrapper(tmp_path / "session")
+    assert version_of(place) == WRAPPER_VERSION
+    place.write_text('WRAPPER_VERSION = "0.9"\n')
+    assert install_wrapper(tmp_path / "session") == place
+    assert version_of(place) == "0.9"

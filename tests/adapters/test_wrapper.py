@@ -1,0 +1,656 @@
+"""The wrapper: claim, slots, begin, command, signals, end; each seen from outside."""
+
+from __future__ import annotations
+
+import ast
+import errno
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.adapters import wrapper
+from tests.adapters.wrapper_runs import PATIENCE, Attempt, until
+
+SOURCE = Path(wrapper.__file__)
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Iterator[Attempt]:
+    made = Attempt(tmp_path)
+    yield made
+    made.close()
+
+
+# ------------------------------------------------------------------- the script itself
+def test_it_imports_the_standard_library_alone() -> None:
+    tree = ast.parse(SOURCE.read_text())
+    names = {
+        name
+        for node in ast.walk(tree)
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
+
+
+def test_its_syntax_is_that_of_python_3_6() -> None:
+    ast.parse(SOURCE.read_text(), feature_version=(3, 6))
+
+
+@pytest.mark.parametrize("minor", [6, 7, 8, 9, 10, 12, 13, 14])
+def test_it_runs_on_other_pythons(minor: int, tmp_path: Path) -> None:
+    python = working_python(minor)
+    if python is None:
+        pytest.skip(f"no Python 3.{minor} here")
+    attempt = Attempt(tmp_path, python)
+    assert attempt.run("echo fine; exit 4") == 4
+    assert attempt.record("exit.0.json")["exit_code"] == 4
+    assert attempt.log.read_text() == "fine\n"
+
+
+def working_python(minor: int) -> str | None:
+    found = shutil.which(f"python3.{minor}")
+    if found is None:
+        return None
+    probe = subprocess.run([found, "-c", ""], capture_output=True, check=False)
+    return found if probe.returncode == 0 else None
+
+
+def test_without_a_task_it_says_how_it_is_used() -> None:
+    ran = subprocess.run(
+        [sys.executable, str(SOURCE)], capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stderr.startswith("usage:")) == (64, True)
+
+
+def test_a_task_file_that_cannot_be_read_is_reported(attempt: Attempt) -> None:
+    path = attempt.root / "task.json"
+    for text in ("", "[]", "{}", '{"attempt_dir": 1}'):
+        path.write_text(text)
+        process = attempt.start(path)
+        _, stderr = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 74
+        assert "cannot run" in stderr
+
+
+# ----------------------------------------------------------------------------- records
+def test_a_run_leaves_its_claim_begin_end_and_log(attempt: Attempt) -> None:
+    before = time.time()
+    process = attempt.start(attempt.task("echo hello; echo oops >&2; exit 3"))
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 3
+    claim = attempt.record("claim")
+    begun = attempt.record("begin.0.json")
+    ended = attempt.record("exit.0.json")
+    owner = claim["process"]
+    assert isinstance(owner, dict)
+    assert owner["pid"] == process.pid
+    assert owner == begun["process"]
+    assert claim["nonce"] == "n1"
+    assert begun["executor_id"] == "tokentok.0"
+    assert begun["log_path"] == str(attempt.root / "log" / "slurm-tokentok.0.out")
+    assert (ended["run"], ended["exit_code"], ended["signal"]) == (0, 3, None)
+    assert before <= float(str(begun["began_at"])) <= float(str(ended["ended_at"]))
+    assert int(str(ended["max_rss_kib"])) > 0
+    assert attempt.log.read_text() == "hello\noops\n"
+    assert os.readlink(attempt.log) == "slurm-tokentok.0.out"
+
+
+def test_nothing_but_the_records_is_left(attempt: Attempt) -> None:
+    attempt.run("exit 0")
+    assert sorted(os.listdir(attempt.dir)) == [
+        "begin.0.json",
+        "claim",
+        "exit.0.json",
+        "task.n1.json",
+    ]
+
+
+def test_the_command_finds_where_it_is(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INHERITED", "yes")
+    script = 'pwd; echo "$OWN $INHERITED"; env | grep ^AUTOEXP_ | sort'
+    attempt.run(script, env={"OWN": "mine"}, attempt=2, resume=True)
+    assert attempt.log.read_text().splitlines() == [
+        str(attempt.root / "out"),
+        "mine yes",
+        "AUTOEXP_ATTEMPT=2",
+        f"AUTOEXP_ATTEMPT_DIR={attempt.dir}",
+        "AUTOEXP_JOB=train lr=1",
+        f"AUTOEXP_OUTPUT_DIR={attempt.root}/out",
+        "AUTOEXP_RESUME=1",
+        "AUTOEXP_RUN=0",
+        "AUTOEXP_SESSION=k7f2",
+    ]
+
+
+def test_the_command_has_no_input_no_terminal_and_no_stray_files(
+    attempt: Attempt,
+) -> None:
+    attempt.run("cat; ls /proc/self/fd | wc -l; ps -o sid= -p $$ | tr -d ' '; echo $$")
+    files, session, own = attempt.log.read_text().split()
+    assert int(files) == 4  # in, out, err, and the directory that ls reads
+    assert session == own
+
+
+def test_the_command_does_not_pass_a_shell(attempt: Attempt) -> None:
+    attempt.run("", command=["printf", "%s|", "$HOME", "a b", "*", "; exit 9"])
+    assert attempt.log.read_text() == "$HOME|a b|*|; exit 9|"
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "reason"),
+    [
+        (["/no/such/program"], 127, "command not found: /no/such/program"),
+        (["no-such-program"], 127, "command not found: no-such-program"),
+        (["/etc/passwd"], 126, "cannot start the command: [Errno 13]"),
+        (["nul\0byte"], 126, "cannot start the command: "),
+        ([], 126, "cannot start the command: "),
+    ],
+)
+def test_a_command_that_cannot_start_gives_the_shells_code_and_the_reason(
+    command: list[str], code: int, reason: str, attempt: Attempt
+) -> None:
+    assert attempt.run("", command=command) == code
+    assert attempt.record("exit.0.json")["exit_code"] == code
+    assert attempt.log.read_text().splitlines()[-1].startswith(f"autoexp: {reason}")
+
+
+def test_a_directory_that_cannot_be_used_is_a_reason_too(attempt: Attempt) -> None:
+    (attempt.root / "file").touch()
+    place = str(attempt.root / "file" / "below")
+    assert attempt.run("exit 0", cwd=place) == 126
+    assert f"cannot use the directory {place}" in attempt.log.read_text()
+
+
+def test_a_log_that_cannot_be_opened_voids_the_attempt(attempt: Attempt) -> None:
+    (attempt.root / "file").touch()
+    assert attempt.run("exit 0", log_dir=str(attempt.root / "file" / "log")) == 74
+    void = attempt.record("void.json")
+    assert void["why"] == "failed"
+    assert "cannot open the log" in str(void["message"])
+    assert not attempt.has("begin.0.json")
+
+
+def test_a_current_log_in_the_way_does_not_stop_the_run(attempt: Attempt) -> None:
+    attempt.log.mkdir(parents=True)
+    assert attempt.run("echo still; exit 0") == 0
+    begun = attempt.record("begin.0.json")
+    assert Path(str(begun["log_path"])).read_text() == "still\n"
+
+
+def test_the_executor_id_is_slurms_where_the_task_has_none(attempt: Attempt) -> None:
+    task = attempt.task("exit 0", executor_id="")
+    attempt.start(task, SLURM_JOB_ID="77").communicate(timeout=PATIENCE)
+    assert attempt.record("begin.0.json")["executor_id"] == "77"
+    assert os.readlink(attempt.log) == "slurm-77.out"
+
+
+def test_a_task_of_an_array_has_the_arrays_id(attempt: Attempt) -> None:
+    task = attempt.task("exit 0", executor_id="")
+    process = attempt.start(
+        task, SLURM_JOB_ID="78", SLURM_ARRAY_JOB_ID="77", SLURM_ARRAY_TASK_ID="3"
+    )
+    process.communicate(timeout=PATIENCE)
+    assert attempt.record("claim")["executor_id"] == "77_3"
+
+
+# ------------------------------------------------------------------------------- claim
+def test_a_second_start_does_nothing_and_says_so(attempt: Attempt) -> None:
+    attempt.run("echo once >> ran", nonce="n1")
+    assert attempt.run("echo twice >> ran", nonce="n2") == 0
+    assert (attempt.root / "out" / "ran").read_text() == "once\n"
+    assert attempt.record("duplicate.n2.json")["nonce"] == "n2"
+    assert attempt.record("claim")["nonce"] == "n1"
+
+
+def test_of_many_starts_at_once_exactly_one_runs(attempt: Attempt) -> None:
+    tasks = [attempt.task("echo ran >> ran", nonce=f"n{n}") for n in range(8)]
+    for process in [attempt.start(task) for task in tasks]:
+        process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0
+    assert (attempt.root / "out" / "ran").read_text() == "ran\n"
+    assert len(list(attempt.dir.glob("duplicate.*.json"))) == 7
+
+
+def test_a_requeued_start_is_a_further_run_with_the_same_log(attempt: Attempt) -> None:
+    script = "echo run $AUTOEXP_RUN resume $AUTOEXP_RESUME"
+    for _ in range(2):
+        attempt.run(script, nonce="n1")
+    assert attempt.log.read_text() == "run 0 resume 0\nrun 1 resume 1\n"
+    assert attempt.has("exit.0.json")
+    assert attempt.has("exit.1.json")
+    assert not attempt.has("duplicate.n1.json")
+
+
+def test_a_damaged_claim_is_somebody_elses(attempt: Attempt) -> None:
+    task = attempt.task("echo ran >> ran")
+    (attempt.dir / "claim").write_text("{")
+    process = attempt.start(task)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert attempt.has("duplicate.n1.json")
+    assert not (attempt.root / "out" / "ran").exists()
+
+
+def test_a_file_system_without_hard_links_still_has_one_claim(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", no_links)
+    first, second = (
+        wrapper.load_task(str(attempt.task("exit 0", nonce=nonce)))
+        for nonce in ("n1", "n2")
+    )
+    assert wrapper.claim(first) == 0
+    assert wrapper.claim(second) is None
+    assert attempt.record("claim")["nonce"] == "n1"
+
+
+def test_a_link_whose_answer_was_lost_is_still_our_claim(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = os.link
+
+    def linked_already(*arguments: str) -> None:
+        link(*arguments)
+        raise FileExistsError(errno.EEXIST, "the server repeats itself")
+
+    monkeypatch.setattr(os, "link", linked_already)
+    assert wrapper.claim(wrapper.load_task(str(attempt.task("exit 0")))) == 0
+
+
+def test_the_claim_is_locked_while_the_run_lives(attempt: Attempt) -> None:
+    process = attempt.start(attempt.task("sleep 30"))
+    attempt.wait_for("begin.0.json")
+    assert not can_lock(attempt.dir / "claim")
+    process.terminate()
+    process.communicate(timeout=PATIENCE)
+    assert until(lambda: can_lock(attempt.dir / "claim"))
+
+
+def can_lock(path: Path) -> bool:
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+# ------------------------------------------------------------------------------- slots
+def slots_in(attempt: Attempt, **more: object) -> dict[str, object]:
+    return {"dir": str(attempt.root / "slots"), "count": 1, **more}
+
+
+def hold(attempt: Attempt, name: str) -> int:
+    """Take a lock as another session's supervisor would."""
+    directory = attempt.root / "slots"
+    directory.mkdir(mode=0o700, exist_ok=True)
+    handle = os.open(directory / name, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return handle
+
+
+def test_a_run_waits_for_a_slot_and_begins_when_one_is_free(attempt: Attempt) -> None:
+    taken = hold(attempt, "slot.0")
+    process = attempt.start(attempt.task("exit 0", slots=slots_in(attempt)))
+    attempt.wait_for("claim")
+    time.sleep(0.15)
+    assert not attempt.has("begin.0.json")
+    os.close(taken)
+    process.communicate(timeout=PATIENCE)
+    assert attempt.has("exit.0.json")
+
+
+def test_a_slot_is_held_until_the_last_process_of_the_run_is_gone(
+    attempt: Attempt,
+) -> None:
+    process = attempt.start(attempt.task("sleep 30", slots=slots_in(attempt)))
+    attempt.wait_for("begin.0.json")
+    assert not can_lock(attempt.root / "slots" / "slot.0")
+    process.kill()
+    attempt.wait_for("exit.0.json")
+    assert attempt.living() == []
+    assert until(lambda: can_lock(attempt.root / "slots" / "slot.0"))
+
+
+def test_a_slot_file_that_was_removed_is_not_the_slot(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = attempt.root / "slot"
+    opened = os.open
+
+    def removed_meanwhile(*arguments: object, **more: object) -> int:
+        handle = opened(*arguments, **more)  # type: ignore[arg-type]
+        path.unlink()
+        return handle
+
+    monkeypatch.setattr(os, "open", removed_meanwhile)
+    assert wrapper.take_lock(str(path)) is None
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770])
+def test_a_slot_directory_that_others_can_enter_is_refused(
+    mode: int, attempt: Attempt
+) -> None:
+    (attempt.root / "slots").mkdir()
+    (attempt.root / "slots").chmod(mode)
+    assert attempt.run("exit 0", slots=slots_in(attempt)) == 74
+    assert "only you can enter" in str(attempt.record("void.json")["message"])
+
+
+def test_a_slot_directory_behind_a_link_is_refused(attempt: Attempt) -> None:
+    (attempt.root / "elsewhere").mkdir(mode=0o700)
+    (attempt.root / "slots").symlink_to(attempt.root / "elsewhere")
+    assert attempt.run("exit 0", slots=slots_in(attempt)) == 74
+    assert attempt.record("void.json")["why"] == "failed"
+
+
+def test_gpus_are_handed_out_by_their_ids(attempt: Attempt) -> None:
+    taken = hold(attempt, "gpu.1")
+    slots = slots_in(attempt, gpus=2, gpu_ids=["0", "1", "3"])
+    attempt.run("echo $CUDA_VISIBLE_DEVICES", slots=slots)
+    assert attempt.log.read_text() == "0,3\n"
+    assert attempt.record("begin.0.json")["gpus"] == ["0", "3"]
+    os.close(taken)
+
+
+def test_a_run_takes_all_its_gpus_or_none(attempt: Attempt) -> None:
+    slots = slots_in(attempt, gpus=2, gpu_ids=["0", "1"])
+    taken = hold(attempt, "gpu.1")
+    assert wrapper.try_slots(slots) is None
+    for name in ("slot.0", "gpu.0"):
+        assert can_lock(attempt.root / "slots" / name)
+    os.close(taken)
+    assert wrapper.try_slots(slots) is not None
+
+
+# ------------------------------------------------------------------------- the way out
+@pytest.mark.parametrize("name", ["SIGUSR1", "SIGUSR2", "SIGINT"])
+def test_signals_reach_the_command(name: str, attempt: Attempt) -> None:
+    number = signal.Signals[name]
+    script = f"trap 'echo got; exit 5' {name[3:]}; echo up; sleep 30 & wait"
+    process = attempt.start(attempt.task(script))
+    assert until(lambda: attempt.log.exists() and "up" in attempt.log.read_text())
+    process.send_signal(number)
+    process.communicate(timeout=PATIENCE)
+    assert attempt.log.read_text() == "up\ngot\n"
+    assert attempt.record("exit.0.json")["exit_code"] == 5
+
+
+def test_a_closed_terminal_does_not_end_a_job(attempt: Attempt) -> None:
+    process = attempt.start(attempt.task("echo up; sleep 0.3; exit 0"))
+    assert until(lambda: attempt.log.exists() and "up" in attempt.log.read_text())
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=PATIENCE)
+    assert attempt.record("exit.0.json")["exit_code"] == 0
+
+
+def test_term_ends_the_command_by_term(attempt: Attempt) -> None:
+    process = attempt.start(attempt.task("sleep 30"))
+    attempt.wait_for("begin.0.json")
+    process.terminate()
+    process.communicate(timeout=PATIENCE)
+    ended = attempt.record("exit.0.json")
+    assert (ended["exit_code"], ended["signal"]) == (None, signal.SIGTERM)
+    assert ended["ending"] == "signal 15"
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+def test_a_command_may_end_in_order_when_it_is_asked_to(attempt: Attempt) -> None:
+    script = "trap 'echo saved; exit 0' TERM; echo up; sleep 30 & wait"
+    process = attempt.start(attempt.task(script))
+    assert until(lambda: attempt.log.exists() and "up" in attempt.log.read_text())
+    process.terminate()
+    process.communicate(timeout=PATIENCE)
+    assert attempt.log.read_text() == "up\nsaved\n"
+    assert attempt.record("exit.0.json")["exit_code"] == 0
+
+
+def test_a_command_that_ignores_term_is_killed_after_the_grace(
+    attempt: Attempt,
+) -> None:
+    script = "trap '' TERM; echo up; while :; do sleep 0.05; done"
+    process = attempt.start(attempt.task(script, grace_seconds=0.2))
+    assert until(lambda: attempt.log.exists() and "up" in attempt.log.read_text())
+    started = time.monotonic()
+    process.terminate()
+    process.communicate(timeout=PATIENCE)
+    assert time.monotonic() - started >= 0.2
+    assert attempt.record("exit.0.json")["signal"] == signal.SIGKILL
+    assert attempt.living() == []
+
+
+def test_a_stopped_command_can_be_ended(attempt: Attempt) -> None:
+    process = attempt.start(attempt.task("exec sleep 30", grace_seconds=10))
+    attempt.wait_for("begin.0.json")
+    command = int(str(attempt.record("begin.0.json")["command_pid"]))
+    assert until(attempt.living)
+    os.kill(command, signal.SIGSTOP)
+    process.terminate()
+    process.communicate(timeout=PATIENCE)
+    assert attempt.record("exit.0.json")["signal"] == signal.SIGTERM
+
+
+def test_a_cancel_file_ends_a_run(attempt: Attempt) -> None:
+    process = attempt.start(attempt.task("sleep 30"))
+    attempt.wait_for("begin.0.json")
+    (attempt.dir / "cancel").touch()
+    process.communicate(timeout=PATIENCE)
+    ended = attempt.record("exit.0.json")
+    assert (ended["signal"], ended["ending"]) == (signal.SIGTERM, "cancel file")
+
+
+def test_a_cancelled_attempt_never_begins(attempt: Attempt) -> None:
+    task = attempt.task("echo ran >> ran")
+    (attempt.dir / "cancel").touch()
+    attempt.start(task).communicate(timeout=PATIENCE)
+    assert attempt.record("void.json")["why"] == "cancelled"
+    assert not attempt.has("begin.0.json")
+    assert not (attempt.root / "out").exists()
+
+
+@pytest.mark.parametrize("how", ["signal", "file"])
+def test_a_run_that_waits_for_a_slot_can_be_cancelled(
+    how: str, attempt: Attempt
+) -> None:
+    hold(attempt, "slot.0")
+    process = attempt.start(attempt.task("exit 0", slots=slots_in(attempt)))
+    attempt.wait_for("claim")
+    if how == "signal":
+        process.terminate()
+    else:
+        (attempt.dir / "cancel").touch()
+    process.communicate(timeout=PATIENCE)
+    assert attempt.record("void.json")["why"] == "cancelled"
+    assert not attempt.has("begin.0.json")
+
+
+def test_a_time_limit_ends_the_run_and_is_told_from_other_ends(
+    attempt: Attempt,
+) -> None:
+    attempt.run("sleep 30", time_limit_seconds=0.2)
+    ended = attempt.record("exit.0.json")
+    assert (ended["signal"], ended["timed_out"]) == (signal.SIGTERM, True)
+
+
+def test_a_limit_that_is_not_reached_changes_nothing(attempt: Attempt) -> None:
+    attempt.run("exit 0", time_limit_seconds=30)
+    ended = attempt.record("exit.0.json")
+    assert (ended["exit_code"], ended["timed_out"]) == (0, False)
+
+
+def test_leftovers_in_any_session_are_ended_and_counted(attempt: Attempt) -> None:
+    attempt.run("sleep 60 & setsid sleep 60 & (setsid sleep 60 &); sleep 0.1; exit 0")
+    ended = attempt.record("exit.0.json")
+    assert (ended["exit_code"], ended["leftovers"]) == (0, 3)
+    assert attempt.living() == []
+
+
+def test_leftovers_may_end_in_order(attempt: Attempt) -> None:
+    last_words = "trap 'sleep 0.1; echo bye >> bye; exit' TERM; echo up > up"
+    leftover = f'sh -c "{last_words}; sleep 60 & wait" &'
+    attempt.run(f"{leftover} while [ ! -e up ]; do sleep 0.01; done; exit 0")
+    assert (attempt.root / "out" / "bye").read_text() == "bye\n"
+
+
+# ------------------------------------------------------------------------- a full disk
+class FullDisk:
+    """Has `write_record` fail until there is room again."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, failures: int) -> None:
+        self.left = failures
+        self._write = wrapper.write_record
+        monkeypatch.setattr(wrapper, "write_record", self)
+        monkeypatch.setattr(time, "sleep", lambda _: None)
+
+    def __call__(self, *arguments: object) -> None:
+        self.left -= 1
+        if self.left >= 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self._write(*arguments)  # type: ignore[arg-type]
+
+
+ENDED = {"exit_code": 0, "signal": None, "leftovers": 0}
+
+
+def test_on_a_full_disk_the_exit_record_takes_the_room_set_aside(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = wrapper.load_task(str(attempt.task("exit 0")))
+    wrapper.set_room_aside(task)
+    FullDisk(monkeypatch, failures=10_000)
+    assert wrapper.write_exit(task, 0, ENDED)
+    assert attempt.record("exit.0.json")["exit_code"] == 0
+    assert sorted(os.listdir(attempt.dir)) == ["exit.0.json", "task.n1.json"]
+
+
+def test_without_room_the_exit_record_waits_for_some(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = wrapper.load_task(str(attempt.task("exit 0", patience_seconds=60)))
+    FullDisk(monkeypatch, failures=3)
+    assert wrapper.write_exit(task, 0, ENDED)
+    assert attempt.record("exit.0.json")["exit_code"] == 0
+
+
+def test_in_the_end_the_exit_status_alone_tells(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = wrapper.load_task(str(attempt.task("exit 0")))
+    FullDisk(monkeypatch, failures=10_000)
+    child = wrapper.Child(0, -1, -1, -1)
+    supervisor = wrapper.Supervisor(task, 0, signals=None)  # type: ignore[arg-type]
+    assert supervisor.record_end(child, {**ENDED, "exit_code": 7}) == 7
+    assert not attempt.has("exit.0.json")
+
+
+# -------------------------------------------------------------------------------- GPUs
+def tool(attempt: Attempt, script: str) -> str:
+    """A made-up nvidia-smi; the PATH that has it first."""
+    directory = attempt.root / "bin"
+    directory.mkdir()
+    path = directory / "nvidia-smi"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return f"{directory}:{os.environ['PATH']}"
+
+
+def test_gpus_are_sampled_while_the_command_runs(attempt: Attempt) -> None:
+    path = tool(attempt, "echo '0, 93, 70123, 81559, 412.50, 61'; echo '1, [N/A], 5'")
+    process = attempt.start(attempt.task("sleep 30", gpu_seconds=0.02), PATH=path)
+    assert until(lambda: len(samples(attempt)) >= 3)
+    process.terminate()
+    process.communicate(timeout=PATIENCE)
+    first, second = samples(attempt)[0]["gpus"]
+    assert first == {
+        "index": 0.0,
+        "util_percent": 93.0,
+        "used_mib": 70123.0,
+        "total_mib": 81559.0,
+        "watts": 412.5,
+        "celsius": 61.0,
+    }
+    assert second == {"index": 1.0, "util_percent": None, "used_mib": 5.0}
+
+
+def samples(attempt: Attempt) -> list[dict[str, list[dict[str, float | None]]]]:
+    path = attempt.dir / "gpu.jsonl"
+    text = path.read_text() if path.exists() else ""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_tool_that_hangs_does_not_hold_up_the_run(attempt: Attempt) -> None:
+    path = tool(attempt, f"echo $$ > {attempt.root}/called; exec sleep 60")
+    script = f"while [ ! -s {attempt.root}/called ]; do sleep 0.01; done; exit 6"
+    started = time.monotonic()
+    process = attempt.start(attempt.task(script, gpu_seconds=1), PATH=path)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 6
+    assert time.monotonic() - started < 8
+    hung = (attempt.root / "called").read_text().strip()
+    assert until(lambda: not Path("/proc", hung).exists())
+
+
+def test_a_tool_that_fails_is_given_up(attempt: Attempt) -> None:
+    path = tool(attempt, f"echo x >> {attempt.root}/called; exit 9")
+    task = attempt.task("sleep 0.5", gpu_seconds=0.01)
+    attempt.start(task, PATH=path).communicate(timeout=PATIENCE)
+    assert (attempt.root / "called").read_text() == "x\n" * 3
+    assert samples(attempt) == []
+
+
+# ------------------------------------------------------------------------- the detached
+def detached(attempt: Attempt, task: Path) -> subprocess.CompletedProcess[str]:
+    arguments = [sys.executable, "-I", "-S", str(SOURCE), "--detach", str(task)]
+    return subprocess.run(
+        arguments, capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
+
+
+def test_a_detached_start_answers_when_it_has_claimed(attempt: Attempt) -> None:
+    task = attempt.task("exit 0")
+    with (attempt.root / "err").open("w") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(SOURCE), "--detach", str(task)],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+        answer, _ = process.communicate(timeout=PATIENCE)
+    assert json.loads(answer) == {"state": "claimed"}
+    assert process.returncode == 0
+    owner = attempt.record("claim")["process"]
+    assert isinstance(owner, dict)
+    assert owner["pid"] != process.pid
+    attempt.wait_for("exit.0.json")
+
+
+def test_a_detached_start_that_comes_second_says_so(attempt: Attempt) -> None:
+    attempt.run("exit 0")
+    answer = detached(attempt, attempt.task("exit 0", nonce="n2"))
+    assert json.loads(answer.stdout) == {"state": "duplicate"}
+
+
+def test_a_detached_start_that_fails_says_why(attempt: Attempt) -> None:
+    task = attempt.task("exit 0", attempt_dir=str(attempt.root / "none"))
+    answer = json.loads(detached(attempt, task).stdout)
+    assert (answer["state"], answer["errno"]) == ("failed", errno.ENOENT)
