@@ -110,6 +110,7 @@ class Campaign:
             executor=ExecutorSpec(settings={"slots": 4}),
             monitoring=Monitoring(
                 poll_seconds=0.3,
+                doomed_grace_seconds=1.0,
                 log_events=(
                     LogEvent(
                         name="saved",

@@ -1,0 +1,101 @@
+"""autoexp-sessions over a real session."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.sessions import main
+from tests.e2e.campaign import Campaign
+
+Say = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def sessions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Say:
+    def run(*argv: str) -> tuple[int, str, str]:
+        code = guarded(main, [*argv, "--state-dir", str(tmp_path / "state")])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Campaign]:
+    """A session whose jobs take long, run by another process."""
+    campaign = Campaign(tmp_path)
+    campaign.write(families=2, seconds=60.0)
+    run = campaign.start("--manifest", str(campaign.manifest))
+    _until(lambda: len(campaign.living()) > 0)
+    yield campaign
+    run.kill()
+    run.communicate()
+
+
+def _until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.05)
+
+
+def test_without_sessions_the_list_says_how_to_start_one(sessions: Say) -> None:
+    code, out, _ = sessions("list")
+    assert code == 0
+    assert "No sessions in" in out
+    assert "autoexp-tui --config-ref exp" in out
+
+
+def test_an_unknown_session_is_one_message(sessions: Say) -> None:
+    code, _, err = sessions("show", "k7f2")
+    assert code == 2
+    assert "there is no session 'k7f2'" in err
+
+
+def test_a_running_session_is_listed_shown_and_stopped_with_its_jobs(
+    sessions: Say, running: Campaign
+) -> None:
+    session = running.session()
+    code, out, _ = sessions("list", "--json")
+    assert code == 0
+    assert json.loads(out)[0]["owner"] == "yes"
+    code, out, _ = sessions("show", session)
+    assert "running" in out
+    code, _, err = sessions("stop", session, "--jobs")
+    assert (code, "--yes" in err) == (3, True)
+    code, out, err = sessions("stop", session, "--jobs", "--yes")
+    assert code == 0, err
+    _until(lambda: not running.living())
+    code, out, _ = sessions("check", session)
+    assert (code, "nothing is damaged" in out) == (0, True)
+
+
+def test_killing_and_retrying_a_job_goes_through_the_running_engine(
+    sessions: Say, running: Campaign
+) -> None:
+    session = running.session()
+    code, _, err = sessions("kill", session, "stable1", "--yes")
+    assert code == 0, err
+    _until(lambda: "cancelled" in sessions("show", session)[1])
+    _until(lambda: "skipped" in sessions("show", session)[1])
+    code, _, err = sessions("retry", session, "stable1")
+    assert code == 0, err
+    _until(lambda: running.begun()["stable1 2"] == 1)
+    sessions("stop", session, "--jobs", "--yes")
+    _until(lambda: not running.living())
+
+
+def test_a_command_for_a_job_that_does_not_exist_is_refused(
+    sessions: Say, running: Campaign
+) -> None:
+    code, _, err = sessions("kill", running.session(), "nope", "--yes")
+    assert code == 2
+    assert "no job 'nope'" in err
+    sessions("stop", running.session(), "--jobs", "--yes")
+    _until(lambda: not running.living())
