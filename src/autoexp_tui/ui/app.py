@@ -105,7 +105,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = []
     CSS = """
-    Screen { background: $background; color: $foreground; }
     Prompt { background: $background; color: $foreground; border: none; padding: 0 1;
              height: 1; }
     Prompt:focus { background: $background; border: none; }
@@ -259,9 +258,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     def to_jobs(self, pane: Pane) -> None:
         """To Jobs mode, and there to a pane."""
         self.switch_mode("jobs")
-        self.call_after_refresh(self._arrive, pane)
-
-    def _arrive(self, pane: Pane) -> None:
         self.jobs_screen.renew()
         self.jobs_screen.do_pane(pane)
 

@@ -102,6 +102,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
     def action_press(self, key: str) -> None:
         """Carry out the command that has `key` in the focused pane."""
         if self.prompting is not None:
+            self.prompting.focus(scroll_visible=False)
             return
         pane = self.pane_name()
         for command in self.cockpit.commands.at(pane):
@@ -184,6 +185,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         if prompt is not None and "footer" in boxes:
             boxes[cast("Pane", prompt.id)] = boxes["footer"]
             del boxes["footer"]
+        moved = boxes != self._boxes
         self._boxes = boxes
         for widget in self.children:
             box = boxes.get(cast("Pane", widget.id))
@@ -192,7 +194,8 @@ class BoxScreen(Screen[None], inherit_bindings=False):
                 self.fit(widget, box)
         if self.focused is None or not self.focused.display:
             self._focus_somewhere()
-        self.refresh(layout=True)
+        if moved:
+            self.refresh(layout=True)
 
     def fit(self, pane: panes.Pane, box: Box) -> None:
         """Tell a pane its box."""
@@ -269,6 +272,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
             preview: called with what is typed so far; on esc with the text from before.
         """
         if self.prompting is not None:
+            self.prompting.focus(scroll_visible=False)
             return
         self._answer = answer
         self._preview = preview

@@ -52,7 +52,8 @@ class EventsPane(ListPane):
             self.move("last")
 
     def title(self) -> Line:
-        return (Span(f"the newest {len(self.entries)}", "muted"),)
+        number = len(self.entries)
+        return (Span(f"the newest {number}", "muted"),) if number else ()
 
     def placeholder(self) -> Line:
         return (Span(" Nothing has happened yet.", "muted"),)

@@ -41,7 +41,7 @@ class Frame(LinesWidget, can_focus=True):
         inner = cells - 4
         fixed = owner.fixed(inner)
         body = owner.body(inner)
-        room = max(1, rows - 2 - len(fixed))
+        room = max(1 if body else 0, rows - 2 - len(fixed))
         self.top = max(0, min(self.top, len(body) - room))
         shown = [*body[self.top : self.top + room]]
         shown += [()] * (room - len(shown))
@@ -100,6 +100,7 @@ class Overlay(ModalScreen[Result], inherit_bindings=False):
         self.frame = Frame(skin, cast("Overlay[object]", self))
         self.field: Prompt | None = None
         self._boxes: dict[str, Box] = {}
+        self._finished = False
 
     @property
     def cockpit(self) -> CockpitApp:
@@ -116,6 +117,12 @@ class Overlay(ModalScreen[Result], inherit_bindings=False):
 
     def on_mount(self) -> None:
         self.place()
+
+    def finish(self, result: Result | None) -> None:
+        """Close with a result; keys that come after the first count no more."""
+        if not self._finished:
+            self._finished = True
+            self.dismiss(cast("Result", result))
 
     # ------------------------------------------------------- what subclasses say
     def heading(self) -> Line:

@@ -82,7 +82,7 @@ class QuestionScreen(Overlay[Answered | None]):
             for content in self.question.lines
             for row in (wrap(content, cells) if content else ((),))
         ]
-        return [*lines, ()] if lines else lines
+        return [(), *lines, ()]
 
     def fixed(self, cells: int) -> Sequence[Line]:
         return [*self._choices(cells), *self._extras(cells), self._buttons()]
@@ -173,7 +173,7 @@ class QuestionScreen(Overlay[Answered | None]):
     def _hear(self, key: str) -> None:
         match key:
             case "enter" | "escape" | "n" | "q" | "ctrl+c" | "ctrl+q":
-                self.dismiss(None)
+                self.finish(None)
             case "y":
                 self._confirm("y")
             case "tab" | "shift+tab":
@@ -223,7 +223,7 @@ class QuestionScreen(Overlay[Answered | None]):
         except NotThat as error:
             self._refuse(str(error))
             return
-        self.dismiss(Answered(key, choice, self.text))
+        self.finish(Answered(key, choice, self.text))
 
     def _refuse(self, problem: str) -> None:
         self.problem = problem

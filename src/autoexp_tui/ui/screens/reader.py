@@ -34,11 +34,12 @@ class ReaderScreen(Overlay[str | None]):
         return (Span(f" {self._title_text} ", "strong"),)
 
     def body(self, cells: int) -> Sequence[Line]:
-        return [
+        rows = [
             row
             for content in self._all
             for row in (wrap(content, cells, "  ") if content else ((),))
         ]
+        return [(), *rows]
 
     def fixed(self, cells: int) -> Sequence[Line]:
         extra = tuple(
@@ -52,9 +53,9 @@ class ReaderScreen(Overlay[str | None]):
         event.stop()
         event.prevent_default()
         if event.key in self._passes:
-            self.dismiss(event.key)
+            self.finish(event.key)
         elif event.key in ("enter", "escape", "q", "question_mark", "ctrl+c", "ctrl+q"):
-            self.dismiss(None)
+            self.finish(None)
         else:
             self.scroll_key(event.key)
 
@@ -149,7 +150,7 @@ class PaletteScreen(Overlay[str | None]):
 
     def on_key(self, event: events.Key) -> None:
         if event.key in ("ctrl+c", "ctrl+q"):
-            self.dismiss(None)
+            self.finish(None)
         step = {"down": 1, "up": -1}.get(event.key, 0)
         if step:
             event.stop()
@@ -161,9 +162,9 @@ class PaletteScreen(Overlay[str | None]):
         message.stop()
         found = self.found()
         if message.given_up or not found:
-            self.dismiss(None)
+            self.finish(None)
         else:
-            self.dismiss(found[self._chosen].id)
+            self.finish(found[self._chosen].id)
 
 
 def _searched(command: Command) -> str:

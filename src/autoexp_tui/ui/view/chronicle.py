@@ -129,10 +129,10 @@ def _spell(value: object, now: float) -> str:
             return sentence(value, now)
         case tuple():
             return ", ".join(str(part) for part in value[:6])
+        case bool() | float():
+            return ""
         case str() | int():
             return str(value)
-        case float():
-            return ""
     return ""
 
 

@@ -192,19 +192,20 @@ def _submittable(job: JobView) -> bool:
 def _submit_choices(
     scope: Scope, session: SessionView, waiting: Sequence[JobView]
 ) -> Iterable[Choice]:
-    yield _submit_choice("all", f"all {len(waiting)}", waiting)
+    yield _submit_choice("all", f"all {plural(len(waiting), 'job')}", waiting)
     marked = [job for job in scope.jobs if _submittable(job)]
     if scope.by_marks and marked:
         jobs = _with_upstream(marked, session)
         extra = len(jobs) - len(marked)
-        words = f"the {len(marked)} marked"
-        needs = f" and {extra} that they need" if extra else ""
+        words = f"the {plural(len(marked), 'marked job')}"
+        needs = f" and {extra} needed upstream" if extra else ""
         yield _submit_choice("marked", words + needs, jobs)
     first = scope.jobs[0] if scope.jobs else waiting[0]
     family = first.record.spec.family or waiting[0].record.spec.family
     members = [job for job in waiting if job.record.spec.family == family]
     if family and 0 < len(members) < len(waiting):
-        label = f"one family first ({family}), hold the rest"
+        number = plural(len(_with_upstream(members, session)), "job")
+        label = f"one family first ({family}, {number}), hold the rest"
         yield _submit_choice("family", label, _with_upstream(members, session))
 
 
@@ -224,8 +225,7 @@ def _submit_choice(name: str, label: str, jobs: Sequence[JobView]) -> Choice:
         cost = f"at most {bound:.0f} GPU h an attempt"
     else:
         cost = "no GPUs"
-    text = f"{label}: {plural(len(jobs), 'job')}, {cost}"
-    return Choice(name, text, tuple(job.name for job in jobs))
+    return Choice(name, f"{label}: {cost}", tuple(job.name for job in jobs))
 
 
 # --------------------------------------------------------------------- resubmit

@@ -60,6 +60,7 @@ class LinesWidget(Widget, can_focus=False):
         )
         fresh += (Painted(pad((), cells)),) * (rows - len(fresh))
         old, self._shown = self._shown, fresh
+        self._dirty_regions.clear()  # Textual's own rendering would; ours bypasses it
         if len(old) != len(fresh):
             self.refresh()
             return
