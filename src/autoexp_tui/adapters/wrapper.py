@@ -448,7 +448,6 @@ def die_with(parent: int) -> None:
 # ------------------------------------------------------------------------ command
 def become_command(task: Task, env: "dict[str, str]", log: int, go: int) -> None:
     """In the command's process: wait for the word, then exec. Never returns."""
-    default_signals()
     if os.read(go, 1) == b"":  # no word will come: the run does not begin
         os.kill(os.getpid(), signal.SIGKILL)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -532,12 +531,17 @@ class Guard:
         self._hand_over()
 
     def _fork(self, env: "dict[str, str]", log: int, go: int) -> int:
-        guard = os.getpid()
+        guard, ready = os.getpid(), os.pipe()
         command = os.fork()
         if command == 0:
             os.setsid()
             die_with(guard)
+            default_signals()
+            os.close(ready[1])
             become_command(self.task, env, log, go)
+        os.close(ready[1])
+        os.read(ready[0], 1)  # until then it would not hear a signal to its group
+        os.close(ready[0])
         return command
 
     def _tell(self, **fields: "Any") -> None:

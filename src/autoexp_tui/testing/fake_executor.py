@@ -430,7 +430,7 @@ class FakeExecutor:
     def _answering(self, task: TaskId, seen: float) -> Copy | None:
         """The copy that speaks for a task: the claim's holder, else the oldest."""
         holder = self.claims.get(task)
-        if holder is not None:
+        if holder is not None and holder.taken_at <= seen:
             return holder
         visible = [c for c in self._copies_of(task) if c.taken_at <= seen]
         alive = [c for c in visible if c.over_at is None or c.over_at > seen]

@@ -1,0 +1,356 @@
+"""The fake cluster: scripts, faults, and what it never does however faulty it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autoexp_tui.core.specs import Resources
+from autoexp_tui.core.states import Cause
+from autoexp_tui.engine.ports import (
+    Accepted,
+    Busy,
+    Rejected,
+    Submission,
+    Task,
+    TaskPhase,
+    TaskReport,
+    Uncertain,
+)
+from autoexp_tui.testing.clock import ManualClock
+from autoexp_tui.testing.fake_executor import FakeExecutor
+from autoexp_tui.testing.fake_script import (
+    FAULTS,
+    Fault,
+    PlannedFaults,
+    RunScript,
+    SeededFaults,
+    Write,
+    by_job,
+)
+
+
+class World:
+    """A fake executor, its clock and its planned faults."""
+
+    def __init__(
+        self,
+        scripts: dict[str, Sequence[Sequence[RunScript]]] | None = None,
+        **more: object,
+    ) -> None:
+        self.clock = ManualClock()
+        self.faults = PlannedFaults()
+        self.executor = FakeExecutor(
+            self.clock,
+            by_job(scripts or {}),
+            faults=self.faults,
+            **more,  # type: ignore[arg-type]
+        )
+
+    def submit(self, *tasks: Task, token: str = "tok") -> object:
+        return self.executor.submit(one(*tasks, token=token))
+
+    def look(self, task: Task) -> TaskReport:
+        return self.executor.poll([task]).reports[0]
+
+    def after(self, seconds: float, task: Task) -> TaskReport:
+        self.clock.advance(seconds)
+        return self.look(task)
+
+
+def task(job: str = "a", attempt: int = 1, **more: object) -> Task:
+    made = Task(
+        job=job,
+        attempt=attempt,
+        command=("true",),
+        output_dir=f"/out/{job}",
+        log_dir=f"/log/{job}",
+        attempt_dir=f"/attempts/{job}/{attempt}",
+    )
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def one(*tasks: Task, token: str = "tok") -> Submission:
+    return Submission(token=token, session="s", tasks=tasks)
+
+
+# ----------------------------------------------------------------------------- scripts
+def test_a_run_takes_its_time_in_the_queue_and_in_its_slot() -> None:
+    world = World({"a": [[RunScript(begin_delay=5, seconds=10)]]})
+    world.submit(task())
+    assert world.after(4.9, task()).phase is TaskPhase.QUEUED
+    assert world.after(0.1, task()).phase is TaskPhase.RUNNING
+    assert world.after(9.9, task()).phase is TaskPhase.RUNNING
+    report = world.after(0.1, task())
+    assert report.phase is TaskPhase.ENDED
+    assert report.exited is not None
+    assert report.exited.ended_at == world.clock.utc()
+
+
+def test_scripts_go_by_attempt_and_the_last_one_stays() -> None:
+    world = World({"a": [[RunScript(exit_code=1)], [RunScript(exit_code=0)]]})
+    codes = []
+    for attempt in (1, 2, 3):
+        made = task(attempt=attempt)
+        world.submit(made, token=f"t{attempt}")
+        exited = world.after(2, made).exited
+        codes.append(exited.exit_code if exited else None)
+    assert codes == [1, 0, 0]
+
+
+def test_what_a_run_writes_appears_when_it_says() -> None:
+    writes = (
+        Write(at=1, data=b"one\n"),
+        Write(at=2, data=b"two\n"),
+        Write(at=2, data=b"x", path="/done"),
+    )
+    world = World({"a": [[RunScript(seconds=5, writes=writes)]]})
+    world.submit(task())
+    began = world.after(1, task()).began
+    assert began is not None
+    assert world.executor.files == {began.log_path: b"one\n"}
+    world.after(1, task())
+    assert world.executor.files == {began.log_path: b"one\ntwo\n", "/done": b"x"}
+
+
+def test_an_ended_run_writes_nothing_more() -> None:
+    script = RunScript(seconds=50, writes=(Write(at=10, data=b"late"),))
+    world = World({"a": [[script]]})
+    world.submit(task())
+    world.executor.cancel([task()])
+    world.after(20, task())
+    assert world.executor.files == {}
+
+
+def test_a_late_exit_record_is_a_gone_task_first() -> None:
+    world = World({"a": [[RunScript(seconds=1, record_lag=3)]]})
+    world.submit(task())
+    report = world.after(1, task())
+    assert (report.phase, report.exited) == (TaskPhase.ENDED, None)
+    assert world.after(2, task()).gone_for == 2
+    assert world.after(1, task()).exited is not None
+
+
+def test_a_vanished_run_leaves_no_record() -> None:
+    world = World({"a": [[RunScript(seconds=1, ends="vanish")]]})
+    world.submit(task())
+    report = world.after(100, task())
+    assert (report.phase, report.exited) == (TaskPhase.ENDED, None)
+
+
+def test_a_requeued_run_waits_again_and_runs_again() -> None:
+    runs = [RunScript(seconds=2, ends="requeue"), RunScript(begin_delay=3, seconds=1)]
+    world = World({"a": [runs]})
+    world.submit(task())
+    report = world.after(2, task())
+    assert (report.phase, report.requeued) == (TaskPhase.QUEUED, True)
+    assert report.exited is None
+    report = world.after(3, task())
+    assert report.phase is TaskPhase.RUNNING
+    assert report.began is not None
+    assert report.began.run == 1
+    exited = world.after(1, task()).exited
+    assert exited is not None
+    assert exited.run == 1
+    assert world.executor.problems() == ()
+
+
+def test_a_requeued_run_that_was_cancelled_does_not_run_again() -> None:
+    world = World({"a": [[RunScript(seconds=2, ends="requeue"), RunScript()]]})
+    world.submit(task())
+    world.after(1, task())
+    world.executor.cancel([task()])
+    assert world.after(10, task()).phase is TaskPhase.ENDED
+    assert len(world.executor.begun) == 1
+
+
+def test_a_time_limit_ends_a_run() -> None:
+    limited = task(resources=Resources(time_limit_seconds=5))
+    world = World({"a": [[RunScript(seconds=50)]]})
+    world.submit(limited)
+    assert world.after(5, limited).cause is Cause.TIMEOUT
+
+
+def test_the_executors_word_stands_beside_the_exit_code() -> None:
+    world = World({"a": [[RunScript(cause=Cause.OUT_OF_MEMORY)]]})
+    world.submit(task())
+    report = world.after(1, task())
+    assert report.cause is Cause.OUT_OF_MEMORY
+    assert report.exited is not None
+
+
+def test_the_next_event_tells_how_far_time_may_jump() -> None:
+    world = World({"a": [[RunScript(begin_delay=7, seconds=1)]]})
+    assert world.executor.next_event_at() is None
+    world.submit(task())
+    assert world.executor.next_event_at() == world.clock.monotonic() + 7
+
+
+def test_slots_are_given_in_the_order_of_the_queue() -> None:
+    tasks = [task(f"j{n}") for n in range(5)]
+    world = World(slots=2)
+    world.submit(*tasks)
+    assert [begun.task[0] for begun in world.executor.begun] == ["j0", "j1"]
+    world.clock.advance(1)
+    assert len(world.executor.living()) == 2
+    assert [begun.task[0] for begun in world.executor.begun] == ["j0", "j1", "j2", "j3"]
+
+
+# ------------------------------------------------------------------------------ faults
+def test_an_answer_may_be_lost_although_the_tasks_were_taken() -> None:
+    world = World()
+    world.faults.add(Fault.ANSWER_LOST)
+    assert isinstance(world.submit(task()), Uncertain)
+    found = world.executor.adopt([one(task())]).found
+    assert [f.executor_ids for f in found] == [("1.0",)]
+
+
+def test_a_request_may_be_lost_before_it_was_taken() -> None:
+    world = World()
+    world.faults.add(Fault.REQUEST_LOST)
+    assert isinstance(world.submit(task()), Uncertain)
+    assert world.executor.adopt([one(task())]).absent == ()
+    world.clock.advance(2)
+    assert world.executor.adopt([one(task())]).absent == ("tok",)
+
+
+def test_a_submission_that_arrives_after_it_was_sent_again_begins_once() -> None:
+    world = World(late_seconds=30)
+    world.faults.add(Fault.ARRIVES_LATE)
+    world.submit(task())
+    world.executor.adopt([one(task())])
+    world.clock.advance(3)
+    assert world.executor.adopt([one(task())]).absent == ("tok",)
+    assert isinstance(world.submit(task()), Accepted)
+    world.clock.advance(60)
+    assert world.executor.problems() == ()
+    assert len(world.executor.copies) == 2
+    assert len(world.executor.begun) == 1
+
+
+def test_a_submission_taken_twice_begins_once() -> None:
+    world = World()
+    world.faults.add(Fault.TAKEN_TWICE)
+    world.submit(task())
+    report = world.after(5, task())
+    assert report.exited is not None
+    assert [copy.duplicate for copy in world.executor.copies] == [False, True]
+    assert world.executor.problems() == ()
+
+
+def test_a_claim_lost_to_another_submission_is_reported() -> None:
+    world = World()
+    world.submit(task(), token="first")
+    world.submit(task(), token="second")
+    assert world.after(5, task()).duplicate
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"), [(Fault.BUSY, Busy), (Fault.REJECTED, Rejected)]
+)
+def test_a_refusal_takes_nothing(fault: Fault, kind: type) -> None:
+    world = World()
+    world.faults.add(fault)
+    assert isinstance(world.submit(task()), kind)
+    assert world.executor.copies == []
+
+
+def test_polls_may_fail_be_empty_or_lack_some() -> None:
+    tasks = [task(f"j{n}") for n in range(3)]
+    world = World()
+    world.submit(*tasks)
+    world.faults.add(Fault.POLL_FAILED, Fault.POLL_EMPTY, Fault.POLL_PARTIAL)
+    answers = [world.executor.poll(tasks) for _ in range(4)]
+    assert answers[0].error != ""
+    assert [len(answer.reports) for answer in answers] == [0, 0, 2, 3]
+
+
+def test_a_stale_answer_is_the_one_before() -> None:
+    world = World()
+    world.submit(task())
+    assert world.look(task()).phase is TaskPhase.RUNNING
+    world.faults.add(Fault.POLL_STALE)
+    assert world.after(5, task()).phase is TaskPhase.RUNNING
+    assert world.look(task()).phase is TaskPhase.ENDED
+
+
+def test_with_a_lag_the_world_is_seen_as_it_was() -> None:
+    world = World(lag_seconds=3)
+    world.clock.advance(10)
+    world.submit(task())
+    assert world.look(task()).phase is TaskPhase.ENDED
+    assert world.after(3, task()).phase is TaskPhase.RUNNING
+    assert world.after(1, task()).phase is TaskPhase.ENDED
+
+
+def test_a_lost_cancel_ends_nothing() -> None:
+    world = World({"a": [[RunScript(seconds=50)]]})
+    world.submit(task())
+    world.faults.add(Fault.CANCEL_LOST)
+    assert not world.executor.cancel([task()]).ok
+    assert world.look(task()).phase is TaskPhase.RUNNING
+
+
+def test_a_failed_probe_says_nothing_about_absence() -> None:
+    world = World()
+    world.faults.add(Fault.ADOPT_FAILED)
+    answer = world.executor.adopt([one(task())])
+    assert (answer.found, answer.absent, answer.error != "") == ((), (), True)
+
+
+def test_every_call_is_counted() -> None:
+    world = World()
+    world.submit(task())
+    world.look(task())
+    world.look(task())
+    assert world.executor.calls == {"submit": 1, "poll": 2}
+
+
+# ----------------------------------------------------------------- whatever goes wrong
+ALL_FAULTS = [fault for faults in FAULTS.values() for fault in faults]
+
+
+def story(seed: int) -> tuple[FakeExecutor, list[str]]:
+    """An impatient client of a faulty cluster; all that it was told."""
+    clock = ManualClock()
+    faults = SeededFaults(seed, dict.fromkeys(ALL_FAULTS, 0.2))
+    runs = (RunScript(begin_delay=1, seconds=3, ends="requeue"), RunScript(seconds=2))
+    executor = FakeExecutor(clock, lambda _: runs, slots=2, faults=faults)
+    tasks = [task(f"j{n}") for n in range(3)]
+    heard: list[str] = []
+    for step in range(40):
+        chosen = tasks[step % 3]
+        heard.append(repr(executor.submit(one(chosen, token=f"t{step % 5}"))))
+        heard.append(repr(executor.poll(tasks)))
+        if step == 30:
+            heard.append(repr(executor.cancel(tasks[:1])))
+        heard.append(repr(executor.adopt([one(chosen, token=f"t{step % 5}")])))
+        clock.advance(0.7)
+    faults.enough = True
+    clock.advance(1000)
+    executor.settle()
+    return executor, heard
+
+
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=60, deadline=None)
+def test_no_attempt_is_begun_by_two_whatever_goes_wrong(seed: int) -> None:
+    executor, _ = story(seed)
+    assert executor.problems() == ()
+    assert executor.living() == ()
+    assert all(copy.over_at is not None for copy in executor.copies)
+
+
+def test_one_seed_tells_one_story() -> None:
+    assert story(7)[1] == story(7)[1]
+    assert story(7)[1] != story(8)[1]
+
+
+def test_an_attempt_begun_by_two_would_be_noticed() -> None:
+    executor, _ = story(1)
+    executor.begun.append(replace(executor.begun[0], executor_id="another"))
+    assert len(executor.problems()) == 2
