@@ -176,8 +176,7 @@ def _hole(name: str) -> bytes:
 
 
 def _number_alike(text: bytes) -> bytes:
-    """A number of the same kind: signed or not, whole or not."""
-    sign = b"[-+]" if text[:1] in b"+-" else b""
-    if b"." in text:
-        return sign + rb"\d+\.\d*(?:e[-+]?\d+)?"
-    return sign + (rb"\d+e[-+]?\d+" if b"e" in text else rb"\d+")
+    """A number spelled alike: signed, with a fraction, with an exponent, or not."""
+    kinds = re.sub(rb"[-+]", b"[-+]", text)
+    kinds = re.sub(rb"\d+", rb"\\d+", kinds).replace(b".", rb"\.")
+    return kinds.replace(b"e[-+]", b"e[-+]?").replace(rb"e\d", rb"e[-+]?\d")

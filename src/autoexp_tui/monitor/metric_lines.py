@@ -120,7 +120,7 @@ _TOKENS: Final = re.compile(
     rb"(?:tok(?:en)?s?(?: per |/|_per_)s(?:ec(?:ond)?)?(?![/\w])\)?|tps)" + _IS + _RATE
 )
 _TOKENS_AFTER: Final = re.compile(_RATE.replace(rb"(?!\w)", rb"") + rb" *$")
-_BAR: Final = re.compile(rb"(?<![\w.])(\d+)/(\d+) \|\d")
+_BAR: Final = re.compile(rb"(?<![\w.+-])(\d+)/(\d+) \|\d")
 _PREAMBLE: Final = re.compile(
     rb"[^a-z]*(?:(?:info|debug|rank|global|train(?:ing|er)?|main|t|z)\b[^a-z]*)*"
 )
