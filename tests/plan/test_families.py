@@ -208,7 +208,7 @@ def test_a_point_beside_the_product_cannot_name_one_of_many() -> None:
 
 
 def test_all_jobs_of_a_stage_come_in_index_order() -> None:
-    assert list(families(REPORT).of_stage("cooldown")) == [1, 3]
+    assert list(families(REPORT).all_of("cooldown")) == [1, 3]
 
 
 def test_without_stages_each_job_is_a_family() -> None:
@@ -225,7 +225,7 @@ def test_a_typo_is_answered_with_the_near_stage() -> None:
 
 def test_a_stage_that_no_job_has_is_answered_too() -> None:
     with pytest.raises(SiblingNotFound, match="did you mean `cooldown`"):
-        families(CROSSED).of_stage("cooldwn")
+        families(CROSSED).all_of("cooldwn")
 
 
 def test_an_unknown_key_is_answered_with_the_keys() -> None:
@@ -254,7 +254,7 @@ def test_the_filter_of_a_group_is_named_too() -> None:
 def test_a_stage_removed_as_a_whole_is_named() -> None:
     made = families({**STAGES, "filter": "stage != 'stable'"})
     with pytest.raises(SiblingNotFound, match="removed by the filter"):
-        made.of_stage("stable")
+        made.all_of("stable")
 
 
 # ------------------------------------------------------------------------- base
@@ -292,13 +292,13 @@ def test_the_parent_stage_is_the_base() -> None:
 
 
 def test_the_only_job_referred_to_is_the_base() -> None:
-    assert families(CROSSED).base(1, referred=[0, 0, 1]) == 0
+    assert families(CROSSED).base(1, lambda: [0, 0, 1]) == 0
 
 
 @pytest.mark.parametrize("referred", [[], [0, 2]])
 def test_without_a_hint_there_is_no_base(referred: list[int]) -> None:
     with pytest.raises(SiblingNotFound, match="has no base"):
-        families(CROSSED).base(1, referred)
+        families(CROSSED).base(1, lambda: referred)
 
 
 # --------------------------------------------------------------------- patterns

@@ -8,7 +8,7 @@ the keys that both share must be equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -82,17 +82,37 @@ class Families:
         """All stages, in order of first appearance."""
         return [stage for stage in self._by_stage if stage]
 
-    def of_stage(self, stage: str) -> Sequence[int]:
-        """The positions of all points of a stage, in index order.
+    def all_of(self, pattern: str) -> Sequence[int]:
+        """The positions of all points that fit a pattern, in index order.
 
         Raises:
             SiblingNotFound: there is none.
         """
-        if self._by_stage.get(stage) and stage:
-            return self._by_stage[stage]
-        gone = [point for point in self._removed if point.stage == stage]
+        wanted = self._pattern(pattern)
+        found = [at for at, point in self._of(wanted) if wanted.fits(point)]
+        if found:
+            return found
+        gone = [point for point in self._removed if wanted.fits(point)]
+        stage = wanted.stage or ""
         hint = _removal(gone) if gone else did_you_mean(stage, self.stages, "stages")
-        raise SiblingNotFound(f"No job has the stage: {stage}", hint)
+        raise SiblingNotFound(f"No job found matching pattern: {wanted.text}", hint)
+
+    def knows(self, pattern: str) -> bool:
+        """Whether some point fits a pattern."""
+        try:
+            wanted = self._pattern(pattern)
+        except SiblingNotFound:
+            return False
+        if wanted.index is not None:
+            return wanted.index in self._by_index
+        return any(wanted.fits(point) for _, point in self._of(wanted))
+
+    def _of(self, wanted: Pattern) -> Iterable[tuple[int, SweepPoint]]:
+        """The points that may fit, with their positions."""
+        if wanted.stage is None:
+            return enumerate(self.points)
+        positions = self._by_stage.get(wanted.stage, ())
+        return ((at, self.points[at]) for at in positions)
 
     def find(self, pattern: str, current: int) -> int:
         """The position of the sibling that `pattern` names.
@@ -110,11 +130,11 @@ class Families:
             raise self._several(wanted, current, found)
         return found[0]
 
-    def base(self, current: int, referred: Iterable[int] = ()) -> int:
+    def base(self, current: int, referred: Callable[[], Iterable[int]] = tuple) -> int:
         """The position of the job that `{base}` means.
 
         A derived job's base; else the sibling that `_meta.parent_stage` names; else
-        the only one in `referred`, the siblings that the job names otherwise.
+        the only one in `referred()`, the siblings that the job names otherwise.
 
         Raises:
             SiblingNotFound: it has none, or nothing tells which.
@@ -127,7 +147,7 @@ class Families:
         parent = notes.get("parent_stage") if isinstance(notes, Mapping) else None
         if parent is not None:
             return self.find(str(parent), current)
-        others = sorted(set(referred) - {current})
+        others = sorted(set(referred()) - {current})
         if len(others) == 1:
             return others[0]
         raise SiblingNotFound(
@@ -169,9 +189,7 @@ class Families:
         return self._best(wanted, current, self._by_place.get(place, ()))
 
     def _anywhere(self, wanted: Pattern, current: int) -> Sequence[int]:
-        if wanted.stage is None:
-            return self._best(wanted, current, range(len(self.points)))
-        return self._best(wanted, current, self._by_stage.get(wanted.stage, ()))
+        return self._best(wanted, current, (at for at, _ in self._of(wanted)))
 
     def _best(
         self, wanted: Pattern, current: int, candidates: Iterable[int]

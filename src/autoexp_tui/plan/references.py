@@ -1,0 +1,333 @@
+"""What references stand for: attributes, config keys and metadata of jobs.
+
+`Values` answers for one job, by asking a `World` for the others; the world may raise
+to have another job resolved first. A value is typed; how it is put into a text (and
+escaped, so that it is read as it is) is `substitution`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from autoexp_tui.plan.families import Families, SiblingNotFound
+from autoexp_tui.plan.names import spell
+from autoexp_tui.plan.near import did_you_mean
+from autoexp_tui.plan.points import NOT_OVERRIDES, STAGE_KEYS, SweepPoint, plain_key
+from autoexp_tui.plan.ports import ConfigView
+from autoexp_tui.plan.reference_syntax import (
+    Address,
+    NotAReference,
+    Reference,
+    address_of,
+    parse_template,
+    split_pattern,
+)
+
+ATTRIBUTES: Final = (
+    *("name", "output_dir", "log_dir", "log_path", "log_path_current"),
+    *("script_path", "stage", "index", "family"),
+)
+"""What every job has, before its config and its metadata are asked."""
+KNOWN_EARLY: Final = frozenset({"stage", "index", "family", *STAGE_KEYS})
+"""Attributes that are known before anything is composed."""
+
+
+class UnknownKey(ValueError):
+    """A job has no such attribute, config key or metadata."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """Metadata of a job, known only while it runs."""
+
+    job: str
+    key: str
+
+    @property
+    def text(self) -> str:
+        """As it stands in resolved conditions, bound when they are evaluated."""
+        return f"{{runtime.{self.job}.{self.key}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """The values of all jobs of a stage, in index order."""
+
+    values: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """A key of the job itself, before its config is composed."""
+
+    accessor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What a job is called, and where it lies."""
+
+    name: str
+    output_dir: str
+    log_dir: str
+    script_path: str
+    stage: str
+    index: int
+    family: str
+
+    def attribute(self, name: str) -> object:
+        """The attribute; KeyError when it is none."""
+        match name:
+            case "project.name":
+                return self.name
+            case "log_path":
+                return f"{self.log_dir}/slurm-%j.out"
+            case "log_path_current":
+                return f"{self.log_dir}/current.log"
+        if name in STAGE_KEYS:
+            return self.stage
+        if name in ATTRIBUTES:
+            return getattr(self, name)
+        raise KeyError(name)
+
+
+class World(Protocol):
+    """The other jobs of a plan."""
+
+    @property
+    def families(self) -> Families:
+        """How siblings are found."""
+        ...
+
+    @property
+    def metadata_keys(self) -> Collection[str]:
+        """What log rules extract."""
+        ...
+
+    def identity(self, at: int) -> Identity:
+        """The names of the job at a position; may raise to have it resolved first."""
+        ...
+
+    def view(self, at: int) -> ConfigView:
+        """Its composed config; may raise likewise."""
+        ...
+
+
+@dataclass(slots=True)
+class Values:
+    """Answers the references of one job, and notes which jobs they read."""
+
+    world: World
+    at: int
+    own: tuple[Identity, ConfigView] | None = None
+    """The job itself, once it is composed."""
+    read: set[int] = field(default_factory=set)
+    """Positions of the other jobs that were asked."""
+
+    def of(self, reference: Reference) -> object:
+        """What the reference stands for; Runtime, Several and Own where they apply.
+
+        Raises:
+            NotAReference, SiblingNotFound, UnknownKey: it stands for nothing.
+            CannotCompose: the key that is read does not resolve.
+        """
+        address = address_of(self._inside(reference))
+        match address.kind:
+            case "own":
+                return self._own(address.rest)
+            case "runtime":
+                return self._runtime(address.rest)
+            case "all":
+                return self._all(address)
+            case "base":
+                at = self.world.families.base(self.at, self._referred)
+                return self._other(at, address.rest)
+        pattern, accessor = self._split(address)
+        return self._other(self.world.families.find(pattern, self.at), accessor)
+
+    def _inside(self, reference: Reference) -> str:
+        return "".join(
+            part if isinstance(part, str) else self._nested(part)
+            for part in reference.parts
+        )
+
+    def _nested(self, reference: Reference) -> str:
+        value = self.of(reference)
+        if isinstance(value, Own):
+            value = early_value(self._point, value.accessor)
+        if isinstance(value, Several | Runtime):
+            raise NotAReference(
+                f"`{reference.text}` inside another reference gives no one value"
+            )
+        return spell(value)
+
+    @property
+    def _point(self) -> SweepPoint:
+        return self.world.families.points[self.at]
+
+    def _referred(self) -> Iterable[int]:
+        """The siblings that the texts of the point name, wherever that is plain."""
+        for reference in references_in(self._point.parameters):
+            match reference.parts:
+                case (str(inside),) if address_of(inside).kind == "sibling":
+                    with suppress(SiblingNotFound, NotAReference):
+                        pattern, _ = self._split(address_of(inside))
+                        yield self.world.families.find(pattern, self.at)
+
+    def _split(self, address: Address) -> tuple[str, str]:
+        families = self.world.families
+        return split_pattern(address.rest, families.stages, families.knows)
+
+    # ------------------------------------------------------------------ other jobs
+    def _other(self, at: int, accessor: str) -> object:
+        self.read.add(at)
+        identity = self.world.identity(at)
+        return accessed(identity, self.world, at, accessor)
+
+    def _all(self, address: Address) -> Several:
+        pattern, accessor = self._split(address)
+        jobs = self.world.families.all_of(pattern)
+        return Several(tuple(self._other(at, accessor) for at in jobs))
+
+    def _runtime(self, rest: str) -> Runtime:
+        """`JOB.KEY` where both may hold dots; the jobs seen so far decide."""
+        names = {self.world.identity(at).name for at in self.read}
+        if self.own is not None:
+            names.add(self.own[0].name)
+        known = [name for name in names if rest.startswith(f"{name}.")]
+        if known:
+            name = max(known, key=len)
+            return Runtime(name, rest[len(name) + 1 :])
+        job, _, key = rest.rpartition(".")
+        if not job:
+            raise NotAReference(f"`runtime.{rest}` is not runtime.JOB.KEY")
+        return Runtime(job, key)
+
+    # --------------------------------------------------------------------- own keys
+    def _own(self, accessor: str) -> object:
+        if accessor in KNOWN_EARLY:
+            return early_attribute(self.world.families, self.at, accessor)
+        if self.own is None:
+            return Own(accessor)
+        identity, _ = self.own
+        return accessed(identity, _Alone(self.world, self.own[1]), self.at, accessor)
+
+
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """The world as a job sees itself: its own view, whatever else is resolved."""
+
+    world: World
+    own: ConfigView
+
+    @property
+    def metadata_keys(self) -> Collection[str]:
+        return self.world.metadata_keys
+
+    def view(self, at: int) -> ConfigView:
+        return self.own
+
+
+class _Views(Protocol):
+    @property
+    def metadata_keys(self) -> Collection[str]: ...
+
+    def view(self, at: int) -> ConfigView: ...
+
+
+def accessed(identity: Identity, world: _Views, at: int, accessor: str) -> object:
+    """One thing of one job: attribute, then config key, then metadata.
+
+    Raises:
+        UnknownKey: it has none of that name.
+        CannotCompose: the key does not resolve.
+    """
+    if accessor.startswith("metadata."):
+        return Runtime(identity.name, accessor.removeprefix("metadata."))
+    try:
+        return identity.attribute(accessor)
+    except KeyError:
+        view = world.view(at)
+    if view.has(accessor):
+        return view.select(accessor)
+    paths = view.leaf_paths()
+    ends = [path for path in paths if path.endswith(f".{accessor}")]
+    if len(ends) == 1:
+        return view.select(ends[0])
+    if accessor in world.metadata_keys:
+        return Runtime(identity.name, accessor)
+    raise _unknown(identity, accessor, ends, paths, world.metadata_keys)
+
+
+def _unknown(
+    identity: Identity,
+    accessor: str,
+    ends: Sequence[str],
+    paths: Sequence[str],
+    metadata: Collection[str],
+) -> UnknownKey:
+    if ends:
+        message = f"{identity.name} has {len(ends)} keys that end in `{accessor}`"
+        return UnknownKey(message, f"write one whole: {', '.join(ends)}")
+    candidates = [*ATTRIBUTES, *metadata, *paths]
+    tails = {path.rpartition(".")[2]: path for path in reversed(paths)}
+    hint = did_you_mean(accessor, candidates, "there is")
+    if "did you mean" not in hint and (near := tails.get(accessor.rpartition(".")[2])):
+        hint = f"did you mean `{near}`?"
+    message = f"{identity.name} has no attribute, config key or metadata `{accessor}`"
+    return UnknownKey(message, hint)
+
+
+def references_in(value: object) -> Iterator[Reference]:
+    """Every reference in a value, nested ones apart; unreadable texts have none."""
+    if isinstance(value, str):
+        if "{" in value:
+            with suppress(NotAReference):
+                yield from parse_template(value).references
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from references_in(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from references_in(item)
+
+
+# --------------------------------------------------------------- before composing
+def early_attribute(families: Families, at: int, name: str) -> object:
+    """An attribute in KNOWN_EARLY, of the point at a position."""
+    point = families.points[at]
+    if name == "index":
+        return point.index
+    return families.family(at) if name == "family" else point.stage
+
+
+def early_value(point: SweepPoint, accessor: str) -> object:
+    """A value that is written in the point itself, without `${...}` or references.
+
+    Raises:
+        NotAReference: it is not, and a name inside a reference must be.
+    """
+    found = _written(point.parameters, accessor)
+    if found is None or (isinstance(found, str) and "{" in found):
+        raise NotAReference(
+            f"{{{accessor}}} inside another reference: only values that are written "
+            "in the same point can stand there"
+        )
+    return found
+
+
+def _written(parameters: Mapping[str, object], accessor: str) -> object:
+    for key, value in parameters.items():
+        plain = key if key in NOT_OVERRIDES else plain_key(key)
+        if plain == accessor:
+            return value
+        if accessor.startswith(f"{plain}.") and isinstance(value, Mapping):
+            return value.get(accessor[len(plain) + 1 :])
+    return None
