@@ -185,11 +185,11 @@ _PEOPLE = {
         "waits for you",
         "waits for your approval[: {prompt}]. A shows what will be done.",
     ),
-    "approved": ("approved", "approved[ by {by}][: {reason}]"),
-    "refused": ("refused", "refused[ by {by}][: {reason}]. R asks again."),
+    "approved": ("approved", "approved[ by {by:who}][: {reason}]"),
+    "refused": ("refused", "refused[ by {by:who}][: {reason}]. R asks again."),
     "approval_refused": (
         "refused",
-        "the approval was refused[ by {by}][: {reason}]. R asks again.",
+        "the approval was refused[ by {by:who}][: {reason}]. R asks again.",
     ),
     "approval_timeout": (
         "nobody answered",
@@ -198,10 +198,10 @@ _PEOPLE = {
     "waived": ("waived", "waived by a person[: {reason}]"),
     "held": ("held", "held: not among the chosen jobs. S submits it."),
     "planned": ("planned", "planned; S submits it"),
-    "skipped_by": ("skipped", "skipped[ by {by}][: {reason}]. R brings it back."),
+    "skipped_by": ("skipped", "skipped[ by {by:who}][: {reason}]. R brings it back."),
     "cancelled_by": (
-        "cancelled[ by {by}][ by {user}]",
-        "cancelled[ by {by}][ by {user}][: {reason}]. R resubmits.",
+        "cancelled[ by {by:who}][ by {user:who}]",
+        "cancelled[ by {by:who}][ by {user:who}][: {reason}]. R resubmits.",
     ),
     "user": (
         "cancelled",
@@ -211,13 +211,13 @@ _PEOPLE = {
         "cancelled outside",
         "cancelled outside this session[: {reason}]. R resubmits.",
     ),
-    "revived": ("brought back", "waits again[, brought back by {by}]"),
-    "revived_by": ("brought back", "waits again, brought back by {by}"),
+    "revived": ("brought back", "waits again[, brought back by {by:who}]"),
+    "revived_by": ("brought back", "waits again, brought back by {by:who}"),
     "revived_with": (
         "back with {job}",
-        "waits again with {job}[, brought back by {by}]",
+        "waits again with {job}[, brought back by {by:who}]",
     ),
-    "resubmitted_by": ("resubmitted", "resubmitted by {by}"),
+    "resubmitted_by": ("resubmitted", "resubmitted by {by:who}"),
     "other_overrides": ("other overrides", "runs with other overrides: {overrides}"),
     "other_resources": ("other resources", "runs with other resources from now on"),
     "does_not_compose": (
@@ -235,9 +235,12 @@ _SENDING = {
     ),
     "paused": (
         "submissions paused",
-        "submissions are paused[ by {by}][: {reason}]. P goes on.",
+        "submissions are paused[ by {by:who}][: {reason}]. P goes on.",
     ),
-    "paused_by": ("paused by {by}", "submissions are paused by {by}. P goes on."),
+    "paused_by": (
+        "paused by {by:who}",
+        "submissions are paused by {by:who}. P goes on.",
+    ),
     "storm": (
         "paused: {count} quick failures",
         "submissions are paused: {count} quick failures in a row[ on {what}]. P goes "

@@ -219,6 +219,14 @@ def _cause(value: Arg, now: float | None) -> str:
     return CAUSES.get(str(value), _text(value).replace("_", " "))
 
 
+_WHO: Final = {"person": "a person", "cockpit": "a person", "script": "a script"}
+
+
+def _who(value: Arg, now: float | None) -> str:
+    """Who gave a command; what is no role is a name or a flag, as it is."""
+    return _WHO.get(str(value), _text(value))
+
+
 def _numeric(spell: Callable[[float], str]) -> Callable[[Arg, float | None], str]:
     def form(value: Arg, now: float | None) -> str:
         return _text(value) if isinstance(value, str) else spell(value)
@@ -241,6 +249,7 @@ _FORMS: Final[Mapping[str, Callable[[Arg, float | None], str]]] = MappingProxyTy
         "state": _state,
         "ended": _ended,
         "cause": _cause,
+        "who": _who,
         "clock": _clock,
         "duration": _numeric(duration),
         "size": _numeric(size),
