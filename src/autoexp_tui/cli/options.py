@@ -37,7 +37,7 @@ class Options:
     overrides: tuple[str, ...] = ()
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
     """Raises our own error, so that one place owns stderr and the exit code."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
@@ -46,7 +46,7 @@ class _Parser(argparse.ArgumentParser):
 
 def parser(prog: str, about: str, *, overrides: bool = True) -> argparse.ArgumentParser:
     """A parser with the common options."""
-    made = _Parser(
+    made = Parser(
         prog=prog,
         description=about,
         allow_abbrev=False,

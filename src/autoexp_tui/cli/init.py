@@ -1,0 +1,209 @@
+"""autoexp-init -- CMD ...: writes an experiment around your own training command.
+
+Every `--key value` of the command becomes a knob of the config, so that a sweep can
+vary it. Nothing is run and no existing file is changed.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autoexp_tui.cli.diagnostics import ExitCode, exit_with
+from autoexp_tui.cli.options import Parser
+from autoexp_tui.core.clean import clean
+from autoexp_tui.core.errors import EnvironmentFailed, UsageError
+
+RESERVED = frozenset(
+    {"project", "backend", "slurm", "monitoring", "sweep", "tree", "research", "ui"}
+    | {"defaults", "aux", "stage", "index", "family", "hydra"}
+)
+"""Top-level keys that mean something already."""
+_LIKELY = ("lr", "learning_rate", "seed", "batch_size", "weight_decay")
+"""Knobs that people sweep first."""
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write `config/<name>.yaml`."""
+    words = list(argv)
+    cut = words.index("--") if "--" in words else len(words)
+    made = Parser(
+        prog="autoexp-init",
+        usage="autoexp-init [--name NAME] [-C DIR] -- CMD ...",
+        description=__doc__,
+    )
+    made.add_argument("--name", default="", help="of the experiment (the script's)")
+    made.add_argument("-C", "--config-dir", default="config", help="where to write it")
+    args = made.parse_args(words[:cut])
+    command = words[cut + 1 :]
+    if not command:
+        raise UsageError(
+            "no command given",
+            hint="autoexp-init -- python train.py --lr 1e-3",
+        )
+    name = args.name or stem_of(command)
+    path = Path(args.config_dir) / f"{name}.yaml"
+    _write(path, render(name, command))
+    print(_next_steps(path, name, args.config_dir))
+    return ExitCode.OK
+
+
+def _next_steps(path: Path, name: str, config_dir: str) -> str:
+    where = "" if config_dir == "config" else f" -C {config_dir}"
+    return (
+        f"wrote {path}\n"
+        f"  autoexp-plan{where} --config-ref {name}   shows what would run\n"
+        f"  autoexp-tui{where} --config-ref {name}    opens it; S starts it"
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UsageError(
+            "it exists already, and was left as it is",
+            str(path),
+            "Choose another name: --name NAME.",
+        ) from None
+    except OSError as error:
+        raise EnvironmentFailed(
+            f"cannot be written: {error.strerror}", str(path), "Try -C DIR."
+        ) from error
+
+
+# ----------------------------------------------------------------------- the command
+def stem_of(command: Sequence[str]) -> str:
+    """A name for the experiment: that of the script, else of the program."""
+    scripts = [word for word in command if word.endswith((".py", ".sh"))]
+    chosen = Path(scripts[0] if scripts else command[0]).stem
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", chosen).strip("_") or "experiment"
+
+
+@dataclass(slots=True)
+class Knobs:
+    """A command whose values were taken out of it."""
+
+    words: list[str] = field(default_factory=list)
+    """The command's words, `${knob}` where a value was."""
+    values: dict[str, str] = field(default_factory=dict)
+
+    def take(self, flag: str, value: str) -> str:
+        """Make a knob of a flag's value; what stands for it in the command."""
+        key = re.sub(r"\W+", "_", flag.lstrip("-+~")).strip("_").lower() or "value"
+        if key in RESERVED or key[0].isdigit():
+            key = f"arg_{key}"
+        while key in self.values:
+            key += "_"
+        self.values[key] = value
+        return f"${{{key}}}"
+
+
+def knobs_of(command: Sequence[str]) -> Knobs:
+    """Take the values out: `--key value`, `--key=value` and `key=value`."""
+    found = Knobs()
+    rest = list(command)
+    while rest:
+        word = rest.pop(0)
+        flag, equals, value = word.partition("=")
+        if equals and value and re.fullmatch(r"(--?|\+{0,2})[\w.-]+", flag):
+            found.words.append(f"{_literal(flag)}={found.take(flag, value)}")
+        elif word.startswith("--") and rest and _is_value(rest[0]):
+            found.words += [_literal(word), found.take(word, rest.pop(0))]
+        else:
+            found.words.append(_literal(word))
+    return found
+
+
+def _is_value(word: str) -> bool:
+    return not word.startswith("-") or bool(_NUMBER.fullmatch(word))
+
+
+def _literal(word: str) -> str:
+    """A word that the config must not read as an interpolation."""
+    return word.replace("${", "\\${")
+
+
+# ------------------------------------------------------------------------ the config
+def render(name: str, command: Sequence[str]) -> str:
+    """The experiment's YAML."""
+    knobs = knobs_of(command)
+    swept = next((key for key in _LIKELY if key in knobs.values), "")
+    swept = swept or next(iter(knobs.values), "")
+    words = ", ".join(map(_quoted, knobs.words))
+    lines = [
+        f"# {clean(shlex.join(command), limit=400)}",
+        f"#   autoexp-plan --config-ref {name}    shows what would run",
+        f"#   autoexp-tui --config-ref {name}     opens it in the cockpit",
+        "",
+        "project:",
+        f"  name: {_quoted(_job_name(name, swept))}",
+        f"  base_output_dir: outputs/{name}",
+        "",
+        *_knob_lines(knobs),
+        "backend:",
+        "  class_name: Command # the words of a command; no shell sees them",
+        f"  command: [{words}]",
+        "",
+        "slurm:",
+        "  client: {class_name: LocalClient}",
+        f"  log_dir: outputs/{name}/logs",
+        "",
+        "monitoring:",
+        "  state_dir: outputs/.autoexp",
+        "  # Loss, step and speed are read from the log by themselves. Restart a crash:",
+        "  # state_events:",
+        "  #   - name: crashed",
+        "  #     state: crash",
+        "  #     actions:",
+        "  #       - class_name: RestartAction",
+        "  #         conditions:",
+        "  #           - {class_name: MaxAttemptsCondition, max_attempts: 2}",
+        "",
+        *_sweep_lines(knobs, swept),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _job_name(name: str, swept: str) -> str:
+    return f"{name}_{swept}{{{swept}}}" if swept else name
+
+
+def _knob_lines(knobs: Knobs) -> list[str]:
+    if not knobs.values:
+        return []
+    return [*(f"{k}: {_scalar(v)}" for k, v in knobs.values.items()), ""]
+
+
+def _sweep_lines(knobs: Knobs, swept: str) -> list[str]:
+    if not swept:
+        return ["# sweep:", "#   params: {seed: [1, 2, 3]}"]
+    value = _scalar(knobs.values[swept])
+    return ["sweep:", "  params:", f"    {swept}: [{value}] # one job for each value"]
+
+
+def _scalar(text: str) -> str:
+    """A value as YAML: numbers as they are, the rest quoted."""
+    return text if _NUMBER.fullmatch(text) else _quoted(_literal(text))
+
+
+def _quoted(text: str) -> str:
+    """A YAML double-quoted string."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    escaped = escaped.replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped}"'
+
+
+def entry() -> None:
+    """The console script."""
+    exit_with(main)
+
+
+if __name__ == "__main__":
+    entry()
