@@ -404,6 +404,14 @@ def test_a_closed_terminal_does_not_end_a_job(attempt: Attempt) -> None:
     assert attempt.record("exit.0.json")["exit_code"] == 0
 
 
+def test_a_hang_up_is_passed_on_where_the_task_asks_for_it(attempt: Attempt) -> None:
+    process = attempt.start(attempt.task("echo up; exec sleep 30", forward_hup=True))
+    assert until(lambda: attempt.log.exists() and "up" in attempt.log.read_text())
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=PATIENCE)
+    assert attempt.record("exit.0.json")["signal"] == signal.SIGHUP
+
+
 def test_term_ends_the_command_by_term(attempt: Attempt) -> None:
     process = attempt.start(attempt.task("sleep 30"))
     attempt.wait_for("begin.0.json")
@@ -505,11 +513,34 @@ def test_leftovers_in_any_session_are_ended_and_counted(attempt: Attempt) -> Non
     assert attempt.living() == []
 
 
+def test_without_prctl_the_commands_group_is_ended(attempt: Attempt) -> None:
+    task = attempt.task("trap '' TERM; sleep 60 & sleep 0.05; exit 7")
+    words = "wrapper.PRCTL = None; sys.exit(wrapper.main(sys.argv[1:]))"
+    code = f"import sys; from autoexp_tui.adapters import wrapper; {words}"
+    ran = subprocess.run([sys.executable, "-c", code, str(task)], check=False)
+    assert ran.returncode == 7
+    assert until(lambda: attempt.living() == [])
+
+
 def test_leftovers_may_end_in_order(attempt: Attempt) -> None:
     last_words = "trap 'sleep 0.1; echo bye >> bye; exit' TERM; echo up > up"
     leftover = f'sh -c "{last_words}; sleep 60 & wait" &'
     attempt.run(f"{leftover} while [ ! -e up ]; do sleep 0.01; done; exit 0")
     assert (attempt.root / "out" / "bye").read_text() == "bye\n"
+
+
+def test_a_cancel_after_the_commands_end_does_not_claim_to_have_caused_it(
+    attempt: Attempt,
+) -> None:
+    stubborn = (
+        "sh -c \"trap 'echo asked > asked' TERM; while :; do sleep 0.01; done\" &"
+    )
+    process = attempt.start(attempt.task(f"{stubborn} sleep 0.05; exit 0"))
+    assert until(lambda: (attempt.root / "out" / "asked").exists())
+    process.terminate()
+    process.communicate(timeout=PATIENCE)
+    ended = attempt.record("exit.0.json")
+    assert (ended["exit_code"], ended["ending"]) == (0, "")
 
 
 # ------------------------------------------------------------------------- a full disk

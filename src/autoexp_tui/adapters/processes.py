@@ -10,8 +10,8 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from autoexp_tui.adapters.identity import Alive, Identity, start_time
@@ -52,19 +52,26 @@ def terminate(process: Identity) -> bool:
         PermissionError: it is not ours.
     """
     try:
-        # The handle holds this pid's owner fast: now it can be told from a namesake.
-        handle = os.pidfd_open(process.pid)
+        with _held(process.pid) as send:
+            if start_time(process.pid) != process.started:
+                return False
+            send(signal.SIGTERM)
     except ProcessLookupError:
         return False
+    return True
+
+
+@contextmanager
+def _held(pid: int) -> Iterator[Callable[[int], None]]:
+    """A way to signal `pid` that cannot hit a later process of that number."""
+    if not hasattr(os, "pidfd_open"):  # not Linux: as good as it gets there
+        yield lambda number: os.kill(pid, number)
+        return
+    handle = os.pidfd_open(pid)
     try:
-        if start_time(process.pid) != process.started:
-            return False
-        signal.pidfd_send_signal(handle, signal.SIGTERM)
-    except ProcessLookupError:
-        return False
+        yield lambda number: signal.pidfd_send_signal(handle, number)
     finally:
         os.close(handle)
-    return True
 
 
 def kill_left_behind(attempt_dir: str) -> int:

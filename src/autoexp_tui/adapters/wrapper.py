@@ -56,9 +56,9 @@ ROOM_BYTES = 2048
 try:
     import ctypes
 
-    _LIBC: "Any" = ctypes.CDLL(None, use_errno=True)
-except (ImportError, OSError):  # a Python without ctypes still does all but prctl
-    _LIBC = None
+    PRCTL: "Any" = getattr(ctypes.CDLL(None), "prctl", None)
+except (ImportError, OSError):  # without it all but its two calls is done
+    PRCTL = None
 
 
 # ---------------------------------------------------------------- who a process is
@@ -110,8 +110,13 @@ def _pid_namespace() -> str:
 def write_record(directory: str, name: str, record: "Record") -> None:
     """Write `record` whole or not at all, synced. Raises OSError."""
     temporary = os.path.join(directory, f".{name}.{os.getpid()}.tmp")
-    _write_synced(temporary, record, os.O_TRUNC)
-    os.rename(temporary, os.path.join(directory, name))
+    try:
+        _write_synced(temporary, record, os.O_TRUNC)
+        os.rename(temporary, os.path.join(directory, name))
+    except OSError:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
     sync_directory(directory)
 
 
@@ -434,13 +439,13 @@ def default_signals() -> None:
 
 def inherit_orphans() -> bool:
     """Become the parent of what our descendants leave behind."""
-    return _LIBC is not None and _LIBC.prctl(36, 1, 0, 0, 0) == 0
+    return PRCTL is not None and PRCTL(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
 
 
 def die_with(parent: int) -> None:
     """Ask to be killed when `parent`, who forked us, dies; at once if it has."""
-    if _LIBC is not None:
-        _LIBC.prctl(1, signal.SIGKILL, 0, 0, 0)
+    if PRCTL is not None:
+        PRCTL(1, int(signal.SIGKILL), 0, 0, 0)  # PR_SET_PDEATHSIG
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -476,7 +481,8 @@ def exec_command(task: Task, env: "dict[str, str]") -> int:
 def explain(code: int, message: str) -> int:
     """Leave the reason as the log's last line."""
     text = f"autoexp: {message}\n".encode("utf-8", "backslashreplace")
-    os.write(2, text)
+    with suppress(OSError):
+        os.write(2, text)
     return code
 
 
@@ -563,7 +569,7 @@ class Guard:
             kill_group(self.command, signal.SIGCONT)
 
     def _reap(self) -> None:
-        for pid, status, max_rss in reaped():
+        for pid, status, max_rss in reap()[0]:
             if pid == self.command:
                 self.ended = outcome(status)
                 self._tell(**self.ended, max_rss_kib=max_rss)
@@ -632,26 +638,20 @@ def descendants(root: int) -> "list[int]":
     return found
 
 
-def reaped() -> "list[tuple[int, int, int]]":
-    """(pid, wait status, max RSS in KiB) of each child that has ended."""
-    found: list[tuple[int, int, int]] = []
+def reap() -> "tuple[list[tuple[int, int, int]], bool]":
+    """Each child that has ended, and whether any is left.
+
+    A child is (pid, wait status, max RSS in KiB).
+    """
+    ended: list[tuple[int, int, int]] = []
     while True:
         try:
             pid, status, usage = os.wait4(-1, os.WNOHANG)
         except ChildProcessError:
-            return found
+            return ended, False
         if pid == 0:
-            return found
-        found.append((pid, status, int(usage.ru_maxrss)))
-
-
-def has_children() -> bool:
-    """Whether a child lives, or waits to be reaped."""
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    return True
+            return ended, True
+        ended.append((pid, status, int(usage.ru_maxrss)))
 
 
 def sweep(polite_seconds: float, group: int) -> "tuple[int, dict[int, int]]":
@@ -662,17 +662,20 @@ def sweep(polite_seconds: float, group: int) -> "tuple[int, dict[int, int]]":
     if group:
         kill_group(group, signal.SIGKILL)
     statuses: dict[int, int] = {}
-    started = time.monotonic()
     first: int | None = None
-    while has_children() and time.monotonic() - started < SWEEP_SECONDS:
-        polite = time.monotonic() - started < polite_seconds
-        if first is None or not polite:
+    started = time.monotonic()
+    while True:
+        ended, some_left = reap()
+        statuses.update({pid: status for pid, status, _ in ended})
+        elapsed = time.monotonic() - started
+        if not some_left or elapsed > SWEEP_SECONDS:
+            return first or 0, statuses
+        if first is None or elapsed >= polite_seconds:
             left = descendants(os.getpid())
+            polite = elapsed < polite_seconds
             kill_all(left, signal.SIGTERM if polite else signal.SIGKILL)
             first = len(left) if first is None else first
         time.sleep(0.01)
-        statuses.update({pid: status for pid, status, _ in reaped()})
-    return first or 0, statuses
 
 
 # --------------------------------------------------------------------- supervisor
@@ -880,7 +883,7 @@ class Supervisor:
             child.send(number)  # a closed terminal (HUP) is not the end of a job
 
     def _end(self, child: Child, why: str) -> None:
-        if not self.ending:
+        if not self.ending and "signal" not in child.told:
             self.ending = why
             self.kill_at = time.monotonic() + self.task.grace_seconds
             child.send(signal.SIGTERM)
@@ -888,7 +891,7 @@ class Supervisor:
     def _stand_in_for_guard(self, child: Child) -> None:
         """The guard was killed: the command died with it, its orphans are ours."""
         complain("the guard died; ending what is left")
-        left, statuses = sweep(0.0, child.command if _LIBC is None else 0)
+        left, statuses = sweep(0.0, 0 if PRCTL is not None else child.command)
         if "signal" not in child.told:
             status = statuses.get(child.command)
             child.told.update(killed() if status is None else outcome(status))
