@@ -38,6 +38,7 @@ def test_a_name_that_stays_below_is_fine(name: str) -> None:
         (" ", "is empty"),
         ("a\0b", "control character"),
         ("a\nb", "control character"),
+        ("a{b}", "holds braces"),
         ("/a", "a path from the root"),
         ("~a", "a path from the root"),
         ("..", "holds `..`"),

@@ -33,6 +33,8 @@ def fault_of_name(name: str) -> str:
         return "the name is empty"
     if any(ord(char) < 32 or ord(char) == 127 for char in name):
         return "the name holds a control character"
+    if "{" in name or "}" in name:
+        return "the name holds braces, which mean references everywhere else"
     if name.startswith(("/", "~")):
         return "the name is a path from the root; it must stay below base_output_dir"
     parts = name.split("/")

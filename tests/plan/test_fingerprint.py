@@ -1,0 +1,73 @@
+"""What makes two jobs the same work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from autoexp_tui.plan.fingerprint import fingerprint
+
+CONFIG: dict[str, Any] = {
+    "project": {"name": "x", "base_output_dir": "/out"},
+    "backend": {"lr": 1e-3, "args": {"save": "/out/x/ckpt"}},
+    "slurm": {"log_dir": "/logs", "sbatch": {"time": 1}},
+    "monitoring": {"poll_seconds": 1},
+    "index": 3,
+}
+
+
+def of(config: dict[str, Any], *command: str, paths: tuple[str, ...] = ()) -> str:
+    return fingerprint(config, command or ("train",), paths)
+
+
+def test_a_fingerprint_is_a_sha256_in_hex() -> None:
+    assert len(bytes.fromhex(of(CONFIG))) == 32
+
+
+def test_order_of_keys_does_not_count() -> None:
+    assert of(dict(reversed(CONFIG.items()))) == of(CONFIG)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"index": 4},
+        {"family": "f1"},
+        {"monitoring": {"poll_seconds": 9}},
+        {"ui": {"theme": "light"}},
+        {"project": {"name": "x", "base_output_dir": "/elsewhere"}},
+        {"slurm": {"log_dir": "/l", "client": "S", "sbatch": {"time": 1}}},
+    ],
+)
+def test_what_does_not_change_the_work_does_not_count(change: dict[str, Any]) -> None:
+    assert of({**CONFIG, **change}) == of(CONFIG)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"backend": {"lr": 2e-3, "args": {"save": "/out/x/ckpt"}}},
+        {"project": {"name": "y"}},
+        {"slurm": {"sbatch": {"time": 2}}},
+        {"seed": 1},
+    ],
+)
+def test_what_changes_the_work_counts(change: dict[str, Any]) -> None:
+    assert of({**CONFIG, **change}) != of(CONFIG)
+
+
+def test_the_command_counts() -> None:
+    assert of(CONFIG, "train", "--fast") != of(CONFIG)
+
+
+def test_our_paths_do_not_count_wherever_they_stand() -> None:
+    moved = {**CONFIG, "backend": {"lr": 1e-3, "args": {"save": "/new/x/ckpt"}}}
+    here = of(CONFIG, "train", "--save=/out/x", paths=("/out", "/logs"))
+    there = of(moved, "train", "--save=/new/x", paths=("/new", "/logs"))
+    assert here == there
+
+
+def test_a_word_that_only_holds_a_path_of_ours_stays() -> None:
+    config = {"backend": {"dropout": "no dropout"}}
+    assert of(config, paths=("out",)) == of(config, paths=("runs",))
