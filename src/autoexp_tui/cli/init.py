@@ -157,7 +157,7 @@ def render(name: str, command: Sequence[str]) -> str:
         "",
         "monitoring:",
         "  state_dir: outputs/.autoexp",
-        "  # Loss, step and speed are read from the log by themselves. Restart a crash:",
+        "  # Loss, step and speed are read from the log unasked. To restart a crash:",
         "  # state_events:",
         "  #   - name: crashed",
         "  #     state: crash",
