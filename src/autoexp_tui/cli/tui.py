@@ -158,6 +158,7 @@ class Cockpit:
             self._open,
             name=name,
             doing=f"{doing} {name}",
+            read_only=self._args.read_only,
             on_failure=self._opening_failed,
         )
 

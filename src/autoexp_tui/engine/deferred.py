@@ -25,10 +25,12 @@ class DeferredHandle:
         *,
         name: str,
         doing: str,
+        read_only: bool = False,
         on_failure: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
         self._open = open_handle
         self._on_failure = on_failure
+        self._read_only = read_only
         self._listeners: list[Listener] = []
         self._lock = threading.Lock()
         self._handle: EngineHandle | None = None
@@ -42,8 +44,8 @@ class DeferredHandle:
 
     @property
     def read_only(self) -> bool:
-        """Nothing can be commanded before there is anything."""
-        return self._handle.read_only if self._handle else True
+        """As it was asked for, or as what was opened turned out to be."""
+        return self._handle.read_only if self._handle else self._read_only
 
     @property
     def opened(self) -> EngineHandle | None:
