@@ -396,11 +396,12 @@ def test_a_line_of_a_known_layout_says_what_it_says_read_the_long_way(
     for line in [lines[0], *lines]:
         low = fold(line)
         found = read_line(low, 0, len(low) - 1)
-        by_layout = layouts.read(low, 0)
-        if by_layout is not None:
+        known = layouts.find(low, 0)
+        if known is not None:
             assert found is not None
-            assert by_layout[0] == len(low)
-            assert _plain(by_layout[1]) == _plain(found[0])
+            end, [(start, reading)] = known[0].read(low, known[1], 9)
+            assert (start, end) == (0, len(low))
+            assert _plain(reading) == _plain(found[0])
         if found is not None:
             layouts.learn(low[:-1], 0, *found)
 
@@ -416,9 +417,9 @@ def test_a_layout_is_known_when_its_text_came_twice() -> None:
         assert found is not None
         layouts.learn(low, 0, *found)
     later = fold(MEGATRON.replace("8000", "8010").encode())
-    known = layouts.read(later, 0)
+    known = layouts.find(later, 0)
     assert known is not None
-    assert known[1].step == 8010
+    assert known[0].read(later, known[1], 9).readings[0][1].step == 8010
 
 
 # ------------------------------------------------------------------------- backlog

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from itertools import repeat
+from typing import Final, NamedTuple, TypeAlias
 
 from autoexp_tui.monitor.metric_lines import (
     LOSS,
@@ -36,6 +37,18 @@ _SIGNED: Final = rb"([-+]?\d+\.?\d*(?:e[-+]?\d+)?)"
 _WHOLE: Final = rb"(\d{1,15})"
 
 
+_Values: TypeAlias = dict[str, float]
+
+
+class Run(NamedTuple):
+    """An unbroken run of lines of one layout."""
+
+    end: int
+    """Where the next line starts."""
+    readings: list[tuple[int, Reading]]
+    """(start of line, what it says)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """A line's text with holes for its numbers."""
@@ -52,20 +65,53 @@ class Layout:
     guards: tuple[tuple[bytes, int], ...]
     """How often these stand in each line; empty: its lines are never passed over."""
 
-    def reading(self, match: re.Match[bytes]) -> Reading:
-        """What a line says that `regex` matched."""
-        values = dict(zip(self.names, map(float, match.groups()), strict=True))
+    def read(self, low: bytes, line: re.Match[bytes], most: int) -> Run:
+        """What the unbroken run of lines says that begins with `line`.
+
+        `line`: a match of `regex` in `low`; `most`: at most so many lines.
+        """
+        match, places, rows = self.regex.match, [line.start()], [line.groups()]
+        end = line.end()
+        while len(rows) < most and (further := match(low, end)):
+            places.append(end)
+            rows.append(further.groups())
+            end = further.end()
+        if len(rows) == 1:
+            return Run(end, [(places[0], self._alone(rows[0]))])
+        return Run(end, list(zip(places, self._together(rows), strict=True)))
+
+    def _alone(self, texts: tuple[bytes, ...]) -> Reading:
+        values = dict(zip(self.names, map(float, texts), strict=True))
         step, total = values.pop(STEP, None), values.pop(TOTAL, None)
-        if self.extra:
-            values.update(self.extra)
-        for name, scale in self.scales.items():
-            values[name] *= scale
+        (values,) = self._completed([values])
         return Reading(
             None if step is None else int(step),
             None if total is None else int(total),
             values,
             self.evaluation,
         )
+
+    def _together(self, rows: list[tuple[bytes, ...]]) -> Iterator[Reading]:
+        """Column by column: cheaper where lines are many."""
+        columns = dict(zip(self.names, zip(*rows, strict=True), strict=True))
+        steps = _whole(columns.pop(STEP, None))
+        totals = _whole(columns.pop(TOTAL, None))
+        names = tuple(columns)
+        numbers = zip(*(map(float, column) for column in columns.values()), strict=True)
+        values = (dict(zip(names, line, strict=True)) for line in numbers)
+        everywhere = values if names else ({} for _ in rows)
+        completed = self._completed(everywhere)
+        return map(Reading, steps, totals, completed, repeat(self.evaluation))
+
+    def _completed(self, values: Iterable[_Values]) -> Iterable[_Values]:
+        """Values with those that the text gives, and in their units."""
+        if not (self.extra or self.scales):
+            return values
+        return (self._complete(line) for line in values)
+
+    def _complete(self, values: _Values) -> _Values:
+        scaled = {name: values[name] * scale for name, scale in self.scales.items()}
+        return {**values, **scaled, **self.extra}
 
     def fills(self, low: bytes, start: int, end: int) -> bool:
         """Whether the lines in a span surely say nothing new but finite numbers."""
@@ -75,6 +121,10 @@ class Layout:
         )
 
 
+def _whole(column: tuple[bytes, ...] | None) -> Iterable[int | None]:
+    return repeat(None) if column is None else map(int, column)
+
+
 class Layouts:
     """The layouts of one log; learns one when its text came twice."""
 
@@ -82,12 +132,12 @@ class Layouts:
         self._known: list[Layout] = []
         self._seen: set[bytes] = set()
 
-    def read(self, low: bytes, start: int) -> tuple[int, Reading, Layout] | None:
-        """(start of the next line, what this one says, its layout) if that is known."""
+    def find(self, low: bytes, start: int) -> tuple[Layout, re.Match[bytes]] | None:
+        """The known layout of the line at `start`, and its match."""
         for layout in self._known:
             match = layout.regex.match(low, start)
             if match:
-                return match.end(), layout.reading(match), layout
+                return layout, match
         return None
 
     def learn(

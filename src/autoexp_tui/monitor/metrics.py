@@ -127,21 +127,20 @@ class MetricReader:
         return [self._point(reading, offset + start) for start, reading in readings]
 
     def _point(self, reading: Reading, offset: int) -> Point:
-        step = self._place(reading)
-        if reading.total and not reading.evaluation:
-            self._total = reading.total
-        return Point(step, self._total, reading.values, offset)
+        step, total, values, evaluation = reading
+        if step is None or (evaluation and step < self._step):
+            step = self._step + self._has_any(values)
+        if step != self._step or self._reported is None:
+            self._step, self._reported = step, set(values)
+        else:
+            self._reported.update(values)
+        if total and not evaluation:
+            self._total = total
+        return Point(step, self._total, values, offset)
 
-    def _place(self, reading: Reading) -> int:
-        """The step that a line belongs to."""
-        own, old = reading.step, self._step
-        if own is None or (reading.evaluation and own < old):
-            taken = self._reported
-            own = old + (taken is None or not taken.isdisjoint(reading.values))
-        if own != old or self._reported is None:
-            self._step, self._reported = own, set()
-        self._reported.update(reading.values)
-        return own
+    def _has_any(self, values: Mapping[str, float]) -> bool:
+        """Whether the present step has one of the metrics already."""
+        return self._reported is None or not self._reported.isdisjoint(values)
 
     # ----------------------------------------------------------------------- custom
     def _with_custom(
@@ -198,6 +197,10 @@ def _compiled(pattern: MetricPattern) -> _Custom:
 
 
 # ---------------------------------------------------------------------- known ones
+_RUN: Final = 512
+"""Lines of one layout that are read together."""
+
+
 def _readings(
     low: bytes, layouts: Layouts, every: int
 ) -> Iterator[tuple[int, Reading]]:
@@ -205,18 +208,20 @@ def _readings(
     places = [-1] * len(MARKS)
     start, end, looked = 0, -1, 0
     while start < len(low):
-        known = layouts.read(low, start)
+        known = layouts.find(low, start)
         if known is not None:
-            yield start, known[1]
-            start, end = known[0], -1
+            layout, line = known
+            run = layout.read(low, line, 1 if every else _RUN)
+            yield from run.readings
+            start, end = run.end, -1
             if every and start >= looked:
                 looked = _span_end(low, start, every)
-                start = looked if known[2].fills(low, start, looked) else start
+                start = looked if layout.fills(low, start, looked) else start
         elif start <= end:
             yield from _read_long(low, start, end, layouts)
             start, end = end + 1, -1
-        elif (line := _candidate(low, places, start)) is not None:
-            start, end = line
+        elif (place := _candidate(low, places, start)) is not None:
+            start, end = place
         else:
             return
 
