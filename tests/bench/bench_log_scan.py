@@ -71,11 +71,12 @@ def chatter(rng: random.Random) -> Callable[[int], str]:
 def metric_line(rng: random.Random) -> Callable[[int], str]:
     """A line of metrics a step, as Megatron writes it."""
     return lambda n: (
-        f" [2026-01-01 12:00:{n % 60:02d}] iteration {n:8d}/   60000 | consumed "
-        f"samples: {n * 1024:12d} | elapsed time per iteration (ms): 812.3 | tokens/s: 40020 |"
-        f" learning rate: 1.000000E-03 | global batch size:  1024 | lm loss:"
-        f" {2 + rng.random():.6f}E+00 | loss scale: 1.0 | grad norm: 0.812 | number of"
-        " skipped iterations:   0 | number of nan iterations:   0 |\n"
+        f" [2026-01-01 12:00:{n % 60:02d}] iteration {n:8d}/   60000 |"
+        f" consumed samples: {n * 1024:12d} |"
+        " elapsed time per iteration (ms): 812.3 | tokens/s: 40020 |"
+        " learning rate: 1.000000E-03 | global batch size:  1024 |"
+        f" lm loss: {2 + rng.random():.6f}E+00 | loss scale: 1.0 | grad norm: 0.812 |"
+        " number of skipped iterations:   0 | number of nan iterations:   0 |\n"
     )
 
 
