@@ -146,7 +146,7 @@ class OverrideWriter:
             CannotCompose: the groups that it selects do not compose.
         """
         made = _Findings()
-        flat = list(self._flat(parameters))
+        flat = list(self.flattened(parameters))
         chosen = [
             spell_override(key, value)
             for key, value in flat
@@ -161,11 +161,13 @@ class OverrideWriter:
                 made.errors.append(Problem(str(error), where=key))
         return made.frozen()
 
-    def _flat(self, parameters: Mapping[str, object]) -> Iterable[tuple[str, object]]:
-        """Mappings set on a group's key become dotted keys; the group stays."""
+    def flattened(
+        self, parameters: Mapping[str, object]
+    ) -> Iterable[tuple[str, object]]:
+        """The parameters; a mapping on a group's key as the dotted keys below it."""
         for key, value in parameters.items():
             if isinstance(value, Mapping) and self._selects(key):
-                yield from self._flat({f"{key}.{k}": v for k, v in value.items()})
+                yield from self.flattened({f"{key}.{k}": v for k, v in value.items()})
             else:
                 yield key, value
 

@@ -43,6 +43,15 @@ class UnknownKey(ValueError):
         self.hint = hint
 
 
+class DroppedJob(Exception):
+    """A job that was asked for is not in the plan: its filter dropped it."""
+
+    def __init__(self, by: str) -> None:
+        super().__init__(by)
+        self.by = by
+        """The filter and its place."""
+
+
 @dataclass(frozen=True, slots=True)
 class Runtime:
     """Metadata of a job, known only while it runs."""
@@ -112,7 +121,11 @@ class World(Protocol):
         ...
 
     def identity(self, at: int) -> Identity:
-        """The names of the job at a position; may raise to have it resolved first."""
+        """The names of the job at a position; may raise to have it resolved first.
+
+        Raises:
+            DroppedJob: the plan does not have it.
+        """
         ...
 
     def view(self, at: int) -> ConfigView:
@@ -148,9 +161,10 @@ class Values:
                 return self._all(address)
             case "base":
                 at = self.world.families.base(self.at, self._referred)
-                return self._other(at, address.rest)
+                return self._named("base", at, address.rest)
         pattern, accessor = self._split(address)
-        return self._other(self.world.families.find(pattern, self.at), accessor)
+        at = self.world.families.find(pattern, self.at)
+        return self._named(pattern, at, accessor)
 
     def _inside(self, reference: Reference) -> str:
         return "".join(
@@ -172,6 +186,15 @@ class Values:
     def _point(self) -> SweepPoint:
         return self.world.families.points[self.at]
 
+    def base_name(self) -> str:
+        """The name of the job that `base` means.
+
+        Raises:
+            SiblingNotFound: there is none.
+        """
+        at = self.world.families.base(self.at, self._referred)
+        return str(self._named("base", at, "name"))
+
     def _referred(self) -> Iterable[int]:
         """The siblings that the texts of the point name, wherever that is plain."""
         for reference in references_in(self._point.parameters):
@@ -186,15 +209,26 @@ class Values:
         return split_pattern(address.rest, families.stages, families.knows)
 
     # ------------------------------------------------------------------ other jobs
+    def _named(self, pattern: str, at: int, accessor: str) -> object:
+        try:
+            return self._other(at, accessor)
+        except DroppedJob as dropped:
+            message = f"No sibling found matching pattern: {pattern}"
+            hint = f"it was removed by the filter {dropped.by}"
+            raise SiblingNotFound(message, hint) from None
+
     def _other(self, at: int, accessor: str) -> object:
-        self.read.add(at)
         identity = self.world.identity(at)
+        self.read.add(at)
         return accessed(identity, self.world, at, accessor)
 
     def _all(self, address: Address) -> Several:
         pattern, accessor = self._split(address)
-        jobs = self.world.families.all_of(pattern)
-        return Several(tuple(self._other(at, accessor) for at in jobs))
+        values: list[object] = []
+        for at in self.world.families.all_of(pattern):
+            with suppress(DroppedJob):
+                values.append(self._other(at, accessor))
+        return Several(tuple(values))
 
     def _runtime(self, rest: str) -> Runtime:
         """`JOB.KEY` where both may hold dots; the jobs seen so far decide."""

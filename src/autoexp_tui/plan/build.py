@@ -1,0 +1,317 @@
+"""From a config to a plan: the whole way, with every finding at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from autoexp_tui.core.errors import Problem, ValidationFailed
+from autoexp_tui.core.ids import digest
+from autoexp_tui.core.specs import (
+    Edge,
+    ExecutorSpec,
+    JobSpec,
+    Monitoring,
+    Plan,
+    PlanFinding,
+)
+from autoexp_tui.plan.conditions import FAULTS, problems_of
+from autoexp_tui.plan.drafts import Draft
+from autoexp_tui.plan.findings import SweepRefused
+from autoexp_tui.plan.fingerprint import fingerprint
+from autoexp_tui.plan.job_maker import Record, mounts_of, paths_of
+from autoexp_tui.plan.overrides import literal
+from autoexp_tui.plan.places import Places
+from autoexp_tui.plan.points import NOTES, STAGE, SweepPoint
+from autoexp_tui.plan.ports import CannotCompose, Composer, ConfigView, SpecParser
+from autoexp_tui.plan.resolution import Resolution
+from autoexp_tui.plan.sweep import expand
+from autoexp_tui.plan.validation import told_once, validate_execution_plan
+
+DEFAULT_STATE_DIR = "outputs/.autoexp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSource:
+    """Where a plan comes from: what it keeps of that, for people and for resuming."""
+
+    config_ref: str = ""
+    config_dir: str = ""
+    overrides: tuple[str, ...] = ()
+    state_dir: str = ""
+    """Wins over `monitoring.state_dir` of the config."""
+    created_at: float = 0.0
+    """UTC, seconds since the epoch."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    sweep: Mapping[str, object] | None = None
+    """Instead of the config's own sweep."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOutcome:
+    """What came of planning; with errors there is no plan."""
+
+    plan: Plan | None
+    errors: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    points: tuple[SweepPoint, ...] = ()
+
+
+def build_execution_plan(
+    config: PlanSource | None = None,
+    *,
+    composer: Composer,
+    parser: SpecParser,
+    record: Record | None = None,
+) -> Plan:
+    """The plan of a config.
+
+    Raises:
+        ValidationFailed: with every error.
+    """
+    outcome = plan_outcome(config, composer=composer, parser=parser, record=record)
+    if outcome.plan is None or outcome.errors:
+        count = len(outcome.errors)
+        head = f"the plan has {count} error{'s' if count != 1 else ''}"
+        raise ValidationFailed(head, problems=outcome.errors)
+    return outcome.plan
+
+
+def plan_outcome(
+    config: PlanSource | None = None,
+    *,
+    composer: Composer,
+    parser: SpecParser,
+    record: Record | None = None,
+) -> PlanOutcome:
+    """The plan of a config, or why there is none; warnings either way.
+
+    `record` is told of each job's config while it is at hand.
+
+    Raises:
+        CannotCompose: the primary config itself does not compose.
+    """
+    source = config or PlanSource()
+    base = composer.base()
+    sweep = source.sweep if source.sweep is not None else composer.sweep()
+    try:
+        expansion = expand(sweep)
+    except SweepRefused as refused:
+        return PlanOutcome(None, refused.problems)
+    common = _Common(base, parser)
+    resolution = Resolution(
+        expansion,
+        composer,
+        parser,
+        metadata_keys=common.metadata_keys,
+        progress=common.monitoring.progress.total,
+        record=record,
+    )
+    drafts = resolution.run()
+    errors = told_once([*common.problems, *resolution.problems])
+    warnings = told_once(resolution.warnings)
+    if errors:
+        return PlanOutcome(None, errors, warnings, expansion.points)
+    plan = _plan(source, base, common, resolution, drafts)
+    found = validate_execution_plan(plan)
+    warnings += found.warnings
+    finished = replace(plan, warnings=tuple(map(_finding, warnings)))
+    made = None if found.errors else finished
+    return PlanOutcome(made, found.errors, warnings, expansion.points)
+
+
+def _finding(problem: Problem) -> PlanFinding:
+    return PlanFinding(
+        message=problem.message, where=problem.where, job=problem.job, hint=problem.hint
+    )
+
+
+# ------------------------------------------------------------- common to all jobs
+class _Common:
+    """What the base config says for the plan as a whole."""
+
+    def __init__(self, base: ConfigView, parser: SpecParser) -> None:
+        self.problems: list[Problem] = []
+        self.config = {
+            key: value
+            for key in ("slurm", "monitoring", "ui")
+            if (value := self._section(base, key)) is not None
+        }
+        self.monitoring = Monitoring()
+        self.executor = ExecutorSpec()
+        try:
+            self.monitoring = parser.monitoring(self.config)
+            self.executor = parser.executor(self.config)
+        except FAULTS as error:
+            self.problems += problems_of(error, "")
+        self.metadata_keys = frozenset(
+            key for event in self.monitoring.log_events for key in event.extract_groups
+        )
+
+    def _section(self, base: ConfigView, key: str) -> object:
+        try:
+            return base.select(key) if base.has(key) else None
+        except FAULTS as error:
+            self.problems += problems_of(error, key)
+            return None
+
+    def setting(self, section: str, key: str) -> str:
+        """A text of a section; empty when it is not set."""
+        found = self.config.get(section)
+        value = found.get(key) if isinstance(found, Mapping) else None
+        return "" if value is None else str(value)
+
+    @property
+    def ui(self) -> Mapping[str, object]:
+        """What the config says for the cockpit."""
+        found = self.config.get("ui")
+        return dict(found) if isinstance(found, Mapping) else {}
+
+
+# ---------------------------------------------------------------------- assembling
+def _plan(
+    source: PlanSource,
+    base: ConfigView,
+    common: _Common,
+    resolution: Resolution,
+    drafts: Sequence[Draft],
+) -> Plan:
+    edges = _edges(drafts, resolution)
+    jobs = tuple(_jobs(drafts, resolution, edges))
+    state_dir = source.state_dir or common.setting("monitoring", "state_dir")
+    prints = "".join(f"{job.name}{job.fingerprint}" for job in jobs)
+    return Plan(
+        plan_id=digest(source.config_ref, source.overrides, source.created_at, prints),
+        name=source.config_ref.rpartition("/")[2] or "plan",
+        config_ref=source.config_ref,
+        config_dir=source.config_dir,
+        overrides=source.overrides,
+        created_at=source.created_at,
+        state_dir=state_dir or DEFAULT_STATE_DIR,
+        base_output_dir=_base_output_dir(base),
+        jobs=jobs,
+        edges=edges,
+        monitoring=common.monitoring,
+        executor=common.executor,
+        ui=common.ui,
+        environment=source.environment,
+    )
+
+
+def _base_output_dir(base: ConfigView) -> str:
+    try:
+        return str(base.select("project.base_output_dir"))
+    except (KeyError, CannotCompose):
+        return ""
+
+
+def _places(drafts: Iterable[Draft]) -> Places:
+    identities = (draft.identity for draft in drafts)
+    return Places((i.name, i.output_dir, i.log_dir) for i in identities)
+
+
+def _add_writers(drafts: Sequence[Draft]) -> Places:
+    """Tell each condition on a file who writes it; gives all places."""
+    whose = _places(drafts)
+    for draft in drafts:
+        draft.start = tuple(map(whose.with_writers, draft.start))
+        draft.cancel = tuple(map(whose.with_writers, draft.cancel))
+    return whose
+
+
+def _edges(drafts: Sequence[Draft], resolution: Resolution) -> tuple[Edge, ...]:
+    """Who waits for whom and who reads whom, in order of the later job."""
+    whose = _add_writers(drafts)
+    index = {draft.identity.name: draft.point.index for draft in drafts}
+    found: list[Edge] = []
+    for draft in drafts:
+        name = draft.identity.name
+        waits = {n for c in draft.start for n in whose.waited_for(c)}
+        waits |= {resolution.drafts[at].identity.name for at in draft.waits}
+        reads = {resolution.drafts[at].identity.name for at in draft.reads}
+        found += _edges_to(name, waits, "waits", index)
+        found += _edges_to(name, reads, "reads", index)
+    return tuple(found)
+
+
+def _edges_to(
+    name: str, others: set[str], mode: Literal["waits", "reads"], index: dict[str, int]
+) -> Iterator[Edge]:
+    for before in sorted((others & index.keys()) - {name}, key=index.__getitem__):
+        yield Edge(before=before, after=name, mode=mode)
+
+
+def _jobs(
+    drafts: Sequence[Draft], resolution: Resolution, edges: Sequence[Edge]
+) -> Iterator[JobSpec]:
+    behind: dict[str, dict[str, None]] = {}
+    for edge in edges:
+        behind.setdefault(edge.after, {})[edge.before] = None
+    for draft in drafts:
+        identity = draft.identity
+        yield JobSpec(
+            name=identity.name,
+            index=identity.index,
+            stage=identity.stage,
+            family=identity.family,
+            parameters=draft.point.parameters,
+            overrides=draft.overrides,
+            command=draft.launch.command,
+            env=draft.launch.env,
+            cwd=draft.launch.cwd,
+            output_dir=identity.output_dir,
+            log_dir=identity.log_dir,
+            fingerprint=draft.fingerprint,
+            start_conditions=draft.start,
+            cancel_conditions=draft.cancel,
+            depends_on=tuple(behind.get(identity.name, ())),
+            resources=draft.resources,
+            progress_total=draft.progress_total,
+            notes=_notes(draft.point),
+        )
+
+
+def _notes(point: SweepPoint) -> dict[str, object]:
+    notes = point.parameters.get(NOTES)
+    if not isinstance(notes, Mapping):
+        return {}
+    return {str(key): value for key, value in notes.items() if key != STAGE}
+
+
+# ------------------------------------------------------------------- one job again
+def job_view(
+    job: JobSpec, composer: Composer, further: Sequence[str] = ()
+) -> ConfigView:
+    """The config of a planned job, with further overrides after its own.
+
+    Raises:
+        CannotCompose: it does not compose.
+    """
+    mounts = mounts_of(job.stage, job.index, job.family, composer.base())
+    view = composer.compose((*job.overrides, *further), mounts)
+    view.put("project.name", literal(job.name))
+    return view
+
+
+def job_with(
+    job: JobSpec, further: Sequence[str], *, composer: Composer, parser: SpecParser
+) -> JobSpec:
+    """A planned job with further overrides; its name, directories and waits stay.
+
+    Raises:
+        CannotCompose: it does not compose.
+        SpecRefused: its backend or what it asks for is not valid then.
+    """
+    view = job_view(job, composer, further)
+    config = view.to_dict()
+    launch = parser.launch(config)
+    return replace(
+        job,
+        overrides=(*job.overrides, *further),
+        command=launch.command,
+        env=launch.env,
+        cwd=launch.cwd,
+        resources=parser.resources(config),
+        fingerprint=fingerprint(config, launch.command, paths_of(view)),
+    )

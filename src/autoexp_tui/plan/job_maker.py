@@ -1,0 +1,392 @@
+"""Makes one job of a point: substitute, compose, name, resolve, parse.
+
+The order is fixed: parameters (other jobs are known) -> overrides -> the composed
+config -> the name (the config is known) -> what reads the name -> filters that need
+the config -> conditions -> the command. Every fault of a step is gathered; a step that
+has faults ends the making. Which job comes first is `resolution`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Protocol
+
+from autoexp_tui.core.errors import Problem
+from autoexp_tui.plan.conditions import (
+    COMMAND_KEY,
+    FAULTS,
+    ConditionReader,
+    problems_of,
+)
+from autoexp_tui.plan.drafts import Draft, Refused, Settling
+from autoexp_tui.plan.expression import ExpressionError
+from autoexp_tui.plan.families import called
+from autoexp_tui.plan.filters import Place, deferred_holds
+from autoexp_tui.plan.fingerprint import fingerprint
+from autoexp_tui.plan.names import fault_of_name, inside, spell
+from autoexp_tui.plan.overrides import OverrideWriter, literal, spell_override
+from autoexp_tui.plan.points import NOT_OVERRIDES, SweepPoint, plain_key
+from autoexp_tui.plan.ports import Composer, ConfigView, SpecParser
+from autoexp_tui.plan.references import (
+    ATTRIBUTES,
+    KNOWN_EARLY,
+    DroppedJob,
+    Identity,
+    Values,
+    World,
+)
+from autoexp_tui.plan.substitution import (
+    MOUNT,
+    After,
+    Before,
+    placeholder,
+    unfinished_in,
+)
+
+NAME: Final = "project.name"
+_LATE: Final = (frozenset(ATTRIBUTES) | {NAME}) - KNOWN_EARLY
+"""What a job knows of itself only once it is named."""
+
+Record = Callable[[int, ConfigView, Mapping[str, object]], None]
+"""Told of each job: its index, its config as composed, the same resolved."""
+
+
+class Workshop(World, Protocol):
+    """The world of a job, and what all jobs share."""
+
+    @property
+    def known(self) -> Collection[Place]:
+        """The keys that filters may name."""
+        ...
+
+    def warn(self, problem: Problem) -> None:
+        """Keep a warning."""
+        ...
+
+
+class JobMaker:
+    """Makes the jobs of one plan, one at a time."""
+
+    def __init__(
+        self,
+        world: Workshop,
+        composer: Composer,
+        parser: SpecParser,
+        progress: str = "",
+        record: Record | None = None,
+    ) -> None:
+        """`progress`: the config path that holds a job's last step; empty: none."""
+        self._world = world
+        self._composer = composer
+        self._parser = parser
+        self._progress = progress
+        self._record = record
+        self._writer = OverrideWriter(composer)
+        self._base = composer.base()
+        self._base_is_a_key = self._base.has("base")
+        self._checked: deque[Mapping[str, object]] = deque(maxlen=16)
+
+    # --------------------------------------------------------------- composing
+    def begun(self, at: int) -> tuple[Draft, ConfigView]:
+        """The job composed and named.
+
+        Raises:
+            Refused: with every finding of the step that failed.
+            DroppedJob: a filter that needed the config says no.
+        """
+        point = self._world.families.points[at]
+        values = Values(self._world, at)
+        mounted: list[object] = []
+        prepared = self._prepared(point, values, mounted)
+        texts = self._texts(point, prepared, mounted)
+        mounts = self._mounts(point)
+        try:
+            view = self._composer.compose(tuple(texts.values()), mounts)
+        except FAULTS as error:
+            raise Refused(problems_of(error, "", called(point))) from None
+        draft = Draft(
+            at=at,
+            point=point,
+            identity=self._nobody(point),
+            overrides=(),
+            composed=tuple(texts.values()),
+            mounts=mounts,
+            reads=values.read,
+        )
+        self._settle(draft, view, prepared, texts)
+        draft.overrides = tuple(texts.values())
+        self._filter(draft, view)
+        return draft, view
+
+    def recomposed(self, draft: Draft) -> ConfigView:
+        """The job's config, composed once more."""
+        view = self._composer.compose(draft.composed, draft.mounts)
+        for path, value in draft.puts.items():
+            view.put(path, value)
+        return view
+
+    def _prepared(
+        self, point: SweepPoint, values: Values, mounted: list[object]
+    ) -> dict[str, object]:
+        """The parameters with other jobs' values in them; `aux` as dotted keys."""
+
+        def mount(value: object) -> str:
+            mounted.append(value)
+            return f"${{{MOUNT}.r{len(mounted) - 1}}}"
+
+        before = Before(values, mount, self._base_is_a_key)
+        prepared: dict[str, object] = {}
+        problems: list[Problem] = []
+        for key, value in self._writer.flattened(_parameters(point)):
+            try:
+                named = plain_key(key) == NAME
+                prepared[key] = value if named else before.value(value)
+            except FAULTS as error:
+                problems += problems_of(error, key, called(point))
+        if problems:
+            raise Refused(tuple(problems))
+        return prepared
+
+    def _texts(
+        self, point: SweepPoint, prepared: Mapping[str, object], mounted: list[object]
+    ) -> dict[str, str]:
+        """Parameter -> override, as it is composed."""
+        made = self._writer.write(
+            {f"++{MOUNT}.r{at}": literal(value) for at, value in enumerate(mounted)}
+            | {key: placeholder(value) for key, value in prepared.items()}
+        )
+        for warning in made.warnings:
+            self._world.warn(replace(warning, job=called(point)))
+        if made.errors:
+            named = tuple(replace(error, job=called(point)) for error in made.errors)
+            raise Refused(named)
+        return dict(made.texts)
+
+    def _mounts(self, point: SweepPoint) -> dict[str, object]:
+        family = self._world.families.family(point.index)
+        return mounts_of(point.stage, point.index, family, self._base)
+
+    def _nobody(self, point: SweepPoint) -> Identity:
+        """A job without a name yet."""
+        return Identity(
+            name=called(point),
+            output_dir="",
+            log_dir="",
+            script_path="",
+            stage=point.stage,
+            index=point.index,
+            family=self._world.families.family(point.index),
+        )
+
+    # ---------------------------------------------------------------- settling
+    def _settle(
+        self,
+        draft: Draft,
+        view: ConfigView,
+        prepared: Mapping[str, object],
+        texts: dict[str, str],
+    ) -> None:
+        """Finish what reads the job itself: the name in the middle."""
+        waiting = {
+            key: value for key, value in prepared.items() if any(unfinished_in(value))
+        }
+        settling = Settling(draft, view, self._world, waiting, texts)
+        settling.all_but(_LATE)
+        self._name(draft, view)
+        settling.all_but(frozenset())
+        for key in [key for key in texts if plain_key(key) == NAME]:
+            head = texts[key].partition("=")[0]
+            texts[key] = spell_override(head, literal(draft.identity.name))
+        if settling.problems:
+            raise Refused(tuple(settling.problems))
+
+    def _name(self, draft: Draft, view: ConfigView) -> None:
+        label = called(draft.point)
+        try:
+            raw = view.raw(NAME)
+            after = self._after(draft, view, mount_prefix="n")
+            name = after.spelled(raw) if isinstance(raw, str) else spell(raw)
+            directories = [_text(view, path) for path in _DIRECTORIES]
+        except KeyError:
+            hint = 'project: {name: "lr{lr}_{stage}"}'
+            raise Refused((Problem("is not set", NAME, label, hint),)) from None
+        except FAULTS as error:
+            raise Refused(problems_of(error, NAME, label)) from None
+        fault = fault_of_name(name)
+        if fault:
+            raise Refused((Problem(f"{name!r}: {fault}", NAME, label),))
+        draft.put(view, NAME, name)
+        draft.identity = _identity(draft.identity, name, directories)
+
+    def _after(self, draft: Draft, view: ConfigView, mount_prefix: str) -> After:
+        values = Values(self._world, draft.at, (draft.identity, view), draft.reads)
+        held: list[object] = []
+
+        def mount(value: object) -> str:
+            held.append(value)
+            path = f"{MOUNT}.{mount_prefix}{len(held) - 1}"
+            draft.put(view, path, value)
+            return f"${{{path}}}"
+
+        return After(values, view, mount, self._base_is_a_key)
+
+    def _filter(self, draft: Draft, view: ConfigView) -> None:
+        for mark in draft.point.deferred:
+            try:
+                keep = deferred_holds(
+                    mark.text,
+                    draft.point.parameters,
+                    self._world.known,
+                    view.interpolate,
+                )
+            except ExpressionError as error:
+                message = f"`{mark.text}` {error}"
+                problem = Problem(message, mark.where, draft.identity.name)
+                raise Refused((problem,)) from None
+            except FAULTS as error:
+                found = problems_of(error, mark.where, draft.identity.name)
+                raise Refused(found) from None
+            if not keep:
+                raise DroppedJob(f"`{mark.text}` at {mark.where}")
+
+    # -------------------------------------------------------------- conditions
+    def add_conditions(self, draft: Draft, view: ConfigView) -> None:
+        """Resolve and parse the conditions.
+
+        Raises:
+            Refused: with every finding.
+        """
+        given = {plain_key(key): v for key, v in draft.point.parameters.items()}
+        start, waits = self._reader(draft, view, "s")
+        found = start.read(given.get("start_conditions") or (), "start_conditions")
+        if given.get(COMMAND_KEY) is not None:
+            self._world.warn(_deprecated(draft.identity.name))
+            found += start.read_command(given[COMMAND_KEY])
+        cancel, reads = self._reader(draft, view, "c")
+        draft.cancel = cancel.read(
+            given.get("cancel_conditions") or (), "cancel_conditions"
+        )
+        draft.start = found
+        draft.waits |= waits.read
+        draft.reads |= reads.read
+        problems = (*start.problems, *cancel.problems)
+        if problems:
+            name = draft.identity.name
+            raise Refused(tuple(replace(problem, job=name) for problem in problems))
+
+    def _reader(
+        self, draft: Draft, view: ConfigView, mount_prefix: str
+    ) -> tuple[ConditionReader, Values]:
+        after = self._after(draft, view, mount_prefix)
+        after = replace(after, values=replace(after.values, read=set()))
+        return ConditionReader(
+            after, self._parser, after.values.base_name
+        ), after.values
+
+    # ----------------------------------------------------------------- ending
+    def end(self, draft: Draft, view: ConfigView) -> None:
+        """Resolve everything, and make the command of it.
+
+        Raises:
+            Refused: with every finding.
+        """
+        name = draft.identity.name
+        try:
+            config = view.to_dict()
+            self._check(config, name)
+            draft.launch = self._parser.launch(config)
+            draft.resources = self._parser.resources(config)
+        except FAULTS as error:
+            raise Refused(problems_of(error, "", name)) from None
+        draft.fingerprint = fingerprint(config, draft.launch.command, paths_of(view))
+        draft.progress_total = self._total(view)
+        if self._record is not None:
+            self._record(draft.point.index, view, config)
+
+    def _check(self, config: Mapping[str, object], name: str) -> None:
+        """The closed subtrees, once for each content that they have."""
+        closed = {key: config.get(key) for key in ("slurm", "monitoring", "ui")}
+        if closed in self._checked:
+            return
+        problems = self._parser.check(config)
+        if problems:
+            raise Refused(tuple(replace(p, job=p.job or name) for p in problems))
+        self._checked.append(closed)
+
+    def _total(self, view: ConfigView) -> int | None:
+        if not self._progress or not view.has(self._progress):
+            return None
+        value = view.select(self._progress)
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return int(str(value)) if whole else None
+
+
+# ------------------------------------------------------------------------- pieces
+def _parameters(point: SweepPoint) -> dict[str, object]:
+    """What becomes overrides: `aux` first, key by key, then the others in order."""
+    aux: dict[str, object] = {}
+    others: dict[str, object] = {}
+    for key, value in point.parameters.items():
+        bare = key.lstrip("+")
+        if bare == "aux" and isinstance(value, Mapping):
+            aux |= {f"++aux.{name}": inner for name, inner in value.items()}
+        elif bare == "aux" or bare.startswith("aux."):
+            aux[f"++{bare}"] = value
+        elif plain_key(key) not in NOT_OVERRIDES and key not in NOT_OVERRIDES:
+            others[key] = value
+    return aux | others
+
+
+def mounts_of(
+    stage: str, index: int, family: str, base: ConfigView
+) -> dict[str, object]:
+    """What is mounted at the root of a job's config.
+
+    A config may have a `family` of its own, and a `stage` while its sweep has none.
+    """
+    mounts: dict[str, object] = {"index": index}
+    if stage or not base.has("stage"):
+        mounts["stage"] = stage
+    if not base.has("family"):
+        mounts["family"] = family
+    return mounts
+
+
+_DIRECTORIES: Final = (
+    "project.base_output_dir",
+    "slurm.log_dir",
+    "slurm.script_dir",
+)
+
+
+def _text(view: ConfigView, path: str) -> str:
+    """A text of the config; empty when it is not set."""
+    found = view.select(path) if view.has(path) else None
+    return "" if found is None else str(found)
+
+
+def _identity(nobody: Identity, name: str, directories: Sequence[str]) -> Identity:
+    base, logs, scripts = directories
+    base = base or "outputs"
+    return replace(
+        nobody,
+        name=name,
+        output_dir=inside(base, name),
+        log_dir=inside(logs or inside(base, "logs"), name),
+        script_path=inside(scripts or inside(base, "scripts"), f"{name}.sbatch"),
+    )
+
+
+def paths_of(view: ConfigView) -> Sequence[str]:
+    """The directories that do not count for the fingerprint."""
+    paths = (*_DIRECTORIES, "monitoring.state_dir")
+    return [_text(view, path) for path in paths]
+
+
+def _deprecated(job: str) -> Problem:
+    hint = "write it as a CommandCondition in start_conditions"
+    return Problem("is deprecated", where=COMMAND_KEY, job=job, hint=hint)

@@ -1,0 +1,185 @@
+"""All jobs of a plan, each made after those it reads.
+
+A job that asks for another one is put aside until that one is made: no graph has to be
+known beforehand, and a ring shows itself by coming back to a job that is put aside.
+Composed configs are large, so only the latest are held; an older one that is asked for
+is composed again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Final
+
+from autoexp_tui.core.errors import Problem
+from autoexp_tui.plan.drafts import Draft, Refused
+from autoexp_tui.plan.families import Families, called
+from autoexp_tui.plan.filters import Place, places
+from autoexp_tui.plan.job_maker import JobMaker, Record
+from autoexp_tui.plan.ports import Composer, ConfigView, SpecParser
+from autoexp_tui.plan.references import DroppedJob, Identity
+from autoexp_tui.plan.sweep import Expansion
+
+_HELD_VIEWS: Final = 64
+
+
+class _Needs(Exception):
+    """Another job must be made first."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(at)
+        self.at = at
+
+
+class _Unusable(Exception):
+    """Another job has faults of its own; they are told there."""
+
+
+class Resolution:
+    """Makes the jobs of an expanded sweep; findings are gathered."""
+
+    def __init__(
+        self,
+        expansion: Expansion,
+        composer: Composer,
+        parser: SpecParser,
+        *,
+        metadata_keys: Collection[str] = (),
+        progress: str = "",
+        record: Record | None = None,
+    ) -> None:
+        """See `JobMaker`; `metadata_keys`: what log rules extract."""
+        self.families = Families(expansion.points, expansion.removed)
+        self.metadata_keys = metadata_keys
+        self.drafts: dict[int, Draft] = {}
+        self.dropped: dict[int, str] = {}
+        """Position -> the filter that dropped it after composing."""
+        self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
+        self._failed: set[int] = set()
+        self._views: OrderedDict[int, ConfigView] = OrderedDict()
+        self._postponed: list[tuple[Draft, ConfigView]] = []
+        self._maker = JobMaker(self, composer, parser, progress, record)
+
+    def run(self) -> Sequence[Draft]:
+        """Make every job; those without faults, in order of index."""
+        for at in range(len(self.families.points)):
+            self._ensure(at)
+        for draft, view in self._postponed:
+            self._end(draft, view)
+        return [self.drafts[at] for at in sorted(self.drafts)]
+
+    # ------------------------------------------------------------ as jobs see it
+    @cached_property
+    def known(self) -> Collection[Place]:
+        """The keys that filters may name."""
+        shapes: set[tuple[str, ...]] = set()
+        found: dict[Place, None] = {}
+        for point in self.families.points:
+            shape = tuple(point.parameters)
+            nested = any(isinstance(v, Mapping) for v in point.parameters.values())
+            if nested or shape not in shapes:
+                shapes.add(shape)
+                found |= dict.fromkeys(places(point.parameters))
+        return found
+
+    def warn(self, problem: Problem) -> None:
+        """Keep a warning."""
+        self.warnings.append(problem)
+
+    def identity(self, at: int) -> Identity:
+        """The names of a job.
+
+        Raises:
+            DroppedJob: a filter dropped it.
+            _Needs, _Unusable: it is not made yet, or cannot be.
+        """
+        return self._draft(at).identity
+
+    def view(self, at: int) -> ConfigView:
+        """The composed config of a job; raises like `identity`."""
+        draft = self._draft(at)
+        if at not in self._views:
+            self._hold(at, self._maker.recomposed(draft))
+        self._views.move_to_end(at)
+        return self._views[at]
+
+    def _draft(self, at: int) -> Draft:
+        if at in self.drafts:
+            return self.drafts[at]
+        if at in self.dropped:
+            raise DroppedJob(self.dropped[at])
+        raise _Unusable if at in self._failed else _Needs(at)
+
+    def _hold(self, at: int, view: ConfigView) -> None:
+        self._views[at] = view
+        if len(self._views) > _HELD_VIEWS:
+            self._views.popitem(last=False)
+
+    # -------------------------------------------------------------------- order
+    def _ensure(self, at: int) -> None:
+        """Make a job, and before it all that it reads."""
+        aside = [at]
+        while aside:
+            top = aside[-1]
+            try:
+                if not self._is_settled(top):
+                    self._make(top)
+            except _Needs as needs:
+                if needs.at not in aside:
+                    aside.append(needs.at)
+                    continue
+                ring = aside[aside.index(needs.at) :]
+                self._refuse_ring(ring)
+                del aside[aside.index(needs.at) :]
+                continue
+            aside.pop()
+
+    def _is_settled(self, at: int) -> bool:
+        return at in self.drafts or at in self.dropped or at in self._failed
+
+    def _refuse_ring(self, ring: Sequence[int]) -> None:
+        names = [called(self.families.points[at]) for at in (*ring, ring[0])]
+        message = f"references go in a ring: {' -> '.join(names)}"
+        self.problems.append(Problem(message, where="sweep", job=names[0]))
+        self._failed.update(ring)
+
+    def _make(self, at: int) -> None:
+        try:
+            draft, view = self._maker.begun(at)
+        except DroppedJob as dropped:
+            self.dropped[at] = dropped.by
+        except Refused as refused:
+            self._fail(at, refused)
+        except _Unusable:
+            self._failed.add(at)
+        else:
+            self.drafts[at] = draft
+            self._hold(at, view)
+            self._finish(draft, view)
+
+    def _finish(self, draft: Draft, view: ConfigView) -> None:
+        """Conditions may name jobs that come later; then they wait for the end."""
+        try:
+            self._end(draft, view)
+        except _Needs:
+            self._postponed.append((draft, view))
+
+    def _end(self, draft: Draft, view: ConfigView) -> None:
+        try:
+            self._maker.add_conditions(draft, view)
+            self._maker.end(draft, view)
+        except Refused as refused:
+            self._fail(draft.at, refused)
+        except _Unusable:
+            self._failed.add(draft.at)
+
+    def _fail(self, at: int, refused: Refused) -> None:
+        self._failed.add(at)
+        label = called(self.families.points[at])
+        self.problems += (
+            replace(problem, job=problem.job or label) for problem in refused.problems
+        )

@@ -1,0 +1,195 @@
+"""What can be said against a plan as a whole, before anything is submitted.
+
+Looks at the plan alone, so that it holds for one read from a manifest too. What a
+single value has wrong is found while the plan is built (see `build`).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from autoexp_tui.core.errors import Problem
+from autoexp_tui.core.specs import (
+    Approval,
+    Composite,
+    Condition,
+    JobSpec,
+    JobStateIs,
+    MetadataIs,
+    MetricIs,
+    Not,
+    Plan,
+    TimeReached,
+)
+from autoexp_tui.plan.dag import rings
+from autoexp_tui.plan.names import fault_of_name
+from autoexp_tui.plan.near import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationResult:
+    """The findings of a plan."""
+
+    errors: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+
+def validate_execution_plan(plan: Plan) -> ValidationResult:
+    """Everything that is wrong, or odd, about a plan."""
+    errors = [
+        *_no_jobs(plan),
+        *_names(plan.jobs),
+        *_paths(plan.jobs),
+        *_rings(plan),
+        *_strangers(plan.jobs),
+    ]
+    warnings = [*_reads_without_waits(plan), *_waits_without_end(plan.jobs)]
+    return ValidationResult(told_once(errors), told_once(warnings))
+
+
+def told_once(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Problems that several jobs share, told for the first and counted."""
+    groups: dict[Problem, list[str]] = {}
+    for problem in problems:
+        groups.setdefault(replace(problem, job=""), []).append(problem.job)
+    return tuple(_counted(problem, jobs) for problem, jobs in groups.items())
+
+
+def _counted(problem: Problem, jobs: Sequence[str]) -> Problem:
+    others = len(set(jobs)) - 1
+    message = problem.message
+    if others > 0:
+        message += f" (and for {others} more job{'s' if others > 1 else ''})"
+    return replace(problem, job=jobs[0], message=message)
+
+
+# ----------------------------------------------------------------------- errors
+def _no_jobs(plan: Plan) -> Iterator[Problem]:
+    if not plan.jobs:
+        hint = "look at the points with `autoexp-plan --points`, and at the filters"
+        yield Problem("makes no job", where="sweep", hint=hint)
+
+
+def _names(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
+    for job in jobs:
+        fault = fault_of_name(job.name)
+        if fault:
+            yield Problem(f"{job.name!r}: {fault}", "project.name", job.name)
+    counts = Counter(job.name for job in jobs)
+    for name, count in counts.items():
+        if count > 1:
+            shared = [job for job in jobs if job.name == name]
+            yield Problem(
+                f"{count} jobs have the name {name}",
+                where="project.name",
+                job=name,
+                hint=f"add what tells them apart: {_apart(shared)}",
+            )
+
+
+def _apart(jobs: Sequence[JobSpec]) -> str:
+    """The parameters in which jobs differ, as they are put into a name."""
+    keys = list(dict.fromkeys(key for job in jobs for key in job.parameters))
+    differing = [
+        key.lstrip("+")
+        for key in keys
+        if len({repr(job.parameters.get(key)) for job in jobs}) > 1
+    ]
+    shown = [f"${{{key}}}" for key in differing if key != "project.name"]
+    return ", ".join(shown[:4]) or "${index}"
+
+
+def _paths(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
+    owners: dict[str, str] = {}
+    for job in jobs:
+        for path in {posixpath.normpath(job.output_dir)}:
+            other = owners.setdefault(path, job.name)
+            if other != job.name:
+                message = f"writes into the same directory as {other}: {path}"
+                yield Problem(message, where="project.name", job=job.name)
+
+
+def _rings(plan: Plan) -> Iterator[Problem]:
+    place = {job.name: at for at, job in enumerate(plan.jobs)}
+    waits = [
+        (place[edge.before], place[edge.after])
+        for edge in plan.edges
+        if edge.mode == "waits" and edge.before in place and edge.after in place
+    ]
+    for ring in rings(len(plan.jobs), waits):
+        names = [plan.jobs[at].name for at in (*ring, ring[0])]
+        message = f"jobs wait for each other in a ring: {' -> '.join(names)}"
+        yield Problem(message, where="start_conditions", job=names[0])
+
+
+def _strangers(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
+    """Conditions that name jobs which are not in the plan."""
+    known = {job.name for job in jobs}
+    for job in jobs:
+        for where, conditions in (
+            ("start_conditions", job.start_conditions),
+            ("cancel_conditions", job.cancel_conditions),
+        ):
+            for name in _named(conditions):
+                if name not in known:
+                    hint = did_you_mean(name, known, "jobs")
+                    message = f"names the job {name}, which is not in the plan"
+                    yield Problem(message, where, job.name, hint)
+
+
+def _named(conditions: Iterable[Condition]) -> Iterator[str]:
+    for condition in conditions:
+        match condition:
+            case JobStateIs():
+                yield from condition.jobs
+            case MetadataIs(job=name) | MetricIs(job=name) if name:
+                yield name
+            case Composite():
+                yield from _named(condition.conditions)
+            case Not():
+                yield from _named((condition.condition,))
+
+
+# --------------------------------------------------------------------- warnings
+def _reads_without_waits(plan: Plan) -> Iterator[Problem]:
+    """Jobs that use what another one writes, and wait for nothing."""
+    jobs = {job.name: job for job in plan.jobs}
+    waiting = {edge.after for edge in plan.edges if edge.mode == "waits"}
+    for edge in plan.edges:
+        if edge.mode != "reads" or edge.after in waiting:
+            continue
+        before, after = jobs.get(edge.before), jobs.get(edge.after)
+        if before and after and _uses(after, before.output_dir):
+            hint = "add a start condition, such as SlurmStateCondition: COMPLETED"
+            stage = before.stage or before.name
+            message = f"reads what {stage} writes, and does not wait for it"
+            yield Problem(message, "start_conditions", after.name, hint)
+
+
+def _uses(job: JobSpec, directory: str) -> bool:
+    texts = (*job.command, *job.env.values(), *job.overrides)
+    return any(directory in text for text in texts)
+
+
+def _waits_without_end(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
+    for job in jobs:
+        for at, condition in enumerate(job.start_conditions):
+            if _may_wait_for_ever(condition):
+                hint = "timeout_seconds: 86400"
+                where = f"start_conditions.{at}"
+                yield Problem("waits without a time-out", where, job.name, hint)
+
+
+def _may_wait_for_ever(condition: Condition) -> bool:
+    if condition.timeout_seconds is not None or not condition.blocking:
+        return False
+    match condition:
+        case Approval() | TimeReached():
+            return False
+        case Composite():
+            held = [_may_wait_for_ever(inner) for inner in condition.conditions]
+            return any(held) if condition.mode == "all" else bool(held) and all(held)
+    return True
