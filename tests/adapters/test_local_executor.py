@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from autoexp_tui.adapters import local
 from autoexp_tui.adapters.clock import SystemClock
 from autoexp_tui.adapters.identity import Alive, Identity
 from autoexp_tui.adapters.local import LocalExecutor, local_settings, visible_gpus
@@ -90,7 +91,8 @@ class Machine:
             directory.mkdir(parents=True, exist_ok=True)
             (directory / "cancel").touch()
             supervisor = read_attempt(task.attempt_dir).supervisor
-            if supervisor and supervisor.alive(me) is Alive.YES:
+            alive = supervisor and supervisor.alive(me) is Alive.YES
+            if supervisor and alive and supervisor.pid != me.pid:
                 os.kill(supervisor.pid, signal.SIGKILL)
             kill_left_behind(task.attempt_dir)
 
@@ -326,6 +328,16 @@ def test_one_task_of_many_that_cannot_start_fails_alone(machine: Machine) -> Non
     assert ended(executor, good).exited is not None
 
 
+def test_what_was_started_is_not_started_again(machine: Machine) -> None:
+    task = machine.task("sleep 30")
+    executor = machine.executor()
+    first, second = executor.submit(one(task)), executor.submit(one(task))
+    assert isinstance(first, Accepted)
+    assert isinstance(second, Accepted)
+    assert first.executor_ids == second.executor_ids
+    assert len(read_attempt(task.attempt_dir).task_files) == 1
+
+
 def test_more_gpus_than_there_are_is_a_rejection(machine: Machine) -> None:
     task = machine.task("exit 0", resources=Resources(gpus=3))
     answer = machine.executor(gpus=("0", "1")).submit(one(task))
@@ -480,6 +492,21 @@ def test_a_pid_that_was_given_to_another_process_is_not_the_supervisor(
     executor = machine.executor(ManualClock())
     assert look(executor, task).phase is TaskPhase.ENDED
     assert executor.cancel([task]).ok  # and it did not end us
+
+
+def test_a_claim_that_comes_while_a_poll_looks_is_not_a_dead_one(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = machine.task("exit 0")
+    Path(task.attempt_dir).mkdir(parents=True)
+    (Path(task.attempt_dir) / "task.n1.json").write_text("{}")
+
+    def claimed_meanwhile() -> frozenset[str]:
+        forge(task)
+        return frozenset()
+
+    monkeypatch.setattr(local, "living_starts", claimed_meanwhile)
+    assert look(machine.executor(), task).phase is TaskPhase.RUNNING
 
 
 def test_a_supervisor_of_an_earlier_boot_is_gone(machine: Machine) -> None:

@@ -404,6 +404,46 @@ def test_a_closed_terminal_does_not_end_a_job(attempt: Attempt) -> None:
     assert attempt.record("exit.0.json")["exit_code"] == 0
 
 
+_SLOW_COMMAND = """
+import os, sys, time
+from autoexp_tui.adapters import wrapper
+supervisor, setsid = os.getpid(), os.setsid
+
+def slow_setsid():
+    if os.getppid() != supervisor:
+        time.sleep(0.2)
+    setsid()
+
+os.setsid = slow_setsid
+sys.exit(wrapper.main(sys.argv[1:]))
+"""
+
+
+def test_a_run_that_has_begun_hears_signals_at_once(attempt: Attempt) -> None:
+    task = attempt.task("exec sleep 30", grace_seconds=10)
+    process = subprocess.Popen([sys.executable, "-c", _SLOW_COMMAND, str(task)])
+    attempt.wait_for("begin.0.json")
+    process.terminate()
+    process.wait(PATIENCE)
+    assert attempt.record("exit.0.json")["signal"] == signal.SIGTERM
+
+
+_BLOCKING = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2, signal.SIGTERM])
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+def test_the_command_has_no_signal_blocked_or_ignored(attempt: Attempt) -> None:
+    task = attempt.task("", command=["grep", "^Sig[BI]", "/proc/self/status"])
+    words = [sys.executable, "-c", _BLOCKING, str(SOURCE), str(task)]
+    subprocess.run(words, check=True, timeout=PATIENCE)
+    lines = attempt.log.read_text().splitlines()
+    assert [int(line.split()[1], 16) for line in lines] == [0, 0]
+
+
 def test_a_hang_up_is_passed_on_where_the_task_asks_for_it(attempt: Attempt) -> None:
     process = attempt.start(attempt.task("echo up; exec sleep 30", forward_hup=True))
     assert until(lambda: attempt.log.exists() and "up" in attempt.log.read_text())
