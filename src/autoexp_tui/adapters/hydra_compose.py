@@ -13,6 +13,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,6 +42,12 @@ from autoexp_tui.core.specs import PlanFinding
 from autoexp_tui.plan.near import did_you_mean, slip_of
 from autoexp_tui.plan.ports import CannotCompose
 
+_DIRECTORIES: Final = (
+    "project.base_output_dir",
+    "slurm.log_dir",
+    "slurm.script_dir",
+    "monitoring.state_dir",
+)
 _HYDRA_BASE: Final = "1.3"
 """Whose defaults a config is read by, whatever release is installed."""
 
@@ -54,13 +61,17 @@ class HydraComposer:
         config_dir: Path,
         overrides: Sequence[str] = (),
         environ: Mapping[str, str] | None = None,
+        cwd: str = "",
     ) -> None:
         """Take over Hydra's globals; nothing is read before the first question.
 
-        `environ`: what `oc.env` sees; the process's own when None.
+        `environ`: what `oc.env` sees; the process's own when None. `cwd`: where our
+        relative directories (outputs, logs, scripts, state) start, so that a plan
+        means the same from anywhere; empty: they stay as written.
         """
         self.config_ref = config_ref.removesuffix(".yaml")
         self.config_dir = Path(config_dir)
+        self._cwd = cwd
         self.environment = Environment(os.environ if environ is None else environ)
         self.warnings: list[PlanFinding] = []
         self.composed = 0
@@ -86,7 +97,9 @@ class HydraComposer:
         Raises:
             CannotCompose: it does not compose.
         """
-        return OmegaView(self._base_config())
+        view = OmegaView(self._base_config())
+        self._anchor(view)
+        return view
 
     def sweep(self) -> Mapping[str, object] | None:
         """The `sweep` subtree as written; None when absent.
@@ -113,7 +126,9 @@ class HydraComposer:
             _take_sweep(config)
             _mount(config, mounts)
             self._fall_back_to_aux(config, texts, mounts)
-        return OmegaView(config)
+        view = OmegaView(config)
+        self._anchor(view)
+        return view
 
     def group_options(self, key: str) -> tuple[str, ...] | None:
         """The choices of the group `key` (with `/`); None when it is none."""
@@ -189,6 +204,16 @@ class HydraComposer:
             raise CannotCompose((problem,))
         values = [self._parse(text) for text in self._sweep_overrides]
         return sweep_overrides.applied(sweep, values)
+
+    def _anchor(self, view: OmegaView) -> None:
+        """Make our directories absolute, those that resolve by now."""
+        if not self._cwd:
+            return
+        for key in _DIRECTORIES:
+            with suppress(KeyError, CannotCompose):
+                path = view.select(key)
+                if isinstance(path, str) and path and not os.path.isabs(path):
+                    view.put(key, os.path.normpath(os.path.join(self._cwd, path)))
 
     def _fall_back_to_aux(
         self, config: DictConfig, texts: tuple[str, ...], mounts: Mapping[str, object]

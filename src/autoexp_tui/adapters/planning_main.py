@@ -1,0 +1,272 @@
+"""The planning process: `python -m autoexp_tui.adapters.planning_main`.
+
+Reads one request as JSON from stdin, writes one answer as JSON to what was stdout when
+it began. Owns Hydra's globals and runs the user's own backend classes, whose prints go
+to stderr. Findings about the config are part of the answer and the exit status is 0;
+anything else that escapes is a bug, with a traceback on stderr and status 1.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from autoexp_tui.adapters.codec import encode_job, encode_plan
+from autoexp_tui.adapters.config_files import config_dir, state_dir
+from autoexp_tui.adapters.hydra_compose import HydraComposer
+from autoexp_tui.adapters.planning_words import (
+    PlanningAnswer,
+    PlanningRequest,
+    Want,
+    decode_request,
+    encode_answer,
+    findings,
+)
+from autoexp_tui.adapters.provenance import (
+    JobConfigs,
+    RecordBuilder,
+    git_state,
+    store_record,
+)
+from autoexp_tui.adapters.session_dir import read_manifest, write_manifest
+from autoexp_tui.adapters.settings import HouseParser
+from autoexp_tui.adapters.yaml_files import parse_yaml, read_text, refused
+from autoexp_tui.core.errors import (
+    AutoexpError,
+    EnvironmentFailed,
+    Problem,
+    UsageError,
+    ValidationFailed,
+)
+from autoexp_tui.core.specs import JobSpec, Plan
+from autoexp_tui.plan.build import PlanSource, job_view, plan_outcome
+from autoexp_tui.plan.findings import SweepRefused
+from autoexp_tui.plan.ports import CannotCompose, ConfigView, SpecRefused
+from autoexp_tui.plan.sweep import expand_sweep
+
+_Dumper: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+def main() -> None:
+    """Answer the one request on stdin."""
+    answer_to = _private_stdout()
+    # A user's own classes are found where they start from, after all other modules.
+    sys.path.append(os.getcwd())
+    request = decode_request(sys.stdin.buffer.read())
+    data = encode_answer(answered(request))
+    with os.fdopen(answer_to, "wb") as out:
+        out.write(data)
+
+
+def answered(request: PlanningRequest) -> PlanningAnswer:
+    """The answer to a request; what is wrong with the config is in it."""
+    try:
+        return _WANTED[request.want](request)
+    except CannotCompose as error:
+        return PlanningAnswer(errors=error.problems, failed="config")
+    except (SpecRefused, SweepRefused) as error:
+        return PlanningAnswer(errors=error.problems, failed="plan")
+    except ValidationFailed as error:
+        return PlanningAnswer(errors=error.problems, failed="plan")
+    except UsageError as error:
+        return PlanningAnswer(errors=(_problem(error),), failed="config")
+    except EnvironmentFailed as error:
+        return PlanningAnswer(errors=(_problem(error),), failed="environment")
+
+
+def _problem(error: AutoexpError) -> Problem:
+    return Problem(error.problem, where=error.where, hint=error.hint)
+
+
+def _private_stdout() -> int:
+    """A descriptor for the answer alone; whatever else is printed goes to stderr."""
+    private = os.dup(1)
+    os.dup2(2, 1)
+    return private
+
+
+def _composer(request: PlanningRequest) -> HydraComposer:
+    root = config_dir(request.config_dir or None, _cwd(request))
+    return HydraComposer(
+        request.config_ref, root, request.overrides, cwd=str(_cwd(request))
+    )
+
+
+def _cwd(request: PlanningRequest) -> Path:
+    return Path(request.cwd or os.getcwd())
+
+
+# -------------------------------------------------------------------------- the plan
+def _plan(request: PlanningRequest) -> PlanningAnswer:
+    composer = _composer(request)
+    configs = RecordBuilder()
+    outcome = plan_outcome(
+        _source(request, composer),
+        composer=composer,
+        parser=HouseParser(str(_cwd(request))),
+        record=_recorder(configs) if request.keep else None,
+    )
+    warnings = (*composer.warnings, *findings(outcome.warnings))
+    if outcome.plan is None:
+        return PlanningAnswer(errors=outcome.errors, warnings=warnings, failed="plan")
+    plan = replace(
+        outcome.plan, environment=composer.environment.digests(), warnings=warnings
+    )
+    manifest = _kept(plan, configs, request) if request.keep else ""
+    return PlanningAnswer(
+        plan=encode_plan(plan).decode(),
+        warnings=warnings,
+        manifest=manifest,
+        composed=composer.composed,
+    )
+
+
+def _source(request: PlanningRequest, composer: HydraComposer) -> PlanSource:
+    configured = ""
+    base = composer.base()
+    if base.has("monitoring.state_dir"):
+        configured = str(base.select("monitoring.state_dir"))
+    place = state_dir(request.state_dir or None, configured, _cwd(request))
+    return PlanSource(
+        config_ref=composer.config_ref,
+        config_dir=str(composer.config_dir),
+        overrides=request.overrides,
+        state_dir=str(place),
+        created_at=request.now,
+    )
+
+
+def _recorder(
+    configs: RecordBuilder,
+) -> Callable[[int, ConfigView, Mapping[str, object]], None]:
+    def record(index: int, view: ConfigView, resolved: Mapping[str, object]) -> None:
+        raw = {key: view.raw(key) for key in resolved}
+        configs.add(index, JobConfigs(resolved=_yaml(resolved), unresolved=_yaml(raw)))
+
+    return record
+
+
+def _yaml(config: Mapping[str, object]) -> str:
+    text: str = yaml.dump(
+        dict(config), Dumper=_Dumper, sort_keys=False, allow_unicode=True
+    )
+    return text
+
+
+def _kept(plan: Plan, configs: RecordBuilder, request: PlanningRequest) -> str:
+    """Write the manifest and, beside it, what the jobs were made from."""
+    place = Path(plan.state_dir)
+    record = configs.record(plan.jobs, git_state(_cwd(request)))
+    store_record(place, plan.plan_id, record)
+    return str(write_manifest(place, plan))
+
+
+# ------------------------------------------------------------------------ the points
+def _points(request: PlanningRequest) -> PlanningAnswer:
+    """The expanded sweep, of a file by itself or of the config."""
+    alone = request.sweep_file
+    sweep = (
+        _sweep_in(str(_cwd(request) / alone)) if alone else _composer(request).sweep()
+    )
+    points = tuple(
+        {"index": point.index, "parameters": dict(point.parameters)}
+        for point in expand_sweep(sweep)
+    )
+    return PlanningAnswer(points=points)
+
+
+def _sweep_in(path: str) -> Mapping[str, object]:
+    """The `sweep:` of a YAML file, or the whole of it."""
+    tree = parse_yaml(read_text(path), path)
+    found = tree.get("sweep", tree) if isinstance(tree, dict) else tree
+    if not isinstance(found, dict):
+        hint = "a sweep is a mapping: type, and params, configs or groups"
+        raise refused(f"holds {found!r}, not a sweep", path, hint)
+    return found
+
+
+# ------------------------------------------------------------------- configs and jobs
+def _config(request: PlanningRequest) -> PlanningAnswer:
+    """The primary config, or one job's, resolved where it can be."""
+    if not request.job:
+        return PlanningAnswer(
+            config=_resolved_where_possible(_composer(request).base())
+        )
+    taken: dict[int, Mapping[str, object]] = {}
+    composer = _composer(request)
+    outcome = plan_outcome(
+        _source(request, composer),
+        composer=composer,
+        parser=HouseParser(str(_cwd(request))),
+        record=lambda index, view, resolved: taken.update({index: resolved}),
+    )
+    if outcome.plan is None:
+        return PlanningAnswer(errors=outcome.errors, failed="plan")
+    job = _job_of(outcome.plan, request.job)
+    return PlanningAnswer(config=taken[job.index])
+
+
+def _resolved_where_possible(view: ConfigView) -> Mapping[str, object]:
+    """The base config: what only a job can resolve stays as written."""
+    try:
+        return view.to_dict()
+    except CannotCompose:
+        tops = dict.fromkeys(path.partition(".")[0] for path in view.leaf_paths())
+        return {key: _either(view, key) for key in tops}
+
+
+def _either(view: ConfigView, path: str) -> object:
+    try:
+        return view.select(path)
+    except CannotCompose:
+        value = view.raw(path)
+    if not isinstance(value, Mapping):
+        return value
+    return {key: _either(view, f"{path}.{key}") for key in value}
+
+
+def _job_of(plan: Plan, name: str) -> JobSpec:
+    for job in plan.jobs:
+        if job.name == name:
+            return job
+    names = ", ".join(job.name for job in plan.jobs[:12])
+    raise UsageError(f"there is no job `{name}`", hint=f"jobs: {names}")
+
+
+def _job(request: PlanningRequest) -> PlanningAnswer:
+    """One job of a plan as it is with further overrides; its names and waits stay."""
+    plan = read_manifest(Path(request.manifest))
+    job = _job_of(plan, request.job)
+    composer = _composer(request)
+    parser = HouseParser(job.cwd or str(_cwd(request)))
+    config = job_view(job, composer, request.further).to_dict()
+    problems = parser.check(config)
+    if problems:
+        return PlanningAnswer(errors=tuple(problems), failed="plan")
+    launch = parser.launch(config)
+    made = replace(
+        job,
+        command=launch.command,
+        env=launch.env,
+        cwd=launch.cwd,
+        resources=parser.resources(config),
+        overrides=(*job.overrides, *request.further),
+    )
+    return PlanningAnswer(job=encode_job(made).decode())
+
+
+_WANTED: Final[Mapping[Want, Callable[[PlanningRequest], PlanningAnswer]]] = {
+    "plan": _plan,
+    "points": _points,
+    "config": _config,
+    "job": _job,
+}
+
+if __name__ == "__main__":
+    main()
