@@ -16,8 +16,27 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from autoexp_tui.core.errors import Problem
+from autoexp_tui.core.specs import (
+    Action,
+    Approval,
+    CommandPasses,
+    Composite,
+    Condition,
+    ExecutorSpec,
+    FileContent,
+    FileExists,
+    JobStateIs,
+    LogEvent,
+    LogPattern,
+    MetadataIs,
+    Monitoring,
+    Not,
+    Progress,
+    Resources,
+    TimeReached,
+)
 from autoexp_tui.plan.expression import compile_expression
-from autoexp_tui.plan.ports import CannotCompose
+from autoexp_tui.plan.ports import CannotCompose, Launch, SpecRefused
 
 _PARSER = OverridesParser.create()
 _ABSENT = object()
@@ -180,3 +199,78 @@ def _leaves(value: object, prefix: str) -> Iterator[str]:
             yield from _leaves(inner, f"{prefix}.{key}" if prefix else str(key))
     else:
         yield prefix
+
+
+class FakeParser:
+    """Specs from mappings by field name alone; the command is in `backend.command`."""
+
+    def __init__(self) -> None:
+        self.checked = 0
+
+    def condition(self, value: Mapping[str, object], where: str) -> Condition:
+        kind = str(value.get("class_name", "")).removesuffix("Condition")
+        fields: dict[str, Any] = {k: v for k, v in value.items() if k != "class_name"}
+        if "job_name" in fields:
+            names = fields.pop("job_name")
+            fields["jobs"] = (names,) if isinstance(names, str) else tuple(names)
+        if "equals" in fields:
+            fields["value"] = fields.pop("equals")
+        for nested in ("conditions", "show_files", "command"):
+            if nested in fields:
+                fields[nested] = tuple(
+                    self.condition(item, where) if nested == "conditions" else item
+                    for item in fields[nested]
+                )
+        if "condition" in fields:
+            fields["condition"] = self.condition(fields["condition"], where)
+        try:
+            made: Condition = _CONDITIONS[kind](**fields)
+        except (KeyError, TypeError) as error:
+            problem = Problem(f"is no condition: {error}", where=where)
+            raise SpecRefused((problem,)) from None
+        return made
+
+    def action(self, value: Mapping[str, object], where: str) -> Action:
+        raise SpecRefused((Problem("no actions here", where=where),))
+
+    def monitoring(self, config: Mapping[str, object]) -> Monitoring:
+        section: Any = config.get("monitoring") or {}
+        if "broken" in section:
+            raise SpecRefused((Problem("is broken", where="monitoring"),))
+        keys = section.get("extracts", ())
+        event = LogEvent(name="e", pattern="x", extract_groups=dict.fromkeys(keys, "1"))
+        progress = Progress(total=section.get("total", ""))
+        return Monitoring(log_events=(event,), progress=progress)
+
+    def executor(self, config: Mapping[str, object]) -> ExecutorSpec:
+        return ExecutorSpec()
+
+    def resources(self, config: Mapping[str, object]) -> Resources:
+        section: Any = config.get("slurm") or {}
+        return Resources(gpus=section.get("gpus", 0))
+
+    def launch(self, config: Mapping[str, object]) -> Launch:
+        section: Any = config.get("backend") or {}
+        if section.get("broken"):
+            raise SpecRefused((Problem("is broken", where="backend"),))
+        words = (f"--{key}={value}" for key, value in section.items())
+        return Launch(command=("train", *words))
+
+    def check(self, config: Mapping[str, object]) -> Sequence[Problem]:
+        self.checked += 1
+        section: Any = config.get("slurm") or {}
+        return (Problem("is unknown", "slurm.bad"),) if "bad" in section else ()
+
+
+_CONDITIONS: Mapping[str, Any] = {
+    "FileExists": FileExists,
+    "FileContent": FileContent,
+    "Metadata": MetadataIs,
+    "SlurmState": JobStateIs,
+    "Command": CommandPasses,
+    "LogPattern": LogPattern,
+    "Time": TimeReached,
+    "Approval": Approval,
+    "Composite": Composite,
+    "Not": Not,
+}

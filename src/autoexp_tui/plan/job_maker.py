@@ -100,9 +100,9 @@ class JobMaker:
         values = Values(self._world, at)
         mounted: list[object] = []
         prepared = self._prepared(point, values, mounted)
-        texts = self._texts(point, prepared, mounted)
         mounts = self._mounts(point)
         try:
+            texts = self._texts(point, prepared, mounted)
             view = self._composer.compose(tuple(texts.values()), mounts)
         except FAULTS as error:
             raise Refused(problems_of(error, "", called(point))) from None

@@ -1,0 +1,873 @@
+"""From a config to a plan, over small fakes of the ports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from autoexp_tui.core.errors import ValidationFailed
+from autoexp_tui.core.specs import (
+    Approval,
+    CommandPasses,
+    Composite,
+    FileContent,
+    FileExists,
+    JobSpec,
+    JobStateIs,
+    LogPattern,
+    MetadataIs,
+    Plan,
+)
+from autoexp_tui.plan.build import (
+    PlanOutcome,
+    PlanSource,
+    build_execution_plan,
+    job_view,
+    job_with,
+    plan_outcome,
+)
+from autoexp_tui.plan.ports import CannotCompose, SpecRefused
+from tests.plan.fakes import FakeComposer, FakeParser, use_resolvers
+
+CONFIG: Mapping[str, Any] = {
+    "project": {"name": "lr${backend.lr}_${stage}", "base_output_dir": "/out"},
+    "backend": {"lr": 1e-3, "iters": 100, "load": None, "save": None},
+    "slurm": {"log_dir": "/logs"},
+    "monitoring": {"extracts": ["checkpoint_iteration"], "total": "backend.iters"},
+    "target": 80,
+}
+GROUPS = {"backend": {"other": {"backend": {"momentum": 0.5}}}}
+LR = {"params": {"backend.lr": [1e-4, 5e-4]}}
+Sweep = Mapping[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def _resolvers() -> None:
+    use_resolvers()
+
+
+def outcome(sweep: Sweep | None, **changes: Any) -> PlanOutcome:
+    composer = FakeComposer({**CONFIG, **changes}, sweep, GROUPS)
+    return plan_outcome(composer=composer, parser=FakeParser())
+
+
+def planned(sweep: Sweep | None, **changes: Any) -> Plan:
+    found = outcome(sweep, **changes)
+    assert not found.errors, found.errors
+    assert found.plan is not None
+    return found.plan
+
+
+def errors(sweep: Sweep | None, **changes: Any) -> str:
+    found = outcome(sweep, **changes)
+    assert found.plan is None
+    return "\n".join(map(str, found.errors))
+
+
+def warnings(sweep: Sweep | None, **changes: Any) -> str:
+    return "\n".join(map(str, outcome(sweep, **changes).warnings))
+
+
+def stages(*configs: Mapping[str, Any], **node: Any) -> Sweep:
+    return {"groups": [LR, {"configs": list(configs)}], **node}
+
+
+def one(*configs: Mapping[str, Any]) -> list[JobSpec]:
+    """The jobs of one family."""
+    return list(planned({"configs": list(configs)}).jobs)
+
+
+STABLE = {"stage": "stable", "backend.save": "{output_dir}/checkpoints"}
+COOLDOWN = {
+    "stage": "cooldown",
+    "backend.load": "{sibling.stable.output_dir}/checkpoints",
+    "start_conditions": [
+        {
+            "class_name": "SlurmStateCondition",
+            "job_name": "{sibling.stable.name}",
+            "state": "COMPLETED",
+            "timeout_seconds": 60,
+        }
+    ],
+}
+
+
+def waiting(condition: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """A second stage with one start condition."""
+    return {"stage": "cooldown", "start_conditions": [condition], **more}
+
+
+def condition(mapping: Mapping[str, Any], **more: Any) -> Any:
+    """That condition, resolved."""
+    return one(STABLE, waiting(mapping, **more))[1].start_conditions[0]
+
+
+# ------------------------------------------------------------------------ names
+def test_jobs_are_named_from_their_own_config() -> None:
+    plan = planned(stages(STABLE, COOLDOWN))
+    assert [job.name for job in plan.jobs] == [
+        "lr1e-4_stable",
+        "lr1e-4_cooldown",
+        "lr5e-4_stable",
+        "lr5e-4_cooldown",
+    ]
+
+
+def test_directories_are_named_after_the_job() -> None:
+    job = planned(stages(STABLE)).jobs[0]
+    assert job.output_dir == "/out/lr1e-4_stable"
+    assert job.log_path_current == "/logs/lr1e-4_stable/current.log"
+
+
+def test_directories_have_places_when_nothing_is_said() -> None:
+    job = planned(None, project={"name": "x"}, slurm={}).jobs[0]
+    assert (job.output_dir, job.log_dir) == ("outputs/x", "outputs/logs/x")
+
+
+@pytest.mark.parametrize(
+    ("name", "spelled"),
+    [
+        ("lr{backend.lr}_{stage}", "lr1e-4_a"),
+        ("lr${backend.lr}_${stage}", "lr1e-4_a"),
+        ("${oc.eval:'_0*2',${backend.lr}}", "2e-4"),
+        ("{index}_{family}", "0_f0"),
+        ("it{iters}", "it100"),
+        ("{{x}}".replace("{{x}}", "plain"), "plain"),
+    ],
+)
+def test_values_in_a_name_are_spelled_short(name: str, spelled: str) -> None:
+    sweep = {"configs": [{"stage": "a", "backend.lr": 1e-4}]}
+    plan = planned(sweep, project={"name": name})
+    assert plan.jobs[0].name == spelled
+
+
+def test_what_refers_to_the_name_sees_the_final_one() -> None:
+    job = planned(
+        {"configs": [{"backend.lr": 1e-4}]},
+        project={"name": "lr${backend.lr}"},
+        backend={"lr": 1, "save": "/out/${project.name}"},
+    ).jobs[0]
+    assert "--save=/out/lr1e-4" in job.command
+
+
+def test_a_name_may_come_from_another_job() -> None:
+    jobs = one(STABLE, {"stage": "x", "project.name": "{sibling.stable.name}_x"})
+    assert [job.name for job in jobs] == ["lr1e-3_stable", "lr1e-3_stable_x"]
+    assert "project.name=lr1e-3_stable_x" in jobs[1].overrides
+
+
+def test_a_number_may_be_a_name() -> None:
+    assert planned(None, project={"name": 7}).jobs[0].name == "7"
+
+
+# ------------------------------------------------------------------- parameters
+def test_no_sweep_is_one_job() -> None:
+    (job,) = planned(None, project={"name": "x"}).jobs
+    assert (job.name, job.index, job.stage, job.overrides) == ("x", 0, "", ())
+
+
+def test_a_config_may_have_a_stage_of_its_own_when_the_sweep_has_none() -> None:
+    assert planned(None, stage="alone").jobs[0].name == "lr1e-3_alone"
+
+
+def test_a_job_keeps_its_parameters_as_written() -> None:
+    jobs = one(STABLE, COOLDOWN)
+    assert jobs[1].parameters == COOLDOWN
+
+
+def test_a_siblings_output_is_read_where_it_will_be() -> None:
+    jobs = one(STABLE, COOLDOWN)
+    assert "--load=/out/lr1e-3_stable/checkpoints" in jobs[1].command
+    assert "backend.load=/out/lr1e-3_stable/checkpoints" in jobs[1].overrides
+
+
+def test_a_value_keeps_its_type_on_the_way_to_a_sibling() -> None:
+    jobs = one(
+        {"stage": "a", "backend.iters": "${oc.eval:'_0*3',${target}}"},
+        {"stage": "b", "backend.iters": "{sibling.a.backend.iters}"},
+    )
+    assert jobs[1].overrides == ("backend.iters=240",)
+
+
+def test_a_parameter_may_read_its_own_job() -> None:
+    jobs = one({"stage": "a", "backend.save": "{output_dir}/x_{backend.lr}_${target}"})
+    assert jobs[0].overrides == ("backend.save='/out/lr1e-3_a/x_1e-3_${target}'",)
+    assert "--save=/out/lr1e-3_a/x_1e-3_80" in jobs[0].command
+
+
+def test_a_parameter_of_its_own_job_keeps_its_type() -> None:
+    jobs = one({"stage": "a", "backend.iters": "{target}"})
+    assert jobs[0].overrides == ("backend.iters=80",)
+
+
+def test_parameters_that_read_one_another_are_settled_in_turn() -> None:
+    jobs = one(
+        {
+            "stage": "a",
+            "backend.load": "{backend.save}/last",
+            "backend.save": "{output_dir}/c",
+            "target": "{iters}",
+        }
+    )
+    assert "--load=/out/lr1e-3_a/c/last" in jobs[0].command
+
+
+def test_a_name_may_read_what_reads_the_job() -> None:
+    jobs = one(
+        {"stage": "a", "target": "{backend.iters}", "project.name": "t${target}"}
+    )
+    assert jobs[0].name == "t100"
+
+
+def test_another_job_sees_what_a_parameter_became() -> None:
+    jobs = one(STABLE, {"stage": "b", "backend.load": "{sibling.stable.backend.save}"})
+    assert "--load=/out/lr1e-3_stable/checkpoints" in jobs[1].command
+
+
+def test_aux_is_part_of_the_config_and_of_the_overrides() -> None:
+    jobs = one(
+        {
+            "stage": "a",
+            "aux": {"k": 5, "twice": "${oc.eval:'_0*2',${aux.k}}"},
+            "aux.text": "{stage}!",
+            "backend.iters": "${aux.twice}",
+            "backend.load": "iter_{aux.twice}{aux.text}",
+        }
+    )
+    assert "--iters=10" in jobs[0].command
+    assert "--load=iter_10a!" in jobs[0].command
+    assert jobs[0].overrides[0] == "++aux.k=5"
+
+
+def test_a_value_of_another_job_can_be_calculated_with() -> None:
+    text = "${oc.eval:'int(_0*0.8)',{sibling.a.backend.iters}}"
+    jobs = one({"stage": "a"}, {"stage": "b", "backend.iters": text})
+    assert "--iters=80" in jobs[1].command
+    assert jobs[1].overrides[0] == "++_refs.r0=100"
+
+
+def test_a_group_is_selected_by_a_parameter() -> None:
+    jobs = one({"stage": "a", "backend": "other", "backend.momentum": 0.9})
+    assert jobs[0].overrides == ("backend=other", "backend.momentum=0.9")
+
+
+def test_a_mapping_on_a_group_may_read_the_job() -> None:
+    jobs = one({"stage": "a", "backend": {"save": "{output_dir}/x"}})
+    assert jobs[0].overrides == ("backend.save=/out/lr1e-3_a/x",)
+
+
+def test_jobs_may_read_jobs_that_come_later() -> None:
+    jobs = one({"stage": "a", "backend.load": "{sibling.b.output_dir}"}, {"stage": "b"})
+    assert [job.index for job in jobs] == [0, 1]
+    assert "--load=/out/lr1e-3_b" in jobs[0].command
+
+
+def test_a_fan_in_reads_all_jobs_of_a_stage() -> None:
+    sweep = {
+        "type": "list",
+        "groups": [
+            {"groups": [LR, {"configs": [STABLE]}]},
+            {"configs": [{"stage": "r", "backend.load": "{all.stable.output_dir}/x"}]},
+        ],
+    }
+    plan = planned(sweep)
+    assert plan.jobs[2].overrides == (
+        "backend.load=[/out/lr1e-4_stable/x,/out/lr5e-4_stable/x]",
+    )
+    assert plan.jobs[2].depends_on == ("lr1e-4_stable", "lr5e-4_stable")
+
+
+def test_a_substituted_value_is_never_an_expression() -> None:
+    jobs = one(
+        {"stage": "a", "backend.load": r"it's \${oc.env:HOME} 'x\\"},
+        {"stage": "b", "backend.load": "{sibling.a.backend.load}${target}"},
+    )
+    assert "--load=it's ${oc.env:HOME} 'x\\\\80" in jobs[1].command
+
+
+def test_notes_are_shown_with_the_job() -> None:
+    jobs = one({"_meta": {"stage": "a", "why": "first"}})
+    assert (jobs[0].stage, dict(jobs[0].notes)) == ("a", {"why": "first"})
+
+
+def test_the_last_step_is_read_from_the_config() -> None:
+    assert one({"stage": "a", "backend.iters": 500})[0].progress_total == 500
+    assert one({"stage": "a", "backend.iters": "x"})[0].progress_total is None
+
+
+def test_derived_jobs_follow_their_base() -> None:
+    sweep = {
+        "grids": [{"backend.lr": [1e-4, 5e-4]}],
+        "derived_jobs": [
+            {
+                "name": "cooldown",
+                "aux": {"to": "${oc.eval:'int(_0*0.5)',${base.backend.iters}}"},
+                "start_conditions": [
+                    {
+                        "class_name": "MetadataCondition",
+                        "key": "base.checkpoint_iteration",
+                        "equals": "${aux.to}",
+                        "timeout_seconds": 5,
+                    }
+                ],
+                "parameter_overrides": {"backend.load": "{base.output_dir}/{aux.to}"},
+            }
+        ],
+    }
+    plan = planned(sweep, project={**CONFIG["project"], "name": "lr${backend.lr}"})
+    cooldown = plan.jobs[3]
+    assert cooldown.name == "lr5e-4_cooldown"
+    assert cooldown.depends_on == ("lr5e-4",)
+    assert cooldown.start_conditions == (
+        MetadataIs(
+            job="lr5e-4", key="checkpoint_iteration", value=50, timeout_seconds=5
+        ),
+    )
+    assert "--load=/out/lr5e-4/50" in cooldown.command
+
+
+# ------------------------------------------------------------------- conditions
+def test_a_condition_waits_for_the_job_it_names() -> None:
+    plan = planned({"configs": [STABLE, COOLDOWN]})
+    assert plan.jobs[1].start_conditions == (
+        JobStateIs(jobs=("lr1e-3_stable",), state="COMPLETED", timeout_seconds=60),
+    )
+    assert [(e.before, e.after, e.mode) for e in plan.edges] == [
+        ("lr1e-3_stable", "lr1e-3_cooldown", "waits"),
+        ("lr1e-3_stable", "lr1e-3_cooldown", "reads"),
+    ]
+
+
+def test_a_file_knows_who_writes_it() -> None:
+    found = condition(
+        {
+            "class_name": "FileExistsCondition",
+            "path": "{sibling.stable.output_dir}/iter_${target}/{index}.txt",
+        }
+    )
+    path = "/out/lr1e-3_stable/iter_80/1.txt"
+    assert found == FileExists(path=path, writer="lr1e-3_stable")
+
+
+def test_a_wait_may_be_told_from_the_path_alone() -> None:
+    plan = planned(
+        {
+            "configs": [
+                STABLE,
+                waiting(
+                    {
+                        "class_name": "CompositeCondition",
+                        "conditions": [
+                            {
+                                "class_name": "FileContentCondition",
+                                "path": "/out/lr1e-3_stable/x",
+                                "pattern": "{sibling.a.b}",
+                            }
+                        ],
+                    }
+                ),
+            ]
+        }
+    )
+    assert plan.jobs[1].depends_on == ("lr1e-3_stable",)
+    assert plan.jobs[1].start_conditions[0] == Composite(
+        conditions=(
+            FileContent(
+                path="/out/lr1e-3_stable/x",
+                pattern="{sibling.a.b}",
+                writer="lr1e-3_stable",
+            ),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "{runtime.{sibling.stable.name}.checkpoint_iteration}",
+        "{sibling.stable.metadata.checkpoint_iteration}",
+        "{sibling.stable.checkpoint_iteration}",
+        "{base.checkpoint_iteration}",
+        "base.checkpoint_iteration",
+        "parent.checkpoint_iteration",
+    ],
+)
+def test_metadata_of_another_job_is_named_by_job_and_key(key: str) -> None:
+    found = condition(
+        {"class_name": "MetadataCondition", "key": key, "equals": "${target}"},
+        **{"backend.load": "{sibling.stable.output_dir}"},
+    )
+    assert found == MetadataIs(
+        job="lr1e-3_stable", key="checkpoint_iteration", value=80
+    )
+
+
+def test_metadata_of_the_job_itself_needs_no_job() -> None:
+    found = condition({"class_name": "Metadata", "key": "loss", "equals": 1})
+    assert found == MetadataIs(key="loss", value=1)
+
+
+def test_metadata_within_a_text_stays_until_it_is_known() -> None:
+    plan = planned(
+        {
+            "configs": [
+                STABLE,
+                waiting(
+                    {
+                        "class_name": "CommandCondition",
+                        "command": ["test", "{sibling.stable.checkpoint_iteration}"],
+                    }
+                ),
+            ]
+        }
+    )
+    assert plan.jobs[1].start_conditions == (
+        CommandPasses(command=("test", "{runtime.lr1e-3_stable.checkpoint_iteration}")),
+    )
+    assert plan.jobs[1].depends_on == ("lr1e-3_stable",)
+
+
+def test_a_calculation_over_another_job_works_in_conditions() -> None:
+    found = condition(
+        {
+            "class_name": "FileExists",
+            "path": "it_${oc.eval:'_0+_1',{sibling.stable.iters},${target}}",
+        }
+    )
+    assert found.path == "it_180"
+
+
+def test_cancel_conditions_are_no_waits() -> None:
+    plan = planned(
+        {
+            "configs": [
+                STABLE,
+                {
+                    "stage": "b",
+                    "cancel_conditions": [
+                        {
+                            "class_name": "LogPatternCondition",
+                            "log_path": "{sibling.stable.log_path_current}",
+                            "pattern": "FATAL|{x}",
+                        }
+                    ],
+                },
+            ]
+        }
+    )
+    assert plan.jobs[1].cancel_conditions == (
+        LogPattern(log_path="/logs/lr1e-3_stable/current.log", pattern="FATAL|{x}"),
+    )
+    assert [edge.mode for edge in plan.edges] == ["reads"]
+
+
+def test_conditions_may_name_jobs_that_read_this_one() -> None:
+    jobs = one(
+        {
+            **STABLE,
+            "cancel_conditions": [
+                {
+                    "class_name": "SlurmStateCondition",
+                    "job_name": "{sibling.cooldown.name}",
+                    "state": "FAILED",
+                }
+            ],
+        },
+        COOLDOWN,
+    )
+    assert jobs[0].cancel_conditions == (
+        JobStateIs(jobs=("lr1e-3_cooldown",), state="FAILED"),
+    )
+
+
+def test_an_approval_shows_files_of_all_jobs() -> None:
+    found = condition(
+        {
+            "class_name": "ApprovalCondition",
+            "prompt": "{{go}}?",
+            "show_files": ["{all.stable.output_dir}/r.json", "x"],
+        }
+    )
+    assert found == Approval(
+        prompt="{go}?", show_files=("/out/lr1e-3_stable/r.json", "x")
+    )
+
+
+def test_one_condition_need_not_be_a_list() -> None:
+    entry = {"class_name": "FileExists", "path": "x", "timeout_seconds": 1}
+    jobs = one({"stage": "a", "start_conditions": entry})
+    assert jobs[0].start_conditions == (FileExists(path="x", timeout_seconds=1),)
+
+
+def test_a_start_command_becomes_a_condition_with_a_warning() -> None:
+    sweep = {
+        "configs": [{"stage": "a", "start_condition_cmd": "test -f '{output_dir}/x y'"}]
+    }
+    assert planned(sweep).jobs[0].start_conditions == (
+        CommandPasses(command=("test", "-f", "/out/lr1e-3_a/x y")),
+    )
+    assert "start_condition_cmd: is deprecated" in warnings(sweep)
+
+
+# ---------------------------------------------------------------- dropped jobs
+def test_a_filter_over_the_composed_config_leaves_holes_in_the_indices() -> None:
+    plan = planned({**stages(STABLE), "filter": "${backend.lr} > 2e-4"})
+    assert [(job.index, job.name) for job in plan.jobs] == [(1, "lr5e-4_stable")]
+
+
+def test_a_reference_to_a_dropped_job_names_the_filter() -> None:
+    said = errors(stages(STABLE, COOLDOWN, filter="'${stage}' != 'stable'"))
+    assert "No sibling found matching pattern: stable" in said
+    assert "removed by the filter `'${stage}' != 'stable'` at sweep.filter" in said
+
+
+def test_all_jobs_of_a_stage_leaves_dropped_ones_out() -> None:
+    sweep = {
+        "type": "list",
+        "groups": [
+            {**stages(STABLE), "filter": "${backend.lr} > 2e-4"},
+            {"configs": [{"stage": "r", "backend.load": "{all.stable.name}"}]},
+        ],
+    }
+    assert planned(sweep).jobs[1].overrides == ("backend.load=[lr5e-4_stable]",)
+
+
+def test_a_failing_deferred_filter_is_told_with_its_place() -> None:
+    said = errors({**stages(STABLE), "filter": "${backend.load} > 1"})
+    assert "sweep.filter: `${backend.load} > 1`" in said
+    assert "None" in said
+
+
+# ----------------------------------------------------------------------- errors
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        ({"backend.lrr": 1}, "did you mean `backend.lr`?"),
+        ({"backend.load": "{sibling.stabble.name}"}, "did you mean `stable`?"),
+        ({"backend.load": "{sibling.stable.outputs}"}, "has no attribute, config key"),
+        ({"backend.load": "{print $1}"}, "is no reference; write {{ and }}"),
+        ({"backend.load": "{nowhere}"}, "has no attribute, config key"),
+        ({"backend.load": "${nowhere}"}, "nowhere"),
+        ({"backend.load": "{checkpoint_iteration}"}, "only while the job runs"),
+        ({"backend.load": "{base.name}"}, "has no base"),
+        ({"project.name": "../x"}, "the name holds `..`"),
+        ({"project.name": "{{x}}"}, "the name holds braces"),
+        ({"project.name": "{all.stable.name}"}, "gives no one value for a name"),
+        ({"backend": "none"}, "there is no none"),
+        ({"backend.broken": True, "++backend.broken": True}, "backend: is broken"),
+        ({"++slurm.bad": 1}, "slurm.bad: is unknown"),
+        ({"start_conditions": ["x"]}, "start_conditions.0: is 'x', not a mapping"),
+        (
+            {"start_conditions": [{"class_name": "X"}]},
+            "start_conditions.0: is no condition",
+        ),
+        (
+            {
+                "start_conditions": [
+                    {"class_name": "FileExists", "path": "{sibling.x.y}"}
+                ]
+            },
+            "start_conditions.0: No sibling found matching pattern: x",
+        ),
+        (
+            {"cancel_conditions": [{"class_name": "FileExists", "path": "${no}"}]},
+            "cancel_conditions.0",
+        ),
+        ({"start_condition_cmd": "it's"}, "No closing quotation"),
+        (
+            {
+                "start_conditions": [
+                    {"class_name": "SlurmState", "job_name": "nobody", "state": "X"}
+                ]
+            },
+            "names the job nobody, which is not in the plan",
+        ),
+    ],
+)
+def test_says_what_is_wrong_with_a_job(job: Mapping[str, Any], said: str) -> None:
+    assert said in errors({"configs": [{"stage": "stable"}, {"stage": "b", **job}]})
+
+
+def test_all_errors_come_at_once() -> None:
+    said = errors(
+        {
+            "configs": [
+                {"stage": "a", "backend.lrr": 1, "backend.itres": 2},
+                {"stage": "b", "backend.load": "{sibling.x.name}"},
+            ]
+        }
+    )
+    assert all(word in said for word in ("backend.lrr", "backend.itres", "pattern: x"))
+
+
+def test_an_error_of_many_jobs_is_told_once_and_counted() -> None:
+    sweep = {"params": {"backend.lrr": [1, 2, 3]}}
+    (error,) = outcome(sweep).errors
+    assert error.message == "is not in the config (and for 2 more jobs)"
+
+
+def test_a_job_that_reads_a_failing_one_adds_no_error_of_its_own() -> None:
+    sweep = {
+        "configs": [
+            {"stage": "stable", "backend.lrr": 1},
+            COOLDOWN,
+        ]
+    }
+    assert len(outcome(sweep).errors) == 1
+
+
+def test_references_in_a_ring_are_named() -> None:
+    said = errors(
+        {
+            "configs": [
+                {"stage": "a", "backend.load": "{sibling.b.name}"},
+                {"stage": "b", "backend.load": "{sibling.c.name}"},
+                {"stage": "c", "backend.load": "{sibling.a.name}"},
+            ]
+        }
+    )
+    assert (
+        "references go in a ring: job 0 (stage=a) -> job 1 (stage=b) -> "
+        "job 2 (stage=c) -> job 0 (stage=a)" in said
+    )
+
+
+def test_conditions_in_a_ring_are_named() -> None:
+    def waits_for(stage: str) -> list[dict[str, Any]]:
+        name = f"{{sibling.{stage}.name}}"
+        return [{"class_name": "SlurmState", "job_name": name, "state": "COMPLETED"}]
+
+    said = errors(
+        {
+            "configs": [
+                {"stage": "a", "start_conditions": waits_for("b")},
+                {"stage": "b", "start_conditions": waits_for("a")},
+            ]
+        }
+    )
+    assert "wait for each other in a ring: lr1e-3_a -> lr1e-3_b -> lr1e-3_a" in said
+
+
+def test_equal_names_are_an_error_that_says_what_tells_them_apart() -> None:
+    said = errors(LR, project={"name": "x"})
+    assert "2 jobs have the name x" in said
+    assert "add what tells them apart: ${backend.lr}" in said
+
+
+def test_a_sweep_that_cannot_be_read_is_an_error() -> None:
+    assert "did you mean `params`?" in errors({"parms": {}})
+
+
+def test_a_sweep_without_points_is_an_error() -> None:
+    assert "makes no job" in errors({"params": {"a": []}})
+
+
+def test_a_config_without_a_name_is_an_error() -> None:
+    assert "project.name: is not set" in errors(None, project={})
+
+
+def test_broken_monitoring_is_an_error() -> None:
+    assert "monitoring: is broken" in errors(None, monitoring={"broken": 1})
+
+
+def test_a_failing_plan_is_raised_with_every_error() -> None:
+    composer = FakeComposer(CONFIG, {"params": {"backend.lrr": 1}})
+    with pytest.raises(ValidationFailed, match="the plan has 1 error") as caught:
+        build_execution_plan(composer=composer, parser=FakeParser())
+    assert caught.value.problems[0].where == "backend.lrr"
+
+
+# --------------------------------------------------------------------- warnings
+def test_reading_without_waiting_is_warned_about() -> None:
+    said = warnings(
+        {
+            "configs": [
+                STABLE,
+                {"stage": "b", "backend.load": "{sibling.stable.output_dir}"},
+            ]
+        }
+    )
+    assert "lr1e-3_b start_conditions: reads what stable writes, and does not" in said
+
+
+def test_reading_a_number_needs_no_wait() -> None:
+    sweep = {
+        "configs": [STABLE, {"stage": "b", "backend.iters": "{sibling.stable.iters}"}]
+    }
+    assert warnings(sweep) == ""
+
+
+@pytest.mark.parametrize(
+    ("entry", "warned"),
+    [
+        ({"class_name": "FileExists", "path": "x"}, True),
+        ({"class_name": "FileExists", "path": "x", "timeout_seconds": 5}, False),
+        ({"class_name": "FileExists", "path": "x", "blocking": False}, False),
+        ({"class_name": "Approval"}, False),
+        ({"class_name": "Time", "after_seconds": 5}, False),
+        (
+            {
+                "class_name": "Composite",
+                "mode": "any",
+                "conditions": [
+                    {"class_name": "FileExists", "path": "x"},
+                    {"class_name": "Time", "after_seconds": 5},
+                ],
+            },
+            False,
+        ),
+        (
+            {
+                "class_name": "Composite",
+                "conditions": [{"class_name": "FileExists", "path": "x"}],
+            },
+            True,
+        ),
+    ],
+)
+def test_waits_without_an_end_are_warned_about(
+    entry: Mapping[str, Any], *, warned: bool
+) -> None:
+    said = warnings({"configs": [{"stage": "a", "start_conditions": [entry]}]})
+    assert ("waits without a time-out" in said) is warned
+
+
+def test_an_added_key_is_warned_about_once() -> None:
+    sweep = {"params": {"backend.momentum": [1, 2]}, "filter": True}
+    (warning,) = outcome(sweep, project={"name": "${index}"}).warnings
+    assert warning.where == "backend.momentum"
+    assert warning.message.endswith("(and for 1 more job)")
+
+
+def test_warnings_travel_with_the_plan() -> None:
+    plan = planned({"configs": [{"stage": "a", "backend.momentum": 1}]})
+    assert plan.warnings[0].where == "backend.momentum"
+
+
+# ------------------------------------------------------------------------- plan
+def test_a_plan_keeps_where_it_came_from() -> None:
+    source = PlanSource(
+        config_ref="experiments/dense",
+        config_dir="/c",
+        overrides=("a=1",),
+        created_at=5.0,
+        environment={"HOME": "d"},
+    )
+    plan = build_execution_plan(
+        source, composer=FakeComposer(CONFIG, LR), parser=FakeParser()
+    )
+    assert plan.name == "dense"
+    assert (plan.config_ref, plan.config_dir) == ("experiments/dense", "/c")
+    assert (plan.overrides, plan.created_at) == (("a=1",), 5.0)
+    assert plan.environment == {"HOME": "d"}
+    assert plan.base_output_dir == "/out"
+
+
+@pytest.mark.parametrize(
+    ("given", "configured", "wanted"),
+    [("/s", "/m", "/s"), ("", "/m", "/m"), ("", None, "outputs/.autoexp")],
+)
+def test_the_state_dir_is_said_or_configured(
+    given: str, configured: str | None, wanted: str
+) -> None:
+    composer = FakeComposer({**CONFIG, "monitoring": {"state_dir": configured}})
+    plan = build_execution_plan(
+        PlanSource(state_dir=given), composer=composer, parser=FakeParser()
+    )
+    assert plan.state_dir == wanted
+
+
+def test_plans_of_equal_content_have_equal_ids() -> None:
+    assert planned(LR).plan_id == planned(LR).plan_id
+    assert planned(LR).plan_id != planned(LR, target=81).plan_id
+
+
+def test_the_same_work_has_the_same_fingerprint_wherever_it_lies() -> None:
+    moved = {"name": "lr${backend.lr}_${stage}", "base_output_dir": "/elsewhere"}
+    here = planned(stages(STABLE, COOLDOWN))
+    there = planned(stages(STABLE, COOLDOWN), project=moved)
+    assert [j.fingerprint for j in here.jobs] == [j.fingerprint for j in there.jobs]
+
+
+def test_a_sweep_may_be_given_instead_of_the_configs_own() -> None:
+    source = PlanSource(sweep={"params": {"backend.lr": [1, 2, 3]}})
+    composer = FakeComposer(CONFIG, LR)
+    plan = build_execution_plan(source, composer=composer, parser=FakeParser())
+    assert len(plan.jobs) == 3
+
+
+def test_each_config_is_told_to_whom_records_them() -> None:
+    told = []
+
+    def record(index: int, view: Any, config: Mapping[str, Any]) -> None:
+        told.append((index, view.raw("backend.load"), config["project"]["name"]))
+
+    plan_outcome(
+        composer=FakeComposer(CONFIG, stages(STABLE, {"stage": "b"})),
+        parser=FakeParser(),
+        record=record,
+    )
+    assert told[1] == (1, None, "lr1e-4_b")
+
+
+# ------------------------------------------------------------------ how much work
+def test_each_job_is_composed_once() -> None:
+    composer = FakeComposer(CONFIG, stages(STABLE, COOLDOWN))
+    plan_outcome(composer=composer, parser=FakeParser())
+    assert len(composer.asked) == 4
+
+
+def test_far_siblings_are_composed_again_at_most_once_each() -> None:
+    sweep = {
+        "type": "list",
+        "groups": [
+            {"params": {"backend.lr": list(range(70)), "stage": "stable"}},
+            {
+                "params": {"backend.lr": list(range(70)), "stage": "cooldown"},
+                "defaults": {"backend.iters": "{sibling.stable.backend.iters}"},
+            },
+        ],
+    }
+    composer = FakeComposer(CONFIG, sweep)
+    found = plan_outcome(composer=composer, parser=FakeParser())
+    assert not found.errors
+    assert len(composer.asked) == 210
+
+
+def test_closed_settings_are_checked_once_when_they_do_not_change() -> None:
+    parser = FakeParser()
+    plan_outcome(composer=FakeComposer(CONFIG, stages(STABLE, COOLDOWN)), parser=parser)
+    assert parser.checked == 1
+
+
+# ------------------------------------------------------------------ one job again
+def test_a_planned_job_is_composed_again_from_its_overrides() -> None:
+    composer = FakeComposer(CONFIG, stages(STABLE, COOLDOWN), GROUPS)
+    plan = build_execution_plan(composer=composer, parser=FakeParser())
+    for job in plan.jobs:
+        again = job_with(job, (), composer=composer, parser=FakeParser())
+        assert again == job
+
+
+def test_a_planned_job_takes_further_overrides() -> None:
+    composer = FakeComposer(CONFIG, stages(STABLE))
+    plan = build_execution_plan(composer=composer, parser=FakeParser())
+    again = job_with(
+        plan.jobs[0], ("backend.lr=1",), composer=composer, parser=FakeParser()
+    )
+    assert "--lr=1" in again.command
+    assert again.name == plan.jobs[0].name
+    assert again.overrides[-1] == "backend.lr=1"
+    assert again.fingerprint != plan.jobs[0].fingerprint
+    assert job_view(plan.jobs[0], composer).select("stage") == "stable"
+
+
+def test_further_overrides_may_not_fit() -> None:
+    composer = FakeComposer(CONFIG, stages(STABLE))
+    job = build_execution_plan(composer=composer, parser=FakeParser()).jobs[0]
+    with pytest.raises(CannotCompose):
+        job_with(job, ("backend.nothing=1",), composer=composer, parser=FakeParser())
+    with pytest.raises(SpecRefused):
+        job_with(job, ("++backend.broken=1",), composer=composer, parser=FakeParser())
