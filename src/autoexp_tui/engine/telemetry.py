@@ -32,6 +32,8 @@ NOTE_SECONDS = 15.0
 STALL_LOOK_SECONDS = 10.0
 """Between two looks for step counters that stopped."""
 TREND_POINTS = 32
+THINNING = 64
+"""At most about so many points are read from one chunk; small ones are read whole."""
 _LINE_LIMIT = 500
 """Characters of a matched line that are kept."""
 
@@ -199,7 +201,9 @@ class Telemetry:
 
     # -------------------------------------------------------------------- metrics
     def _measure(self, desk: Desk, track: Track, chunk: LogChunk) -> list[str]:
-        points = track.reader.feed(chunk.data, chunk.offset)
+        points = track.reader.feed(
+            chunk.data, chunk.offset, every=len(chunk.data) // THINNING
+        )
         if not points:
             return []
         for point in points:

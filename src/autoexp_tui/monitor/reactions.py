@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.effects import RunNotifyCommand
@@ -181,7 +182,7 @@ def judge_action(
     own = own_fields(job.spec, len(job.attempts))
     wakes: list[float] = []
     waiting: Verdict | None = None
-    for spec in armed.action.conditions:
+    for spec in filter(attrgetter("blocking"), armed.action.conditions):
         bound, missing = bind(spec, _lookup(desk), desk.state.jobs, own)
         if bound is None:
             name, key = missing[0]
@@ -325,5 +326,5 @@ def judge_deferred(desk: Desk, job: JobRecord) -> set[FactKey]:
             continue
         _carry_out(desk, armed, desk.job(job.name), None)
         for spec in armed.action.conditions:
-            keys |= needs(spec, job.name)
+            keys |= needs(spec, job.name, key)
     return keys

@@ -1,0 +1,230 @@
+"""Leaving the cockpit in every way: the runs and the engine go on each time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.adapters.clock import SystemClock
+from autoexp_tui.adapters.identity import Alive
+from autoexp_tui.adapters.journal import load_state
+from autoexp_tui.adapters.lease import Holder, LeaseWatch
+from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.core.states import JobState
+from tests.e2e.campaign import Campaign
+from tests.e2e.terminal import Terminal
+
+pytestmark = pytest.mark.pty
+
+PLANTED = """
+import time
+from autoexp_tui.ui.widgets import list_pane
+begun = time.monotonic()
+original = list_pane.ListPane.render_line
+def render_line(self, y):
+    import pathlib
+    if pathlib.Path({trigger!r}).exists():
+        raise ZeroDivisionError("planted")
+    return original(self, y)
+list_pane.ListPane.render_line = render_line
+from autoexp_tui.cli.tui import entry
+entry()
+"""
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Campaign:
+    made = Campaign(tmp_path)
+    made.write(families=2, seconds=12.0)
+    return made
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[Terminal]]:
+    opened: list[Terminal] = []
+    yield opened
+    for terminal in opened:
+        terminal.close()
+
+
+def cockpit(
+    campaign: Campaign, terminals: list[Terminal], *arguments: str, code: str = ""
+) -> Terminal:
+    start = ["-c", code] if code else ["-m", "autoexp_tui.cli.tui"]
+    what = arguments or ("--manifest", str(campaign.manifest))
+    terminal = Terminal(
+        [sys.executable, *start, "--state-dir", str(campaign.state_dir), *what],
+        cwd=str(campaign.root),
+    )
+    terminals.append(terminal)
+    return terminal
+
+
+def submitted(
+    campaign: Campaign, terminals: list[Terminal], code: str = ""
+) -> Terminal:
+    terminal = cockpit(campaign, terminals, code=code)
+    terminal.wait_for("planned, S submits")
+    terminal.send("S")
+    terminal.wait_for("y submit")
+    time.sleep(0.4)  # dialogs are deaf at first
+    terminal.send("y")
+    terminal.until(lambda: len(campaign.living()) > 0, what="a running job")
+    return terminal
+
+
+def session_dir(campaign: Campaign) -> SessionDir:
+    return SessionDir(campaign.state_dir / campaign.session())
+
+
+def owner(campaign: Campaign) -> Holder | None:
+    watch = LeaseWatch(session_dir(campaign))
+    holder = watch.holder()
+    alive = watch.alive(holder, SystemClock().monotonic())
+    return holder if alive is Alive.YES else None
+
+
+def soon(holds: Callable[[], object], what: str, seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"{what} never came"
+        time.sleep(0.1)
+
+
+def all_completed(campaign: Campaign) -> bool:
+    jobs = load_state(session_dir(campaign)).state.jobs.values()
+    return all(job.state is JobState.COMPLETED for job in jobs)
+
+
+def the_campaign_ends_well(campaign: Campaign) -> None:
+    soon(lambda: all_completed(campaign), "the end of all jobs")
+    soon(lambda: owner(campaign) is None, "the end of the engine")
+    assert all(count == 1 for count in campaign.begun().values())
+    assert campaign.living() == []
+
+
+def test_leaving_by_q_hands_the_session_to_a_detached_engine(
+    campaign: Campaign, terminals: list[Terminal]
+) -> None:
+    terminal = submitted(campaign, terminals)
+    terminal.send("q")
+    terminal.wait_for("y leave")
+    time.sleep(0.4)
+    terminal.send("\r")  # Enter never confirms: it stays
+    time.sleep(0.3)
+    assert terminal.status is None
+    terminal.send("q")
+    terminal.wait_for("y leave")
+    time.sleep(0.4)
+    terminal.send("y")
+    assert terminal.wait_exit() == 0
+    heir = owner(campaign)
+    assert heir is not None
+    assert heir.epoch == 2
+    the_campaign_ends_well(campaign)
+
+
+def test_a_closed_terminal_leaves_the_same_process_running(
+    campaign: Campaign, terminals: list[Terminal]
+) -> None:
+    terminal = submitted(campaign, terminals)
+    terminal.hang_up()
+    time.sleep(1.0)
+    holder = owner(campaign)
+    assert holder is not None
+    assert holder.epoch == 1
+    assert holder.identity is not None
+    assert holder.identity.pid == terminal.pid
+    the_campaign_ends_well(campaign)
+
+
+def test_a_hang_up_signal_leaves_the_same_process_running(
+    campaign: Campaign, terminals: list[Terminal]
+) -> None:
+    terminal = submitted(campaign, terminals)
+    terminal.signal(signal.SIGHUP)
+    time.sleep(1.0)
+    holder = owner(campaign)
+    assert holder is not None
+    assert holder.identity is not None
+    assert holder.identity.pid == terminal.pid
+    the_campaign_ends_well(campaign)
+
+
+def test_a_fault_in_a_widget_ends_the_screen_and_not_the_engine(
+    campaign: Campaign, terminals: list[Terminal]
+) -> None:
+    trigger = campaign.root / "trigger"
+    code = PLANTED.format(trigger=str(trigger))
+    terminal = submitted(campaign, terminals, code)
+    trigger.touch()
+    terminal.send("j")
+    assert terminal.wait_exit() == 70
+    assert "The screen failed (ZeroDivisionError); the engine goes on." in (
+        terminal.text()
+    )
+    heir = owner(campaign)
+    assert heir is not None
+    assert heir.epoch == 2
+    log = session_dir(campaign).engine_log.read_text()
+    assert "planted" in log
+    the_campaign_ends_well(campaign)
+
+
+def test_whoever_comes_back_reads_what_happened_and_steers_on(
+    campaign: Campaign, terminals: list[Terminal]
+) -> None:
+    campaign.write(families=2, seconds=30.0)
+    terminal = submitted(campaign, terminals)
+    terminal.send("q")
+    terminal.wait_for("y leave")
+    time.sleep(0.4)
+    terminal.send("y")
+    terminal.wait_exit()
+    time.sleep(2.0)
+    again = cockpit(campaign, terminals, "--session", campaign.session())
+    again.wait_for("While you were away")
+    again.send("\x1b")
+    time.sleep(0.5)
+    again.send("K")
+    again.wait_for("y kill")
+    time.sleep(0.4)
+    again.send("y")
+    name = "stable0"
+    soon(
+        lambda: (
+            load_state(session_dir(campaign)).state.jobs[name].state
+            is JobState.CANCELLED
+        ),
+        "the killed job",
+    )
+    again.send("q")
+    again.wait_exit()
+
+
+def test_a_second_cockpit_sees_the_same_and_commands_through_the_inbox(
+    campaign: Campaign, terminals: list[Terminal]
+) -> None:
+    campaign.write(families=2, seconds=60.0)
+    first = submitted(campaign, terminals)
+    second = cockpit(campaign, terminals, "--session", campaign.session())
+    second.wait_for("running")
+    assert owner(campaign) is not None
+    second.send("K")
+    second.wait_for("y kill")
+    time.sleep(0.4)
+    second.send("y")
+    first.wait_for("cancelled", 30.0)
+    second.wait_for("cancelled", 30.0)
+    holder = owner(campaign)
+    assert holder is not None
+    assert holder.epoch == 1
+    os.kill(first.pid, signal.SIGTERM)
+    for pid in campaign.living():
+        os.kill(pid, signal.SIGKILL)
