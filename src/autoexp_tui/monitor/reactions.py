@@ -152,7 +152,11 @@ def log_matched(desk: Desk, matched: events.LogMatched, rule: LogEvent) -> None:
 def find_armed(desk: Desk, key: str, trigger: str) -> Armed | None:
     """The action that `<rule>/<index>` names; None when the rules changed."""
     name, _, index = key.rpartition("/")
-    for rule in (*desk.rules.log_events, *desk.rules.state_events):
+    rules: tuple[LogEvent | StateEvent, ...] = (
+        *desk.rules.log_events,
+        *desk.rules.state_events,
+    )
+    for rule in rules:
         if rule.name == name and index.isdigit() and int(index) < len(rule.actions):
             return Armed(key, rule.actions[int(index)], trigger)
     return None
