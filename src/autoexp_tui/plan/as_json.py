@@ -1,0 +1,146 @@
+"""A plan as plain JSON for scripts: the documented answer of `autoexp-plan --json`.
+
+Not the manifest: it shows what was resolved and cannot be read back into a plan.
+Conditions are written in the words that configs use. What JSON cannot hold becomes
+text: non-finite numbers, dates, characters that no encoding can write.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from types import MappingProxyType
+from typing import Final
+
+from autoexp_tui.core.specs import (
+    Approval,
+    CommandPasses,
+    Composite,
+    ConditionBase,
+    Cooldown,
+    Edge,
+    FileContent,
+    FileExists,
+    JobSpec,
+    JobStateIs,
+    LogPattern,
+    MaxAttempts,
+    MetadataIs,
+    MetricIs,
+    Not,
+    Plan,
+    PlanFinding,
+    TimeReached,
+)
+
+CLASS_NAMES: Final[Mapping[type[ConditionBase], str]] = MappingProxyType(
+    {
+        FileExists: "FileExistsCondition",
+        FileContent: "FileContentCondition",
+        MetadataIs: "MetadataCondition",
+        MetricIs: "MetricCondition",
+        JobStateIs: "JobStateCondition",
+        CommandPasses: "CommandCondition",
+        LogPattern: "LogPatternCondition",
+        TimeReached: "TimeCondition",
+        Approval: "ApprovalCondition",
+        MaxAttempts: "MaxAttemptsCondition",
+        Cooldown: "CooldownCondition",
+        Composite: "CompositeCondition",
+        Not: "NotCondition",
+    }
+)
+"""Each condition's `class_name` in configs."""
+_CONFIG_FIELDS: Final[Mapping[tuple[type[ConditionBase], str], str]] = MappingProxyType(
+    {(JobStateIs, "jobs"): "job_name"}
+)
+"""Fields that configs call otherwise."""
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+
+
+def plan_to_json(plan: Plan) -> dict[str, object]:
+    """The plan in the documented shape, safe to dump; `errors` is empty."""
+    return {
+        "version": 1,
+        "name": json_safe(plan.name),
+        "jobs": [_job(job, plan) for job in plan.jobs],
+        "edges": [_edge(edge) for edge in plan.edges],
+        "errors": [],
+        "warnings": [_finding(one) for one in plan.warnings],
+    }
+
+
+def _job(job: JobSpec, plan: Plan) -> dict[str, object]:
+    return {
+        "index": job.index,
+        "name": json_safe(job.name),
+        "stage": json_safe(job.stage),
+        "family": json_safe(job.family),
+        "parameters": json_safe(job.parameters),
+        "overrides": json_safe(job.overrides),
+        "output_dir": json_safe(job.output_dir),
+        "log_path_current": json_safe(job.log_path_current),
+        "script_path": json_safe(_script_path(job, plan)),
+        "fingerprint": json_safe(job.fingerprint),
+        "depends_on": json_safe(job.depends_on),
+        "start_conditions": [condition_to_json(one) for one in job.start_conditions],
+        "cancel_conditions": [condition_to_json(one) for one in job.cancel_conditions],
+    }
+
+
+def _script_path(job: JobSpec, plan: Plan) -> str:
+    """Where the job's batch script lies; empty when no scripts are kept."""
+    directory = plan.executor.settings.get("script_dir")
+    return f"{str(directory).rstrip('/')}/{job.name}.sbatch" if directory else ""
+
+
+def _edge(edge: Edge) -> dict[str, object]:
+    before, after = json_safe(edge.before), json_safe(edge.after)
+    return {"from": before, "to": after, "kind": edge.mode}
+
+
+def _finding(one: PlanFinding) -> dict[str, object]:
+    names = ("job", "where", "message", "hint")
+    return {name: json_safe(getattr(one, name)) for name in names}
+
+
+def condition_to_json(spec: ConditionBase) -> dict[str, object]:
+    """A condition as configs write it, every field named; `kind` is its class_name.
+
+    `writer`, which only planning sets, is there when it knows one.
+    """
+    tree: dict[str, object] = {"class_name": CLASS_NAMES[type(spec)]}
+    for field in fields(spec):
+        value = getattr(spec, field.name)
+        if field.name == "kind" or (field.name == "writer" and not value):
+            continue
+        name = _CONFIG_FIELDS.get((type(spec), field.name), field.name)
+        tree[name] = json_safe(value)
+    return tree
+
+
+def json_safe(value: object) -> object:
+    """`value` (nested) in what JSON can hold: what it cannot becomes text."""
+    match value:
+        case None | bool():
+            return value
+        case str():
+            return _SURROGATES.sub("\ufffd", value)
+        case int():
+            return int(value)
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case Mapping():
+            return {_text(key): json_safe(item) for key, item in value.items()}
+        case ConditionBase():
+            return condition_to_json(value)
+        case Sequence() if not isinstance(value, bytes | bytearray):
+            return [json_safe(item) for item in value]
+        case _:
+            return _text(value)
+
+
+def _text(value: object) -> str:
+    return _SURROGATES.sub("\ufffd", str(value))
