@@ -24,7 +24,13 @@ from autoexp_tui.plan.job_maker import Record, mounts_of, paths_of
 from autoexp_tui.plan.overrides import literal
 from autoexp_tui.plan.places import Places
 from autoexp_tui.plan.points import NOTES, STAGE, SweepPoint
-from autoexp_tui.plan.ports import CannotCompose, Composer, ConfigView, SpecParser
+from autoexp_tui.plan.ports import (
+    CannotCompose,
+    Composer,
+    ConfigView,
+    SpecParser,
+    SpecRefused,
+)
 from autoexp_tui.plan.resolution import Resolution
 from autoexp_tui.plan.sweep import expand
 from autoexp_tui.plan.validation import told_once, validate_execution_plan
@@ -301,10 +307,13 @@ def job_with(
 
     Raises:
         CannotCompose: it does not compose.
-        SpecRefused: its backend or what it asks for is not valid then.
+        SpecRefused: what it asks for is not valid then; with every finding.
     """
     view = job_view(job, composer, further)
     config = view.to_dict()
+    problems = tuple(parser.check(config))
+    if problems:
+        raise SpecRefused(problems)
     launch = parser.launch(config)
     return replace(
         job,
