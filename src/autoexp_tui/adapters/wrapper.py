@@ -281,7 +281,7 @@ def lock_for_life(path: str) -> None:
 
 def read_claim(task: Task) -> "Record | None":
     """The claim; one that is just being written (no hard links) is waited for."""
-    deadline = time.monotonic() + 2.0
+    deadline = time.monotonic() + 1.0
     while True:
         holder = read_record(task.path("claim"))
         if holder is not None or time.monotonic() > deadline:
