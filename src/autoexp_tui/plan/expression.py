@@ -91,7 +91,7 @@ def _parsed(text: str) -> ast.expr:
         raise ExpressionError(f"is longer than {MAX_TEXT} characters")
     if not line:
         raise ExpressionError("is empty")
-    _check_nesting(line)
+    _check_size(line)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -105,15 +105,22 @@ def _parsed(text: str) -> ast.expr:
     return tree
 
 
-def _check_nesting(text: str) -> None:
-    """Refuse deep nesting before the parser meets it."""
-    depth = signs = 0
+def _check_size(text: str) -> None:
+    """Refuse deep nesting, and far too many parts, before the parser meets them."""
+    depth = signs = marks = 0
     for char in text:
+        if char.isalnum() or char == "_":
+            signs = 0
+            continue
+        if char.isspace():
+            continue
+        marks += 1
         depth += (char in "([{") - (char in ")]}")
-        if not char.isspace():
-            signs = signs + 1 if char in "-+~" else 0
+        signs = signs + 1 if char in "-+~" else 0
         if depth > MAX_DEPTH or signs > MAX_DEPTH:
             raise ExpressionError("is nested too deeply")
+    if marks > 2 * MAX_NODES or len(text.split()) > MAX_NODES:
+        raise ExpressionError(f"has more than {MAX_NODES} parts")
 
 
 def _syntax(text: str, error: SyntaxError) -> str:
