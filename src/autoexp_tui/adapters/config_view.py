@@ -47,7 +47,8 @@ class OmegaView:
             if found is not _ABSENT:
                 return _plain(found)
         except OmegaConfBaseException as error:
-            raise self._refused(error, path) from None
+            below = self._all_problems(f"{path}.")
+            raise CannotCompose(below or (self._problem(error, path),)) from None
         raise KeyError(path)
 
     def raw(self, path: str) -> object:
@@ -106,9 +107,12 @@ class OmegaView:
         """Everything as written, interpolations unresolved."""
         return _string_keys(OmegaConf.to_container(self._config, resolve=False))
 
-    def _all_problems(self) -> tuple[Problem, ...]:
+    def _all_problems(self, prefix: str = "") -> tuple[Problem, ...]:
+        """What hinders each leaf whose path starts with `prefix`."""
         found: list[Problem] = []
         for path in self.leaf_paths():
+            if not path.startswith(prefix):
+                continue
             try:
                 self.select(path)
             except KeyError:

@@ -42,7 +42,7 @@ from autoexp_tui.core.specs import PlanFinding
 from autoexp_tui.plan.near import did_you_mean, slip_of
 from autoexp_tui.plan.ports import CannotCompose
 
-_DIRECTORIES: Final = (
+DIRECTORIES: Final = (
     "project.base_output_dir",
     "slurm.log_dir",
     "slurm.script_dir",
@@ -209,7 +209,7 @@ class HydraComposer:
         """Make our directories absolute, those that resolve by now."""
         if not self._cwd:
             return
-        for key in _DIRECTORIES:
+        for key in DIRECTORIES:
             with suppress(KeyError, CannotCompose):
                 path = view.select(key)
                 if isinstance(path, str) and path and not os.path.isabs(path):
@@ -272,9 +272,7 @@ class HydraComposer:
         where = shown(str(self.config_dir / f"{self.config_ref}.yaml"))
         if not Path(where).is_file():
             return CannotCompose((self._no_primary(),))
-        keys = OmegaView(self._base).leaf_paths() if self._base is not None else ()
-        if not keys and known:
-            keys = self._keys_without_overrides()
+        keys = self._known_keys() if known else ()
         groups = self._group_names() if known else ()
         problem = compose_problem(
             error, where=where, overrides=overrides, keys=keys, groups=groups
@@ -288,13 +286,17 @@ class HydraComposer:
         message = f"there is no config `{self.config_ref}`"
         return Problem(message, where=shown(str(self.config_dir)), hint=hint)
 
-    def _keys_without_overrides(self) -> Sequence[str]:
-        """What the primary config holds by itself, for near misses."""
-        try:
-            bare = hydra.compose(self.config_ref)
-        except (HydraException, OmegaConfBaseException, ValueError, CannotCompose):
-            return ()
-        return OmegaView(bare).leaf_paths()
+    def _known_keys(self) -> Sequence[str]:
+        """Every key of the primary config, for near misses."""
+        config = self._base
+        if config is None:
+            try:
+                config = hydra.compose(self.config_ref)
+            except (HydraException, OmegaConfBaseException, ValueError, CannotCompose):
+                return ()
+        leaves = OmegaView(config).leaf_paths()
+        parents = (leaf.rpartition(".")[0] for leaf in leaves)
+        return (*leaves, *dict.fromkeys(parent for parent in parents if parent))
 
     def _group_names(self) -> tuple[str, ...]:
         found: list[str] = self._files().get_group_options("", ObjectType.GROUP)

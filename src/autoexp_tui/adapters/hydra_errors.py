@@ -232,7 +232,7 @@ def _not_overridden(
         )
     if "/" in key:
         return _unknown_group(key, f"override {key}", groups)
-    near = nearest_key(key, keys)
+    near = nearest_key(key, [*keys, *groups])
     hint = f"write `++{key}=...` to add it"
     if near:
         hint = f"did you mean `{near}`? {hint}"

@@ -8,6 +8,7 @@ the person gets one line that names it.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -47,6 +48,7 @@ __all__ = [
 
 LIMIT_SECONDS: Final = 600.0
 _MODULE: Final = "autoexp_tui.adapters.planning_main"
+_FRAME: Final = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
 _TAIL: Final = 64 * 1024
 """Bytes of a crashed child's words that are kept."""
 
@@ -101,8 +103,13 @@ class PlanningChild:
             start_new_session=True,
         )
 
+    @property
+    def pid(self) -> int:
+        """Of the process, and of its group."""
+        return self._process.pid
+
     def wait(self, limit_seconds: float = LIMIT_SECONDS) -> PlanningResult:
-        """Ask, and wait for the answer.
+        """Ask, wait for the answer, and close.
 
         Raises:
             EnvironmentFailed: it took longer than `limit_seconds`, or was killed.
@@ -111,22 +118,29 @@ class PlanningChild:
         question = encode_request(self._request)
         try:
             data, _ = self._process.communicate(question, timeout=limit_seconds)
+            return self._result(data)
         except subprocess.TimeoutExpired:
-            self.kill()
             raise EnvironmentFailed(
                 f"planning took longer than {limit_seconds:.0f} s and was stopped",
                 hint="narrow the sweep, or look with `autoexp-plan --points`",
             ) from None
         finally:
-            if self._process.poll() is None:
-                self.kill()
-        return self._result(data)
+            self.close()
 
     def kill(self) -> None:
-        """End it at once, with whatever it started; harmless when it has ended."""
+        """End it at once, with whatever it started; from any thread."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+
+    def close(self) -> None:
+        """End it if it still runs, and let go of its files."""
+        if self._process.poll() is None:
+            self.kill()
+            self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._said):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
 
     def _result(self, data: bytes) -> PlanningResult:
         code = self._process.returncode
@@ -145,9 +159,12 @@ class PlanningChild:
     def _crashed(self, reason: str) -> AutoexpError:
         said = self._words()
         last = said.strip().splitlines()[-1:] or [reason]
+        place = _users_place(said, self._request.cwd)
+        whose = "" if place else "This is a bug. "
         return AutoexpError(
             f"planning crashed: {last[0]}",
-            hint=f"This is a bug. The traceback is in {self._log(said)}",
+            where=place,
+            hint=f"{whose}The traceback is in {self._log(said)}",
         )
 
     def _words(self) -> str:
@@ -200,6 +217,7 @@ class ChildPlanner:
             held.flush()
             request = PlanningRequest(
                 want="job",
+                cwd=_cwd_of(plan),
                 config_ref=plan.config_ref,
                 config_dir=plan.config_dir,
                 overrides=plan.overrides,
@@ -213,9 +231,24 @@ class ChildPlanner:
         return result.job
 
 
+def _cwd_of(plan: Plan) -> str:
+    """Where the plan was made, as far as it tells: relative paths start there."""
+    return next((job.cwd for job in plan.jobs if Path(job.cwd).is_dir()), "")
+
+
 def _command() -> list[str]:
     # -P: a file of the user's that is called like one of our modules must not be one.
     return [sys.executable, "-P", "-m", _MODULE]
+
+
+def _users_place(said: str, cwd: str) -> str:
+    """file:line of the traceback's end when that lies in the user's own code."""
+    frames = _FRAME.findall(said)
+    if not frames:
+        return ""
+    path, line = frames[-1]
+    ours = not path.startswith(f"{cwd}/") or "/autoexp_tui/" in path
+    return "" if ours else f"{path}:{line}"
 
 
 def _decoded(answer: PlanningAnswer) -> PlanningResult:
