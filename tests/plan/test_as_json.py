@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.adapters import condition_specs
@@ -90,7 +90,7 @@ def test_a_job_is_told_as_it_was_resolved() -> None:
         "overrides": ["optim.lr=1e-4"],
         "output_dir": "outputs/exp/a",
         "log_path_current": "outputs/logs/a/current.log",
-        "script_path": "",
+        "script_path": "outputs/exp/scripts/a.sbatch",
         "fingerprint": "abc",
         "depends_on": ["b"],
         "start_conditions": [],
@@ -98,7 +98,7 @@ def test_a_job_is_told_as_it_was_resolved() -> None:
     }
 
 
-def test_scripts_lie_in_the_directory_of_scripts() -> None:
+def test_scripts_lie_where_the_config_says() -> None:
     executor = ExecutorSpec(settings={"script_dir": "out/scripts/"})
     tree: Any = plan_to_json(plan([job("a")], executor=executor))
     assert tree["jobs"][0]["script_path"] == "out/scripts/a.sbatch"
@@ -197,12 +197,14 @@ def trees(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     )
 
 
+@settings(deadline=None)
 @given(trees(STRANGE))
 def test_anything_is_safe_to_dump_and_encode(tree: object) -> None:
     text = json.dumps(json_safe(tree), allow_nan=False, ensure_ascii=False)
     assert text.encode("utf-8").decode("utf-8") == text
 
 
+@settings(deadline=None)
 @given(trees(PLAIN))
 def test_what_json_can_hold_stays_as_it_is(tree: object) -> None:
     assert json_safe(tree) == tree

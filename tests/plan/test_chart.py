@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.core.specs import Edge, JobSpec, JobStateIs, MetadataIs, Plan
@@ -65,6 +65,7 @@ def test_the_shipped_experiment_is_drawn_exactly_so(
 
 
 # ------------------------------------------------------------------------- widths
+FEW = settings(max_examples=40, deadline=None)
 HOSTILE = st.text(
     st.one_of(
         st.sampled_from("\x1b[31m\n\t\r\u202e\u200d\u0301日本é─…%\"'<>/\ud800"),
@@ -97,11 +98,13 @@ def hostile_plans(draw: st.DrawFn) -> Plan:
     return plan(jobs, name=draw(HOSTILE), warnings=(finding,))
 
 
+@FEW
 @given(hostile_plans(), st.integers(24, 200))
 def test_no_line_is_wider_than_asked_whatever_the_names(made: Plan, width: int) -> None:
     assert max(map(columns, chart(made, width=width).splitlines())) <= width
 
 
+@FEW
 @given(hostile_plans(), st.integers(24, 200))
 def test_every_line_of_a_box_is_exactly_as_wide_as_asked(
     made: Plan, width: int
@@ -110,12 +113,14 @@ def test_every_line_of_a_box_is_exactly_as_wide_as_asked(
     assert {columns(line) for line in drawn if line[:1] in "┌│└"} <= {0, width}
 
 
+@FEW
 @given(hostile_plans(), st.integers(24, 200))
 def test_nothing_in_a_chart_steers_a_terminal(made: Plan, width: int) -> None:
     drawn = chart(made, width=width).replace("\n", "")
     assert not [char for char in drawn if ord(char) < 32 or char in "\x7f\x9b\u202e"]
 
 
+@FEW
 @given(hostile_plans(), st.integers(24, 200))
 def test_the_ascii_twin_has_the_same_columns(made: Plan, width: int) -> None:
     twin = chart(made, width=width, ascii_only=True)
@@ -173,6 +178,14 @@ def test_a_long_name_is_cut_in_its_middle() -> None:
     drawn = chart(plan([job("begin" + "x" * 200 + "end")]), width=60)
     assert "│ beginxxx" in drawn
     assert "xend │" in drawn
+
+
+def test_a_span_of_time_is_not_broken_between_lines() -> None:
+    assert "60\n" not in "\n".join(
+        line.strip("│ ")
+        for width in range(60, 121)
+        for line in chart(ten_jobs(), width=width).splitlines()
+    )
 
 
 # ------------------------------------------------------------------------ the DAG

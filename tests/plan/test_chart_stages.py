@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.core.specs import Edge
@@ -76,11 +76,13 @@ graphs = st.dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(graphs)
 def test_every_key_comes_exactly_once(before: dict[int, list[int]]) -> None:
     assert sorted(in_order(before)) == sorted(before)
 
 
+@settings(deadline=None)
 @given(graphs)
 def test_without_a_ring_each_key_comes_after_those_before_it(
     before: dict[int, list[int]],
@@ -97,6 +99,7 @@ def test_without_a_ring_each_key_comes_after_those_before_it(
     )
 
 
+@settings(deadline=None)
 @given(graphs)
 def test_a_graph_that_only_goes_down_has_no_ring(before: dict[int, list[int]]) -> None:
     smaller = {
@@ -105,6 +108,7 @@ def test_a_graph_that_only_goes_down_has_no_ring(before: dict[int, list[int]]) -
     assert not in_a_ring(smaller)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 6))
 def test_a_ring_of_any_length_is_one(length: int) -> None:
     assert in_a_ring({at: [(at + 1) % length] for at in range(length)})

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.core.specs import JobSpec, Plan
@@ -139,6 +139,7 @@ def test_families_of_very_many_shapes_are_only_counted() -> None:
     assert total(jobs) == "21 jobs in 6 families"
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 2))))
 def test_the_sum_is_the_number_of_jobs(places: list[tuple[int, int, int]]) -> None:
     jobs = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.core.wording import columns
@@ -40,6 +40,7 @@ def test_further_lines_hang_beside_the_head() -> None:
     assert hanging("- ", "ab cd", 4) == ["- ab", "  cd"]
 
 
+@settings(deadline=None)
 @given(st.text(), st.integers(2, 30))
 def test_wrapping_loses_nothing_and_keeps_to_the_width(text: str, width: int) -> None:
     clean = said(text)

@@ -22,6 +22,7 @@ from autoexp_tui.core.specs import (
     Not,
     TimeReached,
 )
+from autoexp_tui.plan.chart_text import UNBROKEN
 from autoexp_tui.plan.chart_words import Purpose, Words
 from tests.plan.chart_plans import job, plan, ten_jobs
 
@@ -34,7 +35,8 @@ FAR = "outputs/exp/lr3e-3_stable"
 def said(spec: Condition, purpose: Purpose = "start") -> str:
     """The sentence of a condition of the first cooldown job."""
     made = ten_jobs()
-    return Words(made).sentence(spec, made.jobs[1], purpose)
+    told = Words(made).sentence(spec, made.jobs[1], purpose)
+    return told.replace(UNBROKEN, " ")
 
 
 @pytest.mark.parametrize(
@@ -104,6 +106,11 @@ def test_every_kind_of_condition_has_its_sentence(
     spec: Condition, sentence: str
 ) -> None:
     assert said(spec) == sentence
+
+
+def test_a_path_is_known_however_it_is_written() -> None:
+    spec = FileExists(path=f"./outputs//exp/{STABLE}/../{STABLE}/done")
+    assert said(spec) == "done of its stable job exists"
 
 
 def test_a_moment_is_told_with_its_date() -> None:

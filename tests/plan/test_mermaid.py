@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.core.specs import Approval, Composite, Edge
@@ -78,11 +78,13 @@ def test_quotes_comments_and_entities_in_a_name_are_numbers() -> None:
     assert label('a%%"#1;') == '"a#37;#37;#34;#35;1#59;"'
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_a_label_holds_nothing_that_mermaid_reads_as_its_own(text: str) -> None:
     assert re.fullmatch(r'"(?:[\w ./=+,@-]|#\d+;)+"', label(text))
 
 
+@settings(deadline=None)
 @given(st.text(max_size=100))
 def test_a_label_reads_as_the_text(text: str) -> None:
     shown = re.sub(r"#(\d+);", lambda found: chr(int(found[1])), label(text)[1:-1])

@@ -34,6 +34,7 @@ from autoexp_tui.core.specs import (
     PlanFinding,
     TimeReached,
 )
+from autoexp_tui.plan.names import inside
 
 CLASS_NAMES: Final[Mapping[type[ConditionBase], str]] = MappingProxyType(
     {
@@ -91,9 +92,10 @@ def _job(job: JobSpec, plan: Plan) -> dict[str, object]:
 
 
 def _script_path(job: JobSpec, plan: Plan) -> str:
-    """Where the job's batch script lies; empty when no scripts are kept."""
-    directory = plan.executor.settings.get("script_dir")
-    return f"{str(directory).rstrip('/')}/{job.name}.sbatch" if directory else ""
+    """Where the job's batch script belongs, whether one is written or not."""
+    base = job.output_dir.removesuffix(job.name).rstrip("/")
+    directory = plan.executor.settings.get("script_dir") or inside(base, "scripts")
+    return inside(str(directory), f"{job.name}.sbatch")
 
 
 def _edge(edge: Edge) -> dict[str, object]:

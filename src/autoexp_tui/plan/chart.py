@@ -17,6 +17,7 @@ from autoexp_tui.plan.chart_stages import UNSTAGED, Stage, links_of, stages_of
 from autoexp_tui.plan.chart_sweep import SweptKey, counted, described, swept_keys
 from autoexp_tui.plan.chart_text import (
     NARROWEST,
+    UNBROKEN,
     arrow,
     ascii_twin,
     box,
@@ -59,7 +60,7 @@ def chart(plan: Plan, *, width: int, ascii_only: bool = False) -> str:
         ascii_only: box-drawing and all other characters have ASCII twins.
     """
     lines = _Chart(plan, max(width, NARROWEST)).lines()
-    text = "\n".join(line.rstrip() for line in lines)
+    text = "\n".join(line.rstrip() for line in lines).replace(UNBROKEN, " ")
     return ascii_twin(text) if ascii_only else text
 
 

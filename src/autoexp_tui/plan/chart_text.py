@@ -17,6 +17,8 @@ NARROWEST: Final = 24
 """Columns below which a box cannot be drawn."""
 _MOST: Final = 400
 """Characters of one text from outside."""
+UNBROKEN: Final = "\u00a0"
+"""A blank where no line breaks; a plain one once all lines are made."""
 _TWINS: Final = str.maketrans(
     {
         "─": "-",

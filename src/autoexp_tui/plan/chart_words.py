@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from posixpath import normpath
 from typing import Final, Literal, TypeAlias, assert_never
 
 from autoexp_tui.core.specs import (
@@ -31,7 +32,7 @@ from autoexp_tui.core.specs import (
     TimeReached,
 )
 from autoexp_tui.core.wording import clock_time, duration, plural, size, spell_float
-from autoexp_tui.plan.chart_text import said
+from autoexp_tui.plan.chart_text import UNBROKEN, said
 
 Purpose: TypeAlias = Literal["start", "cancel"]
 """Whether a condition holds a job back, or ends it."""
@@ -49,8 +50,8 @@ class Words:
         self._jobs = {job.name: job for job in plan.jobs}
         self._sizes = Counter(job.stage for job in plan.jobs)
         self._alike = Counter((job.family, job.stage) for job in plan.jobs)
-        self._outputs = {_directory(job.output_dir): job for job in plan.jobs}
-        self._logs = {_directory(job.log_dir): job for job in plan.jobs}
+        self._outputs = {normpath(job.output_dir): job for job in plan.jobs}
+        self._logs = {normpath(job.log_dir): job for job in plan.jobs}
 
     # ------------------------------------------------------------------ sentences
     def sentence(self, spec: Condition, me: JobSpec, purpose: Purpose) -> str:
@@ -202,7 +203,7 @@ def _notes(spec: Condition, purpose: Purpose) -> Iterable[str]:
     held = isinstance(spec, Approval) and spec.on_timeout == "hold"
     if limit is not None and not held:
         verb = "gives up" if purpose == "start" else "looks no more"
-        yield f"{verb} after {duration(limit)}"
+        yield f"{verb} after {duration(limit).replace(' ', UNBROKEN)}"
     if not spec.blocking and purpose == "start":
         yield "only shown, holds nothing back"
 
@@ -231,13 +232,10 @@ def _listed(parts: Sequence[str]) -> str:
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def _directory(path: str) -> str:
-    return path.rstrip("/")
-
-
 def _splits(path: str) -> Iterable[tuple[str, str]]:
     """(directory, the rest) for every directory above `path`, the nearest first."""
-    at = path.rfind("/")
+    whole = normpath(path)
+    at = whole.rfind("/")
     while at > 0:
-        yield path[:at].rstrip("/"), path[at + 1 :]
-        at = path.rfind("/", 0, at)
+        yield whole[:at], whole[at + 1 :]
+        at = whole.rfind("/", 0, at)
