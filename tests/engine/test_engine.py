@@ -337,6 +337,19 @@ def test_a_step_counter_that_stopped_is_a_stall_although_the_log_grows() -> None
     assert [w.why.code for w in bench.engine.state.warnings.values()] == ["stall"]
 
 
+def test_a_flat_loss_is_no_worry_any_more_once_the_run_has_ended() -> None:
+    writes = tuple(loss(n * 0.5, n * 100, "2.5") for n in range(1, 40))
+    rules = Monitoring(anomalies=Anomalies(min_points=5))
+    bench = Bench(
+        plan(job("a"), monitoring=rules),
+        {"a": [[RunScript(seconds=30.0, writes=writes)]]},
+    )
+    bench.run(20)
+    assert [w.why.code for w in bench.engine.state.warnings.values()] == ["plateau"]
+    bench.until(bench.is_("a", JobState.COMPLETED))
+    assert not bench.engine.state.warnings
+
+
 # ------------------------------------------------------------------------ approvals
 def asking() -> Plan:
     return two(start=(after("a"), Approval(prompt="publish?")))

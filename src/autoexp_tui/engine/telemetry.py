@@ -38,6 +38,10 @@ _LINE_LIMIT = 500
 """Characters of a matched line that are kept."""
 
 
+_PASSING = frozenset({"plateau", "divergence", "stall"})
+"""Warnings that mean nothing once the run has ended."""
+
+
 @dataclass(slots=True)
 class Pace:
     """Steps a second, smoothed over about the last half minute."""
@@ -287,7 +291,13 @@ class Telemetry:
 
     # ---------------------------------------------------------------------- notes
     def close(self, desk: Desk, job: str) -> None:
-        """A run's log was read to its end: journal its last metrics."""
+        """A run's log was read to its end: journal its last metrics.
+
+        What was only a worry while it ran is none any more.
+        """
+        for warning in list(desk.state.warnings.values()):
+            if warning.job == job and warning.why.code in _PASSING:
+                desk.draft.emit(events.WarningCleared(warning_id=warning.warning_id))
         track = self._tracks.get(job)
         if track is not None and track.newest:
             self._note(desk, track, job)
