@@ -247,7 +247,8 @@ def _users_place(said: str, cwd: str) -> str:
     if not frames:
         return ""
     path, line = frames[-1]
-    ours = not path.startswith(f"{cwd}/") or "/autoexp_tui/" in path
+    installed = "/site-packages/" in path or "/autoexp_tui/" in path
+    ours = installed or not path.startswith(f"{cwd}/")
     return "" if ours else f"{path}:{line}"
 
 

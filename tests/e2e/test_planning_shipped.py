@@ -1,0 +1,227 @@
+"""The configs that come with the package: planned, and their commands really run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hydra.core.global_hydra import GlobalHydra
+
+from autoexp_tui.adapters.codec import decode_plan
+from autoexp_tui.adapters.config_files import shipped
+from autoexp_tui.adapters.planning import PlanningRequest, plan_in_child
+from autoexp_tui.adapters.planning_main import answered
+from autoexp_tui.adapters.planning_words import PlanningAnswer
+from autoexp_tui.core.specs import (
+    Approval,
+    Cooldown,
+    FileExists,
+    JobSpec,
+    JobStateIs,
+    LogPattern,
+    MaxAttempts,
+    MetadataIs,
+    Plan,
+    Restart,
+)
+
+SMALL = (
+    "train_iters=40",
+    "warmup_iters=5",
+    "save_interval=10",
+    "cooldown_from=30",
+    "cooldown_checkpoint=iter_00000030",
+    "sweep.groups.0.groups.0.params.lr=[1e-3,2e-3]",
+)
+
+
+PLACE = "/some/where"
+"""Nothing is written there: these plans are only looked at."""
+
+
+@pytest.fixture(autouse=True)
+def own_hydra() -> Iterator[None]:
+    yield
+    GlobalHydra.instance().clear()
+
+
+@cache
+def asked(ref: str, *overrides: str) -> PlanningAnswer:
+    request = PlanningRequest(config_ref=ref, overrides=overrides, cwd=PLACE)
+    return answered(replace(request, config_dir=str(shipped("config"))))
+
+
+def planned(ref: str, *overrides: str) -> Plan:
+    answer = asked(ref, *overrides)
+    assert answer.errors == ()
+    return decode_plan(answer.plan.encode())
+
+
+def job(plan: Plan, name: str) -> JobSpec:
+    return next(one for one in plan.jobs if one.name == name)
+
+
+def test_the_default_experiment_is_ten_jobs() -> None:
+    plan = planned("exp")
+
+    assert [one.name for one in plan.jobs] == [
+        "lr1e-3_stable",
+        "lr1e-3_cooldown",
+        "lr1e-3_evaluate",
+        "lr3e-3_stable",
+        "lr3e-3_cooldown",
+        "lr3e-3_evaluate",
+        "lr5e-3_stable",
+        "lr5e-3_cooldown",
+        "lr5e-3_evaluate",
+        "report",
+    ]
+    assert plan.warnings == ()
+    assert plan.executor.class_name == "LocalClient"
+
+
+def test_a_cooldown_waits_for_its_own_stable_runs_checkpoint() -> None:
+    cooldown = job(planned("exp"), "lr3e-3_cooldown")
+    checkpoint = f"{PLACE}/outputs/exp/lr3e-3_stable/checkpoints/iter_00008000"
+
+    assert cooldown.start_conditions == (
+        FileExists(
+            path=f"{checkpoint}/done.txt", writer="lr3e-3_stable", timeout_seconds=3600
+        ),
+        MetadataIs(
+            job="lr3e-3_stable",
+            key="checkpoint_iteration",
+            op=">=",
+            value=8000,
+            timeout_seconds=3600,
+        ),
+    )
+    assert cooldown.cancel_conditions == (
+        JobStateIs(jobs=("lr3e-3_stable",), state="FAILED"),
+        LogPattern(
+            log_path=f"{PLACE}/outputs/exp/logs/lr3e-3_stable/current.log",
+            pattern="FATAL|Traceback",
+        ),
+    )
+    assert cooldown.command[-2:] == ("--load", checkpoint)
+    assert cooldown.depends_on == ("lr3e-3_stable",)
+
+
+def test_the_report_waits_for_every_evaluation_and_for_a_person() -> None:
+    report = job(planned("exp"), "report")
+    results = tuple(
+        f"{PLACE}/outputs/exp/lr{lr}_evaluate/results.json"
+        for lr in ("1e-3", "3e-3", "5e-3")
+    )
+    evaluations = ("lr1e-3_evaluate", "lr3e-3_evaluate", "lr5e-3_evaluate")
+
+    assert report.start_conditions == (
+        JobStateIs(jobs=evaluations, state="COMPLETED", timeout_seconds=7200),
+        Approval(prompt="Write the report from these results?", show_files=results),
+    )
+    assert report.command[3:8] == ("report", "--results", *results)
+    assert report.depends_on == evaluations
+
+
+def test_training_jobs_know_their_last_step_and_others_have_none() -> None:
+    plan = planned("exp", "train_iters=500")
+    totals = {one.stage: one.progress_total for one in plan.jobs}
+
+    assert totals == {"stable": 500, "cooldown": 500, "evaluate": None, "report": None}
+
+
+def test_a_diverging_run_is_told_apart_from_its_healthy_sibling() -> None:
+    plan = planned("experiments/diverging")
+    ill = job(plan, "lr0.3_stable").command
+    well = job(plan, "lr3e-3_stable").command
+
+    assert plan.warnings == ()
+    assert ill[ill.index("--clip-grad") + 1] == "0"
+    assert well[well.index("--clip-grad") + 1] == "1.0"
+    assert plan.monitoring.anomalies.nan == "kill"
+    assert job(plan, "lr0.3_cooldown").family == job(plan, "lr0.3_stable").family
+
+
+def test_a_flaky_run_is_tried_again_at_most_three_times() -> None:
+    plan = planned("experiments/flaky")
+    rule = plan.monitoring.state_events[0]
+
+    assert plan.warnings == ()
+    assert "--crash-at" in job(plan, "lr3e-3_stable").command
+    assert "--crash-at" not in job(plan, "lr3e-3_cooldown").command
+    assert rule.state == "crash"
+    assert rule.actions == (
+        Restart(
+            reason="crash",
+            from_checkpoint=True,
+            conditions=(MaxAttempts(max_attempts=3), Cooldown(cooldown_seconds=2)),
+        ),
+    )
+
+
+def test_experiments_do_not_share_directories() -> None:
+    refs = ("exp", "experiments/diverging", "experiments/flaky")
+    places = {planned(ref).base_output_dir for ref in refs}
+
+    assert len(places) == 3
+
+
+def test_the_cluster_template_asks_for_a_partition() -> None:
+    answer = asked("exp", "slurm=generic")
+
+    assert [one.where for one in answer.errors] == ["slurm.sbatch.partition"]
+    assert answer.errors[0].hint == "set it: slurm.sbatch.partition=VALUE"
+
+
+def test_the_cluster_template_plans_once_it_has_one() -> None:
+    plan = planned("exp", "slurm=generic", "slurm.sbatch.partition=gpu")
+
+    assert plan.executor.class_name == "SlurmClient"
+    assert plan.jobs[0].resources.time_limit_seconds == 3600
+    assert plan.jobs[0].resources.options["partition"] == "gpu"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "command"),
+    [
+        (["backend=noop"], ("true",)),
+        (["backend=bash", "backend.script='echo ${lr}'"], ("bash", "-c", "echo 0.001")),
+        (["backend=command", "backend.command=[a,'${lr}']"], ("a", "0.001")),
+        (
+            ["backend=python", "backend.script=t.py", "backend.python=py"],
+            ("py", "t.py"),
+        ),
+    ],
+)
+def test_each_backend_template_makes_its_command(
+    overrides: list[str], command: tuple[str, ...]
+) -> None:
+    plan = planned("exp", "~sweep", "project.name=one", *overrides)
+
+    assert [one.command for one in plan.jobs] == [command]
+
+
+def test_the_planned_commands_do_what_the_experiment_says(tmp_path: Path) -> None:
+    result = plan_in_child(
+        PlanningRequest(
+            cwd=str(tmp_path),
+            config_dir=str(shipped("config")),
+            overrides=SMALL,
+        )
+    )
+    result.raise_errors()
+    assert result.plan is not None
+    for one in result.plan.jobs:
+        Path(one.output_dir).mkdir(parents=True)
+        environment = {**os.environ, **one.env, "AUTOEXP_RESUME": "0"}
+        subprocess.run(one.command, cwd=one.cwd, env=environment, check=True)
+    report = json.loads((tmp_path / "outputs/exp/report/report.json").read_text())
+
+    assert report
+    assert (tmp_path / "outputs/exp/report/report.md").is_file()
