@@ -11,6 +11,7 @@ import pytest
 
 from autoexp_tui.demo import checkpoint as checkpoints
 from autoexp_tui.demo.checkpoint import Checkpoint
+from autoexp_tui.demo.evaluate import summary_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,3 +104,18 @@ def test_the_loss_of_a_diverged_run_is_nan_in_the_log_and_null_in_the_record(
     outcome = demo("evaluate", "--load", tmp_path / "run", "--output", output)
     assert outcome.lines("held-out loss: nan")
     assert record(output)["heldout_loss"] is None
+
+
+def test_the_summary_says_both_losses_and_the_gain_in_one_line() -> None:
+    record = {
+        "name": "lr1e-3",
+        "heldout_loss": 1.5,
+        "baseline": {"heldout_loss": 1.625},
+    }
+    line = summary_line(record)
+    assert line == "lr1e-3     cooled down 1.5000   stable 1.6250   gain +0.1250"
+
+
+def test_a_loss_that_is_no_number_is_said_as_such() -> None:
+    record = {"name": "x", "heldout_loss": None, "baseline": {"heldout_loss": None}}
+    assert summary_line(record).count("not a number") == 2

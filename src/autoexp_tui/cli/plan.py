@@ -72,7 +72,8 @@ def show_plan(result: PlanningResult, options: Options) -> int:
     if options.json:
         print(json.dumps(as_json(result)))
         return ExitCode.VALIDATION if result.errors else ExitCode.OK
-    _show_warnings(result.warnings)
+    if result.errors:
+        _show_warnings(result.warnings)
     result.raise_errors()
     if result.plan is not None:
         from autoexp_tui.cli.visualize import text_of

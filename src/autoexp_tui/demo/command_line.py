@@ -120,6 +120,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     add("--baseline", type=Path, metavar="DIR", help="one to compare, at equal tokens")
     add("--output", type=_file, required=True, metavar="FILE", help="JSON to write")
     add("--name", help="name of the run in the report")
+    add("--summary", type=_file, metavar="FILE", help="one line for a person")
 
 
 def _add_report(parser: argparse.ArgumentParser) -> None:
@@ -174,7 +175,11 @@ def _schedule(options: argparse.Namespace) -> Schedule:
 
 def _evaluate_settings(options: argparse.Namespace) -> EvaluateSettings:
     return EvaluateSettings(
-        options.load, options.output, options.baseline, options.name
+        options.load,
+        options.output,
+        options.baseline,
+        options.name,
+        options.summary,
     )
 
 

@@ -34,6 +34,8 @@ class EvaluateSettings:
     baseline: Path | None = None
     """An `iter_*` directory, or a save directory: then at the same iteration."""
     name: str | None = None
+    summary: Path | None = None
+    """One line for a person who decides on these results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ def evaluate(settings: EvaluateSettings, say: Callable[[str], None]) -> None:
     baseline = _measure_baseline(settings.baseline, result, corpus)
     record = to_record(settings.name, result, baseline, corpus)
     write_atomic(settings.output, json.dumps(record, indent=2) + "\n")
+    if settings.summary is not None:
+        write_atomic(settings.summary, summary_line(record) + "\n")
     say(log_lines.heldout_line(result.heldout_loss, result.bits_per_byte))
     if baseline is not None:
         say(log_lines.baseline_line(baseline.heldout_loss, baseline.bits_per_byte))
@@ -112,6 +116,22 @@ def to_record(
         "corpus": corpus.digest,
         "baseline": None if baseline is None else _finite(baseline),
     }
+
+
+def summary_line(record: dict[str, Any]) -> str:
+    """A record in one line: the losses side by side, and the gain."""
+    after, baseline = record["heldout_loss"], record["baseline"]
+    before = baseline["heldout_loss"] if baseline else None
+    parts = [f"{record['name']:<10} cooled down {_spelled(after)}"]
+    if baseline is not None:
+        parts.append(f"stable {_spelled(before)}")
+    if after is not None and before is not None:
+        parts.append(f"gain {before - after:+.4f}")
+    return "   ".join(parts)
+
+
+def _spelled(loss: float | None) -> str:
+    return "not a number" if loss is None else f"{loss:.4f}"
 
 
 def _finite(measurement: Measurement) -> dict[str, Any]:
