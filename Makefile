@@ -42,7 +42,7 @@ test: $(READY)
 check: $(READY)
 	@echo "ruff" && $(BIN)/ruff format --check --quiet src tests && $(BIN)/ruff check --quiet src tests
 	@echo "mypy --strict" && $(BIN)/mypy
-	@echo "import contracts" && $(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+	@echo "import contracts" && $(BIN)/lint-imports
 
 bench: $(READY)
 	@for bench in tests/bench/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done

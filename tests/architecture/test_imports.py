@@ -15,10 +15,8 @@ SCREEN = ("textual", "rich")
 @cache
 def loaded_by(*modules: str) -> frozenset[str]:
     """Names in sys.modules after importing `modules` in a fresh interpreter."""
-    code = "; ".join(
-        ["import sys", *(f"import {module}" for module in modules)]
-        + ["print('\\n'.join(sys.modules))"]
-    )
+    imports = (f"import {module}" for module in ("sys", *modules))
+    code = "; ".join([*imports, "print('\\n'.join(sys.modules))"])
     run = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
@@ -33,7 +31,7 @@ def test_the_inner_rooms_load_no_third_party(room: str) -> None:
 
 def test_the_engine_loads_neither_screens_nor_adapters() -> None:
     names = loaded_by(
-        "autoexp_tui.engine.loop", "autoexp_tui.engine.live", "autoexp_tui.engine.viewer"
+        *(f"autoexp_tui.engine.{part}" for part in ("loop", "live", "viewer"))
     )
     assert not any(
         name.startswith(("autoexp_tui.ui", "autoexp_tui.adapters", "autoexp_tui.cli"))

@@ -18,7 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -90,9 +91,9 @@ def manifest(directory: Path, jobs: int) -> Path:
     return path
 
 
-def median(measure: object, rounds: int) -> float:
+def median(measure: Callable[[], float], rounds: int) -> float:
     """The median of several measurements."""
-    return statistics.median(measure() for _ in range(rounds))  # type: ignore[operator]
+    return statistics.median(measure() for _ in range(rounds))
 
 
 def main() -> None:
@@ -101,8 +102,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
     bin_dir = Path(sys.executable).parent
-    with tempfile.TemporaryDirectory() as name:
-        directory = Path(name)
+    with tempfile.TemporaryDirectory() as place:
+        directory = Path(place)
         small, large = manifest(directory, 10), manifest(directory, 10_000)
         tui = [str(bin_dir / "autoexp-tui"), "--state-dir", str(directory / "state")]
         bare = median(
@@ -119,13 +120,11 @@ def main() -> None:
                 f"   {ours / bare:.2f} x bare (target <= 2)"
             )
         python = median(lambda: run_time([sys.executable, "-c", "pass"]), rounds)
-        for command in ("autoexp-plan", "autoexp-run", "autoexp-tui"):
-            taken = median(
-                lambda command=command: run_time([str(bin_dir / command), "--help"]),
-                rounds,
-            )
+        for name in ("autoexp-plan", "autoexp-run", "autoexp-tui"):
+            helped = [str(bin_dir / name), "--help"]
+            taken = median(partial(run_time, helped), rounds)
             print(
-                f"{command} --help".ljust(34)
+                f"{name} --help".ljust(34)
                 + f" {taken * 1e3:7.0f} ms   {taken / python:.2f} x bare Python "
                 f"(target <= 150 ms)"
             )
