@@ -819,21 +819,34 @@ def test_each_job_is_composed_once() -> None:
     assert len(composer.asked) == 4
 
 
-def test_far_siblings_are_composed_again_at_most_once_each() -> None:
-    sweep = {
+def far_apart(reference: str) -> Sweep:
+    """All jobs of one stage before those of the other."""
+    return {
         "type": "list",
         "groups": [
-            {"params": {"backend.lr": list(range(70)), "stage": "stable"}},
+            {
+                "params": {"backend.lr": list(range(70)), "stage": "stable"},
+                "defaults": {"backend.save": "{output_dir}/x"},
+            },
             {
                 "params": {"backend.lr": list(range(70)), "stage": "cooldown"},
-                "defaults": {"backend.iters": "{sibling.stable.backend.iters}"},
+                "defaults": {"backend.load": reference, "aux": {"of": "stable"}},
             },
         ],
     }
-    composer = FakeComposer(CONFIG, sweep)
-    found = plan_outcome(composer=composer, parser=FakeParser())
-    assert not found.errors
-    assert len(composer.asked) == 210
+
+
+@pytest.mark.parametrize(
+    ("reference", "composed"),
+    [("{sibling.stable.backend.save}", 140), ("{sibling.{aux.of}.backend.save}", 210)],
+)
+def test_far_siblings_are_composed_again_only_when_nobody_foresaw_it(
+    reference: str, composed: int
+) -> None:
+    composer = FakeComposer(CONFIG, far_apart(reference))
+    plan = build_execution_plan(composer=composer, parser=FakeParser())
+    assert plan.jobs[70].overrides[-1] == "backend.load=/out/lr0_stable/x"
+    assert len(composer.asked) == composed
 
 
 def test_closed_settings_are_checked_once_when_they_do_not_change() -> None:

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from autoexp_tui.plan.families import Families, SiblingNotFound
 from autoexp_tui.plan.reference_syntax import NotAReference
-from autoexp_tui.plan.references import Identity, UnknownKey, Values
+from autoexp_tui.plan.references import Identity, UnknownKey, Values, accessed
 from autoexp_tui.plan.substitution import (
     After,
     Before,
@@ -60,6 +60,10 @@ class FakeWorld:
 
     def view(self, at: int) -> FakeView:
         return self.views[at]
+
+    def read(self, at: int, accessor: str) -> object:
+        keys = self.metadata_keys
+        return accessed(self.identity(at), lambda: self.view(at), keys, accessor)
 
 
 @pytest.fixture

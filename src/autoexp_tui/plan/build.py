@@ -322,5 +322,5 @@ def job_with(
         env=launch.env,
         cwd=launch.cwd,
         resources=parser.resources(config),
-        fingerprint=fingerprint(config, launch.command, paths_of(view)),
+        fingerprint=fingerprint(config, launch.command, paths_of(config)),
     )

@@ -120,14 +120,5 @@ class Settling:
         for key in list(self._behind(accessor)):
             if key in self._waiting:
                 self._finish(key)
-        own = _OwnConfig(self._view, self._world.metadata_keys)
-        return accessed(self._draft.identity, own, self._draft.at, accessor)
-
-
-@dataclass(frozen=True, slots=True)
-class _OwnConfig:
-    own: ConfigView
-    metadata_keys: Collection[str]
-
-    def view(self, at: int) -> ConfigView:
-        return self.own
+        keys = self._world.metadata_keys
+        return accessed(self._draft.identity, lambda: self._view, keys, accessor)

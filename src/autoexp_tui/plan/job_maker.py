@@ -300,7 +300,7 @@ class JobMaker:
             draft.resources = self._parser.resources(config)
         except FAULTS as error:
             raise Refused(problems_of(error, "", name)) from None
-        draft.fingerprint = fingerprint(config, draft.launch.command, paths_of(view))
+        draft.fingerprint = fingerprint(config, draft.launch.command, paths_of(config))
         draft.progress_total = self._total(view)
         if self._record is not None:
             self._record(draft.point.index, view, config)
@@ -381,10 +381,15 @@ def _identity(nobody: Identity, name: str, directories: Sequence[str]) -> Identi
     )
 
 
-def paths_of(view: ConfigView) -> Sequence[str]:
-    """The directories that do not count for the fingerprint."""
-    paths = (*_DIRECTORIES, "monitoring.state_dir")
-    return [_text(view, path) for path in paths]
+def paths_of(config: Mapping[str, object]) -> Sequence[str]:
+    """The directories of a resolved config that do not count for the fingerprint."""
+    found: list[str] = []
+    for path in (*_DIRECTORIES, "monitoring.state_dir"):
+        section, _, key = path.partition(".")
+        inner = config.get(section)
+        value = inner.get(key) if isinstance(inner, Mapping) else None
+        found += [] if value is None else [str(value)]
+    return found
 
 
 def _deprecated(job: str) -> Problem:

@@ -7,7 +7,14 @@ escaped, so that it is read as it is) is `substitution`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -128,8 +135,8 @@ class World(Protocol):
         """
         ...
 
-    def view(self, at: int) -> ConfigView:
-        """Its composed config; may raise likewise."""
+    def read(self, at: int, accessor: str) -> object:
+        """One thing of it, as `accessed` gives it; may raise likewise."""
         ...
 
 
@@ -218,9 +225,9 @@ class Values:
             raise SiblingNotFound(message, hint) from None
 
     def _other(self, at: int, accessor: str) -> object:
-        identity = self.world.identity(at)
+        value = self.world.read(at, accessor)
         self.read.add(at)
-        return accessed(identity, self.world, at, accessor)
+        return value
 
     def _all(self, address: Address) -> Several:
         pattern, accessor = self._split(address)
@@ -250,34 +257,19 @@ class Values:
             return early_attribute(self.world.families, self.at, accessor)
         if self.own is None:
             return Own(accessor)
-        identity, _ = self.own
-        return accessed(identity, _Alone(self.world, self.own[1]), self.at, accessor)
+        identity, view = self.own
+        return accessed(identity, lambda: view, self.world.metadata_keys, accessor)
 
 
-@dataclass(frozen=True, slots=True)
-class _Alone:
-    """The world as a job sees itself: its own view, whatever else is resolved."""
-
-    world: World
-    own: ConfigView
-
-    @property
-    def metadata_keys(self) -> Collection[str]:
-        return self.world.metadata_keys
-
-    def view(self, at: int) -> ConfigView:
-        return self.own
-
-
-class _Views(Protocol):
-    @property
-    def metadata_keys(self) -> Collection[str]: ...
-
-    def view(self, at: int) -> ConfigView: ...
-
-
-def accessed(identity: Identity, world: _Views, at: int, accessor: str) -> object:
+def accessed(
+    identity: Identity,
+    view_of_it: Callable[[], ConfigView],
+    metadata_keys: Collection[str],
+    accessor: str,
+) -> object:
     """One thing of one job: attribute, then config key, then metadata.
+
+    `view_of_it` is asked only when the attributes do not answer.
 
     Raises:
         UnknownKey: it has none of that name.
@@ -288,16 +280,16 @@ def accessed(identity: Identity, world: _Views, at: int, accessor: str) -> objec
     try:
         return identity.attribute(accessor)
     except KeyError:
-        view = world.view(at)
+        view = view_of_it()
     if view.has(accessor):
         return view.select(accessor)
     paths = view.leaf_paths()
     ends = [path for path in paths if path.endswith(f".{accessor}")]
     if len(ends) == 1:
         return view.select(ends[0])
-    if accessor in world.metadata_keys:
+    if accessor in metadata_keys:
         return Runtime(identity.name, accessor)
-    raise _unknown(identity, accessor, ends, paths, world.metadata_keys)
+    raise _unknown(identity, accessor, ends, paths, metadata_keys)
 
 
 def _unknown(
@@ -321,16 +313,58 @@ def _unknown(
 
 def references_in(value: object) -> Iterator[Reference]:
     """Every reference in a value, nested ones apart; unreadable texts have none."""
+    for text in _texts_in(value):
+        with suppress(NotAReference):
+            yield from parse_template(text).references
+
+
+def foreseen(families: Families) -> Mapping[str, frozenset[str]]:
+    """Stage -> what references written in the sweep ask of its jobs.
+
+    Attributes apart; the empty stage holds what may be asked of any job. References
+    whose inside is itself a reference cannot be foreseen.
+    """
+    found: dict[str, set[str]] = {"": set()}
+    for text in _texts_with_references(families.points):
+        for reference in references_in(text):
+            match reference.parts:
+                case (str(inside),):
+                    stage, accessor = _asked(families, address_of(inside))
+                    found.setdefault(stage, set()).add(accessor)
+    everywhere = found[""]
+    return {stage: frozenset(asked | everywhere) for stage, asked in found.items()}
+
+
+def _asked(families: Families, address: Address) -> tuple[str, str]:
+    if address.kind == "base":
+        return "", address.rest
+    if address.kind not in {"sibling", "all"}:
+        return "", "name"
+    try:
+        pattern, accessor = split_pattern(address.rest, families.stages, families.knows)
+    except NotAReference:
+        return "", "name"
+    return (pattern if pattern in families.stages else ""), accessor
+
+
+def _texts_with_references(points: Sequence[SweepPoint]) -> Iterable[str]:
+    found: dict[str, None] = {}
+    for point in points:
+        for value in point.parameters.values():
+            found.update(dict.fromkeys(_texts_in(value)))
+    return found
+
+
+def _texts_in(value: object) -> Iterator[str]:
     if isinstance(value, str):
         if "{" in value:
-            with suppress(NotAReference):
-                yield from parse_template(value).references
+            yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from references_in(item)
+            yield from _texts_in(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from references_in(item)
+            yield from _texts_in(item)
 
 
 # --------------------------------------------------------------- before composing

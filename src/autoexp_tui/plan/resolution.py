@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
 from autoexp_tui.core.errors import Problem
+from autoexp_tui.plan.conditions import FAULTS
 from autoexp_tui.plan.drafts import Draft, Refused
 from autoexp_tui.plan.families import Families, called
 from autoexp_tui.plan.filters import Place, places
 from autoexp_tui.plan.job_maker import JobMaker, Record
 from autoexp_tui.plan.ports import Composer, ConfigView, SpecParser
-from autoexp_tui.plan.references import DroppedJob, Identity
+from autoexp_tui.plan.references import DroppedJob, Identity, accessed, foreseen
 from autoexp_tui.plan.sweep import Expansion
 
 _HELD_VIEWS: Final = 64
@@ -61,6 +63,8 @@ class Resolution:
         self.warnings: list[Problem] = []
         self._failed: set[int] = set()
         self._views: OrderedDict[int, ConfigView] = OrderedDict()
+        self._foreseen = foreseen(self.families)
+        self._read: dict[tuple[int, str], object] = {}
         self._postponed: list[tuple[Draft, ConfigView]] = []
         self._maker = JobMaker(self, composer, parser, progress, record)
 
@@ -99,13 +103,20 @@ class Resolution:
         """
         return self._draft(at).identity
 
-    def view(self, at: int) -> ConfigView:
-        """The composed config of a job; raises like `identity`."""
+    def read(self, at: int, accessor: str) -> object:
+        """One thing of a job; raises like `identity`, and like `accessed`."""
         draft = self._draft(at)
-        if at not in self._views:
-            self._hold(at, self._maker.recomposed(draft))
-        self._views.move_to_end(at)
-        return self._views[at]
+        if (at, accessor) not in self._read:
+            self._read[at, accessor] = accessed(
+                draft.identity, lambda: self._view(draft), self.metadata_keys, accessor
+            )
+        return self._read[at, accessor]
+
+    def _view(self, draft: Draft) -> ConfigView:
+        if draft.at not in self._views:
+            self._hold(draft.at, self._maker.recomposed(draft))
+        self._views.move_to_end(draft.at)
+        return self._views[draft.at]
 
     def _draft(self, at: int) -> Draft:
         if at in self.drafts:
@@ -159,7 +170,15 @@ class Resolution:
         else:
             self.drafts[at] = draft
             self._hold(at, view)
+            self._read_ahead(draft)
             self._finish(draft, view)
+
+    def _read_ahead(self, draft: Draft) -> None:
+        """What other jobs will ask is read while the config is at hand."""
+        asked = self._foreseen.get(draft.point.stage, self._foreseen[""])
+        for accessor in asked:
+            with suppress(*FAULTS):
+                self.read(draft.at, accessor)
 
     def _finish(self, draft: Draft, view: ConfigView) -> None:
         """Conditions may name jobs that come later; then they wait for the end."""
