@@ -845,7 +845,7 @@ def test_far_siblings_are_composed_again_only_when_nobody_foresaw_it(
 ) -> None:
     composer = FakeComposer(CONFIG, far_apart(reference))
     plan = build_execution_plan(composer=composer, parser=FakeParser())
-    assert plan.jobs[70].overrides[-1] == "backend.load=/out/lr0_stable/x"
+    assert "backend.load=/out/lr0_stable/x" in plan.jobs[70].overrides
     assert len(composer.asked) == composed
 
 
