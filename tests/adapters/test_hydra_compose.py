@@ -182,6 +182,21 @@ def test_a_variable_that_is_not_set_says_how_to_set_it(tree: Path) -> None:
     assert "export NOT_SET=" in found[0].message
 
 
+def test_now_is_one_moment_for_all_jobs(tree: Path) -> None:
+    made = HydraComposer("exp", tree, ["+day=${now:%Y-%m-%d}"], now=1e9)
+
+    assert made.compose([], {}).select("day") == "2001-09-09"
+
+
+def test_two_composers_do_not_mix(tree: Path, tmp_path: Path) -> None:
+    write_tree(tmp_path / "other", exp="who: ${oc.env:WHO}")
+    mine, other = composer(tree), composer(tmp_path / "other", environ={"WHO": "o"})
+
+    assert other.base().select("who") == "o"
+    assert mine.base().select("backend.name") == "small"
+    assert other.compose([], {}).select("who") == "o"
+
+
 # ----------------------------------------------------------------- mounts and views
 def test_mounts_lie_at_the_root_before_anything_is_resolved(tree: Path) -> None:
     view = composer(tree).compose([], {"stage": "stable", "index": 3})
@@ -461,6 +476,12 @@ def test_a_sweep_that_is_no_mapping_is_refused(tree: Path) -> None:
             "backend.lr",
             "has no value: it is ??? in the config",
             "set it: backend.lr=VALUE",
+        ),
+        (
+            "doubled=${hydra:runtime.cwd}",
+            "doubled",
+            "${hydra:...} has no value here",
+            "write the value itself, or ask the environment: ${oc.env:PWD}",
         ),
         (
             "doubled=${oc.eval:1/0}",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -62,16 +63,19 @@ class HydraComposer:
         overrides: Sequence[str] = (),
         environ: Mapping[str, str] | None = None,
         cwd: str = "",
+        now: float | None = None,
     ) -> None:
         """Take over Hydra's globals; nothing is read before the first question.
 
         `environ`: what `oc.env` sees; the process's own when None. `cwd`: where our
         relative directories (outputs, logs, scripts, state) start, so that a plan
-        means the same from anywhere; empty: they stay as written.
+        means the same from anywhere; empty: they stay as written. `now`: what
+        `${now:...}` shows, seconds since the epoch; the present when None.
         """
         self.config_ref = config_ref.removesuffix(".yaml")
         self.config_dir = Path(config_dir)
         self._cwd = cwd
+        self._now = time.time() if now is None else now
         self.environment = Environment(os.environ if environ is None else environ)
         self.warnings: list[PlanFinding] = []
         self.composed = 0
@@ -84,7 +88,7 @@ class HydraComposer:
         self._base: DictConfig | None = None
         self._sweep: Mapping[str, object] | None = None
         self._repository: Any = None
-        self._take_over()
+        self._hydra = self._made()
 
     def close(self) -> None:
         """Give Hydra's globals back."""
@@ -132,6 +136,7 @@ class HydraComposer:
 
     def group_options(self, key: str) -> tuple[str, ...] | None:
         """The choices of the group `key` (with `/`); None when it is none."""
+        self._take_over()
         name = key.lstrip("+~").partition("@")[0]
         if not name or name.startswith("/") or ".." in name:
             return None
@@ -141,15 +146,25 @@ class HydraComposer:
         return tuple(repository.get_group_options(name))
 
     # ---------------------------------------------------------- composition
-    def _take_over(self) -> None:
+    def _made(self) -> Hydra:
+        """Hydra over our source; it makes itself the process's own on the way."""
         setbase(_HYDRA_BASE)
         GlobalHydra.instance().clear()
         Plugins.instance().register(AutoexpSource)
         search_path = create_config_search_path(f"{SCHEME}://{self.config_dir}")
         for element in search_path.get_path():
             element.path = str(routed(element.path))
-        Hydra.create_main_hydra2("autoexp", search_path)
-        register_resolvers(self.environment)
+        made = Hydra.create_main_hydra2("autoexp", search_path)
+        register_resolvers(self.environment, self._now)
+        return made
+
+    def _take_over(self) -> None:
+        """Be the process's Hydra, in case another composer came in between."""
+        current = GlobalHydra.instance()
+        if current.hydra is not self._hydra:
+            current.clear()
+            current.initialize(self._hydra)
+            register_resolvers(self.environment, self._now)
 
     def _base_config(self) -> DictConfig:
         if self._base is None:
@@ -165,6 +180,7 @@ class HydraComposer:
 
     def _composed(self, texts: tuple[str, ...]) -> DictConfig:
         """The composed config as Hydra makes it: every job passes through here."""
+        self._take_over()
         given = self._merged(texts)
         self.composed += 1
         try:

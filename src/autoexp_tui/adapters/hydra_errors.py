@@ -28,7 +28,6 @@ _NOT_OVERRIDDEN: Final = re.compile(r"Could not override '(?P<key>[^']+)'\.")
 _NO_APPEND: Final = re.compile(
     r"Could not append to config\. An item is already at '(?P<key>[^']+)'"
 )
-_NOT_APPENDED: Final = re.compile(r"Could not append override '(?P<text>.+?)'")
 _NO_DELETE: Final = re.compile(
     r"Could not delete(?: from config)?\.? ?(?:\s*)'(?P<key>[^']+)'(?P<rest>.*)",
     re.DOTALL,
@@ -138,6 +137,9 @@ def _resolver_failed(message: str, where: str) -> Problem:
     if message.startswith("Recursive interpolation"):
         hint = "follow the ${...} of this key: they come back to it"
         return Problem("refers to itself", where=where, hint=hint)
+    if "HydraConfig was not set" in message:
+        hint = "write the value itself, or ask the environment: ${oc.env:PWD}"
+        return Problem("${hydra:...} has no value here", where=where, hint=hint)
     found = _RESOLVER_PREFIX.match(message)
     return Problem(found[1].strip() if found else message, where=where)
 

@@ -218,6 +218,7 @@ class ChildPlanner:
             request = PlanningRequest(
                 want="job",
                 cwd=_cwd_of(plan),
+                now=plan.created_at,
                 config_ref=plan.config_ref,
                 config_dir=plan.config_dir,
                 overrides=plan.overrides,

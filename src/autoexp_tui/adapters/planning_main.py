@@ -99,9 +99,12 @@ def _private_stdout() -> int:
 
 
 def _composer(request: PlanningRequest) -> HydraComposer:
-    root = config_dir(request.config_dir or None, _cwd(request))
     return HydraComposer(
-        request.config_ref, root, request.overrides, cwd=str(_cwd(request))
+        request.config_ref,
+        config_dir(request.config_dir or None, _cwd(request)),
+        request.overrides,
+        cwd=str(_cwd(request)),
+        now=request.now or None,
     )
 
 

@@ -41,7 +41,7 @@ class PlanningRequest:
     keep: bool = False
     """Write the manifest, and the record of provenance beside it."""
     now: float = 0.0
-    """UTC; becomes the plan's `created_at`."""
+    """UTC; becomes the plan's `created_at`, and what `${now:...}` shows."""
     job: str = ""
     """For `config` and `job`: which; for `config`, empty means the primary config."""
     manifest: str = ""

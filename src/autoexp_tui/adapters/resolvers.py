@@ -1,13 +1,15 @@
-"""The resolvers that a config may use beyond OmegaConf's own: `oc.env`, `oc.eval`.
+"""The resolvers of a config that are ours: `oc.env`, `oc.eval` and `now`.
 
 Registered for the whole process, which belongs to planning. `oc.env` answers from one
-reading of the environment and remembers what was asked; `oc.eval` is `plan`'s safe
-evaluator over typed operands (see `eval_rewrite`).
+reading of the environment and remembers what was asked; `now` is one moment for all
+jobs of a plan; `oc.eval` is `plan`'s safe evaluator over typed operands (see
+`eval_rewrite`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Final
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -47,10 +49,15 @@ class Environment:
         }
 
 
-def register_resolvers(environment: Environment) -> None:
-    """Make `oc.env` and `oc.eval` ours for this process."""
+def register_resolvers(environment: Environment, now: float) -> None:
+    """Make `oc.env`, `oc.eval` and `now` ours for this process.
+
+    `now`: UTC, seconds since the epoch; `${now:...}` shows it in local time.
+    """
+    moment = datetime.fromtimestamp(now).astimezone()
     OmegaConf.register_new_resolver("oc.env", environment.read, replace=True)
     OmegaConf.register_new_resolver("oc.eval", evaluate, replace=True)
+    OmegaConf.register_new_resolver("now", moment.strftime, replace=True)
 
 
 def evaluate(expression: object, *operands: object) -> object:
