@@ -10,10 +10,8 @@ from autoexp_tui.adapters.condition_specs import (
     CONDITIONS,
     action,
     condition,
-    log_event,
-    metric_pattern,
-    state_event,
 )
+from autoexp_tui.adapters.rule_specs import log_event, metric_pattern, state_event
 from autoexp_tui.core import specs
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.ports import SpecRefused

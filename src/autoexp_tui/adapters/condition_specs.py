@@ -1,4 +1,4 @@
-"""Conditions, actions and rules from plain mappings to core specs.
+"""Conditions and actions from plain mappings to core specs.
 
 `class_name` is one of our names, with or without its suffix. What a mapping lacks, has
 too much of, or has wrong is found all at once; patterns are compiled here so that a
@@ -8,24 +8,25 @@ is resolved: planning does that before and after.
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
-from functools import cache
 from typing import Any, Final
 
-from pydantic import TypeAdapter, ValidationError
-
-from autoexp_tui.adapters.validation_words import problems_of
+from autoexp_tui.adapters.spec_building import (
+    Fields,
+    Findings,
+    Kind,
+    built,
+    compiled,
+    each,
+    mapping,
+    texts,
+)
 from autoexp_tui.core import specs
-from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.states import JobState
 from autoexp_tui.plan.near import did_you_mean
 from autoexp_tui.plan.ports import SpecRefused
-
-Fields = dict[str, Any]
 
 RAW_STATES: Final = frozenset({"TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED"})
 """Slurm's own words that mean FAILED with that cause."""
@@ -33,64 +34,17 @@ JOB_STATES: Final = frozenset(state.value for state in JobState) | RAW_STATES
 
 _LATER: Final = frozenset({"RunAutoexp", "NewJob", "Finish", "AppendToFile", "Command"})
 """Actions of the design that this version does not carry out."""
-_POSITIVE: Final = ("timeout_seconds", "timeout", "cooldown_seconds", "max_attempts")
 _OVERRIDE: Final = re.compile(r"~\S+|[^=\s]+=.*", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """How one `class_name` becomes a spec."""
-
-    spec: Any
-    """A dataclass of core."""
-    also: tuple[str, ...] = ()
-    """Fields of the config that the spec does not have."""
-    hidden: tuple[str, ...] = ()
-    """Fields of the spec that planning sets."""
-    prepare: Callable[[Fields, Findings], None] = lambda fields, findings: None
-
-    def accepted(self) -> tuple[str, ...]:
-        """The fields that a mapping may have."""
-        own = (f.name for f in dataclasses.fields(self.spec))
-        held = {"kind", *self.hidden}
-        return (*(name for name in own if name not in held), *self.also)
-
-
-class Findings:
-    """What is wrong with one mapping, collected."""
-
-    def __init__(self, where: str) -> None:
-        self.where = where
-        self.problems: list[Problem] = []
-
-    def add(self, message: str, field: str = "", hint: str = "") -> None:
-        """One finding, at a field of the mapping."""
-        where = f"{self.where}.{field}" if field else self.where
-        self.problems.append(Problem(message, where=where, hint=hint))
-
-    def inherit(self, error: SpecRefused) -> None:
-        """The findings of something nested."""
-        self.problems += error.problems
-
-    def settle(self) -> None:
-        """Raise what was found.
-
-        Raises:
-            SpecRefused: anything at all was found.
-        """
-        if self.problems:
-            raise SpecRefused(tuple(self.problems))
-
-
-# ---------------------------------------------------------------- the public four
 def condition(value: object, where: str) -> specs.Condition:
     """The condition that a mapping describes.
 
     Raises:
         SpecRefused: with everything that is wrong with it.
     """
-    built: specs.Condition = _member(value, where, CONDITIONS, "Condition")
-    return built
+    made: specs.Condition = _member(value, where, CONDITIONS, "Condition")
+    return made
 
 
 def action(value: object, where: str) -> specs.Action:
@@ -99,52 +53,14 @@ def action(value: object, where: str) -> specs.Action:
     Raises:
         SpecRefused: with everything that is wrong with it.
     """
-    built: specs.Action = _member(value, where, ACTIONS, "Action")
-    return built
-
-
-def log_event(value: object, where: str) -> specs.LogEvent:
-    """A rule over log lines; `pattern_type` is regex unless it says otherwise.
-
-    Raises:
-        SpecRefused: with everything that is wrong with it.
-    """
-    built: specs.LogEvent = _built(_LOG_EVENT, _mapping(value, where), where)
-    return built
-
-
-def state_event(value: object, where: str) -> specs.StateEvent:
-    """A rule over ends and transitions of attempts.
-
-    Raises:
-        SpecRefused: with everything that is wrong with it.
-    """
-    built: specs.StateEvent = _built(_STATE_EVENT, _mapping(value, where), where)
-    return built
-
-
-def metric_pattern(value: object, where: str) -> specs.MetricPattern:
-    """A pattern whose one group (or the group `value`) is a metric.
-
-    Raises:
-        SpecRefused: with everything that is wrong with it.
-    """
-    built: specs.MetricPattern = _built(_METRIC, _mapping(value, where), where)
-    return built
-
-
-# ------------------------------------------------------------------------ building
-def _mapping(value: object, where: str) -> Fields:
-    if isinstance(value, Mapping):
-        return {str(key): item for key, item in value.items()}
-    problem = Problem(f"is {value!r}, not a mapping", where=where, hint="")
-    raise SpecRefused((problem,))
+    made: specs.Action = _member(value, where, ACTIONS, "Action")
+    return made
 
 
 def _member(value: object, where: str, kinds: Mapping[str, Kind], suffix: str) -> Any:
-    fields = _mapping(value, where)
+    fields = mapping(value, where)
     name = fields.pop("class_name", None)
-    return _built(_kind(name, where, kinds, suffix), fields, where)
+    return built(_kind(name, where, kinds, suffix), fields, where)
 
 
 def _kind(name: object, where: str, kinds: Mapping[str, Kind], suffix: str) -> Kind:
@@ -168,89 +84,6 @@ def _kind(name: object, where: str, kinds: Mapping[str, Kind], suffix: str) -> K
         hint = did_you_mean(short, kinds, f"{suffix.lower()}s")
         findings.add(f"there is no {suffix.lower()} `{name}`", "class_name", hint)
     raise SpecRefused(tuple(findings.problems))
-
-
-def _built(kind: Kind, fields: Fields, where: str) -> Any:
-    findings = Findings(where)
-    _refuse_unknown(kind, fields, findings)
-    kind.prepare(fields, findings)
-    _refuse_small(fields, findings)
-    try:
-        built = _adapter(kind.spec).validate_python(fields)
-    except ValidationError as error:
-        known = {problem.where for problem in findings.problems}
-        found = problems_of(error, where)
-        findings.problems += [p for p in found if p.where not in known]
-        built = None
-    findings.settle()
-    return built
-
-
-@cache
-def _adapter(spec: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(spec)
-
-
-def _refuse_unknown(kind: Kind, fields: Fields, findings: Findings) -> None:
-    accepted = kind.accepted()
-    for name in [name for name in fields if name not in accepted]:
-        del fields[name]
-        hint = did_you_mean(name, accepted, "fields")
-        findings.add("is no field here", name, hint)
-
-
-def _refuse_small(fields: Fields, findings: Findings) -> None:
-    for name in _POSITIVE:
-        value = fields.get(name)
-        if isinstance(value, int | float) and value <= 0:
-            findings.add(f"is {value}; it must be more than 0", name)
-
-
-def compiled(
-    pattern: object, findings: Findings, field: str = "pattern"
-) -> re.Pattern[str] | None:
-    """The pattern as a regex; None, with a finding, when it is none."""
-    if not isinstance(pattern, str):
-        return None  # the type is found wrong by the model
-    if not pattern:
-        findings.add("is empty and would match everything", field)
-        return None
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        place = "" if error.pos is None else f" at character {error.pos + 1}"
-        hint = "it is a Python regex; in YAML put it between single quotes"
-        findings.add(f"{pattern!r} does not compile: {error.msg}{place}", field, hint)
-        return None
-
-
-def _each(
-    value: object, findings: Findings, field: str, parse: Callable[[object, str], Any]
-) -> tuple[Any, ...]:
-    """A list of nested things, each parsed at its own place."""
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        findings.add(f"is {value!r}, not a list", field)
-        return ()
-    built: list[Any] = []
-    for at, item in enumerate(value):
-        try:
-            built.append(parse(item, f"{findings.where}.{field}.{at}"))
-        except SpecRefused as error:
-            findings.inherit(error)
-    return tuple(built)
-
-
-def _texts(value: object) -> object:
-    """One text or a list of texts (also of lists) as a flat list."""
-    if isinstance(value, str):
-        return [value]
-    if not isinstance(value, Sequence):
-        return value
-    flat: list[object] = []
-    for item in value:
-        nested = isinstance(item, Sequence) and not isinstance(item, str)
-        flat += item if nested else [item]
-    return flat
 
 
 # ------------------------------------------------------- what each kind makes of it
@@ -284,7 +117,7 @@ def _metadata(fields: Fields, findings: Findings) -> None:
 
 
 def _job_state(fields: Fields, findings: Findings) -> None:
-    names = _texts(fields.pop("job_name", None))
+    names = texts(fields.pop("job_name", None))
     if names is None or names == []:
         hint = 'job_name: "{sibling.STAGE.name}", or a list: "{all.STAGE.name}"'
         findings.add("names no job", "job_name", hint)
@@ -342,12 +175,12 @@ def _moment(text: str, findings: Findings) -> float | None:
 
 def _approval(fields: Fields, findings: Findings) -> None:
     if "show_files" in fields:
-        fields["show_files"] = _texts(fields["show_files"])
+        fields["show_files"] = texts(fields["show_files"])
 
 
 def _composite(fields: Fields, findings: Findings) -> None:
     if "conditions" in fields:
-        fields["conditions"] = _each(
+        fields["conditions"] = each(
             fields["conditions"], findings, "conditions", condition
         )
         if not fields["conditions"] and not findings.problems:
@@ -363,114 +196,24 @@ def _not(fields: Fields, findings: Findings) -> None:
         )
     except SpecRefused as error:
         findings.inherit(error)
-        del fields["condition"]
         fields["condition"] = specs.MaxAttempts(max_attempts=1)  # refused anyway
 
 
 def _action(fields: Fields, findings: Findings) -> None:
     if "conditions" in fields:
-        fields["conditions"] = _each(
+        fields["conditions"] = each(
             fields["conditions"], findings, "conditions", condition
         )
 
 
 def _restart(fields: Fields, findings: Findings) -> None:
     _action(fields, findings)
-    overrides = _texts(fields.get("overrides", []))
+    overrides = texts(fields.get("overrides", []))
     fields["overrides"] = overrides
     for at, text in enumerate(overrides if isinstance(overrides, list) else ()):
         if isinstance(text, str) and not _OVERRIDE.fullmatch(text):
             hint = "an override is key=value; +key=value adds, ~key removes"
             findings.add(f"`{text}` is not an override", f"overrides.{at}", hint)
-
-
-# --------------------------------------------------------------------------- rules
-def _rule(fields: Fields, findings: Findings) -> None:
-    """Conditions of the rule go to each of its actions."""
-    shared = fields.pop("conditions", None)
-    common = () if shared is None else _each(shared, findings, "conditions", condition)
-    if "actions" in fields:
-        own = _each(fields["actions"], findings, "actions", action)
-        fields["actions"] = tuple(
-            dataclasses.replace(one, conditions=(*common, *one.conditions))
-            for one in own
-        )
-    elif common:
-        findings.add("are there without actions: they gate nothing", "conditions")
-    if "stages" in fields:
-        fields["stages"] = _texts(fields["stages"])
-
-
-def _log_rule(fields: Fields, findings: Findings) -> None:
-    _rule(fields, findings)
-    form = fields.setdefault("pattern_type", "regex")
-    groups = fields.get("extract_groups") or {}
-    fields["extract_groups"] = groups
-    if form in ("inactivity", "progress"):
-        hint = "stalls are found by monitoring.stall_after_seconds and progress.metric"
-        message = f"`{form}` is not available in this version"
-        findings.add(message, "pattern_type", hint)
-        fields["pattern_type"] = "regex"
-    elif form == "regex":
-        regex = compiled(fields.get("pattern"), findings)
-        if regex is not None and isinstance(groups, Mapping):
-            fields["extract_groups"] = _checked_groups(groups, regex, findings)
-    elif groups:
-        hint = "pattern_type: regex, with (?P<name>...) in the pattern"
-        findings.add("a substring has no groups", "extract_groups", hint)
-
-
-def _checked_groups(
-    groups: Mapping[str, object], regex: re.Pattern[str], findings: Findings
-) -> dict[str, str]:
-    """Metadata key -> group, every group one of the pattern."""
-    for key, group in groups.items():
-        text = str(group)
-        known = text in regex.groupindex or (
-            text.isdigit() and 0 <= int(text) <= regex.groups
-        )
-        if not known:
-            hint = did_you_mean(text, regex.groupindex, "named groups of the pattern")
-            message = f"the pattern has no group `{text}`"
-            findings.add(message, f"extract_groups.{key}", hint)
-    return {str(key): str(group) for key, group in groups.items()}
-
-
-def _state_rule(fields: Fields, findings: Findings) -> None:
-    _rule(fields, findings)
-    given = [k for k in ("state", "transition") if fields.get(k) is not None]
-    if len(given) != 1:
-        hint = "state: crash, or transition: [RUNNING, FAILED]"
-        findings.add("needs exactly one of state and transition", hint=hint)
-    if "transition" in given:
-        fields["transition"] = _transition(fields["transition"], findings)
-    state = fields.get("state")
-    if isinstance(state, str):
-        fields["state"] = state.lower()
-
-
-def _transition(value: object, findings: Findings) -> object:
-    pair = list(value) if isinstance(value, Sequence) else []
-    if isinstance(value, str) or len(pair) != 2 or pair[1] is None:
-        hint = "transition: [RUNNING, FAILED]; null in the first place means any"
-        findings.add(f"is {value!r}, not two states", "transition", hint)
-        return ("", "FAILED")
-    for at, name in enumerate(pair):
-        if name is None:
-            continue
-        pair[at] = str(name).upper()
-        if pair[at] not in JobState.__members__:
-            hint = did_you_mean(str(name), JobState.__members__, "states")
-            findings.add(f"there is no state `{name}`", f"transition.{at}", hint)
-    return tuple(pair)
-
-
-def _metric(fields: Fields, findings: Findings) -> None:
-    regex = compiled(fields.get("pattern"), findings)
-    if regex is None or "value" in regex.groupindex or regex.groups == 1:
-        return
-    hint = "put the number between ( ), once; or name its group (?P<value>...)"
-    findings.add(f"has {regex.groups} groups, not one", "pattern", hint)
 
 
 CONDITIONS: Final[Mapping[str, Kind]] = {
@@ -500,7 +243,3 @@ ACTIONS: Final[Mapping[str, Kind]] = {
     "Log": Kind(specs.Log, prepare=_action),
     "Notify": Kind(specs.Notify, prepare=_action),
 }
-
-_LOG_EVENT: Final = Kind(specs.LogEvent, also=("conditions",), prepare=_log_rule)
-_STATE_EVENT: Final = Kind(specs.StateEvent, also=("conditions",), prepare=_state_rule)
-_METRIC: Final = Kind(specs.MetricPattern, prepare=_metric)

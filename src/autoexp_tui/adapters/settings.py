@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from autoexp_tui.adapters import backends, condition_specs
+from autoexp_tui.adapters import backends, condition_specs, rule_specs
 from autoexp_tui.adapters.config_files import DEFAULT_STATE_DIR
 from autoexp_tui.adapters.sbatch_options import gpus, known_option, seconds
 from autoexp_tui.adapters.validation_words import problems_of
@@ -114,7 +114,7 @@ class NotifySettings(Closed):
 
 
 class MonitoringSettings(Closed):
-    """`monitoring`; the rules inside are parsed by `condition_specs`."""
+    """`monitoring`; the rules inside are parsed by `rule_specs`."""
 
     class_name: str | None = None
     """Taken and not used: configs of the origin project name their monitor."""
@@ -283,9 +283,9 @@ def _rules(found: MonitoringSettings) -> dict[str, tuple[Any, ...]]:
     problems: list[Problem] = []
     rules: dict[str, tuple[Any, ...]] = {}
     for key, parse in (
-        ("log_events", condition_specs.log_event),
-        ("state_events", condition_specs.state_event),
-        ("metrics", condition_specs.metric_pattern),
+        ("log_events", rule_specs.log_event),
+        ("state_events", rule_specs.state_event),
+        ("metrics", rule_specs.metric_pattern),
     ):
         built: list[Any] = []
         for at, value in enumerate(getattr(found, key)):

@@ -1,0 +1,151 @@
+"""Rules over logs and ends of attempts, from plain mappings to core specs.
+
+What a rule does is made of actions, and what gates it of conditions; those are
+`condition_specs`. Whether a rule matches is decided elsewhere, when there is a log.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from autoexp_tui.adapters.condition_specs import action, condition
+from autoexp_tui.adapters.spec_building import (
+    Fields,
+    Findings,
+    Kind,
+    built,
+    compiled,
+    each,
+    mapping,
+    texts,
+)
+from autoexp_tui.core import specs
+from autoexp_tui.core.states import JobState
+from autoexp_tui.plan.near import did_you_mean
+
+
+def log_event(value: object, where: str) -> specs.LogEvent:
+    """A rule over log lines; `pattern_type` is regex unless it says otherwise.
+
+    Raises:
+        SpecRefused: with everything that is wrong with it.
+    """
+    made: specs.LogEvent = built(_LOG_EVENT, mapping(value, where), where)
+    return made
+
+
+def state_event(value: object, where: str) -> specs.StateEvent:
+    """A rule over ends and transitions of attempts.
+
+    Raises:
+        SpecRefused: with everything that is wrong with it.
+    """
+    made: specs.StateEvent = built(_STATE_EVENT, mapping(value, where), where)
+    return made
+
+
+def metric_pattern(value: object, where: str) -> specs.MetricPattern:
+    """A pattern whose one group (or the group `value`) is a metric.
+
+    Raises:
+        SpecRefused: with everything that is wrong with it.
+    """
+    made: specs.MetricPattern = built(_METRIC, mapping(value, where), where)
+    return made
+
+
+# --------------------------------------------------------------------------- rules
+def _rule(fields: Fields, findings: Findings) -> None:
+    """Conditions of the rule go to each of its actions."""
+    shared = fields.pop("conditions", None)
+    common = () if shared is None else each(shared, findings, "conditions", condition)
+    if "actions" in fields:
+        own = each(fields["actions"], findings, "actions", action)
+        fields["actions"] = tuple(
+            dataclasses.replace(one, conditions=(*common, *one.conditions))
+            for one in own
+        )
+    elif common:
+        findings.add("are there without actions: they gate nothing", "conditions")
+    if "stages" in fields:
+        fields["stages"] = texts(fields["stages"])
+
+
+def _log_rule(fields: Fields, findings: Findings) -> None:
+    _rule(fields, findings)
+    form = fields.setdefault("pattern_type", "regex")
+    groups = fields.get("extract_groups") or {}
+    fields["extract_groups"] = groups
+    if form in ("inactivity", "progress"):
+        hint = "stalls are found by monitoring.stall_after_seconds and progress.metric"
+        message = f"`{form}` is not available in this version"
+        findings.add(message, "pattern_type", hint)
+        fields["pattern_type"] = "regex"
+    elif form == "regex":
+        regex = compiled(fields.get("pattern"), findings)
+        if regex is not None and isinstance(groups, Mapping):
+            fields["extract_groups"] = _checked_groups(groups, regex, findings)
+    elif groups:
+        hint = "pattern_type: regex, with (?P<name>...) in the pattern"
+        findings.add("a substring has no groups", "extract_groups", hint)
+
+
+def _checked_groups(
+    groups: Mapping[str, object], regex: re.Pattern[str], findings: Findings
+) -> dict[str, str]:
+    """Metadata key -> group, every group one of the pattern."""
+    for key, group in groups.items():
+        text = str(group)
+        known = text in regex.groupindex or (
+            text.isdigit() and 0 <= int(text) <= regex.groups
+        )
+        if not known:
+            hint = did_you_mean(text, regex.groupindex, "named groups of the pattern")
+            message = f"the pattern has no group `{text}`"
+            findings.add(message, f"extract_groups.{key}", hint)
+    return {str(key): str(group) for key, group in groups.items()}
+
+
+def _state_rule(fields: Fields, findings: Findings) -> None:
+    _rule(fields, findings)
+    given = [k for k in ("state", "transition") if fields.get(k) is not None]
+    if len(given) != 1:
+        hint = "state: crash, or transition: [RUNNING, FAILED]"
+        findings.add("needs exactly one of state and transition", hint=hint)
+    if "transition" in given:
+        fields["transition"] = _transition(fields["transition"], findings)
+    state = fields.get("state")
+    if isinstance(state, str):
+        fields["state"] = state.lower()
+
+
+def _transition(value: object, findings: Findings) -> object:
+    pair = list(value) if isinstance(value, Sequence) else []
+    if isinstance(value, str) or len(pair) != 2 or pair[1] is None:
+        hint = "transition: [RUNNING, FAILED]; null in the first place means any"
+        findings.add(f"is {value!r}, not two states", "transition", hint)
+        return ("", "FAILED")
+    for at, name in enumerate(pair):
+        if name is None:
+            continue
+        pair[at] = str(name).upper()
+        if pair[at] not in JobState.__members__:
+            hint = did_you_mean(str(name), JobState.__members__, "states")
+            findings.add(f"there is no state `{name}`", f"transition.{at}", hint)
+    return tuple(pair)
+
+
+def _metric(fields: Fields, findings: Findings) -> None:
+    regex = compiled(fields.get("pattern"), findings)
+    if regex is None or "value" in regex.groupindex or regex.groups == 1:
+        return
+    hint = "put the number between ( ), once; or name its group (?P<value>...)"
+    findings.add(f"has {regex.groups} groups, not one", "pattern", hint)
+
+
+_LOG_EVENT: Final = Kind(specs.LogEvent, also=("conditions",), prepare=_log_rule)
+_STATE_EVENT: Final = Kind(specs.StateEvent, also=("conditions",), prepare=_state_rule)
+_METRIC: Final = Kind(specs.MetricPattern, prepare=_metric)

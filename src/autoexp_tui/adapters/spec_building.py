@@ -1,0 +1,171 @@
+"""How a plain mapping becomes a frozen spec of core, with every finding at once.
+
+The common part of conditions, actions and rules: unknown fields, wrong types, patterns
+that do not compile. What each kind makes of its fields is said where it is listed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from autoexp_tui.adapters.validation_words import problems_of
+from autoexp_tui.core.errors import Problem
+from autoexp_tui.plan.near import did_you_mean
+from autoexp_tui.plan.ports import SpecRefused
+
+Fields = dict[str, Any]
+
+_POSITIVE: Final = ("timeout_seconds", "timeout", "cooldown_seconds", "max_attempts")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How one `class_name` becomes a spec."""
+
+    spec: Any
+    """A dataclass of core."""
+    also: tuple[str, ...] = ()
+    """Fields of the config that the spec does not have."""
+    hidden: tuple[str, ...] = ()
+    """Fields of the spec that planning sets."""
+    prepare: Callable[[Fields, Findings], None] = lambda fields, findings: None
+
+    def accepted(self) -> tuple[str, ...]:
+        """The fields that a mapping may have."""
+        own = (f.name for f in dataclasses.fields(self.spec))
+        held = {"kind", *self.hidden}
+        return (*(name for name in own if name not in held), *self.also)
+
+
+class Findings:
+    """What is wrong with one mapping, collected."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.problems: list[Problem] = []
+
+    def add(self, message: str, field: str = "", hint: str = "") -> None:
+        """One finding, at a field of the mapping."""
+        where = f"{self.where}.{field}" if field else self.where
+        self.problems.append(Problem(message, where=where, hint=hint))
+
+    def inherit(self, error: SpecRefused) -> None:
+        """The findings of something nested."""
+        self.problems += error.problems
+
+    def settle(self) -> None:
+        """Raise what was found.
+
+        Raises:
+            SpecRefused: anything at all was found.
+        """
+        if self.problems:
+            raise SpecRefused(tuple(self.problems))
+
+
+# ------------------------------------------------------------------------ building
+def mapping(value: object, where: str) -> Fields:
+    """`value` as a mapping of one's own.
+
+    Raises:
+        SpecRefused: it is none.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): item for key, item in value.items()}
+    problem = Problem(f"is {value!r}, not a mapping", where=where, hint="")
+    raise SpecRefused((problem,))
+
+
+def built(kind: Kind, fields: Fields, where: str) -> Any:
+    """The spec of a kind, made of `fields`, which are used up.
+
+    Raises:
+        SpecRefused: with everything that is wrong with them.
+    """
+    findings = Findings(where)
+    _refuse_unknown(kind, fields, findings)
+    kind.prepare(fields, findings)
+    _refuse_small(fields, findings)
+    try:
+        made = _adapter(kind.spec).validate_python(fields)
+    except ValidationError as error:
+        known = {problem.where for problem in findings.problems}
+        found = problems_of(error, where)
+        findings.problems += [p for p in found if p.where not in known]
+        made = None
+    findings.settle()
+    return made
+
+
+@cache
+def _adapter(spec: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(spec)
+
+
+def _refuse_unknown(kind: Kind, fields: Fields, findings: Findings) -> None:
+    accepted = kind.accepted()
+    for name in [name for name in fields if name not in accepted]:
+        del fields[name]
+        hint = did_you_mean(name, accepted, "fields")
+        findings.add("is no field here", name, hint)
+
+
+def _refuse_small(fields: Fields, findings: Findings) -> None:
+    for name in _POSITIVE:
+        value = fields.get(name)
+        if isinstance(value, int | float) and value <= 0:
+            findings.add(f"is {value}; it must be more than 0", name)
+
+
+def compiled(
+    pattern: object, findings: Findings, field: str = "pattern"
+) -> re.Pattern[str] | None:
+    """The pattern as a regex; None, with a finding, when it is none."""
+    if not isinstance(pattern, str):
+        return None  # the type is found wrong by the model
+    if not pattern:
+        findings.add("is empty and would match everything", field)
+        return None
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        place = "" if error.pos is None else f" at character {error.pos + 1}"
+        hint = "it is a Python regex; in YAML put it between single quotes"
+        findings.add(f"{pattern!r} does not compile: {error.msg}{place}", field, hint)
+        return None
+
+
+def each(
+    value: object, findings: Findings, field: str, parse: Callable[[object, str], Any]
+) -> tuple[Any, ...]:
+    """A list of nested things, each parsed at its own place."""
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        findings.add(f"is {value!r}, not a list", field)
+        return ()
+    made: list[Any] = []
+    for at, item in enumerate(value):
+        try:
+            made.append(parse(item, f"{findings.where}.{field}.{at}"))
+        except SpecRefused as error:
+            findings.inherit(error)
+    return tuple(made)
+
+
+def texts(value: object) -> object:
+    """One text or a list of texts (also of lists) as a flat list."""
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, Sequence):
+        return value
+    flat: list[object] = []
+    for item in value:
+        nested = isinstance(item, Sequence) and not isinstance(item, str)
+        flat += item if nested else [item]
+    return flat
