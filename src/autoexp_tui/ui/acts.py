@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.core.clean import clean
@@ -138,8 +139,7 @@ class Acts:
             self._app.desk.marks.difference_update(pending.expected)
             self._app.say(f"ordered to end: {pending.words}")
         else:
-            seconds = int(left) + 1
-            text = f"{pending.words} will be killed in {seconds} s   U stops it"
+            text = f"{pending.words} will be killed in {ceil(left)} s   U stops it"
             self._app.say(text, "failed")
 
     def undo(self) -> None:

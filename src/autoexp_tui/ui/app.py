@@ -153,9 +153,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.register_theme(self.skin.theme)
         self.theme = self.skin.theme.name
         if wants_no_color(self.options):
-            self._filters = [
-                one for one in self._filters if not isinstance(one, Monochrome)
-            ]
+            without_grey(self)
 
     # -------------------------------------------------------------------- beginning
     def on_mount(self) -> None:
@@ -400,6 +398,11 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     def get_default_screen(self) -> Screen[Any]:
         """What is there before the first mode is: nothing."""
         return Screen(id="_default")
+
+
+def without_grey(app: App[Any]) -> None:
+    """NO_COLOR means none: not the greys that Textual would put in their place."""
+    app._filters = [one for one in app._filters if not isinstance(one, Monochrome)]
 
 
 def wants_no_color(options: CockpitOptions) -> bool:

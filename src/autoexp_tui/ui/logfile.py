@@ -295,7 +295,7 @@ def _line_starts(data: bytes, base: int) -> list[int]:
 
 def _cut_up(starts: list[int], end: int) -> Iterator[int]:
     for before, after in zip(starts, [*starts[1:], end], strict=True):
-        yield from range(before, after, LONGEST)
+        yield from range(before, max(before + 1, after - 1), LONGEST)
 
 
 def _after_first_break(starts: array[int], data: bytes, base: int) -> array[int]:

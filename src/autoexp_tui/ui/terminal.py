@@ -13,7 +13,7 @@ import selectors
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Mapping
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, Protocol, cast
 
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
@@ -21,11 +21,19 @@ from textual.drivers.linux_driver import LinuxDriver
 from autoexp_tui.core.clean import clean
 
 if TYPE_CHECKING:
-    from autoexp_tui.ui.app import CockpitApp
+    from textual.app import App
 
 ESC = "\x1b"
 BEL = "\x07"
 ST = f"{ESC}\\"
+
+
+class Losable(Protocol):
+    """An app that can be told of its terminal's loss."""
+
+    def terminal_lost(self) -> None:
+        """The terminal does not answer any more."""
+        ...
 
 
 class LosableFile:
@@ -62,9 +70,11 @@ class LosableFile:
 class CockpitDriver(LinuxDriver):
     """Textual's driver for a terminal that may go away."""
 
-    def __init__(self, app: CockpitApp, **options: Any) -> None:
+    def __init__(self, app: App[Any], **options: Any) -> None:
+        """`app` has a `terminal_lost` that may be called from any thread."""
         super().__init__(app, **options)
-        self.losable = LosableFile(sys.__stderr__ or sys.stderr, app.terminal_lost)
+        self._lost = cast("Losable", app).terminal_lost
+        self.losable = LosableFile(sys.__stderr__ or sys.stderr, self._lost)
         self._file = cast("Any", self.losable)
 
     def run_input_thread(self) -> None:
@@ -94,7 +104,7 @@ class CockpitDriver(LinuxDriver):
             data = b""
         if not data:
             self.losable.gone = True
-            cast("CockpitApp", self._app).terminal_lost()
+            self._lost()
         return data
 
     def let_go(self) -> None:

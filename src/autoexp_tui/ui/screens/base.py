@@ -7,6 +7,7 @@ A key belongs to the command that has it in the focused pane; the screen's metho
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from textual.binding import Binding
@@ -51,6 +52,11 @@ class BoxLayout(Layout):
         ]
 
 
+def _after(box: Box, cells: int) -> Box:
+    """What is left of a line behind `cells` of it."""
+    return replace(box, x=box.x + cells, width=max(1, box.width - cells))
+
+
 def _region(box: Box) -> Region:
     return Region(box.x, box.y, box.width, box.height)
 
@@ -59,7 +65,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
     """A screen of panes in boxes."""
 
     AUTO_FOCUS = ""
-    CSS = "BoxScreen { overflow: hidden; }"
+    DEFAULT_CSS = "BoxScreen { overflow: hidden; }"
     first_pane: Pane = "jobs"
 
     def __init__(self, name: str) -> None:
@@ -67,6 +73,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         self.enlarged: Pane | None = None
         self.prompting: Prompt | None = None
         self._boxes: Boxes = {}
+        self._label = ""
         self._notice_timer: Timer | None = None
         self._answer: Callable[[str], None] | None = None
         self._preview: Callable[[str], None] | None = None
@@ -181,10 +188,8 @@ class BoxScreen(Screen[None], inherit_bindings=False):
     def place(self) -> None:
         """Put every pane where it belongs at the present size."""
         boxes = dict(self.boxes_for(self.size))
-        prompt = self.prompting
-        if prompt is not None and "footer" in boxes:
-            boxes[cast("Pane", prompt.id)] = boxes["footer"]
-            del boxes["footer"]
+        if self.prompting is not None and "footer" in boxes:
+            boxes[cast("Pane", "prompt")] = _after(boxes["footer"], len(self._label))
         moved = boxes != self._boxes
         self._boxes = boxes
         for widget in self.children:
@@ -259,6 +264,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
     def prompt(
         self,
         label: str,
+        hint: str,
         text: str,
         answer: Callable[[str], None],
         preview: Callable[[str], None] | None = None,
@@ -266,7 +272,8 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         """Ask for one line where the footer stands.
 
         Args:
-            label: what is asked, shown while nothing is typed.
+            label: what is asked, in a word.
+            hint: how to answer, shown while nothing is typed.
             text: what stands there at first.
             answer: called with the line on enter, never on esc.
             preview: called with what is typed so far; on esc with the text from before.
@@ -276,7 +283,9 @@ class BoxScreen(Screen[None], inherit_bindings=False):
             return
         self._answer = answer
         self._preview = preview
-        self.prompting = Prompt(value=text, placeholder=label, id="prompt")
+        self._label = f" {label} "
+        self.footer.say((Span(self._label, "accent"),))
+        self.prompting = Prompt(value=text, placeholder=hint, id="prompt")
         self.mount(self.prompting)
         self.place()
         self.prompting.focus(scroll_visible=False)
@@ -291,6 +300,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         answer, self._answer, self._preview = self._answer, None, None
         if prompt is not None:
             prompt.remove()
+            self.footer.say(())
         self.place()
         self._focus_somewhere()
         if answer is not None and not message.given_up:

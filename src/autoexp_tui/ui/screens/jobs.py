@@ -41,6 +41,7 @@ class JobsScreen(BoxScreen):
         self.desk = desk
         self._background = background
         self._folds_by_height: bool | None = None
+        self._shape = (0, 0)
         self._filter_before = ""
 
     def compose(self) -> ComposeResult:
@@ -72,12 +73,21 @@ class JobsScreen(BoxScreen):
         """Show the desk's newest session."""
         if not self.is_mounted:
             return
+        self._fit_plan()
         self.header.tell(self.cockpit.clock.utc())
         self.stages.renew()
         self.jobs.renew()
         self.needs.renew()
         self.tell_about()
         self.tell_footer()
+
+    def _fit_plan(self) -> None:
+        """Lay out anew when jobs or stages came: the first plan, a further one."""
+        shape = (len(self.desk.session.jobs), len(self.desk.stages))
+        if shape != self._shape:
+            self._shape = shape
+            self._folds_by_height = None
+            self.place()
 
     def tick(self) -> None:
         """A second has passed: ages grow, the log may have."""
@@ -233,9 +243,9 @@ class JobsScreen(BoxScreen):
         wanted = self.desk.arrangement.filter
         self._filter_before = wanted.text if wanted is not None else ""
         small = len(self.desk.session.jobs) <= 2000
-        label = "filter: words, lr>1e-3, stage:cooldown"
+        hint = "words, lr>1e-3, stage:cooldown"
         preview = self.filter_by if small else None
-        self.prompt(label, self._filter_before, self.filter_by, preview)
+        self.prompt("filter", hint, self._filter_before, self.filter_by, preview)
 
     def filter_by(self, text: str) -> None:
         """Keep the rows that match."""
@@ -336,7 +346,7 @@ class JobsScreen(BoxScreen):
 
     def do_log_search(self) -> None:
         """Ask what to look for."""
-        self.prompt("search, a regular expression", "", self.logs.search)
+        self.prompt("search", "a regular expression", "", self.logs.search)
 
     def do_log_next(self) -> None:
         """The next match."""

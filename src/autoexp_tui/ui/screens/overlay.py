@@ -91,7 +91,7 @@ class Overlay(ModalScreen[Result], inherit_bindings=False):
     """A box over the screen; subclasses say what stands in it and hear its keys."""
 
     AUTO_FOCUS = "#frame"
-    CSS = "Overlay { background: transparent; overflow: hidden; }"
+    DEFAULT_CSS = "Overlay { overflow: hidden; }"
     edge_role: Role = "rule"
 
     def __init__(self, skin: Skin) -> None:

@@ -20,7 +20,7 @@ from autoexp_tui.ui.view.looks import ENDED_BADLY, FACES, NEEDS, Look, unmet
 from autoexp_tui.ui.view.parameters import Parameter, in_common, varying
 from autoexp_tui.ui.view.reasons import cause_words, reason
 from autoexp_tui.ui.view.session import JobView, SessionView
-from autoexp_tui.ui.view.spans import Line, Role, Span, fit, outside, shorten
+from autoexp_tui.ui.view.spans import Line, Span, fit, outside, shorten
 
 _NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|\d+(\.\d+)?")
 _BY_NODE: Final = frozenset({Cause.NODE_FAIL})
@@ -187,20 +187,22 @@ def cause_line(group: CauseGroup, cells: int) -> Line:
 
 
 def evidence_lines(group: CauseGroup) -> tuple[Line, ...]:
-    """What was seen: one line a job or warning, its last words."""
-    return tuple(_evidence(group))
-
-
-def _evidence(group: CauseGroup) -> Iterable[Line]:
-    role: Role = "muted"
+    """What was seen, each different last word once, and whose it is."""
+    seen: dict[str, list[str]] = {}
     for job in group.jobs:
-        seen = job.attempt.evidence if job.attempt else ""
-        seen = seen or next((entry.evidence for entry in job.warned), "")
-        if seen:
-            yield (Span(f"{outside(job.name)}: "), Span(outside(seen), role))
+        words = job.attempt.evidence if job.attempt else ""
+        words = words or next((entry.evidence for entry in job.warned), "")
+        if words:
+            seen.setdefault(outside(words), []).append(job.name)
     for entry in group.warnings:
-        if entry.evidence:
-            yield (Span(outside(entry.evidence), role),)
+        if entry.evidence and not group.jobs:
+            seen.setdefault(outside(entry.evidence), []).append(entry.job)
+    return tuple(_evidence(words, names) for words, names in seen.items())
+
+
+def _evidence(words: str, names: Sequence[str]) -> Line:
+    whose = outside(names[0]) if len(names) == 1 else f"{len(names)} of them"
+    return (Span(words, "text"), Span(f"  {whose}" if names[0] else "", "muted"))
 
 
 def headline(groups: Sequence[CauseGroup]) -> str:

@@ -23,6 +23,8 @@ Expression: TypeAlias = Callable[[str], Callable[[Values], bool]]
 """Compiles an expression of the sweep's language; ValueError when it is none."""
 
 _TERM: Final = re.compile(r"^([\w.+~@/-]+?)(==|!=|<=|>=|=|<|>|:)(.+)$")
+_EXPRESSION: Final = re.compile(r"\b(and|or|not|in)\b|[()]")
+"""What only the sweep's own language has."""
 _COMPARE: Final[Mapping[str, Callable[[float, float], bool]]] = MappingProxyType(
     {
         "<": operator.lt,
@@ -50,7 +52,7 @@ def compile_filter(text: str, expression: Expression | None = None) -> Filter | 
     stripped = text.strip()
     if not stripped:
         return None
-    if expression is not None and re.search(r"[<>=]|\b(and|or|not|in)\b", stripped):
+    if expression is not None and _EXPRESSION.search(stripped):
         try:
             test = expression(stripped)
         except ValueError:
@@ -72,9 +74,11 @@ def _safely(test: Callable[[Values], bool], job: JobView) -> bool:
 def values(job: JobView) -> dict[str, object]:
     """What a filter may ask of a job: parameters, metrics, and a few of its own."""
     live = dict(job.live.metrics) if job.live else {}
+    parameters = job.record.spec.parameters
     return {
         **live,
-        **job.record.spec.parameters,
+        **_bare_tails(parameters),
+        **parameters,
         "name": job.name,
         "stage": job.stage,
         "state": job.look.value,
@@ -84,6 +88,14 @@ def values(job: JobView) -> dict[str, object]:
         "id": job.attempt.executor_id if job.attempt else "",
         "step": job.step,
     }
+
+
+def _bare_tails(parameters: Values) -> Values:
+    """`lr` for `optim.lr`, where only one key ends so."""
+    tails: dict[str, list[str]] = {}
+    for key in parameters:
+        tails.setdefault(key.lstrip("+~").rsplit(".", 1)[-1], []).append(key)
+    return {tail: parameters[keys[0]] for tail, keys in tails.items() if len(keys) == 1}
 
 
 def _term(word: str) -> Callable[[JobView], bool]:
@@ -97,11 +109,7 @@ def _term(word: str) -> Callable[[JobView], bool]:
 
 def _lookup(job: JobView, key: str) -> object:
     """The value under a key, or under the one key that ends in `.key`."""
-    known = values(job)
-    if key in known:
-        return known[key]
-    tails = [name for name in known if name.lstrip("+~").rsplit(".", 1)[-1] == key]
-    return known[tails[0]] if len(tails) == 1 else None
+    return values(job).get(key)
 
 
 def _compares(value: object, sign: str, wanted: str) -> bool:

@@ -41,9 +41,7 @@ class Facts:
 
 def is_late(session: SessionView, now: float) -> bool:
     """Whether something runs and the engine has been silent too long."""
-    engine = session.snapshot.engine
-    silent = now - max(engine.committed_at, session.snapshot.t)
-    return session.active and silent > LATE_AFTER
+    return session.active and now - session.now > LATE_AFTER
 
 
 def header_line(session: SessionView, facts: Facts, cells: int) -> Line:
@@ -97,13 +95,15 @@ def _state(session: SessionView, facts: Facts) -> list[Line]:
 
 def _engine_age(session: SessionView, facts: Facts) -> Line:
     engine = session.snapshot.engine
+    if engine.doing:
+        return (Span(outside(engine.doing), "accent"),)
     if engine.role == "plan":
         return (Span("not submitted", "muted"),)
     if session.snapshot.finished:
         return (Span("all ended", "muted"),)
     if not session.active:
         return (Span("engine idle", "muted"),)
-    age = facts.now - max(engine.committed_at, session.snapshot.t)
+    age = facts.now - session.now
     if is_late(session, facts.now):
         return (Span(f"engine silent {_age(age)}", "warning"),)
     return (Span(f"engine {_age(age)}", "muted"),)

@@ -81,17 +81,21 @@ def boxes(width: int, height: int, stages: int, enlarged: Pane | None = None) ->
 
 
 def _stacked(middle: Box, stages: int) -> dict[Place, Box]:
-    strip = min(max(1, stages), 4 if middle.height < 26 else 6)
+    """Stages in a strip, jobs, why, log; the lowest screens do without the log."""
+    low = middle.height < 18
+    strip = min(max(1, stages), 2 if low else 4 if middle.height < 26 else 6)
     left = middle.height - strip
-    log = 3 if left < 20 else left // 4
+    log = 0 if low else 3 if left < 20 else left // 4
     why = 4 if left < 20 else min(9, left // 4)
     jobs = left - log - why
-    return {
+    places: dict[Place, Box] = {
         "stages": Box(0, middle.y, middle.width, strip),
         "jobs": Box(0, middle.y + strip, middle.width, jobs),
         "why": Box(0, middle.y + strip + jobs, middle.width, why),
-        "log": Box(0, middle.y + strip + jobs + why, middle.width, log),
     }
+    if log:
+        places["log"] = Box(0, middle.y + strip + jobs + why, middle.width, log)
+    return places
 
 
 def _beside(middle: Box, *, wide: bool) -> dict[Place, Box]:

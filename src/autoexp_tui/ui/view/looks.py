@@ -53,7 +53,7 @@ class Face:
 FACES: Final[Mapping[Look, Face]] = MappingProxyType(
     {
         Look.DONE: Face("✓", "+", "done"),
-        Look.RUNNING: Face("▸", ">", "running"),
+        Look.RUNNING: Face("▸", "o", "running"),
         Look.STALLED: Face("‖", "|", "stalled"),
         Look.SENDING: Face("↑", "^", "queued"),
         Look.IN_DOUBT: Face("≈", "~", "asks"),

@@ -338,7 +338,7 @@ def _skip_choices(jobs: Sequence[JobView], session: SessionView) -> Iterable[Cho
         return
     job = jobs[0]
     for index, spec in enumerate(job.record.spec.start_conditions):
-        status = job.record.start[index] if index < len(job.record.start) else None
+        status = job.status(index)
         if status is not None and status.waived:
             continue
         subject = condition_subject(spec, session)

@@ -144,7 +144,7 @@ def _stalled(job: JobView, session: SessionView) -> str:
 def _waiting(job: JobView, session: SessionView) -> str:
     missing = unmet(job.record)
     if missing is not None:
-        return condition_words(job, missing[1], missing[2], session)
+        return condition_words(job, missing[1], job.status(missing[0]), session)
     return said(job.record.why, job, session) or "ready"
 
 
@@ -161,6 +161,7 @@ def _queued(job: JobView, session: SessionView) -> str:
     waited = duration(session.now - job.record.since)
     why = job.record.why
     words = str(why.arg("reason") or why.arg("message")) if why else ""
+    words = (job.live.waits_in if job.live else "") or words
     return f"{waited}: {words}" if words else f"for {waited}"
 
 

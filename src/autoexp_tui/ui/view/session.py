@@ -7,12 +7,12 @@ a snapshot that touched 20 of them costs 20 looks and one pass of identity check
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from autoexp_tui.core.snapshot import Live, Snapshot
 from autoexp_tui.core.specs import Plan
-from autoexp_tui.core.state import Attempt, JobRecord, Warned
+from autoexp_tui.core.state import Attempt, ConditionStatus, JobRecord, Warned
 from autoexp_tui.core.states import JobState
 from autoexp_tui.ui.view.looks import NEEDS, Look, look_of
 
@@ -51,6 +51,16 @@ class JobView:
         return self.look in NEEDS or any(
             entry.severity != "info" for entry in self.warned
         )
+
+    def status(self, index: int) -> ConditionStatus | None:
+        """A start condition's recorded verdict, its reason as fresh as it is known."""
+        start = self.record.start
+        recorded = start[index] if index < len(start) else None
+        fresh = self.live.start if self.live is not None else ()
+        verdict = fresh[index] if index < len(fresh) else None
+        if recorded is None or verdict is None or recorded.waived:
+            return recorded
+        return replace(recorded, result=verdict.result, why=verdict.why)
 
     @property
     def step(self) -> int | None:
@@ -105,8 +115,8 @@ class SessionView:
 
     @property
     def now(self) -> float:
-        """UTC of the snapshot's commit."""
-        return self.snapshot.t
+        """UTC of the engine's newest word."""
+        return max(self.snapshot.t, self.snapshot.engine.committed_at)
 
     @property
     def loss(self) -> str:
@@ -180,7 +190,7 @@ def _parts(
     snapshot: Snapshot, warned: Mapping[str, tuple[Warned, ...]], after: float
 ) -> Sequence[tuple[JobRecord, Live | None, tuple[Warned, ...], bool]]:
     none: tuple[Warned, ...] = ()
-    now = snapshot.t
+    now = max(snapshot.t, snapshot.engine.committed_at)
     return [
         (
             record,

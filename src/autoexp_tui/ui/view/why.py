@@ -240,7 +240,7 @@ def _conditions(job: JobView, session: SessionView) -> Iterable[Line]:
     spec = job.record.spec
     if not job.record.started or job.look is Look.SKIPPED:
         for index, condition in enumerate(spec.start_conditions):
-            status = _status(job.record.start, index)
+            status = job.status(index)
             yield condition_line(job, condition, status, session)
     for index, condition in enumerate(spec.cancel_conditions):
         status = _status(job.record.cancel, index)

@@ -11,7 +11,7 @@ from autoexp_tui.ui.themes import Skin
 from autoexp_tui.ui.view import columns as table
 from autoexp_tui.ui.view.causes import CauseGroup, cause_line, evidence_lines
 from autoexp_tui.ui.view.session import JobView
-from autoexp_tui.ui.view.spans import Line, Span, cut, join
+from autoexp_tui.ui.view.spans import Line, Span, cut, join, outside
 from autoexp_tui.ui.view.stages import (
     FamilyView,
     StageView,
@@ -78,7 +78,7 @@ class StagesPane(ListPane):
                 return stage_counts(entry, cells - 1, self.desk.session.now)
             case "waits":
                 return stage_waits(entry, cells - 1)
-        mark = "▾" if entry.name in self.open else "▸"
+        mark = "▾" if entry.name in self.open else "▹"
         return stage_line(entry, cells - 1, names, mark)
 
     def unfold(self, *, on: bool) -> bool:
@@ -213,7 +213,10 @@ class JobsPane(ListPane):
     def placeholder(self) -> Line:
         wanted = self.desk.arrangement
         total = len(self.desk.session.jobs)
-        if wanted.filter is not None:
+        doing = self.desk.session.snapshot.engine.doing
+        if doing:
+            text = f" {outside(doing)}"
+        elif wanted.filter is not None:
             text = f" No job matches {wanted.filter.text}. esc shows all {total}."
         else:
             text = " This plan has no jobs."

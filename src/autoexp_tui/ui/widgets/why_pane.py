@@ -50,6 +50,8 @@ class WhyPane(TextPane):
     def _text(self) -> WhyText:
         session = self.desk.session
         jobs = session.named(self._names)
+        if session.snapshot.engine.doing and not session.jobs:
+            return WhyText("", ((Span(" The jobs appear when it is done.", "muted"),),))
         if session.snapshot.engine.role == "plan" and nothing_started(session):
             first = why_plan(session, self.come_back)
             about = self._about() if jobs else why_nothing()

@@ -1,0 +1,145 @@
+"""The screens as they look, at the sizes and in the themes that are designed.
+
+Made anew with `pytest tests/snapshots --snapshot-update`; look at every one that
+changed before it is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.testing.campaigns import T0, campaign, planned
+from autoexp_tui.testing.clock import ManualClock
+from autoexp_tui.testing.scripted_handle import HOSTILE, ScriptedHandle
+from autoexp_tui.ui.app import CockpitApp, CockpitOptions
+from autoexp_tui.ui.screens.picker import SessionPicker
+from tests.ui.test_other_screens import eventful
+from tests.ui.view.test_small_views import Session
+
+Compare = Callable[..., bool]
+SIZES = [(80, 24), (120, 40), (200, 60)]
+LOOKS: dict[str, dict[str, Any]] = {
+    "dark": {"theme": "dark"},
+    "light": {"theme": "light"},
+    "ansi": {"theme": "ansi"},
+    "nocolour": {"no_color": True},
+}
+
+
+def app(snapshot: Snapshot | None = None, **options: Any) -> CockpitApp:
+    wanted: dict[str, Any] = {"ascii": False, "no_color": False, **options}
+    handle = ScriptedHandle(snapshot if snapshot is not None else campaign())
+    return CockpitApp(
+        handle, options=CockpitOptions(**wanted), clock=ManualClock(T0 + 2)
+    )
+
+
+def keys(*pressed: str) -> Callable[[Any], Any]:
+    """Press keys one by one, letting dialogs come to hear."""
+
+    async def press(pilot: Any) -> None:
+        await pilot.pause()
+        for key in pressed:
+            pilot.app.clock.advance(1)
+            await pilot.press(key)
+            await pilot.pause()
+        await settled(pilot)
+
+    return press
+
+
+async def settled(pilot: Any) -> None:
+    """Wait for reads, and let the header tell the manual clock's time."""
+    pilot.app.full_screen.header.tell(pilot.app.clock.utc())
+    for _ in range(200):
+        if pilot.app.background.idle:
+            break
+        await asyncio.sleep(0.01)
+    await pilot.pause()
+    await pilot.pause()
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_main(snap_compare: Compare, size: tuple[int, int], look: str) -> None:
+    shown = app(**LOOKS[look])
+    assert snap_compare(
+        shown, terminal_size=size, run_before=keys("exclamation_mark", "space")
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "pressed"),
+    [
+        ("kill", ["slash", "r", "u", "n", "enter", "K"]),
+        ("resubmit", ["exclamation_mark", "R", "j", "j"]),
+        ("skip", ["slash", "d", "o", "o", "m", "enter", "X", "j"]),
+        ("approve", ["A"]),
+        ("leave", ["q"]),
+        ("help", ["question_mark"]),
+        ("palette", ["colon"]),
+        ("metrics", ["space", "j", "j", "space", "4"]),
+        ("why", ["exclamation_mark", "enter"]),
+        ("filter", ["slash", "l", "r"]),
+        ("families", ["1", "plus", "l"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_at_80_columns(
+    snap_compare: Compare, name: str, pressed: Sequence[str]
+) -> None:
+    assert snap_compare(app(), terminal_size=(80, 24), run_before=keys(*pressed))
+
+
+def test_an_opened_plan(snap_compare: Compare) -> None:
+    assert snap_compare(app(planned(10)), terminal_size=(80, 24), run_before=keys("S"))
+
+
+def test_events(snap_compare: Compare) -> None:
+    assert snap_compare(
+        app(eventful()), terminal_size=(80, 24), run_before=keys("8", "k")
+    )
+
+
+def test_ascii(snap_compare: Compare) -> None:
+    shown = app(ascii=True, no_color=True)
+    assert snap_compare(
+        shown, terminal_size=(120, 40), run_before=keys("exclamation_mark")
+    )
+
+
+@pytest.mark.parametrize(
+    "pressed",
+    [["G"], ["exclamation_mark", "R"], ["4"]],
+    ids=["rows", "question", "metrics"],
+)
+def test_hostile_names(snap_compare: Compare, pressed: list[str]) -> None:
+    shown = app(campaign(60, names=HOSTILE))
+    assert snap_compare(shown, terminal_size=(120, 40), run_before=keys(*pressed))
+
+
+def test_a_log(snap_compare: Compare, tmp_path: Path) -> None:
+    base = campaign(31, log_dir=str(tmp_path))
+    path = Path(base.jobs[0].attempts[0].log_path)
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        "".join(f"iteration {n * 10:6d}/60000 | lm loss: 2.9\n" for n in range(80))
+        + "Traceback (most recent call last):\nRuntimeError: CUDA out of memory\n"
+    )
+    shown = app(base)
+    assert snap_compare(
+        shown, terminal_size=(80, 24), run_before=keys("0", "plus", "E")
+    )
+
+
+def test_the_sessions(snap_compare: Compare) -> None:
+    sessions = [Session(), Session(id="m4q1", owner="no", problem="journal line 3")]
+    options = CockpitOptions(ascii=False, no_color=False)
+    shown = SessionPicker(lambda: sessions, options, ManualClock(T0))
+    assert snap_compare(shown, terminal_size=(100, 14))

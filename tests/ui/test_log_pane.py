@@ -1,0 +1,189 @@
+"""The log in the cockpit: its end, its past, its errors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.testing.campaigns import campaign
+from autoexp_tui.testing.scripted_handle import with_job
+from tests.ui.seat import Seat, cockpit
+
+
+def with_log(path: Path) -> Snapshot:
+    """A session whose first job writes to `path`."""
+    base = campaign(31)
+    first = base.jobs[0]
+    attempt = replace(first.attempts[0], log_path=str(path))
+    return with_job(base, first.name, attempts=(attempt,))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "slurm-1.out"
+    path.write_text("".join(f"iteration {n}/5000 | loss 2.5\n" for n in range(5000)))
+    return path
+
+
+def write(path: Path, text: str) -> None:
+    path.write_text(text)
+
+
+def same(first: Path, second: Path) -> bool:
+    return first.read_bytes() == second.read_bytes()
+
+
+async def shows(seat: Seat, text: str) -> None:
+    await seat.until(lambda: text in seat.pane("log"))
+
+
+async def test_the_end_is_shown_first(log: Path) -> None:
+    async with cockpit(with_log(log)) as seat:
+        await shows(seat, "iteration 4999/5000")
+        assert "at the end" in seat.pane("log")
+
+
+async def test_the_end_of_a_job_that_ended_is_told(log: Path) -> None:
+    async with cockpit(with_log(log)) as seat:
+        await shows(seat, "-- end of log")
+        assert "exit 0 --" in seat.pane("log")
+
+
+async def test_new_lines_come_while_the_end_is_followed(log: Path) -> None:
+    async with cockpit(with_log(log)) as seat:
+        await shows(seat, "iteration 4999/5000")
+        with log.open("a") as more:
+            more.write("one more line\n")
+        seat.jobs.logs.look()
+        await shows(seat, "one more line")
+
+
+async def test_scrolling_up_stops_following(log: Path) -> None:
+    async with cockpit(with_log(log)) as seat:
+        await shows(seat, "iteration 4999/5000")
+        await seat.press("0", "ctrl+u")
+        await seat.until(lambda: "iteration 4999/5000" not in seat.pane("log"))
+        with log.open("a") as more:
+            more.write("one more line\n")
+        seat.jobs.logs.look()
+        await seat.until(lambda: seat.app.background.idle)
+        assert "one more line" not in seat.pane("log")
+        await seat.press("f")
+        await shows(seat, "one more line")
+
+
+async def test_the_beginning_is_one_key_away(log: Path) -> None:
+    async with cockpit(with_log(log)) as seat:
+        await shows(seat, "iteration 4999/5000")
+        await seat.press("0", "g")
+        await shows(seat, "iteration 0/5000")
+
+
+async def test_a_search_finds_upwards_and_marks_the_line(log: Path) -> None:
+    async with cockpit(with_log(log)) as seat:
+        await shows(seat, "iteration 4999/5000")
+        await seat.press("0", "slash")
+        await seat.type("iteration 123/")
+        await seat.press("enter")
+        await shows(seat, "iteration 123/5000")
+        await seat.press("y")
+        assert "31 B sent to the clipboard" in seat.footer
+
+
+async def test_no_match_is_said(log: Path) -> None:
+    async with cockpit(with_log(log)) as seat:
+        await shows(seat, "iteration 4999/5000")
+        await seat.press("0", "slash")
+        await seat.type("nowhere")
+        await seat.press("enter")
+        await seat.until(lambda: "no further match" in seat.footer)
+
+
+async def test_e_goes_from_error_to_error(log: Path) -> None:
+    with log.open("a") as more:
+        more.write("Traceback (most recent call last):\n" + "fine\n" * 60)
+    async with cockpit(with_log(log)) as seat:
+        await shows(seat, "fine")
+        await seat.press("0", "E")
+        await shows(seat, "Traceback")
+
+
+async def test_a_log_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "late.out"
+    async with cockpit(with_log(path)) as seat:
+        await shows(seat, f"waiting for {path}"[:60])
+        write(path, "here it is\n")
+        seat.jobs.logs.look()
+        await shows(seat, "here it is")
+
+
+async def test_a_replaced_log_is_read_anew_and_told(log: Path) -> None:
+    async with cockpit(with_log(log)) as seat:
+        await shows(seat, "iteration 4999/5000")
+        write(log, "a new run\n")
+        seat.jobs.logs.look()
+        await shows(seat, "a new run")
+        assert "the log was replaced" in seat.footer
+
+
+async def test_a_log_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    async with cockpit(with_log(tmp_path)) as seat:
+        await shows(seat, "cannot read")
+
+
+async def test_the_other_stream_is_one_key_away(log: Path) -> None:
+    log.with_suffix(".err").write_text("from stderr\n")
+    async with cockpit(with_log(log)) as seat:
+        await shows(seat, "iteration 4999/5000")
+        await seat.press("0", "o")
+        await shows(seat, "from stderr")
+
+
+async def test_long_lines_wrap_on_request(tmp_path: Path) -> None:
+    path = tmp_path / "a.out"
+    path.write_text("start " + "word " * 100 + "finish\n")
+    async with cockpit(with_log(path)) as seat:
+        await shows(seat, "start")
+        assert "finish" not in seat.pane("log")
+        await seat.press("0", "plus", "w")
+        await shows(seat, "finish")
+
+
+async def test_times_can_be_hidden(tmp_path: Path) -> None:
+    path = tmp_path / "a.out"
+    path.write_text(" [2026-03-14 08:41:00] iteration 7\n")
+    async with cockpit(with_log(path)) as seat:
+        await shows(seat, "2026-03-14 08:41:00")
+        await seat.press("0", "t")
+        assert "2026-03-14" not in seat.pane("log")
+        assert "iteration 7" in seat.pane("log")
+
+
+async def test_a_copy_is_saved_where_it_was_asked(log: Path, tmp_path: Path) -> None:
+    target = tmp_path / "saved"
+    target.mkdir()
+    async with cockpit(with_log(log), save_directory=str(target)) as seat:
+        await shows(seat, "iteration 4999/5000")
+        await seat.press("0", "ctrl+s")
+        await seat.until(lambda: "saved as" in seat.footer)
+        assert same(target / log.name, log)
+        await seat.press("ctrl+s")
+        await seat.until(lambda: "not saved" in seat.footer)
+
+
+async def test_a_hostile_log_draws_nothing_but_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.out"
+    path.write_bytes(b"\x1b[2J\x1b]52;c;eA==\x07[/red] \x9b31m caf\xe9\n")
+    async with cockpit(with_log(path)) as seat:
+        await shows(seat, "[/red]")
+        assert "\x1b" not in seat.pane("log")
+
+
+async def test_a_job_that_has_not_begun_has_no_log(log: Path) -> None:
+    async with cockpit(with_log(log)) as seat:
+        waiting = next(j for j in seat.app.desk.session.jobs if j.attempt is None)
+        seat.jobs.reveal(waiting)
+        await shows(seat, "no log: this job has not begun")

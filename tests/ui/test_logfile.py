@@ -1,0 +1,306 @@
+"""A log of any size, and everything that happens to logs."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autoexp_tui.ui import logfile
+from autoexp_tui.ui.logfile import (
+    Change,
+    LogFile,
+    error_pattern,
+    search_pattern,
+    shown_text,
+)
+
+LINES = st.binary(max_size=300).map(lambda data: data.replace(b"\n", b""))
+
+
+def opened(path: Path) -> LogFile:
+    file = LogFile(str(path))
+    file.poll()
+    return file
+
+
+def texts(lines: list[logfile.LogLine]) -> list[str]:
+    return [line.text for line in lines]
+
+
+@pytest.fixture
+def long_log(tmp_path: Path) -> Path:
+    path = tmp_path / "long.log"
+    path.write_text("".join(f"line {n}\n" for n in range(100_000)))
+    return path
+
+
+# ------------------------------------------------------------------------- reading
+def test_the_end_is_read_first(long_log: Path) -> None:
+    assert texts(opened(long_log).last(3)) == ["line 99997", "line 99998", "line 99999"]
+
+
+def test_reading_the_end_indexes_only_the_end(long_log: Path) -> None:
+    file = opened(long_log)
+    file.last(20)
+    assert not file.at_beginning
+
+
+def test_scrolling_up_reaches_the_first_line(long_log: Path) -> None:
+    file = opened(long_log)
+    end = file.last(20)
+    assert texts(file.moved(end[0].offset, -200_000, 2)) == ["line 0", "line 1"]
+
+
+def test_one_page_up_is_the_page_before(long_log: Path) -> None:
+    file = opened(long_log)
+    end = file.last(20)
+    before = texts(file.moved(end[0].offset, -20, 20))
+    assert before[-1] == "line 99979"
+
+
+def test_jumping_to_the_beginning_needs_no_index_of_the_rest(long_log: Path) -> None:
+    file = opened(long_log)
+    file.last(20)
+    assert texts(file.at(0, 2)) == ["line 0", "line 1"]
+
+
+def test_scrolling_down_ends_at_the_last_page(long_log: Path) -> None:
+    file = opened(long_log)
+    start = file.at(0, 20)
+    assert texts(file.moved(start[0].offset, 10**6, 20))[-1] == "line 99999"
+
+
+def test_an_offset_in_the_middle_of_a_line_finds_that_line(long_log: Path) -> None:
+    file = opened(long_log)
+    whole = file.at(500_000, 1)[0]
+    assert whole.offset <= 500_000
+    assert re.fullmatch(r"line \d+", whole.text)
+
+
+def test_a_file_that_grew_is_followed(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("one\n")
+    file = opened(path)
+    file.last(5)
+    with path.open("a") as more:
+        more.write("two\nthr")
+    assert file.poll() is Change.GREW
+    assert texts(file.last(5)) == ["one", "two", "thr"]
+    with path.open("a") as more:
+        more.write("ee\n")
+    file.poll()
+    assert texts(file.last(5)) == ["one", "two", "three"]
+
+
+def test_a_much_larger_file_is_not_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("first\n")
+    file = opened(path)
+    file.last(5)
+    with path.open("a") as more:
+        more.write("x" * 99 + "\n")
+        more.write(("y" * 99 + "\n") * 60_000)
+    file.poll()
+    assert texts(file.last(1)) == ["y" * 99]
+    assert not file.at_beginning
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.binary(max_size=300).map(lambda b: b.replace(b"\n", b"")), max_size=40)
+)
+def test_lines_are_those_of_the_file_however_small_the_chunks(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "a.log"
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logfile, "CHUNK", 512)
+        file = opened(path)
+        assert texts(file.last(1000)) == [shown_text(line) for line in lines]
+        first = texts(file.at(0, 1000))
+        assert first == [shown_text(line) for line in lines]
+
+
+# -------------------------------------------------------------- what befalls files
+def test_a_file_that_is_not_there_is_missing(tmp_path: Path) -> None:
+    assert LogFile(str(tmp_path / "none")).poll() is Change.MISSING
+
+
+def test_a_file_that_comes_later_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "late.log"
+    file = LogFile(str(path))
+    file.poll()
+    path.write_text("here\n")
+    assert file.poll() is Change.REPLACED
+    assert texts(file.last(3)) == ["here"]
+
+
+def test_a_truncated_file_begins_anew(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("old\n" * 100)
+    file = opened(path)
+    file.last(3)
+    path.write_text("new\n")
+    assert file.poll() is Change.REPLACED
+    assert texts(file.last(3)) == ["new"]
+
+
+def test_a_rotated_file_begins_anew(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("old\n")
+    file = opened(path)
+    path.rename(tmp_path / "a.log.1")
+    path.write_text("new and longer\n")
+    assert file.poll() is Change.REPLACED
+    assert texts(file.last(3)) == ["new and longer"]
+
+
+def test_a_link_that_points_elsewhere_begins_anew(tmp_path: Path) -> None:
+    (tmp_path / "1").write_text("run one\n")
+    (tmp_path / "2").write_text("run two\n")
+    link = tmp_path / "current.log"
+    link.symlink_to("1")
+    file = opened(link)
+    link.unlink()
+    link.symlink_to("2")
+    file.poll()
+    assert texts(file.last(3)) == ["run two"]
+
+
+def test_a_file_that_went_away_is_missing_again(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("x\n")
+    file = opened(path)
+    path.unlink()
+    assert file.poll() is Change.MISSING
+
+
+def test_a_file_that_may_not_be_read_raises(tmp_path: Path) -> None:
+    file = opened(tmp_path)
+    with pytest.raises(OSError, match="directory"):
+        file.last(3)
+
+
+# ---------------------------------------------------------------------------- text
+def test_a_progress_bar_shows_its_last_state() -> None:
+    assert shown_text(b"10 %\r50 %\r100 %\r\n") == "100 %"
+
+
+def test_bad_utf_8_is_replaced() -> None:
+    assert shown_text(b"caf\xe9\n") == "caf\ufffd"
+
+
+def test_escape_sequences_do_not_survive() -> None:
+    assert shown_text(b"\x1b[31mred\x1b[0m\x1b]52;c;eA==\x07\x1b[2J") == "red"
+
+
+def test_a_line_without_end_is_cut_up(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"x" * (3 * logfile.LONGEST) + b"\nend\n")
+    lines = opened(path).last(10)
+    assert lines[-1].text == "end"
+    assert len(lines) == 4
+
+
+def test_a_shown_line_is_bounded() -> None:
+    assert len(shown_text(b"x" * 100_000)) <= logfile.SHOWN
+
+
+def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.touch()
+    assert opened(path).last(5) == []
+
+
+# -------------------------------------------------------------------------- search
+def test_a_match_is_found_upwards_across_chunks(
+    long_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logfile, "SEARCH_CHUNK", 4096)
+    file = opened(long_log)
+    place = file.find(re.compile(rb"line 4711\b"), file.size, forward=False)
+    assert place is not None
+    assert file.at(place, 1)[0].text == "line 4711"
+
+
+def test_a_match_is_found_downwards_across_chunks(
+    long_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logfile, "SEARCH_CHUNK", 4096)
+    file = opened(long_log)
+    place = file.find(re.compile(rb"line 77777"), 0, forward=True)
+    assert place is not None
+    assert file.at(place, 1)[0].text == "line 77777"
+
+
+def test_the_next_match_is_not_the_same_one(long_log: Path) -> None:
+    file = opened(long_log)
+    pattern = re.compile(rb"99$", re.MULTILINE)
+    first = file.find(pattern, 0, forward=True)
+    assert first is not None
+    second = file.find(pattern, first, forward=True)
+    assert second is not None
+    assert second > first
+
+
+def test_no_match_is_none(long_log: Path) -> None:
+    file = opened(long_log)
+    assert file.find(re.compile(rb"nowhere"), 0, forward=True) is None
+
+
+def test_a_search_can_be_stopped(long_log: Path) -> None:
+    file = opened(long_log)
+    found = file.find(re.compile(rb"line 99999"), 0, forward=True, stopped=lambda: True)
+    assert found is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Traceback (most recent call last):",
+        "RuntimeError: CUDA out of memory",
+        "slurmstepd: error: Detected 1 oom_kill event",
+        "loss: nan",
+    ],
+)
+def test_what_looks_like_an_error_is_found(line: str) -> None:
+    assert error_pattern().search(line.encode())
+
+
+def test_an_ordinary_line_does_not_look_like_an_error() -> None:
+    assert not error_pattern().search(b"iteration 80/100 | lm loss: 2.9 | nanobatch 3")
+
+
+def test_lower_case_finds_both_cases() -> None:
+    assert search_pattern("error").search(b"ERROR")
+    assert not search_pattern("Error").search(b"error")
+
+
+def test_a_broken_pattern_is_taken_as_it_is_written() -> None:
+    assert search_pattern("loss (").search(b"lm loss (train)")
+
+
+def test_memory_of_an_index_is_bounded(
+    long_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logfile, "MOST_LINES", 1000)
+    monkeypatch.setattr(logfile, "CHUNK", 8192)
+    file = opened(long_log)
+    end = file.last(20)
+    file.moved(end[0].offset, -50_000, 20)
+    assert len(file._starts) <= 1000
+
+
+def test_a_closed_file_leaves_no_descriptor(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("x\n")
+    before = len(os.listdir("/proc/self/fd"))
+    file = opened(path)
+    file.close()
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -1,0 +1,121 @@
+"""Events mode and the session picker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autoexp_tui.core import effects, events
+from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.testing.campaigns import T0, campaign
+from autoexp_tui.testing.clock import ManualClock
+from autoexp_tui.testing.scripted_handle import with_events
+from autoexp_tui.ui.app import CockpitOptions
+from autoexp_tui.ui.screens.picker import PickerScreen, SessionPicker
+from autoexp_tui.ui.view.sessions import SessionLike
+from tests.ui.seat import cockpit
+from tests.ui.view.test_small_views import Session
+
+SUBMIT = effects.SubmitTasks(token="t", tasks=(("a", 1),))
+
+
+def eventful() -> Snapshot:
+    return with_events(
+        campaign(31),
+        [
+            events.EffectOrdered(effect_id="e1", effect=SUBMIT),
+            events.EffectSettled(effect_id="e1", outcome="ok", detail="sbatch me\n481"),
+            events.MessageLogged(text="newest"),
+        ],
+    )
+
+
+async def test_events_mode_shows_the_newest_first_under_the_cursor() -> None:
+    async with cockpit(eventful()) as seat:
+        await seat.press("8")
+        assert "newest" in seat.pane("effect")
+
+
+async def test_an_effect_shows_its_exact_words() -> None:
+    async with cockpit(eventful()) as seat:
+        await seat.press("8", "k")
+        assert "sbatch me" in seat.pane("effect")
+
+
+async def test_new_events_come_while_the_cursor_is_at_the_end() -> None:
+    async with cockpit(eventful()) as seat:
+        await seat.press("8")
+        later = with_events(seat.handle.snapshot(), [events.MessageLogged(text="late")])
+        await seat.push(later)
+        assert "late" in seat.pane("effect")
+
+
+async def test_new_events_do_not_move_a_cursor_that_was_moved() -> None:
+    async with cockpit(eventful()) as seat:
+        await seat.press("8", "g")
+        later = with_events(seat.handle.snapshot(), [events.MessageLogged(text="late")])
+        await seat.push(later)
+        assert "sbatch me" in seat.pane("effect")
+
+
+async def test_escape_goes_back_to_the_jobs() -> None:
+    async with cockpit(eventful()) as seat:
+        await seat.press("8", "escape")
+        assert seat.app.full_screen is seat.jobs
+
+
+async def test_a_pane_s_number_goes_there_from_events() -> None:
+    async with cockpit(eventful()) as seat:
+        await seat.press("8", "0")
+        assert seat.app.focused is seat.jobs.logs
+
+
+async def test_keys_typed_right_after_a_change_of_mode_are_not_lost() -> None:
+    async with cockpit(eventful()) as seat:
+        await seat.pilot.press("8", "2", "slash", "x")
+        await seat.pilot.pause()
+        assert seat.jobs.prompting is not None
+        assert seat.jobs.prompting.value == "x"
+
+
+async def test_an_entry_can_be_copied() -> None:
+    async with cockpit(eventful()) as seat:
+        await seat.press("8", "k", "y")
+        assert "sent to the clipboard" in seat.footer
+
+
+# -------------------------------------------------------------------------- picker
+def picker(sessions: Sequence[SessionLike]) -> SessionPicker:
+    options = CockpitOptions(ascii=False, no_color=False)
+    return SessionPicker(lambda: sessions, options, ManualClock(T0))
+
+
+async def test_a_session_is_chosen_with_enter() -> None:
+    app = picker([Session(), Session(id="m4q1", name="other")])
+    async with app.run_test(size=(100, 24)) as pilot:
+        await pilot.press("j", "enter")
+    assert app.return_value == "m4q1"
+
+
+async def test_choosing_none_is_none() -> None:
+    app = picker([Session()])
+    async with app.run_test(size=(100, 24)) as pilot:
+        await pilot.press("q")
+    assert app.return_value is None
+
+
+async def test_no_session_says_what_to_type() -> None:
+    app = picker([])
+    async with app.run_test(size=(120, 24)) as pilot:
+        await pilot.press("enter")
+        screen = app.screen
+        assert isinstance(screen, PickerScreen)
+        assert "`autoexp-tui --config-ref exp` opens the demo" in screen.pane.shown_text
+
+
+async def test_the_list_is_made_anew_on_request() -> None:
+    found: list[Session] = []
+    app = picker(found)
+    async with app.run_test(size=(100, 24)) as pilot:
+        found.append(Session())
+        await pilot.press("r", "enter")
+    assert app.return_value == "k7f2"

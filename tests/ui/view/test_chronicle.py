@@ -1,0 +1,118 @@
+"""Events mode: every effect as sent, and what it said."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoexp_tui.core import effects, events
+from autoexp_tui.core.events import Event
+from autoexp_tui.core.facts import why
+from autoexp_tui.core.states import JobState
+from autoexp_tui.testing.campaigns import T0, campaign
+from autoexp_tui.testing.scripted_handle import with_events
+from autoexp_tui.ui.view.chronicle import (
+    Entry,
+    detail,
+    entries,
+    entry_line,
+    entry_text,
+)
+from autoexp_tui.ui.view.spans import plain, width
+
+SUBMIT = effects.SubmitTasks(token="t", tasks=(("a", 1), ("b", 1)))
+
+
+def told(*happened: Event) -> tuple[Entry, ...]:
+    return entries(with_events(campaign(4), happened))
+
+
+def lines(entry: Entry) -> str:
+    return "\n".join(plain(line) for line in detail(entry, T0, 100))
+
+
+def test_a_settlement_is_folded_into_its_effect() -> None:
+    found = told(
+        events.EffectOrdered(effect_id="e1", effect=SUBMIT),
+        events.EffectSettled(effect_id="e1", outcome="ok", detail="sbatch x\n48213"),
+    )
+    assert len(found) == 1
+    assert found[0].settled is not None
+
+
+def test_a_settlement_whose_effect_is_out_of_sight_stands_alone() -> None:
+    assert len(told(events.EffectSettled(effect_id="e0", outcome="failed"))) == 1
+
+
+def test_an_effect_names_its_jobs_and_what_came_of_it() -> None:
+    found = told(
+        events.EffectOrdered(effect_id="e1", effect=SUBMIT),
+        events.EffectSettled(effect_id="e1", outcome="ok", detail="sbatch x\n48213"),
+    )
+    text = plain(entry_line(found[0], T0, 100))
+    assert text.startswith("✓ ")
+    assert "submit" in text
+    assert "2 jobs: a, b" in text
+
+
+def test_the_exact_words_stand_in_the_detail() -> None:
+    found = told(
+        events.EffectOrdered(effect_id="e1", effect=SUBMIT, why=why("ready")),
+        events.EffectSettled(effect_id="e1", outcome="ok", detail="sbatch x\n48213"),
+    )
+    text = lines(found[0])
+    assert "sbatch x" in text
+    assert "48213" in text
+    assert "attempt 1" in text
+
+
+@pytest.mark.parametrize(
+    ("outcome", "mark"), [("ok", "✓"), ("failed", "✗"), ("uncertain", "≈")]
+)
+def test_each_outcome_has_its_mark(outcome: str, mark: str) -> None:
+    settled = events.EffectSettled(effect_id="e0", outcome=outcome)  # type: ignore[arg-type]
+    assert plain(entry_line(told(settled)[0], T0, 80)).startswith(mark)
+
+
+def test_an_effect_without_an_answer_is_pending() -> None:
+    found = told(events.EffectOrdered(effect_id="e1", effect=SUBMIT))
+    assert plain(entry_line(found[0], T0, 80)).startswith("⧗")
+
+
+def test_other_events_are_named_in_words() -> None:
+    found = told(events.JobEnded(job="a", state=JobState.FAILED, why=why("oom")))
+    text = plain(entry_line(found[0], T0, 100))
+    assert "job ended" in text
+    assert "out of memory" in text
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        SUBMIT,
+        effects.CancelTasks(tasks=(("a", 1),)),
+        effects.ComposeJob(job="a", overrides=("x=1",)),
+        effects.RunNotifyCommand(command=("mail", "me"), message="done"),
+    ],
+)
+def test_every_kind_of_effect_is_told(effect: effects.Effect) -> None:
+    found = told(events.EffectOrdered(effect_id="e1", effect=effect))
+    assert effect.kind in plain(entry_line(found[0], T0, 100))
+    assert effect.kind in lines(found[0])
+
+
+def test_hostile_words_are_harmless() -> None:
+    found = told(events.MessageLogged(text="a\x1b[2Jb\x1b]52;c;eA==\x07"))
+    assert "\x1b" not in lines(found[0])
+    assert "\x1b" not in plain(entry_line(found[0], T0, 80))
+    assert "\x1b" not in entry_text(found[0], T0)
+
+
+@pytest.mark.parametrize("cells", [40, 80, 120])
+def test_no_line_is_too_wide(cells: int) -> None:
+    found = told(events.MessageLogged(text="word " * 80))
+    assert width(entry_line(found[0], T0, cells)) <= cells
+    assert all(width(line) <= cells for line in detail(found[0], T0, cells))
+
+
+def test_no_event_is_said_so() -> None:
+    assert "Nothing has happened yet" in plain(detail(None, T0, 80)[0])

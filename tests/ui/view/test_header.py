@@ -1,0 +1,108 @@
+"""The header: age, who is needed; nothing that moves while nothing happens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoexp_tui.core.facts import why
+from autoexp_tui.core.snapshot import EngineView, Snapshot
+from autoexp_tui.testing.campaigns import T0, all_done, campaign, planned
+from autoexp_tui.ui.view.causes import PlanWords, causes
+from autoexp_tui.ui.view.eta import ends
+from autoexp_tui.ui.view.header import Facts, counts_line, header_line, terminal_title
+from autoexp_tui.ui.view.session import observe
+from autoexp_tui.ui.view.spans import plain, width
+
+
+def header(snapshot: Snapshot, cells: int = 120, now: float = T0 + 2) -> str:
+    session = observe(snapshot)
+    groups = causes(session, PlanWords(snapshot.plan))
+    return plain(
+        header_line(session, Facts(now=now, groups=groups, ends=ends(session)), cells)
+    )
+
+
+def engine(snapshot: Snapshot, **changes: object) -> Snapshot:
+    view: EngineView = replace(snapshot.engine, **changes)  # type: ignore[arg-type]
+    return replace(snapshot, engine=view)
+
+
+@pytest.mark.parametrize("cells", range(60, 210, 9))
+def test_the_header_takes_exactly_its_cells(cells: int) -> None:
+    session = observe(campaign(125))
+    groups = causes(session, PlanWords(session.snapshot.plan))
+    facts = Facts(now=T0, groups=groups, ends=ends(session), gpu_hours=812)
+    assert width(header_line(session, facts, cells)) == cells
+    assert width(counts_line(session, cells)) <= cells
+
+
+@pytest.mark.parametrize("cells", [60, 80, 120])
+def test_who_is_needed_is_said_at_every_width(cells: int) -> None:
+    assert "14 need you" in header(campaign(125), cells)
+
+
+def test_the_age_of_the_data_is_said() -> None:
+    text = header(campaign(125))
+    assert "engine 2 s" in text
+    assert "slurm 15 s" in text
+
+
+def test_old_ages_do_not_change_every_second() -> None:
+    assert header(campaign(125), now=T0 + 31) == header(campaign(125), now=T0 + 34)
+
+
+def test_a_silent_engine_is_told_and_estimates_say_as_of_when() -> None:
+    text = header(campaign(125), 160, now=T0 + 300)
+    assert "engine silent 5 min" in text
+    assert "as of 08:41" in text
+
+
+def test_nothing_moves_while_nothing_runs() -> None:
+    base = engine(all_done(10), committed_at=T0)
+    idle = replace(base, finished=False)
+    assert header(idle, now=T0 + 5) == header(idle, now=T0 + 50)
+
+
+def test_an_opened_plan_is_not_submitted() -> None:
+    assert "not submitted" in header(planned(10))
+
+
+def test_a_plan_being_made_says_so() -> None:
+    assert "planning exp" in header(engine(planned(10), doing="planning exp"))
+
+
+def test_a_session_whose_engine_cannot_write_says_so_first() -> None:
+    assert "HOLDING: the disk is full" in header(
+        engine(campaign(31), holding="the disk is full")
+    )
+
+
+def test_a_pause_is_told_with_its_way_out() -> None:
+    text = header(replace(campaign(31), paused=why("paused")))
+    assert "submission paused, P resumes" in text
+
+
+def test_a_watcher_knows_that_it_only_watches() -> None:
+    assert "watching" in header(campaign(31, role="viewer"))
+
+
+def test_a_watcher_learns_that_the_engine_is_gone() -> None:
+    gone = engine(campaign(31, role="viewer"), owner_alive=False)
+    assert "its engine is gone" in header(gone)
+
+
+def test_an_executor_that_does_not_answer_is_told() -> None:
+    text = header(engine(campaign(31), executor_error="sinfo: timed out"), 160)
+    assert "slurm: sinfo: timed out" in text
+
+
+def test_all_ended_is_said() -> None:
+    assert "all ended" in header(all_done(10))
+
+
+def test_the_title_has_done_total_and_needs() -> None:
+    session = observe(campaign(125))
+    groups = causes(session, PlanWords(session.snapshot.plan))
+    assert terminal_title(session, groups) == "61/124 !14 dense300m"

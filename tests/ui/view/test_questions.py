@@ -1,0 +1,267 @@
+"""Dialogs name exactly what they will touch, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autoexp_tui.core.specs import ExecutorSpec
+from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.testing.campaigns import T0, all_done, campaign, planned
+from autoexp_tui.ui.view import questions
+from autoexp_tui.ui.view.looks import Look
+from autoexp_tui.ui.view.loss import loss_of, needed_upstream, waits_behind
+from autoexp_tui.ui.view.questions import Question
+from autoexp_tui.ui.view.scope import Scope, scope
+from autoexp_tui.ui.view.session import JobView, SessionView, observe
+from autoexp_tui.ui.view.spans import plain
+
+SESSION = observe(campaign(125))
+
+
+def looking(look: Look, number: int = 1) -> Scope:
+    jobs = [job for job in SESSION.jobs if job.look is look]
+    return Scope(jobs=tuple(jobs[:number]))
+
+
+def body(question: Question | None) -> str:
+    assert question is not None
+    return "\n".join(plain(line) for line in question.lines)
+
+
+def test_a_kill_names_every_job() -> None:
+    wanted = looking(Look.RUNNING, 11)
+    told = body(questions.kill_question(wanted, SESSION))
+    assert all(job.name in told for job in wanted.jobs)
+
+
+def test_a_kill_counts_what_is_lost_since_the_checkpoints() -> None:
+    wanted = looking(Look.RUNNING, 2)
+    steps = [loss_of(job, SESSION.now).steps for job in wanted.jobs]
+    told = body(questions.kill_question(wanted, SESSION))
+    assert f"Lost since their checkpoints: {steps[0]} and {steps[1]} steps" in told
+    assert "GPU h" in told
+
+
+def test_a_kill_counts_what_will_be_skipped() -> None:
+    wanted = looking(Look.RUNNING, 1)
+    number = len(waits_behind(wanted.jobs, SESSION))
+    assert f"{number} job" in body(questions.kill_question(wanted, SESSION))
+
+
+def test_a_kill_says_how_many_run() -> None:
+    running, waiting = looking(Look.RUNNING).jobs, looking(Look.WAITING).jobs
+    question = questions.kill_question(Scope(jobs=running + waiting), SESSION)
+    assert question is not None
+    assert question.title == "Kill 2 jobs, 1 of them running?"
+
+
+def test_a_job_without_a_checkpoint_loses_everything() -> None:
+    job = looking(Look.RUNNING).jobs[0]
+    bare = replace(job, record=replace(job.record, metadata={}))
+    loss = loss_of(bare, SESSION.now)
+    assert loss.steps == bare.step
+    assert "told of no checkpoint" in body(
+        questions.kill_question(Scope(jobs=(bare,)), SESSION)
+    )
+
+
+def test_from_ten_jobs_on_the_count_is_typed() -> None:
+    few = questions.kill_question(looking(Look.RUNNING, 9), SESSION)
+    many = questions.kill_question(looking(Look.RUNNING, 10), SESSION)
+    assert few is not None
+    assert many is not None
+    assert few.typed is None
+    assert many.typed == 10
+
+
+def test_the_stay_button_of_a_kill_keeps_running() -> None:
+    question = questions.kill_question(looking(Look.RUNNING), SESSION)
+    assert question is not None
+    assert question.stay == "Keep running"
+
+
+def test_no_close_button_says_cancel() -> None:
+    asked = [
+        questions.kill_question(looking(Look.RUNNING), SESSION),
+        questions.skip_question(looking(Look.WAITING), SESSION),
+        questions.resubmit_question(looking(Look.FAILED), SESSION),
+        questions.submit_question(Scope(jobs=()), observe(planned(10))),
+        questions.leave_question(SESSION, ""),
+    ]
+    for question in asked:
+        assert question is not None
+        assert "cancel" not in f"{question.stay} {question.confirm}".lower()
+
+
+def test_nothing_to_kill_asks_nothing() -> None:
+    assert questions.kill_question(looking(Look.DONE), SESSION) is None
+
+
+def test_marks_that_a_filter_hides_are_told() -> None:
+    marks = {job.name for job in looking(Look.RUNNING, 3).jobs}
+    shown = {looking(Look.RUNNING).jobs[0].name}
+    wanted = scope(SESSION, marks, shown, ())
+    told = body(questions.kill_question(wanted, SESSION))
+    assert "3 marked jobs, 2 of them hidden by the filter" in told
+
+
+def test_marks_come_before_the_cursor() -> None:
+    marked, other = looking(Look.RUNNING, 2).jobs
+    assert scope(SESSION, {marked.name}, set(), (other,)).jobs == (marked,)
+
+
+def test_without_marks_the_row_under_the_cursor_counts() -> None:
+    job = looking(Look.RUNNING).jobs[0]
+    assert scope(SESSION, (), set(), (job,)).jobs == (job,)
+
+
+def choices(question: Question | None) -> dict[str, questions.Choice]:
+    assert question is not None
+    return {choice.id: choice for choice in question.choices}
+
+
+def test_submitting_offers_all_with_the_gpu_hours_they_may_use() -> None:
+    session = observe(planned(10))
+    found = choices(questions.submit_question(Scope(jobs=()), session))
+    assert found["all"].label == "all 10 jobs: at most 640 GPU h an attempt"
+
+
+def test_submitting_says_how_many_run_at_a_time() -> None:
+    base = planned(10)
+    plan = replace(base.plan, executor=ExecutorSpec(max_parallel=3))
+    session = observe(replace(base, plan=plan))
+    told = body(questions.submit_question(Scope(jobs=()), session))
+    assert "at most 3 at a time" in told
+
+
+def test_the_marked_ones_come_with_what_they_need() -> None:
+    session = observe(planned(10))
+    evaluate = session.jobs[2]
+    wanted = Scope(jobs=(evaluate,), by_marks=True)
+    found = choices(questions.submit_question(wanted, session))["marked"]
+    assert found.jobs == tuple(job.name for job in session.jobs[:3])
+    assert "the 1 marked job and 2 needed upstream" in found.label
+
+
+def test_one_family_first_holds_the_rest() -> None:
+    session = observe(planned(10))
+    found = choices(questions.submit_question(Scope(jobs=(session.jobs[4],)), session))[
+        "family"
+    ]
+    assert found.jobs == tuple(job.name for job in session.jobs[3:6])
+
+
+def test_nothing_planned_is_nothing_to_submit() -> None:
+    assert questions.submit_question(Scope(jobs=()), SESSION) is None
+
+
+def test_no_time_limit_is_no_bound() -> None:
+    base = planned(10)
+    jobs = tuple(
+        replace(
+            job,
+            spec=replace(
+                job.spec,
+                resources=replace(job.spec.resources, time_limit_seconds=None),
+            ),
+        )
+        for job in base.jobs
+    )
+    session = observe(replace(base, jobs=jobs))
+    found = choices(questions.submit_question(Scope(jobs=()), session))
+    assert "without a bound" in found["all"].label
+
+
+def test_a_resubmission_counts_what_it_brings_back() -> None:
+    failed = next(job for job in SESSION.jobs if job.record.cause is Cause.EXIT_CODE)
+    told = body(questions.resubmit_question(Scope(jobs=(failed,)), SESSION))
+    assert "Brings back 1 job that was skipped because of this." in told
+
+
+def test_a_resubmission_knows_its_checkpoint() -> None:
+    memory = next(
+        job for job in SESSION.jobs if job.record.cause is Cause.OUT_OF_MEMORY
+    )
+    found = choices(questions.resubmit_question(Scope(jobs=(memory,)), SESSION))
+    assert list(found) == ["checkpoint", "planned", "overrides", "nodes", "limit"]
+    assert "step 30000" in found["checkpoint"].label
+    assert found["nodes"].given == memory.record.attempts[0].node
+
+
+def test_changed_values_are_shown_beside_the_old_ones() -> None:
+    jobs = looking(Look.FAILED).jobs
+    rows = [plain(row) for row in questions.override_diff(jobs, ["optim.lr=5e-4", "x"])]
+    old = jobs[0].record.spec.overrides[0].partition("=")[2]
+    assert rows[0] == f"  optim.lr: {old} -> 5e-4"
+    assert "not of the form key=value" in rows[1]
+
+
+def test_one_waiting_job_may_waive_each_of_its_conditions() -> None:
+    found = choices(questions.skip_question(looking(Look.DOOMED), SESSION))
+    assert list(found) == ["skip", "waive:0"]
+    assert "iter_48000/done.txt" in found["waive:0"].label
+
+
+def test_several_waiting_jobs_can_only_be_skipped() -> None:
+    found = choices(questions.skip_question(looking(Look.DOOMED, 3), SESSION))
+    assert list(found) == ["skip"]
+
+
+def test_an_approval_shows_prompt_files_and_digest() -> None:
+    job = looking(Look.ASKS).jobs[0]
+    assert job.record.ask is not None
+    question = questions.approval_question(
+        job, job.record.ask, [("/plan.md", "line one\nline two")], "1 of 2", T0
+    )
+    told = body(question)
+    assert "Publish the comparison of all runs?" in told
+    assert "line two" in told
+    assert "digest d1" in told
+    assert question.title.endswith("(1 of 2)?")
+
+
+def leave(session: SessionView) -> Question | None:
+    return questions.leave_question(session, "come back so")
+
+
+def test_leaving_says_that_the_engine_goes_on() -> None:
+    told = body(leave(SESSION))
+    assert "The engine goes on" in told
+    assert "come back so" in told
+
+
+def test_leaving_a_plan_a_view_or_a_finished_session_asks_nothing() -> None:
+    assert leave(observe(planned(10))) is None
+    assert leave(observe(campaign(31, role="viewer"))) is None
+    assert leave(observe(all_done(10))) is None
+
+
+def test_a_paused_session_cannot_be_paused_again() -> None:
+    from autoexp_tui.core.facts import why
+
+    paused = leave(observe(replace(SESSION.snapshot, paused=why("paused"))))
+    assert paused is not None
+    assert paused.others == ()
+
+
+def names(jobs: tuple[JobView, ...]) -> list[str]:
+    return [job.stage for job in jobs]
+
+
+def test_all_that_waits_however_far_down_is_found() -> None:
+    session = observe(planned(10))
+    assert names(waits_behind(session.jobs[:1], session)) == [
+        "cooldown",
+        "evaluate",
+        "report",
+    ]
+
+
+def test_all_that_is_needed_however_far_up_is_found() -> None:
+    session = observe(planned(10))
+    assert names(needed_upstream(session.jobs[2:3], session)) == ["stable", "cooldown"]
+
+
+def test_what_has_begun_does_not_wait() -> None:
+    states = {job.record.state for job in waits_behind(SESSION.jobs[:3], SESSION)}
+    assert states <= {JobState.WAITING, JobState.HELD, JobState.PLANNED}

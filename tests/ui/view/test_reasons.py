@@ -1,0 +1,116 @@
+"""Every row has a reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoexp_tui.core.facts import why
+from autoexp_tui.core.snapshot import Live, Snapshot
+from autoexp_tui.core.state import Attempt, JobRecord, Retry
+from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.testing.campaigns import T0, campaign
+from autoexp_tui.ui.view.looks import Look
+from autoexp_tui.ui.view.reasons import outlook, reason, reason_of_all
+from autoexp_tui.ui.view.session import JobView, SessionView, observe
+
+
+def changed(
+    look: Look, live: Live | None = None, **changes: object
+) -> tuple[JobView, SessionView]:
+    """A job of that look, changed, in its session."""
+    snapshot = campaign(125)
+    place = next(job.index for job in observe(snapshot).jobs if job.look is look)
+    jobs, lives = list(snapshot.jobs), list(snapshot.live)
+    jobs[place] = replace(jobs[place], **changes)  # type: ignore[arg-type]
+    if live is not None:
+        lives[place] = live
+    return seen(replace(snapshot, jobs=tuple(jobs), live=tuple(lives)), place)
+
+
+def seen(snapshot: Snapshot, place: int) -> tuple[JobView, SessionView]:
+    session = observe(snapshot)
+    return session.jobs[place], session
+
+
+@pytest.mark.parametrize("state", list(JobState))
+def test_no_state_is_without_a_reason(state: JobState) -> None:
+    base = campaign(31)
+    record = JobRecord(spec=base.jobs[0].spec, state=state)
+    snapshot = replace(base, jobs=(record, *base.jobs[1:]))
+    assert reason(*seen(snapshot, 0))
+
+
+@pytest.mark.parametrize("cause", list(Cause))
+def test_every_cause_has_words(cause: Cause) -> None:
+    job, session = changed(Look.FAILED, cause=cause, why=None)
+    assert reason(job, session)
+
+
+def test_an_exit_code_comes_with_the_last_error_line() -> None:
+    attempt = Attempt(
+        number=1, token="t", ordered_at=0, exit_code=1, evidence='KeyError: "rope"'
+    )
+    job, session = changed(Look.FAILED, cause=Cause.EXIT_CODE, attempts=(attempt,))
+    assert reason(job, session) == 'exit 1, KeyError: "rope"'
+
+
+def test_a_running_job_says_when_it_ends() -> None:
+    live = Live(step=50_000, total=60_000, rate=10.0)
+    assert reason(*changed(Look.RUNNING, live)) == "ends ~08:57"
+
+
+def test_a_time_limit_that_comes_first_is_told() -> None:
+    live = Live(step=10, total=60_000, rate=0.1)
+    assert reason(*changed(Look.RUNNING, live)).startswith("limit hits")
+
+
+def test_without_a_rate_there_is_no_estimate() -> None:
+    job, session = changed(Look.RUNNING, Live(step=10, total=100))
+    assert outlook(job, session.now).ends_at is None
+    assert reason(job, session).startswith("since")
+
+
+def test_a_queued_job_says_what_the_queue_says() -> None:
+    live = Live(waits_in="Priority")
+    job, session = changed(Look.QUEUED, live, since=T0 - 7800, why=None)
+    assert reason(job, session) == "2 h 10: Priority"
+
+
+def test_a_sibling_goes_by_its_stage() -> None:
+    session = observe(campaign(125))
+    waiting = [job for job in session.jobs if job.look is Look.WAITING]
+    evaluate = next(job for job in waiting if job.stage == "evaluate")
+    assert reason(evaluate, session) == "waits for cooldown"
+
+
+def test_another_family_s_job_goes_by_its_name() -> None:
+    session = observe(campaign(125))
+    stranger = session.jobs[30].name
+    told = why("upstream", job=stranger, state="FAILED")
+    job, session = changed(Look.SKIPPED, why=told)
+    assert stranger[:8] in reason(job, session)
+
+
+def test_a_retry_says_when() -> None:
+    retry = Retry(not_before=T0 + 600, from_checkpoint=True, why=why("retry"))
+    job, session = changed(Look.RUNNING, state=JobState.RETRYING, retry=retry)
+    assert reason(job, session) == "again at 08:51"
+
+
+def test_a_planned_job_says_how_to_begin() -> None:
+    job, session = changed(Look.WAITING, state=JobState.PLANNED, why=None)
+    assert reason(job, session) == "planned, S submits"
+
+
+def test_jobs_told_together_share_one_reason() -> None:
+    session = observe(campaign(125))
+    failed = [job for job in session.jobs if job.record.cause is Cause.OUT_OF_MEMORY]
+    assert reason_of_all(failed, session) == "out of memory"
+
+
+def test_done_jobs_told_together_name_the_last_end() -> None:
+    session = observe(campaign(125))
+    done = [job for job in session.jobs if job.look is Look.DONE]
+    assert reason_of_all(done, session).startswith("done, the last ")

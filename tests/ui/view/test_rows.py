@@ -1,0 +1,118 @@
+"""Rows come in the order asked for, and fold without losing anybody."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoexp_tui.testing.campaigns import campaign
+from autoexp_tui.testing.scripted_handle import moved
+from autoexp_tui.ui.view import columns
+from autoexp_tui.ui.view.causes import PlanWords
+from autoexp_tui.ui.view.filtering import compile_filter
+from autoexp_tui.ui.view.looks import NEEDS, Look
+from autoexp_tui.ui.view.rows import Arrangement, Row, arrange, next_column, sort_by
+from autoexp_tui.ui.view.session import observe
+
+SESSION = observe(campaign(125))
+WORDS = PlanWords(SESSION.snapshot.plan)
+COLUMNS = columns.choose(SESSION, WORDS.parameters, 140, 140)
+
+
+def looks(rows: tuple[Row, ...]) -> list[Look]:
+    return [SESSION.jobs[row.jobs[0]].look for row in rows]
+
+
+def test_plan_order_is_the_plan_s() -> None:
+    rows = arrange(SESSION, Arrangement())
+    assert [row.key for row in rows] == [job.name for job in SESSION.jobs]
+
+
+def test_needs_come_first_most_urgent_on_top() -> None:
+    found = looks(arrange(SESSION, Arrangement(order="needs")))
+    needing = [look for look in found if look in NEEDS]
+    assert found[: len(needing)] == needing
+    assert needing == sorted(needing, key=NEEDS.index)
+
+
+def test_folding_loses_nobody() -> None:
+    rows = arrange(SESSION, Arrangement(fold=True))
+    folded = sorted(place for row in rows for place in row.jobs)
+    assert folded == list(range(len(SESSION.jobs)))
+
+
+def test_folded_jobs_share_look_and_stage() -> None:
+    for row in arrange(SESSION, Arrangement(fold=True)):
+        members = [SESSION.jobs[place] for place in row.jobs]
+        assert len({(job.look, job.stage) for job in members}) == 1
+
+
+def test_running_jobs_never_fold() -> None:
+    rows = arrange(SESSION, Arrangement(fold=True))
+    running = SESSION.count(Look.RUNNING)
+    assert looks(rows).count(Look.RUNNING) == running
+
+
+def test_an_unfolded_cause_shows_its_jobs() -> None:
+    rows = arrange(SESSION, Arrangement(fold=True))
+    largest = max(rows, key=lambda row: len(row.jobs))
+    opened = arrange(SESSION, Arrangement(fold=True, unfolded=frozenset({largest.key})))
+    assert len(opened) == len(rows) + len(largest.jobs) - 1
+
+
+def test_a_filter_keeps_what_matches() -> None:
+    rows = arrange(SESSION, Arrangement(filter=compile_filter("failed")))
+    assert set(looks(rows)) == {Look.FAILED}
+
+
+def test_a_narrowed_table_holds_only_those() -> None:
+    names = frozenset({SESSION.jobs[4].name, SESSION.jobs[9].name})
+    rows = arrange(SESSION, Arrangement(only=("two", names)))
+    assert [row.key for row in rows] == [SESSION.jobs[4].name, SESSION.jobs[9].name]
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.kind)
+def test_every_column_can_be_sorted_by(column: columns.Column) -> None:
+    rows = arrange(SESSION, sort_by(SESSION, column, Arrangement()))
+    assert len(rows) == len(SESSION.jobs)
+
+
+def test_losses_sort_lowest_first_and_missing_last() -> None:
+    loss = next(column for column in COLUMNS if column.kind == "loss")
+    rows = arrange(SESSION, sort_by(SESSION, loss, Arrangement()))
+    values = [SESSION.jobs[row.jobs[0]].metric("loss") for row in rows]
+    known = [value for value in values if value is not None]
+    assert values[: len(known)] == sorted(known)
+
+
+def test_parameters_sort_as_numbers() -> None:
+    lr = next(column for column in COLUMNS if column.title == "lr")
+    rows = arrange(SESSION, sort_by(SESSION, lr, Arrangement()))
+    values = [
+        SESSION.jobs[row.jobs[0]].record.spec.parameters.get("optim.lr") for row in rows
+    ]
+    known = [float(str(value)) for value in values if value is not None]
+    assert known == sorted(known)
+
+
+def test_a_sort_stays_as_it_was_while_values_move() -> None:
+    loss = next(column for column in COLUMNS if column.kind == "loss")
+    wanted = sort_by(SESSION, loss, Arrangement())
+    before = [row.key for row in arrange(SESSION, wanted)]
+    later = observe(moved(SESSION.snapshot, 600), SESSION)
+    assert [row.key for row in arrange(later, wanted)] == before
+
+
+def test_after_the_last_column_comes_plan_order() -> None:
+    wanted = Arrangement()
+    for _ in COLUMNS:
+        column = next_column(COLUMNS, wanted)
+        assert column is not None
+        wanted = sort_by(SESSION, column, wanted)
+    assert next_column(COLUMNS, wanted) is None
+
+
+def test_a_column_that_has_gone_starts_over() -> None:
+    wanted = replace(Arrangement(), order="column", column="GONE")
+    assert next_column(COLUMNS, wanted) == COLUMNS[0]

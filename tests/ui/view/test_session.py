@@ -1,0 +1,100 @@
+"""Observing shares what did not change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autoexp_tui.core.facts import Result, Verdict, why
+from autoexp_tui.core.snapshot import Live
+from autoexp_tui.core.state import Warned
+from autoexp_tui.core.states import JobState
+from autoexp_tui.testing.campaigns import T0, campaign
+from autoexp_tui.testing.scripted_handle import moved, with_job, with_warnings
+from autoexp_tui.ui.view.looks import Look
+from autoexp_tui.ui.view.session import observe
+
+
+def test_jobs_that_did_not_change_are_the_same_objects() -> None:
+    first = observe(campaign(31))
+    changed = with_job(first.snapshot, first.jobs[3].name, cause=None)
+    second = observe(changed, first)
+    same = [a is b for a, b in zip(first.jobs, second.jobs, strict=True)]
+    assert same.count(False) == 1
+
+
+def test_counts_follow_a_change() -> None:
+    first = observe(campaign(31))
+    done = first.count(Look.DONE)
+    running = next(job for job in first.jobs if job.look is Look.RUNNING)
+    second = observe(
+        with_job(first.snapshot, running.name, state=JobState.COMPLETED), first
+    )
+    assert second.count(Look.DONE) == done + 1
+
+
+def test_a_counter_that_stopped_long_ago_is_stalled() -> None:
+    snapshot = campaign(31)
+    running = next(job for job in observe(snapshot).jobs if job.look is Look.RUNNING)
+    live = list(snapshot.live)
+    live[running.index] = Live(step=1, last_step_at=T0 - 7200)
+    session = observe(replace(snapshot, live=tuple(live)))
+    assert session.jobs[running.index].look is Look.STALLED
+
+
+def test_a_job_that_never_moved_is_not_stalled() -> None:
+    snapshot = campaign(31)
+    running = next(job for job in observe(snapshot).jobs if job.look is Look.RUNNING)
+    live = list(snapshot.live)
+    live[running.index] = Live(last_output_at=T0)
+    session = observe(replace(snapshot, live=tuple(live)))
+    assert session.jobs[running.index].look is Look.RUNNING
+
+
+def test_the_engine_s_word_makes_a_job_stalled() -> None:
+    snapshot = campaign(31)
+    running = next(job for job in observe(snapshot).jobs if job.look is Look.RUNNING)
+    warned = Warned(
+        warning_id="w1",
+        why=why("stall", step=3, seconds=4000),
+        job=running.name,
+        severity="warning",
+        evidence="",
+        raised_at=T0,
+    )
+    session = observe(with_warnings(snapshot, warned))
+    assert session.jobs[running.index].look is Look.STALLED
+
+
+def test_a_job_moves_on_and_is_running_again() -> None:
+    snapshot = campaign(31)
+    first = observe(snapshot)
+    running = next(job for job in first.jobs if job.look is Look.RUNNING)
+    live = list(snapshot.live)
+    live[running.index] = Live(step=1, last_step_at=T0 - 7200)
+    still = observe(replace(snapshot, live=tuple(live)), first)
+    again = observe(snapshot, still)
+    assert again.jobs[running.index].look is Look.RUNNING
+
+
+def test_a_verdict_s_reason_is_as_fresh_as_it_is_known() -> None:
+    snapshot = campaign(31)
+    place = next(
+        job.index for job in observe(snapshot).jobs if job.look is Look.WAITING
+    )
+    fresh = why("file_missing", path="/x", newest="iter_9000")
+    live = list(snapshot.live)
+    live[place] = Live(start=(Verdict(Result.WAIT, fresh),))
+    status = observe(replace(snapshot, live=tuple(live))).jobs[place].status(0)
+    assert status is not None
+    assert status.why is fresh
+
+
+def test_who_waits_for_whom_is_worked_out_once_a_plan() -> None:
+    first = observe(campaign(31))
+    assert observe(moved(first.snapshot, 5), first).links is first.links
+
+
+def test_time_goes_on_with_the_engine_s_word() -> None:
+    snapshot = campaign(31)
+    later = replace(snapshot, engine=replace(snapshot.engine, committed_at=T0 + 60))
+    assert observe(later).now == T0 + 60

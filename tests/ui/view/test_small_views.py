@@ -1,0 +1,65 @@
+"""Two jobs compared, and the list of sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from autoexp_tui.core.states import JobState
+from autoexp_tui.testing.campaigns import T0, campaign
+from autoexp_tui.ui.view.difference import difference
+from autoexp_tui.ui.view.sessions import session_detail, session_line
+from autoexp_tui.ui.view.spans import plain
+
+SPECS = campaign(31).plan.jobs
+
+
+def test_what_differs_is_shown_with_both_values() -> None:
+    text = [plain(line) for line in difference(SPECS[0], SPECS[3])]
+    assert "-optim.lr: 1e-3" in text
+    assert "+optim.lr: 3e-4" in text
+
+
+def test_two_jobs_alike_are_said_to_be() -> None:
+    twin = replace(SPECS[0], name="other")
+    assert "differ in nothing" in plain(difference(SPECS[0], twin)[0])
+
+
+@dataclass(frozen=True)
+class Session:
+    id: str = "k7f2"
+    name: str = "dense300m"
+    counts: Mapping[JobState, int] = field(
+        default_factory=lambda: {JobState.COMPLETED: 3, JobState.PLANNED: 2}
+    )
+    last_event_at: float = T0 - 7200
+    owner: str = "yes"
+    host: str = "login1"
+    problem: str = ""
+    finished: bool = False
+
+
+def test_a_session_says_who_runs_it_and_when_it_last_moved() -> None:
+    text = plain(session_line(Session(), T0))
+    assert "runs on login1" in text
+    assert "2 h ago" in text
+    assert "✓3" in text
+    assert "·2" in text
+
+
+def test_a_session_without_an_engine_is_told() -> None:
+    assert "none" in plain(session_line(Session(owner="no"), T0))
+
+
+def test_a_session_on_another_host_may_run() -> None:
+    assert "may run on login1" in plain(session_line(Session(owner="unknown"), T0))
+
+
+def test_a_session_that_cannot_be_read_says_why() -> None:
+    text = plain(session_line(Session(problem="journal line 3\x1b[2J"), T0))
+    assert "cannot be read: journal line 3" in text
+    assert "\x1b" not in text
+
+
+def test_a_session_s_counts_are_told_in_words() -> None:
+    assert plain(session_detail(Session())) == " 5 jobs: 3 completed, 2 planned"

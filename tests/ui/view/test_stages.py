@@ -1,0 +1,130 @@
+"""Stages: counts, ends, and what they wait for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoexp_tui.core import specs
+from autoexp_tui.core.states import JobState
+from autoexp_tui.testing.campaigns import campaign, planned
+from autoexp_tui.testing.scripted_handle import HOSTILE
+from autoexp_tui.ui.view.causes import PlanWords
+from autoexp_tui.ui.view.eta import Ends, ends, gpu_bound, gpu_hours
+from autoexp_tui.ui.view.session import observe
+from autoexp_tui.ui.view.spans import plain, width
+from autoexp_tui.ui.view.stages import (
+    compact_line,
+    condition_subject,
+    families,
+    family_line,
+    name_width,
+    stage_counts,
+    stage_line,
+    stages,
+    still_waits,
+)
+
+SESSION = observe(campaign(125))
+ENDS = ends(SESSION)
+STAGES = stages(SESSION, ENDS)
+
+
+def test_stages_come_in_the_order_of_the_plan() -> None:
+    names = [stage.name for stage in STAGES]
+    assert names == ["stable", "cooldown", "evaluate", "report"]
+
+
+def test_a_stage_s_counts_add_up() -> None:
+    assert all(sum(stage.counts.values()) == stage.total for stage in STAGES)
+
+
+def test_a_stage_says_what_it_waits_for() -> None:
+    waits = {stage.name: stage.waits for stage in STAGES}
+    assert waits["cooldown"] == "iter_48000/done.txt"
+    assert waits["evaluate"] == "cooldown COMPLETED"
+    assert waits["report"] == "your approval"
+
+
+def test_a_stage_whose_jobs_all_began_waits_no_more() -> None:
+    assert not still_waits(STAGES[0])
+    assert still_waits(STAGES[1])
+
+
+@pytest.mark.parametrize("cells", [20, 33, 60])
+def test_no_line_of_a_stage_is_too_wide(cells: int) -> None:
+    names = name_width(STAGES, 9)
+    for stage in STAGES:
+        assert width(stage_line(stage, cells, names, "▾")) <= cells
+        assert width(stage_counts(stage, cells, SESSION.now)) <= cells
+        assert width(compact_line(stage, cells, names)) <= cells
+
+
+def test_a_family_has_a_glyph_for_each_of_its_stages() -> None:
+    words = PlanWords(SESSION.snapshot.plan)
+    first = families(STAGES[0], SESSION, words.parameters)[0]
+    assert plain(family_line(first, 40)).strip() == "✓✓✓ lr=1e-3 bsz=256"
+
+
+def test_hostile_stage_names_stay_one_line() -> None:
+    session = observe(campaign(31, names=HOSTILE))
+    for stage in stages(session, Ends()):
+        assert "\x1b" not in plain(stage_line(stage, 40, 12, "▾"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (specs.MetricIs(name="loss", op="<", value=2.5), "loss < 2.5"),
+        (specs.MetadataIs(key="iter", op=">=", value=8), "iter >= 8"),
+        (specs.CommandPasses(command=("/bin/test", "-f")), "test exits 0"),
+        (specs.LogPattern(log_path="/a/b/c.log", pattern="ok"), "ok in b/c.log"),
+        (specs.FileContent(path="/a/b/c", pattern="x"), "x in b/c"),
+        (specs.TimeReached(after_seconds=7200), "2 h of waiting"),
+        (specs.Not(condition=specs.FileExists(path="/a/b/c")), "not b/c"),
+        (specs.Approval(description="the boss"), "the boss"),
+        (
+            specs.Composite(
+                mode="any",
+                conditions=(specs.FileExists(path="/a"), specs.Approval()),
+            ),
+            "/a or your approval",
+        ),
+        (specs.MaxAttempts(max_attempts=3), ""),
+    ],
+)
+def test_every_condition_is_named_in_a_few_words(
+    spec: specs.Condition, text: str
+) -> None:
+    assert condition_subject(spec, SESSION) == text
+
+
+def test_the_last_stage_ends_last() -> None:
+    assert ENDS.stages["stable"] < ENDS.stages["cooldown"] < ENDS.stages["evaluate"]
+
+
+def test_the_session_ends_with_its_last_stage() -> None:
+    assert ENDS.session == ENDS.stages["evaluate"]
+
+
+def test_nothing_is_estimated_while_nothing_runs() -> None:
+    assert ends(observe(planned(10))) == Ends()
+
+
+def test_without_rates_and_finished_runs_nothing_is_estimated() -> None:
+    base = campaign(31)
+    blind = tuple(
+        replace(job, state=JobState.RUNNING) if job.state is JobState.COMPLETED else job
+        for job in base.jobs
+    )
+    session = observe(replace(base, jobs=blind, live=(None,) * len(blind)))
+    assert ends(session) == Ends()
+
+
+def test_gpu_hours_count_every_attempt() -> None:
+    assert gpu_hours(SESSION) > 500
+
+
+def test_gpu_hours_are_bounded_by_the_time_limits() -> None:
+    assert gpu_bound(SESSION.jobs[:2]) == 2 * 8 * 8

@@ -1,0 +1,168 @@
+"""Pane 3 answers "why?" with facts, what is lost, and the next step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoexp_tui.core.facts import Result, why
+from autoexp_tui.core.specs import PlanFinding
+from autoexp_tui.core.state import ConditionStatus
+from autoexp_tui.core.states import Cause
+from autoexp_tui.testing.campaigns import campaign, planned
+from autoexp_tui.testing.scripted_handle import HOSTILE, with_job
+from autoexp_tui.ui.view.causes import PlanWords
+from autoexp_tui.ui.view.looks import Look
+from autoexp_tui.ui.view.session import JobView, SessionView, observe
+from autoexp_tui.ui.view.spans import plain, width
+from autoexp_tui.ui.view.why import WhyText, why_job, why_many, why_plan
+
+SESSION = observe(campaign(125))
+WORDS = PlanWords(SESSION.snapshot.plan)
+
+
+def first(look: Look, session: SessionView = SESSION) -> JobView:
+    return next(job for job in session.jobs if job.look is look)
+
+
+def text(told: WhyText) -> str:
+    return "\n".join(plain(line) for line in (*told.lines, told.next))
+
+
+def about(look: Look) -> str:
+    return text(why_job(first(look), SESSION, WORDS))
+
+
+def memory() -> JobView:
+    return next(job for job in SESSION.jobs if job.record.cause is Cause.OUT_OF_MEMORY)
+
+
+def test_a_failure_says_when_how_and_where() -> None:
+    job = memory()
+    told = text(why_job(job, SESSION, WORDS))
+    assert "out of memory" in told
+    assert "exit 137" in told
+    assert job.record.attempts[0].node in told
+
+
+def test_a_failure_shows_its_last_error_line() -> None:
+    assert "oom_kill event" in text(why_job(memory(), SESSION, WORDS))
+
+
+def test_those_that_failed_alike_are_counted_with_what_they_share() -> None:
+    told = text(why_job(memory(), SESSION, WORDS))
+    assert "3 others failed alike, all bsz=1024." in told
+
+
+def test_what_is_lost_since_the_checkpoint_is_counted() -> None:
+    assert "checkpoint at step 30000; lost: 1200 steps" in text(
+        why_job(memory(), SESSION, WORDS)
+    )
+
+
+def test_who_can_never_start_because_of_it_is_counted() -> None:
+    assert "1 can never start" in text(why_job(memory(), SESSION, WORDS))
+
+
+@pytest.mark.parametrize(
+    ("look", "key"),
+    [
+        (Look.FAILED, "R resubmit"),
+        (Look.RUNNING, "K kill"),
+        (Look.DOOMED, "X skip or waive"),
+        (Look.ASKS, "A read and answer"),
+    ],
+)
+def test_the_next_step_is_a_key(look: Look, key: str) -> None:
+    assert key in about(look)
+
+
+def test_a_waiting_job_shows_its_condition_with_the_sentence() -> None:
+    told = about(Look.WAITING)
+    assert "iter_48000/done.txt" in told
+    assert "newest is iter_7200, 40 s ago" in told
+
+
+def test_a_waived_condition_shows_the_reason() -> None:
+    job = first(Look.DOOMED)
+    status = ConditionStatus(
+        result=Result.FAIL, why=why("ok"), since=0, waived="checked by hand"
+    )
+    session = observe(with_job(SESSION.snapshot, job.name, start=(status,)))
+    changed = session.jobs[job.index]
+    assert "waived: checked by hand" in text(why_job(changed, session, WORDS))
+
+
+def test_a_running_job_tells_step_rate_and_end() -> None:
+    told = about(Look.RUNNING)
+    assert "2.6 steps a second" in told
+    assert "ends ~" in told
+
+
+def test_a_stalled_job_says_for_how_long() -> None:
+    assert "no step for 52 min" in about(Look.STALLED)
+
+
+def test_an_approval_shows_its_prompt() -> None:
+    assert "Asks: Publish the comparison of all runs?" in about(Look.ASKS)
+
+
+def test_the_full_name_and_the_attempt_stand_in_the_title() -> None:
+    job = memory()
+    assert why_job(job, SESSION, WORDS).title == (
+        f"{job.name}   {job.record.attempts[0].executor_id}   attempt 1"
+    )
+
+
+def test_several_alike_are_told_once() -> None:
+    jobs = [job for job in SESSION.jobs if job.record.cause is Cause.OUT_OF_MEMORY]
+    told = why_many("stable failed", jobs, SESSION, WORDS)
+    assert told.title == "stable failed   4 jobs, all bsz=1024"
+    assert all(job.name in text(told) for job in jobs)
+
+
+def test_several_unlike_are_counted_by_look() -> None:
+    told = why_many("stage stable", SESSION.jobs[:9], SESSION, WORDS)
+    assert "✓" in plain(told.lines[0])
+    assert "▸" in plain(told.lines[0])
+
+
+def test_the_first_run_sentence_says_what_to_press() -> None:
+    session = observe(planned(10))
+    told = text(why_plan(session, "come back so"))
+    assert "Nothing is running. This plan has 10 jobs in 4 stages. S starts it" in told
+    assert "come back so" in told
+
+
+def test_a_plan_s_own_first_words_are_said() -> None:
+    base = planned(10)
+    plan = replace(base.plan, ui={"first_run": "This trains 3 small models."})
+    told = text(why_plan(observe(replace(base, plan=plan)), ""))
+    assert "Nothing is running. This trains 3 small models. S starts it" in told
+
+
+def test_warnings_of_planning_are_shown_before_anything_runs() -> None:
+    base = planned(10)
+    plan = replace(base.plan, warnings=(PlanFinding(message="no time limit"),))
+    told = text(why_plan(observe(replace(base, plan=plan)), ""))
+    assert "! no time limit" in told
+
+
+@pytest.mark.parametrize("cells", [40, 80, 120])
+def test_no_line_is_wider_than_the_pane(cells: int) -> None:
+    session = observe(campaign(31, names=HOSTILE))
+    words = PlanWords(session.snapshot.plan)
+    for job in session.jobs:
+        for line in why_job(job, session, words).wrapped(cells):
+            assert width(line) <= cells
+
+
+def test_hostile_text_is_harmless_everywhere() -> None:
+    session = observe(campaign(31, names=HOSTILE))
+    words = PlanWords(session.snapshot.plan)
+    for job in session.jobs:
+        told = text(why_job(job, session, words))
+        assert "\x1b" not in told
+        assert "\x9b" not in told
+        assert "\u202e" not in told
