@@ -115,15 +115,14 @@ def test_a_cooldown_waits_for_its_own_stable_runs_checkpoint() -> None:
 
 def test_the_report_waits_for_every_evaluation_and_for_a_person() -> None:
     report = job(planned("exp"), "report")
-    results = tuple(
-        f"{PLACE}/outputs/exp/lr{lr}_evaluate/results.json"
-        for lr in ("1e-3", "3e-3", "5e-3")
-    )
+    places = [f"{PLACE}/outputs/exp/lr{lr}_evaluate" for lr in ("1e-3", "3e-3", "5e-3")]
+    results = tuple(f"{place}/results.json" for place in places)
+    summaries = tuple(f"{place}/summary.txt" for place in places)
     evaluations = ("lr1e-3_evaluate", "lr3e-3_evaluate", "lr5e-3_evaluate")
 
     assert report.start_conditions == (
         JobStateIs(jobs=evaluations, state="COMPLETED", timeout_seconds=7200),
-        Approval(prompt="Write the report from these results?", show_files=results),
+        Approval(prompt="Write the report from these results?", show_files=summaries),
     )
     assert report.command[3:8] == ("report", "--results", *results)
     assert report.depends_on == evaluations
