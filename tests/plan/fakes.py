@@ -66,11 +66,12 @@ class FakeView:
             found = OmegaConf.select(
                 self.config, path, default=_ABSENT, throw_on_missing=True
             )
+            plain = _plain(found)
         except OmegaConfBaseException as error:
             raise _refused(error, path) from None
         if found is _ABSENT:
             raise KeyError(path)
-        return _plain(found)
+        return plain
 
     def raw(self, path: str) -> object:
         node: Any = self.config
@@ -223,6 +224,8 @@ class FakeParser:
                 )
         if "condition" in fields:
             fields["condition"] = self.condition(fields["condition"], where)
+        if not all(isinstance(fields.get(key, ""), str) for key in ("path", "key")):
+            raise SpecRefused((Problem("is no text", where=where),))
         try:
             made: Condition = _CONDITIONS[kind](**fields)
         except (KeyError, TypeError) as error:

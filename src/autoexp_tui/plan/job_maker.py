@@ -350,7 +350,7 @@ def mounts_of(
     """
     mounts: dict[str, object] = {"index": index}
     if stage or not base.has("stage"):
-        mounts["stage"] = stage
+        mounts["stage"] = literal(stage)
     if not base.has("family"):
         mounts["family"] = family
     return mounts
