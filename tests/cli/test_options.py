@@ -42,7 +42,8 @@ def test_approve_names_nobody_everybody_or_stages(given: str, stages: set[str]) 
 
 
 def test_local_chooses_the_local_executor() -> None:
-    assert options("--local", "a=1").overrides == ("a=1", "slurm=local")
+    local = "++slurm.client.class_name=LocalClient"
+    assert options("--local", "a=1").overrides == ("a=1", local)
 
 
 @pytest.mark.parametrize("text", ["plan", "= 3", "two words", "9x=1"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from autoexp_tui.adapters.clock import SystemClock
 from autoexp_tui.adapters.local import LocalExecutor, local_settings
 from autoexp_tui.adapters.session_dir import SessionDir
@@ -27,6 +29,9 @@ def make_executor(plan: Plan, session: SessionDir) -> Executor:
             "LocalClient runs jobs on this machine: add slurm=local, or --local.",
         )
     slots = plan.executor.settings.get("slots")
+    grace = plan.executor.settings.get("grace_seconds")
     wrapper = session.scripts / "wrapper.py"
     settings = local_settings(wrapper, slots=slots if isinstance(slots, int) else 0)
+    if isinstance(grace, int | float):
+        settings = replace(settings, grace_seconds=float(grace))
     return LocalExecutor(settings, SystemClock())

@@ -116,7 +116,7 @@ def parse(made: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namesp
 
 def with_local(overrides: tuple[str, ...], *, local: bool) -> tuple[str, ...]:
     """The overrides, with the local executor chosen when asked for."""
-    return (*overrides, "slurm=local") if local else overrides
+    return (*overrides, "++slurm.client.class_name=LocalClient") if local else overrides
 
 
 def _stages(text: str) -> frozenset[str]:
