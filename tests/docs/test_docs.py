@@ -1,0 +1,228 @@
+"""The documentation says what the code does: commands, YAML, links, keys, fields."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from autoexp_tui.adapters import wrapper
+from autoexp_tui.adapters.condition_specs import ACTIONS, CONDITIONS, condition
+from autoexp_tui.adapters.settings import HouseParser
+from autoexp_tui.adapters.yaml_files import parse_yaml
+from autoexp_tui.cli.diagnostics import ExitCode
+from autoexp_tui.cli.options import Parser, common
+from autoexp_tui.plan import expand_sweep
+from autoexp_tui.ui.commands import Commands, keys_markdown
+from autoexp_tui.ui.keymap import keymap
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    page.relative_to(ROOT)
+    for page in (
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    )
+)
+COMMANDS = sorted(
+    tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+)
+
+_FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_INLINE = re.compile(r"`(autoexp-[a-z-]+ [^`]+)`")
+_OPTION = re.compile(r"--[a-z][a-z-]*")
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    page: Path
+    number: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}#{self.number}"
+
+
+@cache
+def text_of(page: Path) -> str:
+    return (ROOT / page).read_text("utf-8")
+
+
+@cache
+def prose_of(page: Path) -> str:
+    """The page without its fenced blocks."""
+    return _FENCE.sub("", text_of(page))
+
+
+def blocks(language: str) -> list[Block]:
+    return [
+        Block(page, number, found[2])
+        for page in PAGES
+        for number, found in enumerate(_FENCE.finditer(text_of(page)), 1)
+        if found[1] == language
+    ]
+
+
+# --------------------------------------------------------------------- command lines
+class Stopped(Exception):
+    """The command has parsed its arguments, and must not do anything."""
+
+    def __init__(self, made: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+        super().__init__(made.prog)
+        self.parser = made
+        self.given = args
+
+
+@pytest.fixture
+def parse_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands stop as soon as they know what they were told."""
+
+    def stop_intermixed(self: Parser, argv: Sequence[str]) -> None:
+        args = argparse.ArgumentParser.parse_intermixed_args(self, argv)
+        raise Stopped(self, args)
+
+    def stop(self: Parser, argv: Sequence[str]) -> None:
+        raise Stopped(self, argparse.ArgumentParser.parse_args(self, argv))
+
+    monkeypatch.setattr(Parser, "parse_intermixed_args", stop_intermixed)
+    monkeypatch.setattr(Parser, "parse_args", stop)
+
+
+def parsed(words: Sequence[str]) -> Stopped:
+    """What a command makes of its arguments.
+
+    Raises:
+        UsageError: it does not take them.
+    """
+    name = words[0].removeprefix("autoexp-").replace("-", "_")
+    module = importlib.import_module(f"autoexp_tui.cli.{name}")
+    with pytest.raises(Stopped) as stopped:
+        module.main(list(words[1:]))
+    return stopped.value
+
+
+def command_lines() -> Iterator[str]:
+    for block in blocks("sh"):
+        for line in block.text.splitlines():
+            if line.startswith("autoexp-"):
+                yield " ".join(shlex.quote(w) for w in shlex.split(line, comments=True))
+    for page in PAGES:
+        yield from _INLINE.findall(prose_of(page))
+
+
+@pytest.mark.usefixtures("parse_alone")
+@pytest.mark.parametrize("line", sorted(set(command_lines())))
+def test_a_command_line_of_the_docs_is_one_that_the_command_takes(line: str) -> None:
+    stopped = parsed(shlex.split(line))
+    if hasattr(stopped.given, "config_ref"):
+        common(stopped.given)
+
+
+@pytest.mark.usefixtures("parse_alone")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_of_a_command_is_documented(command: str) -> None:
+    verb = ["list"] if command == "autoexp-sessions" else []
+    options = set(_OPTION.findall(parsed([command, *verb]).parser.format_help()))
+    told = set(_OPTION.findall(text_of(Path("docs/running.md"))))
+    told |= set(_OPTION.findall(text_of(Path("docs/cockpit.md"))))
+    assert options <= told
+
+
+def test_every_exit_code_is_documented() -> None:
+    rows = re.findall(r"^\| (\d+) \|", text_of(Path("docs/running.md")), re.MULTILINE)
+    assert [int(row) for row in rows] == sorted(ExitCode)
+
+
+# ---------------------------------------------------------------------------- blocks
+@pytest.mark.parametrize("block", blocks("yaml"), ids=str)
+def test_a_yaml_block_is_a_config_that_is_accepted(block: Block) -> None:
+    config = parse_yaml(block.text, str(block))
+    assert isinstance(config, dict)
+    for spec in conditions_in(config):
+        condition(spec, str(block))
+    with_backend = {"backend": {"class_name": "Null"}, **config}
+    assert HouseParser("/cwd").check(with_backend) == ()
+
+
+def conditions_in(config: Mapping[str, Any]) -> Iterator[object]:
+    points = expand_sweep(config["sweep"]) if "sweep" in config else ()
+    for place in (config, *(point.parameters for point in points)):
+        for key in ("start_conditions", "cancel_conditions"):
+            yield from place.get(key, ())
+
+
+@pytest.mark.parametrize("block", blocks("json"), ids=str)
+def test_a_json_block_is_json(block: Block) -> None:
+    json.loads(block.text)
+
+
+@pytest.mark.parametrize("block", blocks("toml"), ids=str)
+def test_a_toml_block_is_a_keymap_that_is_accepted(block: Block) -> None:
+    keymap(tomllib.loads(block.text)["keys"])
+
+
+# ----------------------------------------------------------------------------- links
+def links() -> list[tuple[Path, str]]:
+    return [
+        (page, target)
+        for page in PAGES
+        for target in _LINK.findall(prose_of(page))
+        if "://" not in target
+    ]
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", _FENCE.sub("", page.read_text("utf-8")), re.M)
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize(("page", "target"), links())
+def test_a_relative_link_leads_somewhere(page: Path, target: str) -> None:
+    path, _, anchor = target.partition("#")
+    place = (ROOT / page).parent / path if path else ROOT / page
+    assert place.exists()
+    assert not anchor or anchor in anchors(place)
+
+
+def test_every_page_of_the_docs_is_linked_from_the_readme() -> None:
+    linked = set(_LINK.findall(text_of(Path("README.md"))))
+    assert {str(page) for page in PAGES if page.parts[0] == "docs"} <= linked
+
+
+# --------------------------------------------------------------------- tables, fields
+def test_the_table_of_keys_is_that_of_the_cockpit() -> None:
+    table = keys_markdown(Commands())
+    assert table in text_of(Path("docs/cockpit.md")), f"it should be:\n{table}"
+
+
+CLASSES = [
+    (name, kind) for kinds in (CONDITIONS, ACTIONS) for name, kind in kinds.items()
+]
+
+
+@pytest.mark.parametrize(("name", "kind"), CLASSES, ids=[name for name, _ in CLASSES])
+def test_a_condition_or_action_is_documented_with_its_fields(
+    name: str, kind: Any
+) -> None:
+    page = text_of(Path("docs/conditions-and-reactions.md"))
+    words = set(re.findall(r"`(\w+)`", page))
+    assert {name, *kind.accepted()} <= words
+
+
+def test_every_variable_that_a_job_finds_is_documented() -> None:
+    source = Path(wrapper.__file__).read_text("utf-8")
+    names = set(re.findall(r'env\["(\w+)"\]', source))
+    told = set(re.findall(r"`(\w+)`", text_of(Path("docs/local-executor.md"))))
+    assert names <= told
