@@ -202,6 +202,26 @@ def test_a_parameter_of_its_own_job_keeps_its_type() -> None:
     assert jobs[0].overrides == ("backend.iters=80",)
 
 
+def test_a_mapping_may_read_its_own_job() -> None:
+    jobs = one({"stage": "a", "backend.load": {"from": "{output_dir}", "n": 1}})
+    assert jobs[0].overrides == ("backend.load={from:/out/lr1e-3_a,n:1}",)
+
+
+def test_parameters_that_read_one_another_in_a_ring_are_an_error() -> None:
+    said = errors(
+        {
+            "configs": [
+                {
+                    "stage": "a",
+                    "backend.load": "x{backend.save}",
+                    "backend.save": "y{backend.load}",
+                }
+            ]
+        }
+    )
+    assert "backend" in said
+
+
 def test_parameters_that_read_one_another_are_settled_in_turn() -> None:
     jobs = one(
         {
@@ -294,6 +314,7 @@ def test_notes_are_shown_with_the_job() -> None:
 
 def test_the_last_step_is_read_from_the_config() -> None:
     assert one({"stage": "a", "backend.iters": 500})[0].progress_total == 500
+    assert one({"stage": "a", "backend.iters": 5e2})[0].progress_total == 500
     assert one({"stage": "a", "backend.iters": "x"})[0].progress_total is None
 
 
@@ -429,6 +450,27 @@ def test_metadata_within_a_text_stays_until_it_is_known() -> None:
     assert plan.jobs[1].depends_on == ("lr1e-3_stable",)
 
 
+def test_a_nested_condition_is_resolved_too() -> None:
+    found = condition(
+        {
+            "class_name": "NotCondition",
+            "condition": {"class_name": "FileExists", "path": "{name}"},
+        }
+    )
+    assert found.condition == FileExists(path="lr1e-3_cooldown")
+
+
+def test_metadata_may_be_named_by_a_job_as_it_is_called() -> None:
+    found = condition(
+        {
+            "class_name": "Metadata",
+            "key": "{runtime.lr1e-3_stable.checkpoint_iteration}",
+            "equals": 1,
+        }
+    )
+    assert (found.job, found.key) == ("lr1e-3_stable", "checkpoint_iteration")
+
+
 def test_a_calculation_over_another_job_works_in_conditions() -> None:
     found = condition(
         {
@@ -538,6 +580,7 @@ def test_a_failing_deferred_filter_is_told_with_its_place() -> None:
     said = errors({**stages(STABLE), "filter": "${backend.load} > 1"})
     assert "sweep.filter: `${backend.load} > 1`" in said
     assert "None" in said
+    assert "nowhere" in errors({**stages(STABLE), "filter": "${nowhere} > 1"})
 
 
 # ----------------------------------------------------------------------- errors
@@ -575,6 +618,27 @@ def test_a_failing_deferred_filter_is_told_with_its_place() -> None:
             {"cancel_conditions": [{"class_name": "FileExists", "path": "${no}"}]},
             "cancel_conditions.0",
         ),
+        (
+            {"start_conditions": [{"class_name": "Metadata", "key": 5}]},
+            "start_conditions.0: is no text",
+        ),
+        (
+            {
+                "start_conditions": [
+                    {
+                        "class_name": "FileExists",
+                        "path": "${oc.eval:'_0',{sibling.stable.metadata.x}}",
+                    }
+                ]
+            },
+            "is known only while jobs run",
+        ),
+        (
+            {"backend.load": "{sibling.{all.stable.name}.x}"},
+            "inside another reference gives no one value",
+        ),
+        ({"backend.load": "{runtime.x}"}, "is not runtime.JOB.KEY"),
+        ({"backend": {"'": object()}}, "write it as text"),
         ({"start_condition_cmd": "it's"}, "No closing quotation"),
         (
             {
@@ -608,13 +672,17 @@ def test_an_error_of_many_jobs_is_told_once_and_counted() -> None:
     assert error.message == "is not in the config (and for 2 more jobs)"
 
 
-def test_a_job_that_reads_a_failing_one_adds_no_error_of_its_own() -> None:
-    sweep = {
-        "configs": [
-            {"stage": "stable", "backend.lrr": 1},
-            COOLDOWN,
-        ]
-    }
+@pytest.mark.parametrize(
+    "other",
+    [
+        COOLDOWN,
+        {**COOLDOWN, "backend.load": "x"},
+    ],
+)
+def test_a_job_that_names_a_failing_one_adds_no_error_of_its_own(
+    other: Mapping[str, Any],
+) -> None:
+    sweep = {"configs": [{"stage": "stable", "backend.lrr": 1}, other]}
     assert len(outcome(sweep).errors) == 1
 
 
@@ -670,6 +738,10 @@ def test_a_config_without_a_name_is_an_error() -> None:
 
 def test_broken_monitoring_is_an_error() -> None:
     assert "monitoring: is broken" in errors(None, monitoring={"broken": 1})
+
+
+def test_settings_that_do_not_resolve_are_an_error() -> None:
+    assert "nowhere" in errors(None, monitoring={"poll": "${nowhere}"})
 
 
 def test_a_failing_plan_is_raised_with_every_error() -> None:
@@ -779,6 +851,10 @@ def test_the_state_dir_is_said_or_configured(
     assert plan.state_dir == wanted
 
 
+def test_what_the_config_says_for_the_cockpit_travels_along() -> None:
+    assert planned(LR, ui={"theme": "light"}).ui == {"theme": "light"}
+
+
 def test_plans_of_equal_content_have_equal_ids() -> None:
     assert planned(LR).plan_id == planned(LR).plan_id
     assert planned(LR).plan_id != planned(LR, target=81).plan_id
@@ -882,5 +958,6 @@ def test_further_overrides_may_not_fit() -> None:
     job = build_execution_plan(composer=composer, parser=FakeParser()).jobs[0]
     with pytest.raises(CannotCompose):
         job_with(job, ("backend.nothing=1",), composer=composer, parser=FakeParser())
-    with pytest.raises(SpecRefused):
-        job_with(job, ("++backend.broken=1",), composer=composer, parser=FakeParser())
+    for further in ("++backend.broken=1", "++slurm.bad=1"):
+        with pytest.raises(SpecRefused):
+            job_with(job, (further,), composer=composer, parser=FakeParser())

@@ -105,11 +105,11 @@ def _apart(jobs: Sequence[JobSpec]) -> str:
 def _paths(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
     owners: dict[str, str] = {}
     for job in jobs:
-        for path in {posixpath.normpath(job.output_dir)}:
-            other = owners.setdefault(path, job.name)
-            if other != job.name:
-                message = f"writes into the same directory as {other}: {path}"
-                yield Problem(message, where="project.name", job=job.name)
+        path = posixpath.normpath(job.output_dir)
+        other = owners.setdefault(path, job.name)
+        if other != job.name:
+            message = f"writes into the same directory as {other}: {path}"
+            yield Problem(message, where="project.name", job=job.name)
 
 
 def _rings(plan: Plan) -> Iterator[Problem]:

@@ -1,0 +1,136 @@
+"""What can be said against a plan as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+import pytest
+
+from autoexp_tui.core.errors import Problem
+from autoexp_tui.core.specs import (
+    Approval,
+    Composite,
+    FileExists,
+    JobStateIs,
+    MetadataIs,
+    Not,
+    Plan,
+)
+from autoexp_tui.plan.validation import told_once, validate_execution_plan
+from tests.core.builders import job, plan
+
+
+def errors(the_plan: Plan) -> list[str]:
+    return [str(error) for error in validate_execution_plan(the_plan).errors]
+
+
+def warnings(the_plan: Plan) -> list[str]:
+    return [str(warning) for warning in validate_execution_plan(the_plan).warnings]
+
+
+def test_a_sound_plan_has_no_findings() -> None:
+    wait = JobStateIs(jobs=("a",), state="COMPLETED", timeout_seconds=5)
+    sound = plan(job("a"), job("b", 1, depends_on=("a",), start_conditions=(wait,)))
+    assert errors(sound) == []
+    assert warnings(sound) == []
+
+
+def test_a_plan_without_jobs_is_an_error() -> None:
+    assert "sweep: makes no job" in errors(plan())[0]
+
+
+def test_a_name_that_leads_elsewhere_is_an_error() -> None:
+    assert errors(plan(job("../a"))) == [
+        "../a project.name: '../a': the name holds `..`; it must stay below "
+        "base_output_dir"
+    ]
+
+
+def test_equal_names_are_an_error_with_what_tells_them_apart() -> None:
+    twice = plan(job("a", parameters={"lr": 1}), job("a", 1, parameters={"lr": 2}))
+    assert errors(twice) == [
+        "a project.name: 2 jobs have the name a\n    add what tells them apart: ${lr}"
+    ]
+
+
+def test_equal_names_without_a_difference_may_take_the_index() -> None:
+    assert errors(plan(job("a"), job("a", 1)))[0].endswith("apart: ${index}")
+
+
+def test_one_directory_for_two_jobs_is_an_error() -> None:
+    shared = plan(
+        job("a/b", output_dir="/out/a/b"), job("b", 1, output_dir="/out/a//b")
+    )
+    assert errors(shared) == [
+        "b project.name: writes into the same directory as a/b: /out/a/b"
+    ]
+
+
+def test_waiting_in_a_ring_is_an_error_that_names_it() -> None:
+    ring = plan(job("a", depends_on=("b",)), job("b", 1, depends_on=("a",)))
+    assert errors(ring) == [
+        "a start_conditions: jobs wait for each other in a ring: a -> b -> a"
+    ]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        JobStateIs(jobs=("a", "stabel"), state="COMPLETED", timeout_seconds=1),
+        MetadataIs(key="k", job="stabel", timeout_seconds=1),
+        Not(condition=JobStateIs(jobs=("stabel",), state="X"), timeout_seconds=1),
+        Composite(conditions=(MetadataIs(key="k", job="stabel"),), timeout_seconds=1),
+    ],
+)
+@pytest.mark.parametrize("field", ["start_conditions", "cancel_conditions"])
+def test_a_condition_on_a_stranger_is_an_error(
+    condition: Composite, field: str
+) -> None:
+    strange = plan(job("stable"), job("a", 1, **{field: (condition,)}))
+    assert errors(strange) == [
+        f"a {field}: names the job stabel, which is not in the plan\n"
+        "    did you mean `stable`?"
+    ]
+
+
+def test_a_wait_without_an_end_is_warned_about() -> None:
+    endless = plan(
+        job("a", start_conditions=(Approval(), FileExists(path="x"))),
+        job("b", 1, start_conditions=(Approval(), FileExists(path="x"))),
+    )
+    assert warnings(endless) == [
+        "a start_conditions.1: waits without a time-out (and for 1 more job)\n"
+        "    timeout_seconds: 86400"
+    ]
+
+
+def test_what_many_jobs_share_is_told_once() -> None:
+    found = told_once(Problem("is bad", "x", name) for name in ("a", "b", "c", "b"))
+    assert found == (Problem("is bad (and for 2 more jobs)", "x", "a"),)
+
+
+def test_what_differs_is_told_apart() -> None:
+    found = told_once([Problem("1", job="a"), Problem("2", job="a"), Problem("1")])
+    assert [problem.message for problem in found] == ["1 (and for 1 more job)", "2"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SweepPoint",
+        "build_execution_plan",
+        "expand_sweep",
+        "find_sibling",
+        "validate_execution_plan",
+    ],
+)
+def test_the_package_gives_its_public_names(name: str) -> None:
+    package = import_module("autoexp_tui.plan")
+    found: Callable[..., object] = getattr(package, name)
+    assert found.__name__ == name
+
+
+def test_the_package_gives_nothing_else() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        import_module("autoexp_tui.plan").__getattr__("nothing")
