@@ -673,6 +673,15 @@ def test_an_error_of_many_jobs_is_told_once_and_counted() -> None:
 
 
 @pytest.mark.parametrize(
+    "reference", ["{sibling.stabble.name}", "{sibling.stable.outputdir}"]
+)
+def test_a_reference_that_fails_in_many_jobs_is_told_once(reference: str) -> None:
+    sweep = stages({"stage": "stable"}, {"stage": "b", "backend.load": reference})
+    (error,) = outcome(sweep).errors
+    assert error.message.endswith("(and for 1 more job)")
+
+
+@pytest.mark.parametrize(
     "other",
     [
         COOLDOWN,

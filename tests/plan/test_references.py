@@ -327,7 +327,7 @@ def test_an_unknown_key_is_answered_with_the_near_one(
 ) -> None:
     with pytest.raises(UnknownKey) as caught:
         before(world, text)
-    assert str(caught.value).startswith("job0.1 has no attribute, config key or")
+    assert str(caught.value).startswith("stable has no attribute, config key or")
     assert caught.value.hint == hint
 
 

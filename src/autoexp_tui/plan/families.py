@@ -26,6 +26,8 @@ from autoexp_tui.plan.points import (
 
 _STAGE_ALONE: Final = frozenset({STAGE})
 _MOST_SHOWN: Final = 6
+_MOST_EXPLAINED: Final = 50
+"""Failures of one pattern that are looked into; the rest share the last hint."""
 
 
 @dataclass(eq=False)
@@ -34,9 +36,12 @@ class SiblingNotFound(ValueError):
 
     message: str
     hint: str = ""
+    asker: str = ""
+    """The point that asked."""
 
     def __str__(self) -> str:
-        return f"{self.message}\n  {self.hint}" if self.hint else self.message
+        asked = f"{self.message}, for {self.asker}" if self.asker else self.message
+        return f"{asked}\n  {self.hint}" if self.hint else asked
 
 
 def find_sibling(
@@ -61,6 +66,7 @@ class Families:
         self.points = points
         self._removed = removed
         self._patterns: dict[str, Pattern] = {}
+        self._hints: dict[str, list[str]] = {}
         self._by_index = _numbering(points)
         self._keys = [_family_key(point) for point in points]
         order = {key: f"f{at}" for at, key in enumerate(dict.fromkeys(self._keys))}
@@ -225,15 +231,18 @@ class Families:
             raise SiblingNotFound(message, _removal(gone))
 
     def _none(self, wanted: Pattern, current: int) -> SiblingNotFound:
-        point = self.points[current]
+        hints = self._hints.setdefault(wanted.text, [])
+        if len(hints) < _MOST_EXPLAINED:
+            hints.append(self._why_none(wanted, self.points[current], current))
+        return SiblingNotFound(_nothing(wanted.text), hints[-1], self._called(current))
+
+    def _why_none(self, wanted: Pattern, point: SweepPoint, current: int) -> str:
         gone = [
             removed
             for removed in self._removed
             if wanted.fits(removed) and _are_siblings(point, removed, wanted.keys)
         ]
-        hint = _removal(gone) if gone else self._candidates(wanted, current)
-        message = f"{_nothing(wanted.text)}, for {self._called(current)}"
-        return SiblingNotFound(message, hint)
+        return _removal(gone) if gone else self._candidates(wanted, current)
 
     def _candidates(self, wanted: Pattern, current: int) -> str:
         if wanted.stage is None:
@@ -260,14 +269,12 @@ class Families:
         shown = "; ".join(self._called(at) for at in found[:_MOST_SHOWN])
         rest = len(found) - _MOST_SHOWN
         more = f" and {rest} more" if rest > 0 else ""
-        message = (
-            f"{len(found)} siblings match the pattern: {wanted.text}, for "
-            f"{self._called(current)}: {shown}{more}"
+        return SiblingNotFound(
+            f"{len(found)} siblings match the pattern: {wanted.text}",
+            f"they are {shown}{more}; name one: {{sibling[key=value]...}} or "
+            f"{{sibling.index=N...}}; or all: {{all.{wanted.stage or 'STAGE'}...}}",
+            self._called(current),
         )
-        hint = (
-            "name one: {sibling[key=value]...} or {sibling.index=N...}; all of them: "
-        )
-        return SiblingNotFound(message, f"{hint}{{all.{wanted.stage or 'STAGE'}...}}")
 
     def _called(self, at: int) -> str:
         return called(self.points[at])

@@ -299,15 +299,16 @@ def _unknown(
     paths: Sequence[str],
     metadata: Collection[str],
 ) -> UnknownKey:
+    whose = identity.stage or identity.name
     if ends:
-        message = f"{identity.name} has {len(ends)} keys that end in `{accessor}`"
+        message = f"{whose} has {len(ends)} keys that end in `{accessor}`"
         return UnknownKey(message, f"write one whole: {', '.join(ends)}")
     candidates = [*ATTRIBUTES, *metadata, *paths]
     tails = {path.rpartition(".")[2]: path for path in reversed(paths)}
     hint = did_you_mean(accessor, candidates, "there is")
     if "did you mean" not in hint and (near := tails.get(accessor.rpartition(".")[2])):
         hint = f"did you mean `{near}`?"
-    message = f"{identity.name} has no attribute, config key or metadata `{accessor}`"
+    message = f"{whose} has no attribute, config key or metadata `{accessor}`"
     return UnknownKey(message, hint)
 
 
