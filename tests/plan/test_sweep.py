@@ -230,7 +230,7 @@ def test_what_a_filter_removed_is_remembered() -> None:
 
 def test_a_failing_filter_is_told_with_its_place() -> None:
     said = refusal({"groups": [{**STAGES, "filter": "lr > 1"}]})
-    assert said.startswith("sweep.groups.0.filter: `lr > 1` `lr` is not known")
+    assert said.startswith("sweep.groups.0.filter: `lr > 1`: `lr` is not known")
 
 
 def test_an_entry_cannot_have_a_filter() -> None:

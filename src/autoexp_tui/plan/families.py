@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from autoexp_tui.plan.names import spell
 from autoexp_tui.plan.near import did_you_mean, listed
 from autoexp_tui.plan.patterns import INDEX, Pattern, parse_pattern
 from autoexp_tui.plan.points import (
@@ -283,7 +284,7 @@ class Families:
 def called(point: SweepPoint) -> str:
     """A point, told apart from others before it has a name: `job 3 (stage=x, lr=1)`."""
     chosen = [
-        f"{c.axis.label.rpartition('.')[2]}={c.value}"
+        f"{c.axis.label.rpartition('.')[2]}={spell(c.value)}"
         for c in point.coordinates
         if c.axis.label and c.axis.label != STAGE
     ]

@@ -242,7 +242,7 @@ class JobMaker:
                     view.interpolate,
                 )
             except ExpressionError as error:
-                message = f"`{mark.text}` {error}"
+                message = f"`{mark.text}`: {error}"
                 problem = Problem(message, mark.where, draft.identity.name)
                 raise Refused((problem,)) from None
             except FAULTS as error:

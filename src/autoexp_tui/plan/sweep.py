@@ -200,7 +200,7 @@ class _Expander:
         try:
             return self._kept(str(node.filter), where, made, above)
         except ExpressionError as error:
-            message = f"`{node.filter}` {error}"
+            message = f"`{node.filter}`: {error}"
             self.problems.append(Problem(message, where=where))
             return made
 

@@ -267,7 +267,7 @@ class NodeReader:
         try:
             check_filter(raw)
         except ExpressionError as error:
-            self.note(where, f"`{raw}` {error}")
+            self.note(where, f"`{raw}`: {error}")
             return True
         return raw
 
