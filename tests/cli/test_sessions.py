@@ -99,3 +99,18 @@ def test_a_command_for_a_job_that_does_not_exist_is_refused(
     assert "no job 'nope'" in err
     sessions("stop", running.session(), "--jobs", "--yes")
     _until(lambda: not running.living())
+
+
+def test_stopping_the_engine_ends_its_process_and_leaves_the_jobs(
+    sessions: Say, tmp_path: Path
+) -> None:
+    campaign = Campaign(tmp_path)
+    campaign.write(families=1, seconds=60.0)
+    run = campaign.start("--manifest", str(campaign.manifest))
+    _until(lambda: len(campaign.living()) > 0)
+    code, _, err = sessions("stop", campaign.session())
+    assert code == 0, err
+    run.communicate(timeout=20)
+    assert campaign.living()
+    sessions("stop", campaign.session(), "--jobs", "--yes")
+    _until(lambda: not campaign.living())

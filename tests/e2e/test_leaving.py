@@ -102,6 +102,10 @@ def all_completed(campaign: Campaign) -> bool:
     return all(job.state is JobState.COMPLETED for job in jobs)
 
 
+def _state(campaign: Campaign, job: str) -> JobState:
+    return load_state(session_dir(campaign)).state.jobs[job].state
+
+
 def the_campaign_ends_well(campaign: Campaign) -> None:
     soon(lambda: all_completed(campaign), "the end of all jobs")
     soon(lambda: owner(campaign) is None, "the end of the engine")
@@ -180,14 +184,14 @@ def test_a_fault_in_a_widget_ends_the_screen_and_not_the_engine(
 def test_whoever_comes_back_reads_what_happened_and_steers_on(
     campaign: Campaign, terminals: list[Terminal]
 ) -> None:
-    campaign.write(families=2, seconds=30.0)
+    campaign.write(families=2, seconds=20.0)
     terminal = submitted(campaign, terminals)
     terminal.send("q")
     terminal.wait_for("y leave")
     time.sleep(0.4)
     terminal.send("y")
     terminal.wait_exit()
-    time.sleep(2.0)
+    soon(lambda: _state(campaign, "stable1") is JobState.COMPLETED, "one end")
     again = cockpit(campaign, terminals, "--session", campaign.session())
     again.wait_for("While you were away")
     again.send("\x1b")

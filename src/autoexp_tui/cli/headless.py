@@ -96,6 +96,8 @@ def over(snapshot: Snapshot, how: Watching) -> bool:
     """Whether nothing moves any more without a person."""
     if not snapshot.session:
         return bool(snapshot.engine.holding)
+    if snapshot.engine.stopped and snapshot.engine.role == "live":
+        return True
     if how.after and not _carried_out(snapshot, how.after):
         return False
     moving = [

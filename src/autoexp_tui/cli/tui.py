@@ -255,7 +255,7 @@ class Cockpit:
         if way is LeaveWay.LOST:
             go_dark()
             return self._go_on_here(handle)
-        if handle.role != "live" or snapshot.finished:
+        if handle.role != "live" or snapshot.finished or snapshot.engine.stopped:
             handle.close()
             return ExitCode.OK if app.fault is None else ExitCode.INTERNAL
         return self._hand_over(handle, failed=app.fault is not None)

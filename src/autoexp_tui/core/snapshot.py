@@ -58,6 +58,8 @@ class EngineView:
     pid: int = 0
     owner_alive: bool = True
     """Viewer: whether the owner's heartbeat still moves."""
+    stopped: bool = False
+    """The engine has ended in an orderly way: nobody runs this session any more."""
     committed_at: float = 0.0
     executor: str = ""
     executor_answered_at: float | None = None

@@ -515,6 +515,7 @@ class Engine:
             epoch=self._parts.lease.epoch,
             host=self.state.engine_host,
             pid=self.state.engine_pid,
+            stopped=self.stopped,
             committed_at=self._clock.utc(),
             executor=executor.name,
             executor_answered_at=self._health.answered_at,

@@ -152,6 +152,7 @@ class ViewerHandle:
             epoch=state.epoch,
             host=state.engine_host,
             pid=state.engine_pid,
+            stopped=state.engine_stopped,
             owner_alive=self._watcher.owner_alive(),
             holding=self._problem or view.holding,
         )

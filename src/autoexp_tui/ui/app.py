@@ -1,5 +1,8 @@
 """The cockpit's app: wiring between handle, desk, screens and terminal.
 
+What is not on the first screen is imported when it is asked for: the first paint
+comes before the dialogs.
+
 The engine is never stopped from here. However the app ends (asked to, by a fault, by
 the terminal's loss), its caller decides what becomes of the engine; `fault` says
 whether it ended badly.
@@ -14,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from textual.app import App
 from textual.binding import BindingType
@@ -24,8 +27,7 @@ from textual.screen import Screen
 
 from autoexp_tui.core.commands import Pause
 from autoexp_tui.engine.handle import EngineHandle
-from autoexp_tui.ui import clipboard, terminal
-from autoexp_tui.ui.acts import Acts
+from autoexp_tui.ui import terminal
 from autoexp_tui.ui.background import Background
 from autoexp_tui.ui.bridge import Bridge
 from autoexp_tui.ui.clock import Clock, WallClock
@@ -33,21 +35,15 @@ from autoexp_tui.ui.commands import Commands, Pane
 from autoexp_tui.ui.desk import Desk
 from autoexp_tui.ui.notify import Ringer
 from autoexp_tui.ui.screens.base import BoxScreen
-from autoexp_tui.ui.screens.events import EventsScreen
 from autoexp_tui.ui.screens.jobs import JobsScreen
-from autoexp_tui.ui.screens.question import Answered, QuestionScreen
-from autoexp_tui.ui.screens.reader import (
-    PaletteScreen,
-    ReaderScreen,
-    carry_on,
-    help_lines,
-)
 from autoexp_tui.ui.themes import load_skin
-from autoexp_tui.ui.view.digest import digest
 from autoexp_tui.ui.view.filtering import Expression
 from autoexp_tui.ui.view.header import terminal_title
-from autoexp_tui.ui.view.questions import leave_question
 from autoexp_tui.ui.view.spans import Line, Role, Span
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.acts import Acts
+    from autoexp_tui.ui.screens.question import Answered
 
 REFRESH_SECONDS: Final = 0.5
 """Between two snapshots on the screen."""
@@ -86,7 +82,7 @@ class CockpitOptions:
     """Bell and OSC 9, and the terminal's title."""
     keymap: Commands | None = None
     come_back: str = ""
-    """How to return after leaving, as a sentence."""
+    """How to return after leaving, as a sentence; `ID` stands for the session's."""
     away_since: float | None = None
     """UTC at which the person left last; None: no digest."""
     save_directory: str = "."
@@ -103,12 +99,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     """One cockpit over one handle."""
 
     ENABLE_COMMAND_PALETTE = False
+    DEFAULT_MODE = "jobs"
     BINDINGS: ClassVar[list[BindingType]] = []
-    CSS = """
-    Prompt { background: $background; color: $foreground; border: none; padding: 0 1;
-             height: 1; }
-    Prompt:focus { background: $background; border: none; }
-    """
 
     def __init__(
         self,
@@ -116,12 +108,14 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         *,
         options: CockpitOptions | None = None,
         on_leave: Callable[[LeaveWay], None] = lambda way: None,
+        on_shown: Callable[[], None] = lambda: None,
         clock: Clock | None = None,
     ) -> None:
         """Args:
         handle: live, viewer or replay.
         options: see `CockpitOptions`.
         on_leave: called once, before `run` returns, unless a fault ended the app.
+        on_shown: called once, when the first screen was painted.
         clock: the machine's own by default.
         """
         self.options = options or CockpitOptions()
@@ -135,12 +129,14 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             ascii_only=wants_ascii(self.options),
         )
         self.desk = Desk(handle.snapshot(), self.clock.utc(), self.options.expression)
-        self.acts = Acts(self)
         self.background = Background("cockpit-files", self._soon)
         self.bridge = Bridge(handle, self._snapshot_waits)
         self._ringer = Ringer(self.desk.session, self.desk.groups)
         self._on_leave = on_leave
+        self._on_shown = on_shown
+        self._acts: Acts | None = None
         self._left = False
+        self._greeted = False
         self._abandoned = False
         self._shown_at = float("-inf")
         self._take_timer_set = False
@@ -158,19 +154,48 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     # -------------------------------------------------------------------- beginning
     def on_mount(self) -> None:
         """Show the first snapshot, then listen."""
-        self.add_mode("jobs", lambda: JobsScreen(self.skin, self.desk, self.background))
-        self.add_mode("events", lambda: EventsScreen(self.skin, self.desk))
-        self.switch_mode("jobs")
+        self.add_mode("jobs", self.get_default_screen)
+        self.add_mode("events", self._events_screen)
         self.background.start()
         self.bridge.open()
-        self.set_interval(0.25, self.acts.tick)
-        self.call_after_refresh(self._greet)
+        self.call_after_refresh(self._shown)
+
+    def get_default_screen(self) -> Screen[Any]:
+        """The first mode's screen."""
+        return JobsScreen(self.skin, self.desk, self.background)
+
+    def _events_screen(self) -> Screen[Any]:
+        from autoexp_tui.ui.screens.events import EventsScreen
+
+        return EventsScreen(self.skin, self.desk)
+
+    @property
+    def acts(self) -> Acts:
+        """What asks and sends."""
+        if self._acts is None:
+            from autoexp_tui.ui.acts import Acts
+
+            self._acts = Acts(self)
+        return self._acts
+
+    def _drop_countdown(self) -> None:
+        if self._acts is not None:
+            self._acts.drop()
+
+    def _shown(self) -> None:
+        self._on_shown()
+        self._greet()
 
     def _greet(self) -> None:
+        """Once there are jobs to tell of: a session may still be opening."""
         self._tell_title()
         since = self.options.away_since
-        if since is None:
+        if since is None or self._greeted or not self.desk.session.jobs:
             return
+        self._greeted = True
+        from autoexp_tui.ui.screens.reader import ReaderScreen
+        from autoexp_tui.ui.view.digest import digest
+
         session, groups = self.desk.session, self.desk.groups
         told = digest(session, groups, since, self.clock.utc())
         if not told:
@@ -194,7 +219,12 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     @property
     def come_back(self) -> str:
         """How to return; empty where a multiplexer keeps the terminal anyway."""
-        return "" if terminal.in_multiplexer() else self.options.come_back
+        return "" if terminal.in_multiplexer() else self._way_back()
+
+    def _way_back(self) -> str:
+        """The sentence of the options, with the session's id once there is one."""
+        session = self.desk.session.snapshot.session
+        return self.options.come_back.replace("ID", session or "ID")
 
     @property
     def fault(self) -> Exception | None:
@@ -238,7 +268,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         screen = self.full_screen
         if screen is not None:
             screen.renew()
-        self._tell_title()
+        self._greet()
         self._ring()
 
     @property
@@ -250,7 +280,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     @property
     def jobs_screen(self) -> JobsScreen:
         """The main screen."""
-        stack = self._screen_stacks["jobs"]
+        stack = self._screen_stacks[self.DEFAULT_MODE]
         return cast("JobsScreen", stack[0])
 
     def to_jobs(self, pane: Pane) -> None:
@@ -290,6 +320,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     def copy(self, text: str) -> None:
         """Send a text to the clipboard, or to a file when it is too long."""
+        from autoexp_tui.ui import clipboard
+
         directory = Path(self.options.save_directory)
         try:
             copied = clipboard.copy(text, tmux=terminal.in_tmux(), directory=directory)
@@ -303,14 +335,19 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     def read_out(self, title: str, lines: Sequence[Line]) -> None:
         """Show lines over the screen."""
+        from autoexp_tui.ui.screens.reader import ReaderScreen
+
         self.push_screen(ReaderScreen(self.skin, title, lines))
 
     def show_help(self) -> None:
         """List the keys."""
+        from autoexp_tui.ui.screens.reader import help_lines
+
         self.read_out("Keys", help_lines(self.commands))
 
     def show_palette(self, pane: Pane) -> None:
         """Find a command by its name."""
+        from autoexp_tui.ui.screens.reader import PaletteScreen, carry_on
 
         def run(command_id: str) -> None:
             if self.full_screen is not None:
@@ -335,7 +372,10 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     # ---------------------------------------------------------------------- leaving
     def ask_to_leave(self) -> None:
         """Ask where leaving could matter; leave at once where it cannot."""
-        question = leave_question(self.desk.session, self.options.come_back)
+        from autoexp_tui.ui.screens.question import QuestionScreen
+        from autoexp_tui.ui.view.questions import leave_question
+
+        question = leave_question(self.desk.session, self._way_back())
         if question is None:
             self.leave(LeaveWay.NOTHING)
             return
@@ -360,7 +400,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         if self._left:
             return
         self._left = True
-        self.acts.drop()
+        self._drop_countdown()
         self.bridge.close()
         self.background.close()
         self._on_leave(way)
@@ -391,13 +431,9 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     def _fatal_error(self) -> None:
         """End after a handler's fault, without drawing a traceback over the shell."""
-        self.acts.drop()
+        self._drop_countdown()
         self.bridge.close()
         self._close_messages_no_wait()
-
-    def get_default_screen(self) -> Screen[Any]:
-        """What is there before the first mode is: nothing."""
-        return Screen(id="_default")
 
 
 def without_grey(app: App[Any]) -> None:

@@ -10,7 +10,10 @@ from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.wording import spell_float
 from autoexp_tui.ui.view.spans import outside
 
-_STAGE_KEYS = frozenset({"stage", "_stage", "_meta.stage"})
+_NO_COLUMN = frozenset(
+    {"stage", "_stage", "_meta.stage", "start_conditions", "cancel_conditions"}
+)
+"""What stands for the stage, and what is shown as conditions."""
 _ABSENT = object()
 
 
@@ -26,34 +29,37 @@ class Parameter:
 def varying(plan: Plan) -> tuple[Parameter, ...]:
     """The parameters that vary over the plan's jobs, in the sweep's order.
 
-    Those that stand for the stage are left out, and so are those that only one stage
-    has: they do not tell families apart.
+    Those that stand for the stage are left out, and so are those that are one and the
+    same within each stage, or that only one stage has: they tell no families apart.
     """
-    seen = _values(plan)
     many = len({spec.stage for spec in plan.jobs}) > 1
     keys = {
-        key: values
-        for key, (values, stages) in seen.items()
-        if len(values) > 1
-        and key.lstrip("+") not in _STAGE_KEYS
+        key: tuple(
+            dict.fromkeys(spelled for values in stages.values() for spelled in values)
+        )
+        for key, stages in _values(plan).items()
+        if key.lstrip("+") not in _NO_COLUMN
+        and any(len(values) > 1 for values in stages.values())
         and not (many and len(stages) == 1)
     }
     labels = _labels(tuple(keys))
-    return tuple(
-        Parameter(key, labels[key], tuple(dict.fromkeys(map(spell, values.values()))))
-        for key, values in keys.items()
-    )
+    return tuple(Parameter(key, labels[key], values) for key, values in keys.items())
 
 
-def _values(plan: Plan) -> Mapping[str, tuple[dict[str, object], set[str]]]:
-    """By key: its different values, and the stages that have it."""
-    seen: dict[str, tuple[dict[str, object], set[str]]] = {}
+def _values(plan: Plan) -> Mapping[str, Mapping[str, Mapping[str, None]]]:
+    """By key, then by stage: its different values as spelled, in order."""
+    seen: dict[str, dict[str, dict[str, object]]] = {}
     for spec in plan.jobs:
         for key, value in spec.parameters.items():
-            values, stages = seen.setdefault(key, ({}, set()))
-            values.setdefault(repr(value), value)
-            stages.add(spec.stage)
-    return seen
+            seen.setdefault(key, {}).setdefault(spec.stage, {})[repr(value)] = value
+    return {
+        key: {stage: _spelled(values) for stage, values in stages.items()}
+        for key, stages in seen.items()
+    }
+
+
+def _spelled(values: Mapping[str, object]) -> Mapping[str, None]:
+    return dict.fromkeys(spell(value) for value in values.values())
 
 
 def _labels(keys: Sequence[str]) -> Mapping[str, str]:
