@@ -14,9 +14,11 @@ from autoexp_tui.core.specs import (
     LogPattern,
     MaxAttempts,
     MetadataIs,
+    MetricPattern,
     Monitoring,
     Notify,
     Plan,
+    Progress,
     Restart,
     StateEvent,
     TimeReached,
@@ -234,6 +236,39 @@ def test_a_restart_waits_for_its_cooldown_instead_of_being_dropped() -> None:
     bench.until(lambda: len(bench.job("a").attempts) == 3)
     assert bench.clock.monotonic() - begun > 20
     bench.until(bench.is_("a", JobState.COMPLETED))
+
+
+def test_a_restart_with_overrides_runs_once_they_are_composed() -> None:
+    restart = Restart(overrides=("lr={best_lr}",), exclude_node=True)
+    found = LogEvent(
+        name="best",
+        pattern=r"best lr (?P<lr>\S+)",
+        pattern_type="regex",
+        extract_groups={"best_lr": "lr"},
+    )
+    rules = Monitoring(
+        log_events=(found,),
+        state_events=(StateEvent(name="c", state="crash", actions=(restart,)),),
+    )
+    crash = RunScript(seconds=3.0, exit_code=1, writes=(says(1.0, "best lr 2e-4"),))
+    bench = Bench(plan(job("a"), monitoring=rules), {"a": [[crash], [OK]]})
+    bench.until(bench.is_("a", JobState.COMPLETED))
+    spec = bench.job("a").spec
+    assert spec.overrides == ("lr=2e-4",)
+    assert spec.resources.options["exclude"] == "fakehost"
+
+
+def test_progress_can_be_counted_in_a_metric_of_one_s_own() -> None:
+    rules = Monitoring(
+        progress=Progress(metric="tokens_seen"),
+        metrics=(MetricPattern(name="tokens_seen", pattern=r"tokens=(\d+)"),),
+    )
+    script = RunScript(seconds=9.0, writes=(says(1.0, "tokens=4096 loss: 2.5"),))
+    bench = Bench(plan(job("a"), monitoring=rules), {"a": [[script]]})
+    bench.run(6)
+    live = bench.snapshots[-1].live[0]
+    assert live is not None
+    assert live.step == 4096
 
 
 def test_a_job_killed_by_a_person_is_not_restarted() -> None:

@@ -9,6 +9,7 @@ from typing import assert_never
 from autoexp_tui.core import events
 from autoexp_tui.core.effects import TaskId
 from autoexp_tui.core.facts import Fact, LogKey, OutsideKey, Why, why
+from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState, Outcome
 from autoexp_tui.engine import judge
@@ -26,7 +27,7 @@ from autoexp_tui.engine.ports import (
 from autoexp_tui.engine.steer import obey, revive
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.monitor.desk import Desk
-from autoexp_tui.monitor.reactions import end_attempt
+from autoexp_tui.monitor.reactions import end_attempt, excluding
 
 BUSY_SECONDS = 10.0
 """Before an executor that is at its limit is asked again."""
@@ -225,20 +226,30 @@ class Intake:
         job = got.effect.job
         if got.spec is None:
             self._settle(desk, got.effect_id, "failed", got.problem)
-            refused = why("does_not_compose", problem=got.problem)
-            desk.draft.emit(events.CommandRefused(why=refused, jobs=(job,)))
+            self._not_composed(desk, job, got.problem)
             return
-        self._settle(desk, got.effect_id, "ok", " ".join(got.effect.overrides))
         overrides = " ".join(got.effect.overrides)
-        desk.draft.emit(
-            events.JobReplanned(
-                job=job,
-                spec=got.spec,
-                why=why("other_overrides", overrides=overrides),
-            )
-        )
+        self._settle(desk, got.effect_id, "ok", overrides)
+        reason = why("other_overrides", overrides=overrides)
+        spec = _as_avoiding(got.spec, desk.job(job).spec)
+        desk.draft.emit(events.JobReplanned(job=job, spec=spec, why=reason))
         if desk.job(job).ended:
             revive(desk, job, "person", from_checkpoint=got.effect.from_checkpoint)
+
+    @staticmethod
+    def _not_composed(desk: Desk, name: str, problem: str) -> None:
+        """Overrides that do not compose end a retry; an ended job stays as it is."""
+        job, refused = desk.job(name), why("does_not_compose", problem=problem)
+        if job.state is JobState.RETRYING:
+            attempt = job.attempt
+            cause = attempt.cause if attempt else None
+            desk.draft.emit(
+                events.JobEnded(
+                    job=name, state=JobState.FAILED, cause=cause, why=refused
+                )
+            )
+        else:
+            desk.draft.emit(events.CommandRefused(why=refused, jobs=(name,)))
 
     def _notified(self, desk: Desk, got: seen.Notified) -> None:
         if got.effect_id not in desk.state.pending:
@@ -350,6 +361,12 @@ class Intake:
         """A job moved on: forget what no longer concerns it."""
         if job.state is not JobState.QUEUED:
             self.health.reasons.pop(job.name, None)
+
+
+def _as_avoiding(new: JobSpec, old: JobSpec) -> JobSpec:
+    """A job planned anew avoids the nodes that it avoided before."""
+    nodes = str(old.resources.options.get("exclude") or "")
+    return excluding(new, tuple(nodes.split(","))) if nodes else new
 
 
 def _words(sent: str, said: str) -> str:

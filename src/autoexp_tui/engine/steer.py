@@ -21,6 +21,7 @@ from autoexp_tui.core.states import (
 )
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.orders import order_cancel, order_effect
+from autoexp_tui.monitor.reactions import excluding
 
 _CHOOSABLE = frozenset({JobState.PLANNED, JobState.HELD})
 _SKIPPABLE = frozenset({JobState.PLANNED, JobState.HELD, JobState.WAITING})
@@ -187,14 +188,14 @@ def _replan(desk: Desk, job: JobRecord, resubmit: commands.Resubmit) -> None:
 
 def with_options(spec: JobSpec, resubmit: commands.Resubmit) -> JobSpec:
     """The job with other nodes or another limit; the same object when neither."""
-    resources = spec.resources
     if resubmit.exclude_nodes:
-        exclude = ",".join(resubmit.exclude_nodes)
-        options = {**resources.options, "exclude": exclude}
-        resources = replace(resources, options=options)
+        spec = excluding(spec, resubmit.exclude_nodes)
     if resubmit.time_limit_seconds is not None:
-        resources = replace(resources, time_limit_seconds=resubmit.time_limit_seconds)
-    return spec if resources is spec.resources else replace(spec, resources=resources)
+        resources = replace(
+            spec.resources, time_limit_seconds=resubmit.time_limit_seconds
+        )
+        spec = replace(spec, resources=resources)
+    return spec
 
 
 def revive(desk: Desk, name: str, by: str, *, from_checkpoint: bool) -> None:

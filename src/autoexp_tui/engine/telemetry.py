@@ -23,6 +23,7 @@ from autoexp_tui.monitor.anomalies import AnomalyWatch, Finding
 from autoexp_tui.monitor.curves import Thinned, trend
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.log_rules import CompiledRule, compile_rules, for_stage, scan
+from autoexp_tui.monitor.metric_lines import STEP
 from autoexp_tui.monitor.metrics import MetricReader, Point, canonical
 from autoexp_tui.monitor.orders import order_cancel
 from autoexp_tui.monitor.reactions import log_matched
@@ -225,11 +226,12 @@ class Telemetry:
         ]
 
     def _take(self, desk: Desk, track: Track, job: str, point: Point) -> None:
-        if point.step is not None:
-            if point.step != track.step:
+        step = self._step_of(desk, point)
+        if step is not None:
+            if step != track.step:
                 track.step_at = desk.now
-            track.step = point.step
-            track.pace.see(point.step, desk.now)
+            track.step = step
+            track.pace.see(step, desk.now)
         track.total = point.total or track.total
         for name, value in point.values.items():
             track.newest[name] = value
@@ -240,6 +242,15 @@ class Telemetry:
         if loss is not None:
             for finding in track.anomalies.feed(track.step or 0, loss):
                 self._react(desk, track, job, finding)
+
+    @staticmethod
+    def _step_of(desk: Desk, point: Point) -> int | None:
+        """Where the run stands, by the metric that the config counts progress in."""
+        metric = canonical(desk.rules.progress.metric)
+        if metric == STEP:
+            return point.step
+        value = point.values.get(metric)
+        return int(value) if value is not None and math.isfinite(value) else None
 
     def _react(self, desk: Desk, track: Track, job: str, finding: Finding) -> None:
         warning_id = "a" + ids.digest(job, track.attempt, finding.code)

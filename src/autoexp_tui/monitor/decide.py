@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from autoexp_tui.core import events, ids
-from autoexp_tui.core.effects import SubmitTasks
+from autoexp_tui.core.effects import ComposeJob, SubmitTasks
 from autoexp_tui.core.facts import (
     ApprovalFact,
     ApprovalKey,
@@ -373,12 +373,20 @@ def _all_else_passes(look: _Look, job: JobRecord) -> bool:
 # ------------------------------------------------------------------------ release
 def _judge_retry(desk: Desk, look: _Look) -> None:
     retry = look.job.retry
-    if retry is None:
+    if retry is None or _is_planned_anew(desk, look.job.name):
         return
     if retry.not_before <= desk.now:
         desk.roster.ready.add(look.job.name)
     else:
         look.wake_by(retry.not_before)
+
+
+def _is_planned_anew(desk: Desk, name: str) -> bool:
+    """Whether the job's overrides are being composed: it starts when they are."""
+    return any(
+        isinstance(pending.effect, ComposeJob) and pending.effect.job == name
+        for pending in desk.state.pending.values()
+    )
 
 
 def release(desk: Desk) -> None:

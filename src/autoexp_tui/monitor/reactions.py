@@ -7,15 +7,16 @@ good, and no dependant ever sees the moment in between.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from autoexp_tui.core import events, ids
-from autoexp_tui.core.effects import RunNotifyCommand
+from autoexp_tui.core.effects import ComposeJob, RunNotifyCommand
 from autoexp_tui.core.facts import FactKey, Result, Verdict, Why, why
 from autoexp_tui.core.specs import (
     Action,
     Cancel,
+    JobSpec,
     Log,
     LogEvent,
     Notify,
@@ -249,15 +250,62 @@ def _restart(
     if ended is None:
         return _restart_live(desk, armed, restart, job)
     reason = _text(desk, restart.reason, job, armed) or armed.key.rpartition("/")[0]
+    again = why("retry", reason=reason, attempt=len(job.attempts) + 1)
+    _avoid_node(desk, restart, job)
+    overrides = _overrides(desk, restart, job)
+    if overrides:
+        order_effect(
+            desk,
+            ComposeJob(
+                job=job.name,
+                overrides=(*job.spec.overrides, *overrides),
+                from_checkpoint=restart.from_checkpoint,
+            ),
+            again,
+        )
     desk.draft.emit(
         events.RetryOrdered(
             job=job.name,
             not_before=not_before,
             from_checkpoint=restart.from_checkpoint,
-            why=why("retry", reason=reason, attempt=len(job.attempts) + 1),
+            why=again,
         )
     )
     return True
+
+
+def _avoid_node(desk: Desk, restart: Restart, job: JobRecord) -> None:
+    node = job.attempt.node if job.attempt else ""
+    if restart.exclude_node and node:
+        spec = excluding(job.spec, (node,))
+        reason = why("other_resources")
+        desk.draft.emit(events.JobReplanned(job=job.name, spec=spec, why=reason))
+
+
+def excluding(spec: JobSpec, nodes: tuple[str, ...]) -> JobSpec:
+    """The job, to run on none of `nodes` beside those it avoids already."""
+    options = spec.resources.options
+    avoided = str(options.get("exclude") or "").split(",")
+    names = dict.fromkeys(name for name in (*avoided, *nodes) if name)
+    resources = replace(spec.resources, options={**options, "exclude": ",".join(names)})
+    return replace(spec, resources=resources)
+
+
+def _overrides(desk: Desk, restart: Restart, job: JobRecord) -> tuple[str, ...]:
+    """The restart's overrides with what the log has said put in."""
+    own = {**own_fields(job.spec, len(job.attempts)), **job.metadata}
+    bound, missing = bind(restart, _lookup(desk), desk.state.jobs, own)
+    if bound is None:
+        keys = ", ".join(key for _, key in missing)
+        desk.draft.emit(
+            events.MessageLogged(
+                text=f"restarted without its overrides: no value for {keys} yet",
+                level="warning",
+                job=job.name,
+            )
+        )
+        return ()
+    return bound.overrides
 
 
 def _restart_live(desk: Desk, armed: Armed, restart: Restart, job: JobRecord) -> bool:
