@@ -212,8 +212,8 @@ def test_a_broken_option_refuses_the_resources() -> None:
 
 
 def test_ui_settings_come_with_their_defaults() -> None:
-    assert HouseParser("/w").ui({"ui": {"theme": "light"}}) == {
-        "theme": "light",
+    assert HouseParser("/w").ui({"ui": {"first_run": "A demo."}}) == {
+        "first_run": "A demo.",
         "on_hangup": "detach",
     }
 

@@ -133,13 +133,10 @@ class MonitoringSettings(Closed):
 
 
 class UiSettings(Closed):
-    """`ui`."""
+    """`ui`: what belongs to the campaign; a person's own tastes are options."""
 
-    theme: str | None = None
-    keymap: str | None = None
-    ascii: bool | None = None
-    mouse: bool | None = None
-    slow: bool | None = None
+    first_run: str | None = None
+    """What to say while nothing is submitted."""
     on_hangup: Literal["detach", "stop"] = "detach"
 
 

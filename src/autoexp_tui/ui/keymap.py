@@ -2,7 +2,7 @@
 
     [keys]
     "run.kill" = "ctrl+k"
-    "move.down" = ["j", "down", "n"]
+    "move.down" = ["j", "down", "ctrl+n"]
 
 An unknown id or key, a key that must stay free, or two commands on one key in one
 place are refused with every finding at once: a keymap never makes an acting key mean
