@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+from textual.timer import Timer
+
 from autoexp_tui.core.clean import clean
 from autoexp_tui.core.commands import (
     Acknowledge,
@@ -67,6 +69,7 @@ class Acts:
     def __init__(self, app: CockpitApp) -> None:
         self._app = app
         self.countdown: Countdown | None = None
+        self._timer: Timer | None = None
 
     # --------------------------------------------------------------------- sending
     def send(self, command: Command, expected: Mapping[str, int] | None = None) -> None:
@@ -125,6 +128,7 @@ class Acts:
             words=plural(len(names), "job"),
             due=self._app.clock.monotonic() + COUNTDOWN,
         )
+        self._timer = self._app.set_interval(0.25, self.tick)
         self.tick()
 
     def tick(self) -> None:
@@ -134,7 +138,7 @@ class Acts:
             return
         left = pending.due - self._app.clock.monotonic()
         if left <= 0:
-            self.countdown = None
+            self.drop()
             self.send(pending.command, pending.expected)
             self._app.desk.marks.difference_update(pending.expected)
             self._app.say(f"ordered to end: {pending.words}")
@@ -147,12 +151,15 @@ class Acts:
         if self.countdown is None:
             self._app.say("no countdown runs")
             return
-        self.countdown = None
+        self.drop()
         self._app.say("stopped: nothing was sent, everything goes on")
 
     def drop(self) -> None:
-        """The screen goes: a countdown goes with it."""
+        """No countdown any more: it was sent, stopped, or the screen goes."""
         self.countdown = None
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
 
     # ---------------------------------------------------------------------- submit
     def submit(self, scope: Scope) -> None:

@@ -108,14 +108,13 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         *,
         options: CockpitOptions | None = None,
         on_leave: Callable[[LeaveWay], None] = lambda way: None,
-        on_shown: Callable[[], None] = lambda: None,
+        on_ready: Callable[[], None] = lambda: None,
         clock: Clock | None = None,
     ) -> None:
         """Args:
         handle: live, viewer or replay.
         options: see `CockpitOptions`.
         on_leave: called once, before `run` returns, unless a fault ended the app.
-        on_shown: called once, when the first screen was painted.
         clock: the machine's own by default.
         """
         self.options = options or CockpitOptions()
@@ -133,7 +132,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.bridge = Bridge(handle, self._snapshot_waits)
         self._ringer = Ringer(self.desk.session, self.desk.groups)
         self._on_leave = on_leave
-        self._on_shown = on_shown
         self._acts: Acts | None = None
         self._left = False
         self._greeted = False
@@ -183,7 +181,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             self._acts.drop()
 
     def _shown(self) -> None:
-        self._on_shown()
+        self._on_ready()
         self._greet()
 
     def _greet(self) -> None:

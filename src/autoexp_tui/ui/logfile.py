@@ -13,9 +13,8 @@ import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from autoexp_tui.core.clean import clean
 
@@ -46,8 +45,7 @@ class Change(StrEnum):
     MISSING = "missing"
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(NamedTuple):
     """One line: where it begins, and its clean text."""
 
     offset: int

@@ -100,19 +100,19 @@ def test_nothing_to_kill_asks_nothing() -> None:
 def test_marks_that_a_filter_hides_are_told() -> None:
     marks = {job.name for job in looking(Look.RUNNING, 3).jobs}
     shown = {looking(Look.RUNNING).jobs[0].name}
-    wanted = scope(SESSION, marks, shown, ())
+    wanted = scope(SESSION, marks, lambda: shown, ())
     told = body(questions.kill_question(wanted, SESSION))
     assert "3 marked jobs, 2 of them hidden by the filter" in told
 
 
 def test_marks_come_before_the_cursor() -> None:
     marked, other = looking(Look.RUNNING, 2).jobs
-    assert scope(SESSION, {marked.name}, set(), (other,)).jobs == (marked,)
+    assert scope(SESSION, {marked.name}, set, (other,)).jobs == (marked,)
 
 
 def test_without_marks_the_row_under_the_cursor_counts() -> None:
     job = looking(Look.RUNNING).jobs[0]
-    assert scope(SESSION, (), set(), (job,)).jobs == (job,)
+    assert scope(SESSION, (), set, (job,)).jobs == (job,)
 
 
 def choices(question: Question | None) -> dict[str, questions.Choice]:

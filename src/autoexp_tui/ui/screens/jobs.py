@@ -15,7 +15,6 @@ from autoexp_tui.ui.commands import Pane
 from autoexp_tui.ui.desk import Desk
 from autoexp_tui.ui.screens.base import BoxScreen
 from autoexp_tui.ui.themes import Skin
-from autoexp_tui.ui.view.difference import difference
 from autoexp_tui.ui.view.layout import Box, Boxes, boxes, fits_side, folds
 from autoexp_tui.ui.view.reasons import cause_words
 from autoexp_tui.ui.view.scope import Scope, scope
@@ -317,6 +316,8 @@ class JobsScreen(BoxScreen):
 
     def do_rows_diff(self) -> None:
         """Compare two jobs: the marked ones, or the marked one with this."""
+        from autoexp_tui.ui.view.difference import difference
+
         names = set(self.desk.marks)
         names |= {job.name for job in self.under_cursor()} if len(names) < 2 else set()
         jobs = [job for job in self.desk.session.jobs if job.name in names]
@@ -390,7 +391,7 @@ class JobsScreen(BoxScreen):
         return scope(
             self.desk.session,
             self.desk.marks,
-            self.desk.shown(),
+            self.desk.shown,
             self.under_cursor(),
             outside(self.list.words()),
         )

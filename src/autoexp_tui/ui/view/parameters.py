@@ -109,7 +109,7 @@ def in_common(specs: Sequence[JobSpec], parameters: Sequence[Parameter]) -> str:
     if len(specs) < 2:
         return described(specs[0], parameters) if specs else ""
     for entry in sorted(parameters, key=lambda entry: -len(entry.values)):
-        values = {value_of(spec, entry.key) for spec in specs}
-        if len(values) == 1 and "-" not in values:
-            return f"{entry.label}={values.pop()}"
+        value = value_of(specs[0], entry.key)
+        if value != "-" and all(value_of(one, entry.key) == value for one in specs):
+            return f"{entry.label}={value}"
     return ""

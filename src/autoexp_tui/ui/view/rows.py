@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from autoexp_tui.ui.view.causes import cause_key
 from autoexp_tui.ui.view.columns import Column, run_seconds
@@ -25,9 +25,8 @@ _ALONE = frozenset({Look.RUNNING, Look.ASKS})
 """Looks that never fold: each of these jobs is a story of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A line of the job table."""
+class Row(NamedTuple):
+    """A line of the job table; there may be ten thousand."""
 
     key: str
     """Stable over snapshots: the job's name, or the cause of a folded group."""

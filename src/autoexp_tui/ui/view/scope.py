@@ -5,7 +5,7 @@ Marks count even where a filter hides them; whoever asks says so.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from autoexp_tui.core.wording import plural
@@ -37,7 +37,7 @@ class Scope:
 def scope(
     session: SessionView,
     marks: Collection[str],
-    shown: Collection[str],
+    shown: Callable[[], Collection[str]],
     under_cursor: Sequence[JobView],
     title: str = "",
 ) -> Scope:
@@ -46,14 +46,19 @@ def scope(
     Args:
         session: as shown.
         marks: names of marked jobs.
-        shown: names of the jobs that have a row now.
+        shown: tells the names of the jobs that have a row now.
         under_cursor: the jobs of the row, or header, under the cursor.
         title: what that row is called.
     """
-    marked = tuple(job for job in session.jobs if job.name in marks)
+    marked = _in_plan_order(session.named(tuple(marks)))
     if marked:
-        hidden = sum(1 for job in marked if job.name not in shown)
+        visible = shown()
+        hidden = sum(1 for job in marked if job.name not in visible)
         return Scope(jobs=marked, by_marks=True, hidden=hidden)
-    jobs = tuple(sorted(under_cursor, key=lambda job: job.index))
+    jobs = _in_plan_order(under_cursor)
     name = title or (outside(jobs[0].name) if len(jobs) == 1 else "")
     return Scope(jobs=jobs, title=name)
+
+
+def _in_plan_order(jobs: Sequence[JobView]) -> tuple[JobView, ...]:
+    return tuple(sorted(jobs, key=lambda job: job.index))

@@ -80,6 +80,12 @@ class Footer(LinesWidget):
 class Prompt(Input):
     """One line to type in, where the footer stands. Its cursor does not blink."""
 
+    DEFAULT_CSS = """
+    Prompt { background: $background; color: $foreground; border: none; padding: 0 1;
+             height: 1; }
+    Prompt:focus { background: $background; border: none; }
+    """
+
     class Answered(Message):
         """Typing ended: with enter, or given up with esc."""
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.core.snapshot import Curve
 from autoexp_tui.ui.desk import Desk
 from autoexp_tui.ui.themes import Skin
 from autoexp_tui.ui.view.parameters import described
-from autoexp_tui.ui.view.plot import Plotted, legend, plot
 from autoexp_tui.ui.view.session import JobView
 from autoexp_tui.ui.view.spans import Line, Span, outside
 from autoexp_tui.ui.widgets.text_pane import TextPane
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.view.plot import Plotted
 
 MOST_CURVES = 26
 """As many as there are letters to name them by."""
@@ -40,8 +42,8 @@ class MetricsPane(TextPane):
     def jobs(self) -> tuple[JobView, ...]:
         """The jobs whose curves are drawn."""
         session = self.desk.session
-        marked = tuple(job for job in session.jobs if job.name in self.desk.marks)
-        return (marked or session.named(self._names))[:MOST_CURVES]
+        marked = sorted(session.named(tuple(self.desk.marks)), key=_place)
+        return (tuple(marked) or session.named(self._names))[:MOST_CURVES]
 
     def metrics(self) -> tuple[str, ...]:
         """Every metric of these jobs, the loss first."""
@@ -73,6 +75,8 @@ class MetricsPane(TextPane):
         self.renew()
 
     def make(self, cells: int) -> Sequence[Line]:
+        from autoexp_tui.ui.view.plot import legend, plot
+
         plotted = [self._plotted(job) for job in self.jobs()]
         plotted = [one for one in plotted if one.curve.steps]
         room = self.size.height - 1
@@ -83,6 +87,8 @@ class MetricsPane(TextPane):
         return (*drawn, *legend(plotted, cells))
 
     def _plotted(self, job: JobView) -> Plotted:
+        from autoexp_tui.ui.view.plot import Plotted
+
         words = described(job.record.spec, self.desk.words.parameters)
         label = f"{outside(job.stage)} {words}".strip() or outside(job.name)
         curves = job.live.curves if job.live else {}
@@ -96,3 +102,7 @@ class MetricsPane(TextPane):
             Span(outside(self.chosen()), "accent"),
             Span(f"{scale}{place}", "muted"),
         )
+
+
+def _place(job: JobView) -> int:
+    return job.index

@@ -8,8 +8,7 @@ cost follows what is visible, and bytes follow what changed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from rich.cells import cell_len
 from textual import events
@@ -27,15 +26,14 @@ from autoexp_tui.ui.view.spans import Line, Span, cut, pad, width
 Tone: TypeAlias = Literal["", "cursor", "away"]
 
 
-@dataclass(frozen=True, slots=True)
-class Painted:
+class Painted(NamedTuple):
     """A line as drawn, and what is laid over it."""
 
     line: Line
     tone: Tone = ""
 
 
-class LinesWidget(Widget, can_focus=False):
+class LinesWidget(Widget, can_focus=False, inherit_css=False):
     """Draws lines; subclasses say which in `compose_lines`."""
 
     ALLOW_SELECT = False

@@ -1,0 +1,171 @@
+"""The cockpit beside a bare Textual app: first paint, keys, snapshots, bytes.
+
+    python tests/bench/bench_ui.py
+
+Read the ratios, not the milliseconds: both sides run on the same machine in the same
+minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.testing.campaigns import campaign
+from autoexp_tui.testing.scripted_handle import ScriptedHandle, moved
+from autoexp_tui.ui.app import CockpitApp, CockpitOptions
+from autoexp_tui.ui.logfile import LogFile
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
+
+from tests.ui.ptys import ROOT, OnTerminal
+
+BARE = """
+from textual.app import App
+from textual.widgets import Static
+class Bare(App):
+    def compose(self):
+        yield Static("bare and leave")
+Bare().run(mouse=False)
+"""
+OURS = str(ROOT / "tests" / "ui" / "terminal_app.py")
+PAINTS = 5
+
+
+def first_paint(command: list[str]) -> float:
+    """Median seconds from the start of a process to the end of its first screen.
+
+    The first start is not counted: it may have to compile.
+    """
+    seconds = []
+    for _ in range(PAINTS + 1):
+        with OnTerminal(command) as terminal:
+            seconds.append(terminal.read_until(b"leave"))
+    return statistics.median(seconds[1:])
+
+
+def bench_first_paint() -> None:
+    bare = first_paint(["-c", BARE])
+    print(f"first paint   bare Textual {bare * 1000:6.0f} ms")
+    for jobs in ("124", "10000"):
+        with TemporaryDirectory() as directory:
+            made = made_in(jobs)
+            ours = first_paint([OURS, f"{directory}/r", jobs, "still"]) - made
+        print(
+            f"first paint   {jobs:>6} jobs   {ours * 1000:6.0f} ms {ours / bare:4.1f}x"
+            f"   (less {made * 1000:.0f} ms of making it up)"
+        )
+
+
+def made_in(jobs: str) -> float:
+    """Seconds that making a session up takes: no part of the cockpit's start."""
+    code = (
+        "import time; from autoexp_tui.testing.campaigns import all_done;"
+        f"t = time.perf_counter(); all_done({jobs});"
+        "print('took', time.perf_counter() - t, 'leave')"
+    )
+    with OnTerminal(["-c", code]) as terminal:
+        terminal.read_until(b"leave")
+        return float(terminal.written.split(b"took ")[1].split()[0])
+
+
+async def bench_inside(jobs: int) -> None:
+    snapshot = campaign(jobs)
+    handle = ScriptedHandle(snapshot)
+    app = CockpitApp(handle, options=CockpitOptions(ascii=False, no_color=False))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        screen = app.jobs_screen
+        await timed(
+            f"{jobs:>6} jobs   key to new lines", lambda: screen.jobs.move("down")
+        )
+        await timed(
+            f"{jobs:>6} jobs   page to new lines", lambda: screen.jobs.move("half_down")
+        )
+        await timed(f"{jobs:>6} jobs   need after need", screen.do_rows_need)
+        changing = changes(snapshot)
+        await timed(
+            f"{jobs:>6} jobs   a snapshot with 500 changes", lambda: take(app, changing)
+        )
+        app.desk._forecast_at = None
+        await timed(f"{jobs:>6} jobs   estimates", lambda: forecast(app))
+
+
+def changes(snapshot: Snapshot) -> list[Snapshot]:
+    """Snapshots that each change 500 records: what 1,000 events a second do."""
+    found = [snapshot]
+    for round_ in range(40):
+        base = found[-1]
+        jobs = list(base.jobs)
+        for place in range(round_, len(jobs), max(1, len(jobs) // 500)):
+            jobs[place] = replace(jobs[place], resume=not jobs[place].resume)
+        found.append(moved(replace(base, jobs=tuple(jobs)), 0.5))
+    return found[1:]
+
+
+def take(app: CockpitApp, snapshots: list[Snapshot]) -> None:
+    app.desk.take(snapshots.pop(0))
+    app.jobs_screen.renew()
+
+
+def forecast(app: CockpitApp) -> None:
+    app.desk._forecast_at = None
+    app.desk.forecast(0.0)
+
+
+async def timed(name: str, call: Callable[[], object], rounds: int = 30) -> None:
+    seconds = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - start)
+        await asyncio.sleep(0)
+    seconds.sort()
+    median, worst = statistics.median(seconds), seconds[-1]
+    print(f"{name:<46} {median * 1000:6.1f} ms, at most {worst * 1000:6.1f} ms")
+
+
+def bench_bytes() -> None:
+    for name, motion in (("idle", "still"), ("11 live runs", "moving")):
+        with TemporaryDirectory() as directory:
+            command = [OURS, f"{directory}/r", "124", motion]
+            with OnTerminal(command) as terminal:
+                terminal.read_until(b"leave")
+                terminal.read_for(2)
+                written = len(terminal.read_for(5)) / 5
+        print(f"bytes         {name:<14} {written:8.0f} B/s")
+
+
+def bench_log() -> None:
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "large.log"
+        with path.open("wb") as file:
+            file.truncate(10 * 10**9)
+            file.seek(0, 2)
+            file.write(b"".join(b"iteration %d\n" % n for n in range(1000)))
+        log = LogFile(str(path))
+        start = time.perf_counter()
+        log.poll()
+        lines = log.last(40)
+        took = time.perf_counter() - start
+        assert lines[-1].text == "iteration 999"
+    print(f"log           tail of 10 GB {took * 1000:8.1f} ms")
+
+
+def main() -> None:
+    bench_first_paint()
+    for jobs in (124, 10_000):
+        asyncio.run(bench_inside(jobs))
+    bench_bytes()
+    bench_log()
+
+
+if __name__ == "__main__":
+    main()

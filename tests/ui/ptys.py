@@ -1,0 +1,112 @@
+"""A program on a real terminal of our own: what it writes, and when."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@dataclass
+class OnTerminal:
+    """A process whose terminal we hold the other end of."""
+
+    command: Sequence[str]
+    size: tuple[int, int] = (120, 40)
+    environment: dict[str, str] = field(default_factory=dict)
+    written: bytes = b""
+    process: subprocess.Popen[bytes] | None = None
+    master: int = -1
+
+    def __enter__(self) -> OnTerminal:
+        self.master, slave = pty.openpty()
+        size = struct.pack("HHHH", self.size[1], self.size[0], 0, 0)
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, size)
+        environment = {
+            **os.environ,
+            "TERM": "xterm-256color",
+            "COLORTERM": "truecolor",
+            "PYTHONPATH": str(ROOT),
+            **self.environment,
+        }
+        for name in ("NO_COLOR", "TMUX", "COLUMNS", "LINES", "PYTHONDONTWRITEBYTECODE"):
+            environment.pop(name, None)
+        self.process = subprocess.Popen(
+            [sys.executable, *self.command],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env=environment,
+            start_new_session=True,
+            close_fds=True,
+        )
+        os.close(slave)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.hang_up()
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def hang_up(self) -> None:
+        """The terminal goes away."""
+        if self.master >= 0:
+            os.close(self.master)
+            self.master = -1
+
+    def type(self, text: str) -> None:
+        """Press keys."""
+        os.write(self.master, text.encode())
+
+    def read_for(self, seconds: float) -> bytes:
+        """What is written within `seconds`."""
+        return self._read(time.monotonic() + seconds, None)
+
+    def read_until(self, wanted: bytes, patience: float = 20.0) -> float:
+        """Read until `wanted` was written; the seconds that it took."""
+        start = time.monotonic()
+        self._read(start + patience, wanted)
+        assert wanted in self.written, f"{wanted!r} never came"
+        return time.monotonic() - start
+
+    def _read(self, deadline: float, wanted: bytes | None) -> bytes:
+        got = b""
+        while (left := deadline - time.monotonic()) > 0:
+            ready, _, _ = select.select([self.master], [], [], left)
+            if not ready:
+                break
+            try:
+                data = os.read(self.master, 1 << 16)
+            except OSError:
+                break
+            if not data:
+                break
+            got += data
+            self.written += data
+            if wanted is not None and wanted in self.written:
+                break
+        return got
+
+    def wait(self, patience: float = 10.0) -> int:
+        """How the process ended."""
+        assert self.process is not None
+        return self.process.wait(patience)

@@ -1,0 +1,42 @@
+"""A cockpit for tests on a real terminal; says in a file how it ended.
+
+python tests/ui/terminal_app.py RESULT-FILE JOBS [still|moving] [hup|nohup]
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+from autoexp_tui.testing.campaigns import all_done, campaign
+from autoexp_tui.testing.scripted_handle import ScriptedHandle, moved
+from autoexp_tui.ui.app import CockpitApp, CockpitOptions
+
+
+def main(result: str, jobs: str, motion: str = "still", hup: str = "hup") -> None:
+    now = time.time()
+    still = motion == "still"
+    snapshot = all_done(int(jobs), now=now) if still else campaign(int(jobs), now=now)
+    handle = ScriptedHandle(snapshot)
+    app = CockpitApp(handle, options=CockpitOptions(ascii=False, no_color=False))
+    if hup == "hup":
+        signal.signal(signal.SIGHUP, lambda *_: app.terminal_lost())
+    else:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    if not still:
+        threading.Thread(target=keep_moving, args=(handle,), daemon=True).start()
+    way = app.run(mouse=False)
+    Path(result).write_text(f"{way} {app.fault!r} {app.desk.session.snapshot.seq}")
+
+
+def keep_moving(handle: ScriptedHandle) -> None:
+    while True:
+        time.sleep(0.1)
+        handle.push(moved(handle.snapshot(), 0.1))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,81 @@
+"""On a real terminal: its loss, what reaches it, and how little."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyte
+import pytest
+
+from tests.ui.ptys import ROOT, OnTerminal
+
+pytestmark = pytest.mark.pty
+APP = str(ROOT / "tests" / "ui" / "terminal_app.py")
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> Path:
+    return tmp_path / "result"
+
+
+def running(result: Path, *arguments: str) -> OnTerminal:
+    return OnTerminal([APP, str(result), *arguments])
+
+
+@pytest.fixture
+def moving(result: Path) -> Iterator[OnTerminal]:
+    with running(result, "124", "moving") as terminal:
+        terminal.read_until(b"leave")
+        yield terminal
+
+
+@pytest.mark.parametrize("hup", ["hup", "nohup"])
+def test_a_closed_terminal_ends_the_screen_at_once(result: Path, hup: str) -> None:
+    with running(result, "124", "moving", hup) as terminal:
+        terminal.read_until(b"leave")
+        terminal.hang_up()
+        assert terminal.wait() == 0
+    assert result.read_text().startswith("lost None")
+
+
+def test_leaving_gives_the_terminal_back(moving: OnTerminal, result: Path) -> None:
+    moving.type("q")
+    moving.read_until(b"Stay")
+    moving.read_for(0.5)
+    moving.type("y")
+    moving.read_until(b"\x1b[?1004l")
+    assert moving.wait() == 0
+    assert result.read_text().startswith("left None")
+    assert b"\x1b[?1049l" in moving.written
+
+
+def test_what_is_on_the_terminal_is_the_screen(moving: OnTerminal) -> None:
+    screen = pyte.Screen(120, 40)
+    pyte.ByteStream(screen).feed(moving.written)
+    shown = "\n".join(screen.display)
+    assert "dense300m" in shown
+    assert "2 Jobs" in shown
+    assert "q leave" in shown
+
+
+def test_the_title_tells_how_far_it_is(moving: OnTerminal) -> None:
+    moving.read_until(b"\x1b]2;61/124 !14 dense300m\x07")
+
+
+def test_an_idle_session_writes_nothing(result: Path) -> None:
+    with running(result, "31", "still") as terminal:
+        terminal.read_until(b"leave")
+        terminal.read_for(1.5)
+        assert len(terminal.read_for(2.5)) < 100
+
+
+def test_live_runs_cost_little(moving: OnTerminal) -> None:
+    moving.read_for(1.5)
+    seconds = 4
+    written = len(moving.read_for(seconds))
+    assert 0 < written < 4096 * seconds
+
+
+def test_any_motion_of_the_mouse_is_not_asked_for(moving: OnTerminal) -> None:
+    assert b"\x1b[?1003h" not in moving.written
