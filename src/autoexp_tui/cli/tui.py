@@ -141,7 +141,6 @@ class Cockpit:
         handle = self._deferred()
         app = self._app(handle)
         self._watch_signals(app)
-        handle.start()
         way = app.run(mouse=self._args.mouse)
         self._remember_leaving(handle)
         if self._failure.error is not None:
@@ -195,7 +194,7 @@ class Cockpit:
             time.sleep(0.02)
         app.call_from_thread(call, app)
 
-    def _app(self, handle: EngineHandle) -> CockpitApp:
+    def _app(self, handle: DeferredHandle) -> CockpitApp:
         from dataclasses import replace
 
         from autoexp_tui.ui.app import CockpitApp
@@ -206,7 +205,8 @@ class Cockpit:
             away_since=self._left_at(),
             expression=_row_filter,
         )
-        self._running = CockpitApp(handle, options=options)
+        # Opened after the first paint: planning and pydantic would slow it down.
+        self._running = CockpitApp(handle, options=options, on_ready=handle.start)
         return self._running
 
     def _come_back(self) -> str:

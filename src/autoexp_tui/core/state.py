@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from autoexp_tui.core.effects import Effect
 from autoexp_tui.core.facts import Result, Why
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.states import NOT_STARTED, TERMINAL, Cause, JobState, Outcome
+
+if TYPE_CHECKING:  # a first paint needs neither effects nor events
+    from autoexp_tui.core.effects import Effect
 
 V = TypeVar("V")
 

@@ -115,6 +115,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         handle: live, viewer or replay.
         options: see `CockpitOptions`.
         on_leave: called once, before `run` returns, unless a fault ended the app.
+        on_ready: called once, when the first screen was painted.
         clock: the machine's own by default.
         """
         self.options = options or CockpitOptions()
@@ -132,6 +133,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.bridge = Bridge(handle, self._snapshot_waits)
         self._ringer = Ringer(self.desk.session, self.desk.groups)
         self._on_leave = on_leave
+        self._on_ready = on_ready
         self._acts: Acts | None = None
         self._left = False
         self._greeted = False
