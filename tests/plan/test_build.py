@@ -127,6 +127,19 @@ def test_directories_have_places_when_nothing_is_said() -> None:
 
 
 @pytest.mark.parametrize(
+    ("settings", "path"),
+    [
+        ({}, "/out/scripts/lr1e-3_stable.sbatch"),
+        ({"script_dir": "/s/"}, "/s/lr1e-3_stable.sbatch"),
+    ],
+)
+def test_scripts_have_a_place_too(settings: Mapping[str, Any], path: str) -> None:
+    other = {"stage": "b", "backend.load": "{sibling.stable.script_path}"}
+    plan = planned({"configs": [STABLE, other]}, slurm=settings)
+    assert plan.jobs[1].overrides == (f"backend.load={path}",)
+
+
+@pytest.mark.parametrize(
     ("name", "spelled"),
     [
         ("lr{backend.lr}_{stage}", "lr1e-4_a"),
@@ -259,6 +272,7 @@ def test_aux_is_part_of_the_config_and_of_the_overrides() -> None:
     assert "--iters=10" in jobs[0].command
     assert "--load=iter_10a!" in jobs[0].command
     assert jobs[0].overrides[0] == "++aux.k=5"
+    assert "++aux.text='a!'" in jobs[0].overrides
 
 
 def test_a_value_of_another_job_can_be_calculated_with() -> None:
@@ -454,10 +468,14 @@ def test_a_nested_condition_is_resolved_too() -> None:
     found = condition(
         {
             "class_name": "NotCondition",
-            "condition": {"class_name": "FileExists", "path": "{name}"},
+            "condition": {
+                "class_name": "FileContent",
+                "path": "{name}",
+                "pattern": "{x}",
+            },
         }
     )
-    assert found.condition == FileExists(path="lr1e-3_cooldown")
+    assert found.condition == FileContent(path="lr1e-3_cooldown", pattern="{x}")
 
 
 def test_metadata_may_be_named_by_a_job_as_it_is_called() -> None:
@@ -932,6 +950,14 @@ def test_far_siblings_are_composed_again_only_when_nobody_foresaw_it(
     plan = build_execution_plan(composer=composer, parser=FakeParser())
     assert "backend.load=/out/lr0_stable/x" in plan.jobs[70].overrides
     assert len(composer.asked) == composed
+
+
+def test_a_job_that_is_read_early_is_not_composed_again() -> None:
+    sweep = {"configs": [{"stage": "a", "backend.load": "{sibling.b.name}"}, STABLE]}
+    sweep["configs"][1] = {"stage": "b"}
+    composer = FakeComposer(CONFIG, sweep)
+    build_execution_plan(composer=composer, parser=FakeParser())
+    assert len(composer.asked) == 2
 
 
 def test_closed_settings_are_checked_once_when_they_do_not_change() -> None:

@@ -39,6 +39,7 @@ def value(text: str, **names: object) -> object:
         ("1 < 2 > 5", False),
         ("'b' in 'abc'", True),
         ("3 in (1, 2)", False),
+        ("1 in 'a1'", False),
         ("3 not in [1, 2]", True),
         ("[1] in {1, 2}", False),
         ("'a' < 'b'", True),

@@ -223,6 +223,11 @@ def test_a_typo_is_answered_with_the_near_stage() -> None:
     assert "did you mean `stable`?" in said
 
 
+def test_without_a_near_stage_the_siblings_of_the_family_are_listed() -> None:
+    said = refusal(REPORT, "xyz", 1)
+    assert said.endswith("\n  siblings: stable")
+
+
 def test_a_stage_that_no_job_has_is_answered_too() -> None:
     with pytest.raises(SiblingNotFound, match="did you mean `cooldown`"):
         families(CROSSED).all_of("cooldwn")

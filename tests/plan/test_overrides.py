@@ -95,7 +95,9 @@ def test_values_are_spelled_as_a_person_would(value: object, text: str) -> None:
     assert spell_value(value) == text
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, {"'": 1}, {"null": 1}, {(): 1}])
+@pytest.mark.parametrize(
+    "value", [object(), {1, 2}, {"'": 1}, {"a ": 1}, {"null": 1}, {(): 1}]
+)
 def test_what_the_grammar_lacks_is_refused(value: object) -> None:
     with pytest.raises(CannotSpell):
         spell_value(value)

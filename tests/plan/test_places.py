@@ -75,6 +75,7 @@ def test_files_know_their_writers_wherever_they_are_named() -> None:
         (FileExists(path="x", writer="b"), {"b"}),
         (LogPattern(log_path="/logs/a/current.log", pattern="{runtime.b.k}"), {"a"}),
         (FileExists(path="/x/{runtime.a.1.iteration}"), {"a.1"}),
+        (FileExists(path="/x/{runtime.a.x.y.z}"), {"a"}),
         (CommandPasses(command=("test", "{runtime.a.iteration}")), {"a"}),
         (CommandPasses(command=("true",)), set()),
         (Not(condition=MetadataIs(key="k", job="a")), {"a"}),

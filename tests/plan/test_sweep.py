@@ -62,6 +62,10 @@ def test_zip_pairs_lists_and_repeats_scalars() -> None:
     ]
 
 
+def test_zip_of_scalars_is_one_point() -> None:
+    assert parameters({"type": "zip", "params": {"a": 1, "b": 2}}) == [{"a": 1, "b": 2}]
+
+
 def test_zip_refuses_lists_of_different_lengths() -> None:
     said = refusal({"type": "zip", "params": {"a": [1, 2], "b": [1]}})
     assert "sweep.params: pairs lists of different lengths: a has 2, b has 1" in said
@@ -349,6 +353,8 @@ def test_a_deferred_top_filter_keeps_the_bases_of_derived_jobs() -> None:
         ({"filter": "${x} > {base.lr}"}, "reads another job"),
         ({"max_points": 0}, "is 0, not a number of points"),
         ({"derived_jobs": [{}]}, "sweep.derived_jobs.0: has no name"),
+        ({"derived_jobs": [{"name": 5}]}, "sweep.derived_jobs.0: has no name"),
+        ({"derived_jobs": [{"name": ""}]}, "sweep.derived_jobs.0: has no name"),
         ({"derived_jobs": [{"name": "a"}, {"name": "a"}]}, "two entries named `a`"),
         (
             {"derived_jobs": [{"name": "a", "for_each_base_job": "x"}]},
