@@ -58,10 +58,18 @@ def _until(terminal: int, marker: bytes, begun: float, limit: float) -> float:
     seen = b""
     while time.perf_counter() - begun < limit:
         if select.select([terminal], [], [], 0.05)[0]:
-            seen += os.read(terminal, 65536)
+            seen += _read(terminal)
             if marker in seen:
                 return time.perf_counter() - begun
     raise SystemExit(f"{marker!r} never came:\n{seen[-2000:].decode(errors='replace')}")
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # the program has ended; the time limit says what it wrote
+        time.sleep(0.05)
+        return b""
 
 
 def run_time(command: Sequence[str]) -> float:

@@ -1,0 +1,91 @@
+"""The commit loop at 1,000 and 10,000 jobs: idle, changed, resumed; CPU time.
+
+    python tests/bench/bench_commit.py
+
+The engine is the real one over fakes in memory; half of the jobs run and write their
+logs, the other half waits for them.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.core.builders import job, plan
+from tests.engine.bench import Bench
+
+from autoexp_tui.core.specs import JobStateIs, Plan
+from autoexp_tui.testing.fake_script import RunScript, Write
+
+ROUNDS = 20
+
+
+def make_plan(jobs: int) -> Plan:
+    """Pairs: one that runs, one that waits for it."""
+    specs = []
+    for n in range(0, jobs, 2):
+        specs.append(job(f"stable{n}", n, stage="stable"))
+        done = JobStateIs(jobs=(f"stable{n}",), state="COMPLETED")
+        specs.append(
+            job(
+                f"cool{n}",
+                n + 1,
+                stage="cooldown",
+                depends_on=(f"stable{n}",),
+                start_conditions=(done,),
+            )
+        )
+    return plan(*specs)
+
+
+def script(at: float) -> RunScript:
+    """A long run that logs a step at `at`."""
+    line = Write(at=at, data=b"iteration 10/100 | lm loss: 2.5\n")
+    return RunScript(seconds=1e6, writes=(line,))
+
+
+def cpu(call: object) -> float:
+    """CPU milliseconds of a call."""
+    begun = time.process_time()
+    call()  # type: ignore[operator]
+    return (time.process_time() - begun) * 1e3
+
+
+def measure(jobs: int) -> None:
+    """Print the figures for so many jobs."""
+    the_plan = make_plan(jobs)
+    scripts = {
+        spec.name: [[script(30.0 + spec.index % 7)]]
+        for spec in the_plan.jobs
+        if spec.stage == "stable"
+    }
+    begun = time.process_time()
+    bench = Bench(the_plan, scripts)
+    bench.step()
+    started = time.process_time() - begun
+    bench.clock.advance(2.0)
+    bench.executor.settle()
+    bench.step()
+    idle = [cpu(bench.engine.commit) for _ in range(ROUNDS)]
+    bench.clock.advance(40.0)
+    bench.executor.settle()
+    changed = cpu(bench.step)
+    resumed = cpu(bench.start)
+    print(
+        f"{jobs:>6} jobs: all started in {started:6.2f} s   idle commit "
+        f"{sorted(idle)[ROUNDS // 2]:6.2f} ms (target <= 100 at 10,000)   "
+        f"{jobs // 2} logs grew {changed:8.1f} ms   resumed {resumed:8.1f} ms"
+    )
+
+
+def main() -> None:
+    """Measure at both sizes."""
+    for jobs in (1_000, 10_000):
+        measure(jobs)
+
+
+if __name__ == "__main__":
+    main()
