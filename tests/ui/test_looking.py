@@ -408,3 +408,19 @@ async def test_a_copy_of_a_row_is_its_name() -> None:
         assert "sent to the clipboard" in seat.footer
         name = seat.app.desk.session.jobs[0].name
         assert f"{len(name)} B" in seat.footer
+
+
+# --------------------------------------------------------------------------- mouse
+async def test_a_click_puts_the_cursor_on_its_row() -> None:
+    async with cockpit() as seat:
+        await seat.pilot.click("#jobs", offset=(10, 6))
+        await seat.pilot.pause()
+        assert seat.jobs.jobs.key == seat.app.desk.session.jobs[4].name
+
+
+async def test_a_click_on_another_pane_goes_there() -> None:
+    async with cockpit() as seat:
+        await seat.pilot.click("#needs", offset=(4, 2))
+        await seat.pilot.pause()
+        assert seat.app.focused is seat.jobs.needs
+        assert "node failure" in seat.jobs.needs.words()

@@ -93,6 +93,11 @@ def test_no_close_button_says_cancel() -> None:
         assert "cancel" not in f"{question.stay} {question.confirm}".lower()
 
 
+def test_what_nobody_asked_to_run_cannot_be_killed() -> None:
+    session = observe(planned(10))
+    assert questions.kill_question(Scope(jobs=session.jobs), session) is None
+
+
 def test_nothing_to_kill_asks_nothing() -> None:
     assert questions.kill_question(looking(Look.DONE), SESSION) is None
 

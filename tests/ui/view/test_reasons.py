@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.core.facts import why
+from autoexp_tui.core.facts import Result, why
 from autoexp_tui.core.snapshot import Live, Snapshot
-from autoexp_tui.core.state import Attempt, JobRecord, Retry
+from autoexp_tui.core.specs import JobStateIs
+from autoexp_tui.core.state import Attempt, ConditionStatus, JobRecord, Retry
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.testing.campaigns import T0, campaign
+from autoexp_tui.testing.scripted_handle import with_job
 from autoexp_tui.ui.view.looks import Look
 from autoexp_tui.ui.view.reasons import outlook, reason, reason_of_all
 from autoexp_tui.ui.view.session import JobView, SessionView, observe
@@ -91,6 +93,19 @@ def test_another_family_s_job_goes_by_its_name() -> None:
     told = why("upstream", job=stranger, state="FAILED")
     job, session = changed(Look.SKIPPED, why=told)
     assert stranger[:8] in reason(job, session)
+
+
+def test_a_job_that_waits_for_many_names_their_stage() -> None:
+    base = campaign(31)
+    evaluates = tuple(job.name for job in base.jobs if job.spec.stage == "evaluate")
+    report = base.jobs[-1]
+    spec = replace(
+        report.spec, start_conditions=(JobStateIs(jobs=evaluates, state="COMPLETED"),)
+    )
+    told = why("job_waits", job=evaluates[0], state="RUNNING", more=9)
+    status = ConditionStatus(result=Result.WAIT, why=told, since=T0)
+    session = observe(with_job(base, report.name, spec=spec, start=(status,), ask=None))
+    assert reason(session.jobs[-1], session) == "waits for evaluate"
 
 
 def test_a_retry_says_when() -> None:

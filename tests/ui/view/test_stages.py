@@ -8,7 +8,7 @@ import pytest
 
 from autoexp_tui.core import specs
 from autoexp_tui.core.states import JobState
-from autoexp_tui.testing.campaigns import campaign, planned
+from autoexp_tui.testing.campaigns import all_done, campaign, planned
 from autoexp_tui.testing.scripted_handle import HOSTILE
 from autoexp_tui.ui.view.causes import PlanWords
 from autoexp_tui.ui.view.eta import Ends, ends, gpu_bound, gpu_hours
@@ -106,6 +106,11 @@ def test_the_last_stage_ends_last() -> None:
 
 def test_the_session_ends_with_its_last_stage() -> None:
     assert ENDS.session == ENDS.stages["evaluate"]
+
+
+def test_a_stage_that_ended_has_no_end_to_come() -> None:
+    ended = stages(observe(all_done(10)), ENDS)
+    assert all(stage.ends_at is None for stage in ended)
 
 
 def test_nothing_is_estimated_while_nothing_runs() -> None:

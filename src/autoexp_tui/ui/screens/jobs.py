@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from textual.app import ComposeResult
 from textual.geometry import Size
 
-from autoexp_tui.core.states import NOT_STARTED, REVIVABLE, TERMINAL
+from autoexp_tui.core.states import NOT_STARTED, REVIVABLE
 from autoexp_tui.core.wording import clock_time, plural
 from autoexp_tui.ui.background import Background
 from autoexp_tui.ui.commands import Pane
@@ -16,6 +16,7 @@ from autoexp_tui.ui.desk import Desk
 from autoexp_tui.ui.screens.base import BoxScreen
 from autoexp_tui.ui.themes import Skin
 from autoexp_tui.ui.view.layout import Box, Boxes, boxes, fits_side, folds
+from autoexp_tui.ui.view.loss import killable
 from autoexp_tui.ui.view.reasons import cause_words
 from autoexp_tui.ui.view.scope import Scope, scope
 from autoexp_tui.ui.view.session import JobView
@@ -399,12 +400,13 @@ class JobsScreen(BoxScreen):
     def useful(self) -> Collection[str]:
         if self.cockpit.read_only:
             return ()
-        states = {job.record.state for job in self.scope().jobs}
+        jobs = self.scope().jobs
+        states = {job.record.state for job in jobs}
         counts = self.desk.session.counts
         found = {"run.pause"} if self.desk.session.snapshot.paused else set()
         if states & REVIVABLE:
             found.add("run.resubmit")
-        if states - TERMINAL:
+        if killable(jobs):
             found.add("run.kill")
         if states & NOT_STARTED:
             found.add("run.skip")

@@ -65,14 +65,17 @@ def _entries(
 def entry_line(entry: Entry, now: float, cells: int) -> Line:
     """`04:12:04  submit  3 jobs  ok`, at most `cells` wide."""
     mark, role = _outcome(entry)
-    when = clock_time(entry.record.t)
-    head = fit(f"{when}  {_verb(entry.event)}", 26)
+    head = fit(f"{_to_the_second(entry.record.t)}  {_verb(entry.event)}", 29)
     about = outside(_about(entry.event, now))
     return line(
         Span(f"{mark} ", role),
         Span(head, "text" if role == "muted" else role),
-        Span(f" {fit(about, max(1, cells - 29))}", "muted"),
+        Span(f" {fit(about, max(1, cells - 32))}", "muted"),
     )
+
+
+def _to_the_second(t: float) -> str:
+    return f"{clock_time(t)}:{int(t) % 60:02}"
 
 
 def _outcome(entry: Entry) -> tuple[str, Role]:
@@ -149,7 +152,8 @@ def detail(entry: Entry | None, now: float, cells: int) -> tuple[Line, ...]:
 def _detail(entry: Entry, now: float) -> Iterable[Line]:
     record = entry.record
     yield _fact("event", type(record.event).__name__)
-    yield _fact("at", f"{clock_time(record.t, now)}   seq {record.seq}")
+    when = f"{clock_time(record.t, now)}:{int(record.t) % 60:02}"
+    yield _fact("at", f"{when}   seq {record.seq}")
     if record.command_id:
         yield _fact("command", record.command_id)
     if record.cause_id:

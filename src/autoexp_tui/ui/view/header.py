@@ -132,7 +132,7 @@ def _age(seconds: float) -> str:
 
 
 def _ends(session: SessionView, facts: Facts) -> Line:
-    if facts.ends.session is None:
+    if facts.ends.session is None or not session.active:
         return ()
     text = f"ends {moment(facts.ends.session, facts.now)}"
     if is_late(session, facts.now):

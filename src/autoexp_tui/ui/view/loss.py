@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from autoexp_tui.core.states import ACTIVE, TERMINAL
+from autoexp_tui.core.states import ACTIVE, TERMINAL, JobState
 from autoexp_tui.ui.view.columns import run_seconds
 from autoexp_tui.ui.view.session import JobView, SessionView
 
+_NOTHING_TO_END: Final = TERMINAL | {JobState.PLANNED, JobState.HELD}
 _INTEGER: Final = re.compile(r"\d+")
 
 
@@ -60,8 +61,8 @@ def _unsaved(job: JobView, steps: int, now: float) -> float:
 
 
 def killable(jobs: Iterable[JobView]) -> tuple[JobView, ...]:
-    """Those that have not ended."""
-    return tuple(job for job in jobs if job.record.state not in TERMINAL)
+    """Those that wait, queue or run; what nobody asked for yet has nothing to end."""
+    return tuple(job for job in jobs if job.record.state not in _NOTHING_TO_END)
 
 
 def exists_outside(job: JobView) -> bool:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from autoexp_tui.core.facts import Why
-from autoexp_tui.core.specs import Condition
+from autoexp_tui.core.specs import Condition, JobStateIs
 from autoexp_tui.core.state import ConditionStatus
 from autoexp_tui.core.states import Cause
 from autoexp_tui.core.wording import CAUSES, clock_time, duration, sentence, short
@@ -79,7 +79,15 @@ def _local(pair: _Pair, job: JobView, session: SessionView) -> _Pair:
         return pair
     family = other.record.spec.family
     same = bool(family) and family == job.record.spec.family
-    return (name, other.stage) if same else pair
+    return (name, other.stage) if same or _one_of_many(job, value) else pair
+
+
+def _one_of_many(job: JobView, name: object) -> bool:
+    """Whether the job waits for several of which `name` is only the first."""
+    return any(
+        isinstance(spec, JobStateIs) and len(spec.jobs) > 1 and name in spec.jobs
+        for spec in job.record.spec.start_conditions
+    )
 
 
 _NAMES_JOBS = frozenset({"job", "writer"})

@@ -79,11 +79,15 @@ def stages(session: SessionView, ends: Ends) -> tuple[StageView, ...]:
             name=outside(name) or UNSTAGED,
             jobs=tuple(jobs),
             counts=_counts(jobs),
-            ends_at=ends.stages.get(name),
+            ends_at=ends.stages.get(name) if _goes_on(jobs) else None,
             waits=_waits(jobs, session),
         )
         for name, jobs in grouped.items()
     )
+
+
+def _goes_on(jobs: Sequence[JobView]) -> bool:
+    return any(not job.record.ended for job in jobs)
 
 
 def _counts(jobs: Sequence[JobView]) -> Mapping[Look, int]:
@@ -95,8 +99,10 @@ def _counts(jobs: Sequence[JobView]) -> Mapping[Look, int]:
 
 def _waits(jobs: Sequence[JobView], session: SessionView) -> str:
     conditions = jobs[0].record.spec.start_conditions
-    words = (condition_subject(spec, session) for spec in conditions if spec.blocking)
-    return ", ".join(word for word in words if word)
+    words = [condition_subject(spec, session) for spec in conditions if spec.blocking]
+    words = [word for word in words if word]
+    more = f" +{len(words) - 1}" if len(words) > 1 else ""
+    return f"{words[0]}{more}" if words else ""
 
 
 def families(

@@ -161,6 +161,8 @@ def _verdict_text(job: JobView, session: SessionView) -> str:
         return told(job.record.why, job, session)
     if job.look in (Look.RUNNING, Look.STALLED):
         return _running_text(job, session)
+    if job.look is Look.DONE:
+        return "completed"
     if job.record.cause is not None:
         return cause_words(job)
     return reason(job, session)
