@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -89,7 +90,8 @@ async def bench_inside(jobs: int) -> None:
         await timed(
             f"{jobs:>6} jobs   page to new lines", lambda: screen.jobs.move("half_down")
         )
-        await timed(f"{jobs:>6} jobs   need after need", screen.do_rows_need)
+        to_need = partial(screen.carry_out, "rows.need")
+        await timed(f"{jobs:>6} jobs   need after need", to_need)
         changing = changes(snapshot)
         await timed(
             f"{jobs:>6} jobs   a snapshot with 500 changes", lambda: take(app, changing)

@@ -1,6 +1,6 @@
 """A cockpit for tests on a real terminal; says in a file how it ended.
 
-python tests/ui/terminal_app.py RESULT-FILE JOBS [still|moving] [hup|nohup]
+python tests/ui/terminal_app.py RESULT-FILE JOBS [still|moving|hostile] [hup|nohup]
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ import time
 from pathlib import Path
 
 from autoexp_tui.testing.campaigns import all_done, campaign
-from autoexp_tui.testing.scripted_handle import ScriptedHandle, moved
+from autoexp_tui.testing.scripted_handle import HOSTILE, ScriptedHandle, moved
 from autoexp_tui.ui.app import CockpitApp, CockpitOptions
 
 
 def main(result: str, jobs: str, motion: str = "still", hup: str = "hup") -> None:
     now = time.time()
     still = motion == "still"
-    snapshot = all_done(int(jobs), now=now) if still else campaign(int(jobs), now=now)
+    names = HOSTILE if motion == "hostile" else ()
+    made = campaign(int(jobs), now=now, names=names)
+    snapshot = all_done(int(jobs), now=now) if still else made
     handle = ScriptedHandle(snapshot)
     app = CockpitApp(handle, options=CockpitOptions(ascii=False, no_color=False))
     if hup == "hup":

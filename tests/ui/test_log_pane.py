@@ -93,6 +93,14 @@ async def test_a_search_finds_upwards_and_marks_the_line(log: Path) -> None:
         assert "31 B sent to the clipboard" in seat.footer
 
 
+async def test_a_search_that_is_given_up_leaves_the_filter_alone(log: Path) -> None:
+    async with cockpit(with_log(log)) as seat:
+        await seat.press("slash")
+        await seat.type("stable")
+        await seat.press("enter", "0", "slash", "escape")
+        assert seat.app.desk.arrangement.filter is not None
+
+
 async def test_no_match_is_said(log: Path) -> None:
     async with cockpit(with_log(log)) as seat:
         await shows(seat, "iteration 4999/5000")

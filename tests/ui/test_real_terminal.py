@@ -59,6 +59,19 @@ def test_what_is_on_the_terminal_is_the_screen(moving: OnTerminal) -> None:
     assert "q leave" in shown
 
 
+def test_hostile_names_reach_the_terminal_as_text_only(result: Path) -> None:
+    with running(result, "60", "hostile") as terminal:
+        terminal.read_until(b"leave")
+        for keys in ("!", "3", "0", "1l", "5", "8", "2G", "R"):
+            terminal.type(keys)
+            terminal.read_for(0.4)
+        written = terminal.written
+    assert b"]52;" not in written
+    assert b"owned" not in written
+    assert b"\x1b[2J" not in written
+    assert b"x[/red]dense300m" in written
+
+
 def test_the_title_tells_how_far_it_is(moving: OnTerminal) -> None:
     moving.read_until(b"\x1b]2;61/124 !14 dense300m\x07")
 

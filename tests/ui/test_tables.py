@@ -70,10 +70,13 @@ def test_every_command_can_be_carried_out(command: object) -> None:
     if prefix == "move" or (prefix == "pane" and rest not in ("next", "previous")):
         return
     name = f"do_{command.id.replace('.', '_')}"
-    if command.where & JOBS_MODE:
-        assert hasattr(JobsScreen, name)
-    if command.where & EVENTS_MODE:
-        assert hasattr(EventsScreen, name)
+    for mode, screen in ((JOBS_MODE, JobsScreen), (EVENTS_MODE, EventsScreen)):
+        if command.where & mode:
+            assert command.id in screen.COMMANDS_HERE or hasattr(screen, name)
+
+
+def test_every_function_belongs_to_a_command() -> None:
+    assert set(JobsScreen.COMMANDS_HERE) <= set(COMMANDS)
 
 
 def test_the_documentation_lists_every_command() -> None:

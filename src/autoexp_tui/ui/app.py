@@ -33,12 +33,11 @@ from autoexp_tui.ui.bridge import Bridge
 from autoexp_tui.ui.clock import Clock, WallClock
 from autoexp_tui.ui.commands import Commands, Pane
 from autoexp_tui.ui.desk import Desk
-from autoexp_tui.ui.notify import Ringer
+from autoexp_tui.ui.notify import Voice
 from autoexp_tui.ui.screens.base import BoxScreen
 from autoexp_tui.ui.screens.jobs import JobsScreen
 from autoexp_tui.ui.themes import load_skin
 from autoexp_tui.ui.view.filtering import Expression
-from autoexp_tui.ui.view.header import terminal_title
 from autoexp_tui.ui.view.spans import Line, Role, Span
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.desk = Desk(handle.snapshot(), self.clock.utc(), self.options.expression)
         self.background = Background("cockpit-files", self._soon)
         self.bridge = Bridge(handle, self._snapshot_waits)
-        self._ringer = Ringer(self.desk.session, self.desk.groups)
+        self.voice = Voice(self._write, self.desk, quiet=not self.options.notify)
         self._on_leave = on_leave
         self._on_ready = on_ready
         self._acts: Acts | None = None
@@ -140,7 +139,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self._abandoned = False
         self._shown_at = float("-inf")
         self._take_timer_set = False
-        self._title_told = ""
         self.animation_level = "none"
         self._dress()
 
@@ -188,7 +186,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     def _greet(self) -> None:
         """Once there are jobs to tell of: a session may still be opening."""
-        self._tell_title()
+        self.voice.tell_title(self.desk)
         since = self.options.away_since
         if since is None or self._greeted or not self.desk.session.jobs:
             return
@@ -204,7 +202,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
         def closed(key: str | None) -> None:
             if key is not None:
-                self.jobs_screen.do_rows_need()
+                self.jobs_screen.carry_out("rows.need")
 
         content: Sequence[Line] = ((Span(told),),)
         self.push_screen(
@@ -269,7 +267,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         if screen is not None:
             screen.renew()
         self._greet()
-        self._ring()
+        self.voice.ring(self.desk)
 
     @property
     def full_screen(self) -> BoxScreen | None:
@@ -302,36 +300,15 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         if screen is not None:
             screen.say(text, role)
 
-    def _tell_title(self) -> None:
-        text = terminal_title(self.desk.session, self.desk.groups)
-        if self.options.notify and text != self._title_told:
-            self._title_told = text
-            self._write(terminal.title(text))
-
-    def _ring(self) -> None:
-        words = self._ringer.ring(self.desk.session, self.desk.groups)
-        if words and self.options.notify:
-            self._write(terminal.notification(words, tmux=terminal.in_tmux()))
-
     def _write(self, sequence: str) -> None:
+        """Write beside the screen, where there is a terminal to write to."""
         if self._driver is not None and not self.is_headless and not self._abandoned:
             self._driver.write(sequence)
             self._driver.flush()
 
     def copy(self, text: str) -> None:
         """Send a text to the clipboard, or to a file when it is too long."""
-        from autoexp_tui.ui import clipboard
-
-        directory = Path(self.options.save_directory)
-        try:
-            copied = clipboard.copy(text, tmux=terminal.in_tmux(), directory=directory)
-        except OSError as error:
-            self.say(f"not copied: {error.strerror or error}", "warning")
-            return
-        self.copied = copied
-        if copied.sequence:
-            self._write(copied.sequence)
-        self.say(copied.words)
+        self.say(*self.voice.copy(text, Path(self.options.save_directory)))
 
     def read_out(self, title: str, lines: Sequence[Line]) -> None:
         """Show lines over the screen."""

@@ -1,18 +1,22 @@
-"""When to ring: something ended, failed, or needs a person. Never twice for one thing.
+"""What reaches a person beside the screen: title, bell, notification, clipboard.
 
-Pure: it compares what is told now with what was told before, and says what is worth
-a bell. Many changes at once make one notification.
+A bell rings when something ended, failed, or needs a person; never twice for one
+thing, and many changes at once ring once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from autoexp_tui.core.wording import plural
+from autoexp_tui.ui import terminal
+from autoexp_tui.ui.desk import Desk
 from autoexp_tui.ui.view.causes import CauseGroup
+from autoexp_tui.ui.view.header import terminal_title
 from autoexp_tui.ui.view.looks import Look
 from autoexp_tui.ui.view.session import SessionView
-from autoexp_tui.ui.view.spans import outside
+from autoexp_tui.ui.view.spans import Role, outside
 
 
 class Ringer:
@@ -57,3 +61,45 @@ def _keys(groups: Sequence[CauseGroup]) -> frozenset[str]:
     jobs = {f"{group.look}|{job.name}" for group in groups for job in group.jobs}
     warnings = {entry.warning_id for group in groups for entry in group.warnings}
     return frozenset(jobs | warnings)
+
+
+class Voice:
+    """Speaks through the terminal, around the screen."""
+
+    def __init__(
+        self, write: Callable[[str], None], desk: Desk, *, quiet: bool
+    ) -> None:
+        """Args:
+        write: writes a sequence to the terminal, when there is one.
+        desk: as it is at first: what is there already does not ring.
+        quiet: neither title nor bell.
+        """
+        self._write = write
+        self._quiet = quiet
+        self._ringer = Ringer(desk.session, desk.groups)
+        self._title = ""
+
+    def tell_title(self, desk: Desk) -> None:
+        """Name the terminal's window by how far the session is."""
+        text = terminal_title(desk.session, desk.groups)
+        if not self._quiet and text != self._title:
+            self._title = text
+            self._write(terminal.title(text))
+
+    def ring(self, desk: Desk) -> None:
+        """Ring when something is new that is worth it."""
+        words = self._ringer.ring(desk.session, desk.groups)
+        if words and not self._quiet:
+            self._write(terminal.notification(words, tmux=terminal.in_tmux()))
+
+    def copy(self, text: str, directory: Path) -> tuple[str, Role]:
+        """Copy a text; what to say about it, and as what."""
+        from autoexp_tui.ui import clipboard
+
+        try:
+            copied = clipboard.copy(text, tmux=terminal.in_tmux(), directory=directory)
+        except OSError as error:
+            return f"not copied: {error.strerror or error}", "warning"
+        if copied.sequence:
+            self._write(copied.sequence)
+        return copied.words, "accent"

@@ -13,10 +13,11 @@ from autoexp_tui.core.states import Cause
 from autoexp_tui.testing.campaigns import campaign, planned
 from autoexp_tui.testing.scripted_handle import HOSTILE, with_job
 from autoexp_tui.ui.view.causes import PlanWords
+from autoexp_tui.ui.view.first_run import why_plan
 from autoexp_tui.ui.view.looks import Look
 from autoexp_tui.ui.view.session import JobView, SessionView, observe
 from autoexp_tui.ui.view.spans import plain, width
-from autoexp_tui.ui.view.why import WhyText, why_job, why_many, why_plan
+from autoexp_tui.ui.view.why import WhyText, why_job, why_many
 
 SESSION = observe(campaign(125))
 WORDS = PlanWords(SESSION.snapshot.plan)

@@ -1,14 +1,15 @@
 """What every full screen shares: boxes, the key table, notices, the prompt.
 
-A key belongs to the command that has it in the focused pane; the screen's method
-`do_<id>` carries it out. Nothing else listens to keys.
+A key belongs to the command that has it in the focused pane; a function of
+`COMMANDS_HERE`, or the screen's method `do_<id>`, carries it out. Nothing else listens
+to keys.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.binding import Binding
 from textual.geometry import NULL_OFFSET, Region, Size, Spacing
@@ -66,6 +67,8 @@ class BoxScreen(Screen[None], inherit_bindings=False):
 
     AUTO_FOCUS = ""
     DEFAULT_CSS = "BoxScreen { overflow: hidden; }"
+    COMMANDS_HERE: ClassVar[Mapping[str, Callable[[Any], object]]] = {}
+    """Commands that a function carries out, by id; `do_<id>` methods do the rest."""
     first_pane: Pane = "jobs"
 
     def __init__(self, name: str) -> None:
@@ -76,6 +79,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         self._label = ""
         self._notice_timer: Timer | None = None
         self._answer: Callable[[str], None] | None = None
+        self._given_up: Callable[[], None] = lambda: None
         self._preview: Callable[[str], None] | None = None
 
     @property
@@ -128,6 +132,8 @@ class BoxScreen(Screen[None], inherit_bindings=False):
             self.do_pane(cast("Pane", rest))
         elif command.acts and self.cockpit.read_only:
             self.say("read only: this view sends no commands", "warning")
+        elif command_id in self.COMMANDS_HERE:
+            self.COMMANDS_HERE[command_id](self)
         else:
             getattr(self, f"do_{command_id.replace('.', '_')}")()
 
@@ -267,7 +273,9 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         hint: str,
         text: str,
         answer: Callable[[str], None],
+        *,
         preview: Callable[[str], None] | None = None,
+        given_up: Callable[[], None] = lambda: None,
     ) -> None:
         """Ask for one line where the footer stands.
 
@@ -276,13 +284,15 @@ class BoxScreen(Screen[None], inherit_bindings=False):
             hint: how to answer, shown while nothing is typed.
             text: what stands there at first.
             answer: called with the line on enter, never on esc.
-            preview: called with what is typed so far; on esc with the text from before.
+            preview: called with what is typed so far.
+            given_up: called on esc.
         """
         if self.prompting is not None:
             self.prompting.focus(scroll_visible=False)
             return
         self._answer = answer
         self._preview = preview
+        self._given_up = given_up
         self._label = f" {label} "
         self.footer.say((Span(self._label, "accent"),))
         self.prompting = Prompt(value=text, placeholder=hint, id="prompt")
@@ -303,10 +313,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
             self.footer.say(())
         self.place()
         self._focus_somewhere()
-        if answer is not None and not message.given_up:
+        if message.given_up:
+            self._given_up()
+        elif answer is not None:
             answer(message.text)
-        elif message.given_up:
-            self.prompt_given_up()
-
-    def prompt_given_up(self) -> None:
-        """Typing ended with esc."""

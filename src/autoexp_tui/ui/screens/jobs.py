@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from textual.app import ComposeResult
 from textual.geometry import Size
 
 from autoexp_tui.core.states import NOT_STARTED, REVIVABLE
-from autoexp_tui.core.wording import clock_time, plural
+from autoexp_tui.core.wording import plural
 from autoexp_tui.ui.background import Background
 from autoexp_tui.ui.commands import Pane
 from autoexp_tui.ui.desk import Desk
 from autoexp_tui.ui.screens.base import BoxScreen
+from autoexp_tui.ui.screens.job_commands import JOB_COMMANDS
 from autoexp_tui.ui.themes import Skin
 from autoexp_tui.ui.view.layout import Box, Boxes, boxes, fits_side, folds
+from autoexp_tui.ui.view.logs import log_of
 from autoexp_tui.ui.view.loss import killable
-from autoexp_tui.ui.view.reasons import cause_words
 from autoexp_tui.ui.view.scope import Scope, scope
 from autoexp_tui.ui.view.session import JobView
 from autoexp_tui.ui.view.spans import outside, plain
 from autoexp_tui.ui.widgets.bars import Footer, Header
 from autoexp_tui.ui.widgets.job_panes import JobsPane, NeedsPane, StagesPane
 from autoexp_tui.ui.widgets.list_pane import ListPane
-from autoexp_tui.ui.widgets.log_pane import LogPane, Source
+from autoexp_tui.ui.widgets.log_pane import LogPane
 from autoexp_tui.ui.widgets.metrics_pane import MetricsPane
 from autoexp_tui.ui.widgets.pane import Pane as PaneWidget
 from autoexp_tui.ui.widgets.why_pane import WhyPane
@@ -33,7 +33,17 @@ Lists = StagesPane | JobsPane | NeedsPane
 
 
 class JobsScreen(BoxScreen):
-    """The main screen."""
+    """The main screen. What its keys do beyond looking stands in `job_commands`."""
+
+    COMMANDS_HERE = JOB_COMMANDS
+    stages: StagesPane
+    jobs: JobsPane
+    needs: NeedsPane
+    why: WhyPane
+    metrics: MetricsPane
+    logs: LogPane
+    list: Lists
+    """The list that the person looks at: verbs act on its row."""
 
     def __init__(self, skin: Skin, desk: Desk, background: Background) -> None:
         super().__init__("jobs")
@@ -42,7 +52,6 @@ class JobsScreen(BoxScreen):
         self._background = background
         self._folds_by_height: bool | None = None
         self._shape = (0, 0)
-        self._filter_before = ""
 
     def compose(self) -> ComposeResult:
         skin, desk = self.skin, self.desk
@@ -109,7 +118,7 @@ class JobsScreen(BoxScreen):
         names = [job.name for job in jobs]
         self.why.show(names, self.list.words())
         self.metrics.show(names)
-        self.logs.read(*_log_of(jobs, self.desk.session.now))
+        self.logs.read(*log_of(jobs, self.desk.session.now))
 
     def on_list_pane_cursor_moved(self, message: ListPane.CursorMoved) -> None:
         message.stop()
@@ -217,15 +226,6 @@ class JobsScreen(BoxScreen):
             return
         super().do_move(how)
 
-    def do_rows_need(self) -> None:
-        """To the next that needs a person."""
-        jobs = self.jobs.jobs()
-        target = self.desk.next_need(jobs[-1].name if jobs else "")
-        if target is None:
-            self.say("nobody is needed")
-            return
-        self.reveal(target)
-
     def reveal(self, job: JobView) -> None:
         """Put the cursor on a job's row, whatever hides it."""
         if job.name not in self.desk.shown():
@@ -238,95 +238,10 @@ class JobsScreen(BoxScreen):
         self.jobs.focus(scroll_visible=False)
         self.jobs.move_to_key(row.key)
 
-    def do_rows_filter(self) -> None:
-        """Ask for a filter."""
-        wanted = self.desk.arrangement.filter
-        self._filter_before = wanted.text if wanted is not None else ""
-        small = len(self.desk.session.jobs) <= 2000
-        hint = "words, lr>1e-3, stage:cooldown"
-        preview = self.filter_by if small else None
-        self.prompt("filter", hint, self._filter_before, self.filter_by, preview)
-
     def filter_by(self, text: str) -> None:
         """Keep the rows that match."""
         self.desk.filter_by(text)
         self.renew()
-
-    def prompt_given_up(self) -> None:
-        self.filter_by(self._filter_before)
-
-    def do_rows_order(self) -> None:
-        """Needs-you first, or plan order."""
-        self.desk.toggle_order()
-        self.renew()
-
-    def do_rows_sort(self) -> None:
-        """Sort by the next column."""
-        self.desk.sort_next(self.jobs.columns)
-        self.renew()
-
-    def do_rows_group(self) -> None:
-        """Fold equal causes, or show every job."""
-        self.desk.fold(on=not self.desk.arrangement.fold)
-        self.renew()
-
-    def _neighbour(self, how: str) -> None:
-        self.list = self.jobs
-        self.jobs.move(how)
-        self.tell_about()
-
-    def do_rows_next_job(self) -> None:
-        """The next job, the pane kept."""
-        self._neighbour("down")
-
-    def do_rows_previous_job(self) -> None:
-        """The job before, the pane kept."""
-        self._neighbour("up")
-
-    # ----------------------------------------------------------------------- marks
-    def do_rows_mark(self) -> None:
-        """Mark, or unmark, the row, and go on to the next."""
-        self.desk.toggle_marks([job.name for job in self.jobs.jobs()])
-        self.jobs.move("down")
-        self.renew()
-
-    def do_rows_range(self) -> None:
-        """Begin a range, or mark from its beginning to here."""
-        if not self.desk.range_from:
-            self.desk.range_from = self.jobs.key
-        else:
-            number = self.desk.mark_range(self.desk.range_from, self.jobs.key)
-            self.desk.range_from = ""
-            self.say(f"{number} marked")
-        self.renew()
-
-    def do_rows_alike(self) -> None:
-        """Mark all with the same cause."""
-        jobs = self.under_cursor()
-        if len(jobs) == 1:
-            number = self.desk.mark_alike(jobs[0])
-            self.say(f"{number} alike marked: {cause_words(jobs[0])}")
-        elif jobs:
-            self.desk.marks.update(job.name for job in jobs)
-            self.say(f"{len(jobs)} marked")
-        self.renew()
-
-    def do_rows_curves(self) -> None:
-        """Curves of the marked runs."""
-        self.do_pane("metrics")
-
-    def do_rows_diff(self) -> None:
-        """Compare two jobs: the marked ones, or the marked one with this."""
-        from autoexp_tui.ui.view.difference import difference
-
-        names = set(self.desk.marks)
-        names |= {job.name for job in self.under_cursor()} if len(names) < 2 else set()
-        jobs = [job for job in self.desk.session.jobs if job.name in names]
-        if len(jobs) != 2:
-            self.say("mark two jobs with space, then d", "warning")
-            return
-        first, second = (job.record.spec for job in jobs)
-        self.cockpit.read_out("What differs", difference(first, second))
 
     def do_look_copy(self) -> None:
         """Copy what the focused pane shows under its cursor."""
@@ -340,51 +255,6 @@ class JobsScreen(BoxScreen):
         if self.focused is self.needs and self.needs.group() is not None:
             return plain(self.needs.row(self.needs.cursor, 200)).strip()
         return "\n".join(outside(job.name, 2000) for job in self.under_cursor())
-
-    # ----------------------------------------------------------------- log, metrics
-    def do_log_follow(self) -> None:
-        """Follow the end, or stay here."""
-        self.logs.set_follow(on=not self.logs.follow)
-
-    def do_log_search(self) -> None:
-        """Ask what to look for."""
-        self.prompt("search", "a regular expression", "", self.logs.search)
-
-    def do_log_next(self) -> None:
-        """The next match."""
-        self.logs.seek(forward=True)
-
-    def do_log_previous(self) -> None:
-        """The match before."""
-        self.logs.seek(forward=False)
-
-    def do_log_error(self) -> None:
-        """The next line that looks like an error."""
-        self.logs.seek(forward=True, errors=True)
-
-    def do_log_error_before(self) -> None:
-        """The error before."""
-        self.logs.seek(forward=False, errors=True)
-
-    def do_log_wrap(self) -> None:
-        """Wrap long lines."""
-        self.logs.set_wrap()
-
-    def do_log_time(self) -> None:
-        """Hide, or show, times."""
-        self.logs.toggle_time()
-
-    def do_log_stream(self) -> None:
-        """The other stream."""
-        self.logs.next_source()
-
-    def do_log_save(self) -> None:
-        """Save a copy of the log."""
-        self.logs.save(self.cockpit.options.save_directory)
-
-    def do_metrics_scale(self) -> None:
-        """Logarithmic or linear."""
-        self.metrics.toggle_scale()
 
     # ---------------------------------------------------------------------- acting
     def scope(self) -> Scope:
@@ -415,59 +285,3 @@ class JobsScreen(BoxScreen):
         if any(str(look) == "asks" for look in counts):
             found.add("run.answer")
         return found
-
-    def do_run_submit(self) -> None:
-        """Ask what to submit."""
-        self.cockpit.acts.submit(self.scope())
-
-    def do_run_kill(self) -> None:
-        """Ask what to kill."""
-        self.cockpit.acts.kill(self.scope())
-
-    def do_run_resubmit(self) -> None:
-        """Ask how to resubmit."""
-        self.cockpit.acts.resubmit(self.scope())
-
-    def do_run_answer(self) -> None:
-        """Show what asks."""
-        self.cockpit.acts.answer(self.scope())
-
-    def do_run_skip(self) -> None:
-        """Ask what to skip or waive; acknowledge a warning."""
-        group = self.needs.group() if self.list is self.needs else None
-        if group is not None and group.warnings and not self.desk.marks:
-            self.cockpit.acts.acknowledge(group.warnings)
-            return
-        self.cockpit.acts.skip(self.scope())
-
-    def do_run_pause(self) -> None:
-        """Pause, or resume, submission."""
-        self.cockpit.acts.pause_or_resume()
-
-    def do_run_undo(self) -> None:
-        """Stop a countdown."""
-        self.cockpit.acts.undo()
-
-
-def _log_of(jobs: Sequence[JobView], now: float) -> tuple[tuple[Source, ...], str]:
-    """The log files of the first job that has begun, and what stands at their end."""
-    job = next((job for job in jobs if job.attempt is not None), None)
-    attempt = job.attempt if job is not None else None
-    if job is None or attempt is None:
-        return (), ""
-    path = attempt.log_path or job.record.spec.log_path_current
-    sources = [Source("out", path)]
-    stem, dot = posixpath.splitext(path)
-    if dot == ".out":
-        sources.append(Source("err", f"{stem}.err"))
-    return tuple(sources), _trailer(job, now)
-
-
-def _trailer(job: JobView, now: float) -> str:
-    attempt = job.attempt
-    if attempt is None or attempt.ended_at is None:
-        return ""
-    code = f", exit {attempt.exit_code}" if attempt.exit_code is not None else ""
-    if attempt.signal is not None:
-        code = f", signal {attempt.signal}"
-    return f"end of log {clock_time(attempt.ended_at, now)}{code}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from autoexp_tui.core.facts import Result
 from autoexp_tui.core.specs import Condition
 from autoexp_tui.core.state import Attempt, ConditionStatus
-from autoexp_tui.core.states import REVIVABLE, JobState
+from autoexp_tui.core.states import REVIVABLE
 from autoexp_tui.core.wording import CAUSES, clock_time, count, duration, number, plural
 from autoexp_tui.ui.view.causes import PlanWords, cause_key
 from autoexp_tui.ui.view.columns import run_seconds
@@ -377,40 +377,3 @@ def _attempt_text(attempt: Attempt, now: float) -> str:
     if attempt.evidence:
         parts.append(outside(attempt.evidence))
     return ", ".join(parts)
-
-
-def why_plan(session: SessionView, come_back: str) -> WhyText:
-    """The first-run sentence: nothing was submitted yet."""
-    plan = session.snapshot.plan
-    told = plan.ui.get("first_run")
-    number = len(session.jobs)
-    many = len({job.stage for job in session.jobs})
-    about = (
-        f"This plan has {plural(number, 'job')} in {plural(many, 'stage')}."
-        if not isinstance(told, str)
-        else outside(told)
-    )
-    lines: list[Line] = [
-        line(
-            Span(" Nothing is running. "),
-            Span(f"{about} "),
-            Span("S", "key"),
-            Span(" starts it, "),
-            Span("?", "key"),
-            Span(" lists the keys, "),
-            Span("q", "key"),
-            Span(" leaves."),
-        )
-    ]
-    if come_back:
-        lines.append((Span(f" {come_back}", "muted"),))
-    lines += [
-        (Span(f" ! {outside(finding.message)}", "warning"),)
-        for finding in plan.warnings
-    ]
-    return WhyText("nothing submitted yet", tuple(lines))
-
-
-def nothing_started(session: SessionView) -> bool:
-    """Whether every job is still as it was planned."""
-    return all(job.record.state is JobState.PLANNED for job in session.jobs)

@@ -26,19 +26,12 @@ from autoexp_tui.ui.logfile import (
     search_pattern,
 )
 from autoexp_tui.ui.themes import Skin
+from autoexp_tui.ui.view.logs import Source
 from autoexp_tui.ui.view.spans import Line, Span, join, outside, wrap
 from autoexp_tui.ui.widgets.pane import Painted, Pane, Tone
 
 _TIME = re.compile(r"^\s*\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s*")
 _LOOKS_ILL = re.compile(error_pattern().pattern.decode(), re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A file that can be read here."""
-
-    label: str
-    path: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,9 @@ from typing import Any
 
 from autoexp_tui.ui.desk import Desk
 from autoexp_tui.ui.themes import Skin
+from autoexp_tui.ui.view.first_run import nothing_started, why_plan
 from autoexp_tui.ui.view.spans import Line, Span
-from autoexp_tui.ui.view.why import (
-    WhyText,
-    nothing_started,
-    why_job,
-    why_many,
-    why_nothing,
-    why_plan,
-)
+from autoexp_tui.ui.view.why import WhyText, why_job, why_many, why_nothing
 from autoexp_tui.ui.widgets.pane import Painted
 from autoexp_tui.ui.widgets.text_pane import TextPane
 

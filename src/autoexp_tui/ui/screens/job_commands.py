@@ -1,0 +1,179 @@
+"""What the keys of Jobs mode do: a function each, by the command's id.
+
+They ask the screen's desk and panes for what is needed; acting ones hand a scope to
+`acts`, which asks before anything is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from autoexp_tui.ui.view.reasons import cause_words
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.screens.jobs import JobsScreen
+
+LIVE_FILTER_UP_TO = 2000
+"""Jobs up to which a filter works while it is typed."""
+
+
+# ---------------------------------------------------------------------------- rows
+def need(screen: JobsScreen) -> None:
+    """To the next that needs a person."""
+    jobs = screen.jobs.jobs()
+    target = screen.desk.next_need(jobs[-1].name if jobs else "")
+    if target is None:
+        screen.say("nobody is needed")
+    else:
+        screen.reveal(target)
+
+
+def ask_filter(screen: JobsScreen) -> None:
+    """Ask for a filter; given up, the one before stays."""
+    wanted = screen.desk.arrangement.filter
+    before = wanted.text if wanted is not None else ""
+    small = len(screen.desk.session.jobs) <= LIVE_FILTER_UP_TO
+    screen.prompt(
+        "filter",
+        "words, lr>1e-3, stage:cooldown",
+        before,
+        screen.filter_by,
+        preview=screen.filter_by if small else None,
+        given_up=lambda: screen.filter_by(before),
+    )
+
+
+def order(screen: JobsScreen) -> None:
+    """Needs-you first, or plan order."""
+    screen.desk.toggle_order()
+    screen.renew()
+
+
+def sort(screen: JobsScreen) -> None:
+    """Sort by the next column."""
+    screen.desk.sort_next(screen.jobs.columns)
+    screen.renew()
+
+
+def group(screen: JobsScreen) -> None:
+    """Fold equal causes, or show every job."""
+    screen.desk.fold(on=not screen.desk.arrangement.fold)
+    screen.renew()
+
+
+def neighbour(how: str) -> Callable[[JobsScreen], None]:
+    """To the job after, or before, the pane kept."""
+
+    def go(screen: JobsScreen) -> None:
+        screen.list = screen.jobs
+        screen.jobs.move(how)
+        screen.tell_about()
+
+    return go
+
+
+# --------------------------------------------------------------------------- marks
+def mark(screen: JobsScreen) -> None:
+    """Mark, or unmark, the row, and go on to the next."""
+    screen.desk.toggle_marks([job.name for job in screen.jobs.jobs()])
+    screen.jobs.move("down")
+    screen.renew()
+
+
+def mark_range(screen: JobsScreen) -> None:
+    """Begin a range, or mark from its beginning to here."""
+    desk = screen.desk
+    if not desk.range_from:
+        desk.range_from = screen.jobs.key
+    else:
+        number = desk.mark_range(desk.range_from, screen.jobs.key)
+        desk.range_from = ""
+        screen.say(f"{number} marked")
+    screen.renew()
+
+
+def mark_alike(screen: JobsScreen) -> None:
+    """Mark all with the same cause."""
+    jobs = screen.under_cursor()
+    if len(jobs) == 1:
+        number = screen.desk.mark_alike(jobs[0])
+        screen.say(f"{number} alike marked: {cause_words(jobs[0])}")
+    elif jobs:
+        screen.desk.marks.update(job.name for job in jobs)
+        screen.say(f"{len(jobs)} marked")
+    screen.renew()
+
+
+def diff(screen: JobsScreen) -> None:
+    """Compare two jobs: the marked ones, or the marked one with this."""
+    from autoexp_tui.ui.view.difference import difference
+
+    names = set(screen.desk.marks)
+    if len(names) < 2:
+        names |= {job.name for job in screen.under_cursor()}
+    if len(names) != 2:
+        screen.say("mark two jobs with space, then d", "warning")
+        return
+    jobs = sorted(screen.desk.session.named(tuple(names)), key=lambda job: job.index)
+    first, second = (job.record.spec for job in jobs)
+    screen.cockpit.read_out("What differs", difference(first, second))
+
+
+# ----------------------------------------------------------------------------- log
+def ask_search(screen: JobsScreen) -> None:
+    """Ask what to look for in the log."""
+    screen.prompt("search", "a regular expression", "", screen.logs.search)
+
+
+def save_log(screen: JobsScreen) -> None:
+    """Save a copy of the log."""
+    screen.logs.save(screen.cockpit.options.save_directory)
+
+
+# ---------------------------------------------------------------------------- runs
+def skip(screen: JobsScreen) -> None:
+    """Ask what to skip or waive; acknowledge a warning."""
+    chosen = screen.needs.group() if screen.list is screen.needs else None
+    if chosen is not None and chosen.warnings and not screen.desk.marks:
+        screen.cockpit.acts.acknowledge(chosen.warnings)
+    else:
+        screen.cockpit.acts.skip(screen.scope())
+
+
+JOB_COMMANDS: Final[Mapping[str, Callable[[JobsScreen], object]]] = MappingProxyType(
+    {
+        "rows.need": need,
+        "rows.filter": ask_filter,
+        "rows.order": order,
+        "rows.sort": sort,
+        "rows.group": group,
+        "rows.next_job": neighbour("down"),
+        "rows.previous_job": neighbour("up"),
+        "rows.mark": mark,
+        "rows.range": mark_range,
+        "rows.alike": mark_alike,
+        "rows.curves": lambda screen: screen.do_pane("metrics"),
+        "rows.diff": diff,
+        "log.follow": lambda screen: screen.logs.set_follow(on=not screen.logs.follow),
+        "log.search": ask_search,
+        "log.next": lambda screen: screen.logs.seek(forward=True),
+        "log.previous": lambda screen: screen.logs.seek(forward=False),
+        "log.error": lambda screen: screen.logs.seek(forward=True, errors=True),
+        "log.error_before": lambda screen: screen.logs.seek(forward=False, errors=True),
+        "log.wrap": lambda screen: screen.logs.set_wrap(),
+        "log.time": lambda screen: screen.logs.toggle_time(),
+        "log.stream": lambda screen: screen.logs.next_source(),
+        "log.save": save_log,
+        "metrics.scale": lambda screen: screen.metrics.toggle_scale(),
+        "run.submit": lambda screen: screen.cockpit.acts.submit(screen.scope()),
+        "run.kill": lambda screen: screen.cockpit.acts.kill(screen.scope()),
+        "run.resubmit": lambda screen: screen.cockpit.acts.resubmit(screen.scope()),
+        "run.answer": lambda screen: screen.cockpit.acts.answer(screen.scope()),
+        "run.skip": skip,
+        "run.pause": lambda screen: screen.cockpit.acts.pause_or_resume(),
+        "run.undo": lambda screen: screen.cockpit.acts.undo(),
+    }
+)
+"""By command id."""

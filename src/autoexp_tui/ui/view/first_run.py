@@ -1,0 +1,46 @@
+"""What a person reads before anything was submitted."""
+
+from __future__ import annotations
+
+from autoexp_tui.core.states import JobState
+from autoexp_tui.core.wording import plural
+from autoexp_tui.ui.view.session import SessionView
+from autoexp_tui.ui.view.spans import Line, Span, line, outside
+from autoexp_tui.ui.view.why import WhyText
+
+
+def why_plan(session: SessionView, come_back: str) -> WhyText:
+    """The first-run sentence: nothing was submitted yet."""
+    plan = session.snapshot.plan
+    told = plan.ui.get("first_run")
+    number = len(session.jobs)
+    many = len({job.stage for job in session.jobs})
+    about = (
+        f"This plan has {plural(number, 'job')} in {plural(many, 'stage')}."
+        if not isinstance(told, str)
+        else outside(told)
+    )
+    lines: list[Line] = [
+        line(
+            Span(" Nothing is running. "),
+            Span(f"{about} "),
+            Span("S", "key"),
+            Span(" starts it, "),
+            Span("?", "key"),
+            Span(" lists the keys, "),
+            Span("q", "key"),
+            Span(" leaves."),
+        )
+    ]
+    if come_back:
+        lines.append((Span(f" {come_back}", "muted"),))
+    lines += [
+        (Span(f" ! {outside(finding.message)}", "warning"),)
+        for finding in plan.warnings
+    ]
+    return WhyText("nothing submitted yet", tuple(lines))
+
+
+def nothing_started(session: SessionView) -> bool:
+    """Whether every job is still as it was planned."""
+    return all(job.record.state is JobState.PLANNED for job in session.jobs)

@@ -1,0 +1,41 @@
+"""Which files hold a job's log, and what stands at its end."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from autoexp_tui.core.wording import clock_time
+from autoexp_tui.ui.view.session import JobView
+
+
+class Source(NamedTuple):
+    """A file that can be read."""
+
+    label: str
+    path: str
+
+
+def log_of(jobs: Sequence[JobView], now: float) -> tuple[tuple[Source, ...], str]:
+    """The log files of the first job that has begun, and what stands at their end."""
+    job = next((job for job in jobs if job.attempt is not None), None)
+    attempt = job.attempt if job is not None else None
+    if job is None or attempt is None:
+        return (), ""
+    path = attempt.log_path or job.record.spec.log_path_current
+    sources = [Source("out", path)]
+    stem, dot = posixpath.splitext(path)
+    if dot == ".out":
+        sources.append(Source("err", f"{stem}.err"))
+    return tuple(sources), _trailer(job, now)
+
+
+def _trailer(job: JobView, now: float) -> str:
+    attempt = job.attempt
+    if attempt is None or attempt.ended_at is None:
+        return ""
+    code = f", exit {attempt.exit_code}" if attempt.exit_code is not None else ""
+    if attempt.signal is not None:
+        code = f", signal {attempt.signal}"
+    return f"end of log {clock_time(attempt.ended_at, now)}{code}"
