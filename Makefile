@@ -2,7 +2,9 @@
 # make test   sets up and passes the tests
 # make check  ruff, mypy --strict, import contracts
 
-PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v python3.11 || command -v python3)
+# The first one that runs and is new enough; a name on PATH may be an empty shim.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v $$p; break; }; done)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -21,7 +23,7 @@ help:
 setup: $(READY)
 
 $(READY): pyproject.toml
-	@test -n "$(PYTHON)" || { echo "No python3 found. Install CPython 3.11 or newer, or: make PYTHON=/path/to/python3.11"; exit 2; }
+	@test -n "$(PYTHON)" || { echo "No CPython 3.11 or newer found. Install one, or: make PYTHON=/path/to/python3.11"; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "$(PYTHON) is $$($(PYTHON) -V 2>&1); CPython 3.11 or newer is needed. Try: make PYTHON=/path/to/python3.11"; exit 2; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
