@@ -287,6 +287,12 @@ def test_a_group_is_selected_by_a_parameter() -> None:
     assert jobs[0].overrides == ("backend=other", "backend.momentum=0.9")
 
 
+def test_a_group_may_be_chosen_by_the_stage() -> None:
+    assert one({"stage": "other", "backend": "{stage}"})[0].overrides == (
+        "backend=other",
+    )
+
+
 def test_a_mapping_on_a_group_may_read_the_job() -> None:
     jobs = one({"stage": "a", "backend": {"save": "{output_dir}/x"}})
     assert jobs[0].overrides == ("backend.save=/out/lr1e-3_a/x",)
@@ -617,6 +623,7 @@ def test_a_failing_deferred_filter_is_told_with_its_place() -> None:
         ({"project.name": "{{x}}"}, "the name holds braces"),
         ({"project.name": "{all.stable.name}"}, "gives no one value for a name"),
         ({"backend": "none"}, "there is no none"),
+        ({"backend": "{backend.lr}"}, "a config group is chosen before"),
         ({"backend.broken": True, "++backend.broken": True}, "backend: is broken"),
         ({"++slurm.bad": 1}, "slurm.bad: is unknown"),
         ({"start_conditions": ["x"]}, "start_conditions.0: is 'x', not a mapping"),

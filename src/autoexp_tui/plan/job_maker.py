@@ -29,6 +29,7 @@ from autoexp_tui.plan.names import fault_of_name, inside, spell
 from autoexp_tui.plan.overrides import OverrideWriter, literal, spell_override
 from autoexp_tui.plan.points import NOT_OVERRIDES, SweepPoint, plain_key
 from autoexp_tui.plan.ports import Composer, ConfigView, SpecParser
+from autoexp_tui.plan.reference_syntax import NotAReference
 from autoexp_tui.plan.references import (
     ATTRIBUTES,
     KNOWN_EARLY,
@@ -48,6 +49,11 @@ from autoexp_tui.plan.substitution import (
 NAME: Final = "project.name"
 _LATE: Final = (frozenset(ATTRIBUTES) | {NAME}) - KNOWN_EARLY
 """What a job knows of itself only once it is named."""
+
+_CHOSEN_EARLY: Final = (
+    "a config group is chosen before the job's own config is known; "
+    "{stage}, {index} and values of other jobs can stand here"
+)
 
 Record = Callable[[int, ConfigView, Mapping[str, object]], None]
 """Told of each job: its index, its config as composed, the same resolved."""
@@ -143,6 +149,8 @@ class JobMaker:
             try:
                 named = plain_key(key) == NAME
                 prepared[key] = value if named else before.value(value)
+                if self._writer.selects(key) and any(unfinished_in(prepared[key])):
+                    raise NotAReference(_CHOSEN_EARLY)
             except FAULTS as error:
                 problems += problems_of(error, key, called(point))
         if problems:

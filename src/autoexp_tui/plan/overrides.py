@@ -150,12 +150,12 @@ class OverrideWriter:
         chosen = [
             spell_override(key, value)
             for key, value in flat
-            if self._selects(key) and not _unspeakable(value)
+            if self.selects(key) and not _unspeakable(value)
         ]
         places = self._places_with(tuple(chosen))
         for key, value in flat:
             try:
-                spelled = key if self._selects(key) else places.spelled(key, made)
+                spelled = key if self.selects(key) else places.spelled(key, made)
                 made.texts[key] = spell_override(spelled, value)
             except CannotSpell as error:
                 made.errors.append(Problem(str(error), where=key))
@@ -166,12 +166,12 @@ class OverrideWriter:
     ) -> Iterable[tuple[str, object]]:
         """The parameters; a mapping on a group's key as the dotted keys below it."""
         for key, value in parameters.items():
-            if isinstance(value, Mapping) and self._selects(key):
+            if isinstance(value, Mapping) and self.selects(key):
                 yield from self.flattened({f"{key}.{k}": v for k, v in value.items()})
             else:
                 yield key, value
 
-    def _selects(self, key: str) -> bool:
+    def selects(self, key: str) -> bool:
         """Whether the key is a config group."""
         bare = key.lstrip("+~")
         if bare not in self._is_group:
