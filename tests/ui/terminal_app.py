@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 from autoexp_tui.testing.campaigns import all_done, campaign
@@ -19,9 +20,11 @@ from autoexp_tui.ui.app import CockpitApp, CockpitOptions
 def main(result: str, jobs: str, motion: str = "still", hup: str = "hup") -> None:
     now = time.time()
     still = motion == "still"
+    start = time.perf_counter()
     names = HOSTILE if motion == "hostile" else ()
-    made = campaign(int(jobs), now=now, names=names)
-    snapshot = all_done(int(jobs), now=now) if still else made
+    made = all_done if still else partial(campaign, names=names)
+    snapshot = made(int(jobs), now=now)
+    Path(f"{result}.made").write_text(f"{time.perf_counter() - start}")
     handle = ScriptedHandle(snapshot)
     app = CockpitApp(handle, options=CockpitOptions(ascii=False, no_color=False))
     if hup == "hup":

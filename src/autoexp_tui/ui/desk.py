@@ -20,6 +20,9 @@ from autoexp_tui.ui.view.stages import StageView, stages
 
 FORECAST_EVERY = 10.0
 """Seconds between two estimates of ends: they do not change faster."""
+FORECAST_SELDOM = 60.0
+"""The same for more than `MANY` jobs, where an estimate is felt in the fingers."""
+MANY = 2000
 
 
 class Desk:
@@ -63,7 +66,9 @@ class Desk:
         While the engine is silent nothing is: estimates freeze with their data.
         """
         last = self._forecast_at
-        if last is not None and 0 <= now - last < FORECAST_EVERY:
+        many = len(self.session.jobs) > MANY
+        every = FORECAST_SELDOM if many else FORECAST_EVERY
+        if last is not None and 0 <= now - last < every:
             return False
         self._forecast_at = now
         self.ends = ends(self.session)
