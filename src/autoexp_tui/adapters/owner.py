@@ -78,6 +78,18 @@ def take_ownership(
             return
 
 
+def require_free(output_dir: Path, living: Callable[[Owner], str]) -> None:
+    """Refuse a directory that a living session writes; nothing is changed.
+
+    Raises:
+        SessionOwned: names that session and what to do.
+        EnvironmentFailed: the directory cannot be read.
+    """
+    current = read_owner(output_dir)
+    if current is not None and (reason := living(current)):
+        raise _refusal(output_dir, current, reason)
+
+
 def read_owner(output_dir: Path, number: int | None = None) -> Owner | None:
     """Who owns `output_dir`, dead or alive; None for nobody, or an unreadable file.
 

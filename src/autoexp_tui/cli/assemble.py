@@ -22,7 +22,7 @@ from autoexp_tui.adapters.lease import FileLease, acquire
 from autoexp_tui.adapters.live_sink import FileLiveSink
 from autoexp_tui.adapters.log_tail import LogReader
 from autoexp_tui.adapters.nudge import Nudger
-from autoexp_tui.adapters.owner import Living, Owner, take_ownership
+from autoexp_tui.adapters.owner import Living, Owner, require_free, take_ownership
 from autoexp_tui.adapters.planning import ChildPlanner
 from autoexp_tui.adapters.pools import ThreadPool
 from autoexp_tui.adapters.provenance import (
@@ -32,7 +32,7 @@ from autoexp_tui.adapters.provenance import (
 )
 from autoexp_tui.adapters.session_dir import SessionDir, create_session
 from autoexp_tui.adapters.wrapper_copy import install_wrapper, version_of
-from autoexp_tui.cli.executors import make_executor
+from autoexp_tui.cli.executors import make_executor, require_executor
 from autoexp_tui.core import events
 from autoexp_tui.core.errors import AutoexpError, UsageError
 from autoexp_tui.core.snapshot import Snapshot
@@ -61,8 +61,13 @@ def start_session(plan: Plan, listener: Listener, wanted: Wanted) -> Engine:
     """Create a session for `plan` and an engine that has begun.
 
     Raises:
+        SessionOwned: a living session writes one of the output directories.
         AutoexpError: the session cannot be made; nothing was submitted.
     """
+    living = Living()
+    for spec in plan.jobs:
+        require_free(Path(spec.output_dir), living)
+    require_executor(plan)
     session = create_session(wanted.state_dir)
     lease = acquire(session, SystemClock())
     with _given_back(lease):

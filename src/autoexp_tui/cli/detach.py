@@ -8,6 +8,7 @@ go of its descriptors and goes on headless, under the same lease.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from autoexp_tui.adapters.lease import highest_epoch
 from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.cli.options import DEFAULT_STATE_DIR
 
 HEIR_SECONDS = 20.0
 """How long an heir may take to own the session."""
@@ -106,6 +108,15 @@ def go_dark() -> None:
 
 def come_back(session: SessionDir) -> str:
     """The command that attaches to the session again."""
-    default = Path("outputs/.autoexp").absolute()
-    place = "" if session.state_dir == default else f" --state-dir {session.state_dir}"
-    return f"autoexp-tui --session {session.id}{place}"
+    return f"autoexp-tui --session {session.id}{place(session.state_dir)}"
+
+
+def place(state_dir: Path) -> str:
+    """The option that a command needs to find `state_dir`; empty by default."""
+    found_anyway = state_dir == Path(DEFAULT_STATE_DIR).absolute()
+    return "" if found_anyway else f" --state-dir {shlex.quote(str(state_dir))}"
+
+
+def place_of(directory: str) -> str:
+    """The same for a session by its own directory, as a snapshot names it."""
+    return place(Path(directory).parent) if directory else ""

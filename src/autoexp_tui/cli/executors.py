@@ -15,11 +15,11 @@ LOCAL_NAMES = frozenset({"Local", "LocalCommand"})
 """Accepted names, without the suffix `Client`."""
 
 
-def make_executor(plan: Plan, session: SessionDir) -> Executor:
-    """The executor that the plan asks for.
+def require_executor(plan: Plan) -> None:
+    """Refuse a plan whose executor this version does not have.
 
     Raises:
-        UsageError: it names one that this version does not have.
+        UsageError: says which there are.
     """
     name = plan.executor.class_name.removesuffix("Client")
     if name not in LOCAL_NAMES:
@@ -28,6 +28,15 @@ def make_executor(plan: Plan, session: SessionDir) -> Executor:
             "slurm.client.class_name",
             "LocalClient runs jobs on this machine: add slurm=local, or --local.",
         )
+
+
+def make_executor(plan: Plan, session: SessionDir) -> Executor:
+    """The executor that the plan asks for.
+
+    Raises:
+        UsageError: it names one that this version does not have.
+    """
+    require_executor(plan)
     slots = plan.executor.settings.get("slots")
     grace = plan.executor.settings.get("grace_seconds")
     wrapper = session.scripts / "wrapper.py"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from autoexp_tui.cli.detach import go_dark
 from autoexp_tui.cli.diagnostics import ExitCode, say
 from autoexp_tui.core.clean import clean
+from autoexp_tui.core.errors import AutoexpError
 from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import JobState
@@ -148,7 +149,7 @@ class Report:
         if snapshot.session and snapshot.session != self._session:
             self._session = snapshot.session
             self.out(f"session {snapshot.session}   {snapshot.engine.directory}")
-        if snapshot.engine.holding != self._holding:
+        if snapshot.session and snapshot.engine.holding != self._holding:
             self._holding = snapshot.engine.holding
             if self._holding:
                 self.out(f"holding: {self._holding}")
@@ -207,10 +208,10 @@ def finish(snapshot: Snapshot, *, as_json: bool) -> int:
     return ExitCode.OK if done else ExitCode.JOBS_NOT_COMPLETED
 
 
-def failed_to_start(snapshot: Snapshot) -> int:
+def failed_to_start(snapshot: Snapshot, problem: AutoexpError | None) -> int:
     """Say why no session came into being; nothing was submitted."""
-    say(f"error: {snapshot.engine.holding}")
-    return ExitCode.ENVIRONMENT
+    say(f"error: {problem or snapshot.engine.holding}")
+    return problem.exit_code if problem else ExitCode.INTERNAL
 
 
 def summary(snapshot: Snapshot) -> str:

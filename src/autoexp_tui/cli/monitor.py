@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
 from autoexp_tui.cli.options import Options, common, parse, parser
 from autoexp_tui.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from autoexp_tui.adapters.session_dir import SessionDir
 
 HEIR_WAIT_SECONDS = 15.0
 """How long an heir waits for the one it inherits from to let go."""
@@ -40,24 +44,26 @@ def monitor(options: Options, *, quiet: bool) -> int:
     from autoexp_tui.cli import opening
     from autoexp_tui.cli.headless import Interrupted, Watching, finish, watch
 
-    handle = opening.any_handle(opening.session_of(options), options)
+    session = opening.session_of(options)
+    handle = opening.any_handle(session, options)
     if handle.role == "viewer":
         say("another engine runs this session; watching it")
     try:
         snapshot = watch(handle, Watching(json=options.json, quiet=quiet))
     except Interrupted:
         handle.close()
-        say("stopped watching" if handle.role == "viewer" else _resume(options))
+        say("stopped watching" if handle.role == "viewer" else _resume(session))
         return ExitCode.INTERRUPTED
     handle.close()
     return finish(snapshot, as_json=options.json)
 
 
-def _resume(options: Options) -> str:
-    place = f" --state-dir {options.state_dir}" if options.state_dir else ""
+def _resume(session: SessionDir) -> str:
+    from autoexp_tui.cli.detach import place
+
     return (
         "interrupted; what runs goes on. Resume with:\n"
-        f"  autoexp-monitor --session {options.session}{place}"
+        f"  autoexp-monitor --session {session.id}{place(session.state_dir)}"
     )
 
 

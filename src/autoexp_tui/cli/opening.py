@@ -29,7 +29,7 @@ def make_plan(options: Options) -> Plan:
     from autoexp_tui.adapters.session_dir import read_manifest
 
     if options.manifest:
-        return read_manifest(Path(options.manifest))
+        return _with_known_stages(read_manifest(Path(options.manifest)), options)
     request = PlanningRequest(
         config_ref=options.config_ref or DEFAULT_CONFIG,
         config_dir=options.config_dir,
@@ -42,7 +42,23 @@ def make_plan(options: Options) -> Plan:
     result.raise_errors()
     if result.plan is None:
         raise UsageError("planning gave no plan", hint="This is a bug.")
-    return result.plan
+    return _with_known_stages(result.plan, options)
+
+
+def _with_known_stages(plan: Plan, options: Options) -> Plan:
+    """The plan, when `--approve` names stages that it has.
+
+    Raises:
+        UsageError: it names another, which would wait for ever.
+    """
+    stages = sorted({job.stage for job in plan.jobs})
+    unknown = sorted(options.approve - {"*"} - set(stages))
+    if unknown:
+        raise UsageError(
+            f"--approve: the plan has no stage {unknown[0]!r}",
+            hint=f"stages: {', '.join(stages)}; or all, or none",
+        )
+    return plan
 
 
 def wanted_for(plan: Plan, options: Options) -> Wanted:

@@ -41,10 +41,10 @@ def run(options: Options, how: Watching) -> int:
     try:
         snapshot = watch(handle, replace(how, after=submitted))
     except Interrupted:
-        return _interrupted(handle, options)
+        return _interrupted(handle)
     handle.close()
     if not snapshot.session:
-        return failed_to_start(snapshot)
+        return failed_to_start(snapshot, handle.problem)
     return finish(snapshot, as_json=how.json)
 
 
@@ -66,13 +66,15 @@ def open_handle(options: Options) -> tuple[LiveHandle, str]:
     return handle, handle.send(Submit(), by="autoexp-run") if fresh else ""
 
 
-def _interrupted(handle: LiveHandle, options: Options) -> int:
+def _interrupted(handle: LiveHandle) -> int:
+    from autoexp_tui.cli.detach import place_of
+
     snapshot = handle.snapshot()
     handle.close()
     if not snapshot.session:
         say("interrupted; nothing was submitted")
         return ExitCode.INTERRUPTED
-    place = f" --state-dir {options.state_dir}" if options.state_dir else ""
+    place = place_of(snapshot.engine.directory)
     say(
         "interrupted; what runs goes on, nothing more is submitted until you resume:\n"
         f"  autoexp-run --session {snapshot.session}{place}"

@@ -170,13 +170,22 @@ def _command(args: argparse.Namespace, options: Options, command: Command) -> in
     """Send a command to whoever runs the session, or carry it out here."""
     from autoexp_tui.cli import opening
 
-    handle = opening.any_handle(_session(args, options), options)
+    session = _session(args, options)
+    handle = opening.any_handle(session, options)
     try:
-        sent = handle.send(command, by="script")
+        sent = _send(handle, command)
         snapshot = _answered(handle, sent)
     finally:
         handle.close()
-    return _tell(snapshot, sent)
+    return _tell(session, snapshot, sent, here=handle.role == "live")
+
+
+def _send(handle: Handle, command: Command) -> str:
+    from autoexp_tui.engine.viewer import ViewerHandle
+
+    if isinstance(handle, ViewerHandle):
+        return handle.send_now(command, by="script")
+    return handle.send(command, by="script")
 
 
 def _answered(handle: Handle, sent: str) -> Snapshot | None:
@@ -184,18 +193,30 @@ def _answered(handle: Handle, sent: str) -> Snapshot | None:
     while time.monotonic() < deadline:
         snapshot = handle.snapshot()
         known = any(record.command_id == sent for record in snapshot.events)
-        if known and (handle.role == "viewer" or not snapshot.pending):
+        if known and (handle.role == "viewer" or _quiet(snapshot)):
             return snapshot
         time.sleep(0.05)
     return None
 
 
-def _tell(snapshot: Snapshot | None, sent: str) -> int:
+def _quiet(snapshot: Snapshot) -> bool:
+    """Nothing is on its way: neither an order, nor the end of what was ended."""
+    ending = (
+        job.attempt is not None and job.attempt.cancel_cause and not job.ended
+        for job in snapshot.jobs
+    )
+    return not snapshot.pending and not any(ending)
+
+
+def _tell(
+    session: SessionDir, snapshot: Snapshot | None, sent: str, *, here: bool
+) -> int:
+    from autoexp_tui.cli.detach import place
     from autoexp_tui.core.events import CommandRefused
     from autoexp_tui.core.wording import sentence
 
     if snapshot is None:
-        say(f"no answer within {ANSWER_SECONDS:.0f} s; the command waits in the inbox")
+        say(_unanswered(session, sent))
         return ExitCode.JOBS_NOT_COMPLETED
     for record in snapshot.events:
         refused = record.event
@@ -203,7 +224,19 @@ def _tell(snapshot: Snapshot | None, sent: str) -> int:
             say(f"refused: {sentence(refused.why, snapshot.t)}")
             return ExitCode.JOBS_NOT_COMPLETED
     print("done")
+    if here and not snapshot.finished:
+        again = f"autoexp-sessions restart {session.id}{place(session.state_dir)}"
+        print(f"no engine runs this session now; {again} starts one")
     return ExitCode.OK
+
+
+def _unanswered(session: SessionDir, sent: str) -> str:
+    waits = any(sent in path.name for path in session.inbox.iterdir())
+    where = "the command waits in its inbox" if waits else "the command was taken"
+    return (
+        f"the engine of {session.id} did not answer within {ANSWER_SECONDS:.0f} s; "
+        f"{where}. `autoexp-sessions show {session.id}` tells how things stand."
+    )
 
 
 def _stop(args: argparse.Namespace, options: Options) -> int:
@@ -246,9 +279,10 @@ def _require_free(session: SessionDir) -> None:
 
 def _kill(args: argparse.Namespace, options: Options) -> int:
     from autoexp_tui.core.commands import Kill
+    from autoexp_tui.core.wording import plural
 
     jobs = _jobs(args, options, lambda job: not job.ended)
-    _confirm(options, f"kill {len(jobs)} jobs: {', '.join(jobs)}")
+    _confirm(options, f"kill {plural(len(jobs), 'job')}: {', '.join(jobs)}")
     return _command(args, options, Kill(jobs=jobs, reason=args.reason))
 
 
@@ -307,13 +341,17 @@ def _jobs(
         raise UsageError(f"no job to {args.verb}")
     if not args.names:
         raise UsageError(f"{args.verb}: which jobs?", hint="Name them, or --all.")
-    unknown = [name for name in args.names if name not in state.jobs]
+    _require_known(state, args.names)
+    return tuple(args.names)
+
+
+def _require_known(state: SessionState, names: Sequence[str]) -> None:
+    unknown = [name for name in names if name not in state.jobs]
     if unknown:
         raise UsageError(
             f"no job {unknown[0]!r} in session {state.session}",
             hint=f"`autoexp-sessions show {state.session}` names them.",
         )
-    return tuple(args.names)
 
 
 def _confirm(options: Options, what: str) -> None:

@@ -44,7 +44,7 @@ def submit(options: Options, *, detach: bool) -> int:
     command = handle.send(Submit(), by="autoexp-submit")
     snapshot = _wait_sent(handle, command)
     if not snapshot.session:
-        return failed_to_start(snapshot)
+        return failed_to_start(snapshot, handle.problem)
     handle.close()
     if detach:
         _leave_engine(snapshot, options)
@@ -84,7 +84,11 @@ def _tell(snapshot: Snapshot, options: Options, *, detached: bool) -> None:
     sent = sum(job.started for job in snapshot.jobs)
     print(f"session {snapshot.session}: {sent} submitted, {waiting} waiting")
     if waiting and not detached:
-        print(f"  autoexp-monitor --session {snapshot.session}   starts them in time")
+        from autoexp_tui.cli.detach import place_of
+
+        place = place_of(snapshot.engine.directory)
+        command = f"autoexp-monitor --session {snapshot.session}{place}"
+        print(f"  {command}   starts them in time")
 
 
 def entry() -> None:

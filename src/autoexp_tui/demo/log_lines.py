@@ -37,16 +37,20 @@ def number(value: float, spec: str) -> str:
 
 
 def progress_line(progress: Progress, now: float) -> str:
-    """One log interval as a line; `now` is in seconds since the epoch."""
+    """One log interval as a line, what matters most first.
+
+    `now` is in seconds since the epoch.
+    """
     stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     fields = (
         f" [{stamp}] iteration {progress.iteration:8d}/{progress.train_iters:8d}",
-        f"consumed samples: {progress.samples}",
-        f"elapsed time per iteration (ms): {progress.seconds_per_iteration * 1e3:.1f}",
-        f"tokens/s: {progress.tokens_per_second:.0f}",
-        f"learning rate: {number(progress.rate, '.3E')}",
         f"lm loss: {number(progress.loss, '.6E')}",
-        f"grad norm: {number(progress.grad_norm, '.3f')} |",
+        f"learning rate: {number(progress.rate, '.3E')}",
+        f"tokens/s: {progress.tokens_per_second:.0f}",
+        f"grad norm: {number(progress.grad_norm, '.3f')}",
+        f"consumed samples: {progress.samples}",
+        f"elapsed time per iteration (ms): "
+        f"{progress.seconds_per_iteration * 1e3:.1f} |",
     )
     return " | ".join(fields)
 

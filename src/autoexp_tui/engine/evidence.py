@@ -14,9 +14,20 @@ _LIMIT = 300
 """Characters of evidence that are kept."""
 
 
+_NOT_A_NUMBER = re.compile(r"loss\W+[^|,]{0,12}\b(?:nan|inf)\b", re.IGNORECASE)
+
+
+def nan_line(tail: str) -> str:
+    """The first line of `tail` whose loss is no number, cleaned; empty for none."""
+    for line in tail.splitlines():
+        if _NOT_A_NUMBER.search(line):
+            return clean(line).strip()[:_LIMIT]
+    return ""
+
+
 def telling_line(tail: str) -> str:
     """The last line of `tail` that names an error, else its last line, cleaned."""
     lines = [line for line in tail.splitlines() if line.strip()]
     telling = [line for line in lines if _TELLING.search(line)]
     chosen = telling[-1] if telling else (lines[-1] if lines else "")
-    return clean(chosen.strip())[:_LIMIT]
+    return clean(chosen).strip()[:_LIMIT]

@@ -15,7 +15,7 @@ from autoexp_tui.core.states import Cause, JobState, Outcome
 from autoexp_tui.engine import judge
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import PROBE_SECONDS, Dispatcher
-from autoexp_tui.engine.evidence import telling_line
+from autoexp_tui.engine.evidence import nan_line, telling_line
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.ports import (
     Accepted,
@@ -346,7 +346,7 @@ class Intake:
             return
         self.telemetry.close(desk, read.job)
         job = desk.job(read.job)
-        evidence = telling_line(read.tail)
+        evidence = _evidence(job, read)
         ended = judge.attempt_ended(job, report, desk.now, evidence)
         end_attempt(desk, ended)
 
@@ -361,6 +361,14 @@ class Intake:
         """A job moved on: forget what no longer concerns it."""
         if job.state is not JobState.QUEUED:
             self.health.reasons.pop(job.name, None)
+
+
+def _evidence(job: JobRecord, read: seen.LogRead) -> str:
+    """The line of the log that tells most about why the attempt ended."""
+    attempt = judge.attempt_of(job, read.attempt)
+    if attempt is not None and attempt.cancel_cause is Cause.NAN:
+        return nan_line(read.tail) or telling_line(read.tail)
+    return telling_line(read.tail)
 
 
 def _as_avoiding(new: JobSpec, old: JobSpec) -> JobSpec:

@@ -53,6 +53,8 @@ class LiveHandle:
         self._engine: Engine | None = None
         self._thread: threading.Thread | None = None
         self._starting = False
+        self.problem: AutoexpError | None = None
+        """Why the session could not be made; None while all is well."""
         self._snapshot = plan_snapshot(plan) if plan else None
 
     # ---------------------------------------------------------------------- handle
@@ -141,6 +143,7 @@ class LiveHandle:
         try:
             engine = self._start(self._plan, self.publish)
         except AutoexpError as error:
+            self.problem = error
             self._report(str(error))
             return
         except Exception as bug:  # noqa: BLE001 - a thread's last frame: say so

@@ -87,15 +87,30 @@ class ViewerHandle:
         expected: Mapping[str, int] | None = None,
     ) -> str:
         """Leave a command in the inbox, off the caller's thread."""
-        order = Order(
+        order = self._ordered(command, by, expected)
+        threading.Thread(target=self._leave, args=(order,), daemon=True).start()
+        return order.command_id
+
+    def send_now(self, command: Command, *, by: str) -> str:
+        """Leave a command in the inbox and return when it lies there.
+
+        Raises:
+            EnvironmentFailed: it could not be written.
+        """
+        order = self._ordered(command, by, None)
+        self._watcher.leave(order)
+        return order.command_id
+
+    def _ordered(
+        self, command: Command, by: str, expected: Mapping[str, int] | None
+    ) -> Order:
+        return Order(
             command_id=new_command_id(),
             command=command,
             by=by,
             seen_seq=self._snapshot.seq,
             expected=dict(expected or {}),
         )
-        threading.Thread(target=self._leave, args=(order,), daemon=True).start()
-        return order.command_id
 
     def close(self) -> None:
         """Stop watching; the session goes on."""
@@ -107,7 +122,8 @@ class ViewerHandle:
         try:
             self._watcher.leave(order)
         except AutoexpError as error:
-            self._problem = str(error)
+            self._problem = f"the command was not sent: {error}"
+            self._publish()
 
     # ----------------------------------------------------------------- the thread
     def _run(self) -> None:
