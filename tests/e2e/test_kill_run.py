@@ -106,3 +106,28 @@ def _until(holds: object, seconds: float = 30.0) -> None:
         if time.monotonic() > deadline:
             raise subprocess.TimeoutExpired("waiting", seconds)
         time.sleep(0.05)
+
+
+def test_outputs_of_a_living_session_are_refused_before_a_session_is_made(
+    campaign: Campaign,
+) -> None:
+    campaign.write(seconds=4.0)
+    first = campaign.start(*_arguments(campaign))
+    _until(lambda: len(campaign.living()) > 0)
+    second = campaign.start("--manifest", str(campaign.manifest), "--json")
+    out, err = second.communicate(timeout=30)
+    assert second.returncode == 4, err
+    assert f"session {campaign.session()} owns it" in err
+    assert out == ""
+    assert len(list(campaign.state_dir.glob("*/journal.jsonl"))) == 1
+    first.communicate(timeout=60)
+    assert first.returncode == 0
+
+
+def test_an_approval_for_a_stage_that_does_not_exist_is_refused(
+    campaign: Campaign,
+) -> None:
+    run = campaign.start("--manifest", str(campaign.manifest), "--approve", "reprot")
+    _, err = run.communicate(timeout=30)
+    assert run.returncode == 2
+    assert "stages: cooldown, report, stable" in err
