@@ -501,3 +501,30 @@ def test_an_idle_engine_publishes_nothing() -> None:
     before = len(bench.snapshots)
     bench.run(60)
     assert len(bench.snapshots) == before
+
+
+def test_curves_of_ended_jobs_come_back_with_the_next_engine() -> None:
+    writes = tuple(loss(n * 1.0, n * 10, f"{3 - n / 10:.2f}") for n in range(1, 6))
+    bench = Bench(
+        plan(job("a"), monitoring=Monitoring(log_events=(SAVED,))),
+        {"a": [[RunScript(seconds=8.0, writes=writes)]]},
+    )
+    bench.until(bench.is_("a", JobState.COMPLETED))
+    events_before = len(bench.world.session.records)
+    bench.start()
+    bench.run(3)
+    live = bench.snapshots[-1].live[0]
+    assert live is not None
+    assert live.curves["loss"].steps == (10, 20, 30, 40, 50)
+    assert len(bench.world.session.records) == events_before + 1  # the new engine
+
+
+def test_a_nan_in_an_old_log_ends_nothing_a_second_time() -> None:
+    bench = Bench(
+        plan(job("a")),
+        {"a": [[RunScript(seconds=99.0, writes=(loss(1.0, 10, "nan"),))]]},
+    )
+    bench.until(bench.is_("a", JobState.FAILED))
+    bench.start()
+    bench.run(3)
+    assert len(bench.happened(events.WarningRaised)) == 1

@@ -12,6 +12,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from autoexp_tui.core import events
@@ -39,6 +40,9 @@ from autoexp_tui.monitor.watch import Timers, Watch
 
 PUBLISH_SECONDS = 0.1
 """At most ten snapshots a second."""
+REREAD_JOBS = 500
+"""Ended jobs whose logs are read again for their curves when a session is taken up."""
+REREAD_AT_ONCE = 8
 HOLD_SECONDS = 2.0
 """Between two tries to write what could not be written."""
 AGE_SECONDS = 5.0
@@ -187,11 +191,22 @@ class Engine:
         self._changed: set[str] = set(self.state.jobs)
         for job in self.state.jobs.values():
             self._roster.note(job)
+        self._to_reread = dict.fromkeys(self._with_old_logs())
         self._to_judge: set[str] = {
             name
             for name, job in self.state.jobs.items()
             if not job.ended and job.state not in {JobState.PLANNED, JobState.HELD}
         }
+
+    def _with_old_logs(self) -> list[str]:
+        """Ended jobs whose curves a former engine took with it, the newest first."""
+        ended = [
+            job
+            for job in self.state.jobs.values()
+            if job.ended and job.attempt is not None and job.attempt.log_path
+        ]
+        ended.sort(key=lambda job: job.since, reverse=True)
+        return [job.name for job in ended[:REREAD_JOBS]]
 
     # -------------------------------------------------------------------- commit
     def commit(self) -> None:
@@ -256,10 +271,20 @@ class Engine:
             obey(desk, order)
         for observation in observations:
             judged.update(self._intake.take(desk, observation))
+            self._note_reread(observation)
         self._telemetry.watch_stalls(desk)
         settle(desk, judged)
         self._changed |= desk.reworded
         self._note_queued(draft)
+
+    def _note_reread(self, observation: Observation) -> None:
+        """Forget logs that were read to their end, and those of jobs revived since."""
+        if not (self._to_reread and isinstance(observation, seen.LogsRead)):
+            return
+        done = {read.job for read in observation.reads if read.chunk is None}
+        done |= {name for name in self._to_reread if not self.state.jobs[name].ended}
+        for name in done:
+            self._to_reread.pop(name, None)
 
     def _salvage(
         self,
@@ -387,7 +412,8 @@ class Engine:
         if lookout.is_due("logs", now):
             cursors = self._cursors()
             if cursors:
-                lookout.logs(cursors, now, 0.0 if self._intake.ending else poll_seconds)
+                hurry = self._intake.ending or self._to_reread
+                lookout.logs(cursors, now, 0.0 if hurry else poll_seconds)
         if lookout.is_due("facts", now) or self._watch.take_new():
             lookout.facts(self._watch.outside(), now, poll_seconds)
         if lookout.is_due("inbox", now):
@@ -419,11 +445,17 @@ class Engine:
         return [*sorted(self._roster.active), *sorted(self._roster.lost)]
 
     def _cursors(self) -> list[LogCursor]:
+        ending = self._intake.ending
+        running = (self.state.jobs[name] for name in sorted(self._roster.active))
+        first = [
+            self.state.jobs[name] for name in islice(self._to_reread, REREAD_AT_ONCE)
+        ]
+        old = (job for job in first if job.ended)
         return [
-            self._telemetry.cursor(job, final=(name, attempt.number) in ending)
-            for ending in (self._intake.ending,)
-            for name in sorted(self._roster.active)
-            for job in (self.state.jobs[name],)
+            self._telemetry.cursor(
+                job, final=job.ended or (job.name, attempt.number) in ending
+            )
+            for job in (*running, *old)
             for attempt in job.attempts[-1:]
             if attempt.log_path
         ]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import assert_never
 
-from autoexp_tui.core import commands, events
+from autoexp_tui.core import commands, events, revival
 from autoexp_tui.core.commands import Order
 from autoexp_tui.core.effects import ComposeJob
 from autoexp_tui.core.facts import Why, why
@@ -25,7 +24,6 @@ from autoexp_tui.monitor.reactions import excluding
 
 _CHOOSABLE = frozenset({JobState.PLANNED, JobState.HELD})
 _SKIPPABLE = frozenset({JobState.PLANNED, JobState.HELD, JobState.WAITING})
-_BECAUSE_OF_OTHERS = frozenset({Cause.UPSTREAM, Cause.CANCEL_CONDITION})
 
 
 def obey(desk: Desk, order: Order) -> None:
@@ -216,29 +214,9 @@ def revive(desk: Desk, name: str, by: str, *, from_checkpoint: bool) -> None:
 
 def ended_because_of(desk: Desk, name: str) -> Iterator[str]:
     """Jobs downstream of `name` that were skipped or cancelled on its account."""
-    dependants = _dependants(desk)
-    found = {name}
-    queue = deque([name])
-    while queue:
-        for other in dependants.get(queue.popleft(), ()):
-            job = desk.job(other)
-            if other not in found and _ended_by_others(job):
-                found.add(other)
-                queue.append(other)
-                yield other
-
-
-def _ended_by_others(job: JobRecord) -> bool:
-    ended = job.state in {JobState.SKIPPED, JobState.CANCELLED}
-    return ended and job.cause in _BECAUSE_OF_OTHERS
-
-
-def _dependants(desk: Desk) -> dict[str, list[str]]:
-    below: dict[str, list[str]] = {}
-    for name in desk.state.order:
-        for upstream in desk.job(name).spec.depends_on:
-            below.setdefault(upstream, []).append(name)
-    return below
+    jobs = desk.state.jobs
+    below = revival.dependants(desk.job(one) for one in desk.state.order)
+    return revival.ended_because_of([name], jobs, below)
 
 
 # ------------------------------------------------------------------------- the rest

@@ -142,8 +142,16 @@ class Telemetry:
         track.offset = chunk.offset + len(chunk.data)
         track.output_at = desk.now
         self._changed.add(job.name)
+        if job.ended:  # read again for its curves alone: nothing follows from it now
+            self._take_all(desk, track, chunk)
+            return []
         self._scan(desk, track, chunk)
         return self._measure(desk, track, chunk)
+
+    def _take_all(self, desk: Desk, track: Track, chunk: LogChunk) -> None:
+        every = len(chunk.data) // THINNING
+        for point in track.reader.feed(chunk.data, chunk.offset, every=every):
+            self._plot(desk, track, point)
 
     def _track(self, job: JobRecord) -> Track:
         """The track of a job's newest run; a new run starts at its log's begin."""
@@ -212,7 +220,8 @@ class Telemetry:
         if not points:
             return []
         for point in points:
-            self._take(desk, track, chunk.job, point)
+            self._plot(desk, track, point)
+            self._watch_loss(desk, track, chunk.job, point)
         self.metrics[chunk.job] = {
             name: MetricFact(value, track.step or 0)
             for name, value in track.newest.items()
@@ -225,7 +234,7 @@ class Telemetry:
             for reader in desk.watch.jobs(MetricKey(chunk.job, name))
         ]
 
-    def _take(self, desk: Desk, track: Track, job: str, point: Point) -> None:
+    def _plot(self, desk: Desk, track: Track, point: Point) -> None:
         step = self._step_of(desk, point)
         if step is not None:
             if step != track.step:
@@ -238,6 +247,8 @@ class Telemetry:
             if track.step is not None:
                 curve = track.curves.setdefault(name, Thinned())
                 curve.add(track.step, value)
+
+    def _watch_loss(self, desk: Desk, track: Track, job: str, point: Point) -> None:
         loss = point.values.get(canonical(desk.rules.loss))
         if loss is not None:
             for finding in track.anomalies.feed(track.step or 0, loss):
