@@ -73,7 +73,7 @@ async def test_a_step_down_paints_two_rows_and_what_follows_it(
         assert sum(cells) < 1500
 
 
-async def test_snapshots_are_shown_at_most_twice_a_second() -> None:
+async def test_snapshots_are_shown_at_most_once_a_second() -> None:
     async with cockpit() as seat:
         for number in range(5):
             seat.handle.push(moved(seat.handle.snapshot(), number))

@@ -159,6 +159,11 @@ def test_every_shipped_theme_has_every_role(name: str) -> None:
     assert set(skin(name).roles) == set(ROLES)
 
 
+@pytest.mark.parametrize("name", ["dark", "light", "ansi"])
+def test_shipped_themes_look_the_same_with_256_colours(name: str) -> None:
+    assert skin(name).eight_bit
+
+
 def test_the_ansi_theme_uses_the_terminal_s_own_colours() -> None:
     made = skin("ansi")
     assert made.theme.ansi

@@ -23,9 +23,11 @@ from autoexp_tui.core.commands import (
     Pause,
     Resume,
 )
+from autoexp_tui.core.events import CommandRefused
+from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.core.specs import Approval
 from autoexp_tui.core.state import Warned
-from autoexp_tui.core.wording import plural
+from autoexp_tui.core.wording import plural, sentence
 from autoexp_tui.ui.screens.question import Answered, QuestionScreen
 from autoexp_tui.ui.view import orders
 from autoexp_tui.ui.view.loss import killable
@@ -43,7 +45,7 @@ from autoexp_tui.ui.view.questions import (
 )
 from autoexp_tui.ui.view.scope import Scope
 from autoexp_tui.ui.view.session import JobView
-from autoexp_tui.ui.view.spans import Line
+from autoexp_tui.ui.view.spans import Line, outside
 
 if TYPE_CHECKING:
     from autoexp_tui.ui.app import CockpitApp
@@ -70,12 +72,26 @@ class Acts:
         self._app = app
         self.countdown: Countdown | None = None
         self._timer: Timer | None = None
+        self._unanswered: set[str] = set()
+        """Ids of the commands of which no event has told yet."""
 
     # --------------------------------------------------------------------- sending
     def send(self, command: Command, expected: Mapping[str, int] | None = None) -> None:
         """Hand a command to the engine; what came of it is in later events."""
         self._app.bridge_hurry()
-        self._app.handle.send(command, by="cockpit", expected=expected)
+        sent = self._app.handle.send(command, by="cockpit", expected=expected)
+        self._unanswered.add(sent)
+
+    def hear(self, snapshot: Snapshot) -> None:
+        """Say which of the commands sent here were refused, and why."""
+        if not self._unanswered:
+            return
+        told = [one for one in snapshot.events if one.command_id in self._unanswered]
+        self._unanswered.difference_update(one.command_id for one in told)
+        for record in told:
+            if isinstance(record.event, CommandRefused):
+                reason = outside(sentence(record.event.why, snapshot.t))
+                self._app.say(f"refused: {reason}", "failed", keep=True)
 
     def _sent(self, jobs: Sequence[JobView], command: Command, words: str) -> None:
         self.send(command, orders.seen(jobs))

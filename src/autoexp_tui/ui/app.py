@@ -19,6 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
+from rich.color import ColorSystem
 from textual.app import App
 from textual.binding import BindingType
 from textual.filter import Monochrome
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
     from autoexp_tui.ui.acts import Acts
     from autoexp_tui.ui.screens.question import Answered
 
-REFRESH_SECONDS: Final = 0.5
-"""Between two snapshots on the screen."""
+REFRESH_SECONDS: Final = 1.0
+"""Between two snapshots on the screen; what was just ordered shows at once."""
 SLOW_SECONDS: Final = 2.0
 """The same over a slow line."""
 
@@ -76,7 +77,7 @@ class CockpitOptions:
     """A shipped theme's name, or a path to one's own."""
     mouse: bool = False
     slow: bool = False
-    """Repaint every two seconds instead of twice a second."""
+    """Repaint every two seconds instead of every second."""
     notify: bool = True
     """Bell and OSC 9, and the terminal's title."""
     keymap: Commands | None = None
@@ -148,6 +149,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.theme = self.skin.theme.name
         if wants_no_color(self.options):
             without_grey(self)
+        if self.skin.eight_bit:
+            say_colors_shortly(self)
 
     # -------------------------------------------------------------------- beginning
     def on_mount(self) -> None:
@@ -263,6 +266,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self._shown_at = self.clock.monotonic()
         self.desk.take(snapshot)
         self.desk.forecast(self.clock.utc())
+        if self._acts is not None:
+            self._acts.hear(snapshot)
         screen = self.full_screen
         if screen is not None:
             screen.renew()
@@ -294,11 +299,11 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             screen.renew()
 
     # ---------------------------------------------------------------------- telling
-    def say(self, text: str, role: Role = "accent") -> None:
-        """Show a notice for some seconds."""
+    def say(self, text: str, role: Role = "accent", *, keep: bool = False) -> None:
+        """Show a notice for some seconds; with `keep` until a key is pressed."""
         screen = self.full_screen
         if screen is not None:
-            screen.say(text, role)
+            screen.say(text, role, keep=keep)
 
     def _write(self, sequence: str) -> None:
         """Write beside the screen, where there is a terminal to write to."""
@@ -416,6 +421,12 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 def without_grey(app: App[Any]) -> None:
     """NO_COLOR means none: not the greys that Textual would put in their place."""
     app._filters = [one for one in app._filters if not isinstance(one, Monochrome)]
+
+
+def say_colors_shortly(app: App[Any]) -> None:
+    """Name the 256 shared colours by number: half the bytes of naming them by parts."""
+    if app.console._color_system is ColorSystem.TRUECOLOR:
+        app.console._color_system = ColorSystem.EIGHT_BIT
 
 
 def wants_no_color(options: CockpitOptions) -> bool:

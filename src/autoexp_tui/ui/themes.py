@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
+from rich.color import Color, ColorSystem
 from rich.errors import StyleSyntaxError
 from rich.style import Style
 from textual.theme import BUILTIN_THEMES, Theme
@@ -52,9 +53,11 @@ class Skin:
     """Whether every glyph is drawn as its ASCII twin."""
 
     @property
-    def uniform_cursor(self) -> bool:
-        """Whether the cursor's row drops its own colours: reversed ones look torn."""
-        return bool(self.cursor.reverse)
+    def eight_bit(self) -> bool:
+        """Whether every colour is one of the 256 that terminals share."""
+        styles = (*self.roles.values(), self.cursor, self.away)
+        colors = [color for one in styles for color in (one.color, one.bgcolor)]
+        return all(_is_shared(color) for color in colors if color is not None)
 
 
 def themes_directory() -> Path:
@@ -152,6 +155,13 @@ def _style(text: object, key: str, where: str) -> Style:
         return Style.parse(str(text)) if text else Style()
     except StyleSyntaxError as error:
         raise UsageError(f"{key}: {error}", where) from error
+
+
+def _is_shared(color: Color) -> bool:
+    triplet = color.triplet
+    if triplet is None:
+        return True
+    return color.downgrade(ColorSystem.EIGHT_BIT).get_truecolor() == triplet
 
 
 def _without_colors(skin: Skin) -> Skin:

@@ -238,8 +238,8 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         """The bottom line."""
         return self.query_one(Footer)
 
-    def say(self, text: str, role: Role = "accent") -> None:
-        """Show a notice where the keys stand, for some seconds."""
+    def say(self, text: str, role: Role = "accent", *, keep: bool = False) -> None:
+        """Show a notice where the keys stand: for some seconds, or until a key."""
         notice: Line = (Span(f" {text}", role),) if text else ()
         if not notice and not self.footer.notice:
             return
@@ -247,7 +247,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
             self._notice_timer.stop()
             self._notice_timer = None
         self.footer.say(notice)
-        if notice:
+        if notice and not keep:
             self._notice_timer = self.set_timer(NOTICE_SECONDS, self._unsay)
 
     def _unsay(self) -> None:

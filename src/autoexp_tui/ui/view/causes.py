@@ -16,7 +16,14 @@ from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.state import Warned
 from autoexp_tui.core.states import Cause
 from autoexp_tui.core.wording import plural, short
-from autoexp_tui.ui.view.looks import ENDED_BADLY, FACES, NEEDS, Look, unmet
+from autoexp_tui.ui.view.looks import (
+    ENDED_BADLY,
+    FACES,
+    NEEDS,
+    Look,
+    never_came,
+    unmet,
+)
 from autoexp_tui.ui.view.parameters import Parameter, in_common, varying
 from autoexp_tui.ui.view.reasons import cause_words, reason
 from autoexp_tui.ui.view.session import JobView, SessionView
@@ -82,7 +89,7 @@ def cause_key(job: JobView) -> str:
     if job.look is Look.STALLED:
         return f"{job.look}|{_node(job)}"
     why = job.record.why
-    return f"{job.look}|{why.code if why else ''}"
+    return f"{job.look}|{why.code if why else ''}|{never_came(why)}"
 
 
 def _exit(job: JobView) -> str:
@@ -106,11 +113,15 @@ def causes(session: SessionView, words: PlanWords) -> tuple[CauseGroup, ...]:
     """Everything that needs a person, most urgent first, then largest first."""
     grouped: dict[str, list[JobView]] = {}
     for job in session.jobs:
-        if job.look in NEEDS:
+        if job.explains_itself:
             grouped.setdefault(cause_key(job), []).append(job)
     groups = [_of_jobs(key, jobs, session, words) for key, jobs in grouped.items()]
-    groups.sort(key=lambda group: (_URGENCY[group.jobs[0].look], -group.size))
+    groups.sort(key=lambda group: (_urgency(group.jobs[0]), -group.size))
     return (*groups, *_of_warnings(session))
+
+
+def _urgency(job: JobView) -> int:
+    return _URGENCY.get(job.look, len(_URGENCY))
 
 
 def _of_jobs(
@@ -131,7 +142,7 @@ def _title(job: JobView, session: SessionView) -> str:
         return "no step for long"
     if job.look is Look.ASKS:
         return "asks approval"
-    if job.look is Look.DOOMED:
+    if job.look in (Look.DOOMED, Look.SKIPPED):
         return reason(job, session)
     words = cause_words(job)
     evidence = outside(job.attempt.evidence) if job.attempt else ""
@@ -156,7 +167,7 @@ def _of_warnings(session: SessionView) -> Iterable[CauseGroup]:
     grouped: dict[str, list[Warned]] = {}
     for entry in session.snapshot.warnings:
         job = session.job(entry.job) if entry.job else None
-        if entry.severity != "info" and (job is None or job.look not in NEEDS):
+        if entry.severity != "info" and (job is None or not job.explains_itself):
             grouped.setdefault(entry.why.code, []).append(entry)
     for code, entries in grouped.items():
         names = list(dict.fromkeys(entry.job for entry in entries if entry.job))

@@ -13,7 +13,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from autoexp_tui.core.facts import Result
+from autoexp_tui.core.facts import Result, Why
 from autoexp_tui.core.specs import Condition
 from autoexp_tui.core.state import ConditionStatus, JobRecord
 from autoexp_tui.core.states import JobState
@@ -143,6 +143,18 @@ def asks(record: JobRecord) -> bool:
     ask = record.ask
     waiting = record.state is JobState.WAITING
     return waiting and ask is not None and ask.approved is None
+
+
+def never_came(why: Why | None) -> str:
+    """The end of a file's path when its writer completed without it; else empty."""
+    if why is None or why.code != "doomed_file" or why.arg("state") != "COMPLETED":
+        return ""
+    return "/".join(str(why.arg("path") or "").rsplit("/", 2)[-2:])
+
+
+def unexplained(record: JobRecord) -> bool:
+    """Whether the job was skipped for a file, and no failure of another tells why."""
+    return record.state is JobState.SKIPPED and bool(never_came(record.why))
 
 
 def look_of(record: JobRecord, *, stalled: bool) -> Look:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from autoexp_tui.core.states import ACTIVE, TERMINAL, JobState
+from autoexp_tui.core.states import ACTIVE, TERMINAL, Cause, JobState
 from autoexp_tui.ui.view.columns import run_seconds
 from autoexp_tui.ui.view.session import JobView, SessionView
 
@@ -39,6 +39,21 @@ def checkpoint_step(job: JobView) -> int | None:
         if key.startswith("checkpoint") and (numbers := _INTEGER.findall(str(value)))
     ]
     return max(found, default=None)
+
+
+def nan_step(job: JobView) -> int | None:
+    """The step from which the loss was no number; None unless that ended the job."""
+    if job.record.cause is not Cause.NAN:
+        return None
+    reasons = (job.record.why, *(entry.why for entry in job.warned))
+    steps = [why.arg("step") for why in reasons if why is not None]
+    return next((step for step in steps if isinstance(step, int)), None)
+
+
+def holds_nan(job: JobView) -> bool:
+    """Whether the newest checkpoint was saved when the loss was no number already."""
+    ill, saved = nan_step(job), checkpoint_step(job)
+    return ill is not None and saved is not None and saved >= ill
 
 
 def loss_of(job: JobView, now: float) -> Loss:

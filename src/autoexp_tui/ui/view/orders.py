@@ -65,20 +65,24 @@ def resubmit(jobs: Sequence[str], choice: Choice, text: str) -> Resubmit:
     Raises:
         NotThat: what was typed does not fit the choice.
     """
-    names = tuple(jobs)
+    names, keeps = tuple(jobs), choice.from_checkpoint
     match choice.id:
         case "planned":
             return Resubmit(jobs=names, from_checkpoint=False)
         case "overrides":
-            return Resubmit(jobs=names, overrides=overrides(text))
+            typed = overrides(text)
+            return Resubmit(jobs=names, from_checkpoint=keeps, overrides=typed)
         case "nodes":
             nodes = tuple(text.replace(",", " ").split())
             if not nodes:
                 raise NotThat("no node was typed")
-            return Resubmit(jobs=names, exclude_nodes=nodes)
+            return Resubmit(jobs=names, from_checkpoint=keeps, exclude_nodes=nodes)
         case "limit":
-            return Resubmit(jobs=names, time_limit_seconds=time_limit(text))
-    return Resubmit(jobs=names)
+            seconds = time_limit(text)
+            return Resubmit(
+                jobs=names, from_checkpoint=keeps, time_limit_seconds=seconds
+            )
+    return Resubmit(jobs=names, from_checkpoint=keeps)
 
 
 def skip(jobs: Sequence[str], choice: Choice, text: str) -> Command:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from autoexp_tui.core import revival
 from autoexp_tui.core.state import Ask
-from autoexp_tui.core.states import NOT_STARTED, REVIVABLE, Cause, JobState
+from autoexp_tui.core.states import NOT_STARTED, REVIVABLE, JobState
 from autoexp_tui.core.wording import plural
 from autoexp_tui.ui.view.eta import gpu_bound
 from autoexp_tui.ui.view.looks import FACES, Look
@@ -18,6 +19,7 @@ from autoexp_tui.ui.view.loss import (
     Loss,
     checkpoint_step,
     exists_outside,
+    holds_nan,
     killable,
     loss_of,
     needed_upstream,
@@ -49,6 +51,8 @@ class Choice:
     """What stands in the field at first."""
     optional: bool = False
     """Whether the field may stay empty."""
+    from_checkpoint: bool = True
+    """R: whether the program may go on from what it saved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,8 +244,9 @@ def resubmit_question(scope: Scope, session: SessionView) -> Question | None:
     if revived:
         number = plural(len(revived), "job")
         was = "was" if len(revived) == 1 else "were"
-        text = f"Brings back {number} that {was} skipped because of this."
+        text = f"Brings back {number} that {was} skipped because of this:"
         lines.append((Span(text, "accent"),))
+        lines += _names(revived, session)
     return Question(
         title=f"Resubmit {plural(len(jobs), 'job')}?",
         lines=tuple(lines),
@@ -252,35 +257,65 @@ def resubmit_question(scope: Scope, session: SessionView) -> Question | None:
 
 
 def _revived_with(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
-    seen = {job.name for job in jobs}
-    queue = [job.name for job in jobs]
-    found: list[JobView] = []
-    while queue:
-        for name in session.behind.get(queue.pop(), ()):
-            job = session.job(name)
-            if job is None or name in seen or job.record.cause is not Cause.UPSTREAM:
-                continue
-            seen.add(name)
-            queue.append(name)
-            found.append(job)
-    return tuple(found)
+    """What the engine brings back with `jobs`, by the engine's own rule."""
+    records = {job.name: job.record for job in session.jobs}
+    below = revival.dependants(records.values())
+    names = [job.name for job in jobs]
+    return session.named(tuple(revival.ended_because_of(names, records, below)))
 
 
 def _resubmit_choices(jobs: Sequence[JobView]) -> Iterable[Choice]:
-    saved = [step for job in jobs if (step := checkpoint_step(job)) is not None]
-    if saved:
-        at = f"step {saved[0]}" if len(saved) == 1 else f"{len(saved)} of {len(jobs)}"
-        yield Choice("checkpoint", f"from the newest checkpoint ({at})")
-        yield Choice("planned", "as planned, from the beginning")
-    else:
-        yield Choice("checkpoint", "from a checkpoint, where the program finds one")
-        yield Choice("planned", "as planned, from the beginning")
-    yield Choice("overrides", "with other values", asks="overrides, as key=value")
+    """The ways back; each says from where, the first one is the advised one."""
+    ill = [job for job in jobs if holds_nan(job)]
+    saved, fresh = _from_saved(jobs), _from_the_beginning(ill)
+    yield from (fresh, saved) if ill else (saved, fresh)
+    start = "from the beginning" if ill else _place_saved(jobs)
+    keeps = not ill
     nodes = dict.fromkeys(
         outside(job.attempt.node) for job in jobs if job.attempt and job.attempt.node
     )
-    yield Choice("nodes", "without these nodes", asks="nodes", given=" ".join(nodes))
-    yield Choice("limit", "with another time limit", asks="limit, as 90m, 12h or 2d")
+    yield Choice(
+        "overrides",
+        f"with other values, {start}",
+        asks="overrides, as key=value",
+        from_checkpoint=keeps,
+    )
+    yield Choice(
+        "nodes",
+        f"without these nodes, {start}",
+        asks="nodes",
+        given=" ".join(nodes),
+        from_checkpoint=keeps,
+    )
+    yield Choice(
+        "limit",
+        f"with another time limit, {start}",
+        asks="limit, as 90m, 12h or 2d",
+        from_checkpoint=keeps,
+    )
+
+
+def _from_saved(jobs: Sequence[JobView]) -> Choice:
+    return Choice("checkpoint", _place_saved(jobs))
+
+
+def _from_the_beginning(ill: Sequence[JobView]) -> Choice:
+    label = "as planned, from the beginning"
+    if ill:
+        step = checkpoint_step(ill[0])
+        whose = f"checkpoint {step}" if len(ill) == 1 else f"{len(ill)} checkpoints"
+        verb = "was" if len(ill) == 1 else "were"
+        label += f": {whose} {verb} saved when the loss was nan already"
+    return Choice("planned", label, from_checkpoint=False)
+
+
+def _place_saved(jobs: Sequence[JobView]) -> str:
+    saved = [step for job in jobs if (step := checkpoint_step(job)) is not None]
+    if not saved:
+        return "from a checkpoint, where the program finds one"
+    if len(jobs) == 1:
+        return f"from the newest checkpoint (step {saved[0]})"
+    return f"from the newest checkpoint ({len(saved)} of {len(jobs)} have one)"
 
 
 def override_diff(

@@ -15,7 +15,7 @@ from autoexp_tui.core.specs import Condition, JobStateIs
 from autoexp_tui.core.state import ConditionStatus
 from autoexp_tui.core.states import Cause
 from autoexp_tui.core.wording import CAUSES, clock_time, duration, sentence, short
-from autoexp_tui.ui.view.looks import Look, unmet
+from autoexp_tui.ui.view.looks import Look, never_came, unmet
 from autoexp_tui.ui.view.numbers import moment
 from autoexp_tui.ui.view.session import JobView, SessionView
 from autoexp_tui.ui.view.spans import outside
@@ -95,7 +95,11 @@ _NAMES_JOBS = frozenset({"job", "writer"})
 
 def said(why: Why | None, job: JobView, session: SessionView) -> str:
     """A recorded reason in short; empty when there is none."""
-    return outside(short(localised(why, job, session))) if why is not None else ""
+    if why is None:
+        return ""
+    if file := never_came(why):
+        return outside(f"{file} never came")
+    return outside(short(localised(why, job, session)))
 
 
 def told(why: Why, job: JobView, session: SessionView) -> str:

@@ -82,7 +82,7 @@ def urgency(job: JobView) -> int:
     """Sorts what needs a person first; ties keep plan order."""
     if job.look in _URGENCY:
         return _URGENCY[job.look]
-    if job.warned:
+    if job.warned or job.needs_you:
         return len(_URGENCY)
     return len(_URGENCY) + (1 if job.look is Look.RUNNING else 2)
 

@@ -14,7 +14,7 @@ from autoexp_tui.core.snapshot import Live, Snapshot
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.state import Attempt, ConditionStatus, JobRecord, Warned
 from autoexp_tui.core.states import JobState
-from autoexp_tui.ui.view.looks import NEEDS, Look, look_of
+from autoexp_tui.ui.view.looks import NEEDS, Look, look_of, unexplained
 
 STALL_CODES = ("stall", "no_step")
 """Beginnings of the warning codes that mean: the counter stands still."""
@@ -48,9 +48,14 @@ class JobView:
     @property
     def needs_you(self) -> bool:
         """Whether a person is needed: for its state, or for a warning."""
-        return self.look in NEEDS or any(
+        return self.explains_itself or any(
             entry.severity != "info" for entry in self.warned
         )
+
+    @property
+    def explains_itself(self) -> bool:
+        """Whether a person is needed for its state, and for no other job's."""
+        return self.look in NEEDS or unexplained(self.record)
 
     def status(self, index: int) -> ConditionStatus | None:
         """A start condition's recorded verdict, its reason as fresh as it is known."""

@@ -18,7 +18,12 @@ from autoexp_tui.core.wording import CAUSES, clock_time, count, duration, number
 from autoexp_tui.ui.view.causes import PlanWords, cause_key
 from autoexp_tui.ui.view.columns import run_seconds
 from autoexp_tui.ui.view.looks import ENDED_BADLY, FACES, Look, badge
-from autoexp_tui.ui.view.loss import checkpoint_step, loss_of, waits_behind
+from autoexp_tui.ui.view.loss import (
+    checkpoint_step,
+    holds_nan,
+    loss_of,
+    waits_behind,
+)
 from autoexp_tui.ui.view.numbers import measure, moment, progress
 from autoexp_tui.ui.view.parameters import value_of
 from autoexp_tui.ui.view.reasons import (
@@ -325,6 +330,8 @@ def _steps(jobs: Sequence[JobView]) -> Iterable[tuple[str, str]]:
     if states & REVIVABLE:
         saved = max((checkpoint_step(job) or 0 for job in jobs), default=0)
         start = f" (from {count(saved)}, options)" if saved else " (options)"
+        if any(holds_nan(job) for job in jobs):
+            start = " (from the beginning, options)"
         yield "R", f"resubmit{start}"
     if Look.ASKS in looks:
         yield "A", "read and answer"

@@ -1,0 +1,53 @@
+"""Who comes back with a job: those that ended only because it did.
+
+The engine revives by this, and a front end counts and names by it before it asks, so
+that what was shown is what is done. Pure; jobs are handed in.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from autoexp_tui.core.state import JobRecord
+from autoexp_tui.core.states import Cause, JobState
+
+_BECAUSE_OF_OTHERS: Final = frozenset({Cause.UPSTREAM, Cause.CANCEL_CONDITION})
+_ENDED_SO: Final = frozenset({JobState.SKIPPED, JobState.CANCELLED})
+
+
+def ended_by_others(job: JobRecord) -> bool:
+    """Whether the job was skipped or cancelled on another one's account."""
+    return job.state in _ENDED_SO and job.cause in _BECAUSE_OF_OTHERS
+
+
+def dependants(jobs: Iterable[JobRecord]) -> Mapping[str, Sequence[str]]:
+    """Job -> the jobs that depend on it directly, in the order of `jobs`."""
+    below: dict[str, list[str]] = {}
+    for job in jobs:
+        for upstream in job.spec.depends_on:
+            below.setdefault(upstream, []).append(job.name)
+    return below
+
+
+def ended_because_of(
+    names: Iterable[str],
+    jobs: Mapping[str, JobRecord],
+    below: Mapping[str, Sequence[str]],
+) -> Iterator[str]:
+    """Jobs, however far downstream of `names`, that ended on their account.
+
+    Args:
+        names: the jobs that come back; they are not told again.
+        jobs: every job by its name.
+        below: what `dependants` found.
+    """
+    queue = deque(names)
+    found = set(queue)
+    while queue:
+        for other in below.get(queue.popleft(), ()):
+            if other not in found and ended_by_others(jobs[other]):
+                found.add(other)
+                queue.append(other)
+                yield other
