@@ -523,9 +523,10 @@ def test_cancel_conditions_are_no_waits() -> None:
             ]
         }
     )
-    assert plan.jobs[1].cancel_conditions == (
-        LogPattern(log_path="/logs/lr1e-3_stable/current.log", pattern="FATAL|{x}"),
-    )
+    (found,) = plan.jobs[1].cancel_conditions
+    assert isinstance(found, LogPattern)
+    assert found.log_path == "/logs/lr1e-3_stable/current.log"
+    assert found.pattern == "FATAL|{x}"
     assert [edge.mode for edge in plan.edges] == ["reads"]
 
 
@@ -581,6 +582,14 @@ def test_a_start_command_becomes_a_condition_with_a_warning() -> None:
 def test_a_filter_over_the_composed_config_leaves_holes_in_the_indices() -> None:
     plan = planned({**stages(STABLE), "filter": "${backend.lr} > 2e-4"})
     assert [(job.index, job.name) for job in plan.jobs] == [(1, "lr5e-4_stable")]
+
+
+def test_a_deferred_filter_may_name_keys_that_only_other_points_have() -> None:
+    sweep = {
+        "configs": [{"stage": "a"}, {"stage": "b", "++backend.beta": 1}],
+        "filter": "${backend.lr} > 0 and beta is None",
+    }
+    assert [job.stage for job in planned(sweep).jobs] == ["a"]
 
 
 def test_a_reference_to_a_dropped_job_names_the_filter() -> None:
@@ -676,7 +685,10 @@ def test_a_failing_deferred_filter_is_told_with_its_place() -> None:
     ],
 )
 def test_says_what_is_wrong_with_a_job(job: Mapping[str, Any], said: str) -> None:
-    assert said in errors({"configs": [{"stage": "stable"}, {"stage": "b", **job}]})
+    found = outcome({"configs": [{"stage": "stable"}, {"stage": "b", **job}]})
+    assert found.plan is None
+    assert said in "\n".join(map(str, found.errors))
+    assert all(error.job for error in found.errors)
 
 
 def test_all_errors_come_at_once() -> None:

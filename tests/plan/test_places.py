@@ -72,7 +72,7 @@ def test_files_know_their_writers_wherever_they_are_named() -> None:
         (JobStateIs(jobs=("a", "b"), state="COMPLETED"), {"a", "b"}),
         (MetadataIs(key="k", job="a"), {"a"}),
         (MetricIs(name="loss", value=1, job="b"), {"b"}),
-        (FileExists(path="x", writer="b"), {"b"}),
+        (FileExists(path="/out/b/x"), {"b"}),
         (LogPattern(log_path="/logs/a/current.log", pattern="{runtime.b.k}"), {"a"}),
         (FileExists(path="/x/{runtime.a.1.iteration}"), {"a.1"}),
         (FileExists(path="/x/{runtime.a.x.y.z}"), {"a"}),
@@ -88,4 +88,5 @@ def test_files_know_their_writers_wherever_they_are_named() -> None:
 def test_a_condition_tells_whom_it_waits_for(
     condition: Condition, names: set[str]
 ) -> None:
-    assert {name for name in PLACES.waited_for(condition) if name} == names
+    known = PLACES.with_writers(condition)
+    assert {name for name in PLACES.waited_for(known) if name} == names

@@ -22,7 +22,7 @@ from typing import Final, Protocol
 from autoexp_tui.plan.families import Families, SiblingNotFound
 from autoexp_tui.plan.names import spell
 from autoexp_tui.plan.near import did_you_mean
-from autoexp_tui.plan.points import NOT_OVERRIDES, STAGE_KEYS, SweepPoint, plain_key
+from autoexp_tui.plan.points import STAGE_KEYS, SweepPoint, plain_key
 from autoexp_tui.plan.ports import ConfigView
 from autoexp_tui.plan.reference_syntax import (
     Address,
@@ -394,7 +394,7 @@ def early_value(point: SweepPoint, accessor: str) -> object:
 
 def _written(parameters: Mapping[str, object], accessor: str) -> object:
     for key, value in parameters.items():
-        plain = key if key in NOT_OVERRIDES else plain_key(key)
+        plain = plain_key(key)
         if plain == accessor:
             return value
         if accessor.startswith(f"{plain}.") and isinstance(value, Mapping):
