@@ -10,7 +10,6 @@ whether it ended badly.
 
 from __future__ import annotations
 
-import locale
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -437,8 +436,12 @@ def wants_no_color(options: CockpitOptions) -> bool:
 
 
 def wants_ascii(options: CockpitOptions) -> bool:
-    """Whether only ASCII is safe: by option, else by the locale."""
+    """Whether only ASCII is safe: by option, else by the environment's locale.
+
+    Python's own encoding says nothing: it is UTF-8 under LC_ALL=C too.
+    """
     if options.ascii is not None:
         return options.ascii
-    encoding = locale.getpreferredencoding(do_setlocale=False).lower()
-    return "utf" not in encoding
+    names = ("LC_ALL", "LC_CTYPE", "LANG")
+    chosen = next((value for name in names if (value := os.environ.get(name))), "C")
+    return "utf" not in chosen.lower()

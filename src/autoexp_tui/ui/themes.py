@@ -54,7 +54,7 @@ class Skin:
 
     @property
     def eight_bit(self) -> bool:
-        """Whether every colour is one of the 256 that terminals share."""
+        """Whether every colour is, to the eye, one of the 256 that terminals share."""
         styles = (*self.roles.values(), self.cursor, self.away)
         colors = [color for one in styles for color in (one.color, one.bgcolor)]
         return all(_is_shared(color) for color in colors if color is not None)
@@ -157,11 +157,16 @@ def _style(text: object, key: str, where: str) -> Style:
         raise UsageError(f"{key}: {error}", where) from error
 
 
+_A_SHADE = 10
+"""Of 255: neighbouring greys of the 256 colours are this far apart."""
+
+
 def _is_shared(color: Color) -> bool:
     triplet = color.triplet
     if triplet is None:
         return True
-    return color.downgrade(ColorSystem.EIGHT_BIT).get_truecolor() == triplet
+    shared = color.downgrade(ColorSystem.EIGHT_BIT).get_truecolor()
+    return all(abs(a - b) <= _A_SHADE for a, b in zip(shared, triplet, strict=True))
 
 
 def _without_colors(skin: Skin) -> Skin:

@@ -52,6 +52,7 @@ class JobsScreen(BoxScreen):
         self._background = background
         self._folds_by_height: bool | None = None
         self._shape = (0, 0)
+        self._rows_placed = 0
 
     def compose(self) -> ComposeResult:
         skin, desk = self.skin, self.desk
@@ -97,6 +98,8 @@ class JobsScreen(BoxScreen):
             self._shape = shape
             self._folds_by_height = None
             self.place()
+        elif self._rows() != self._rows_placed:
+            self.place()
 
     def tick(self) -> None:
         """A second has passed: ages grow, the log may have."""
@@ -140,12 +143,19 @@ class JobsScreen(BoxScreen):
     # ---------------------------------------------------------------------- places
     def boxes_for(self, size: Size) -> Boxes:
         stages = len(self.desk.stages)
-        return boxes(size.width, size.height, stages, self.enlarged)
+        return boxes(size.width, size.height, stages, self.enlarged, self._rows())
+
+    def _rows(self) -> int:
+        """Rows that the table may get: a filter does not move the panes."""
+        if self.desk.arrangement.fold:
+            return len(self.desk.rows)
+        return len(self.desk.session.jobs)
 
     def place(self) -> None:
         side = fits_side(*self.size)
         self.stages.bare = not side and self.enlarged != "stages"
         self._fold_by_height()
+        self._rows_placed = self._rows()
         super().place()
 
     def fit(self, pane: PaneWidget, box: Box) -> None:

@@ -18,10 +18,10 @@ from autoexp_tui.core.states import Cause
 from autoexp_tui.core.wording import plural, short
 from autoexp_tui.ui.view.looks import (
     ENDED_BADLY,
-    FACES,
     NEEDS,
     Look,
     never_came,
+    tally,
     unmet,
 )
 from autoexp_tui.ui.view.parameters import Parameter, in_common, varying
@@ -52,13 +52,11 @@ class CauseGroup:
         """How many things need a person here."""
         return len(self.jobs) or len(self.warnings)
 
-    @property
-    def mark(self) -> Span:
+    def mark(self, *, apart: bool = False) -> Span:
         """Glyph and count."""
         if self.look is None:
-            return Span(f"!{self.size}", "warning")
-        face = FACES[self.look]
-        return Span(f"{face.glyph}{self.size}", face.role)
+            return Span(f"!{' ' if apart else ''}{self.size}", "warning")
+        return tally(self.look, self.size, apart=apart)
 
 
 class PlanWords:
@@ -186,10 +184,11 @@ def needing(groups: Sequence[CauseGroup]) -> int:
     return sum(group.size for group in groups)
 
 
-def cause_line(group: CauseGroup, cells: int) -> Line:
+def cause_line(group: CauseGroup, cells: int, *, apart: bool = False) -> Line:
     """`✗4 out of memory      bsz=1024` in exactly `cells`."""
-    mark = Span(fit(group.mark.text, 4), group.mark.role)
-    room = max(1, cells - 4)
+    told = group.mark(apart=apart)
+    mark = Span(fit(told.text, 5 if apart else 4), told.role)
+    room = max(1, cells - len(mark.text))
     common = shorten(group.common, room // 3)
     title_cells = room - len(common) - 1 if common else room
     title = Span(fit(group.title, title_cells), "text")

@@ -7,7 +7,7 @@ TREND, TIME, the third parameter; last the progress becomes a percentage.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
@@ -31,6 +31,11 @@ from autoexp_tui.ui.view.spans import (
 GUTTER: Final = 3
 """Cells left of the first column: cursor, mark, gap."""
 WHY_MINIMUM: Final = 16
+_WHY_WANTED: Final = ((200, 45), (120, 28))
+"""From a width of the screen on: the cells that WHY is given before others."""
+_GIVEN_FOR_WHY: Final = ("id", "trend")
+"""What goes, in this order, where parameters shrunk are not enough for that."""
+_PARAMETER_MINIMUM: Final = 6
 TREND_CELLS: Final = 8
 _DROPS: Final = (("id", 130), ("trend", 110), ("time", 100), ("third", 90))
 _PERCENT_BELOW: Final = 76
@@ -65,16 +70,41 @@ def choose(
     dropped = [name for name, below in _DROPS if screen_cells < below]
     percent = screen_cells < _PERCENT_BELOW
     rest = [name for name, _ in _DROPS if name not in dropped]
+    wanted = _why_wanted(screen_cells)
     while True:
         columns = _columns(session, parameters, dropped, percent=percent)
-        why = table_cells - GUTTER - sum(column.cells + 1 for column in columns)
-        if why >= WHY_MINIMUM or (not rest and percent):
+        columns = _shrunk(columns, wanted - _left_over(columns, table_cells))
+        why = _left_over(columns, table_cells)
+        if why < wanted and rest and rest[0] in _GIVEN_FOR_WHY:
+            dropped.append(rest.pop(0))
+        elif why >= WHY_MINIMUM or (not rest and percent):
             column = Column(kind="why", title="WHY", cells=max(why, 1))
             return (*columns, column)
-        if rest:
+        elif rest:
             dropped.append(rest.pop(0))
         else:
             percent = True
+
+
+def _why_wanted(screen_cells: int) -> int:
+    wanted = (cells for least, cells in _WHY_WANTED if screen_cells >= least)
+    return next(wanted, WHY_MINIMUM)
+
+
+def _left_over(columns: Sequence[Column], table_cells: int) -> int:
+    return table_cells - GUTTER - sum(column.cells + 1 for column in columns)
+
+
+def _shrunk(columns: list[Column], missing: int) -> list[Column]:
+    """The columns with parameters narrower, the widest first, by up to `missing`."""
+    found = list(columns)
+    places = [place for place, one in enumerate(found) if one.kind == "parameter"]
+    for _ in range(missing):
+        widest = max(places, key=lambda place: found[place].cells, default=None)
+        if widest is None or found[widest].cells <= _PARAMETER_MINIMUM:
+            break
+        found[widest] = replace(found[widest], cells=found[widest].cells - 1)
+    return found
 
 
 def _columns(

@@ -8,7 +8,7 @@ from autoexp_tui.core.snapshot import EngineView
 from autoexp_tui.core.wording import clock_time, count, plural
 from autoexp_tui.ui.view.causes import CauseGroup, headline, needing
 from autoexp_tui.ui.view.eta import Ends
-from autoexp_tui.ui.view.looks import FACES, Look
+from autoexp_tui.ui.view.looks import FACES, Look, tally
 from autoexp_tui.ui.view.numbers import elapsed, moment
 from autoexp_tui.ui.view.session import SessionView
 from autoexp_tui.ui.view.spans import (
@@ -106,7 +106,7 @@ def _engine_age(session: SessionView, facts: Facts) -> Line:
     age = facts.now - session.now
     if is_late(session, facts.now):
         return (Span(f"engine silent {_age(age)}", "warning"),)
-    return (Span(f"engine {_age(age)}", "muted"),)
+    return (Span(f"engine {_age(age)}".rstrip(), "muted"),)
 
 
 def _executor_age(session: SessionView, facts: Facts) -> Line:
@@ -118,14 +118,14 @@ def _executor_age(session: SessionView, facts: Facts) -> Line:
         return ()
     age = facts.now - engine.executor_answered_at
     late = age > _EXECUTOR_LATE_AFTER
-    return (Span(f"{name} {_age(age)}", "warning" if late else "muted"),)
+    return (Span(f"{name} {_age(age)}".rstrip(), "warning" if late else "muted"),)
 
 
 def _age(seconds: float) -> str:
-    """Coarser as it grows, so that an old age does not repaint every second."""
+    """Nothing while it is young, then coarse: ages are no reason to repaint."""
     whole = max(0, int(seconds))
-    if whole < 10:
-        return f"{whole} s"
+    if whole < 5:
+        return ""
     if whole < 60:
         return f"{whole // 5 * 5} s"
     return f"{whole // 60} min" if whole < 7200 else elapsed(seconds)
@@ -176,13 +176,13 @@ _TELLING = (
 )
 
 
-def counts_line(session: SessionView, cells: int) -> Line:
+def counts_line(session: SessionView, cells: int, *, apart: bool = False) -> Line:
     """` 120 jobs   ✓61 done   ▸12 running ...`: every look that is there."""
     total = len(session.jobs)
     parts: list[Line] = [
         (
             Span(
-                f"{FACES[look].glyph}{session.counts[look]} {look.value}",
+                f"{tally(look, session.counts[look], apart=apart).text} {look.value}",
                 FACES[look].role,
             ),
         )
@@ -193,7 +193,7 @@ def counts_line(session: SessionView, cells: int) -> Line:
     for gap in ("   ", "  "):
         if width(join([head, *parts], gap)) <= cells:
             return join([head, *parts], gap)
-    short = [(Span(part[0].text.split(" ")[0], part[0].role),) for part in parts]
+    short = [(Span(part[0].text.rsplit(" ", 1)[0], part[0].role),) for part in parts]
     return cut(join([head, *short], "  "), cells)
 
 

@@ -21,8 +21,8 @@ SIDE_FROM: Final = 110
 WIDE_FROM: Final = 170
 """Columns from which metrics and warnings have a place of their own."""
 TALL_FROM: Final = 30
-_SIDE: Final = 34
-_RIGHT: Final = 62
+_SIDE: Final = 31
+_RIGHT: Final = 58
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,13 @@ class Box:
     """Whether the pane draws a line at its right edge, inside the box."""
     joint: str = ""
 
+
+_LEAST: Final = 5
+"""Lines of the lowest list."""
+_AROUND: Final = 2
+"""Lines of a list that are no rows: its title and its head."""
+_CURVES: Final = 12
+"""Lines that curves need."""
 
 Boxes: TypeAlias = Mapping[Place, Box]
 
@@ -56,7 +63,13 @@ def folds(height: int) -> bool:
     return height < TALL_FROM
 
 
-def boxes(width: int, height: int, stages: int, enlarged: Pane | None = None) -> Boxes:
+def boxes(
+    width: int,
+    height: int,
+    stages: int,
+    enlarged: Pane | None = None,
+    rows: int | None = None,
+) -> Boxes:
     """The place of every pane that is on the screen.
 
     Args:
@@ -64,6 +77,7 @@ def boxes(width: int, height: int, stages: int, enlarged: Pane | None = None) ->
         height: of the screen, in cells.
         stages: how many stages the plan has.
         enlarged: the pane that has the whole middle, None for the usual places.
+        rows: how many the job table has; None: more than fit.
     """
     if too_small(width, height):
         return {"header": Box(0, 0, width, height)}
@@ -76,11 +90,17 @@ def boxes(width: int, height: int, stages: int, enlarged: Pane | None = None) ->
     if enlarged is not None:
         return {**frame, enlarged: middle}
     if fits_side(width, height):
-        return {**frame, **_beside(middle, wide=width >= WIDE_FROM)}
-    return {**frame, **_stacked(middle, stages)}
+        wide = width >= WIDE_FROM
+        return {**frame, **_beside(middle, stages, rows, wide=wide)}
+    return {**frame, **_stacked(middle, stages, rows)}
 
 
-def _stacked(middle: Box, stages: int) -> dict[Place, Box]:
+def _spare(height: int, needed: int, rows: int | None) -> int:
+    """Lines that a box of `height` can give away when it needs no more."""
+    return 0 if rows is None else max(0, height - needed)
+
+
+def _stacked(middle: Box, stages: int, rows: int | None) -> dict[Place, Box]:
     """Stages in a strip, jobs, why, log; the lowest screens do without the log."""
     low = middle.height < 18
     strip = min(max(1, stages), 2 if low else 4 if middle.height < 26 else 6)
@@ -88,6 +108,9 @@ def _stacked(middle: Box, stages: int) -> dict[Place, Box]:
     log = 0 if low else 3 if left < 20 else left // 4
     why = 4 if left < 20 else min(9, left // 4)
     jobs = left - log - why
+    spare = _spare(jobs, max(_LEAST, why, (rows or 0) + _AROUND), rows)
+    for_log = spare - spare // 2 if log else 0
+    jobs, log, why = jobs - spare, log + for_log, why + spare - for_log
     places: dict[Place, Box] = {
         "stages": Box(0, middle.y, middle.width, strip),
         "jobs": Box(0, middle.y + strip, middle.width, jobs),
@@ -98,10 +121,15 @@ def _stacked(middle: Box, stages: int) -> dict[Place, Box]:
     return places
 
 
-def _beside(middle: Box, *, wide: bool) -> dict[Place, Box]:
+def _beside(
+    middle: Box, stages: int, rows: int | None, *, wide: bool
+) -> dict[Place, Box]:
     log = max(4, middle.height // 7)
     why = max(6, middle.height // 6)
     upper = middle.height - log - why
+    beside = _AROUND + 3 * stages + (_CURVES if wide else _LEAST + 2)
+    spare = _spare(upper, max((rows or 0) + _AROUND, beside), rows)
+    upper, log, why = upper - spare, log + spare - spare // 2, why + spare // 2
     needs = max(5, upper * 2 // 5)
     right = _RIGHT if wide else 0
     jobs_at = _SIDE

@@ -17,18 +17,18 @@ class Source(NamedTuple):
     path: str
 
 
-def log_of(jobs: Sequence[JobView], now: float) -> tuple[tuple[Source, ...], str]:
-    """The log files of the first job that has begun, and what stands at their end."""
+def log_of(jobs: Sequence[JobView], now: float) -> tuple[tuple[Source, ...], str, str]:
+    """The log files of the first job that has begun, what stands at their end, whose."""
     job = next((job for job in jobs if job.attempt is not None), None)
     attempt = job.attempt if job is not None else None
     if job is None or attempt is None:
-        return (), ""
+        return (), "", ""
     path = attempt.log_path or job.record.spec.log_path_current
     sources = [Source("out", path)]
     stem, dot = posixpath.splitext(path)
     if dot == ".out":
         sources.append(Source("err", f"{stem}.err"))
-    return tuple(sources), _trailer(job, now)
+    return tuple(sources), _trailer(job, now), job.name
 
 
 def _trailer(job: JobView, now: float) -> str:

@@ -61,7 +61,7 @@ FACES: Final[Mapping[Look, Face]] = MappingProxyType(
         Look.RETRYING: Face("↻", "@", "queued"),
         Look.WAITING: Face("◌", ".", "waiting"),
         Look.ASKS: Face("?", "?", "asks"),
-        Look.DOOMED: Face("⊘", "0", "doomed"),
+        Look.DOOMED: Face("⊘", "&", "doomed"),
         Look.HELD: Face("‗", "_", "skipped"),
         Look.PLANNED: Face("·", ",", "waiting"),
         Look.FAILED: Face("✗", "x", "failed"),
@@ -107,10 +107,10 @@ def badge(look: Look) -> Span:
     return Span(f"{face.glyph} {look.value}", face.role)
 
 
-def tally(look: Look, number: int) -> Span:
-    """Glyph and count: `✗9`."""
+def tally(look: Look, number: int, *, apart: bool = False) -> Span:
+    """Glyph and count: `✗9`; `apart` where the glyph could be read as a digit's."""
     face = FACES[look]
-    return Span(f"{face.glyph}{number}", face.role)
+    return Span(f"{face.glyph}{' ' if apart else ''}{number}", face.role)
 
 
 def unmet(record: JobRecord) -> tuple[int, Condition, ConditionStatus | None] | None:

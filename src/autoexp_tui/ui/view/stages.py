@@ -52,11 +52,12 @@ class StageView:
         """The part that completed, 0 to 1."""
         return self.counts.get(Look.DONE, 0) / max(1, self.total)
 
-    @property
-    def tallies(self) -> tuple[Span, ...]:
+    def tallies(self, *, apart: bool = False) -> tuple[Span, ...]:
         """`✓28 ▸4 ‖2 ✗4`: every look that is there."""
         return tuple(
-            tally(look, self.counts[look]) for look in FACES if look in self.counts
+            tally(look, self.counts[look], apart=apart)
+            for look in FACES
+            if look in self.counts
         )
 
 
@@ -210,11 +211,15 @@ def stage_line(stage: StageView, cells: int, name_cells: int, mark: str) -> Line
     )
 
 
-def stage_counts(stage: StageView, cells: int, now: float) -> Line:
+def stage_counts(
+    stage: StageView, cells: int, now: float, *, apart: bool = False
+) -> Line:
     """The tallies, and when the stage should end, at the right."""
     ends = moment(stage.ends_at, now) if stage.ends_at is not None else ""
     return spread(
-        (Span("    "), *_spaced(stage.tallies)), (Span(ends, "muted"),), cells
+        (Span("    "), *_spaced(stage.tallies(apart=apart))),
+        (Span(ends, "muted"),),
+        cells,
     )
 
 
@@ -229,10 +234,12 @@ def still_waits(stage: StageView) -> bool:
     return bool(stage.waits) and any(look in stage.counts for look in looks)
 
 
-def compact_line(stage: StageView, cells: int, name_cells: int) -> Line:
+def compact_line(
+    stage: StageView, cells: int, name_cells: int, *, apart: bool = False
+) -> Line:
     """The stage in one line: name, total, bar, tallies."""
     head = f"{fit(stage.name, name_cells)} {stage.total:>4} "
-    tallies = tuple(_spaced(stage.tallies))
+    tallies = tuple(_spaced(stage.tallies(apart=apart)))
     room = cells - len(head) - width(tallies) - 1
     filled, empty = bar(stage.done, max(6, min(20, room)))
     parts = line(

@@ -46,7 +46,10 @@ class Header(LinesWidget):
             read_only=self.read_only,
         )
         session = self.desk.session
-        lines = (header_line(session, facts, cells), counts_line(session, cells))
+        lines = (
+            header_line(session, facts, cells),
+            counts_line(session, cells, apart=self.skin.ascii),
+        )
         return [Painted(one) for one in lines]
 
 

@@ -73,9 +73,10 @@ class StagesPane(ListPane):
         names = name_width(self.desk.stages, 9 if not self.bare else 14)
         match kind:
             case "compact":
-                return compact_line(entry, cells, names)
+                return compact_line(entry, cells, names, apart=self.skin.ascii)
             case "counts":
-                return stage_counts(entry, cells - 1, self.desk.session.now)
+                now = self.desk.session.now
+                return stage_counts(entry, cells - 1, now, apart=self.skin.ascii)
             case "waits":
                 return stage_waits(entry, cells - 1)
         mark = "▾" if entry.name in self.open else "▹"
@@ -141,7 +142,7 @@ class NeedsPane(ListPane):
     def row(self, place: int, cells: int) -> Line:
         group, evidence = self._lines[place]
         if evidence is None:
-            return cause_line(group, cells - 1)
+            return cause_line(group, cells - 1, apart=self.skin.ascii)
         return cut((Span("     "), *evidence), cells - 1)
 
     def group(self) -> CauseGroup | None:

@@ -27,7 +27,14 @@ from autoexp_tui.ui.logfile import (
 )
 from autoexp_tui.ui.themes import Skin
 from autoexp_tui.ui.view.logs import Source
-from autoexp_tui.ui.view.spans import Line, Span, join, outside, wrap
+from autoexp_tui.ui.view.spans import (
+    Line,
+    Span,
+    join,
+    outside,
+    shorten_middle,
+    wrap,
+)
 from autoexp_tui.ui.widgets.pane import Painted, Pane, Tone
 
 _TIME = re.compile(r"^\s*\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s*")
@@ -65,6 +72,8 @@ class LogPane(Pane):
         self.sources: tuple[Source, ...] = ()
         self.source = 0
         self.trailer = ""
+        self.job = ""
+        """Whose log it is."""
         """Said below the last line: that the job has ended, and how."""
         self.follow = True
         self.wrapping = False
@@ -83,9 +92,9 @@ class LogPane(Pane):
         self._quiet = 0
 
     # -------------------------------------------------------------------- the file
-    def read(self, sources: Sequence[Source], trailer: str) -> None:
+    def read(self, sources: Sequence[Source], trailer: str, job: str = "") -> None:
         """Read a job's log; nothing happens when it is the one being read."""
-        self.trailer = trailer
+        self.trailer, self.job = trailer, job
         if tuple(sources) == self.sources:
             self.repaint()
             return
@@ -311,7 +320,10 @@ class LogPane(Pane):
     def title(self) -> Line:
         if not self.sources:
             return ()
-        parts: list[Line] = [(Span(outside(os.path.basename(self.path)), "text"),)]
+        name = outside(os.path.basename(self.path))
+        parts: list[Line] = [(Span(name, "muted" if self.job else "text"),)]
+        if self.job:
+            parts.insert(0, (Span(shorten_middle(outside(self.job), 40), "text"),))
         if len(self.sources) > 1:
             parts.append((Span(self.sources[self.source].label, "muted"),))
         if not self._missing:

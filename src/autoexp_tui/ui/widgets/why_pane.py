@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from autoexp_tui.core.wording import plural
 from autoexp_tui.ui.desk import Desk
 from autoexp_tui.ui.themes import Skin
 from autoexp_tui.ui.view.first_run import nothing_started, why_plan
-from autoexp_tui.ui.view.spans import Line, Span
+from autoexp_tui.ui.view.spans import Line, Span, shorten_middle
 from autoexp_tui.ui.view.why import WhyText, why_job, why_many, why_nothing
 from autoexp_tui.ui.widgets.pane import Painted
 from autoexp_tui.ui.widgets.text_pane import TextPane
@@ -73,5 +74,12 @@ class WhyPane(TextPane):
         return painted
 
     def title(self) -> Line:
-        self.lines()
-        return (Span(self._told.title, "muted"),)
+        more = len(self.lines()) - self.top - self.body_rows
+        if more <= 0:
+            return (Span(self._told.title, "muted"),)
+        hint = f"   +{plural(more, 'line')}, enter"
+        room = self.size.width - len(self.heading) - len(hint) - 10
+        return (
+            Span(shorten_middle(self._told.title, max(8, room)), "muted"),
+            Span(hint, "accent"),
+        )
