@@ -60,18 +60,22 @@ class Campaign:
     def manifest(self) -> Path:
         return self.root / "plan.json"
 
-    def write(self, families: int = 3, seconds: float = 1.0) -> None:
-        """Write the worker and the manifest."""
+    def write(
+        self, families: int = 3, seconds: float = 1.0, first_seconds: float = 0.0
+    ) -> None:
+        """Write the worker and the manifest; `first_seconds`: of the first job."""
         (self.root / "work.py").write_text(WORK)
-        self.manifest.write_bytes(encode_plan(self._plan(families, seconds)))
+        plan = self._plan(families, seconds, first_seconds or seconds)
+        self.manifest.write_bytes(encode_plan(plan))
 
-    def _plan(self, families: int, seconds: float) -> Plan:
+    def _plan(self, families: int, seconds: float, first_seconds: float) -> Plan:
         jobs: list[JobSpec] = []
         edges: list[Edge] = []
         for family in range(families):
             first, second = f"stable{family}", f"cooldown{family}"
             crash = "once" if family == 0 else "never"
-            jobs.append(self._job(first, len(jobs), seconds, crash))
+            lasts = seconds if family else first_seconds
+            jobs.append(self._job(first, len(jobs), lasts, crash))
             jobs.append(
                 self._job(
                     second,

@@ -184,7 +184,7 @@ def test_a_fault_in_a_widget_ends_the_screen_and_not_the_engine(
 def test_whoever_comes_back_reads_what_happened_and_steers_on(
     campaign: Campaign, terminals: list[Terminal]
 ) -> None:
-    campaign.write(families=2, seconds=20.0)
+    campaign.write(families=2, seconds=6.0, first_seconds=200.0)
     terminal = submitted(campaign, terminals)
     terminal.send("q")
     terminal.wait_for("y leave")
