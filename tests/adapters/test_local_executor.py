@@ -414,7 +414,10 @@ def test_a_task_that_waits_for_a_slot_says_so(machine: Machine) -> None:
     wait_for(Path(first.attempt_dir) / "begin.0.json")
     executor.submit(one(second, token="other"))
     report = look(executor, second)
-    assert (report.phase, report.reason) == (TaskPhase.QUEUED, "waits for a free slot")
+    assert report.phase is TaskPhase.QUEUED
+    assert report.reason == (
+        "waits for a slot: the one of this machine is taken, by session k7f2"
+    )
 
 
 def test_slots_hold_across_engines(machine: Machine) -> None:

@@ -236,3 +236,10 @@ def test_a_directory_that_comes_later_is_seen(place: Path) -> None:
     cached.readings(5)
     write(place, claim=CLAIM)
     assert cached.read().claim is not None
+
+
+def test_the_wrappers_note_is_read(place: Path) -> None:
+    noted = ended(exit_code=127, note="command not found: x")
+    exited = write(place, claim=CLAIM, begin_0=begin(), exit_0=noted).exited
+    assert exited is not None
+    assert exited.note == "command not found: x"

@@ -61,13 +61,26 @@ def utc() -> Iterator[None]:
                 age=40.0,
                 expected=NOW + 600,
             ),
-            "waits for iter_8000/done.txt of stable lr=1e-3; newest is iter_7200, "
-            "40 s ago; expected 22:23",
+            "waits for /o/stable/iter_8000/done.txt of stable lr=1e-3; newest is "
+            "iter_7200, 40 s ago; expected 22:23",
         ),
-        (why("file_missing", path="/o/done.txt"), "waits for o/done.txt"),
+        (why("file_missing", path="/o/done.txt"), "waits for /o/done.txt"),
         (
-            why("held_by_slots", used=16, slots=16, place=3),
-            "ready; held by max_parallel: 16 of 16 in use, third in line",
+            why("held_by_slots", slots=16, limit="max_parallel"),
+            "ready; waits for a slot: max_parallel allows 16 at a time",
+        ),
+        (why("held_by_slots", used=8, slots=8), "ready; waits for a slot"),
+        (
+            why("exit_code", code=127, note="command not found: trian"),
+            "ended with exit 127: command not found: trian",
+        ),
+        (
+            why("job_waits", job="a", wanted="COMPLETED"),
+            "waits for a to be completed",
+        ),
+        (
+            why("asks_you", prompt="Promote it?"),
+            "waits for your approval: Promote it? A shows what will be done.",
         ),
         (
             why("queued", reason="lower priority", expected=NOW + 86400),
@@ -81,7 +94,7 @@ def utc() -> Iterator[None]:
                 state="FAILED",
                 step=31200,
             ),
-            "can never start: iter_48000/done.txt will not come, its writer stable "
+            "can never start: /o/iter_48000/done.txt will not come, its writer stable "
             "failed at step 31200 and no restart is left. R retries the writer, X "
             "skips this.",
         ),

@@ -126,3 +126,21 @@ def test_an_attempt_that_ended_is_not_ended_again() -> None:
     run(state, "a")
     happen(state, ended("a"), events.JobEnded(job="a", state=JobState.FAILED))
     assert not judge.has_ended(state.jobs["a"], report(exited=exited(0)), 5.0)
+
+
+@pytest.mark.parametrize(
+    ("exited", "code"),
+    [
+        (ExitRecord(run=0, ended_at=1.0, exit_code=127, note="no cmd"), "exit_code"),
+        (
+            ExitRecord(run=0, ended_at=1.0, exit_code=None, signal=9, note="no cmd"),
+            "signal",
+        ),
+    ],
+)
+def test_what_the_wrapper_noted_is_part_of_the_reason(
+    exited: ExitRecord, code: str
+) -> None:
+    told = judge.attempt_ended(running(), report(exited=exited), 2.0).why
+    assert told is not None
+    assert (told.code, told.arg("note")) == (code, "no cmd")

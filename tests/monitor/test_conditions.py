@@ -9,6 +9,7 @@ from autoexp_tui.core.facts import (
     ApprovalKey,
     CommandKey,
     CommandResult,
+    Fact,
     FactKey,
     FactValue,
     FileStat,
@@ -257,6 +258,18 @@ def test_a_metric_nobody_has_seen_is_waited_for() -> None:
     assert says(MetricIs(name="loss", value=2.0), {}) == (Result.WAIT, "no_metric")
 
 
+@pytest.mark.parametrize(
+    ("ago", "expected"),
+    [(60, (Result.FAIL, "doomed_value")), (59, (Result.WAIT, "no_metric"))],
+)
+def test_a_metric_that_an_ended_job_never_showed_can_never_come(
+    ago: float, expected: tuple[Result, str]
+) -> None:
+    spec = MetricIs(name="loss", job="up", value=2.0)
+    up = job(S.COMPLETED, ended_at=NOW - ago)
+    assert says(spec, {JobKey("up"): up}) == expected
+
+
 def test_a_metric_goes_by_any_of_its_names() -> None:
     spec = MetricIs(name="lr", op=">", value=0)
     key = MetricKey("me", "learning_rate")
@@ -366,6 +379,43 @@ def test_logs_have_the_pattern(
     )
     key = LogKey("/l/*.log", "done", True, spec.check_mode, spec.tail_bytes)
     assert says(spec, {key: LogFound(files, matched, "done", "/l/a.log")}) == expected
+
+
+LOG = LogPattern(log_path="/l/up/current.log", pattern="done", writer="up")
+
+
+@pytest.mark.parametrize(
+    ("ended_ago", "seen_at", "expected"),
+    [
+        (60, NOW, (Result.FAIL, "doomed_log")),
+        (59, NOW, (Result.WAIT, "log_no_match")),
+        (60, NOW - 61, (Result.WAIT, "log_no_match")),
+    ],
+)
+def test_a_log_is_not_waited_for_when_its_writer_has_ended_and_it_was_read_since(
+    ended_ago: float, seen_at: float, expected: tuple[Result, str]
+) -> None:
+    key = LogKey(LOG.log_path, "done", False, "any", LOG.tail_bytes)
+    up = job(S.FAILED, ended_at=NOW - ended_ago)
+    facts = Known({key: Fact(LogFound(1, 0), seen_at), JobKey("up"): Fact(up, NOW)})
+    verdict = evaluate(LOG, facts, NOW, CTX)
+    assert (verdict.result, verdict.why.code) == expected
+
+
+def test_a_log_that_has_the_pattern_passes_whatever_became_of_its_writer() -> None:
+    key = LogKey(LOG.log_path, "done", False, "any", LOG.tail_bytes)
+    facts: dict[FactKey, FactValue] = {
+        key: LogFound(1, 1, "done", LOG.log_path),
+        JobKey("up"): job(S.FAILED, ended_at=NOW - 60),
+    }
+    assert says(LOG, facts) == (Result.PASS, "log_matched")
+
+
+def test_a_wait_for_a_job_tells_no_state_that_goes_stale() -> None:
+    told = judged(
+        JobStateIs(jobs=("up",), state="COMPLETED"), {JobKey("up"): job(S.RUNNING)}
+    )
+    assert dict(told.why.args) == {"job": "up", "wanted": "COMPLETED"}
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ def test_files_know_their_writers_wherever_they_are_named() -> None:
             FileExists(path="/out/b/x"),
             Not(condition=FileContent(path="/out/a.1/y", pattern="z")),
             FileExists(path="/elsewhere"),
+            LogPattern(log_path="/logs/a/current.log", pattern="z"),
         )
     )
     assert PLACES.with_writers(condition) == Composite(
@@ -62,6 +63,7 @@ def test_files_know_their_writers_wherever_they_are_named() -> None:
             FileExists(path="/out/b/x", writer="b"),
             Not(condition=FileContent(path="/out/a.1/y", pattern="z", writer="a.1")),
             FileExists(path="/elsewhere"),
+            LogPattern(log_path="/logs/a/current.log", pattern="z", writer="a"),
         )
     )
 

@@ -228,7 +228,12 @@ CONDITIONS: Final[Mapping[str, Kind]] = {
         specs.JobStateIs, also=("job_name",), hidden=("jobs",), prepare=_job_state
     ),
     "Command": Kind(specs.CommandPasses, prepare=_command),
-    "LogPattern": Kind(specs.LogPattern, also=("log_pattern",), prepare=_log_pattern),
+    "LogPattern": Kind(
+        specs.LogPattern,
+        also=("log_pattern",),
+        hidden=("writer",),
+        prepare=_log_pattern,
+    ),
     "Time": Kind(specs.TimeReached, prepare=_time),
     "Approval": Kind(specs.Approval, prepare=_approval),
     "MaxAttempts": Kind(specs.MaxAttempts),

@@ -15,6 +15,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -35,6 +36,12 @@ from autoexp_tui.adapters.processes import (
     terminate,
 )
 from autoexp_tui.adapters.records import AttemptRecords, RecordCache, read_attempt
+from autoexp_tui.adapters.slot_files import (
+    Taken,
+    gpus_taken,
+    slots_taken,
+    why_queued,
+)
 from autoexp_tui.adapters.wrapper import write_record
 from autoexp_tui.core.effects import TaskId
 from autoexp_tui.core.states import Cause
@@ -158,9 +165,10 @@ class LocalExecutor:
     def poll(self, tasks: Sequence[Task]) -> PollAnswer:
         """One stat a task that did not change, and a look at its supervisor."""
         self._starter.reap()
-        return PollAnswer(reports=tuple(self._report(task) for task in tasks))
+        look = _SlotLook(self._settings)
+        return PollAnswer(reports=tuple(self._report(task, look) for task in tasks))
 
-    def _report(self, task: Task) -> TaskReport:
+    def _report(self, task: Task, look: _SlotLook) -> TaskReport:
         try:
             records = self._cache.read(task.attempt_dir)
             life = self._life(task, records)
@@ -178,7 +186,8 @@ class LocalExecutor:
         if life is Alive.NO:
             return self._ended(task, records)
         self._gone.pop(task.id, None)
-        return _living(task, records, seen=life is Alive.YES)
+        waits = "" if records.run else look.why_queued(task)
+        return _living(task, records, waits, seen=life is Alive.YES)
 
     def _life(self, task: Task, records: AttemptRecords) -> Alive:
         """Whether a supervisor still answers for the task."""
@@ -301,6 +310,25 @@ class LocalExecutor:
         return any(_submitter(file) not in ("", self._me.host) for file in files)
 
 
+class _SlotLook:
+    """One look at this machine's slots, made when first needed."""
+
+    def __init__(self, settings: LocalSettings) -> None:
+        self._settings = settings
+
+    @cached_property
+    def _taken(self) -> tuple[Taken, Taken]:
+        directory, count = self._settings.slots_dir, self._settings.slots
+        return (
+            slots_taken(directory, count),
+            gpus_taken(directory, self._settings.gpus),
+        )
+
+    def why_queued(self, task: Task) -> str:
+        """Why a task does not start yet."""
+        return why_queued(*self._taken, task.resources.gpus)
+
+
 # ------------------------------------------------------------------------- judgements
 def _is_over(records: AttemptRecords) -> bool:
     return records.exited is not None or records.void is not None
@@ -326,22 +354,22 @@ def _note_failure(task: Task, failed: Failed, at: float) -> None:
         write_record(task.attempt_dir, "void.json", record)
 
 
-def _living(task: Task, records: AttemptRecords, *, seen: bool) -> TaskReport:
+def _living(
+    task: Task, records: AttemptRecords, waits: str, *, seen: bool
+) -> TaskReport:
     return TaskReport(
         job=task.job,
         attempt=task.attempt,
         phase=TaskPhase.RUNNING if records.run else TaskPhase.QUEUED,
         executor_id=records.claim.executor_id if records.claim else "",
         began=records.run.began if records.run else None,
-        reason=_why_it_waits(records, seen=seen),
+        reason=waits if seen else _out_of_sight(records),
         node=_node(records),
     )
 
 
-def _why_it_waits(records: AttemptRecords, *, seen: bool) -> str:
-    if not seen:
-        return f"on {_node(records)}, whose processes cannot be seen from here"
-    return "" if records.run else "waits for a free slot"
+def _out_of_sight(records: AttemptRecords) -> str:
+    return f"on {_node(records)}, whose processes cannot be seen from here"
 
 
 def _node(records: AttemptRecords) -> str:

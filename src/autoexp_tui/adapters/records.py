@@ -262,6 +262,7 @@ def _ended(begun: Run, fields: Mapping[str, object]) -> Run:
         ended_at=_real(fields, "ended_at"),
         exit_code=_maybe_whole(fields, "exit_code"),
         signal=_maybe_whole(fields, "signal"),
+        note=str(fields.get("note") or ""),
     )
     if (exited.exit_code is None) == (exited.signal is None):
         raise ValueError("either an exit code or a signal")

@@ -49,6 +49,8 @@ POLITE_SECONDS = 2.0
 MOST_SAMPLE_FAILURES = 3
 EX_USAGE, EX_IOERR = 64, 74
 """Exit statuses of sysexits.h, for what is no end of the command."""
+NOTE_BYTES = 200
+"""Of the reason why a command could not start; fits into the room below."""
 ROOM = ".exit.room"
 ROOM_BYTES = 2048
 """More than an exit record takes; blanks after JSON are JSON still."""
@@ -326,10 +328,20 @@ def wait_for_slots(task: Task, stop: "Callable[[float], bool]") -> "Slots | None
     while True:
         held = try_slots(task.slots)
         if held is not None:
+            for handle in held.handles:
+                sign(handle, task)
             return held
         if stop(pause):
             return None
         pause = min(pause * 1.5, 0.5)
+
+
+def sign(handle: int, task: Task) -> None:
+    """Write into a lock who holds it, for those who wait."""
+    fields = {name: task.fields.get(name) for name in ("session", "job")}
+    with suppress(OSError):  # the lock holds without it
+        os.ftruncate(handle, 0)
+        os.write(handle, json.dumps(fields).encode())
 
 
 def secure_directory(path: str) -> None:
@@ -451,39 +463,54 @@ def die_with(parent: int) -> None:
 
 
 # ------------------------------------------------------------------------ command
-def become_command(task: Task, env: "dict[str, str]", log: int, go: int) -> None:
+def become_command(
+    task: Task, env: "dict[str, str]", log: int, go: int, fault: int
+) -> None:
     """In the command's process: wait for the word, then exec. Never returns."""
     if os.read(go, 1) == b"":  # no word will come: the run does not begin
         os.kill(os.getpid(), signal.SIGKILL)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    os._exit(exec_command(task, env))
+    code, message = exec_command(task, env)
+    explain(message, fault)
+    os._exit(code)
 
 
-def exec_command(task: Task, env: "dict[str, str]") -> int:
-    """Exec; the exit code of a shell when that fails, the reason written out."""
+def exec_command(task: Task, env: "dict[str, str]") -> "tuple[int, str]":
+    """Exec; when that fails, the exit code that a shell has, and the reason."""
     place = str(task.fields.get("cwd") or task.fields.get("output_dir") or "/")
     try:
         os.makedirs(str(task.fields.get("output_dir") or place), exist_ok=True)
         os.makedirs(place, exist_ok=True)
         os.chdir(place)
     except (OSError, ValueError) as error:
-        return explain(126, f"cannot use the directory {place}: {error}")
+        reason = getattr(error, "strerror", None) or error
+        return 126, f"cannot use the directory {place}: {reason}"
     try:
         os.execvpe(task.command[0], task.command, env)
     except FileNotFoundError:
-        return explain(127, f"command not found: {task.command[0]}")
+        return 127, not_found(task.command[0])
+    except PermissionError:
+        return 126, f"permission denied: {task.command[0]}"
     except (OSError, ValueError, IndexError) as error:
-        return explain(126, f"cannot start the command: {error}")
+        return 126, f"cannot start the command: {error}"
 
 
-def explain(code: int, message: str) -> int:
-    """Leave the reason as the log's last line."""
-    text = f"autoexp: {message}\n".encode("utf-8", "backslashreplace")
+def not_found(program: str) -> str:
+    """What was not found: the program, or what its first line names."""
+    if "/" in program and os.path.exists(program):
+        return f"the interpreter of {program} is missing"
+    return f"command not found: {program}"
+
+
+def explain(message: str, fault: int) -> None:
+    """Leave the reason as the log's last line, and tell the guard."""
+    text = message.encode("utf-8", "backslashreplace")
     with suppress(OSError):
-        os.write(2, text)
-    return code
+        os.write(2, b"autoexp: " + text + b"\n")
+    with suppress(OSError):
+        os.write(fault, text[:NOTE_BYTES])
 
 
 def command_environment(task: Task, run: int, gpus: "list[str]") -> "dict[str, str]":
@@ -512,6 +539,8 @@ class Guard:
         self.control = control
         self.report = report
         self.command = 0
+        self.fault = -1
+        """Where the command says why it could not start."""
         self.ended: Record = {}
         self.inherits = False
         self.orphaned = False
@@ -537,15 +566,17 @@ class Guard:
         self._hand_over()
 
     def _fork(self, env: "dict[str, str]", log: int, go: int) -> int:
-        guard, ready = os.getpid(), os.pipe()
+        guard, ready, fault = os.getpid(), os.pipe(), os.pipe()
         command = os.fork()
         if command == 0:
             os.setsid()
             die_with(guard)
             default_signals()
             os.close(ready[1])
-            become_command(self.task, env, log, go)
+            become_command(self.task, env, log, go, fault[1])
         os.close(ready[1])
+        os.close(fault[1])
+        self.fault = fault[0]
         os.read(ready[0], 1)  # until then it would not hear a signal to its group
         os.close(ready[0])
         return command
@@ -571,8 +602,13 @@ class Guard:
     def _reap(self) -> None:
         for pid, status, max_rss in reap()[0]:
             if pid == self.command:
-                self.ended = outcome(status)
+                self.ended = dict(outcome(status), **self._noted())
                 self._tell(**self.ended, max_rss_kib=max_rss)
+
+    def _noted(self) -> "dict[str, str]":
+        """Why the command could not start, where it could not."""
+        said = os.read(self.fault, NOTE_BYTES).decode("utf-8", "replace")
+        return {"note": said} if said else {}
 
     def _clean_up(self) -> None:
         polite = 0.0 if self.orphaned else POLITE_SECONDS

@@ -44,23 +44,23 @@ _LOOKING = {
 _FILES = {
     "file_missing": (
         "waits for {path:tail}",
-        "waits for {path:tail}[ of {writer}][; newest is {newest}][, {age:duration} "
+        "waits for {path:path}[ of {writer}][; newest is {newest}][, {age:duration} "
         "ago][; expected {expected:clock}]",
     ),
     "file_small": (
         "{path:tail} is small yet",
-        "waits for {path:tail}[ of {writer}] to reach {min_size:size}: it has "
+        "waits for {path:path}[ of {writer}] to reach {min_size:size}: it has "
         "{size:size}",
     ),
-    "file_there": ("{path:tail} is there", "{path:tail} is there[, {size:size}]"),
+    "file_there": ("{path:tail} is there", "{path:path} is there[, {size:size}]"),
     "text_missing": (
         "waits for text in {path:tail}",
-        'waits for "{pattern}" in {path:tail}[ of {writer}]',
+        'waits for "{pattern}" in {path:path}[ of {writer}]',
     ),
-    "text_there": ("{path:tail} has the text", '{path:tail} has "{pattern}"'),
+    "text_there": ("{path:tail} has the text", '{path:path} has "{pattern}"'),
     "doomed_file": (
         "its writer {state:ended}",
-        "can never start: {path:tail} will not come, its writer[ {writer}] "
+        "can never start: {path:path} will not come, its writer[ {writer}] "
         "{state:ended}[ at step {step}][ ({cause:cause})] and no restart is left. "
         "R retries the writer, X skips this.",
     ),
@@ -102,8 +102,7 @@ _VALUES = {
 _JOBS = {
     "job_waits": (
         "waits for {job}",
-        "waits for {job}[ to be {wanted:state}]: it is {state:state}[; and for {more} "
-        "more]",
+        "waits for {job}[ to be {wanted:state}][; and for {more} more]",
     ),
     "job_ended_otherwise": (
         "{job} {state:ended}",
@@ -130,12 +129,18 @@ _COMMANDS_AND_LOGS = {
         "waits for a command to pass: it could not run or ran too long[: {detail}][ "
         "({command})]",
     ),
-    "log_no_files": ("no log yet", "waits for a log at {path:tail}: there is none yet"),
+    "log_no_files": ("no log yet", "waits for a log at {path:path}: there is none yet"),
     "log_no_match": (
         "not in the log yet",
-        'waits for "{pattern}" in {path:tail}[: {matched} of {files} logs have it]',
+        'waits for "{pattern}" in {path:path}[: {matched} of {files} logs have it]',
     ),
-    "log_matched": ("{line}", "the log says: {line}[ ({path:tail})]"),
+    "log_matched": ("{line}", "the log says: {line}[ ({path:path})]"),
+    "doomed_log": (
+        "its writer {state:ended}",
+        'the log of {writer} will not show "{pattern}": {writer} {state:ended}[ at '
+        "step {step}][ ({cause:cause})][; looked in {path:path}]. R retries the "
+        "writer, X skips this.",
+    ),
     "log_of_earlier_run": (
         "waits for {job}'s new run",
         "the log of {job} is an earlier run's; its next run will judge",
@@ -229,8 +234,8 @@ _PEOPLE = {
 _SENDING = {
     "ready": ("ready", "ready"),
     "held_by_slots": (
-        "slots: {used} of {slots} in use",
-        "ready; held by max_parallel: {used} of {slots} in use[ on {where}]"
+        "waits for a slot",
+        "ready; waits for a slot[: {limit} allows {slots} at a time]"
         "[, {place:ordinal} in line]",
     ),
     "paused": (
@@ -274,10 +279,13 @@ _SENDING = {
 }
 
 _ENDS = {
-    "exit_code": ("exit {code}", "ended with exit {code}[ on {node}]"),
+    "exit_code": (
+        "exit {code}[: {note}]",
+        "ended with exit {code}[ on {node}][: {note}]",
+    ),
     "signal": (
         "[{signal}][{name}]",
-        "ended by signal [{signal}][{name}][ on {node}]",
+        "ended by signal [{signal}][{name}][ on {node}][: {note}]",
     ),
     "timeout_limit": ("time limit", "ended by its time limit[ of {seconds:duration}]"),
     "out_of_memory": ("out of memory", "out of memory[ on {node}][: {reason}]"),

@@ -114,6 +114,8 @@ class LogPattern(ConditionBase):
     check_mode: Literal["any", "all"] = "any"
     tail_bytes: int = 1 << 20
     """How much of a file that was there before is read at the first look."""
+    writer: str = ""
+    """The job that writes it, when planning knows: lets a doomed wait be found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

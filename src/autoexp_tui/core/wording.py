@@ -58,6 +58,8 @@ SHORT_COLUMNS: Final = 30
 """Columns of a short form."""
 _ARG_LIMIT: Final = 240
 """Characters of one argument in a sentence."""
+_PATH_LIMIT: Final = 4096
+"""The same of a path: all that a path may have."""
 
 CAUSES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -154,6 +156,7 @@ class _Piece:
 _Span: TypeAlias = tuple[bool, tuple[_Piece, ...]]
 """(may be left out, its pieces)."""
 
+_CLOSING: Final = ("?", "!", ".", "…")
 _TOKEN: Final = re.compile(r"\[|\]|\{(\w+)(?::([a-z]+))?\}|[^\[\]{]+|\{")
 
 
@@ -173,12 +176,18 @@ def _compiled(template: str) -> tuple[_Span, ...]:
 
 
 def _render(template: str, args: Mapping[str, Arg], now: float | None) -> str:
-    return "".join(
-        _piece(piece, args, now)
-        for optional, pieces in _compiled(template)
-        if not (optional and _lacks(pieces, args))
-        for piece in pieces
-    )
+    said = ""
+    for optional, pieces in _compiled(template):
+        if not (optional and _lacks(pieces, args)):
+            for piece in pieces:
+                said = _joined(said, _piece(piece, args, now))
+    return said
+
+
+def _joined(said: str, more: str) -> str:
+    """Text after text; a full stop is left out after an argument that ends so."""
+    closed = said.endswith(_CLOSING) and more[:1] == "."
+    return said + (more[1:] if closed else more)
 
 
 def _lacks(pieces: tuple[_Piece, ...], args: Mapping[str, Arg]) -> bool:
@@ -199,6 +208,11 @@ def _text(value: Arg, now: float | None = None) -> str:
     if isinstance(value, str):
         return clean(value, limit=_ARG_LIMIT)
     return number(value)
+
+
+def _path(value: Arg, now: float | None) -> str:
+    """A path as a whole."""
+    return clean(value, limit=_PATH_LIMIT) if isinstance(value, str) else number(value)
 
 
 def _tail(value: Arg, now: float | None) -> str:
@@ -245,6 +259,7 @@ def _ordinal(value: float) -> str:
 _FORMS: Final[Mapping[str, Callable[[Arg, float | None], str]]] = MappingProxyType(
     {
         "": _text,
+        "path": _path,
         "tail": _tail,
         "state": _state,
         "ended": _ended,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import signal
 
 from autoexp_tui.core import events
+from autoexp_tui.core.clean import clean
 from autoexp_tui.core.facts import Why, why
 from autoexp_tui.core.state import Attempt, JobRecord
 from autoexp_tui.core.states import Cause, JobState, Outcome
@@ -17,6 +18,9 @@ from autoexp_tui.engine.ports import BeginRecord, ExitRecord, TaskPhase, TaskRep
 
 _OWN_KILLS = frozenset({Cause.NAN, Cause.STALL, Cause.KILL_CRITERION})
 """Causes of our cancels that mean the job failed, rather than that it was cancelled."""
+
+_NOTE_LIMIT = 500
+"""Characters of a wrapper's note that are kept."""
 
 
 def run_began(job: JobRecord, report: TaskReport) -> events.RunBegan | None:
@@ -125,11 +129,18 @@ def _by_executor(
 def _by_exit(exited: ExitRecord) -> tuple[Outcome, Cause | None, Why | None]:
     if exited.signal is not None:
         name = signal_name(exited.signal)
-        return Outcome.FAILED, Cause.SIGNAL, why("signal", signal=name)
+        reason = why("signal", signal=name, **_noted(exited))
+        return Outcome.FAILED, Cause.SIGNAL, reason
     if exited.exit_code == 0:
         return Outcome.COMPLETED, None, None
     code = -1 if exited.exit_code is None else exited.exit_code
-    return Outcome.FAILED, Cause.EXIT_CODE, why("exit_code", code=code)
+    reason = why("exit_code", code=code, **_noted(exited))
+    return Outcome.FAILED, Cause.EXIT_CODE, reason
+
+
+def _noted(exited: ExitRecord) -> dict[str, str]:
+    """The wrapper's note as an argument of a reason, where there is one."""
+    return {"note": clean(exited.note, limit=_NOTE_LIMIT)} if exited.note else {}
 
 
 def signal_name(number: int) -> str:

@@ -137,6 +137,8 @@ class ExitRecord:
     exit_code: int | None
     """None when a signal ended the command."""
     signal: int | None = None
+    note: str = ""
+    """Why the command could not start, or who else died; empty: nothing to add."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

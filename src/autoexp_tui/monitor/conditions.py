@@ -32,7 +32,7 @@ from autoexp_tui.core.specs import (
     TimeReached,
 )
 from autoexp_tui.monitor.describing import describe
-from autoexp_tui.monitor.fact_keys import file_key, needs
+from autoexp_tui.monitor.fact_keys import look_key, needs
 from autoexp_tui.monitor.judging import (
     UNKNOWN,
     UNTIMED,
@@ -114,7 +114,7 @@ def _judge(spec: Condition, facts: Facts, now: float, ctx: EvalContext) -> Verdi
         case CommandPasses():
             return judge_command(spec, facts)
         case LogPattern():
-            return judge_log_pattern(spec, facts)
+            return judge_log_pattern(spec, facts, now, ctx)
         case TimeReached():
             return judge_time(spec, now, ctx)
         case Approval():
@@ -179,7 +179,7 @@ def _moments(
     if deadline is not None:
         yield deadline
     match spec:
-        case FileExists() | FileContent():
+        case FileExists() | FileContent() | LogPattern():
             yield from _doom_moments(spec, facts, now, ctx)
         case MetadataIs() | MetricIs():
             owner = spec.job or ctx.job
@@ -201,11 +201,14 @@ def _moments(
 
 
 def _doom_moments(
-    spec: FileExists | FileContent, facts: Facts, now: float, ctx: EvalContext
+    spec: FileExists | FileContent | LogPattern,
+    facts: Facts,
+    now: float,
+    ctx: EvalContext,
 ) -> Iterator[float]:
     writer = ended_job(facts, spec.writer)
     if writer is None:
         return
     yield grace_ends(writer, ctx)
-    if not looked_since(facts.get(file_key(spec)), writer):
+    if not looked_since(facts.get(look_key(spec)), writer):
         yield now + max(ctx.grace_seconds, 1.0)  # a further look is still to come

@@ -280,7 +280,7 @@ def _start_verdict(look: _Look, index: int) -> Verdict:
     return verdict
 
 
-_DOOMED = frozenset({"doomed_file", "doomed_value"})
+_DOOMED = frozenset({"doomed_file", "doomed_log", "doomed_value"})
 _GIVE_UP_CAUSES = {
     "start_timeout": Cause.START_TIMEOUT,
     "approval_timeout": Cause.APPROVAL_REFUSED,
@@ -403,10 +403,20 @@ def release(desk: Desk) -> None:
 def _in_the_way(desk: Desk, place: int) -> Why | None:
     if desk.state.paused is not None:
         return why("paused")
-    slots, used = desk.policy.slots, len(desk.roster.active)
-    if slots and used >= slots:
-        return why("held_by_slots", used=used, slots=slots, where=desk.policy.place)
+    slots = desk.policy.slots
+    if slots and len(desk.roster.active) >= slots:
+        return why("held_by_slots", slots=slots, limit=_limit(desk, slots))
     return None
+
+
+def _limit(desk: Desk, slots: int) -> str:
+    """What allows no more than `slots`, for people."""
+    plan = desk.state.plan
+    wanted = plan.executor.max_parallel if plan else 0
+    if wanted == slots:
+        return "max_parallel"
+    place = desk.policy.place
+    return "this machine" if place == "local" else f"the executor {place}"
 
 
 def _submit(desk: Desk, job: JobRecord) -> None:

@@ -120,8 +120,16 @@ class Desk:
                 return None if job is None else _inside(key, job, self.now)
 
     def _metric(self, key: MetricKey) -> Fact | None:
-        value = self.metrics.get(key.job, {}).get(key.name)
+        value = self.metrics.get(key.job, {}).get(key.name) or self._noted(key)
         return None if value is None else Fact(value, self.now)
+
+    def _noted(self, key: MetricKey) -> MetricFact | None:
+        """The recorded value: logs of jobs that ended earlier are not read again."""
+        job = self.state.jobs.get(key.job)
+        noted = job.noted if job is not None and job.ended else None
+        if noted is None or key.name not in noted.values:
+            return None
+        return MetricFact(float(noted.values[key.name]), noted.step)
 
 
 def _inside(

@@ -15,6 +15,7 @@ from autoexp_tui.core.facts import (
     LogKey,
     MetadataKey,
     MetricKey,
+    OutsideKey,
     StatKey,
     TextKey,
 )
@@ -58,6 +59,8 @@ def _keys(spec: Condition, job: str, action: str) -> Iterator[FactKey]:
             yield CommandKey(spec.command, spec.timeout)
         case LogPattern():
             yield log_key(spec)
+            if spec.writer:
+                yield JobKey(spec.writer)
         case Approval():
             yield ApprovalKey(job)
         case MaxAttempts():
@@ -80,6 +83,11 @@ def file_key(spec: FileExists | FileContent) -> StatKey | GlobKey | TextKey:
     if isinstance(spec, FileContent):
         return TextKey(spec.path)
     return GlobKey(spec.path) if spec.glob else StatKey(spec.path)
+
+
+def look_key(spec: FileExists | FileContent | LogPattern) -> OutsideKey:
+    """The key of the file or log that `spec` looks at."""
+    return log_key(spec) if isinstance(spec, LogPattern) else file_key(spec)
 
 
 def value_key(spec: MetadataIs | MetricIs, job: str) -> MetadataKey | MetricKey:

@@ -47,7 +47,7 @@ from autoexp_tui.core.specs import (
 )
 from autoexp_tui.core.states import TERMINAL, Cause, JobState
 from autoexp_tui.monitor.comparing import compare
-from autoexp_tui.monitor.fact_keys import file_key, log_key, value_key
+from autoexp_tui.monitor.fact_keys import file_key, log_key, look_key, value_key
 
 T = TypeVar("T")
 
@@ -211,19 +211,29 @@ def _doomed(
     spec: FileExists | FileContent, facts: Facts, now: float, ctx: EvalContext
 ) -> Verdict | None:
     """FAIL when the file can never come: looked for after its writer's end."""
+    writer = _gone_writer(spec, facts, now, ctx)
+    if writer is None:
+        return None
+    end = _end_of(writer)
+    return say_fail("doomed_file", path=spec.path, writer=spec.writer, **end)
+
+
+def _gone_writer(
+    spec: FileExists | FileContent | LogPattern,
+    facts: Facts,
+    now: float,
+    ctx: EvalContext,
+) -> JobFact | None:
+    """The writer, when it ended for good and somebody looked after its end."""
     writer = ended_job(facts, spec.writer)
     if writer is None or now < grace_ends(writer, ctx):
         return None
-    if not looked_since(facts.get(file_key(spec)), writer):
-        return None
-    return say_fail(
-        "doomed_file",
-        path=spec.path,
-        writer=spec.writer,
-        state=writer.state,
-        cause=writer.cause,
-        step=writer.step,
-    )
+    return writer if looked_since(facts.get(look_key(spec)), writer) else None
+
+
+def _end_of(job: JobFact) -> dict[str, str | float | None]:
+    """How a job ended, as the arguments of a reason."""
+    return {"state": job.state, "cause": job.cause, "step": job.step}
 
 
 def looked_since(fact: Fact | None, writer: JobFact) -> bool:
@@ -257,7 +267,8 @@ def judge_metric(spec: MetricIs, facts: Facts, now: float, ctx: EvalContext) -> 
     job = spec.job or ctx.job
     fact = facts.get(value_key(spec, ctx.job))
     if fact is None or (fact.value is None and not fact.error):
-        return say_wait("no_metric", job=job, name=spec.name)
+        waits = say_wait("no_metric", job=job, name=spec.name)
+        return _doomed_value(job, spec.name, facts, now, ctx) or waits
     metric = _seen(fact, MetricFact, f"{spec.name} of {job}")
     if isinstance(metric, Verdict):
         return metric
@@ -282,12 +293,14 @@ def judge_metric(spec: MetricIs, facts: Facts, now: float, ctx: EvalContext) -> 
 def _doomed_value(
     name: str, key: str, facts: Facts, now: float, ctx: EvalContext
 ) -> Verdict | None:
-    """FAIL when another job, whose value it is, ended for good without it."""
+    """FAIL when another job, whose value it is, ended for good without it.
+
+    A job ends once its log is read to the end, so there is nothing left to look at.
+    """
     job = ended_job(facts, name) if name != ctx.job else None
     if job is None or now < grace_ends(job, ctx):
         return None
-    args = {"state": job.state, "cause": job.cause, "step": job.step}
-    return say_fail("doomed_value", job=name, key=key, **args)
+    return say_fail("doomed_value", job=name, key=key, **_end_of(job))
 
 
 # -------------------------------------------------------------------------- jobs
@@ -321,7 +334,7 @@ def _job_state(name: str, wanted: str, facts: Facts) -> Verdict:
         return say_pass("job_ok", **args)
     if job.state in TERMINAL:
         return say_fail("upstream", **args, step=job.step)
-    return say_wait("job_waits", **args)
+    return say_wait("job_waits", job=name, wanted=wanted)
 
 
 def is_in_state(job: JobFact, wanted: str) -> bool:
@@ -356,18 +369,34 @@ def judge_command(spec: CommandPasses, facts: Facts) -> Verdict:
     return say_wait("command_failed", command=words, exit=exit_code, detail=done.detail)
 
 
-def judge_log_pattern(spec: LogPattern, facts: Facts) -> Verdict:
+def judge_log_pattern(
+    spec: LogPattern, facts: Facts, now: float, ctx: EvalContext
+) -> Verdict:
     """Whether any, or all, of the logs have the pattern."""
     found = _seen(facts.get(log_key(spec)), LogFound, spec.log_path)
     if isinstance(found, Verdict):
         return found
+    wanted = 1 if spec.check_mode == "any" else found.files
+    if found.files and found.matched >= wanted:
+        path = found.path or spec.log_path
+        return say_pass("log_matched", line=found.line, path=path)
+    return _doomed_log(spec, facts, now, ctx) or _log_waits(spec, found)
+
+
+def _doomed_log(
+    spec: LogPattern, facts: Facts, now: float, ctx: EvalContext
+) -> Verdict | None:
+    """FAIL when nobody writes to the log any more."""
+    writer = _gone_writer(spec, facts, now, ctx)
+    if writer is None:
+        return None
+    args = {"path": spec.log_path, "writer": spec.writer, "pattern": spec.pattern}
+    return say_fail("doomed_log", **args, **_end_of(writer))
+
+
+def _log_waits(spec: LogPattern, found: LogFound) -> Verdict:
     if found.files == 0:
         return say_wait("log_no_files", path=spec.log_path, pattern=spec.pattern)
-    wanted = 1 if spec.check_mode == "any" else found.files
-    if found.matched >= wanted:
-        return say_pass(
-            "log_matched", line=found.line, path=found.path or spec.log_path
-        )
     several = {"matched": found.matched, "files": found.files} if spec.glob else {}
     return say_wait("log_no_match", path=spec.log_path, pattern=spec.pattern, **several)
 

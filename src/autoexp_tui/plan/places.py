@@ -45,10 +45,12 @@ class Places:
         return ""
 
     def with_writers(self, condition: Condition) -> Condition:
-        """The condition with the job that writes its file, where that is known."""
+        """The condition with the job that writes its file or log, where known."""
         match condition:
             case FileExists() | FileContent():
                 return replace(condition, writer=self.owner(condition.path))
+            case LogPattern():
+                return replace(condition, writer=self.owner(condition.log_path))
             case Composite():
                 inner = tuple(self.with_writers(c) for c in condition.conditions)
                 return replace(condition, conditions=inner)
@@ -65,10 +67,8 @@ class Places:
                 yield from condition.jobs
             case MetadataIs() | MetricIs():
                 yield condition.job
-            case FileExists() | FileContent():
+            case FileExists() | FileContent() | LogPattern():
                 yield condition.writer
-            case LogPattern():
-                yield self.owner(condition.log_path)
             case Composite():
                 for inner in condition.conditions:
                     yield from self.waited_for(inner)
