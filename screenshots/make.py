@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -28,6 +29,8 @@ from autoexp_tui.ui.app import CockpitApp, CockpitOptions
 HERE = Path(__file__).parent
 LARGE, SMALL, HUGE = (120, 40), (80, 24), (200, 60)
 LIMIT_SECONDS = 300.0
+PYTHON = ("backend.python=python3",)
+"""By name, so that no picture shows where this checkout happens to lie."""
 
 
 async def picture(
@@ -79,6 +82,7 @@ def default_experiment(state_dir: str) -> None:
         config_ref="exp",
         config_dir=str(shipped("config")),
         state_dir=state_dir,
+        overrides=PYTHON,
     )
     handle = plan_handle(make_plan(options), options)
     asyncio.run(picture(handle, "plan-120x40", LARGE))
@@ -102,6 +106,7 @@ def diverging(state_dir: str) -> None:
         config_ref="experiments/diverging",
         config_dir=str(shipped("config")),
         state_dir=state_dir,
+        overrides=PYTHON,
     )
     handle = plan_handle(make_plan(options), options)
     handle.send(Submit())
@@ -114,6 +119,7 @@ def diverging(state_dir: str) -> None:
 def main() -> None:
     """Make every picture in a directory that is removed afterwards."""
     before = Path.cwd()
+    os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     place = Path(tempfile.mkdtemp(prefix="autoexp-pictures-"))
     os.chdir(place)
     try:
