@@ -370,7 +370,7 @@ async def test_a_plan_being_made_is_told_and_then_shown() -> None:
     async with cockpit(empty, size=(80, 24)) as seat:
         assert "planning exp" in seat.pane("jobs")
         await seat.push(planned(124))
-        assert "planned, S submits" in seat.pane("jobs")
+        assert "S submits it" in seat.pane("jobs")
         assert seat.app.desk.arrangement.fold
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autoexp_tui.core import effects, events
+from autoexp_tui.core.facts import why
 from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.testing.campaigns import T0, campaign
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.scripted_handle import with_events
@@ -31,19 +33,37 @@ def eventful() -> Snapshot:
 
 async def test_events_mode_shows_the_newest_first_under_the_cursor() -> None:
     async with cockpit(eventful()) as seat:
-        await seat.press("8")
+        await seat.press("8", "full_stop")
         assert "newest" in seat.pane("effect")
+
+
+async def test_bookkeeping_is_shown_only_when_asked_for() -> None:
+    async with cockpit(eventful()) as seat:
+        await seat.press("8")
+        assert "message logged" not in seat.pane("events")
+        await seat.press("full_stop")
+        assert "message logged" in seat.pane("events")
+
+
+async def test_an_event_line_names_its_job_before_what_happened() -> None:
+    ended = events.JobEnded(
+        job="a_job", state=JobState.FAILED, cause=Cause.NAN, why=why("nan")
+    )
+    async with cockpit(with_events(campaign(4), [ended])) as seat:
+        await seat.press("8")
+        row = seat.pane("events")
+        assert row.index("a_job") < row.index("job ended")
 
 
 async def test_an_effect_shows_its_exact_words() -> None:
     async with cockpit(eventful()) as seat:
-        await seat.press("8", "k")
+        await seat.press("8", "full_stop", "k")
         assert "sbatch me" in seat.pane("effect")
 
 
 async def test_new_events_come_while_the_cursor_is_at_the_end() -> None:
     async with cockpit(eventful()) as seat:
-        await seat.press("8")
+        await seat.press("8", "full_stop")
         later = with_events(seat.handle.snapshot(), [events.MessageLogged(text="late")])
         await seat.push(later)
         assert "late" in seat.pane("effect")
@@ -51,7 +71,7 @@ async def test_new_events_come_while_the_cursor_is_at_the_end() -> None:
 
 async def test_new_events_do_not_move_a_cursor_that_was_moved() -> None:
     async with cockpit(eventful()) as seat:
-        await seat.press("8", "g")
+        await seat.press("8", "full_stop", "g")
         later = with_events(seat.handle.snapshot(), [events.MessageLogged(text="late")])
         await seat.push(later)
         assert "sbatch me" in seat.pane("effect")
@@ -79,7 +99,7 @@ async def test_keys_typed_right_after_a_change_of_mode_are_not_lost() -> None:
 
 async def test_an_entry_can_be_copied() -> None:
     async with cockpit(eventful()) as seat:
-        await seat.press("8", "k", "y")
+        await seat.press("8", "full_stop", "k", "y")
         assert "sent to the clipboard" in seat.footer
 
 

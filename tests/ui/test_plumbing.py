@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,12 +17,15 @@ from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.testing.campaigns import campaign
 from autoexp_tui.testing.scripted_handle import ScriptedHandle, moved, with_job
 from autoexp_tui.ui import clipboard, terminal
+from autoexp_tui.ui.app import CockpitOptions, wants_ascii
 from autoexp_tui.ui.background import Background
 from autoexp_tui.ui.bridge import Bridge
 from autoexp_tui.ui.notify import Ringer
+from autoexp_tui.ui.text import ascii_twin
 from autoexp_tui.ui.view.causes import PlanWords, causes
 from autoexp_tui.ui.view.looks import Look
 from autoexp_tui.ui.view.session import SessionView, observe
+from tests.ui.seat import cockpit
 
 
 # -------------------------------------------------------------------------- bridge
@@ -256,3 +260,34 @@ def test_a_new_question_rings() -> None:
     quiet = observe(with_job(base, report.name, ask=None))
     bell = ringer(quiet)
     assert rings(bell, observe(base)) == "dense300m: 1 thing needs you"
+
+
+# --------------------------------------------------------------------------- locale
+@pytest.mark.parametrize(
+    ("environment", "ascii_only"),
+    [
+        ({"LC_ALL": "C", "LANG": "en_US.UTF-8"}, True),
+        ({"LC_ALL": "POSIX"}, True),
+        ({"LC_CTYPE": "en_US.ISO-8859-1"}, True),
+        ({}, True),
+        ({"LANG": "de_DE.UTF-8"}, False),
+        ({"LC_CTYPE": "C.utf8", "LANG": "C"}, False),
+        ({"LC_ALL": "", "LANG": "C.UTF-8"}, False),
+    ],
+)
+def test_the_environment_s_locale_decides_about_ascii(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], ascii_only: bool
+) -> None:
+    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert wants_ascii(CockpitOptions()) is ascii_only
+
+
+async def test_ascii_glyphs_stand_apart_from_numbers() -> None:
+    async with cockpit(ascii=True) as seat:
+        text = seat.pane("header") + seat.pane("stages") + seat.pane("needs")
+        drawn = ascii_twin(text)
+        assert not re.search(r"(?<![\w.])[.0|:x+-]\d+ [a-z]", drawn)
+        assert "x 4  out of memory" in drawn

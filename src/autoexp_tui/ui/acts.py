@@ -276,7 +276,7 @@ class Acts:
         if ask is None:
             return
         many = f"{place + 1} of {len(jobs)}" if len(jobs) > 1 else ""
-        now = self._app.clock.utc()
+        session = self._app.desk.session
 
         def answered(answer: Answered) -> None:
             command = Answer(
@@ -286,7 +286,7 @@ class Acts:
             self._sent([job], command, f"{word}: sent with what you saw")
             self._ask_next(jobs, place + 1)
 
-        question = approval_question(job, ask, files, many, now)
+        question = approval_question(job, ask, files, many, session)
         self._ask(question, "", answered)
 
     # ----------------------------------------------------------------------- pause

@@ -171,6 +171,14 @@ _TABLE: Final = (
         foot=9,
     ),
     _look("rows.order", "full_stop", "", "needs you first, or plan order", JOBS_MODE),
+    _look(
+        "events.all",
+        "full_stop",
+        "all",
+        "every event, or what was ordered, done, ended and warned of",
+        EVENTS_MODE,
+        foot=6,
+    ),
     _look("rows.sort", "comma", "", "sort by the next column", JOBS_MODE),
     _look(
         "rows.diff", "d", "diff", "compare two marked jobs", JOBS_MODE - LOG, foot=10

@@ -13,6 +13,7 @@ from autoexp_tui.testing.scripted_handle import HOSTILE
 from autoexp_tui.ui.view import columns
 from autoexp_tui.ui.view.causes import PlanWords
 from autoexp_tui.ui.view.looks import Look
+from autoexp_tui.ui.view.parameters import Parameter
 from autoexp_tui.ui.view.session import observe
 from autoexp_tui.ui.view.spans import plain, width
 
@@ -76,6 +77,22 @@ def test_hostile_names_do_not_widen_a_row(screen: int) -> None:
     for job in session.jobs:
         row = columns.job_cells(job, chosen, session)
         assert width(row) == screen - columns.GUTTER
+
+
+@pytest.mark.parametrize(("screen", "table", "least"), [(120, 89, 28), (200, 111, 45)])
+def test_why_has_room_on_the_designed_sizes(
+    screen: int, table: int, least: int
+) -> None:
+    chosen = columns.choose(SESSION, WORDS.parameters, screen, table)
+    assert chosen[-1].cells >= least
+
+
+def test_long_values_shrink_before_the_trend_goes() -> None:
+    values = ("x" * 12, "y" * 12)
+    long = [Parameter(key="k", label="k", values=values)]
+    chosen = columns.choose(SESSION, long, 120, 94)
+    assert "trend" in [column.kind for column in chosen]
+    assert next(one.cells for one in chosen if one.kind == "parameter") < 12
 
 
 def test_a_narrow_table_drops_more_than_its_screen_asks() -> None:

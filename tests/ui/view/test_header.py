@@ -45,8 +45,9 @@ def test_who_is_needed_is_said_at_every_width(cells: int) -> None:
 
 def test_the_age_of_the_data_is_said() -> None:
     text = header(campaign(125))
-    assert "engine 2 s" in text
+    assert "engine ok" in text
     assert "slurm 15 s" in text
+    assert "engine 5 s" in header(campaign(125), now=T0 + 9)
 
 
 def test_old_ages_do_not_change_every_second() -> None:

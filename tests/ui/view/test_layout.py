@@ -45,13 +45,35 @@ def test_an_enlarged_pane_has_the_whole_middle(size: tuple[int, int]) -> None:
 def test_metrics_and_warnings_stand_beside_on_a_wide_screen() -> None:
     places = boxes(200, 60, 4)
     assert {"metrics", "needs"} <= set(places)
-    assert places["needs"].width > 60
+    assert places["needs"].width > 50
 
 
 def test_needs_you_stands_below_the_stages_on_a_middle_screen() -> None:
     places = boxes(120, 40, 4)
     assert places["needs"].x == places["stages"].x == 0
     assert "metrics" not in places
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("rows", [0, 1, 3, 9, 500])
+def test_panes_that_follow_their_content_still_tile(
+    size: tuple[int, int], rows: int
+) -> None:
+    places = boxes(*size, 2, rows=rows)
+    covered = [cell for box in places.values() for cell in cells(box)]
+    assert len(covered) == len(set(covered)) == size[0] * size[1]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_what_few_jobs_leave_free_goes_to_why_and_log(size: tuple[int, int]) -> None:
+    few, many = boxes(*size, 2, rows=6), boxes(*size, 2, rows=500)
+    assert few["jobs"].height < many["jobs"].height
+    assert few["why"].height > many["why"].height
+    assert few["log"].height > many["log"].height
+
+
+def test_four_stages_are_all_shown_on_24_lines() -> None:
+    assert boxes(80, 24, 4)["stages"].height == 4
 
 
 def test_a_low_screen_has_the_stages_in_a_strip() -> None:

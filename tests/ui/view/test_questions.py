@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from autoexp_tui.core.specs import ExecutorSpec
 from autoexp_tui.core.states import Cause, JobState
-from autoexp_tui.testing.campaigns import T0, all_done, campaign, planned
+from autoexp_tui.testing.campaigns import all_done, campaign, planned
 from autoexp_tui.ui.view import questions
 from autoexp_tui.ui.view.looks import Look
 from autoexp_tui.ui.view.loss import loss_of, needed_upstream, waits_behind
@@ -136,7 +136,7 @@ def test_submitting_says_how_many_run_at_a_time() -> None:
     plan = replace(base.plan, executor=ExecutorSpec(max_parallel=3))
     session = observe(replace(base, plan=plan))
     told = body(questions.submit_question(Scope(jobs=()), session))
-    assert "at most 3 at a time" in told
+    assert "On slurm, 3 at a time." in told
 
 
 def test_the_marked_ones_come_with_what_they_need() -> None:
@@ -180,7 +180,7 @@ def test_no_time_limit_is_no_bound() -> None:
 def test_a_resubmission_counts_what_it_brings_back() -> None:
     failed = next(job for job in SESSION.jobs if job.record.cause is Cause.EXIT_CODE)
     told = body(questions.resubmit_question(Scope(jobs=(failed,)), SESSION))
-    assert "Brings back 1 job that was skipped because of this." in told
+    assert "Brings back 1 job that was skipped because of this:" in told
 
 
 def test_a_resubmission_knows_its_checkpoint() -> None:
@@ -212,16 +212,26 @@ def test_several_waiting_jobs_can_only_be_skipped() -> None:
     assert list(found) == ["skip"]
 
 
-def test_an_approval_shows_prompt_files_and_digest() -> None:
+def test_an_approval_shows_prompt_and_files_and_what_starts() -> None:
     job = looking(Look.ASKS).jobs[0]
     assert job.record.ask is not None
     question = questions.approval_question(
-        job, job.record.ask, [("/plan.md", "line one\nline two")], "1 of 2", T0
+        job,
+        job.record.ask,
+        [
+            ("/plan.md", "line one\nline two"),
+            (f"{SESSION.jobs[0].record.spec.output_dir}/rows/a.md", "x"),
+        ],
+        "1 of 2",
+        SESSION,
     )
     told = body(question)
     assert "Publish the comparison of all runs?" in told
     assert "line two" in told
-    assert "digest d1" in told
+    assert "-- /plan.md" in told
+    assert f"-- {SESSION.jobs[0].name}  rows/a.md" in told
+    assert f"y starts {job.name}." in told
+    assert "digest" not in told
     assert question.title.endswith("(1 of 2)?")
 
 

@@ -116,7 +116,7 @@ def test_a_retry_says_when() -> None:
 
 def test_a_planned_job_says_how_to_begin() -> None:
     job, session = changed(Look.WAITING, state=JobState.PLANNED, why=None)
-    assert reason(job, session) == "planned, S submits"
+    assert reason(job, session) == "S submits it"
 
 
 def test_jobs_told_together_share_one_reason() -> None:
@@ -128,4 +128,4 @@ def test_jobs_told_together_share_one_reason() -> None:
 def test_done_jobs_told_together_name_the_last_end() -> None:
     session = observe(campaign(125))
     done = [job for job in session.jobs if job.look is Look.DONE]
-    assert reason_of_all(done, session).startswith("done, the last ")
+    assert reason_of_all(done, session).startswith("the last ended ")

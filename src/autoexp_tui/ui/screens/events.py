@@ -37,23 +37,29 @@ class EventsPane(ListPane):
         super().__init__(skin, **options)
         self.desk = desk
         self.entries: Sequence[Entry] = ()
-        self._seq = -1
+        self.everything = False
+        """Whether what is only bookkeeping is shown too."""
+        self._made_for: tuple[int, bool] = (-1, False)
 
     def renew(self) -> None:
         """Take the desk's newest events."""
-        if self.desk.session.snapshot.seq == self._seq:
+        wish = (self.desk.session.snapshot.seq, self.everything)
+        if wish == self._made_for:
             self.repaint()
             return
-        self._seq = self.desk.session.snapshot.seq
+        self._made_for = wish
         at_end = self.cursor >= len(self.entries) - 1
-        self.entries = entries(self.desk.session.snapshot)
+        self.entries = entries(self.desk.session.snapshot, everything=self.everything)
         self.set_keys(tuple(entry.key for entry in self.entries))
         if at_end:
             self.move("last")
 
     def title(self) -> Line:
         number = len(self.entries)
-        return (Span(f"the newest {number}", "muted"),) if number else ()
+        if self.everything:
+            return (Span(f"the newest {number}, all (. fewer)", "muted"),)
+        what = f"{number} commands, effects, ends, warnings (. shows all)"
+        return (Span(what, "muted"),)
 
     def placeholder(self) -> Line:
         return (Span(" Nothing has happened yet.", "muted"),)
@@ -133,6 +139,11 @@ class EventsScreen(BoxScreen):
     def do_mode_events(self) -> None:
         """Already here."""
         self.events_pane.focus(scroll_visible=False)
+
+    def do_events_all(self) -> None:
+        """Every event, or only what a person asked for, was done, or ended."""
+        self.events_pane.everything = not self.events_pane.everything
+        self.renew()
 
     def do_look_open(self) -> None:
         """The effect, enlarged."""

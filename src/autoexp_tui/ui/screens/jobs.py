@@ -52,7 +52,7 @@ class JobsScreen(BoxScreen):
         self._background = background
         self._folds_by_height: bool | None = None
         self._shape = (0, 0)
-        self._rows_placed = 0
+        self._rows_placed: int | None = None
 
     def compose(self) -> ComposeResult:
         skin, desk = self.skin, self.desk
@@ -145,11 +145,14 @@ class JobsScreen(BoxScreen):
         stages = len(self.desk.stages)
         return boxes(size.width, size.height, stages, self.enlarged, self._rows())
 
-    def _rows(self) -> int:
-        """Rows that the table may get: a filter does not move the panes."""
+    def _rows(self) -> int | None:
+        """Rows that the table may get: a filter does not move the panes.
+
+        None before there are jobs: how many will come is not known.
+        """
         if self.desk.arrangement.fold:
             return len(self.desk.rows)
-        return len(self.desk.session.jobs)
+        return len(self.desk.session.jobs) or None
 
     def place(self) -> None:
         side = fits_side(*self.size)
@@ -161,7 +164,7 @@ class JobsScreen(BoxScreen):
     def fit(self, pane: PaneWidget, box: Box) -> None:
         super().fit(pane, box)
         if pane is self.needs:
-            self.needs.with_evidence = box.width > 60
+            self.needs.with_evidence = box.width > 50
 
     def _fold_by_height(self) -> None:
         """Low screens fold equal causes when the rows do not fit."""

@@ -7,7 +7,7 @@ and its exact words stand below when the cursor is on it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from autoexp_tui.core import effects, events
@@ -15,7 +15,17 @@ from autoexp_tui.core.events import Event, Recorded
 from autoexp_tui.core.facts import Why
 from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.core.wording import clock_time, plural, sentence
-from autoexp_tui.ui.view.spans import Line, Role, Span, fit, line, outside, wrap
+from autoexp_tui.ui.view.spans import (
+    Line,
+    Role,
+    Span,
+    cut,
+    fit,
+    line,
+    outside,
+    shorten_middle,
+    wrap,
+)
 
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -34,8 +44,11 @@ class Entry:
         return self.record.event
 
 
-def entries(snapshot: Snapshot) -> tuple[Entry, ...]:
-    """The chronicle; settlements are folded into the effects that they settle."""
+def entries(snapshot: Snapshot, *, everything: bool = True) -> tuple[Entry, ...]:
+    """The chronicle; settlements are folded into the effects that they settle.
+
+    Without `everything` only commands and what they did, effects, ends and warnings.
+    """
     settled = {
         record.event.effect_id: record.event
         for record in snapshot.events
@@ -46,7 +59,8 @@ def entries(snapshot: Snapshot) -> tuple[Entry, ...]:
         for record in snapshot.events
         if isinstance(record.event, events.EffectOrdered)
     }
-    return tuple(_entries(snapshot, settled, ordered))
+    found = _entries(snapshot, settled, ordered)
+    return tuple(one for one in found if everything or _matters(one))
 
 
 def _entries(
@@ -62,16 +76,58 @@ def _entries(
         yield Entry(f"{record.epoch}-{record.seq}", record, outcome)
 
 
+_MATTER = (
+    events.EffectOrdered,
+    events.EffectSettled,
+    events.CommandRefused,
+    events.JobEnded,
+    events.WarningRaised,
+    events.EngineFaulted,
+)
+
+
+def _matters(entry: Entry) -> bool:
+    """Whether a person asked for it, or it was done, ended, or warned of."""
+    return bool(entry.record.command_id) or isinstance(entry.event, _MATTER)
+
+
 def entry_line(entry: Entry, now: float, cells: int) -> Line:
-    """`04:12:04  submit  3 jobs  ok`, at most `cells` wide."""
+    """`04:12:04  a_job  job ended  out of memory`, at most `cells` wide."""
     mark, role = _outcome(entry)
-    head = fit(f"{_to_the_second(entry.record.t)}  {_verb(entry.event)}", 29)
+    job_cells = max(12, min(36, cells // 3))
+    job = shorten_middle(outside(_job(entry.event)) or "-", job_cells)
+    verb = fit(_verb(entry.event), 18)
     about = outside(_about(entry.event, now))
-    return line(
+    content = line(
         Span(f"{mark} ", role),
-        Span(head, "text" if role == "muted" else role),
-        Span(f" {fit(about, max(1, cells - 32))}", "muted"),
+        Span(f"{_to_the_second(entry.record.t)}  ", "muted"),
+        Span(f"{fit(job, job_cells)}  ", "text"),
+        Span(f"{verb} ", "text" if role == "muted" else role),
+        Span(fit(about, max(1, cells - job_cells - 33)), "muted"),
     )
+    return cut(content, cells)
+
+
+def _job(event: Event) -> str:
+    """The job that an event is about, or how many; empty for the session's own."""
+    if isinstance(event, events.EffectOrdered):
+        return _of_several(_jobs_of(event.effect))
+    one = getattr(event, "job", "")
+    return str(one) if one else _of_several(getattr(event, "jobs", ()))
+
+
+def _jobs_of(effect: effects.Effect) -> Sequence[str]:
+    match effect:
+        case effects.SubmitTasks() | effects.CancelTasks():
+            return [job for job, _ in effect.tasks]
+        case effects.ComposeJob():
+            return [effect.job]
+        case effects.RunNotifyCommand():
+            return ()
+
+
+def _of_several(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else plural(len(names), "job") if names else ""
 
 
 def _to_the_second(t: float) -> str:
@@ -110,18 +166,24 @@ def _verb(event: Event) -> str:
 def _about(event: Event, now: float) -> str:
     if isinstance(event, events.EffectOrdered):
         return _effect(event.effect)
-    parts = [_spell(getattr(event, field.name), now) for field in fields(event)]
+    parts = [
+        _spell(getattr(event, field.name), now)
+        for field in fields(event)
+        if field.name != "job"
+    ]
     return "  ".join(part for part in parts if part)
 
 
 def _effect(effect: effects.Effect) -> str:
     match effect:
         case effects.SubmitTasks() | effects.CancelTasks():
+            if len(effect.tasks) == 1:
+                return f"attempt {effect.tasks[0][1]}"
             names = ", ".join(job for job, _ in effect.tasks[:3])
             more = f" and {len(effect.tasks) - 3} more" if len(effect.tasks) > 3 else ""
-            return f"{plural(len(effect.tasks), 'job')}: {names}{more}"
+            return f"{names}{more}"
         case effects.ComposeJob():
-            return f"{effect.job}: {' '.join(effect.overrides)}"
+            return " ".join(effect.overrides)
         case effects.RunNotifyCommand():
             return f"{' '.join(effect.command)}: {effect.message}"
 

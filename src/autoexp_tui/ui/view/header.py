@@ -106,7 +106,7 @@ def _engine_age(session: SessionView, facts: Facts) -> Line:
     age = facts.now - session.now
     if is_late(session, facts.now):
         return (Span(f"engine silent {_age(age)}", "warning"),)
-    return (Span(f"engine {_age(age)}".rstrip(), "muted"),)
+    return (Span(f"engine {_age(age) or 'ok'}", "muted"),)
 
 
 def _executor_age(session: SessionView, facts: Facts) -> Line:

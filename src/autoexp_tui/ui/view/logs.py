@@ -18,7 +18,7 @@ class Source(NamedTuple):
 
 
 def log_of(jobs: Sequence[JobView], now: float) -> tuple[tuple[Source, ...], str, str]:
-    """The log files of the first job that has begun, what stands at their end, whose."""
+    """The log files of the first job that has begun, their end's words, its name."""
     job = next((job for job in jobs if job.attempt is not None), None)
     attempt = job.attempt if job is not None else None
     if job is None or attempt is None:

@@ -26,6 +26,11 @@ class Parameter:
     values: tuple[str, ...] = ()
 
 
+def is_value(key: str) -> bool:
+    """Whether a key holds a value, not the stage or conditions, shown elsewhere."""
+    return key.lstrip("+") not in _NO_COLUMN
+
+
 def varying(plan: Plan) -> tuple[Parameter, ...]:
     """The parameters that vary over the plan's jobs, in the sweep's order.
 
@@ -38,7 +43,7 @@ def varying(plan: Plan) -> tuple[Parameter, ...]:
             dict.fromkeys(spelled for values in stages.values() for spelled in values)
         )
         for key, stages in _values(plan).items()
-        if key.lstrip("+") not in _NO_COLUMN
+        if is_value(key)
         and any(len(values) > 1 for values in stages.values())
         and not (many and len(stages) == 1)
     }

@@ -25,12 +25,14 @@ from autoexp_tui.ui.view.loss import (
     needed_upstream,
     waits_behind,
 )
+from autoexp_tui.ui.view.parameters import described, varying
 from autoexp_tui.ui.view.reasons import reason, told
 from autoexp_tui.ui.view.scope import Scope
 from autoexp_tui.ui.view.session import JobView, SessionView
 from autoexp_tui.ui.view.spans import Line, Span, line, outside
 from autoexp_tui.ui.view.stages import condition_subject
 
+_LOCAL = frozenset({"local", "LocalClient"})
 TYPE_FROM = 10
 """From this many jobs on, ending them asks for their count."""
 COUNTDOWN = 5
@@ -173,10 +175,8 @@ def submit_question(scope: Scope, session: SessionView) -> Question | None:
     choices = tuple(_submit_choices(scope, session, waiting))
     plan = session.snapshot.plan
     limit = plan.executor.max_parallel or session.snapshot.engine.slots
-    at_once = f", at most {limit} at a time" if limit else ""
-    executor = outside(session.snapshot.engine.executor) or "the executor"
-    where = f"On {executor}{at_once}."
-    lines: list[Line] = [(Span(where),)]
+    at_once = f", {limit} at a time" if limit else ""
+    lines: list[Line] = [(Span(f"{_where(session)}{at_once}."),)]
     lines += [
         (Span(f"! {outside(finding.message)}", "warning"),) for finding in plan.warnings
     ]
@@ -187,6 +187,14 @@ def submit_question(scope: Scope, session: SessionView) -> Question | None:
         confirm="submit",
         choices=choices,
     )
+
+
+def _where(session: SessionView) -> str:
+    """`On this machine`, or the executor by its name."""
+    name = outside(session.snapshot.engine.executor)
+    if name in _LOCAL:
+        return "On this machine"
+    return f"On {name.removesuffix('Client').lower() or 'the executor'}"
 
 
 def _submittable(job: JobView) -> bool:
@@ -208,9 +216,11 @@ def _submit_choices(
     family = first.record.spec.family or waiting[0].record.spec.family
     members = [job for job in waiting if job.record.spec.family == family]
     if family and 0 < len(members) < len(waiting):
-        number = plural(len(_with_upstream(members, session)), "job")
-        label = f"one family first ({family}, {number}), hold the rest"
-        yield _submit_choice("family", label, _with_upstream(members, session))
+        jobs = _with_upstream(members, session)
+        name = described(members[0].record.spec, varying(session.snapshot.plan))
+        which = name or outside(family)
+        label = f"one family first ({which}, {plural(len(jobs), 'job')}), hold the rest"
+        yield _submit_choice("family", label, jobs)
 
 
 def _with_upstream(
@@ -384,7 +394,11 @@ def _skip_choices(jobs: Sequence[JobView], session: SessionView) -> Iterable[Cho
 
 # --------------------------------------------------------------------- approval
 def approval_question(
-    job: JobView, ask: Ask, files: Sequence[tuple[str, str]], place: str, now: float
+    job: JobView,
+    ask: Ask,
+    files: Sequence[tuple[str, str]],
+    place: str,
+    session: SessionView,
 ) -> Question:
     """What A shows: the prompt, and the text of the files that go with it.
 
@@ -393,14 +407,17 @@ def approval_question(
         ask: what it asks, bound to a digest.
         files: path and text of each file to show.
         place: `2 of 3` when several ask.
-        now: UTC.
+        session: whose jobs wrote the files.
     """
-    lines: list[Line] = [(Span(outside(ask.prompt, 4000), "strong"),), ()]
+    lines: list[Line] = [
+        (Span(outside(ask.prompt, 4000), "strong"),),
+        (Span(f"y starts {outside(job.name)}."),),
+        (),
+    ]
     for path, text in files:
-        lines.append((Span(f"-- {outside(path)}", "accent"),))
+        lines.append((Span(f"-- {_heading(path, session)}", "accent"),))
         lines += [(Span(outside(row, 2000)),) for row in text.split("\n")]
         lines.append(())
-    lines.append((Span(f"digest {outside(ask.digest)}", "muted"),))
     which = f" ({place})" if place else ""
     return Question(
         title=f"Approve {outside(job.name)}{which}?",
@@ -409,6 +426,21 @@ def approval_question(
         confirm="approve",
         others=(("x", "refuse"),),
     )
+
+
+def _heading(path: str, session: SessionView) -> str:
+    """A file by the job in whose directory it is, else by its path."""
+    writers = [job for job in session.jobs if _holds(job, path)]
+    if not writers:
+        return outside(path)
+    writer = max(writers, key=lambda job: len(job.record.spec.output_dir))
+    inside = path.removeprefix(writer.record.spec.output_dir).lstrip("/")
+    return f"{outside(writer.name)}  {outside(inside)}"
+
+
+def _holds(job: JobView, path: str) -> bool:
+    directory = job.record.spec.output_dir.rstrip("/")
+    return bool(directory) and path.startswith(f"{directory}/")
 
 
 def asking(jobs: Sequence[JobView]) -> tuple[JobView, ...]:

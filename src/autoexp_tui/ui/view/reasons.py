@@ -5,6 +5,7 @@ The long sentence is `core.wording.sentence`; here stands what fits beside a job
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -60,7 +61,7 @@ def reason_of_all(jobs: Sequence[JobView], session: SessionView) -> str:
         return first
     if jobs[0].look is Look.DONE:
         ends = [job.attempt.ended_at or 0.0 for job in jobs if job.attempt]
-        return f"done, the last {clock_time(max(ends))}" if ends else "done"
+        return f"the last ended {clock_time(max(ends))}" if ends else "all of them"
     return cause_words(jobs[0]) if jobs[0].record.cause else jobs[0].look.value
 
 
@@ -90,6 +91,7 @@ def _one_of_many(job: JobView, name: object) -> bool:
     )
 
 
+_DOUBLE_STOP: Final = re.compile(r"([?!])[.,;:](?=\s|$)")
 _NAMES_JOBS = frozenset({"job", "writer"})
 
 
@@ -103,8 +105,9 @@ def said(why: Why | None, job: JobView, session: SessionView) -> str:
 
 
 def told(why: Why, job: JobView, session: SessionView) -> str:
-    """A recorded reason as a sentence."""
-    return outside(sentence(localised(why, job, session), session.now), 2000)
+    """A recorded reason as a sentence; what was quoted keeps its own last mark."""
+    words = sentence(localised(why, job, session), session.now)
+    return outside(_DOUBLE_STOP.sub(r"\1", words), 2000)
 
 
 def cause_words(job: JobView) -> str:
@@ -210,8 +213,8 @@ _REASONS: Final[Mapping[Look, Callable[[JobView, SessionView], str]]] = (
             Look.QUEUED: _queued,
             Look.RETRYING: _retrying,
             Look.DONE: _done,
-            Look.HELD: _or("held, S releases it"),
-            Look.PLANNED: _or("planned, S submits"),
+            Look.HELD: _or("S releases it"),
+            Look.PLANNED: _or("S submits it"),
             Look.SENDING: _or("being sent"),
             Look.IN_DOUBT: _or("in doubt"),
         }

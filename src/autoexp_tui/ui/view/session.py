@@ -69,10 +69,14 @@ class JobView:
 
     @property
     def step(self) -> int | None:
-        """The newest known step."""
-        if self.live is not None and self.live.step is not None:
-            return self.live.step
-        return self.record.noted.step if self.record.noted else None
+        """The newest known step; None for a program that counts none.
+
+        What writes one row of results has its number 1 for a step, and no total.
+        """
+        told = self.live.step if self.live is not None else None
+        if told is None and self.record.noted is not None:
+            told = self.record.noted.step
+        return told if told is None or told > 1 or self.total else None
 
     @property
     def total(self) -> int | None:

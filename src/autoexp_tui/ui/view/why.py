@@ -25,7 +25,7 @@ from autoexp_tui.ui.view.loss import (
     waits_behind,
 )
 from autoexp_tui.ui.view.numbers import measure, moment, progress
-from autoexp_tui.ui.view.parameters import value_of
+from autoexp_tui.ui.view.parameters import is_value, value_of
 from autoexp_tui.ui.view.reasons import (
     cause_words,
     outlook,
@@ -351,7 +351,11 @@ def _steps(jobs: Sequence[JobView]) -> Iterable[tuple[str, str]]:
 def _facts(job: JobView, session: SessionView) -> Iterable[Line]:
     spec = job.record.spec
     yield _fact("stage", f"{outside(spec.stage) or '-'}   family {spec.family or '-'}")
-    values = [f"{outside(key)}={value_of(spec, key)}" for key in spec.parameters]
+    values = [
+        f"{outside(key)}={value_of(spec, key)}"
+        for key in spec.parameters
+        if is_value(key)
+    ]
     yield _fact("values", "  ".join(values) or "-")
     yield _fact("command", outside(" ".join(spec.command), 2000))
     yield _fact("output", outside(spec.output_dir))
