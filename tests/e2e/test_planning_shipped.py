@@ -107,6 +107,7 @@ def test_a_cooldown_waits_for_its_own_stable_runs_checkpoint() -> None:
         LogPattern(
             log_path=f"{PLACE}/outputs/exp/logs/lr3e-3_stable/current.log",
             pattern="FATAL|Traceback",
+            writer="lr3e-3_stable",
         ),
     )
     assert cooldown.command[-2:] == ("--load", checkpoint)

@@ -135,7 +135,9 @@ def test_a_failed_upstream_skips_its_dependant_with_the_reason() -> None:
 
 
 def test_a_fatal_line_in_a_sibling_s_log_cancels_the_waiting_job() -> None:
-    fatal = LogPattern(log_path="/logs/a/current.log", pattern="FATAL|Traceback")
+    fatal = LogPattern(
+        log_path="/logs/a/current.log", pattern="FATAL|Traceback", writer="a"
+    )
     script = RunScript(seconds=500.0, writes=(says(3.0, "FATAL ERROR: disk"),))
     bench = Bench(two(start=(after("a"),), cancel=(fatal,)), {"a": [[script]]})
     bench.until(bench.is_("b", JobState.CANCELLED), 20)
@@ -208,7 +210,7 @@ def test_a_crash_is_restarted_from_its_checkpoint() -> None:
 
 
 def test_dependants_never_see_the_attempt_in_between() -> None:
-    fatal = LogPattern(log_path="/logs/a/current.log", pattern="Traceback")
+    fatal = LogPattern(log_path="/logs/a/current.log", pattern="Traceback", writer="a")
     crash = RunScript(
         seconds=4.0, exit_code=1, writes=(says(1.0, "Traceback (most recent)"),)
     )

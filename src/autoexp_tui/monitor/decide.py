@@ -206,21 +206,13 @@ def _log_may_count(desk: Desk, spec: LogPattern) -> Verdict | None:
     Between runs its current.log is an old run's; and while a restart may still follow,
     what killed this run need not concern the dependants.
     """
-    writer = _log_writer(desk, spec.log_path)
+    writer = desk.state.jobs.get(spec.writer)
     if writer is None or writer.ended:
         return None
     if writer.state is not JobState.RUNNING:
         return Verdict(Result.WAIT, why("log_of_earlier_run", job=writer.name))
     if _may_restart(desk, writer):
         return Verdict(Result.WAIT, why("log_may_restart", job=writer.name))
-    return None
-
-
-def _log_writer(desk: Desk, path: str) -> JobRecord | None:
-    for key in desk.state.plan.edges if desk.state.plan else ():
-        job = desk.state.jobs.get(key.before)
-        if job and path.startswith(job.spec.log_dir + "/"):
-            return job
     return None
 
 

@@ -165,7 +165,9 @@ def _add_family(
     done = FileExists(path=f"/out/{stable}/iter_80/done.txt", writer=stable)
     logged = MetadataIs(key="checkpoint_iteration", job=stable, op=">=", value=80)
     failed = JobStateIs(jobs=(stable,), state="FAILED")
-    fatal = LogPattern(log_path=f"/logs/{stable}/current.log", pattern="FATAL")
+    fatal = LogPattern(
+        log_path=f"/logs/{stable}/current.log", pattern="FATAL", writer=stable
+    )
     waits: tuple[FileExists | MetadataIs, ...] = (done, logged)
     specs.append(
         _job(
