@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.adapters.atomic import (
+    Place,
     explained,
     link_new,
     make_directory,
@@ -73,6 +74,32 @@ def test_a_directory_that_may_not_be_written_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(EnvironmentFailed, match="--state-dir"):
         write_atomic(tmp_path / "a", b"x")
+
+
+@pytest.mark.parametrize(
+    "code", [errno.ENOSPC, errno.EACCES, errno.ENOTDIR, errno.EEXIST]
+)
+@pytest.mark.parametrize(
+    ("place", "choice"),
+    [
+        ("state", "--state-dir"),
+        ("output", "project.base_output_dir"),
+        ("logs", "slurm.log_dir"),
+    ],
+)
+def test_another_place_is_chosen_where_this_one_was(
+    code: int, place: Place, choice: str
+) -> None:
+    failed = explained(OSError(code, os.strerror(code)), "/x", "write", place)
+    assert failed.hint.endswith(f"{choice}.")
+
+
+def test_a_disk_error_reads_on_one_line_too() -> None:
+    failed = explained(OSError(errno.EROFS, "Read-only file system"), "/x", "write")
+    assert failed.line == (
+        "/x: cannot write: Read-only file system. It is mounted read-only: choose "
+        "another place with --state-dir"
+    )
 
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EDQUOT, errno.EIO, errno.ESTALE])

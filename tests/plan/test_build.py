@@ -562,12 +562,6 @@ def test_an_approval_shows_files_of_all_jobs() -> None:
     )
 
 
-def test_one_condition_need_not_be_a_list() -> None:
-    entry = {"class_name": "FileExists", "path": "x", "timeout_seconds": 1}
-    jobs = one({"stage": "a", "start_conditions": entry})
-    assert jobs[0].start_conditions == (FileExists(path="x", timeout_seconds=1),)
-
-
 def test_a_start_command_becomes_a_condition_with_a_warning() -> None:
     sweep = {
         "configs": [{"stage": "a", "start_condition_cmd": "test -f '{output_dir}/x y'"}]
@@ -636,6 +630,14 @@ def test_a_failing_deferred_filter_is_told_with_its_place() -> None:
         ({"backend.broken": True, "++backend.broken": True}, "backend: is broken"),
         ({"++slurm.bad": 1}, "slurm.bad: is unknown"),
         ({"start_conditions": ["x"]}, "start_conditions.0: is 'x', not a mapping"),
+        (
+            {"start_conditions": {"class_name": "FileExists", "path": "x"}},
+            "start_conditions: is a mapping, not a list",
+        ),
+        (
+            {"cancel_conditions": {"class_name": "FileExists", "path": "x"}},
+            "cancel_conditions: is a mapping, not a list",
+        ),
         (
             {"start_conditions": [{"class_name": "X"}]},
             "start_conditions.0: is no condition",

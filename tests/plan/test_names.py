@@ -35,6 +35,8 @@ def test_a_name_that_stays_below_is_fine(name: str) -> None:
     ("name", "fault"),
     [
         ("", "is empty"),
+        ("a/.autoexp", "`.autoexp`, where we keep our own files"),
+        ("provenance/a", "`provenance`, where we keep our own files"),
         (" ", "is empty"),
         ("a\0b", "control character"),
         ("a\nb", "control character"),

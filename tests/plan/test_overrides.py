@@ -197,6 +197,38 @@ def test_a_slip_is_an_error_that_names_what_was_meant(key: str, meant: str) -> N
     assert error.hint == f"did you mean `{meant}`? write `++{key}` to add it"
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("stge", "stage"),
+        ("_stagee", "_stage"),
+        ("start_condition", "start_conditions"),
+        ("cancel_condtions", "cancel_conditions"),
+        ("start_conditon_cmd", "start_condition_cmd"),
+        ("auxx", "aux"),
+    ],
+)
+def test_a_slip_of_a_key_of_ours_is_an_error_too(key: str, meant: str) -> None:
+    (error,) = write({key: "x"}).errors
+    assert error.hint.startswith(f"did you mean `{meant}`?")
+
+
+@pytest.mark.parametrize("name", ["FileExists", "FileExistsCondition", "SlurmState"])
+def test_a_condition_under_a_key_of_ones_own_is_an_error(name: str) -> None:
+    (error,) = write({"waits": [{"class_name": name, "path": "x"}]}).errors
+    assert error.where == "waits"
+    assert error.hint.startswith("did you mean `start_conditions`?")
+
+
+def test_a_class_that_is_no_condition_may_be_added() -> None:
+    made = write({"logger": {"class_name": "WandbLogger"}})
+    assert not made.errors
+
+
+def test_a_condition_that_is_added_on_purpose_is_let_be() -> None:
+    assert not write({"++waits": [{"class_name": "FileExists"}]}).errors
+
+
 def test_a_value_that_cannot_be_written_is_an_error() -> None:
     (error,) = write({"backend.lr": object()}).errors
     assert "write it as text" in error.message

@@ -11,6 +11,7 @@ from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.specs import (
     Approval,
     Composite,
+    ExecutorSpec,
     FileExists,
     JobStateIs,
     MetadataIs,
@@ -64,6 +65,47 @@ def test_one_directory_for_two_jobs_is_an_error() -> None:
     )
     assert errors(shared) == [
         "b project.name: writes into the same directory as a/b: /out/a/b"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("output_dir", "message"),
+    [
+        ("/logs/b", "its output directory is the log directory of b: /logs/b"),
+        (
+            "/logs/b/out",
+            "its output directory lies inside the log directory of b: /logs/b/out",
+        ),
+        ("/logs", "its output directory holds the log directory of b: /logs/b"),
+        ("/state", "its output directory is the directory of sessions: /state"),
+        (
+            "/state/x",
+            "its output directory lies inside the directory of sessions: /state/x",
+        ),
+        ("/scripts", "its output directory is the directory of scripts: /scripts"),
+    ],
+)
+def test_outputs_do_not_overlap_what_is_ours(output_dir: str, message: str) -> None:
+    made = plan(
+        job("a", output_dir=output_dir),
+        job("b", 1),
+        executor=ExecutorSpec(settings={"script_dir": "/scripts"}),
+    )
+    assert message in "\n".join(errors(made))
+
+
+def test_a_jobs_own_logs_may_lie_inside_its_output() -> None:
+    assert errors(plan(job("a", log_dir="/out/a/logs"))) == []
+
+
+def test_a_namesake_is_not_inside() -> None:
+    assert errors(plan(job("a", output_dir="/logs/bb"), job("b", 1))) == []
+
+
+def test_a_directory_inside_another_jobs_is_a_warning() -> None:
+    assert warnings(plan(job("a"), job("a/b", 1), job("ab", 2))) == [
+        "a/b project.name: its directory lies inside the one of a: /out/a/b\n"
+        "    a name with `/` is a directory for each part"
     ]
 
 

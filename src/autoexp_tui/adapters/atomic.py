@@ -10,53 +10,76 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.core.errors import EnvironmentFailed
 
 sync_data = getattr(os, "fdatasync", os.fsync)
 """Bytes and size of a file to the disk; macOS has only the slower fsync."""
 
-_REMEDIES = {
-    errno.ENOSPC: "The disk is full: free some space there, or choose another place "
-    "with --state-dir.",
-    errno.EDQUOT: "Your quota there is used up: free some space, or choose another "
-    "place with --state-dir.",
-    errno.EROFS: "It is mounted read-only: choose another place with --state-dir.",
-    errno.EACCES: "Check who owns it and its mode (`ls -ld`), or choose another "
-    "place with --state-dir.",
+Place: TypeAlias = Literal["state", "output", "logs"]
+"""Whose place on disk it is, and hence how another one is chosen."""
+_ELSEWHERE: Final[Mapping[Place, str]] = MappingProxyType(
+    {
+        "state": "choose another place with --state-dir",
+        "output": "choose another project.base_output_dir",
+        "logs": "choose another slurm.log_dir",
+    }
+)
+
+_REMEDIES: Final = {
+    errno.ENOSPC: "The disk is full: free some space there, or {elsewhere}.",
+    errno.EDQUOT: "Your quota there is used up: free some space, or {elsewhere}.",
+    errno.EROFS: "It is mounted read-only: {elsewhere}.",
+    errno.EACCES: "Check who owns it and its mode (`ls -ld`), or {elsewhere}.",
+    errno.EPERM: "Check who owns it and its mode (`ls -ld`), or {elsewhere}.",
     errno.ENOENT: "The directory is gone or was never made: check the path.",
-    errno.ENOTDIR: "A part of the path is a file, not a directory: check the path.",
+    errno.ENOTDIR: "A part of the path is a file, not a directory: check the path, "
+    "or {elsewhere}.",
+    errno.EEXIST: "A file has the name of the directory: move it away, or {elsewhere}.",
     errno.EFBIG: "A limit on file sizes was reached (`ulimit -f`): raise it.",
     errno.EMFILE: "Too many files are open (`ulimit -n`): raise the limit.",
     errno.ESTALE: "The file server forgot the file: check the mount, then try again.",
     errno.EIO: "The disk or the file server failed: check it, then try again.",
     errno.EMLINK: "The file system allows no more hard links there.",
 }
-_REMEDIES[errno.EPERM] = _REMEDIES[errno.EACCES]
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
-def explained(error: OSError, path: Path | str, doing: str) -> EnvironmentFailed:
+def explained(
+    error: OSError, path: Path | str, doing: str, place: Place = "state"
+) -> EnvironmentFailed:
     """`error` as a sentence: what could not be done, where, and the next step."""
     reason = error.strerror or str(error)
-    remedy = _REMEDIES.get(error.errno or 0, "")
+    remedy = remedy_of(error, place)
     return EnvironmentFailed(f"cannot {doing}: {reason}", str(path), remedy)
 
 
+def remedy_of(error: OSError, place: Place) -> str:
+    """The next step after a disk error, as a sentence; empty: none is known."""
+    return _REMEDIES.get(error.errno or 0, "").format(elsewhere=_ELSEWHERE[place])
+
+
 @contextmanager
-def explaining(path: Path | str, doing: str) -> Iterator[None]:
+def explaining(path: Path | str, doing: str, place: Place = "state") -> Iterator[None]:
     """Turn an OSError of the block into an EnvironmentFailed about `path`."""
     try:
         yield
     except OSError as error:
-        raise explained(error, path, doing) from error
+        raise explained(error, path, doing, place) from error
 
 
 def write_atomic(
-    path: Path, data: bytes, mode: int = 0o600, *, durable: bool = True
+    path: Path,
+    data: bytes,
+    mode: int = 0o600,
+    *,
+    durable: bool = True,
+    place: Place = "state",
 ) -> None:
     """Make `path` hold exactly `data`; readers never see a part of it.
 
@@ -65,7 +88,7 @@ def write_atomic(
     Raises:
         EnvironmentFailed: the disk refused; the old file is untouched.
     """
-    with explaining(path, "write"):
+    with explaining(path, "write", place):
         temporary = _temporary(path, data, mode, durable=durable)
         try:
             os.replace(temporary, path)
@@ -77,7 +100,12 @@ def write_atomic(
 
 
 def link_new(
-    path: Path, data: bytes, mode: int = 0o600, *, durable: bool = True
+    path: Path,
+    data: bytes,
+    mode: int = 0o600,
+    *,
+    durable: bool = True,
+    place: Place = "state",
 ) -> bool:
     """Create `path` with `data`, whole at once; False when it exists already.
 
@@ -86,10 +114,10 @@ def link_new(
     Raises:
         EnvironmentFailed: the disk refused, or knows no hard links.
     """
-    with explaining(path, "create"):
+    with explaining(path, "create", place):
         temporary = _temporary(path, data, mode, durable=durable)
         try:
-            created = _link(temporary, path)
+            created = _link(temporary, path, place)
         finally:
             _remove(temporary)
         if created and durable:
@@ -97,13 +125,13 @@ def link_new(
     return created
 
 
-def make_directory(path: Path, mode: int = 0o700) -> None:
+def make_directory(path: Path, mode: int = 0o700, *, place: Place = "state") -> None:
     """Make `path` and its parents; one that exists keeps its mode.
 
     Raises:
         EnvironmentFailed: the disk refused, or something else has that name.
     """
-    with explaining(path, "make the directory"):
+    with explaining(path, "make the directory", place):
         _make_directories(path, mode)
 
 
@@ -157,7 +185,7 @@ def _temporary(path: Path, data: bytes, mode: int, *, durable: bool) -> Path:
     return temporary
 
 
-def _link(temporary: Path, path: Path) -> bool:
+def _link(temporary: Path, path: Path, place: Place) -> bool:
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -168,7 +196,7 @@ def _link(temporary: Path, path: Path) -> bool:
             raise EnvironmentFailed(
                 "this file system knows no hard links",
                 str(path.parent),
-                "Choose a place on a disk that does, with --state-dir.",
+                f"On a disk that does: {_ELSEWHERE[place]}.",
             ) from error
         raise
     return True

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeAlias
 
+from autoexp_tui.adapters.atomic import remedy_of
 from autoexp_tui.adapters.records import Claim, read_attempt
 from autoexp_tui.core.states import Cause
 from autoexp_tui.engine.ports import Submission, Task
@@ -253,7 +254,10 @@ def _died(started: Started, status: int | None) -> Failed:
 
 def _failed(error: OSError | ValueError, doing: str) -> Failed:
     number = error.errno if isinstance(error, OSError) else None
-    return Failed(message=f"{doing}: {error}", passing=number in _PASSING)
+    message = f"{doing}: {error}"
+    if isinstance(error, OSError) and (remedy := remedy_of(error, "state")):
+        message += f". {remedy.rstrip('.')}"
+    return Failed(message=message, passing=number in _PASSING)
 
 
 def _reap(

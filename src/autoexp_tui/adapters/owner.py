@@ -64,7 +64,7 @@ def take_ownership(
     """
     judge = living or Living()
     home = output_dir / ".autoexp"
-    make_directory(home)
+    make_directory(home, place="output")
     data = json.dumps(asdict(mine)).encode()
     while True:
         number = _highest(home)
@@ -74,7 +74,8 @@ def take_ownership(
         if current is not None and (reason := judge(current)):
             raise _refusal(output_dir, current, reason)
         # Not durable on purpose: after a power cut the jobs are gone as well.
-        if link_new(_path(output_dir, number + 1), data, 0o644, durable=False):
+        path = _path(output_dir, number + 1)
+        if link_new(path, data, 0o644, durable=False, place="output"):
             return
 
 

@@ -184,10 +184,10 @@ def write_provenance(plan: Plan, job: JobSpec, record: ProvenanceRecord | None) 
         EnvironmentFailed: the disk refused.
     """
     directory = Path(job.output_dir) / "provenance"
-    make_directory(directory, 0o755)
+    make_directory(directory, 0o755, place="output")
     for name, text in _files(plan, job, record).items():
         data = text.encode("utf-8", "surrogatepass")
-        write_atomic(directory / name, data, 0o644, durable=False)
+        write_atomic(directory / name, data, 0o644, durable=False, place="output")
     return directory
 
 

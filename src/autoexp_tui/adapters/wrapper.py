@@ -847,7 +847,8 @@ class Supervisor:
         error = insist(lambda: opened.append(open_log(self.task)), self._patience)
         if error is None:
             return opened[0]
-        self._void("failed", f"cannot open the log: {error}")
+        where = "slurm.log_dir says where logs go"
+        self._void("failed", f"cannot open the log: {error}; {where}")
         return None
 
     @property

@@ -35,6 +35,13 @@ class AutoexpError(Exception):
         head = f"{self.where}: {self.problem}" if self.where else self.problem
         return f"{head}\n  {self.hint}" if self.hint else head
 
+    @property
+    def line(self) -> str:
+        """The same on one line, without its last full stop."""
+        head, _, hint = str(self).partition("\n  ")
+        said = f"{head.rstrip('.')}. {hint}" if hint else head
+        return said.rstrip(".")
+
 
 @dataclass(eq=False)
 class UsageError(AutoexpError):

@@ -138,8 +138,7 @@ _COMMANDS_AND_LOGS = {
     "doomed_log": (
         "its writer {state:ended}",
         'the log of {writer} will not show "{pattern}": {writer} {state:ended}[ at '
-        "step {step}][ ({cause:cause})][; looked in {path:path}]. R retries the "
-        "writer, X skips this.",
+        "step {step}][ ({cause:cause})][; looked in {path:path}]",
     ),
     "log_of_earlier_run": (
         "waits for {job}'s new run",

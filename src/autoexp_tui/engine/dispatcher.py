@@ -192,7 +192,7 @@ class Dispatcher:
             try:
                 self.outside.preparation.prepare(submission, specs)
             except AutoexpError as error:
-                answer = Rejected(message=str(error), cause=Cause.SUBMIT_ERROR)
+                answer = Rejected(message=error.line, cause=Cause.SUBMIT_ERROR)
             else:
                 answer = self._submit(submission)
             return seen.Submitted(

@@ -58,6 +58,10 @@ class ConditionReader:
 
     def read(self, raw: object, where: str) -> tuple[Condition, ...]:
         """The conditions of one list; those with findings are left out."""
+        if isinstance(raw, Mapping):
+            hint = "write `- ` before its class_name: conditions are a list"
+            self.problems.append(Problem("is a mapping, not a list", where, hint=hint))
+            return ()
         entries = raw if isinstance(raw, list | tuple) else [raw]
         found = (
             self._condition(entry, f"{where}.{at}")

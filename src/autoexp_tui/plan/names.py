@@ -11,6 +11,8 @@ from typing import Final
 
 from autoexp_tui.core.spelling import spell_float
 
+OURS: Final = frozenset({".autoexp", "provenance"})
+"""Directories inside each output directory that are ours."""
 _MOST_BYTES: Final = 255
 """Of one path component, on all common file systems."""
 
@@ -42,6 +44,8 @@ def fault_of_name(name: str) -> str:
         return "the name holds `..`; it must stay below base_output_dir"
     if any(part in {"", "."} for part in parts):
         return "the name has an empty part between slashes"
+    if taken := [part for part in parts if part in OURS]:
+        return f"the name holds `{taken[0]}`, where we keep our own files"
     if any(len(part.encode("utf-8", "replace")) > _MOST_BYTES for part in parts):
         return f"the name is longer than {_MOST_BYTES} bytes"
     return ""

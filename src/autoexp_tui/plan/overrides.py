@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from autoexp_tui.core.errors import Problem
+from autoexp_tui.plan.as_json import CLASS_NAMES
 from autoexp_tui.plan.near import slip_of
+from autoexp_tui.plan.points import NOT_OVERRIDES
 from autoexp_tui.plan.ports import Composer, ConfigView
 
 _BARE: Final = re.compile(r"[A-Za-z_/.][\w/.\-:@%+]*", re.ASCII)
@@ -23,6 +25,13 @@ _WORDS: Final = frozenset({"null", "true", "false", "nan", "inf"})
 _BARE_KEY: Final = re.compile(r"[A-Za-z_][\w/.\-]*", re.ASCII)
 _KEY_TO_ESCAPE: Final = re.compile(r"([\\()\[\]{}:=, \t])")
 _KEY_IN_ESCAPES: Final = re.compile(r"[A-Za-z_][\w/.\-\\()\[\]{}:=, \t]*", re.ASCII)
+
+
+_OURS: Final = frozenset(key for key in NOT_OVERRIDES if "." not in key)
+"""Keys of a point that no config has: a slip of one must not become a new key."""
+_CONDITIONS: Final = frozenset(
+    name.removesuffix("Condition") for name in (*CLASS_NAMES.values(), "SlurmState")
+)
 
 
 class CannotSpell(ValueError):
@@ -155,7 +164,8 @@ class OverrideWriter:
         places = self._places_with(tuple(chosen))
         for key, value in flat:
             try:
-                spelled = key if self.selects(key) else places.spelled(key, made)
+                selects = self.selects(key)
+                spelled = key if selects else places.spelled(key, value, made)
                 made.texts[key] = spell_override(spelled, value)
             except CannotSpell as error:
                 made.errors.append(Problem(str(error), where=key))
@@ -203,11 +213,11 @@ class _Places:
         self._view = view
         self._children: dict[str, set[str]] | None = None
 
-    def spelled(self, key: str, made: _Findings) -> str:
+    def spelled(self, key: str, value: object, made: _Findings) -> str:
         """`key`, with `++` when it adds; an error when it looks like a slip."""
         if key[0] in "+~" or self._view.has(key):
             return key
-        meant = self._slip(key)
+        meant = self._slip(key) or ("start_conditions" if _waits(value) else None)
         if meant is not None:
             hint = f"did you mean `{meant}`? write `++{key}` to add it"
             made.errors.append(Problem("is not in the config", where=key, hint=hint))
@@ -223,6 +233,8 @@ class _Places:
         for at in range(len(parts)):
             parent = ".".join(parts[:at])
             children = self._all_children().get(parent, set())
+            if at == 0:
+                children = children | _OURS
             if parts[at] in children:
                 continue
             meant = slip_of(parts[at], sorted(children))
@@ -233,6 +245,14 @@ class _Places:
         if self._children is None:
             self._children = _children(self._view.leaf_paths())
         return self._children
+
+
+def _waits(value: object) -> bool:
+    """Whether a value is a condition, or a list with one in it."""
+    if isinstance(value, list | tuple):
+        return any(_waits(item) for item in value)
+    name = value.get("class_name") if isinstance(value, Mapping) else None
+    return isinstance(name, str) and name.removesuffix("Condition") in _CONDITIONS
 
 
 def _children(paths: Sequence[str]) -> dict[str, set[str]]:

@@ -6,7 +6,6 @@ single value has wrong is found while the plan is built (see `build`).
 
 from __future__ import annotations
 
-import posixpath
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from autoexp_tui.core.specs import (
     Plan,
     TimeReached,
 )
+from autoexp_tui.plan import directories
 from autoexp_tui.plan.dag import rings
 from autoexp_tui.plan.names import fault_of_name
 from autoexp_tui.plan.near import did_you_mean
@@ -42,11 +42,16 @@ def validate_execution_plan(plan: Plan) -> ValidationResult:
     errors = [
         *_no_jobs(plan),
         *_names(plan.jobs),
-        *_paths(plan.jobs),
+        *directories.shared(plan.jobs),
+        *directories.overlaps(plan),
         *_rings(plan),
         *_strangers(plan.jobs),
     ]
-    warnings = [*_reads_without_waits(plan), *_waits_without_end(plan.jobs)]
+    warnings = [
+        *directories.nested(plan.jobs),
+        *_reads_without_waits(plan),
+        *_waits_without_end(plan.jobs),
+    ]
     return ValidationResult(told_once(errors), told_once(warnings))
 
 
@@ -100,16 +105,6 @@ def _apart(jobs: Sequence[JobSpec]) -> str:
     ]
     shown = [f"${{{key}}}" for key in differing if key != "project.name"]
     return ", ".join(shown[:4]) or "${index}"
-
-
-def _paths(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
-    owners: dict[str, str] = {}
-    for job in jobs:
-        path = posixpath.normpath(job.output_dir)
-        other = owners.setdefault(path, job.name)
-        if other != job.name:
-            message = f"writes into the same directory as {other}: {path}"
-            yield Problem(message, where="project.name", job=job.name)
 
 
 def _rings(plan: Plan) -> Iterator[Problem]:
