@@ -374,6 +374,19 @@ async def test_a_plan_being_made_is_told_and_then_shown() -> None:
         assert seat.app.desk.arrangement.fold
 
 
+async def test_panes_find_their_places_when_the_plan_comes() -> None:
+    empty = replace(
+        planned(10),
+        plan=Plan(plan_id="", name="exp", state_dir="", jobs=()),
+        jobs=(),
+        live=(),
+    )
+    async with cockpit(empty) as seat:
+        tall = seat.jobs.jobs.size.height
+        await seat.push(planned(10))
+        await seat.until(lambda: seat.jobs.jobs.size.height < tall)
+
+
 async def test_what_happened_meanwhile_is_told_and_walked_through() -> None:
     async with cockpit(away_since=1773477660.0 - 8 * 3600) as seat:
         await seat.until(lambda: "You left at" in seat.dialog)

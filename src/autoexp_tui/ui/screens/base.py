@@ -206,6 +206,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         if self.focused is None or not self.focused.display:
             self._focus_somewhere()
         if moved:
+            self._clear_arrangement_cache()  # Textual clears its ancestors' only
             self.refresh(layout=True)
 
     def fit(self, pane: panes.Pane, box: Box) -> None:

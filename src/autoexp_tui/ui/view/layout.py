@@ -22,7 +22,7 @@ WIDE_FROM: Final = 170
 """Columns from which metrics and warnings have a place of their own."""
 TALL_FROM: Final = 30
 _SIDE: Final = 31
-_RIGHT: Final = 58
+_RIGHT: Final = 57
 
 
 @dataclass(frozen=True, slots=True)

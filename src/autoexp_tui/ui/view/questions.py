@@ -279,7 +279,7 @@ def _resubmit_choices(jobs: Sequence[JobView]) -> Iterable[Choice]:
     ill = [job for job in jobs if holds_nan(job)]
     saved, fresh = _from_saved(jobs), _from_the_beginning(ill)
     yield from (fresh, saved) if ill else (saved, fresh)
-    start = "from the beginning" if ill else _place_saved(jobs)
+    start = "from the beginning" if ill else _place_saved(jobs).split(" (")[0]
     keeps = not ill
     nodes = dict.fromkeys(
         outside(job.attempt.node) for job in jobs if job.attempt and job.attempt.node
