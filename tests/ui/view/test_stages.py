@@ -8,7 +8,7 @@ import pytest
 
 from autoexp_tui.core import specs
 from autoexp_tui.core.states import JobState
-from autoexp_tui.testing.campaigns import all_done, campaign, planned
+from autoexp_tui.testing.campaigns import T0, all_done, campaign, planned
 from autoexp_tui.testing.scripted_handle import HOSTILE
 from autoexp_tui.ui.view.causes import PlanWords
 from autoexp_tui.ui.view.eta import Ends, ends, gpu_bound, gpu_hours
@@ -133,3 +133,11 @@ def test_gpu_hours_count_every_attempt() -> None:
 
 def test_gpu_hours_are_bounded_by_the_time_limits() -> None:
     assert gpu_bound(SESSION.jobs[:2]) == 2 * 8 * 8
+
+
+def test_every_count_is_shown_before_the_end_of_the_stage() -> None:
+    session = observe(campaign(125))
+    cooldown = stages(session, Ends(stages={"cooldown": T0 + 3600}))[1]
+    assert "✗3" in plain(stage_counts(cooldown, 29, T0))
+    assert "~" not in plain(stage_counts(cooldown, 29, T0))
+    assert "~" in plain(stage_counts(cooldown, 50, T0))

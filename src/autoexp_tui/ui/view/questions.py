@@ -416,7 +416,7 @@ def approval_question(
     ]
     for path, text in files:
         lines.append((Span(f"-- {_heading(path, session)}", "accent"),))
-        lines += [(Span(outside(row, 2000)),) for row in text.split("\n")]
+        lines += [(Span(outside(row, 2000)),) for row in text.rstrip("\n").split("\n")]
         lines.append(())
     which = f" ({place})" if place else ""
     return Question(

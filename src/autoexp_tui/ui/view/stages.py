@@ -214,13 +214,12 @@ def stage_line(stage: StageView, cells: int, name_cells: int, mark: str) -> Line
 def stage_counts(
     stage: StageView, cells: int, now: float, *, apart: bool = False
 ) -> Line:
-    """The tallies, and when the stage should end, at the right."""
+    """The tallies; at the right, where it fits beside them, when the stage ends."""
+    tallies = (Span("    "), *_spaced(stage.tallies(apart=apart)))
     ends = moment(stage.ends_at, now) if stage.ends_at is not None else ""
-    return spread(
-        (Span("    "), *_spaced(stage.tallies(apart=apart))),
-        (Span(ends, "muted"),),
-        cells,
-    )
+    if width(tallies) + len(ends) >= cells:
+        return cut(tallies, cells)
+    return spread(tallies, (Span(ends, "muted"),), cells)
 
 
 def stage_waits(stage: StageView, cells: int) -> Line:
