@@ -60,6 +60,22 @@ def test_expressions_outside_quotes_are_evaluated(tree: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("prefix", ["", "+", "++"])
+def test_a_key_of_ours_that_the_config_leaves_out_can_be_set(
+    prefix: str, tree: Path
+) -> None:
+    made = composer(
+        tree, f"{prefix}slurm.max_parallel=2", f"{prefix}slurm.client.slots=3"
+    )
+    assert made.base().select("slurm.max_parallel") == 2
+    assert made.base().select("slurm.client.slots") == 3
+
+
+def test_a_key_that_is_not_ours_is_still_not_made_up(tree: Path) -> None:
+    (found,) = problems(tree, command_line=["slurm.max_paralel=2"])
+    assert found.where == "override slurm.max_paralel"
+
+
 def test_an_expression_in_an_override_is_evaluated(tree: Path) -> None:
     config = composed(tree, "backend.iters=${oc.eval:int(${backend.lr} * 2.5)}")
 

@@ -37,6 +37,7 @@ from autoexp_tui.adapters.eval_rewrite import rewrite_override, rewrite_tree
 from autoexp_tui.adapters.hydra_errors import compose_problem, unreadable_override
 from autoexp_tui.adapters.hydra_source import AutoexpSource
 from autoexp_tui.adapters.resolvers import Environment, register_resolvers
+from autoexp_tui.adapters.settings import closed_keys
 from autoexp_tui.adapters.yaml_files import SCHEME, routed, shown
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.specs import PlanFinding
@@ -205,7 +206,8 @@ class HydraComposer:
                 continue
             if key.startswith("+") and self.group_options(bare) is not None:
                 added[bare] = len(merged)
-            merged.append(text)
+            # Keys of ours have a meaning, and a default, where a config lacks them.
+            merged.append(f"++{text}" if key in closed_keys() else text)
         return tuple(merged)
 
     def _overridden_sweep(self, node: object) -> Mapping[str, object] | None:

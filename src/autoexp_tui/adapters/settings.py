@@ -274,6 +274,18 @@ def _known_keys(model: type[BaseModel]) -> dict[tuple[str, ...], tuple[str, ...]
     return known
 
 
+@cache
+def closed_keys() -> frozenset[str]:
+    """The dotted keys of the closed subtrees, sections left out."""
+    found: set[str] = set()
+    for name, model in SECTIONS.items():
+        known = _known_keys(model)
+        for place, keys in known.items():
+            leaves = (key for key in keys if (*place, key) not in known)
+            found |= {".".join((name, *place, key)) for key in leaves}
+    return frozenset(found)
+
+
 # ------------------------------------------------------------------------ monitoring
 def _rules(found: MonitoringSettings) -> dict[str, tuple[Any, ...]]:
     """The parsed lists of rules, by key; every finding of all of them at once."""
