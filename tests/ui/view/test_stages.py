@@ -138,6 +138,6 @@ def test_gpu_hours_are_bounded_by_the_time_limits() -> None:
 def test_every_count_is_shown_before_the_end_of_the_stage() -> None:
     session = observe(campaign(125))
     cooldown = stages(session, Ends(stages={"cooldown": T0 + 3600}))[1]
-    assert "✗3" in plain(stage_counts(cooldown, 29, T0))
-    assert "~" not in plain(stage_counts(cooldown, 29, T0))
+    assert "✗3" in plain(stage_counts(cooldown, 27, T0))
+    assert "~" not in plain(stage_counts(cooldown, 27, T0))
     assert "~" in plain(stage_counts(cooldown, 50, T0))
