@@ -70,7 +70,7 @@ def submitted(
     campaign: Campaign, terminals: list[Terminal], code: str = ""
 ) -> Terminal:
     terminal = cockpit(campaign, terminals, code=code)
-    terminal.wait_for("planned, S submits")
+    terminal.wait_for("S submits it")
     terminal.send("S")
     terminal.wait_for("y submit")
     time.sleep(0.4)  # dialogs are deaf at first
