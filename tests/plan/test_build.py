@@ -1017,3 +1017,11 @@ def test_further_overrides_may_not_fit() -> None:
     for further in ("++backend.broken=1", "++slurm.bad=1"):
         with pytest.raises(SpecRefused):
             job_with(job, (further,), composer=composer, parser=FakeParser())
+
+
+def test_rules_that_one_job_sets_for_itself_are_said_to_have_no_effect() -> None:
+    found = outcome({"params": {"backend.lr": [1, 2], "monitoring.total": ["x"]}})
+    told = [str(warning) for warning in found.warnings if "session" in str(warning)]
+    assert len(told) == 1
+    assert "monitoring.total" in told[0]
+    assert "no effect" in told[0]

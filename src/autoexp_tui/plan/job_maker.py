@@ -9,7 +9,7 @@ has faults ends the making. Which job comes first is `resolution`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -165,7 +165,7 @@ class JobMaker:
             {f"++{MOUNT}.r{at}": literal(value) for at, value in enumerate(mounted)}
             | {key: placeholder(value) for key, value in prepared.items()}
         )
-        for warning in made.warnings:
+        for warning in (*made.warnings, *_of_the_session(prepared)):
             self._world.warn(replace(warning, job=called(point)))
         if made.errors:
             named = tuple(replace(error, job=called(point)) for error in made.errors)
@@ -334,6 +334,22 @@ class JobMaker:
 
 
 # ------------------------------------------------------------------------- pieces
+_SESSION_SECTIONS: Final = ("monitoring", "ui")
+
+
+def _of_the_session(parameters: Mapping[str, object]) -> Iterator[Problem]:
+    """Parameters that set for one job what holds for the whole session."""
+    for key in parameters:
+        section = key.lstrip("+~").partition(".")[0]
+        if section in _SESSION_SECTIONS:
+            yield Problem(
+                f"`{section}` holds for the session: set in a sweep it has no effect",
+                where=key,
+                hint="set it outside the sweep; log_events and state_events take "
+                "`stages: [...]`",
+            )
+
+
 def _parameters(point: SweepPoint) -> dict[str, object]:
     """What becomes overrides: `aux` first, key by key, then the others in order."""
     aux: dict[str, object] = {}
