@@ -639,7 +639,8 @@ def test_what_an_engine_started_before_it_was_killed_is_found(machine: Machine) 
     task = machine.task("echo ran >> ran; sleep 0.1")
     place = "before it hears of the start"
     assert dead_engine(machine, one(task), place) == signal.SIGKILL
-    # A fourth of the time in use: between its two forks a start is under no name.
+    # A fourth of the time in use. With none at all a start was once not seen under
+    # load, for a reason not yet known; the claim still keeps it from running twice.
     executor = machine.executor(settle_seconds=0.5)
     assert until(lambda: _found_and_never_absent(executor, one(task)))
     ended(executor, task)
