@@ -41,10 +41,10 @@ from autoexp_tui.core.events import (
     RunBegan,
     SubmissionPaused,
 )
-from autoexp_tui.core.facts import why
 from autoexp_tui.core.snapshot import Curve, EngineView, Live
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.states import JobState
+from autoexp_tui.core.verdicts import why
 
 from .strategies import values_of
 

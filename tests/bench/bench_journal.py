@@ -36,10 +36,10 @@ from autoexp_tui.core.events import (
     SessionStarted,
     SubmissionAccepted,
 )
-from autoexp_tui.core.facts import Result, why
 from autoexp_tui.core.specs import FileExists, JobSpec, JobStateIs, Plan
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.states import JobState, Outcome
+from autoexp_tui.core.verdicts import Result, why
 
 EVENTS = 100_000
 GROUP = 100

@@ -8,7 +8,6 @@ from autoexp_tui.core import events
 from autoexp_tui.core.apply import IllegalTransition
 from autoexp_tui.core.draft import Draft
 from autoexp_tui.core.effects import CancelTasks
-from autoexp_tui.core.facts import Result, why
 from autoexp_tui.core.specs import TimeReached
 from autoexp_tui.core.state import Layer
 from autoexp_tui.core.states import (
@@ -18,6 +17,7 @@ from autoexp_tui.core.states import (
     JobState,
     may_become,
 )
+from autoexp_tui.core.verdicts import Result, why
 from tests.core.builders import (
     ended,
     happen,

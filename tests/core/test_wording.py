@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import autoexp_tui
 from autoexp_tui.core.clean import clean
-from autoexp_tui.core.facts import Why, why
 from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.core.wording import (
     CAUSES,
     CODES,

@@ -6,9 +6,9 @@ import pytest
 
 from autoexp_tui.core import events
 from autoexp_tui.core.effects import CancelTasks
-from autoexp_tui.core.facts import why
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState, Outcome
+from autoexp_tui.core.verdicts import why
 from autoexp_tui.engine import judge
 from autoexp_tui.engine.ports import (
     BeginRecord,

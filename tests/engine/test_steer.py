@@ -6,9 +6,9 @@ from autoexp_tui.core.commands import Command, Order
 from autoexp_tui.core.draft import Draft
 from autoexp_tui.core.effects import CancelTasks, ComposeJob
 from autoexp_tui.core.events import Event
-from autoexp_tui.core.facts import why
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.core.verdicts import why
 from autoexp_tui.engine.steer import obey
 from autoexp_tui.monitor.desk import Desk, Policy, Roster
 from autoexp_tui.monitor.watch import Timers, Watch

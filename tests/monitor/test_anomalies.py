@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.core.facts import Why
 from autoexp_tui.core.specs import Anomalies
+from autoexp_tui.core.verdicts import Why
 from autoexp_tui.core.wording import CODES, sentence
 from autoexp_tui.monitor.anomalies import AnomalyWatch
 

@@ -27,7 +27,6 @@ from autoexp_tui.core.facts import (
     MetadataKey,
     MetricFact,
     MetricKey,
-    Result,
     StatKey,
     TextKey,
 )
@@ -48,6 +47,7 @@ from autoexp_tui.core.specs import (
     TimeReached,
 )
 from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.core.verdicts import Result
 from autoexp_tui.core.wording import CODES, sentence
 from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
 from tests.monitor.known import NOW, Known

@@ -23,10 +23,8 @@ from autoexp_tui.core.facts import (
     MetadataKey,
     MetricFact,
     MetricKey,
-    Result,
     StatKey,
     TextKey,
-    Verdict,
 )
 from autoexp_tui.core.specs import (
     Approval,
@@ -47,6 +45,7 @@ from autoexp_tui.core.specs import (
     TimeReached,
 )
 from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.core.verdicts import Result, Verdict
 from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
 from tests.monitor.known import NOW, Known, failed_look, job, known, path_and_writer
 

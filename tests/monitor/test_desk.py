@@ -6,10 +6,11 @@ import pytest
 
 from autoexp_tui.core.draft import Draft
 from autoexp_tui.core.events import JobEnded, MetricsNoted
-from autoexp_tui.core.facts import MetricFact, MetricKey, why
+from autoexp_tui.core.facts import MetricFact, MetricKey
 from autoexp_tui.core.specs import ExecutorSpec
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.core.verdicts import why
 from autoexp_tui.monitor.decide import release
 from autoexp_tui.monitor.desk import Desk, Policy, Roster
 from autoexp_tui.monitor.watch import Timers, Watch

@@ -19,10 +19,10 @@ from autoexp_tui.core.commands import (
     Submit,
     Waive,
 )
-from autoexp_tui.core.facts import why
 from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.core.state import Warned
 from autoexp_tui.core.states import JobState
+from autoexp_tui.core.verdicts import why
 from autoexp_tui.testing.campaigns import T0, campaign, planned
 from autoexp_tui.testing.scripted_handle import with_job, with_warnings
 from autoexp_tui.ui.view import orders

@@ -8,9 +8,9 @@ import pytest
 
 from autoexp_tui.core.commands import Resubmit
 from autoexp_tui.core.events import CommandRefused
-from autoexp_tui.core.facts import Why, why
 from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.testing.campaigns import campaign
 from autoexp_tui.testing.scripted_handle import with_events, with_job
 from autoexp_tui.ui.desk import Desk

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autoexp_tui.core import effects, events
-from autoexp_tui.core.facts import why
 from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.core.verdicts import why
 from autoexp_tui.testing.campaigns import T0, campaign
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.scripted_handle import with_events

@@ -146,7 +146,7 @@ def _jobs_json(state: SessionState, now: float) -> list[dict[str, object]]:
 
 
 def _waits(job: JobRecord, now: float) -> str:
-    from autoexp_tui.core.facts import Result
+    from autoexp_tui.core.verdicts import Result
     from autoexp_tui.core.wording import sentence
 
     if job.state is not JobState.WAITING:

@@ -12,7 +12,6 @@ from typing import Any, assert_never
 from autoexp_tui.core import effects, events
 from autoexp_tui.core.copying import changed
 from autoexp_tui.core.events import Event, Recorded
-from autoexp_tui.core.facts import Result, Why
 from autoexp_tui.core.state import (
     Ask,
     Attempt,
@@ -25,6 +24,7 @@ from autoexp_tui.core.state import (
     Warned,
 )
 from autoexp_tui.core.states import Cause, JobState, may_become
+from autoexp_tui.core.verdicts import Result, Why
 
 
 class IllegalTransition(Exception):

@@ -7,11 +7,14 @@ moves only after the journal has the events.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from autoexp_tui.core.apply import apply
 from autoexp_tui.core.events import Event, Recorded, SessionStarted
 from autoexp_tui.core.ids import event_id
-from autoexp_tui.core.state import JobRecord, SessionState
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.state import JobRecord, SessionState
 
 
 class Draft:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from autoexp_tui.core.effects import Effect
-from autoexp_tui.core.facts import Result, Why
 from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.states import Cause, JobState, Outcome
+from autoexp_tui.core.verdicts import Result, Why
 
 
 # ---------------------------------------------------------------------- session

@@ -6,8 +6,7 @@ because of an error.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from autoexp_tui.core.states import Cause, JobState
@@ -202,37 +201,3 @@ class Facts(Protocol):
     def get(self, key: FactKey) -> Fact | None:
         """The newest fact for `key`."""
         ...
-
-
-# --------------------------------------------------------------------- verdicts
-class Result(StrEnum):
-    """What a condition says."""
-
-    PASS = "pass"
-    WAIT = "wait"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True)
-class Why:
-    """A reason as a code and its arguments; the sentence is made when shown."""
-
-    code: str
-    args: tuple[tuple[str, str | int | float], ...] = field(default=())
-
-    def arg(self, name: str, default: str | float = "") -> str | int | float:
-        """One argument by name."""
-        return dict(self.args).get(name, default)
-
-
-def why(code: str, /, **args: str | float) -> Why:
-    """A `Why` from keyword arguments, in the order given."""
-    return Why(code, tuple(args.items()))
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """PASS, WAIT or FAIL, with its reason."""
-
-    result: Result
-    why: Why

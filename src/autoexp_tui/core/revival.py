@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.state import JobRecord
 
 _BECAUSE_OF_OTHERS: Final = frozenset({Cause.UPSTREAM, Cause.CANCEL_CONDITION})
 _ENDED_SO: Final = frozenset({JobState.SKIPPED, JobState.CANCELLED})

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from autoexp_tui.core.facts import Verdict, Why
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.core.state import JobRecord, PendingEffect, Warned
-
 if TYPE_CHECKING:  # a first paint needs no events
     from autoexp_tui.core.events import Recorded
+    from autoexp_tui.core.specs import Plan
+    from autoexp_tui.core.state import JobRecord, PendingEffect, Warned
+    from autoexp_tui.core.verdicts import Verdict, Why
 
 Role: TypeAlias = Literal["plan", "live", "viewer", "replay"]
 """`plan`: nothing was submitted, no session exists on disk yet."""

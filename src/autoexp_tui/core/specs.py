@@ -308,10 +308,10 @@ class MetricPattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monitoring:
-    """How the engine watches the jobs of a plan."""
+    """How the engine watches the jobs of a plan, or those with rules of their own."""
 
     poll_seconds: float = 1.0
-    """Between looks at files that something waits for."""
+    """Between looks at files that something waits for; one for the whole session."""
     log_events: tuple[LogEvent, ...] = ()
     state_events: tuple[StateEvent, ...] = ()
     metrics: tuple[MetricPattern, ...] = ()
@@ -373,6 +373,10 @@ class JobSpec:
     resources: Resources = field(default_factory=Resources)
     progress_total: int | None = None
     """The last step, when the config tells."""
+    rules: str = ""
+    """Key in the plan's `rule_sets`; empty: the plan's own `monitoring`."""
+    own_rules: Monitoring | None = None
+    """Of a job that was planned anew with other rules: they win over `rules`."""
     notes: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -410,6 +414,8 @@ class Plan:
     config_ref: str = ""
     config_dir: str = ""
     overrides: tuple[str, ...] = ()
+    cwd: str = ""
+    """Where it was composed, and its relative paths start; empty: not known."""
     created_at: float = 0.0
     """UTC, seconds since the epoch."""
     state_dir: str
@@ -417,8 +423,14 @@ class Plan:
     jobs: tuple[JobSpec, ...]
     edges: tuple[Edge, ...] = ()
     monitoring: Monitoring = field(default_factory=Monitoring)
+    rule_sets: Mapping[str, Monitoring] = field(default_factory=dict)
+    """What jobs with rules of their own refer to; equal sets are there once."""
     executor: ExecutorSpec = field(default_factory=ExecutorSpec)
     ui: Mapping[str, object] = field(default_factory=dict)
     warnings: tuple[PlanFinding, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     """Names of the variables that were read -> digest of the value."""
+
+    def rules_of(self, job: JobSpec) -> Monitoring:
+        """How a job is watched; by the plan's own rules when it names none known."""
+        return job.own_rules or self.rule_sets.get(job.rules, self.monitoring)

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from autoexp_tui.core.facts import Result, Why
-from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.states import NOT_STARTED, TERMINAL, Cause, JobState, Outcome
 
 if TYPE_CHECKING:  # a first paint needs neither effects nor events
     from autoexp_tui.core.effects import Effect
+    from autoexp_tui.core.specs import JobSpec, Plan
+    from autoexp_tui.core.verdicts import Result, Why
 
 V = TypeVar("V")
 
@@ -221,7 +221,7 @@ class SessionState:
     engine_stopped: bool = False
     paused: Why | None = None
     plan: Plan | None = None
-    """The newest plan: its monitoring rules hold for the session."""
+    """The newest plan: its monitoring holds where a job has no rules of its own."""
     order: tuple[str, ...] = ()
     """Job names in plan order."""
     jobs: MutableMapping[str, JobRecord] = field(default_factory=dict)

@@ -13,10 +13,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from autoexp_tui.core.clean import clean
-from autoexp_tui.core.facts import Why
 from autoexp_tui.core.sentences import CODES, Phrases
 from autoexp_tui.core.spelling import (
     UNKNOWN,
@@ -31,6 +30,9 @@ from autoexp_tui.core.spelling import (
     spell_float,
 )
 from autoexp_tui.core.states import Cause, JobState
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.verdicts import Why
 
 __all__ = [
     "CAUSES",

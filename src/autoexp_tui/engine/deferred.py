@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from autoexp_tui.core.commands import Command
 from autoexp_tui.core.snapshot import EngineView, Role, Snapshot
 from autoexp_tui.core.specs import Plan
-from autoexp_tui.engine.handle import EngineHandle
-from autoexp_tui.engine.live import Listener
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.commands import Command
+    from autoexp_tui.engine.handle import EngineHandle
+    from autoexp_tui.engine.live import Listener
 
 
 class DeferredHandle:

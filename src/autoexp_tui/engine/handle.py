@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from autoexp_tui.core.commands import Command
-from autoexp_tui.core.snapshot import Role, Snapshot
+if TYPE_CHECKING:
+    from autoexp_tui.core.commands import Command
+    from autoexp_tui.core.snapshot import Role, Snapshot
 
 
 class EngineHandle(Protocol):

@@ -8,10 +8,11 @@ from typing import assert_never
 
 from autoexp_tui.core import events
 from autoexp_tui.core.effects import TaskId
-from autoexp_tui.core.facts import Fact, LogKey, OutsideKey, Why, why
+from autoexp_tui.core.facts import Fact, LogKey, OutsideKey
 from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState, Outcome
+from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.engine import judge
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import PROBE_SECONDS, Dispatcher

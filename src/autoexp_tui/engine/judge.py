@@ -11,9 +11,9 @@ import signal
 
 from autoexp_tui.core import events
 from autoexp_tui.core.clean import clean
-from autoexp_tui.core.facts import Why, why
 from autoexp_tui.core.state import Attempt, JobRecord
 from autoexp_tui.core.states import Cause, JobState, Outcome
+from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.engine.ports import BeginRecord, ExitRecord, TaskPhase, TaskReport
 
 _OWN_KILLS = frozenset({Cause.NAN, Cause.STALL, Cause.KILL_CRITERION})

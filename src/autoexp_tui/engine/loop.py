@@ -21,10 +21,11 @@ from autoexp_tui.core.commands import Order, StopEngine
 from autoexp_tui.core.draft import Draft
 from autoexp_tui.core.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.core.events import Recorded
-from autoexp_tui.core.facts import Fact, OutsideKey, Verdict, why
+from autoexp_tui.core.facts import Fact, OutsideKey
 from autoexp_tui.core.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.core.state import Attempt, JobRecord, SessionState
 from autoexp_tui.core.states import JobState, Outcome
+from autoexp_tui.core.verdicts import Verdict, why
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import Dispatcher, Outside
 from autoexp_tui.engine.intake import Health, Intake

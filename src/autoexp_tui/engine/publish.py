@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autoexp_tui.core.events import Recorded
-from autoexp_tui.core.facts import Verdict
 from autoexp_tui.core.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.state import JobRecord, PendingEffect, SessionState, Warned
 from autoexp_tui.core.states import JobState
+from autoexp_tui.core.verdicts import Verdict
 
 EVENT_TAIL = 2000
 """Events that a snapshot carries; older ones are in the journal."""

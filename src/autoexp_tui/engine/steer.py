@@ -9,7 +9,6 @@ from typing import assert_never
 from autoexp_tui.core import commands, events, revival
 from autoexp_tui.core.commands import Order
 from autoexp_tui.core.effects import ComposeJob
-from autoexp_tui.core.facts import Why, why
 from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import (
@@ -18,6 +17,7 @@ from autoexp_tui.core.states import (
     Cause,
     JobState,
 )
+from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.orders import order_cancel, order_effect
 from autoexp_tui.monitor.reactions import excluding

@@ -12,16 +12,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autoexp_tui.core import events, ids
-from autoexp_tui.core.facts import MetricFact, MetricKey, Why, why
+from autoexp_tui.core.facts import MetricFact, MetricKey
 from autoexp_tui.core.snapshot import Live
 from autoexp_tui.core.specs import Monitoring
 from autoexp_tui.core.state import JobRecord, SessionState
 from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.engine.lookout import LogCursor
 from autoexp_tui.engine.ports import LogChunk
 from autoexp_tui.monitor.anomalies import AnomalyWatch, Finding
 from autoexp_tui.monitor.curves import Thinned, trend
-from autoexp_tui.monitor.desk import Desk
+from autoexp_tui.monitor.desk import Desk, rules_of
 from autoexp_tui.monitor.log_rules import CompiledRule, compile_rules, for_stage, scan
 from autoexp_tui.monitor.metric_lines import STEP
 from autoexp_tui.monitor.metrics import MetricReader, Point, canonical
@@ -70,6 +71,7 @@ class Pace:
 class Track:
     """One job's newest run as its log tells it."""
 
+    rules: Monitoring
     reader: MetricReader
     anomalies: AnomalyWatch
     attempt: int = 0
@@ -92,9 +94,10 @@ class Telemetry:
 
     def __init__(self, state: SessionState) -> None:
         self.metrics: dict[str, Mapping[str, MetricFact]] = {}
-        self._rules_of: Monitoring | None = None
-        self._rules: tuple[CompiledRule, ...] = ()
-        self._by_stage: dict[str, tuple[CompiledRule, ...]] = {}
+        self._compiled_of: dict[
+            tuple[int, str], tuple[Monitoring, tuple[CompiledRule, ...]]
+        ] = {}
+        """By the identity of the rules (which are held, so that it stays theirs)."""
         self._tracks: dict[str, Track] = {}
         self._changed: set[str] = set()
         self._stalls_due = 0.0
@@ -136,7 +139,7 @@ class Telemetry:
         if (chunk.attempt, chunk.run) != (track.attempt, track.run):
             return []
         if chunk.reset:
-            self._rewind(track, desk.rules)
+            self._rewind(track, track.rules)
         elif chunk.offset != track.offset:
             return []
         track.offset = chunk.offset + len(chunk.data)
@@ -158,24 +161,23 @@ class Telemetry:
         attempt = job.attempts[-1]
         track = self._tracks.get(job.name)
         if track is None:
-            track = self._tracks[job.name] = self._new_track()
+            track = self._tracks[job.name] = self._new_track(job)
         if (track.attempt, track.run) != (attempt.number, attempt.run):
             track.attempt, track.run = attempt.number, attempt.run
-            self._rewind(track, self._monitoring())
+            self._rewind(track, rules_of(self._state, job.spec))
         return track
 
-    def _monitoring(self) -> Monitoring:
-        return self._state.plan.monitoring if self._state.plan else Monitoring()
-
-    def _new_track(self) -> Track:
-        rules = self._monitoring()
+    def _new_track(self, job: JobRecord) -> Track:
+        rules = rules_of(self._state, job.spec)
         return Track(
+            rules=rules,
             reader=MetricReader(rules.metrics),
             anomalies=AnomalyWatch(rules.anomalies, canonical(rules.loss)),
         )
 
     @staticmethod
     def _rewind(track: Track, rules: Monitoring) -> None:
+        track.rules = rules
         track.offset = 0
         track.once = set()
         track.reader = MetricReader(rules.metrics)
@@ -185,17 +187,15 @@ class Telemetry:
 
     # ---------------------------------------------------------------------- rules
     def _compiled(self, rules: Monitoring, stage: str) -> tuple[CompiledRule, ...]:
-        if rules is not self._rules_of:
-            self._rules_of = rules
-            self._rules = compile_rules(rules.log_events)
-            self._by_stage = {}
-        if stage not in self._by_stage:
-            self._by_stage[stage] = for_stage(self._rules, stage)
-        return self._by_stage[stage]
+        key = (id(rules), stage)
+        if key not in self._compiled_of:
+            compiled = for_stage(compile_rules(rules.log_events), stage)
+            self._compiled_of[key] = rules, compiled
+        return self._compiled_of[key][1]
 
     def _scan(self, desk: Desk, track: Track, chunk: LogChunk) -> None:
         stage = desk.job(chunk.job).spec.stage
-        compiled = self._compiled(desk.rules, stage)
+        compiled = self._compiled(track.rules, stage)
         by_name = {item.rule.name: item.rule for item in compiled}
         for match in scan(compiled, chunk.data, chunk.offset, track.once):
             matched = events.LogMatched(
@@ -235,7 +235,7 @@ class Telemetry:
         ]
 
     def _plot(self, desk: Desk, track: Track, point: Point) -> None:
-        step = self._step_of(desk, point)
+        step = self._step_of(track.rules, point)
         if step is not None:
             if step != track.step:
                 track.step_at = desk.now
@@ -249,15 +249,15 @@ class Telemetry:
                 curve.add(track.step, value)
 
     def _watch_loss(self, desk: Desk, track: Track, job: str, point: Point) -> None:
-        loss = point.values.get(canonical(desk.rules.loss))
+        loss = point.values.get(canonical(track.rules.loss))
         if loss is not None:
             for finding in track.anomalies.feed(track.step or 0, loss):
                 self._react(desk, track, job, finding)
 
     @staticmethod
-    def _step_of(desk: Desk, point: Point) -> int | None:
+    def _step_of(rules: Monitoring, point: Point) -> int | None:
         """Where the run stands, by the metric that the config counts progress in."""
-        metric = canonical(desk.rules.progress.metric)
+        metric = canonical(rules.progress.metric)
         if metric == STEP:
             return point.step
         value = point.values.get(metric)
@@ -279,7 +279,7 @@ class Telemetry:
                     severity="error" if finding.code == "nan" else "warning",
                 )
             )
-        if finding.code == "nan" and desk.rules.anomalies.nan == "kill":
+        if finding.code == "nan" and track.rules.anomalies.nan == "kill":
             order_cancel(desk, desk.job(job), Why("nan", finding.args), Cause.NAN)
 
     # --------------------------------------------------------------------- stalls
@@ -298,7 +298,7 @@ class Telemetry:
     ) -> None:
         warning_id = "a" + ids.digest(job.name, track.attempt, "stall")
         warned = warning_id in desk.state.warnings
-        if still < desk.rules.stall_after_seconds:
+        if still < track.rules.stall_after_seconds:
             if warned:
                 desk.draft.emit(events.WarningCleared(warning_id=warning_id))
             return
@@ -308,7 +308,7 @@ class Telemetry:
         desk.draft.emit(
             events.WarningRaised(warning_id=warning_id, why=reason, job=job.name)
         )
-        if any(rule.state == "stall" for rule in desk.rules.state_events):
+        if any(rule.state == "stall" for rule in track.rules.state_events):
             order_cancel(desk, job, reason, Cause.STALL)
 
     # ---------------------------------------------------------------------- notes
@@ -345,7 +345,7 @@ class Telemetry:
         track = self._tracks.get(job)
         if track is None or track.output_at is None:
             return None
-        loss = track.curves.get(canonical(self._monitoring().loss))
+        loss = track.curves.get(canonical(track.rules.loss))
         return Live(
             step=track.step,
             total=track.total or self._state.jobs[job].spec.progress_total,

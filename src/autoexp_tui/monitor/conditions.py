@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from autoexp_tui.core.facts import Facts, FiredKey, Result, Verdict
+from autoexp_tui.core.facts import Facts, FiredKey
 from autoexp_tui.core.specs import (
     Approval,
     CommandPasses,
@@ -31,6 +31,7 @@ from autoexp_tui.core.specs import (
     Not,
     TimeReached,
 )
+from autoexp_tui.core.verdicts import Result, Verdict
 from autoexp_tui.monitor.describing import describe
 from autoexp_tui.monitor.fact_keys import look_key, needs
 from autoexp_tui.monitor.judging import (

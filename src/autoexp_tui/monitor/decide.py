@@ -12,21 +12,12 @@ from dataclasses import dataclass
 
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.effects import ComposeJob, SubmitTasks
-from autoexp_tui.core.facts import (
-    ApprovalFact,
-    ApprovalKey,
-    Fact,
-    FactKey,
-    MetadataKey,
-    Result,
-    Verdict,
-    Why,
-    why,
-)
+from autoexp_tui.core.facts import ApprovalFact, ApprovalKey, Fact, FactKey, MetadataKey
 from autoexp_tui.core.specs import Approval, Composite, Condition, LogPattern, Not
 from autoexp_tui.core.specs import Restart as RestartAction
 from autoexp_tui.core.state import ConditionStatus, JobRecord
 from autoexp_tui.core.states import ACTIVE, Cause, JobState
+from autoexp_tui.core.verdicts import Result, Verdict, Why, why
 from autoexp_tui.monitor.bindings import bind
 from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.monitor.desk import Desk
@@ -152,7 +143,7 @@ class _Look:
         return EvalContext(
             job=self.job.name,
             waiting_since=self.job.waiting_since,
-            grace_seconds=self.desk.rules.doomed_grace_seconds,
+            grace_seconds=self.desk.rules_of(self.job.name).doomed_grace_seconds,
             asked_at=self.job.ask.asked_at if self.job.ask else None,
         )
 
@@ -219,7 +210,7 @@ def _log_may_count(desk: Desk, spec: LogPattern) -> Verdict | None:
 def _may_restart(desk: Desk, job: JobRecord) -> bool:
     return any(
         isinstance(action, RestartAction)
-        for rule in desk.rules.state_events
+        for rule in desk.rules_of(job.name).state_events
         if not rule.stages or job.spec.stage in rule.stages
         for action in rule.actions
     )
@@ -281,7 +272,7 @@ _GIVE_UP_CAUSES = {
 
 
 def _give_up(desk: Desk, job: JobRecord, reason: Why) -> None:
-    if reason.code in _DOOMED and desk.rules.doomed == "hold":
+    if reason.code in _DOOMED and desk.rules_of(job.name).doomed == "hold":
         return
     desk.draft.emit(
         events.JobEnded(

@@ -24,11 +24,11 @@ from autoexp_tui.core.facts import (
     OutsideKey,
     StatKey,
     TextKey,
-    Verdict,
 )
-from autoexp_tui.core.specs import Monitoring
+from autoexp_tui.core.specs import JobSpec, Monitoring
 from autoexp_tui.core.state import JobRecord, SessionState
 from autoexp_tui.core.states import ACTIVE, JobState
+from autoexp_tui.core.verdicts import Verdict
 from autoexp_tui.monitor.watch import Timers, Watch
 
 
@@ -98,11 +98,9 @@ class Desk:
         """The commit's time, UTC seconds."""
         return self.draft.now
 
-    @property
-    def rules(self) -> Monitoring:
-        """The session's monitoring rules."""
-        plan = self.state.plan
-        return plan.monitoring if plan else Monitoring()
+    def rules_of(self, name: str) -> Monitoring:
+        """How a job is watched."""
+        return rules_of(self.state, self.job(name).spec)
 
     def job(self, name: str) -> JobRecord:
         """A job as it is in the draft."""
@@ -148,6 +146,15 @@ def _inside(
                 return None
             value = ApprovalFact(job.ask.approved, job.ask.by, job.ask.reason)
     return Fact(value, now)
+
+
+def rules_of(state: SessionState, job: JobSpec) -> Monitoring:
+    """How `job` is watched: by rules of its own, else by those of the newest plan."""
+    if state.plan is None:
+        return job.own_rules or Monitoring()
+    plans = (state.plan, *state.plans.values()) if job.rules else ()
+    named = (plan for plan in plans if job.rules in plan.rule_sets)
+    return next(named, state.plan).rules_of(job)
 
 
 def job_fact(job: JobRecord) -> JobFact:

@@ -28,9 +28,6 @@ from autoexp_tui.core.facts import (
     LogFound,
     Matches,
     MetricFact,
-    Result,
-    Verdict,
-    Why,
 )
 from autoexp_tui.core.specs import (
     Approval,
@@ -46,6 +43,7 @@ from autoexp_tui.core.specs import (
     TimeReached,
 )
 from autoexp_tui.core.states import TERMINAL, Cause, JobState
+from autoexp_tui.core.verdicts import Result, Verdict, Why
 from autoexp_tui.monitor.comparing import compare
 from autoexp_tui.monitor.fact_keys import file_key, log_key, look_key, value_key
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.effects import CancelTasks, Effect
-from autoexp_tui.core.facts import Why
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause
+from autoexp_tui.core.verdicts import Why
 from autoexp_tui.monitor.desk import Desk
 
 

@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.effects import ComposeJob, RunNotifyCommand
-from autoexp_tui.core.facts import FactKey, Result, Verdict, Why, why
+from autoexp_tui.core.facts import FactKey
 from autoexp_tui.core.specs import (
     Action,
     Cancel,
@@ -26,6 +26,7 @@ from autoexp_tui.core.specs import (
 )
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState, Outcome
+from autoexp_tui.core.verdicts import Result, Verdict, Why, why
 from autoexp_tui.monitor.bindings import bind, bind_text, own_fields
 from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.monitor.desk import Desk
@@ -90,7 +91,7 @@ def _armed_by_end(
 ) -> Iterator[Armed]:
     trigger = f"attempt {ended.attempt}"
     yield from _armed_restarts(desk, before)
-    for rule in desk.rules.state_events:
+    for rule in desk.rules_of(before.name).state_events:
         if _rule_applies(rule, before, ended):
             for index, action in enumerate(rule.actions):
                 yield Armed(f"{rule.name}/{index}", action, trigger, ended.evidence)
@@ -99,7 +100,7 @@ def _armed_by_end(
 def _armed_restarts(desk: Desk, before: JobRecord) -> Iterator[Armed]:
     """Restarts that a log line ordered while the run was still alive."""
     for key, trigger in before.deferred.items():
-        armed = find_armed(desk, key, trigger)
+        armed = find_armed(desk, before.name, key, trigger)
         if armed is not None and isinstance(armed.action, Restart):
             yield armed
 
@@ -150,12 +151,13 @@ def log_matched(desk: Desk, matched: events.LogMatched, rule: LogEvent) -> None:
             _carry_out(desk, armed, job, None)
 
 
-def find_armed(desk: Desk, key: str, trigger: str) -> Armed | None:
-    """The action that `<rule>/<index>` names; None when the rules changed."""
+def find_armed(desk: Desk, job: str, key: str, trigger: str) -> Armed | None:
+    """The action that `<rule>/<index>` names for a job; None when rules changed."""
     name, _, index = key.rpartition("/")
+    watched = desk.rules_of(job)
     rules: tuple[LogEvent | StateEvent, ...] = (
-        *desk.rules.log_events,
-        *desk.rules.state_events,
+        *watched.log_events,
+        *watched.state_events,
     )
     for rule in rules:
         if rule.name == name and index.isdigit() and int(index) < len(rule.actions):
@@ -335,7 +337,7 @@ def _notify(desk: Desk, text: str, job: JobRecord, armed: Armed) -> None:
             evidence=armed.line,
         )
     )
-    if command := desk.rules.notify_command:
+    if command := desk.rules_of(job.name).notify_command:
         order_effect(desk, RunNotifyCommand(command=command, message=text))
 
 
@@ -373,7 +375,7 @@ def judge_deferred(desk: Desk, job: JobRecord) -> set[FactKey]:
     """Look again at actions of a live job that were put off; the keys they read."""
     keys: set[FactKey] = set()
     for key, trigger in job.deferred.items():
-        armed = find_armed(desk, key, trigger)
+        armed = find_armed(desk, job.name, key, trigger)
         if armed is None or isinstance(armed.action, Restart):
             continue
         _carry_out(desk, armed, desk.job(job.name), None)

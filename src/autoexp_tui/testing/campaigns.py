@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from autoexp_tui.core import specs
-from autoexp_tui.core.facts import Result, Why, why
 from autoexp_tui.core.snapshot import Curve, EngineView, Live, Role, Snapshot
 from autoexp_tui.core.specs import Edge, JobSpec, Monitoring, Plan, Resources
 from autoexp_tui.core.state import Ask, Attempt, ConditionStatus, JobRecord, Warned
 from autoexp_tui.core.states import Cause, JobState, Outcome
+from autoexp_tui.core.verdicts import Result, Why, why
 
 T0: Final = 1773477660.0
 """14 March 2026, 08:41 UTC: the present of every made-up session."""

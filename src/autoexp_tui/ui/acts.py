@@ -24,9 +24,7 @@ from autoexp_tui.core.commands import (
     Resume,
 )
 from autoexp_tui.core.events import CommandRefused
-from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.core.specs import Approval
-from autoexp_tui.core.state import Warned
 from autoexp_tui.core.wording import plural, sentence
 from autoexp_tui.ui.screens.question import Answered, QuestionScreen
 from autoexp_tui.ui.view import orders
@@ -43,12 +41,14 @@ from autoexp_tui.ui.view.questions import (
     skip_question,
     submit_question,
 )
-from autoexp_tui.ui.view.scope import Scope
-from autoexp_tui.ui.view.session import JobView
 from autoexp_tui.ui.view.spans import Line, outside
 
 if TYPE_CHECKING:
+    from autoexp_tui.core.snapshot import Snapshot
+    from autoexp_tui.core.state import Warned
     from autoexp_tui.ui.app import CockpitApp
+    from autoexp_tui.ui.view.scope import Scope
+    from autoexp_tui.ui.view.session import JobView
 
 MOST_SHOWN = 1 << 16
 """Bytes of each file that an approval shows."""

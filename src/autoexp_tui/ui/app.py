@@ -26,7 +26,6 @@ from textual.message import Message
 from textual.screen import Screen
 
 from autoexp_tui.core.commands import Pause
-from autoexp_tui.engine.handle import EngineHandle
 from autoexp_tui.ui import terminal
 from autoexp_tui.ui.background import Background
 from autoexp_tui.ui.bridge import Bridge
@@ -37,12 +36,13 @@ from autoexp_tui.ui.notify import Voice
 from autoexp_tui.ui.screens.base import BoxScreen
 from autoexp_tui.ui.screens.jobs import JobsScreen
 from autoexp_tui.ui.themes import load_skin
-from autoexp_tui.ui.view.filtering import Expression
 from autoexp_tui.ui.view.spans import Line, Role, Span
 
 if TYPE_CHECKING:
+    from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.ui.acts import Acts
     from autoexp_tui.ui.screens.question import Answered
+    from autoexp_tui.ui.view.filtering import Expression
 
 REFRESH_SECONDS: Final = 1.0
 """Between two snapshots on the screen; what was just ordered shows at once."""

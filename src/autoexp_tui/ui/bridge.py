@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from autoexp_tui.core.snapshot import Snapshot
-from autoexp_tui.engine.handle import EngineHandle
+if TYPE_CHECKING:
+    from autoexp_tui.core.snapshot import Snapshot
+    from autoexp_tui.engine.handle import EngineHandle
 
 
 class Bridge:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.ui.view.causes import CauseGroup, PlanWords, cause_key, causes
-from autoexp_tui.ui.view.columns import Column
 from autoexp_tui.ui.view.eta import Ends, ends, gpu_hours
 from autoexp_tui.ui.view.filtering import Expression, compile_filter
 from autoexp_tui.ui.view.rows import Arrangement, Row, arrange, next_column, sort_by
 from autoexp_tui.ui.view.session import JobView, SessionView, observe
 from autoexp_tui.ui.view.stages import StageView, stages
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.snapshot import Snapshot
+    from autoexp_tui.ui.view.columns import Column
 
 FORECAST_EVERY = 10.0
 """Seconds between two estimates of ends: they do not change faster."""

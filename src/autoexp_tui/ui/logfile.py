@@ -4,6 +4,9 @@ A *window* of the file is indexed: the offsets of line starts, 8 bytes each, in 
 array. It begins at the end of the file, grows upwards as a person scrolls, and is
 given up for another when they jump. Nothing is mapped: files on shared disks are
 truncated under readers. Blocks; the screen calls it from a background thread.
+
+A progress bar overwrites its line with `\\r`, for megabytes without a line break. Such
+a line is one row, however long: only what follows its last `\\r` is ever shown.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ from autoexp_tui.core.clean import clean
 CHUNK: Final = 1 << 18
 """Bytes read at a time."""
 LONGEST: Final = 1 << 16
-"""Bytes of one line; what is longer is shown as several."""
+"""Bytes of one line; what is longer, and overwrites nothing, is shown as several."""
+MOST_CHUNKS: Final = 64
+"""Chunks read for one page, where a line is so long that few lines are found."""
 SEARCH_CHUNK: Final = 1 << 20
 MOST_LINES: Final = 1 << 21
 """Lines of a window: 16 MB of offsets; it is then begun anew."""
@@ -130,6 +135,8 @@ class LogFile:
         starts = array("Q", _line_starts(data, start))
         if start > 0:
             starts = _after_first_break(starts, data, start)
+        if data[-1:] != b"\n" and self._is_overwriting(0):
+            starts = self._joined_to_first(starts, start + data.rfind(b"\n") + 1)
         starts.extend(self._starts)
         self._starts = starts
         if len(self._starts) > MOST_LINES:
@@ -137,20 +144,44 @@ class LogFile:
             del self._starts[MOST_LINES:]
         return True
 
+    def _joined_to_first(self, starts: array[int], line_start: int) -> array[int]:
+        """`starts` whose last line goes on in the window's first row: one row."""
+        if self._starts:
+            del self._starts[0]
+        return array("Q", [*(one for one in starts if one < line_start), line_start])
+
+    def _is_overwriting(self, place: int) -> bool:
+        """Whether a row of the window holds states that were overwritten."""
+        if not self._starts:
+            return False
+        start, stop = self._starts[place], self._row_end(place)
+        if _is_long(start, stop):
+            return True
+        return last_state(self._read(start, stop - start)) > 0
+
+    def _row_end(self, place: int) -> int:
+        return self._starts[place + 1] if place + 1 < len(self._starts) else self._end
+
     def _extend_down(self) -> bool:
         """Index the chunk after the window; False when it holds no whole line."""
-        at = self._starts[-1] if self._starts else self._end
+        known = bool(self._starts)
+        at = max(self._starts[-1], self._end - LONGEST) if known else self._end
         data = self._read(self._end, CHUNK)
         if not data:
             return False
-        tail = self._end if self._end > at else at
-        joined = self._read(at, tail - at) + data if at < tail else data
-        known = bool(self._starts)
-        found = _line_starts(joined, at)
-        fresh = [start for start in found if start > at or not known]
+        joined = self._read(at, self._end - at) + data
+        first_line = joined[: joined.find(b"\n") + 1] or joined
+        if known and last_state(first_line):
+            self._forget_overwritten()
+        fresh = (one for one in _line_starts(joined, at) if one > at or not known)
         self._starts.extend(fresh)
         self._end += len(data)
         return True
+
+    def _forget_overwritten(self) -> None:
+        """Make one row of the last line, whose beginning was cut up as if it stayed."""
+        while len(self._starts) > 1 and self._read(self._starts[-1] - 1, 1) != b"\n":
+            self._starts.pop()
 
     def _follow(self) -> None:
         while self._end < self.size and self._extend_down():
@@ -166,30 +197,44 @@ class LogFile:
             self._begin_at(self.size)
             self._extend_up()
         self._follow()
-        while len(self._starts) < count and self._extend_up():
-            continue
+        self._grow(self._extend_up, lambda: len(self._starts) >= count)
         return list(self._lines(max(0, len(self._starts) - count), count))
 
     def at(self, offset: int, count: int) -> list[LogLine]:
         """`count` lines from the one that holds `offset` on."""
-        if not self.first <= offset <= self._end or not self._starts:
-            self._jump(offset)
-        place = self._place(offset)
-        while len(self._starts) - place < count and self._extend_down():
-            place = self._place(offset)
+        return self.moved(offset, 0, count, to_end=False)
+
+    def moved(
+        self, offset: int, lines: int, count: int, *, to_end: bool = True
+    ) -> list[LogLine]:
+        """`count` lines, beginning `lines` after (before) the one at `offset`.
+
+        With `to_end` no fewer than `count` where the file has them.
+        """
+        self._have(offset)
+        self._grow(self._extend_up, lambda: self._place(offset) + lines >= 0)
+        place = max(0, self._place(offset) + lines)
+        self._grow(self._extend_down, lambda: len(self._starts) - place >= count)
+        if to_end:
+            place = min(place, max(0, len(self._starts) - count))
         return list(self._lines(place, count))
 
-    def moved(self, offset: int, lines: int, count: int) -> list[LogLine]:
-        """`count` lines, beginning `lines` after (before) the one at `offset`."""
+    def after(self, offset: int) -> int:
+        """Where the line after the one that holds `offset` begins, or the end."""
+        self._have(offset)
+        return self._row_end(self._place(offset)) if self._starts else self._end
+
+    def _have(self, offset: int) -> None:
+        """A window that holds `offset`."""
         if not self.first <= offset <= self._end or not self._starts:
             self._jump(offset)
-        while self._place(offset) + lines < 0 and self._extend_up():
-            continue
-        place = max(0, self._place(offset) + lines)
-        while len(self._starts) - place < count and self._extend_down():
-            continue
-        place = min(place, max(0, len(self._starts) - count))
-        return list(self._lines(place, count))
+
+    @staticmethod
+    def _grow(extend: Callable[[], bool], enough: Callable[[], bool]) -> None:
+        """Extend the window until it is enough, but not without bounds."""
+        chunks = 0
+        while not enough() and chunks < MOST_CHUNKS and extend():
+            chunks += 1
 
     def _place(self, offset: int) -> int:
         return max(0, bisect_right(self._starts, offset) - 1)
@@ -204,15 +249,10 @@ class LogFile:
         self._extend_down()
 
     def _lines(self, place: int, count: int) -> Iterator[LogLine]:
-        starts = self._starts[place : place + count]
-        after = place + len(starts)
-        end = self._starts[after] if after < len(self._starts) else self._end
-        if not starts:
-            return
-        data = self._read(starts[0], end - starts[0])
-        for number, start in enumerate(starts):
-            stop = starts[number + 1] if number + 1 < len(starts) else end
-            yield LogLine(start, shown_text(data[start - starts[0] : stop - starts[0]]))
+        for number in range(place, min(place + count, len(self._starts))):
+            start, stop = self._starts[number], self._row_end(number)
+            seen = stop - _SEEN if _is_long(start, stop) else start
+            yield LogLine(start, shown_text(self._read(seen, stop - seen)))
 
     # --------------------------------------------------------------------- search
     def find(
@@ -246,8 +286,16 @@ class LogFile:
         forward: bool,
     ) -> int | None:
         newest: int | None = None
+        line_end, state = -1, 0
         for match in pattern.finditer(data):
-            line = base + data.rfind(b"\n", 0, match.start()) + 1
+            start = data.rfind(b"\n", 0, match.start()) + 1
+            if match.start() >= line_end:
+                cut = data.find(b"\n", match.start())
+                line_end = len(data) if cut < 0 else cut + 1
+                state = start + last_state(data[start:line_end])
+            if match.end() <= state:
+                continue  # a state of a progress bar that was overwritten
+            line = base + start
             if forward and line > offset:
                 return line
             if not forward and line < offset:
@@ -287,13 +335,30 @@ def _line_starts(data: bytes, base: int) -> list[int]:
         after - before > LONGEST
         for before, after in zip(starts, [*starts[1:], len(data)], strict=True)
     ):
-        starts = list(_cut_up(starts, len(data)))
+        starts = list(_cut_up(starts, data))
     return [base + start for start in starts]
 
 
-def _cut_up(starts: list[int], end: int) -> Iterator[int]:
-    for before, after in zip(starts, [*starts[1:], end], strict=True):
-        yield from range(before, max(before + 1, after - 1), LONGEST)
+def _cut_up(starts: list[int], data: bytes) -> Iterator[int]:
+    for before, after in zip(starts, [*starts[1:], len(data)], strict=True):
+        yield before
+        if after - before > LONGEST:
+            state = before + last_state(data[before:after])
+            yield from range(state + LONGEST, after - 1, LONGEST)
+
+
+def last_state(raw: bytes) -> int:
+    """Where the last text of a line begins that no further one overwrote."""
+    return raw.rstrip().rfind(b"\r") + 1
+
+
+_SEEN: Final = LONGEST + 2
+"""Bytes of a longer row that are read: from the `\\r` before its last state on."""
+
+
+def _is_long(start: int, stop: int) -> bool:
+    """Whether a row is longer than what is not cut up: it overwrote itself."""
+    return stop - start > _SEEN
 
 
 def _after_first_break(starts: array[int], data: bytes, base: int) -> array[int]:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autoexp_tui.core.wording import plural
 from autoexp_tui.ui import terminal
-from autoexp_tui.ui.desk import Desk
-from autoexp_tui.ui.view.causes import CauseGroup
 from autoexp_tui.ui.view.header import terminal_title
 from autoexp_tui.ui.view.looks import Look
-from autoexp_tui.ui.view.session import SessionView
 from autoexp_tui.ui.view.spans import Role, outside
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.desk import Desk
+    from autoexp_tui.ui.view.causes import CauseGroup
+    from autoexp_tui.ui.view.session import SessionView
 
 
 class Ringer:

@@ -6,7 +6,7 @@ markup, never an escape sequence. In ASCII mode every glyph becomes its one-cell
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -14,9 +14,11 @@ from rich.style import Style
 from textual.strip import Strip
 
 from autoexp_tui.core.clean import clean
-from autoexp_tui.ui.themes import Skin
 from autoexp_tui.ui.view.looks import FACES
-from autoexp_tui.ui.view.spans import Line
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.themes import Skin
+    from autoexp_tui.ui.view.spans import Line
 
 _TWINS: Final = str.maketrans(
     {

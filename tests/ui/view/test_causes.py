@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autoexp_tui.core.facts import why
 from autoexp_tui.core.state import Warned
 from autoexp_tui.core.states import Cause
+from autoexp_tui.core.verdicts import why
 from autoexp_tui.testing.campaigns import T0, campaign
 from autoexp_tui.testing.scripted_handle import HOSTILE, with_warnings
 from autoexp_tui.ui.view.causes import (

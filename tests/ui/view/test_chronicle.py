@@ -6,8 +6,8 @@ import pytest
 
 from autoexp_tui.core import effects, events
 from autoexp_tui.core.events import Event
-from autoexp_tui.core.facts import why
 from autoexp_tui.core.states import JobState
+from autoexp_tui.core.verdicts import why
 from autoexp_tui.testing.campaigns import T0, campaign
 from autoexp_tui.testing.scripted_handle import with_events
 from autoexp_tui.ui.view.chronicle import (

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.core.facts import why
 from autoexp_tui.core.snapshot import EngineView, Snapshot
+from autoexp_tui.core.verdicts import why
 from autoexp_tui.testing.campaigns import T0, all_done, campaign, planned
 from autoexp_tui.ui.view.causes import PlanWords, causes
 from autoexp_tui.ui.view.eta import ends

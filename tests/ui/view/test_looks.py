@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.core.facts import Result, why
 from autoexp_tui.core.specs import Approval, FileExists, JobSpec
 from autoexp_tui.core.state import Ask, ConditionStatus, JobRecord
 from autoexp_tui.core.states import JobState
+from autoexp_tui.core.verdicts import Result, why
 from autoexp_tui.ui.view.looks import FACES, Look, look_of, unmet
 
 

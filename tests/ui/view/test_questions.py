@@ -252,7 +252,7 @@ def test_leaving_a_plan_a_view_or_a_finished_session_asks_nothing() -> None:
 
 
 def test_a_paused_session_cannot_be_paused_again() -> None:
-    from autoexp_tui.core.facts import why
+    from autoexp_tui.core.verdicts import why
 
     paused = leave(observe(replace(SESSION.snapshot, paused=why("paused"))))
     assert paused is not None

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.core.facts import Result, why
 from autoexp_tui.core.snapshot import Live, Snapshot
 from autoexp_tui.core.specs import JobStateIs
 from autoexp_tui.core.state import Attempt, ConditionStatus, JobRecord, Retry
 from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.core.verdicts import Result, why
 from autoexp_tui.testing.campaigns import T0, campaign
 from autoexp_tui.testing.scripted_handle import with_job
 from autoexp_tui.ui.view.looks import Look

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autoexp_tui.core.facts import Result, Verdict, why
 from autoexp_tui.core.snapshot import Live
 from autoexp_tui.core.state import Warned
 from autoexp_tui.core.states import JobState
+from autoexp_tui.core.verdicts import Result, Verdict, why
 from autoexp_tui.testing.campaigns import T0, campaign
 from autoexp_tui.testing.scripted_handle import moved, with_job, with_warnings
 from autoexp_tui.ui.view.looks import Look

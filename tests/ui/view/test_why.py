@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.core.facts import Result, why
 from autoexp_tui.core.specs import PlanFinding
 from autoexp_tui.core.state import ConditionStatus
 from autoexp_tui.core.states import Cause
+from autoexp_tui.core.verdicts import Result, why
 from autoexp_tui.testing.campaigns import campaign, planned
 from autoexp_tui.testing.scripted_handle import HOSTILE, with_job
 from autoexp_tui.ui.view.causes import PlanWords

@@ -19,13 +19,13 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from autoexp_tui.ui.commands import COMMANDS, Pane
-from autoexp_tui.ui.view.layout import Box, Boxes
 from autoexp_tui.ui.view.spans import Line, Role, Span
 from autoexp_tui.ui.widgets import pane as panes
 from autoexp_tui.ui.widgets.bars import Footer, Header, Prompt
 
 if TYPE_CHECKING:
     from autoexp_tui.ui.app import CockpitApp
+    from autoexp_tui.ui.view.layout import Box, Boxes
 
 NOTICE_SECONDS = 6.0
 

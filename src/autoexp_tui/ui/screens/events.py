@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.app import ComposeResult
 from textual.geometry import Size
 
-from autoexp_tui.ui.commands import Pane
-from autoexp_tui.ui.desk import Desk
 from autoexp_tui.ui.screens.base import BoxScreen
-from autoexp_tui.ui.themes import Skin
 from autoexp_tui.ui.view.chronicle import (
     Entry,
     detail,
@@ -24,6 +21,11 @@ from autoexp_tui.ui.view.spans import Line, Span
 from autoexp_tui.ui.widgets.bars import Footer, Header
 from autoexp_tui.ui.widgets.list_pane import ListPane
 from autoexp_tui.ui.widgets.text_pane import TextPane
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.commands import Pane
+    from autoexp_tui.ui.desk import Desk
+    from autoexp_tui.ui.themes import Skin
 
 
 class EventsPane(ListPane):

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.geometry import Size
 
 from autoexp_tui.core.states import NOT_STARTED, REVIVABLE
 from autoexp_tui.core.wording import plural
-from autoexp_tui.ui.background import Background
-from autoexp_tui.ui.commands import Pane
-from autoexp_tui.ui.desk import Desk
 from autoexp_tui.ui.screens.base import BoxScreen
 from autoexp_tui.ui.screens.job_commands import JOB_COMMANDS
-from autoexp_tui.ui.themes import Skin
 from autoexp_tui.ui.view.layout import Box, Boxes, boxes, fits_side, folds
 from autoexp_tui.ui.view.logs import log_of
 from autoexp_tui.ui.view.loss import killable
 from autoexp_tui.ui.view.scope import Scope, scope
-from autoexp_tui.ui.view.session import JobView
 from autoexp_tui.ui.view.spans import outside, plain
 from autoexp_tui.ui.widgets.bars import Footer, Header
 from autoexp_tui.ui.widgets.job_panes import JobsPane, NeedsPane, StagesPane
-from autoexp_tui.ui.widgets.list_pane import ListPane
 from autoexp_tui.ui.widgets.log_pane import LogPane
 from autoexp_tui.ui.widgets.metrics_pane import MetricsPane
-from autoexp_tui.ui.widgets.pane import Pane as PaneWidget
 from autoexp_tui.ui.widgets.why_pane import WhyPane
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.background import Background
+    from autoexp_tui.ui.commands import Pane
+    from autoexp_tui.ui.desk import Desk
+    from autoexp_tui.ui.themes import Skin
+    from autoexp_tui.ui.view.session import JobView
+    from autoexp_tui.ui.widgets.list_pane import ListPane
+    from autoexp_tui.ui.widgets.pane import Pane as PaneWidget
 
 Lists = StagesPane | JobsPane | NeedsPane
 

@@ -15,14 +15,14 @@ from textual.layout import Layout
 from textual.screen import ModalScreen
 
 from autoexp_tui.ui.screens.base import BoxLayout
-from autoexp_tui.ui.themes import Skin
 from autoexp_tui.ui.view.layout import Box
 from autoexp_tui.ui.view.spans import Line, Role, Span, pad
-from autoexp_tui.ui.widgets.bars import Prompt
 from autoexp_tui.ui.widgets.pane import LinesWidget, Painted
 
 if TYPE_CHECKING:
     from autoexp_tui.ui.app import CockpitApp
+    from autoexp_tui.ui.themes import Skin
+    from autoexp_tui.ui.widgets.bars import Prompt
 
 Result = TypeVar("Result")
 WIDEST = 100

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual import events
 
 from autoexp_tui.ui.screens.overlay import Overlay
-from autoexp_tui.ui.themes import Skin
 from autoexp_tui.ui.view.orders import NotThat
 from autoexp_tui.ui.view.questions import Choice, Question
 from autoexp_tui.ui.view.spans import Line, Span, line, wrap
 from autoexp_tui.ui.widgets.bars import Prompt
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.themes import Skin
 
 DEAF_SECONDS = 0.3
 

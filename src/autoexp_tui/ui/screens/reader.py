@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from textual import events
 
 from autoexp_tui.ui.commands import COMMANDS, Command, Commands, Pane, spelled
 from autoexp_tui.ui.screens.overlay import Overlay
-from autoexp_tui.ui.themes import Skin
 from autoexp_tui.ui.view.spans import Line, Span, fit, line, wrap
 from autoexp_tui.ui.widgets.bars import Prompt
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.themes import Skin
 
 
 class ReaderScreen(Overlay[str | None]):

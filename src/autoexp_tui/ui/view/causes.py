@@ -10,10 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.core.state import Warned
 from autoexp_tui.core.states import Cause
 from autoexp_tui.core.wording import plural, short
 from autoexp_tui.ui.view.looks import (
@@ -26,8 +24,12 @@ from autoexp_tui.ui.view.looks import (
 )
 from autoexp_tui.ui.view.parameters import Parameter, in_common, varying
 from autoexp_tui.ui.view.reasons import cause_words, reason
-from autoexp_tui.ui.view.session import JobView, SessionView
 from autoexp_tui.ui.view.spans import Line, Span, fit, outside, shorten
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.specs import Plan
+    from autoexp_tui.core.state import Warned
+    from autoexp_tui.ui.view.session import JobView, SessionView
 
 _NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|\d+(\.\d+)?")
 _BY_NODE: Final = frozenset({Cause.NODE_FAIL})

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 from autoexp_tui.core import effects, events
-from autoexp_tui.core.events import Event, Recorded
-from autoexp_tui.core.facts import Why
-from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.core.verdicts import Why
 from autoexp_tui.core.wording import clock_time, plural, sentence
 from autoexp_tui.ui.view.spans import (
     Line,
@@ -26,6 +25,10 @@ from autoexp_tui.ui.view.spans import (
     shorten_middle,
     wrap,
 )
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.events import Event, Recorded
+    from autoexp_tui.core.snapshot import Snapshot
 
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from rich.cells import cell_len
 
@@ -17,7 +17,6 @@ from autoexp_tui.ui.view import numbers
 from autoexp_tui.ui.view.looks import FACES, Look, badge
 from autoexp_tui.ui.view.parameters import Parameter, value_of
 from autoexp_tui.ui.view.reasons import reason, reason_of_all
-from autoexp_tui.ui.view.session import JobView, SessionView
 from autoexp_tui.ui.view.spans import (
     Line,
     Role,
@@ -27,6 +26,9 @@ from autoexp_tui.ui.view.spans import (
     outside,
     shorten_middle,
 )
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.view.session import JobView, SessionView
 
 GUTTER: Final = 3
 """Cells left of the first column: cursor, mark, gap."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.ui.view.parameters import spell
 from autoexp_tui.ui.view.spans import Line, Role, Span, outside
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.specs import JobSpec
 
 _ROLES: dict[str, Role] = {"+": "done", "-": "failed", "@": "accent"}
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from autoexp_tui.core.wording import clock_time, plural
-from autoexp_tui.ui.view.causes import CauseGroup
 from autoexp_tui.ui.view.looks import Look
-from autoexp_tui.ui.view.session import JobView, SessionView
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.view.causes import CauseGroup
+    from autoexp_tui.ui.view.session import JobView, SessionView
 
 
 def digest(

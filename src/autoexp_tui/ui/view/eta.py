@@ -10,13 +10,16 @@ import heapq
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from autoexp_tui.core.state import Attempt
 from autoexp_tui.core.states import TERMINAL, JobState
 from autoexp_tui.ui.view.columns import run_seconds
 from autoexp_tui.ui.view.looks import Look
 from autoexp_tui.ui.view.reasons import outlook
-from autoexp_tui.ui.view.session import JobView, SessionView
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.state import Attempt
+    from autoexp_tui.ui.view.session import JobView, SessionView
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from autoexp_tui.ui.view.parameters import spell
-from autoexp_tui.ui.view.session import JobView
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.view.session import JobView
 
 Values: TypeAlias = Mapping[str, object]
 Expression: TypeAlias = Callable[[str], Callable[[Values], bool]]

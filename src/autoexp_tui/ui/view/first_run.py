@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from autoexp_tui.core.states import JobState
 from autoexp_tui.core.wording import plural
-from autoexp_tui.ui.view.session import SessionView
 from autoexp_tui.ui.view.spans import Line, Span, line, outside
 from autoexp_tui.ui.view.why import WhyText
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.view.session import SessionView
 
 
 def why_plan(session: SessionView, come_back: str) -> WhyText:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
-from autoexp_tui.ui.commands import Command, Commands, Pane
 from autoexp_tui.ui.view.spans import Line, Span, join, width
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.commands import Command, Commands, Pane
 
 _BORDER = "│"
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from autoexp_tui.core.snapshot import EngineView
 from autoexp_tui.core.wording import clock_time, count, plural
 from autoexp_tui.ui.view.causes import CauseGroup, headline, needing
 from autoexp_tui.ui.view.eta import Ends
 from autoexp_tui.ui.view.looks import FACES, Look, tally
 from autoexp_tui.ui.view.numbers import elapsed, moment
-from autoexp_tui.ui.view.session import SessionView
 from autoexp_tui.ui.view.spans import (
     Line,
     Span,
@@ -21,6 +20,10 @@ from autoexp_tui.ui.view.spans import (
     spread,
     width,
 )
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.snapshot import EngineView
+    from autoexp_tui.ui.view.session import SessionView
 
 LATE_AFTER = 60.0
 """Seconds without a word after which data counts as late, while something runs."""

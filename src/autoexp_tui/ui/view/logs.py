@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from autoexp_tui.core.wording import clock_time
-from autoexp_tui.ui.view.session import JobView
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.view.session import JobView
 
 
 class Source(NamedTuple):

@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.core.facts import Result, Why
-from autoexp_tui.core.specs import Condition
-from autoexp_tui.core.state import ConditionStatus, JobRecord
 from autoexp_tui.core.states import JobState
+from autoexp_tui.core.verdicts import Result, Why
 from autoexp_tui.ui.view.spans import Role, Span
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.specs import Condition
+    from autoexp_tui.core.state import ConditionStatus, JobRecord
 
 
 class Look(StrEnum):

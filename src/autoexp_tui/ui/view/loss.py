@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.core.states import ACTIVE, TERMINAL, Cause, JobState
 from autoexp_tui.ui.view.columns import run_seconds
-from autoexp_tui.ui.view.session import JobView, SessionView
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.view.session import JobView, SessionView
 
 _NOTHING_TO_END: Final = TERMINAL | {JobState.PLANNED, JobState.HELD}
 _INTEGER: Final = re.compile(r"\d+")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.core.commands import Command, Resubmit, Skip, Submit, Waive
 from autoexp_tui.core.states import NOT_STARTED, REVIVABLE
-from autoexp_tui.ui.view.questions import Choice
-from autoexp_tui.ui.view.session import JobView
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.view.questions import Choice
+    from autoexp_tui.ui.view.session import JobView
 
 _UNITS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _PLAIN: Final = re.compile(r"^(\d+(?:\.\d+)?)\s*([smhd])$")

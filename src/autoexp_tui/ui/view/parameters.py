@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.wording import spell_float
 from autoexp_tui.ui.view.spans import outside
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.specs import JobSpec, Plan
 
 _NO_COLUMN = frozenset(
     {"stage", "_stage", "_meta.stage", "start_conditions", "cancel_conditions"}

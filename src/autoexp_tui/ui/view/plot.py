@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
-from autoexp_tui.core.snapshot import Curve
 from autoexp_tui.core.wording import count
 from autoexp_tui.ui.view.numbers import measure
 from autoexp_tui.ui.view.spans import Line, Role, Span, cut, fit_right, line, shorten
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.snapshot import Curve
 
 CURVE_ROLES: Final[tuple[Role, ...]] = (
     "curve1",

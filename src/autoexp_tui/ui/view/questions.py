@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from autoexp_tui.core import revival
-from autoexp_tui.core.state import Ask
 from autoexp_tui.core.states import NOT_STARTED, REVIVABLE, JobState
 from autoexp_tui.core.wording import plural
 from autoexp_tui.ui.view.eta import gpu_bound
@@ -27,10 +27,13 @@ from autoexp_tui.ui.view.loss import (
 )
 from autoexp_tui.ui.view.parameters import described, varying
 from autoexp_tui.ui.view.reasons import reason, told
-from autoexp_tui.ui.view.scope import Scope
-from autoexp_tui.ui.view.session import JobView, SessionView
 from autoexp_tui.ui.view.spans import Line, Span, line, outside
 from autoexp_tui.ui.view.stages import condition_subject
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.state import Ask
+    from autoexp_tui.ui.view.scope import Scope
+    from autoexp_tui.ui.view.session import JobView, SessionView
 
 _LOCAL = frozenset({"local", "LocalClient"})
 TYPE_FROM = 10

@@ -9,17 +9,19 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from autoexp_tui.core.facts import Why
 from autoexp_tui.core.specs import Condition, JobStateIs
-from autoexp_tui.core.state import ConditionStatus
 from autoexp_tui.core.states import Cause
+from autoexp_tui.core.verdicts import Why
 from autoexp_tui.core.wording import CAUSES, clock_time, duration, sentence, short
 from autoexp_tui.ui.view.looks import Look, never_came, unmet
 from autoexp_tui.ui.view.numbers import moment
-from autoexp_tui.ui.view.session import JobView, SessionView
 from autoexp_tui.ui.view.spans import outside
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.state import ConditionStatus
+    from autoexp_tui.ui.view.session import JobView, SessionView
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from autoexp_tui.ui.view.causes import cause_key
 from autoexp_tui.ui.view.columns import Column, run_seconds
-from autoexp_tui.ui.view.filtering import Filter
 from autoexp_tui.ui.view.looks import NEEDS, Look
-from autoexp_tui.ui.view.session import JobView, SessionView
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.view.filtering import Filter
+    from autoexp_tui.ui.view.session import JobView, SessionView
 
 Order: TypeAlias = Literal["plan", "needs", "column"]
 

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from autoexp_tui.core.wording import plural
-from autoexp_tui.ui.view.session import JobView, SessionView
 from autoexp_tui.ui.view.spans import outside
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.view.session import JobView, SessionView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from autoexp_tui.core.snapshot import Live, Snapshot
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.core.state import Attempt, ConditionStatus, JobRecord, Warned
 from autoexp_tui.core.states import JobState
 from autoexp_tui.ui.view.looks import NEEDS, Look, look_of, unexplained
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.snapshot import Live, Snapshot
+    from autoexp_tui.core.specs import Plan
+    from autoexp_tui.core.state import Attempt, ConditionStatus, JobRecord, Warned
 
 STALL_CODES = ("stall", "no_step")
 """Beginnings of the warning codes that mean: the counter stands still."""

@@ -6,11 +6,10 @@ import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
+from typing import TYPE_CHECKING
 
 from autoexp_tui.core import specs
-from autoexp_tui.core.specs import Condition
 from autoexp_tui.core.wording import clock_time, duration
-from autoexp_tui.ui.view.eta import Ends
 from autoexp_tui.ui.view.looks import FACES, Look, glyph, tally
 from autoexp_tui.ui.view.numbers import bar, moment
 from autoexp_tui.ui.view.parameters import Parameter, described
@@ -26,6 +25,10 @@ from autoexp_tui.ui.view.spans import (
     spread,
     width,
 )
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.specs import Condition
+    from autoexp_tui.ui.view.eta import Ends
 
 UNSTAGED = "jobs"
 """What the stage of a plan without stages is called."""

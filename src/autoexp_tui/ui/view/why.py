@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from autoexp_tui.core.facts import Result
-from autoexp_tui.core.specs import Condition
-from autoexp_tui.core.state import Attempt, ConditionStatus
 from autoexp_tui.core.states import REVIVABLE
+from autoexp_tui.core.verdicts import Result
 from autoexp_tui.core.wording import CAUSES, clock_time, count, duration, number, plural
 from autoexp_tui.ui.view.causes import PlanWords, cause_key
 from autoexp_tui.ui.view.columns import run_seconds
@@ -33,9 +32,13 @@ from autoexp_tui.ui.view.reasons import (
     reason_of_all,
     told,
 )
-from autoexp_tui.ui.view.session import JobView, SessionView
 from autoexp_tui.ui.view.spans import Line, Span, join, line, outside, wrap
 from autoexp_tui.ui.view.stages import condition_subject
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.specs import Condition
+    from autoexp_tui.core.state import Attempt, ConditionStatus
+    from autoexp_tui.ui.view.session import JobView, SessionView
 
 _INDENT = "   "
 _MARKS = {

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual import events
 from textual.message import Message
 from textual.widgets import Input
 
-from autoexp_tui.ui.commands import Commands, Pane
-from autoexp_tui.ui.desk import Desk
-from autoexp_tui.ui.themes import Skin
 from autoexp_tui.ui.view.footer import footer_line
 from autoexp_tui.ui.view.header import Facts, counts_line, header_line
 from autoexp_tui.ui.view.layout import SMALLEST, too_small
 from autoexp_tui.ui.view.spans import Line, Span, cut
 from autoexp_tui.ui.widgets.pane import LinesWidget, Painted
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.commands import Commands, Pane
+    from autoexp_tui.ui.desk import Desk
+    from autoexp_tui.ui.themes import Skin
 
 
 class Header(LinesWidget):

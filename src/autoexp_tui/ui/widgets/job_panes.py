@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.core.wording import plural
-from autoexp_tui.ui.desk import Desk
-from autoexp_tui.ui.themes import Skin
 from autoexp_tui.ui.view import columns as table
 from autoexp_tui.ui.view.causes import CauseGroup, cause_line, evidence_lines
-from autoexp_tui.ui.view.session import JobView
 from autoexp_tui.ui.view.spans import Line, Span, cut, join, outside
 from autoexp_tui.ui.view.stages import (
     FamilyView,
@@ -25,6 +22,11 @@ from autoexp_tui.ui.view.stages import (
     still_waits,
 )
 from autoexp_tui.ui.widgets.list_pane import ListPane
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.desk import Desk
+    from autoexp_tui.ui.themes import Skin
+    from autoexp_tui.ui.view.session import JobView
 
 
 class StagesPane(ListPane):

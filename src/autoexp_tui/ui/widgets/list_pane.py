@@ -8,14 +8,16 @@ on the screen.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual import events
 from textual.message import Message
 
-from autoexp_tui.ui.themes import Skin
 from autoexp_tui.ui.view.spans import Line, Span
 from autoexp_tui.ui.widgets.pane import Painted, Pane, Tone
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.themes import Skin
 
 
 class ListPane(Pane):

@@ -12,12 +12,11 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.message import Message
 
 from autoexp_tui.core.wording import size as spell_size
-from autoexp_tui.ui.background import Background
 from autoexp_tui.ui.logfile import (
     Change,
     LogFile,
@@ -25,8 +24,6 @@ from autoexp_tui.ui.logfile import (
     error_pattern,
     search_pattern,
 )
-from autoexp_tui.ui.themes import Skin
-from autoexp_tui.ui.view.logs import Source
 from autoexp_tui.ui.view.spans import (
     Line,
     Span,
@@ -36,6 +33,11 @@ from autoexp_tui.ui.view.spans import (
     wrap,
 )
 from autoexp_tui.ui.widgets.pane import Painted, Pane, Tone
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.background import Background
+    from autoexp_tui.ui.themes import Skin
+    from autoexp_tui.ui.view.logs import Source
 
 _TIME = re.compile(r"^\s*\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s*")
 _LOOKS_ILL = re.compile(error_pattern().pattern.decode(), re.IGNORECASE)

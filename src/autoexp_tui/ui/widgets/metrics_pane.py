@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.core.snapshot import Curve
-from autoexp_tui.ui.desk import Desk
-from autoexp_tui.ui.themes import Skin
 from autoexp_tui.ui.view.parameters import described
-from autoexp_tui.ui.view.session import JobView
 from autoexp_tui.ui.view.spans import Line, Span, outside
 from autoexp_tui.ui.widgets.text_pane import TextPane
 
 if TYPE_CHECKING:
+    from autoexp_tui.ui.desk import Desk
+    from autoexp_tui.ui.themes import Skin
     from autoexp_tui.ui.view.plot import Plotted
+    from autoexp_tui.ui.view.session import JobView
 
 MOST_CURVES = 26
 """As many as there are letters to name them by."""

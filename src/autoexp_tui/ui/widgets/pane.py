@@ -8,7 +8,7 @@ cost follows what is visible, and bytes follow what changed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from rich.cells import cell_len
 from textual import events
@@ -17,11 +17,13 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from autoexp_tui.ui.commands import Pane as PaneName
 from autoexp_tui.ui.text import strip
-from autoexp_tui.ui.themes import Skin
 from autoexp_tui.ui.view.layout import Box
 from autoexp_tui.ui.view.spans import Line, Span, cut, pad, width
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.commands import Pane as PaneName
+    from autoexp_tui.ui.themes import Skin
 
 Tone: TypeAlias = Literal["", "cursor", "away"]
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from autoexp_tui.ui.themes import Skin
 from autoexp_tui.ui.view.spans import Line, plain
 from autoexp_tui.ui.widgets.pane import Painted, Pane
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.themes import Skin
 
 
 class TextPane(Pane):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.core.wording import plural
-from autoexp_tui.ui.desk import Desk
-from autoexp_tui.ui.themes import Skin
 from autoexp_tui.ui.view.first_run import nothing_started, why_plan
 from autoexp_tui.ui.view.spans import Line, Span, shorten_middle
 from autoexp_tui.ui.view.why import WhyText, why_job, why_many, why_nothing
 from autoexp_tui.ui.widgets.pane import Painted
 from autoexp_tui.ui.widgets.text_pane import TextPane
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.desk import Desk
+    from autoexp_tui.ui.themes import Skin
 
 
 class WhyPane(TextPane):
