@@ -208,6 +208,86 @@ def test_a_line_without_end_is_cut_up(tmp_path: Path) -> None:
     assert len(lines) == 4
 
 
+# ------------------------------------------------------------------ progress bars
+def a_bar(states: int, width: int = 70) -> bytes:
+    return b"".join(b"\r" + b"step %07d " % n + b"#" * width for n in range(states))
+
+
+@pytest.mark.parametrize("states", [10, 2_000, 40_000])
+def test_a_progress_bar_of_any_length_is_one_line(tmp_path: Path, states: int) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"before\n" + a_bar(states) + b"\nafter\n")
+    found = texts(opened(path).last(10))
+    assert len(found) == 3
+    assert found[1].startswith(f"step {states - 1:07d} ")
+
+
+def test_a_progress_bar_that_goes_on_stays_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"before\n" + a_bar(3_000))
+    file = opened(path)
+    file.last(10)
+    with path.open("ab") as more:
+        more.write(a_bar(20_000) + b"\r  ")
+    file.poll()
+    found = texts(file.last(10))
+    assert len(found) == 2
+    assert found[1].startswith("step 0019999 ")
+
+
+def test_a_bar_read_downwards_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"before\n" + a_bar(20_000) + b"\nafter\n")
+    file = opened(path)
+    found = texts(file.at(0, 5))
+    assert [found[0], found[2]] == ["before", "after"]
+    assert found[1].startswith("step 0019999 ")
+
+
+def test_text_that_a_later_bar_overwrites_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"x" * (2 * logfile.LONGEST + 10))
+    file = opened(path)
+    assert len(file.last(10)) == 3
+    with path.open("ab") as more:
+        more.write(b"\rdone")
+    file.poll()
+    assert texts(file.last(10)) == ["done"]
+
+
+def test_a_long_text_after_the_last_return_is_cut_up(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(a_bar(3_000) + b"\r" + b"y" * (2 * logfile.LONGEST) + b"\nend\n")
+    found = texts(opened(path).last(10))
+    assert len(found) == 3
+    assert [set(one) for one in found[:2]] == [{"y", "…"}, {"y", "…"}]
+
+
+def test_windows_line_ends_overwrite_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"one\r\ntwo\r\n")
+    assert texts(opened(path).last(5)) == ["one", "two"]
+
+
+def test_an_endless_bar_is_not_read_to_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logfile, "MOST_FRUITLESS", 2)
+    path = tmp_path / "a.log"
+    path.write_bytes(b"before\n" + a_bar(20_000))
+    file = opened(path)
+    assert texts(file.last(5))[0].startswith("step 0019999 ")
+    assert not file.at_beginning
+
+
+def test_a_search_finds_no_state_that_was_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"step 5\n\rstep 5\rstep 6\nend\n")
+    file = opened(path)
+    assert file.find(search_pattern("step 5"), file.size, forward=False) == 0
+    assert file.find(search_pattern("step 6"), file.size, forward=False) == 7
+
+
 def test_a_shown_line_is_bounded() -> None:
     assert len(shown_text(b"x" * 100_000)) <= logfile.SHOWN
 

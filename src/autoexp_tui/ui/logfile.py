@@ -25,8 +25,8 @@ CHUNK: Final = 1 << 18
 """Bytes read at a time."""
 LONGEST: Final = 1 << 16
 """Bytes of one line; what is longer, and overwrites nothing, is shown as several."""
-MOST_CHUNKS: Final = 64
-"""Chunks read for one page, where a line is so long that few lines are found."""
+MOST_FRUITLESS: Final = 64
+"""Chunks read on end without a further line: the rest waits for the next look."""
 SEARCH_CHUNK: Final = 1 << 20
 MOST_LINES: Final = 1 << 21
 """Lines of a window: 16 MB of offsets; it is then begun anew."""
@@ -229,12 +229,12 @@ class LogFile:
         if not self.first <= offset <= self._end or not self._starts:
             self._jump(offset)
 
-    @staticmethod
-    def _grow(extend: Callable[[], bool], enough: Callable[[], bool]) -> None:
-        """Extend the window until it is enough, but not without bounds."""
-        chunks = 0
-        while not enough() and chunks < MOST_CHUNKS and extend():
-            chunks += 1
+    def _grow(self, extend: Callable[[], bool], enough: Callable[[], bool]) -> None:
+        """Extend the window until it is enough, or no line comes for long."""
+        rows, fruitless = len(self._starts), 0
+        while not enough() and fruitless < MOST_FRUITLESS and extend():
+            fruitless = fruitless + 1 if len(self._starts) == rows else 0
+            rows = len(self._starts)
 
     def _place(self, offset: int) -> int:
         return max(0, bisect_right(self._starts, offset) - 1)
