@@ -31,7 +31,7 @@ from autoexp_tui.adapters.local_start import (
 )
 from autoexp_tui.adapters.processes import (
     kill_left_behind,
-    living_starts,
+    start_lives,
     supervisor_lives,
     terminate,
 )
@@ -196,8 +196,7 @@ class LocalExecutor:
         if records.supervisor is not None:
             claim = Path(task.attempt_dir, "claim")
             return supervisor_lives(records.supervisor, self._me, claim)
-        starting = records.task_files and task.attempt_dir in living_starts()
-        return Alive.YES if starting else Alive.NO
+        return Alive.YES if _is_starting(task, records) else Alive.NO
 
     def _ended(self, task: Task, records: AttemptRecords) -> TaskReport:
         if task.id not in self._gone and records.run and not records.exited:
@@ -260,8 +259,7 @@ class LocalExecutor:
         again, those are left as they are and the others start.
         """
         try:
-            starting = living_starts()  # before the records: none slips between
-            looks = [(sub, self._find(sub, starting)) for sub in submissions]
+            looks = [(sub, self._find(sub)) for sub in submissions]
         except OSError as error:
             return AdoptAnswer(error=str(error))
         return AdoptAnswer(
@@ -269,10 +267,11 @@ class LocalExecutor:
             absent=tuple(sub.token for sub, found in looks if found == "absent"),
         )
 
-    def _find(
-        self, submission: Submission, starting: frozenset[str]
-    ) -> Found | Literal["absent", "unknown"]:
-        records = [read_attempt(task.attempt_dir) for task in submission.tasks]
+    def _find(self, submission: Submission) -> Found | Literal["absent", "unknown"]:
+        looks = [_look_for_claim(task) for task in submission.tasks]
+        if None in looks:
+            return "unknown"
+        records = [found for found in looks if found is not None]
         claims = [found.claim for found in records]
         ours = [c for c in claims if c is not None and c.token == submission.token]
         if len(ours) == len(records):
@@ -283,10 +282,6 @@ class LocalExecutor:
                 executor_ids=_ids(submission),
                 submitted_at=at,
             )
-        pairs = zip(submission.tasks, records, strict=True)
-        unclaimed = (task.attempt_dir for task, found in pairs if not found.claim)
-        if any(directory in starting for directory in unclaimed):
-            return "unknown"
         return self._missing(submission, records)
 
     def _missing(
@@ -330,6 +325,22 @@ class _SlotLook:
 
 
 # ------------------------------------------------------------------------- judgements
+def _look_for_claim(task: Task) -> AttemptRecords | None:
+    """The records of an attempt; None: it has no claim, but a start may make one."""
+    records = read_attempt(task.attempt_dir)
+    if records.claim is not None:
+        return records
+    if _is_starting(task, records):
+        return None
+    return read_attempt(task.attempt_dir)  # a start may have claimed it meanwhile
+
+
+def _is_starting(task: Task, records: AttemptRecords) -> bool:
+    return any(
+        start_lives(os.path.join(task.attempt_dir, name)) for name in records.task_files
+    )
+
+
 def _is_over(records: AttemptRecords) -> bool:
     return records.exited is not None or records.void is not None
 

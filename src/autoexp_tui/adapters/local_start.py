@@ -7,6 +7,7 @@ attempt, so "started" is certain knowledge. Whether one lives later is not asked
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import secrets
@@ -14,6 +15,7 @@ import select
 import subprocess
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeAlias
@@ -158,19 +160,24 @@ class Starter:
             return _of(claim, submission.token)
         nonce = secrets.token_hex(6)
         task_file = os.path.join(task.attempt_dir, f"{TASK_PREFIX}{nonce}.json")
-        _write_private(task_file, self._fields(submission, index, task, nonce))
+        fields = self._fields(submission, index, task, nonce)
+        with _locked_file(task_file, fields) as held:
+            process = self._spawn(task_file, task.attempt_dir, held)
         return Started(
             task=task,
             token=submission.token,
             executor_id=executor_id(submission.token, index),
-            process=self._spawn(task_file, task.attempt_dir),
+            process=process,
         )
 
-    def _spawn(self, task_file: str, attempt_dir: str) -> subprocess.Popen[bytes]:
+    def _spawn(
+        self, task_file: str, attempt_dir: str, held: IO[bytes]
+    ) -> subprocess.Popen[bytes]:
+        """The supervisor keeps `held`, the locked task file, as its input."""
         with _open_log(attempt_dir) as log:
             return subprocess.Popen(
                 self.arguments(task_file),
-                stdin=subprocess.DEVNULL,
+                stdin=held,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 cwd="/",
@@ -294,10 +301,22 @@ def _line(handle: int, seconds: float) -> bytes | None:
     return data
 
 
-def _write_private(path: str, fields: Mapping[str, object]) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(handle, "w", encoding="utf-8") as file:
-        json.dump(fields, file)
+def _locked_file(path: str, fields: Mapping[str, object]) -> IO[bytes]:
+    """A new task file, locked for as long as somebody who inherits it lives.
+
+    The lock says that a start is on its way (`processes.start_lives`).
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    file = os.fdopen(handle, "r+b")
+    try:
+        with suppress(OSError):  # a file system without locks: its holder is sought
+            fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(json.dumps(fields).encode())
+        file.flush()
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def _open_log(attempt_dir: str) -> IO[bytes]:

@@ -99,18 +99,28 @@ def _pids() -> list[int]:
     return [int(name) for name in names if name.isdigit()]
 
 
-def living_starts() -> frozenset[str]:
-    """Attempt directories that a supervisor of this host may be about to claim.
+def start_lives(task_file: str) -> bool:
+    """Whether anything lives that this start may still turn into a run.
 
-    Two looks: during one of them a supervisor may change its pid, as it leaves the
-    process that started it.
+    A start holds the lock of its task file from before there is a process for it.
+    Its child inherits the lock, so it is seen at once, whatever its name is: between
+    fork and exec a process still bears the name of its parent, and while it execs it
+    bears none. Where files have no locks, the processes that hold it open are sought.
     """
-    return frozenset(_starts()) | frozenset(_starts())
+    held = _lock_is_held(Path(task_file))
+    if held is Alive.UNKNOWN:
+        return os.path.exists(task_file) and _is_open_somewhere(task_file)
+    return held is Alive.YES
 
 
-def _starts() -> Iterator[str]:
-    for pid in _pids():
-        with suppress(OSError):
-            words = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
-            if b"--detach" in words:
-                yield from (os.fsdecode(os.path.dirname(word)) for word in words[-2:])
+def _is_open_somewhere(path: str) -> bool:
+    """Two looks: during one of them a start may change its pid, as it detaches."""
+    return any(path in _open_files(pid) for _ in range(2) for pid in _pids())
+
+
+def _open_files(pid: int) -> Iterator[str]:
+    place = f"{_PROC}/{pid}/fd"
+    with suppress(OSError):
+        for name in os.listdir(place):
+            with suppress(OSError):
+                yield os.readlink(f"{place}/{name}")

@@ -78,6 +78,8 @@ def _holder(path: Path) -> str | None:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return _session(os.read(handle, _MOST_BYTES))
+    except OSError:  # no locks here: nothing is known, and it is only told
+        return None
     finally:
         os.close(handle)
     return None
