@@ -45,6 +45,15 @@ def test_the_screens_load_neither_the_engine_s_inside_nor_slow_libraries() -> No
     assert not names & {*slow, "autoexp_tui.engine.loop", "autoexp_tui.engine.ports"}
 
 
+def test_the_first_screen_loads_no_more_of_the_core_than_it_shows() -> None:
+    """Making the core's dataclasses is a tenth of the time until the first paint."""
+    names = loaded_by(
+        "autoexp_tui.cli.tui", "autoexp_tui.engine.deferred", "autoexp_tui.ui.app"
+    )
+    parts = ("specs", "state", "facts", "events", "effects", "commands")
+    assert not names & {f"autoexp_tui.core.{part}" for part in parts}
+
+
 @pytest.mark.parametrize(
     "command", ["tui", "run", "plan", "monitor", "submit", "sessions", "visualize"]
 )

@@ -11,7 +11,7 @@ from autoexp_tui.core.specs import Approval, Composite, Edge
 from autoexp_tui.plan.chart import mermaid
 from autoexp_tui.plan.chart_text import said
 from autoexp_tui.plan.mermaid import label
-from autoexp_tui.testing.campaigns import planned
+from autoexp_tui.testing.campaigns import plan_of, planned
 from tests.plan.chart_plans import job, plan
 
 
@@ -46,7 +46,7 @@ def test_a_wait_for_a_job_that_is_not_there_draws_no_arrow() -> None:
 
 
 def test_a_large_plan_shows_stages_and_how_many_waits_join_them() -> None:
-    assert mermaid(planned(124).plan).splitlines() == [
+    assert mermaid(plan_of(planned(124))).splitlines() == [
         "flowchart TD",
         '  s0["stable, 41 jobs"]',
         '  s1["cooldown, 41 jobs"]',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 import time
@@ -138,6 +139,7 @@ class Cockpit:
 
     def run(self) -> int:
         """Show it until the person leaves, the terminal goes, or the screen fails."""
+        gc.disable()  # until it is open: nothing of what is loaded now is garbage
         handle = self._deferred()
         app = self._app(handle)
         self._watch_signals(app)
@@ -163,6 +165,13 @@ class Cockpit:
 
     def _open(self) -> EngineHandle:
         """On its own thread: plan, or take up the session."""
+        try:
+            return self._opened()
+        finally:
+            gc.freeze()  # 10,000 jobs are not looked through again and again
+            gc.enable()
+
+    def _opened(self) -> EngineHandle:
         from autoexp_tui.cli import opening
         from autoexp_tui.core.commands import Submit
 
@@ -274,7 +283,8 @@ class Cockpit:
         """The same process goes on headless, under the same lease."""
         from autoexp_tui.cli.headless import Interrupted, Watching, watch
 
-        if handle.snapshot().plan.ui.get("on_hangup") == "stop":
+        plan = handle.snapshot().plan
+        if plan is not None and plan.ui.get("on_hangup") == "stop":
             handle.close()
             return ExitCode.OK
         if handle.role == "live":

@@ -86,7 +86,8 @@ class Snapshot:
     """UTC of the commit."""
     session: str
     name: str
-    plan: Plan
+    plan: Plan | None
+    """None while it is still being read."""
     started_at: float
     paused: Why | None
     engine: EngineView

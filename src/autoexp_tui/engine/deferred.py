@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from autoexp_tui.core.snapshot import EngineView, Role, Snapshot
-from autoexp_tui.core.specs import Plan
 
 if TYPE_CHECKING:
     from autoexp_tui.core.commands import Command
@@ -105,13 +104,12 @@ class DeferredHandle:
 
 def empty_snapshot(name: str, doing: str) -> Snapshot:
     """No jobs yet, and a word for why."""
-    plan = Plan(plan_id="", name=name, state_dir="", jobs=())
     return Snapshot(
         seq=0,
         t=0.0,
         session="",
         name=name,
-        plan=plan,
+        plan=None,
         started_at=0.0,
         paused=None,
         engine=EngineView(role="plan", doing=doing),

@@ -125,6 +125,12 @@ def planned(jobs: int = 10, *, now: float = T0) -> Snapshot:
     )
 
 
+def plan_of(snapshot: Snapshot) -> Plan:
+    """The plan of a snapshot that has one."""
+    assert snapshot.plan is not None
+    return snapshot.plan
+
+
 def all_done(jobs: int = 10, *, now: float = T0) -> Snapshot:
     """A session whose jobs all completed."""
     base = campaign(jobs, now=now)

@@ -25,7 +25,6 @@ from textual.filter import Monochrome
 from textual.message import Message
 from textual.screen import Screen
 
-from autoexp_tui.core.commands import Pause
 from autoexp_tui.ui import terminal
 from autoexp_tui.ui.background import Background
 from autoexp_tui.ui.bridge import Bridge
@@ -365,6 +364,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             if answer is None:
                 return
             if answer.key == "p" and not self.read_only:
+                from autoexp_tui.core.commands import Pause
+
                 self.handle.send(Pause(), by="cockpit")
                 self.leave(LeaveWay.PAUSED)
             else:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from autoexp_tui.core.specs import ExecutorSpec
 from autoexp_tui.core.states import Cause, JobState
-from autoexp_tui.testing.campaigns import all_done, campaign, planned
+from autoexp_tui.testing.campaigns import all_done, campaign, plan_of, planned
 from autoexp_tui.ui.view import questions
 from autoexp_tui.ui.view.looks import Look
 from autoexp_tui.ui.view.loss import loss_of, needed_upstream, waits_behind
@@ -133,7 +133,7 @@ def test_submitting_offers_all_with_the_gpu_hours_they_may_use() -> None:
 
 def test_submitting_says_how_many_run_at_a_time() -> None:
     base = planned(10)
-    plan = replace(base.plan, executor=ExecutorSpec(max_parallel=3))
+    plan = replace(plan_of(base), executor=ExecutorSpec(max_parallel=3))
     session = observe(replace(base, plan=plan))
     told = body(questions.submit_question(Scope(jobs=()), session))
     assert "On slurm, 3 at a time." in told

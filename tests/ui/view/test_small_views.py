@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from autoexp_tui.core.states import JobState
-from autoexp_tui.testing.campaigns import T0, campaign
+from autoexp_tui.testing.campaigns import T0, campaign, plan_of
 from autoexp_tui.ui.view.difference import difference
 from autoexp_tui.ui.view.sessions import session_detail, session_line
 from autoexp_tui.ui.view.spans import plain
 
-SPECS = campaign(31).plan.jobs
+SPECS = plan_of(campaign(31)).jobs
 
 
 def test_what_differs_is_shown_with_both_values() -> None:

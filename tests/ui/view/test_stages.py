@@ -16,7 +16,6 @@ from autoexp_tui.ui.view.session import observe
 from autoexp_tui.ui.view.spans import plain, width
 from autoexp_tui.ui.view.stages import (
     compact_line,
-    condition_subject,
     families,
     family_line,
     name_width,
@@ -25,6 +24,7 @@ from autoexp_tui.ui.view.stages import (
     stages,
     still_waits,
 )
+from autoexp_tui.ui.view.subjects import condition_subject
 
 SESSION = observe(campaign(125))
 ENDS = ends(SESSION)

@@ -10,7 +10,7 @@ from autoexp_tui.core.specs import PlanFinding
 from autoexp_tui.core.state import ConditionStatus
 from autoexp_tui.core.states import Cause
 from autoexp_tui.core.verdicts import Result, why
-from autoexp_tui.testing.campaigns import campaign, planned
+from autoexp_tui.testing.campaigns import campaign, plan_of, planned
 from autoexp_tui.testing.scripted_handle import HOSTILE, with_job
 from autoexp_tui.ui.view.causes import PlanWords
 from autoexp_tui.ui.view.first_run import why_plan
@@ -138,14 +138,14 @@ def test_the_first_run_sentence_says_what_to_press() -> None:
 
 def test_a_plan_s_own_first_words_are_said() -> None:
     base = planned(10)
-    plan = replace(base.plan, ui={"first_run": "This trains 3 small models."})
+    plan = replace(plan_of(base), ui={"first_run": "This trains 3 small models."})
     told = text(why_plan(observe(replace(base, plan=plan)), ""))
     assert "Nothing is running. This trains 3 small models. S starts it" in told
 
 
 def test_warnings_of_planning_are_shown_before_anything_runs() -> None:
     base = planned(10)
-    plan = replace(base.plan, warnings=(PlanFinding(message="no time limit"),))
+    plan = replace(plan_of(base), warnings=(PlanFinding(message="no time limit"),))
     told = text(why_plan(observe(replace(base, plan=plan)), ""))
     assert "! no time limit" in told
 

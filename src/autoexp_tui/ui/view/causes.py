@@ -64,7 +64,7 @@ class CauseGroup:
 class PlanWords:
     """What a plan says about its parameters, worked out once."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan | None) -> None:
         self.plan = plan
         self.parameters: tuple[Parameter, ...] = varying(plan)
 

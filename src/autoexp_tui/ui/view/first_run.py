@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def why_plan(session: SessionView, come_back: str) -> WhyText:
     """The first-run sentence: nothing was submitted yet."""
     plan = session.snapshot.plan
-    told = plan.ui.get("first_run")
+    told = plan.ui.get("first_run") if plan else None
     number = len(session.jobs)
     many = len({job.stage for job in session.jobs})
     about = (
@@ -40,7 +40,7 @@ def why_plan(session: SessionView, come_back: str) -> WhyText:
         lines.append((Span(f" {come_back}", "muted"),))
     lines += [
         (Span(f" ! {outside(finding.message)}", "warning"),)
-        for finding in plan.warnings
+        for finding in (plan.warnings if plan else ())
     ]
     return WhyText("nothing submitted yet", tuple(lines))
 

@@ -34,12 +34,14 @@ def is_value(key: str) -> bool:
     return key.lstrip("+") not in _NO_COLUMN
 
 
-def varying(plan: Plan) -> tuple[Parameter, ...]:
+def varying(plan: Plan | None) -> tuple[Parameter, ...]:
     """The parameters that vary over the plan's jobs, in the sweep's order.
 
     Those that stand for the stage are left out, and so are those that are one and the
     same within each stage, or that only one stage has: they tell no families apart.
     """
+    if plan is None:
+        return ()
     many = len({spec.stage for spec in plan.jobs}) > 1
     keys = {
         key: tuple(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from autoexp_tui.core import revival
 from autoexp_tui.core.states import NOT_STARTED, REVIVABLE, JobState
 from autoexp_tui.core.wording import plural
+from autoexp_tui.core.wording import size as spell_size
 from autoexp_tui.ui.view.eta import gpu_bound
 from autoexp_tui.ui.view.looks import FACES, Look
 from autoexp_tui.ui.view.loss import (
@@ -28,7 +29,7 @@ from autoexp_tui.ui.view.loss import (
 from autoexp_tui.ui.view.parameters import described, varying
 from autoexp_tui.ui.view.reasons import reason, told
 from autoexp_tui.ui.view.spans import Line, Span, line, outside
-from autoexp_tui.ui.view.stages import condition_subject
+from autoexp_tui.ui.view.subjects import condition_subject
 
 if TYPE_CHECKING:
     from autoexp_tui.core.state import Ask
@@ -40,6 +41,8 @@ TYPE_FROM = 10
 """From this many jobs on, ending them asks for their count."""
 COUNTDOWN = 5
 """Seconds in which a kill can still be stopped."""
+SAVES_UNASKED = 100_000_000
+"""Bytes of a log up to which saving a copy asks nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +176,10 @@ def _skipped_behind(
 def submit_question(scope: Scope, session: SessionView) -> Question | None:
     """What S asks; None when every job was asked to run already."""
     waiting = [job for job in session.jobs if _submittable(job)]
-    if not waiting:
+    plan = session.snapshot.plan
+    if not waiting or plan is None:
         return None
     choices = tuple(_submit_choices(scope, session, waiting))
-    plan = session.snapshot.plan
     limit = plan.executor.max_parallel or session.snapshot.engine.slots
     at_once = f", {limit} at a time" if limit else ""
     lines: list[Line] = [(Span(f"{_where(session)}{at_once}."),)]
@@ -474,4 +477,21 @@ def leave_question(session: SessionView, come_back: str) -> Question | None:
         stay="Stay",
         confirm="leave",
         others=pause,
+    )
+
+
+# ----------------------------------------------------------------------- save
+def save_question(path: str, target: str, size: int) -> Question | None:
+    """What saving a copy of a log asks; None when it is small."""
+    if size <= SAVES_UNASKED:
+        return None
+    lines: list[Line] = [
+        (Span("from ", "muted"), Span(outside(path, 4000))),
+        (Span("to   ", "muted"), Span(outside(target, 4000))),
+    ]
+    return Question(
+        title=f"Write a copy of {spell_size(size)}?",
+        lines=tuple(lines),
+        stay="Do not write it",
+        confirm=f"write {spell_size(size)}",
     )

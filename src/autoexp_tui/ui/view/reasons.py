@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from autoexp_tui.core.specs import Condition, JobStateIs
 from autoexp_tui.core.states import Cause
 from autoexp_tui.core.verdicts import Why
 from autoexp_tui.core.wording import CAUSES, clock_time, duration, sentence, short
@@ -20,6 +19,7 @@ from autoexp_tui.ui.view.numbers import moment
 from autoexp_tui.ui.view.spans import outside
 
 if TYPE_CHECKING:
+    from autoexp_tui.core.specs import Condition
     from autoexp_tui.core.state import ConditionStatus
     from autoexp_tui.ui.view.session import JobView, SessionView
 
@@ -88,7 +88,7 @@ def _local(pair: _Pair, job: JobView, session: SessionView) -> _Pair:
 def _one_of_many(job: JobView, name: object) -> bool:
     """Whether the job waits for several of which `name` is only the first."""
     return any(
-        isinstance(spec, JobStateIs) and len(spec.jobs) > 1 and name in spec.jobs
+        spec.kind == "job_state" and len(spec.jobs) > 1 and name in spec.jobs
         for spec in job.record.spec.start_conditions
     )
 

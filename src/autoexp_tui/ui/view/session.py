@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING
 
 from autoexp_tui.core.states import JobState
@@ -100,7 +101,7 @@ class JobView:
 class Links:
     """Who waits for whom in a plan, worked out once, when first asked for."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan | None) -> None:
         self.plan = plan
 
     @cached_property
@@ -133,7 +134,8 @@ class SessionView:
     @property
     def loss(self) -> str:
         """The metric that trends and the LOSS column show."""
-        return self.snapshot.plan.monitoring.loss
+        plan = self.snapshot.plan
+        return plan.monitoring.loss if plan else ""
 
     def count(self, *looks: Look) -> int:
         """How many jobs look like one of `looks`."""
@@ -178,7 +180,8 @@ def observe(snapshot: Snapshot, before: SessionView | None = None) -> SessionVie
     """The view of `snapshot`; parts that `before` had already are shared."""
     warned = _warnings_by_job(snapshot)
     old = before.jobs if before else ()
-    after = snapshot.plan.monitoring.stall_after_seconds
+    plan = snapshot.plan
+    after = plan.monitoring.stall_after_seconds if plan else inf
     jobs = [
         _job_view(old[place] if place < len(old) else None, place, *parts)
         for place, parts in enumerate(_parts(snapshot, warned, after))
@@ -188,11 +191,11 @@ def observe(snapshot: Snapshot, before: SessionView | None = None) -> SessionVie
         jobs=tuple(jobs),
         index=_index(jobs, before),
         counts=_counts(jobs),
-        links=_links(snapshot.plan, before),
+        links=_links(plan, before),
     )
 
 
-def _links(plan: Plan, before: SessionView | None) -> Links:
+def _links(plan: Plan | None, before: SessionView | None) -> Links:
     if before is not None and before.links.plan is plan:
         return before.links
     return Links(plan)
@@ -262,9 +265,9 @@ def _counts(jobs: Sequence[JobView]) -> Mapping[Look, int]:
     return counts
 
 
-def _edges(plan: Plan, *, forward: bool) -> Mapping[str, tuple[str, ...]]:
+def _edges(plan: Plan | None, *, forward: bool) -> Mapping[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
-    for edge in plan.edges:
+    for edge in plan.edges if plan else ():
         if edge.mode == "waits":
             key, value = (
                 (edge.before, edge.after) if forward else (edge.after, edge.before)

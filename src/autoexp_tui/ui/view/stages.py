@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import singledispatch
 from typing import TYPE_CHECKING
 
-from autoexp_tui.core import specs
-from autoexp_tui.core.wording import clock_time, duration
 from autoexp_tui.ui.view.looks import FACES, Look, glyph, tally
 from autoexp_tui.ui.view.numbers import bar, moment
 from autoexp_tui.ui.view.parameters import Parameter, described
@@ -25,9 +21,9 @@ from autoexp_tui.ui.view.spans import (
     spread,
     width,
 )
+from autoexp_tui.ui.view.subjects import condition_subject
 
 if TYPE_CHECKING:
-    from autoexp_tui.core.specs import Condition
     from autoexp_tui.ui.view.eta import Ends
 
 UNSTAGED = "jobs"
@@ -126,82 +122,6 @@ def families(
         for name in dict.fromkeys(job.record.spec.family for job in stage.jobs)
         if name
     )
-
-
-# ----------------------------------------------------------------- what is awaited
-def condition_subject(spec: Condition, session: SessionView) -> str:
-    """What a condition is about, in a few words: `iter_8000/done.txt`."""
-    return outside(spec.description) or outside(_subject(spec, session))
-
-
-@singledispatch
-def _subject(spec: object, session: SessionView) -> str:
-    return ""
-
-
-@_subject.register
-def _(spec: specs.FileExists, session: SessionView) -> str:
-    return _end_of(spec.path)
-
-
-@_subject.register
-def _(spec: specs.FileContent, session: SessionView) -> str:
-    return f"{spec.pattern} in {_end_of(spec.path)}"
-
-
-@_subject.register
-def _(spec: specs.JobStateIs, session: SessionView) -> str:
-    jobs = session.named(spec.jobs)
-    names = dict.fromkeys(job.stage or job.name for job in jobs)
-    return f"{', '.join(names) or ', '.join(spec.jobs)} {spec.state}"
-
-
-@_subject.register
-def _(spec: specs.MetadataIs, session: SessionView) -> str:
-    return f"{spec.key} {spec.op} {spec.value}"
-
-
-@_subject.register
-def _(spec: specs.MetricIs, session: SessionView) -> str:
-    return f"{spec.name} {spec.op} {spec.value:g}"
-
-
-@_subject.register
-def _(spec: specs.CommandPasses, session: SessionView) -> str:
-    name = posixpath.basename(spec.command[0]) if spec.command else "command"
-    return f"{name} exits 0"
-
-
-@_subject.register
-def _(spec: specs.LogPattern, session: SessionView) -> str:
-    return f"{spec.pattern} in {_end_of(spec.log_path)}"
-
-
-@_subject.register
-def _(spec: specs.TimeReached, session: SessionView) -> str:
-    if spec.at is not None:
-        return clock_time(spec.at)
-    return f"{duration(spec.after_seconds or 0.0)} of waiting"
-
-
-@_subject.register
-def _(spec: specs.Approval, session: SessionView) -> str:
-    return "your approval"
-
-
-@_subject.register
-def _(spec: specs.Composite, session: SessionView) -> str:
-    joint = " and " if spec.mode == "all" else " or "
-    return joint.join(condition_subject(part, session) for part in spec.conditions)
-
-
-@_subject.register
-def _(spec: specs.Not, session: SessionView) -> str:
-    return f"not {condition_subject(spec.condition, session)}"
-
-
-def _end_of(path: str) -> str:
-    return "/".join(path.rstrip("/").split("/")[-2:])
 
 
 # -------------------------------------------------------------------------- lines

@@ -33,7 +33,7 @@ from autoexp_tui.ui.view.reasons import (
     told,
 )
 from autoexp_tui.ui.view.spans import Line, Span, join, line, outside, wrap
-from autoexp_tui.ui.view.stages import condition_subject
+from autoexp_tui.ui.view.subjects import condition_subject
 
 if TYPE_CHECKING:
     from autoexp_tui.core.specs import Condition

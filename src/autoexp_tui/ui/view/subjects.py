@@ -1,0 +1,77 @@
+"""What a condition is about, in a few words.
+
+Conditions are told apart by their `kind`: the classes themselves are the largest part
+of the core, and a first screen, which has none of them, loads without.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from autoexp_tui.core.wording import clock_time, duration
+from autoexp_tui.ui.view.spans import outside
+
+if TYPE_CHECKING:
+    from autoexp_tui.core import specs
+    from autoexp_tui.ui.view.session import SessionView
+
+
+def condition_subject(spec: specs.Condition, session: SessionView) -> str:
+    """What a condition is about, in a few words: `iter_8000/done.txt`."""
+    return outside(spec.description) or outside(_subject(spec, session))
+
+
+def _subject(spec: specs.Condition, session: SessionView) -> str:
+    if spec.kind == "composite" or spec.kind == "not":
+        return _of_others(spec, session)
+    if spec.kind == "job_state":
+        return _of_jobs(spec, session)
+    return _of_one(spec)
+
+
+def _of_others(spec: specs.Composite | specs.Not, session: SessionView) -> str:
+    if spec.kind == "not":
+        return f"not {condition_subject(spec.condition, session)}"
+    joint = " and " if spec.mode == "all" else " or "
+    return joint.join(condition_subject(part, session) for part in spec.conditions)
+
+
+def _of_jobs(spec: specs.JobStateIs, session: SessionView) -> str:
+    jobs = session.named(spec.jobs)
+    names = dict.fromkeys(job.stage or job.name for job in jobs)
+    return f"{', '.join(names) or ', '.join(spec.jobs)} {spec.state}"
+
+
+def _of_one(spec: specs.Condition) -> str:
+    """Of a condition that speaks for itself; empty for limits on a job's tries."""
+    match spec.kind:
+        case "file_exists":
+            return _end_of(spec.path)
+        case "file_content":
+            return f"{spec.pattern} in {_end_of(spec.path)}"
+        case "metadata":
+            return f"{spec.key} {spec.op} {spec.value}"
+        case "metric":
+            return f"{spec.name} {spec.op} {spec.value:g}"
+        case "command":
+            name = posixpath.basename(spec.command[0]) if spec.command else "command"
+            return f"{name} exits 0"
+        case "log_pattern":
+            return f"{spec.pattern} in {_end_of(spec.log_path)}"
+        case "time":
+            return _time(spec)
+        case "approval":
+            return "your approval"
+        case _:
+            return ""
+
+
+def _time(spec: specs.TimeReached) -> str:
+    if spec.at is not None:
+        return clock_time(spec.at)
+    return f"{duration(spec.after_seconds or 0.0)} of waiting"
+
+
+def _end_of(path: str) -> str:
+    return "/".join(path.rstrip("/").split("/")[-2:])
