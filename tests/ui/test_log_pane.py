@@ -10,6 +10,7 @@ import pytest
 from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.testing.campaigns import campaign
 from autoexp_tui.testing.scripted_handle import with_job
+from autoexp_tui.ui.view import questions
 from tests.ui.seat import Seat, cockpit
 
 
@@ -90,7 +91,7 @@ async def test_a_search_finds_upwards_and_marks_the_line(log: Path) -> None:
         await seat.press("enter")
         await shows(seat, "iteration 123/5000")
         await seat.press("y")
-        assert "31 B sent to the clipboard" in seat.footer
+        assert "29 B sent to the clipboard" in seat.footer
 
 
 async def test_a_search_that_is_given_up_leaves_the_filter_alone(log: Path) -> None:
@@ -108,6 +109,46 @@ async def test_no_match_is_said(log: Path) -> None:
         await seat.type("nowhere")
         await seat.press("enter")
         await seat.until(lambda: "no further match" in seat.footer)
+
+
+async def test_n_goes_on_from_what_is_seen_once_the_match_is_not(log: Path) -> None:
+    async with cockpit(with_log(log)) as seat:
+        await shows(seat, "iteration 4999/5000")
+        await seat.press("0", "slash")
+        await seat.type("iteration [0-9]*000/")
+        await seat.press("enter")
+        await shows(seat, "iteration 4000/5000")
+        await seat.press("g")
+        await shows(seat, "iteration 0/5000")
+        await seat.press("n")
+        await shows(seat, "iteration 1000/5000")
+        await seat.press("G")
+        await shows(seat, "iteration 4999/5000")
+        await seat.press("N")
+        await shows(seat, "iteration 4000/5000")
+
+
+async def test_a_search_goes_upwards_from_the_end_of_the_page(log: Path) -> None:
+    async with cockpit(with_log(log)) as seat:
+        await shows(seat, "iteration 4999/5000")
+        await seat.press("0", "g")
+        await shows(seat, "iteration 0/5000")
+        await seat.press("slash")
+        await seat.type("iteration 1")
+        await seat.press("enter")
+        await seat.until(lambda: seat.app.background.idle)
+        assert "iteration 1/5000" in seat.pane("log")
+
+
+async def test_a_match_among_wrapped_lines_is_in_view(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    write(path, "".join(f"{n} {'word ' * 200}\n" for n in range(60)))
+    async with cockpit(with_log(path)) as seat:
+        await shows(seat, "59 word")
+        await seat.press("0", "w", "slash")
+        await seat.type("30 word")
+        await seat.press("enter")
+        await shows(seat, "\n30 word")
 
 
 async def test_e_goes_from_error_to_error(log: Path) -> None:
@@ -176,10 +217,38 @@ async def test_a_copy_is_saved_where_it_was_asked(log: Path, tmp_path: Path) -> 
     async with cockpit(with_log(log), save_directory=str(target)) as seat:
         await shows(seat, "iteration 4999/5000")
         await seat.press("0", "ctrl+s")
-        await seat.until(lambda: "saved as" in seat.footer)
+        await seat.until(lambda: f"saved 154 kB as {target}" in seat.footer)
         assert same(target / log.name, log)
         await seat.press("ctrl+s")
         await seat.until(lambda: "not saved" in seat.footer)
+
+
+async def test_a_large_copy_is_asked_for_first(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "SAVES_UNASKED", 1000)
+    target = tmp_path / "saved"
+    target.mkdir()
+    async with cockpit(with_log(log), save_directory=str(target)) as seat:
+        await shows(seat, "iteration 4999/5000")
+        await seat.press("0", "ctrl+s")
+        assert "Write a copy of 154 kB?" in seat.dialog
+        assert str(target) in seat.dialog
+        await seat.hear()
+        await seat.press("enter", "ctrl+s")
+        assert not (target / log.name).exists()
+        await seat.hear()
+        await seat.press("y")
+        await seat.until(lambda: "saved 154 kB" in seat.footer)
+        assert same(target / log.name, log)
+
+
+async def test_without_a_log_nothing_is_saved(log: Path) -> None:
+    async with cockpit(with_log(log)) as seat:
+        waiting = next(j for j in seat.app.desk.session.jobs if j.attempt is None)
+        seat.jobs.reveal(waiting)
+        await seat.press("0", "ctrl+s")
+        assert "no log to save" in seat.footer
 
 
 async def test_a_hostile_log_draws_nothing_but_text(tmp_path: Path) -> None:

@@ -261,46 +261,26 @@ class LogFile:
         offset: int,
         *,
         forward: bool,
+        here: bool = False,
         stopped: Callable[[], bool] = lambda: False,
     ) -> int | None:
         """Where the next line that matches begins, from `offset` on (or before it).
 
-        The line at `offset` itself does not count. `stopped` is asked between chunks.
+        The line at `offset` itself counts only forwards, and only with `here`.
+        `stopped` is asked between chunks.
         """
         walk = self._ahead(offset) if forward else self._behind(offset)
+        least = offset if here else offset + 1
         for base, data in walk:
             if stopped():
                 return None
-            found = self._in_chunk(pattern, base, data, offset, forward=forward)
+            if forward:
+                found = next(_matching(pattern, base, data, least), None)
+            else:
+                found = max(_matching(pattern, base, data, 0, offset), default=None)
             if found is not None:
                 return found
         return None
-
-    def _in_chunk(
-        self,
-        pattern: re.Pattern[bytes],
-        base: int,
-        data: bytes,
-        offset: int,
-        *,
-        forward: bool,
-    ) -> int | None:
-        newest: int | None = None
-        line_end, state = -1, 0
-        for match in pattern.finditer(data):
-            start = data.rfind(b"\n", 0, match.start()) + 1
-            if match.start() >= line_end:
-                cut = data.find(b"\n", match.start())
-                line_end = len(data) if cut < 0 else cut + 1
-                state = start + last_state(data[start:line_end])
-            if match.end() <= state:
-                continue  # a state of a progress bar that was overwritten
-            line = base + start
-            if forward and line > offset:
-                return line
-            if not forward and line < offset:
-                newest = line
-        return newest
 
     def _ahead(self, offset: int) -> Iterator[tuple[int, bytes]]:
         """Chunks of whole lines from `offset` to the end."""
@@ -323,6 +303,29 @@ class LogFile:
             skip = data.find(b"\n") + 1 if start > 0 else 0
             yield start + skip, data[skip:]
             end = start + skip if skip < len(data) and skip else start
+
+
+def _matching(
+    pattern: re.Pattern[bytes],
+    base: int,
+    data: bytes,
+    least: int,
+    below: int | None = None,
+) -> Iterator[int]:
+    """Where lines of `data` that match begin, from `least` on and before `below`.
+
+    A state of a progress bar that was overwritten is no match.
+    """
+    line_end, state = -1, 0
+    for match in pattern.finditer(data):
+        start = data.rfind(b"\n", 0, match.start()) + 1
+        if match.start() >= line_end:
+            cut = data.find(b"\n", match.start())
+            line_end = len(data) if cut < 0 else cut + 1
+            state = start + last_state(data[start:line_end])
+        line = base + start
+        if match.end() > state and line >= least and (below is None or line < below):
+            yield line
 
 
 def _line_starts(data: bytes, base: int) -> list[int]:

@@ -14,6 +14,7 @@ from autoexp_tui.ui.view.reasons import cause_words
 
 if TYPE_CHECKING:
     from autoexp_tui.ui.screens.jobs import JobsScreen
+    from autoexp_tui.ui.screens.question import Answered
 
 LIVE_FILTER_UP_TO = 2000
 """Jobs up to which a filter works while it is typed."""
@@ -123,13 +124,41 @@ def diff(screen: JobsScreen) -> None:
 
 # ----------------------------------------------------------------------------- log
 def ask_search(screen: JobsScreen) -> None:
-    """Ask what to look for in the log."""
-    screen.prompt("search", "a regular expression", "", screen.logs.search)
+    """Ask what to look for in the log; its own keys go on from there."""
+    logs = screen.logs
+
+    def search(text: str) -> None:
+        logs.focus(scroll_visible=False)
+        logs.search(text)
+
+    screen.prompt(
+        "search",
+        "a regular expression",
+        "",
+        search,
+        given_up=lambda: logs.focus(scroll_visible=False),
+    )
 
 
 def save_log(screen: JobsScreen) -> None:
-    """Save a copy of the log."""
-    screen.logs.save(screen.cockpit.options.save_directory)
+    """Save a copy of the log; ask first where it is large."""
+    from autoexp_tui.ui.screens.question import QuestionScreen
+    from autoexp_tui.ui.view.questions import save_question
+
+    logs, directory = screen.logs, screen.cockpit.options.save_directory
+    if not logs.path:
+        screen.say("no log to save: this job has not begun", "warning")
+        return
+    question = save_question(logs.path, logs.copy_in(directory), logs.file_size)
+    if question is None:
+        logs.save(directory)
+        return
+
+    def answered(answer: Answered | None) -> None:
+        if answer is not None:
+            logs.save(directory)
+
+    screen.cockpit.push_screen(QuestionScreen(screen.cockpit.skin, question), answered)
 
 
 # ---------------------------------------------------------------------------- runs

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from autoexp_tui.ui.view.logs import Source
 
 _TIME = re.compile(r"^\s*\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s*")
+_COPIED_AT_A_TIME = 1 << 20
 _LOOKS_ILL = re.compile(error_pattern().pattern.decode(), re.IGNORECASE)
 
 
@@ -246,12 +247,15 @@ class LogPane(Pane):
             self.seek(forward=False)
 
     def seek(self, *, forward: bool, errors: bool = False) -> None:
-        """To the next line that matches, or that looks like an error."""
+        """To the next line that matches, or that looks like an error.
+
+        From the match in view on; where none is in view, from what is.
+        """
         pattern = error_pattern() if errors else self.pattern
         if pattern is None or self._file is None:
             return
-        start = self._start_of_search(forward=forward)
-        rows = self.body_rows
+        last, rows = self._seen_match(), self.body_rows
+        lines = self.lines
         self._searching, self._stop_search = True, False
         self.follow = False
         self.repaint()
@@ -259,11 +263,15 @@ class LogPane(Pane):
         def work(file: LogFile) -> Page:
             file.poll()
             place = file.find(
-                pattern, start, forward=forward, stopped=lambda: self._stop_search
+                pattern,
+                last if last is not None else _edge(file, lines, forward=forward),
+                forward=forward,
+                here=last is None,
+                stopped=lambda: self._stop_search,
             )
-            at = self.lines[0].offset if self.lines and place is None else place or 0
-            lines = file.moved(at, 0 if place is None else -(rows // 2), rows)
-            return Page(Change.NONE, file.size, tuple(lines), place)
+            at = lines[0].offset if lines and place is None else place or 0
+            page = file.moved(at, 0 if place is None else -(rows // 2), rows)
+            return Page(Change.NONE, file.size, tuple(page), place)
 
         self._ask("search", work, self._sought)
 
@@ -273,12 +281,10 @@ class LogPane(Pane):
             self.post_message(self.Said("no further match", bad=True))
         self.repaint()
 
-    def _start_of_search(self, *, forward: bool) -> int:
-        if self.match is not None:
-            return self.match
-        if not self.lines:
-            return 0
-        return self.lines[0].offset if forward else self._file_size
+    def _seen_match(self) -> int | None:
+        """The match of the last search, while it is on the screen."""
+        seen = any(one.offset == self.match for one in self.lines)
+        return self.match if seen else None
 
     def give_up_search(self) -> bool:
         """Stop a search, or forget its match; False when there was none."""
@@ -296,15 +302,18 @@ class LogPane(Pane):
         found = [one.text for one in self.lines if one.offset == self.match]
         return "\n".join(found or [one.text for one in self.lines])
 
-    def save(self, directory: str) -> None:
-        """Copy the file as it is into `directory`, and say where."""
-        path = self.path
-        target = os.path.join(directory, os.path.basename(path))
+    @property
+    def file_size(self) -> int:
+        """Bytes of the file when it was last looked at."""
+        return self._file_size
 
-        def work() -> str:
-            if os.path.exists(target):
-                raise FileExistsError(17, f"{target} exists already")
-            return str(shutil.copyfile(path, target))
+    def copy_in(self, directory: str) -> str:
+        """Where a copy in `directory` would lie."""
+        return os.path.join(directory, os.path.basename(self.path))
+
+    def save(self, directory: str) -> None:
+        """Copy the file as it is into `directory`; say where, and how large."""
+        path, target = self.path, self.copy_in(directory)
 
         def done(result: Any, problem: BaseException | None) -> None:
             if isinstance(problem, OSError):
@@ -313,10 +322,12 @@ class LogPane(Pane):
             elif problem is not None:
                 raise problem
             else:
-                self.post_message(self.Said(f"saved as {result}"))
+                room = max(20, self.screen.size.width - 20)
+                where = shorten_middle(outside(target, 4000), room)
+                self.post_message(self.Said(f"saved {spell_size(result)} as {where}"))
 
         if path:
-            self._background.call("save", work, done)
+            self._background.call("save", lambda: _copy(path, target), done)
 
     # --------------------------------------------------------------------- drawing
     def title(self) -> Line:
@@ -361,11 +372,17 @@ class LogPane(Pane):
         if placeholder:
             return [Painted((Span(f" {placeholder}", "muted"),))]
         painted: list[Painted] = []
+        found = 0
         for one in self.lines:
+            if one.offset == self.match:
+                found = len(painted)
             painted += self._rows(one, cells)
         if self.trailer and self.follow:
             painted.append(Painted((Span(f"-- {self.trailer} --", "muted"),)))
-        return painted[-count:] if self.follow else painted[:count]
+        if self.follow:
+            return painted[-count:]
+        skip = found - count // 2 if found >= count else 0
+        return painted[skip : skip + count]
 
     def _rows(self, one: LogLine, cells: int) -> Sequence[Painted]:
         text = _TIME.sub("", one.text) if self.hides_time else one.text
@@ -394,6 +411,34 @@ class LogPane(Pane):
 
 def _page(file: LogFile, lines: Sequence[LogLine]) -> Page:
     return Page(Change.NONE, file.size, tuple(lines))
+
+
+def _copy(path: str, target: str) -> int:
+    """Copy a file to where none is; its bytes. A copy that fails leaves nothing.
+
+    Raises:
+        OSError: it cannot be read or written, or something lies there.
+    """
+    try:
+        with open(path, "rb") as source, open(target, "xb") as copy:
+            try:
+                shutil.copyfileobj(source, copy, _COPIED_AT_A_TIME)
+            except OSError:
+                os.unlink(target)
+                raise
+            return copy.tell()
+    except FileExistsError:
+        raise FileExistsError(17, f"{target} exists already") from None
+
+
+def _edge(file: LogFile, lines: Sequence[LogLine], *, forward: bool) -> int:
+    """Where a search begins that goes from what is visible: its first, or last, line.
+
+    Backwards that is behind the last line, which counts.
+    """
+    if not lines:
+        return 0 if forward else file.size
+    return lines[0].offset if forward else file.after(lines[-1].offset)
 
 
 def _nothing(result: Any, problem: BaseException | None) -> None:
