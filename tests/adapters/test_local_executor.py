@@ -133,7 +133,7 @@ def test_a_started_task_is_claimed_when_submit_answers(machine: Machine) -> None
     assert isinstance(answer, Accepted)
     assert answer.executor_ids == ("01234567.0",)
     assert (Path(task.attempt_dir) / "claim").exists()
-    assert "wrapper.py --detach" in answer.sent
+    assert answer.sent.startswith(f"cd {task.cwd} && sh -c 'sleep 30'  # on ")
 
 
 def test_the_supervisor_is_in_no_group_of_ours_and_not_our_child(

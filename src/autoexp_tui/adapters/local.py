@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -29,6 +28,7 @@ from autoexp_tui.adapters.local_start import (
     Starter,
     executor_id,
 )
+from autoexp_tui.adapters.local_words import spelled
 from autoexp_tui.adapters.processes import (
     kill_left_behind,
     start_lives,
@@ -144,7 +144,7 @@ class LocalExecutor:
     def _answer(
         self, submission: Submission, outcomes: Sequence[Outcome]
     ) -> SubmitAnswer:
-        sent = shlex.join(self._starter.arguments("TASK.json"))
+        sent = spelled(submission.tasks, self._me.host)
         failed = [out for out in outcomes if isinstance(out, Failed)]
         silent = [out for out in outcomes if isinstance(out, Silent)]
         if silent:

@@ -65,6 +65,16 @@ def test_the_exact_words_stand_in_the_detail() -> None:
     assert "attempt 1" in text
 
 
+def test_the_line_of_a_single_start_shows_what_was_sent() -> None:
+    alone = effects.SubmitTasks(token="t", tasks=(("a", 1),))
+    sent = "$ cd /data && python train.py --lr=1e-3  # on node7"
+    found = told(
+        events.EffectOrdered(effect_id="e1", effect=alone),
+        events.EffectSettled(effect_id="e1", outcome="ok", detail=f"{sent}\n48213"),
+    )
+    assert sent in plain(entry_line(found[0], T0, 140))
+
+
 @pytest.mark.parametrize(
     ("outcome", "mark"), [("ok", "✓"), ("failed", "✗"), ("uncertain", "≈")]
 )

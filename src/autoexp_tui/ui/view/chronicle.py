@@ -100,7 +100,7 @@ def entry_line(entry: Entry, now: float, cells: int) -> Line:
     job_cells = max(12, min(36, cells // 3))
     job = shorten_middle(outside(_job(entry.event)) or "-", job_cells)
     verb = fit(_verb(entry.event), 18)
-    about = outside(_about(entry.event, now))
+    about = outside(_sent(entry) or _about(entry.event, now))
     content = line(
         Span(f"{mark} ", role),
         Span(f"{_to_the_second(entry.record.t)}  ", "muted"),
@@ -109,6 +109,16 @@ def entry_line(entry: Entry, now: float, cells: int) -> Line:
         Span(fit(about, max(1, cells - job_cells - 33)), "muted"),
     )
     return cut(content, cells)
+
+
+def _sent(entry: Entry) -> str:
+    """The words that were sent for one task; empty for several, or none known."""
+    event, settled = entry.event, entry.settled
+    if not isinstance(event, events.EffectOrdered) or settled is None:
+        return ""
+    first = settled.detail.partition("\n")[0]
+    alone = len(_jobs_of(event.effect)) == 1
+    return first if alone and first.startswith("$ ") else ""
 
 
 def _job(event: Event) -> str:
