@@ -37,7 +37,7 @@ from autoexp_tui.core.errors import (
     UsageError,
     ValidationFailed,
 )
-from autoexp_tui.core.specs import Plan, PlanFinding
+from autoexp_tui.core.specs import Log, Plan, PlanFinding
 from tests.adapters.config_trees import write_tree
 
 EXPERIMENT = """
@@ -382,3 +382,71 @@ def test_the_planner_makes_a_job_again_from_wherever_it_is(
     assert planner.compose(plan, "2_then", ["lr=5"]).command[1] == "5"
     with pytest.raises(UsageError, match="2_then cannot be made anew"):
         planner.compose(plan, "2_then", ["lrr=5"])
+
+
+def test_the_planner_composes_where_the_plan_was_made(place: Path) -> None:
+    elsewhere = place / "elsewhere"
+    elsewhere.mkdir()
+    plan = planned(place, "++backend.cwd=elsewhere")
+    made = ChildPlanner().compose(plan, "2_then", ["lr=5"])
+
+    assert plan.cwd == str(place)
+    assert made.cwd == plan.jobs[3].cwd == str(elsewhere)
+
+
+def test_a_plan_whose_directory_is_gone_composes_nothing_anew(place: Path) -> None:
+    plan = replace(planned(place), cwd=str(place / "gone"))
+    with pytest.raises(UsageError, match="the plan was made is not there") as raised:
+        ChildPlanner().compose(plan, "2_then", ["lr=5"])
+
+    assert raised.value.where == str(place / "gone")
+
+
+def test_a_manifest_of_old_composes_where_its_jobs_run(place: Path) -> None:
+    plan = replace(planned(place), cwd="")
+
+    assert ChildPlanner().compose(plan, "2_then", ["lr=5"]).cwd == str(place)
+
+
+# ------------------------------------------------------------- rules of single jobs
+RULED = (
+    EXPERIMENT.replace(
+        "- stage: then",
+        """- stage: then
+          monitoring.log_events:
+            - {name: saved, pattern: 'it{2} \\"(?P<it>\\d{1,9})\\" \\{x\\}',
+               extract_groups: {at: it},
+               actions: [{class_name: Log, message: "{at} of {name}, ${lr}"}]}
+          monitoring.anomalies.nan: warn""",
+    )
+    + "monitoring: {stall_after_seconds: 60}\n"
+)
+
+
+def test_rules_in_a_sweep_reach_their_job_as_written(place: Path) -> None:
+    write_tree(place / "config", exp=RULED)
+    plan = planned(place)
+    rules = plan.rules_of(plan.jobs[3])
+
+    assert plan.warnings == ()
+    assert plan.jobs[2].rules == ""
+    assert (rules.anomalies.nan, rules.stall_after_seconds) == ("warn", 60)
+    assert rules.log_events[0].pattern == r"it{2} \"(?P<it>\d{1,9})\" \{x\}"
+    assert rules.log_events[0].actions == (Log(message="{at} of {name}, 2"),)
+
+
+def test_rules_of_a_job_are_part_of_the_manifest(place: Path) -> None:
+    write_tree(place / "config", exp=RULED)
+    plan = planned(place)
+
+    assert len(plan.rule_sets) == 2
+    assert decode_plan(encode_plan(plan)) == plan
+
+
+def test_a_rule_of_a_job_that_is_wrong_names_the_job(place: Path) -> None:
+    write_tree(place / "config", exp=RULED.replace("it{2} ", "it("))
+    answer = asked(place)
+
+    assert "does not compile" in answer.errors[0].message
+    assert answer.errors[0].where == "monitoring.log_events.0.pattern"
+    assert answer.errors[0].job == "1e-4_then"

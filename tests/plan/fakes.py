@@ -156,6 +156,9 @@ class FakeComposer:
     def group_options(self, key: str) -> tuple[str, ...] | None:
         return tuple(self._groups[key]) if key in self._groups else None
 
+    def settings(self) -> frozenset[str]:
+        return frozenset({"backend.seed"})
+
     def _select(self, config: DictConfig, override: Override) -> None:
         options = self._groups[override.key_or_group]
         choice = str(override.value())

@@ -24,11 +24,8 @@ from autoexp_tui.plan.build import (
     PlanOutcome,
     PlanSource,
     build_execution_plan,
-    job_view,
-    job_with,
     plan_outcome,
 )
-from autoexp_tui.plan.ports import CannotCompose, SpecRefused
 from tests.plan.fakes import FakeComposer, FakeParser, use_resolvers
 
 CONFIG: Mapping[str, Any] = {
@@ -985,43 +982,3 @@ def test_closed_settings_are_checked_once_when_they_do_not_change() -> None:
     parser = FakeParser()
     plan_outcome(composer=FakeComposer(CONFIG, stages(STABLE, COOLDOWN)), parser=parser)
     assert parser.checked == 1
-
-
-# ------------------------------------------------------------------ one job again
-def test_a_planned_job_is_composed_again_from_its_overrides() -> None:
-    composer = FakeComposer(CONFIG, stages(STABLE, COOLDOWN), GROUPS)
-    plan = build_execution_plan(composer=composer, parser=FakeParser())
-    for job in plan.jobs:
-        again = job_with(job, (), composer=composer, parser=FakeParser())
-        assert again == job
-
-
-def test_a_planned_job_takes_further_overrides() -> None:
-    composer = FakeComposer(CONFIG, stages(STABLE))
-    plan = build_execution_plan(composer=composer, parser=FakeParser())
-    again = job_with(
-        plan.jobs[0], ("backend.lr=1",), composer=composer, parser=FakeParser()
-    )
-    assert "--lr=1" in again.command
-    assert again.name == plan.jobs[0].name
-    assert again.overrides[-1] == "backend.lr=1"
-    assert again.fingerprint != plan.jobs[0].fingerprint
-    assert job_view(plan.jobs[0], composer).select("stage") == "stable"
-
-
-def test_further_overrides_may_not_fit() -> None:
-    composer = FakeComposer(CONFIG, stages(STABLE))
-    job = build_execution_plan(composer=composer, parser=FakeParser()).jobs[0]
-    with pytest.raises(CannotCompose):
-        job_with(job, ("backend.nothing=1",), composer=composer, parser=FakeParser())
-    for further in ("++backend.broken=1", "++slurm.bad=1"):
-        with pytest.raises(SpecRefused):
-            job_with(job, (further,), composer=composer, parser=FakeParser())
-
-
-def test_rules_that_one_job_sets_for_itself_are_said_to_have_no_effect() -> None:
-    found = outcome({"params": {"backend.lr": [1, 2], "monitoring.total": ["x"]}})
-    told = [str(warning) for warning in found.warnings if "session" in str(warning)]
-    assert len(told) == 1
-    assert "monitoring.total" in told[0]
-    assert "no effect" in told[0]

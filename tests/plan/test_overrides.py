@@ -236,3 +236,9 @@ def test_a_value_that_cannot_be_written_is_an_error() -> None:
 
 def test_all_errors_of_a_point_come_at_once() -> None:
     assert len(write({"backend.lrr": 1, "slurm.log_dirr": 2}).errors) == 2
+
+
+def test_a_setting_that_the_config_leaves_out_is_set_without_a_warning() -> None:
+    made = write({"backend.seed": 1})
+    assert made.texts == {"backend.seed": "++backend.seed=1"}
+    assert not made.warnings

@@ -15,10 +15,10 @@ import yaml
 from autoexp_tui.adapters.hydra_compose import HydraComposer
 from autoexp_tui.adapters.settings import HouseParser
 from autoexp_tui.core.specs import FileExists, JobStateIs, MetadataIs, Plan
+from autoexp_tui.plan.again import job_with
 from autoexp_tui.plan.build import (
     PlanOutcome,
     build_execution_plan,
-    job_with,
     plan_outcome,
 )
 
@@ -96,7 +96,9 @@ def test_a_cooldown_starts_from_its_own_stable_run(bench: Bench) -> None:
     )
     assert cooldown.depends_on == ("lr2.5e-4_bsz128_stable",)
     assert {job.family for job in plan.jobs} == {"f0", "f1", "f2", "f3"}
-    assert job_with(cooldown, (), composer=composer, parser=parser) == cooldown
+    assert (
+        job_with(cooldown, (), plan=plan, composer=composer, parser=parser) == cooldown
+    )
 
 
 def test_derived_jobs_are_planned_for_each_base(bench: Bench) -> None:

@@ -146,6 +146,10 @@ class HydraComposer:
             return None
         return tuple(repository.get_group_options(name))
 
+    def settings(self) -> frozenset[str]:
+        """The keys of the closed subtrees."""
+        return closed_keys()
+
     # ---------------------------------------------------------- composition
     def _made(self) -> Hydra:
         """Hydra over our source; it makes itself the process's own on the way."""

@@ -233,8 +233,20 @@ class ChildPlanner:
 
 
 def _cwd_of(plan: Plan) -> str:
-    """Where the plan was made, as far as it tells: relative paths start there."""
-    return next((job.cwd for job in plan.jobs if Path(job.cwd).is_dir()), "")
+    """Where the plan was made; manifests of old do not say, but their jobs may.
+
+    Raises:
+        UsageError: the directory is gone.
+    """
+    if not plan.cwd:
+        return next((job.cwd for job in plan.jobs if Path(job.cwd).is_dir()), "")
+    if not Path(plan.cwd).is_dir():
+        raise UsageError(
+            "the directory in which the plan was made is not there",
+            where=plan.cwd,
+            hint="overrides compose from there: bring it back, or make a new plan",
+        )
+    return plan.cwd
 
 
 def _command() -> list[str]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,7 @@ import yaml
 
 from autoexp_tui.adapters.codec import encode_job, encode_plan
 from autoexp_tui.adapters.config_files import config_dir, state_dir
-from autoexp_tui.adapters.hydra_compose import DIRECTORIES, HydraComposer
+from autoexp_tui.adapters.hydra_compose import HydraComposer
 from autoexp_tui.adapters.planning_words import (
     PlanningAnswer,
     PlanningRequest,
@@ -45,14 +45,12 @@ from autoexp_tui.core.errors import (
     ValidationFailed,
 )
 from autoexp_tui.core.specs import JobSpec, Plan
-from autoexp_tui.plan.build import PlanSource, job_view, plan_outcome
+from autoexp_tui.plan.again import job_with
+from autoexp_tui.plan.build import PlanSource, plan_outcome
 from autoexp_tui.plan.findings import SweepRefused
-from autoexp_tui.plan.fingerprint import fingerprint
 from autoexp_tui.plan.ports import (
     CannotCompose,
-    Composer,
     ConfigView,
-    SpecParser,
     SpecRefused,
 )
 from autoexp_tui.plan.sweep import expand_sweep
@@ -148,6 +146,7 @@ def _source(request: PlanningRequest, composer: HydraComposer) -> PlanSource:
         config_dir=str(composer.config_dir),
         overrides=request.overrides,
         state_dir=str(place),
+        cwd=str(_cwd(request)),
         created_at=request.now,
     )
 
@@ -253,54 +252,14 @@ def _job(request: PlanningRequest) -> PlanningAnswer:
     """One job of a plan as it is with further overrides; its names and waits stay."""
     plan = read_manifest(Path(request.manifest))
     job = _job_of(plan, request.job)
-    again = _Again(plan, _composer(request), HouseParser(str(_cwd(request))))
-    if again.made(job, ()).fingerprint != job.fingerprint:
-        raise UsageError(
-            "the config has changed since the plan was made",
-            where=job.name,
-            hint="overrides would change more than they say: make a new plan",
-        )
-    made = again.made(job, request.further)
+    made = job_with(
+        job,
+        request.further,
+        plan=plan,
+        composer=_composer(request),
+        parser=HouseParser(str(_cwd(request))),
+    )
     return PlanningAnswer(job=encode_job(made).decode())
-
-
-@dataclass(frozen=True, slots=True)
-class _Again:
-    """Makes jobs of an old plan again, where they were."""
-
-    plan: Plan
-    composer: Composer
-    parser: SpecParser
-
-    def made(self, job: JobSpec, further: Sequence[str]) -> JobSpec:
-        """The job as its config makes it with further overrides.
-
-        Raises:
-            CannotCompose, SpecRefused: it does not, with every finding.
-        """
-        view = job_view(job, self.composer, further)
-        self._put_directories(job, view)
-        config = view.to_dict()
-        problems = self.parser.check(config)
-        if problems:
-            raise SpecRefused(tuple(problems))
-        launch = self.parser.launch(config)
-        ours = [str(view.select(key)) for key in DIRECTORIES if view.has(key)]
-        return replace(
-            job,
-            command=launch.command,
-            env=launch.env,
-            resources=self.parser.resources(config),
-            overrides=(*job.overrides, *further),
-            fingerprint=fingerprint(config, launch.command, ours),
-        )
-
-    def _put_directories(self, job: JobSpec, view: ConfigView) -> None:
-        """The plan's own, wherever this process was started."""
-        if view.has("project.base_output_dir") and self.plan.base_output_dir:
-            view.put("project.base_output_dir", self.plan.base_output_dir)
-        if view.has("slurm.log_dir"):
-            view.put("slurm.log_dir", job.log_dir.removesuffix(f"/{job.name}"))
 
 
 _WANTED: Final[Mapping[Want, Callable[[PlanningRequest], PlanningAnswer]]] = {

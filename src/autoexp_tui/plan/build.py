@@ -19,9 +19,7 @@ from autoexp_tui.core.specs import (
 from autoexp_tui.plan.conditions import FAULTS, problems_of
 from autoexp_tui.plan.drafts import Draft
 from autoexp_tui.plan.findings import SweepRefused
-from autoexp_tui.plan.fingerprint import fingerprint
-from autoexp_tui.plan.job_maker import Record, mounts_of, paths_of
-from autoexp_tui.plan.overrides import literal
+from autoexp_tui.plan.job_maker import Record
 from autoexp_tui.plan.places import Places
 from autoexp_tui.plan.points import NOTES, STAGE, SweepPoint
 from autoexp_tui.plan.ports import (
@@ -29,11 +27,11 @@ from autoexp_tui.plan.ports import (
     Composer,
     ConfigView,
     SpecParser,
-    SpecRefused,
 )
 from autoexp_tui.plan.resolution import Resolution
 from autoexp_tui.plan.sweep import expand
 from autoexp_tui.plan.validation import told_once, validate_execution_plan
+from autoexp_tui.plan.watching import CLOSED, RuleSets, SessionWide
 
 DEFAULT_STATE_DIR = "outputs/.autoexp"
 
@@ -47,6 +45,8 @@ class PlanSource:
     overrides: tuple[str, ...] = ()
     state_dir: str = ""
     """Wins over `monitoring.state_dir` of the config."""
+    cwd: str = ""
+    """Where relative paths of the config start."""
     created_at: float = 0.0
     """UTC, seconds since the epoch."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -111,7 +111,7 @@ def plan_outcome(
         composer,
         parser,
         metadata_keys=common.metadata_keys,
-        progress=common.monitoring.progress.total,
+        session=SessionWide(common.config, common.monitoring),
         record=record,
     )
     drafts = resolution.run()
@@ -141,7 +141,7 @@ class _Common:
         self.problems: list[Problem] = []
         self.config = {
             key: value
-            for key in ("slurm", "monitoring", "ui")
+            for key in CLOSED
             if (value := self._section(base, key)) is not None
         }
         self.monitoring = Monitoring()
@@ -184,7 +184,8 @@ def _plan(
     drafts: Sequence[Draft],
 ) -> Plan:
     edges = _edges(drafts, resolution)
-    jobs = tuple(_jobs(drafts, resolution, edges))
+    rules = RuleSets(common.monitoring)
+    jobs = tuple(_jobs(drafts, edges, rules))
     state_dir = source.state_dir or common.setting("monitoring", "state_dir")
     prints = "".join(f"{job.name}{job.fingerprint}" for job in jobs)
     return Plan(
@@ -193,12 +194,14 @@ def _plan(
         config_ref=source.config_ref,
         config_dir=source.config_dir,
         overrides=source.overrides,
+        cwd=source.cwd,
         created_at=source.created_at,
         state_dir=state_dir or DEFAULT_STATE_DIR,
         base_output_dir=_base_output_dir(base),
         jobs=jobs,
         edges=edges,
         monitoring=common.monitoring,
+        rule_sets=rules.sets,
         executor=common.executor,
         ui=common.ui,
         environment=source.environment,
@@ -249,7 +252,7 @@ def _edges_to(
 
 
 def _jobs(
-    drafts: Sequence[Draft], resolution: Resolution, edges: Sequence[Edge]
+    drafts: Sequence[Draft], edges: Sequence[Edge], rules: RuleSets
 ) -> Iterator[JobSpec]:
     behind: dict[str, dict[str, None]] = {}
     for edge in edges:
@@ -274,6 +277,7 @@ def _jobs(
             depends_on=tuple(behind.get(identity.name, ())),
             resources=draft.resources,
             progress_total=draft.progress_total,
+            rules=rules.named(draft.monitoring),
             notes=_notes(draft.point),
         )
 
@@ -283,44 +287,3 @@ def _notes(point: SweepPoint) -> dict[str, object]:
     if not isinstance(notes, Mapping):
         return {}
     return {str(key): value for key, value in notes.items() if key != STAGE}
-
-
-# ------------------------------------------------------------------- one job again
-def job_view(
-    job: JobSpec, composer: Composer, further: Sequence[str] = ()
-) -> ConfigView:
-    """The config of a planned job, with further overrides after its own.
-
-    Raises:
-        CannotCompose: it does not compose.
-    """
-    mounts = mounts_of(job.stage, job.index, job.family, composer.base())
-    view = composer.compose((*job.overrides, *further), mounts)
-    view.put("project.name", literal(job.name))
-    return view
-
-
-def job_with(
-    job: JobSpec, further: Sequence[str], *, composer: Composer, parser: SpecParser
-) -> JobSpec:
-    """A planned job with further overrides; its name, directories and waits stay.
-
-    Raises:
-        CannotCompose: it does not compose.
-        SpecRefused: what it asks for is not valid then; with every finding.
-    """
-    view = job_view(job, composer, further)
-    config = view.to_dict()
-    problems = tuple(parser.check(config))
-    if problems:
-        raise SpecRefused(problems)
-    launch = parser.launch(config)
-    return replace(
-        job,
-        overrides=(*job.overrides, *further),
-        command=launch.command,
-        env=launch.env,
-        cwd=launch.cwd,
-        resources=parser.resources(config),
-        fingerprint=fingerprint(config, launch.command, paths_of(config)),
-    )

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from autoexp_tui.core.errors import Problem
-from autoexp_tui.core.specs import Condition, Resources
+from autoexp_tui.core.specs import Condition, Monitoring, Resources
 from autoexp_tui.plan.conditions import FAULTS, problems_of
 from autoexp_tui.plan.overrides import literal, spell_override
 from autoexp_tui.plan.points import SweepPoint, plain_key
@@ -48,6 +48,8 @@ class Draft:
     launch: Launch = field(default_factory=lambda: Launch(command=()))
     resources: Resources = field(default_factory=Resources)
     progress_total: int | None = None
+    monitoring: Monitoring = field(default_factory=Monitoring)
+    """The rules by which the job is watched."""
     fingerprint: str = ""
 
     def put(self, view: ConfigView, path: str, value: object) -> None:

@@ -9,11 +9,12 @@ has faults ends the making. Which job comes first is `resolution`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from autoexp_tui.core.errors import Problem
+from autoexp_tui.core.specs import Monitoring
 from autoexp_tui.plan.conditions import (
     COMMAND_KEY,
     FAULTS,
@@ -45,6 +46,7 @@ from autoexp_tui.plan.substitution import (
     placeholder,
     unfinished_in,
 )
+from autoexp_tui.plan.watching import CLOSED, SessionWide, is_rule, last_step
 
 NAME: Final = "project.name"
 _LATE: Final = (frozenset(ATTRIBUTES) | {NAME}) - KNOWN_EARLY
@@ -57,6 +59,15 @@ _CHOSEN_EARLY: Final = (
 
 Record = Callable[[int, ConfigView, Mapping[str, object]], None]
 """Told of each job: its index, its config as composed, the same resolved."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """The closed sections of a config, and what follows from them."""
+
+    closed: Mapping[str, object]
+    monitoring: Monitoring
+    without_effect: tuple[Problem, ...]
 
 
 class Workshop(World, Protocol):
@@ -80,19 +91,19 @@ class JobMaker:
         world: Workshop,
         composer: Composer,
         parser: SpecParser,
-        progress: str = "",
+        session: SessionWide | None = None,
         record: Record | None = None,
     ) -> None:
-        """`progress`: the config path that holds a job's last step; empty: none."""
+        """`session`: what the config says without any point."""
         self._world = world
         self._composer = composer
         self._parser = parser
-        self._progress = progress
+        self._session = session or SessionWide()
         self._record = record
         self._writer = OverrideWriter(composer)
         self._base = composer.base()
         self._base_is_a_key = self._base.has("base")
-        self._checked: deque[Mapping[str, object]] = deque(maxlen=16)
+        self._checked: deque[_Settled] = deque(maxlen=16)
 
     # --------------------------------------------------------------- composing
     def begun(self, at: int) -> tuple[Draft, ConfigView]:
@@ -147,8 +158,8 @@ class JobMaker:
         problems: list[Problem] = []
         for key, value in self._writer.flattened(_parameters(point)):
             try:
-                named = plain_key(key) == NAME
-                prepared[key] = value if named else before.value(value)
+                late = plain_key(key) == NAME or is_rule(key)
+                prepared[key] = value if late else before.value(value)
                 if self._writer.selects(key) and any(unfinished_in(prepared[key])):
                     raise NotAReference(_CHOSEN_EARLY)
             except FAULTS as error:
@@ -165,7 +176,7 @@ class JobMaker:
             {f"++{MOUNT}.r{at}": literal(value) for at, value in enumerate(mounted)}
             | {key: placeholder(value) for key, value in prepared.items()}
         )
-        for warning in (*made.warnings, *_of_the_session(prepared)):
+        for warning in made.warnings:
             self._world.warn(replace(warning, job=called(point)))
         if made.errors:
             named = tuple(replace(error, job=called(point)) for error in made.errors)
@@ -303,53 +314,39 @@ class JobMaker:
         name = draft.identity.name
         try:
             config = view.to_dict()
-            self._check(config, name)
+            settled = self._settled(config, draft)
             draft.launch = self._parser.launch(config)
             draft.resources = self._parser.resources(config)
         except FAULTS as error:
             raise Refused(problems_of(error, "", name)) from None
         draft.fingerprint = fingerprint(config, draft.launch.command, paths_of(config))
-        draft.progress_total = self._total(view)
+        draft.monitoring = settled.monitoring
+        draft.progress_total = last_step(view, settled.monitoring.progress.total)
+        for warning in settled.without_effect:
+            self._world.warn(replace(warning, job=name))
         if self._record is not None:
             self._record(draft.point.index, view, config)
 
-    def _check(self, config: Mapping[str, object], name: str) -> None:
-        """The closed subtrees, once for each content that they have."""
-        closed = {key: config.get(key) for key in ("slurm", "monitoring", "ui")}
-        if closed in self._checked:
-            return
+    def _settled(self, config: Mapping[str, object], draft: Draft) -> _Settled:
+        """The closed sections, checked once for each content that they have."""
+        closed = {key: config.get(key) for key in CLOSED}
+        for settled in self._checked:
+            if settled.closed == closed:
+                return settled
         problems = self._parser.check(config)
         if problems:
+            name = draft.identity.name
             raise Refused(tuple(replace(p, job=p.job or name) for p in problems))
-        self._checked.append(closed)
-
-    def _total(self, view: ConfigView) -> int | None:
-        if not self._progress or not view.has(self._progress):
-            return None
-        value = view.select(self._progress)
-        if isinstance(value, float) and value.is_integer():
-            return int(value)
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        return int(str(value)) if whole else None
+        settled = _Settled(
+            closed,
+            self._session.own(self._parser.monitoring(config)),
+            tuple(self._session.without_effect(closed, draft.point.parameters)),
+        )
+        self._checked.append(settled)
+        return settled
 
 
 # ------------------------------------------------------------------------- pieces
-_SESSION_SECTIONS: Final = ("monitoring", "ui")
-
-
-def _of_the_session(parameters: Mapping[str, object]) -> Iterator[Problem]:
-    """Parameters that set for one job what holds for the whole session."""
-    for key in parameters:
-        section = key.lstrip("+~").partition(".")[0]
-        if section in _SESSION_SECTIONS:
-            yield Problem(
-                f"`{section}` holds for the session: set in a sweep it has no effect",
-                where=key,
-                hint="set it outside the sweep; log_events and state_events take "
-                "`stages: [...]`",
-            )
-
-
 def _parameters(point: SweepPoint) -> dict[str, object]:
     """What becomes overrides: `aux` first, key by key, then the others in order."""
     aux: dict[str, object] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -145,6 +145,7 @@ class OverrideWriter:
 
     def __init__(self, composer: Composer) -> None:
         self._composer = composer
+        self._settings = composer.settings()
         self._is_group: dict[str, bool] = {}
         self._places: dict[tuple[str, ...], _Places] = {}
 
@@ -194,7 +195,7 @@ class OverrideWriter:
             view = (
                 self._composer.compose(chosen, {}) if chosen else self._composer.base()
             )
-            self._places[chosen] = _Places(view)
+            self._places[chosen] = _Places(view, self._settings)
         return self._places[chosen]
 
 
@@ -209,14 +210,17 @@ def _unspeakable(value: object) -> bool:
 class _Places:
     """The keys that a config has, to tell setting from adding."""
 
-    def __init__(self, view: ConfigView) -> None:
+    def __init__(self, view: ConfigView, settings: Collection[str]) -> None:
         self._view = view
+        self._settings = settings
         self._children: dict[str, set[str]] | None = None
 
     def spelled(self, key: str, value: object, made: _Findings) -> str:
         """`key`, with `++` when it adds; an error when it looks like a slip."""
         if key[0] in "+~" or self._view.has(key):
             return key
+        if key in self._settings:
+            return f"++{key}"
         meant = self._slip(key) or ("start_conditions" if _waits(value) else None)
         if meant is not None:
             hint = f"did you mean `{meant}`? write `++{key}` to add it"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -106,6 +106,10 @@ class Composer(Protocol):
 
     def group_options(self, key: str) -> tuple[str, ...] | None:
         """The choices of a config group; None when `key` is not one."""
+        ...
+
+    def settings(self) -> Collection[str]:
+        """Dotted keys that have a meaning where a config leaves them out."""
         ...
 
 

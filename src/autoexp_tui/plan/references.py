@@ -287,9 +287,20 @@ def accessed(
     ends = [path for path in paths if path.endswith(f".{accessor}")]
     if len(ends) == 1:
         return view.select(ends[0])
-    if accessor in metadata_keys:
+    if accessor in metadata_keys or accessor in _extracted(view):
         return Runtime(identity.name, accessor)
     raise _unknown(identity, accessor, ends, paths, metadata_keys)
+
+
+def _extracted(view: ConfigView) -> Iterator[str]:
+    """The metadata that the job's own log rules extract."""
+    try:
+        rules = view.raw("monitoring.log_events")
+    except KeyError:
+        return
+    for rule in rules if isinstance(rules, list) else ():
+        groups = rule.get("extract_groups") if isinstance(rule, Mapping) else None
+        yield from groups if isinstance(groups, Mapping) else ()
 
 
 def _unknown(

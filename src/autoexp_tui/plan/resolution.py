@@ -24,6 +24,7 @@ from autoexp_tui.plan.job_maker import JobMaker, Record
 from autoexp_tui.plan.ports import Composer, ConfigView, SpecParser
 from autoexp_tui.plan.references import DroppedJob, Identity, accessed, foreseen
 from autoexp_tui.plan.sweep import Expansion
+from autoexp_tui.plan.watching import SessionWide
 
 _HELD_VIEWS: Final = 64
 
@@ -50,7 +51,7 @@ class Resolution:
         parser: SpecParser,
         *,
         metadata_keys: Collection[str] = (),
-        progress: str = "",
+        session: SessionWide | None = None,
         record: Record | None = None,
     ) -> None:
         """See `JobMaker`; `metadata_keys`: what log rules extract."""
@@ -66,7 +67,7 @@ class Resolution:
         self._foreseen = foreseen(self.families)
         self._read: dict[tuple[int, str], object] = {}
         self._postponed: list[tuple[Draft, ConfigView]] = []
-        self._maker = JobMaker(self, composer, parser, progress, record)
+        self._maker = JobMaker(self, composer, parser, session, record)
 
     def run(self) -> Sequence[Draft]:
         """Make every job; those without faults, in order of index."""

@@ -1,0 +1,111 @@
+"""A job of a plan made again with further overrides, where it was.
+
+Its name, directories and waits stay. What its config says otherwise than the plan
+follows from the overrides alone: a config that has changed since is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from autoexp_tui.core.errors import UsageError
+from autoexp_tui.core.specs import JobSpec, Monitoring, Plan
+from autoexp_tui.plan.fingerprint import fingerprint
+from autoexp_tui.plan.job_maker import mounts_of, paths_of
+from autoexp_tui.plan.overrides import literal
+from autoexp_tui.plan.ports import Composer, ConfigView, SpecParser, SpecRefused
+from autoexp_tui.plan.watching import SessionWide, last_step
+
+
+def job_with(
+    job: JobSpec,
+    further: Sequence[str],
+    *,
+    plan: Plan,
+    composer: Composer,
+    parser: SpecParser,
+) -> JobSpec:
+    """A planned job with further overrides.
+
+    Raises:
+        CannotCompose: it does not compose.
+        SpecRefused: what it asks for is not valid then; with every finding.
+        UsageError: the config is not the one that the plan was made from.
+    """
+    again = _Again(plan, composer, parser)
+    before = again.made(job, ())
+    if before.spec.fingerprint != job.fingerprint:
+        raise UsageError(
+            "the config has changed since the plan was made",
+            where=job.name,
+            hint="overrides would change more than they say: make a new plan",
+        )
+    after = again.made(job, further)
+    moved = after.spec.cwd != before.spec.cwd
+    rewritten = after.rules != before.rules
+    return replace(
+        after.spec,
+        cwd=after.spec.cwd if moved else job.cwd,
+        own_rules=after.rules if rewritten else job.own_rules,
+    )
+
+
+def job_view(
+    job: JobSpec, composer: Composer, further: Sequence[str] = ()
+) -> ConfigView:
+    """The config of a planned job, with further overrides after its own.
+
+    Raises:
+        CannotCompose: it does not compose.
+    """
+    mounts = mounts_of(job.stage, job.index, job.family, composer.base())
+    view = composer.compose((*job.overrides, *further), mounts)
+    view.put("project.name", literal(job.name))
+    return view
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A job as a config makes it, and the rules that the config has for it."""
+
+    spec: JobSpec
+    rules: Monitoring
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """Makes jobs of a plan from their configs."""
+
+    plan: Plan
+    composer: Composer
+    parser: SpecParser
+
+    def made(self, job: JobSpec, further: Sequence[str]) -> _Made:
+        view = job_view(job, self.composer, further)
+        self._put_directories(job, view)
+        config = view.to_dict()
+        problems = tuple(self.parser.check(config))
+        if problems:
+            raise SpecRefused(problems)
+        launch = self.parser.launch(config)
+        session = SessionWide(monitoring=self.plan.monitoring)
+        rules = session.own(self.parser.monitoring(config))
+        spec = replace(
+            job,
+            overrides=(*job.overrides, *further),
+            command=launch.command,
+            env=launch.env,
+            cwd=launch.cwd,
+            resources=self.parser.resources(config),
+            progress_total=last_step(view, rules.progress.total),
+            fingerprint=fingerprint(config, launch.command, paths_of(config)),
+        )
+        return _Made(spec, rules)
+
+    def _put_directories(self, job: JobSpec, view: ConfigView) -> None:
+        """The plan's own, wherever this process was started."""
+        if view.has("project.base_output_dir") and self.plan.base_output_dir:
+            view.put("project.base_output_dir", self.plan.base_output_dir)
+        if view.has("slurm.log_dir"):
+            view.put("slurm.log_dir", job.log_dir.removesuffix(f"/{job.name}"))
