@@ -115,6 +115,33 @@ async def test_a_filter_works_while_it_is_typed() -> None:
         assert len(seat.app.desk.rows) == seat.app.desk.session.count(Look.DOOMED)
 
 
+async def test_a_filter_that_cannot_be_meant_says_so_and_changes_nothing() -> None:
+    async with cockpit() as seat:
+        await seat.press("slash")
+        await seat.type("cooldown")
+        await seat.press("enter", "slash", "ctrl+u")
+        await seat.type("lrr>1e-3")
+        assert "no job has `lrr`; did you mean `lr`?" in seat.pane("problem")
+        await seat.press("enter")
+        assert seat.jobs.prompting is not None
+        assert "/cooldown (esc)" in seat.pane("jobs")
+        await seat.press("escape")
+        assert "/cooldown (esc)" in seat.pane("jobs")
+        assert not seat.jobs.query_one("#problem").display
+
+
+async def test_a_mended_filter_works_and_its_problem_goes() -> None:
+    async with cockpit() as seat:
+        await seat.press("slash")
+        await seat.type("lrr>1e-3")
+        await seat.press("enter", "ctrl+u")
+        await seat.type("lr>1e-3")
+        await seat.press("enter")
+        assert seat.jobs.prompting is None
+        assert not seat.jobs.query_one("#problem").display
+        assert "/lr>1e-3 (esc)" in seat.pane("jobs")
+
+
 async def test_an_active_filter_is_always_shown() -> None:
     async with cockpit() as seat:
         await seat.press("slash")

@@ -105,12 +105,21 @@ def _keymap(path: str) -> Any:
     return load_keymap(Path(path))
 
 
-def _row_filter(text: str) -> Callable[[Mapping[str, object]], bool]:
-    """A filter in the sweep's own language, for the rows of the table."""
-    from autoexp_tui.plan.expression import compile_expression
+class _RowFilter:
+    """A filter in the sweep's own language, for the rows of the table.
 
-    expression = compile_expression(text, dotted=True)
-    return lambda values: bool(expression.evaluate(values))
+    Raises:
+        ExpressionError: the text is none.
+    """
+
+    def __init__(self, text: str) -> None:
+        from autoexp_tui.plan.expression import compile_expression
+
+        self._expression = compile_expression(text, dotted=True)
+        self.names = self._expression.names
+
+    def __call__(self, values: Mapping[str, object]) -> bool:
+        return bool(self._expression.evaluate(values))
 
 
 # ------------------------------------------------------------------------ the cockpit
@@ -212,7 +221,7 @@ class Cockpit:
             _screen_options(self._options, self._args),
             come_back=self._come_back(),
             away_since=self._left_at(),
-            expression=_row_filter,
+            expression=_RowFilter,
         )
         # Opened after the first paint: planning and pydantic would slow it down.
         self._running = CockpitApp(handle, options=options, on_ready=handle.start)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from autoexp_tui.ui.view.filtering import unfinished
 from autoexp_tui.ui.view.reasons import cause_words
 
 if TYPE_CHECKING:
@@ -32,17 +33,34 @@ def need(screen: JobsScreen) -> None:
 
 
 def ask_filter(screen: JobsScreen) -> None:
-    """Ask for a filter; given up, the one before stays."""
+    """Ask for a filter; given up, the one before stays.
+
+    What cannot be meant is told above the line, and filters nothing.
+    """
     wanted = screen.desk.arrangement.filter
     before = wanted.text if wanted is not None else ""
     small = len(screen.desk.session.jobs) <= LIVE_FILTER_UP_TO
+
+    def given_up() -> None:
+        screen.tell_problem("")
+        screen.filter_by(before)
+
+    def preview(text: str) -> None:
+        if unfinished(text):
+            return
+        problem = screen.filter_problem(text)
+        screen.tell_problem(problem)
+        if small:
+            screen.filter_by(before if problem else text)
+
+    screen.checked = screen.filter_problem
     screen.prompt(
         "filter",
         "words, lr>1e-3, stage:cooldown",
         before,
         screen.filter_by,
-        preview=screen.filter_by if small else None,
-        given_up=lambda: screen.filter_by(before),
+        preview=preview,
+        given_up=given_up,
     )
 
 
@@ -127,17 +145,14 @@ def ask_search(screen: JobsScreen) -> None:
     """Ask what to look for in the log; its own keys go on from there."""
     logs = screen.logs
 
-    def search(text: str) -> None:
+    def back() -> None:
         logs.focus(scroll_visible=False)
+
+    def search(text: str) -> None:
+        back()
         logs.search(text)
 
-    screen.prompt(
-        "search",
-        "a regular expression",
-        "",
-        search,
-        given_up=lambda: logs.focus(scroll_visible=False),
-    )
+    screen.prompt("search", "a regular expression", "", search, given_up=back)
 
 
 def save_log(screen: JobsScreen) -> None:

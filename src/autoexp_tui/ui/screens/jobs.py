@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
@@ -12,12 +12,13 @@ from autoexp_tui.core.states import NOT_STARTED, REVIVABLE
 from autoexp_tui.core.wording import plural
 from autoexp_tui.ui.screens.base import BoxScreen
 from autoexp_tui.ui.screens.job_commands import JOB_COMMANDS
+from autoexp_tui.ui.view.filtering import FilterError, check_names, compile_filter
 from autoexp_tui.ui.view.layout import Box, Boxes, boxes, fits_side, folds
 from autoexp_tui.ui.view.logs import log_of
 from autoexp_tui.ui.view.loss import killable
 from autoexp_tui.ui.view.scope import Scope, scope
 from autoexp_tui.ui.view.spans import outside, plain
-from autoexp_tui.ui.widgets.bars import Footer, Header
+from autoexp_tui.ui.widgets.bars import Footer, Header, ProblemLine, Prompt
 from autoexp_tui.ui.widgets.job_panes import JobsPane, NeedsPane, StagesPane
 from autoexp_tui.ui.widgets.log_pane import LogPane
 from autoexp_tui.ui.widgets.metrics_pane import MetricsPane
@@ -56,6 +57,8 @@ class JobsScreen(BoxScreen):
         self._folds_by_height: bool | None = None
         self._shape = (0, 0)
         self._rows_placed: int | None = None
+        self.checked: Callable[[str], str] | None = None
+        """What is wrong with a text that is being typed, where that is asked."""
 
     def compose(self) -> ComposeResult:
         skin, desk = self.skin, self.desk
@@ -72,6 +75,7 @@ class JobsScreen(BoxScreen):
         yield self.metrics
         yield self.why
         yield self.logs
+        yield ProblemLine(skin, id="problem")
         yield Footer(skin, self.cockpit.commands, id="footer")
         self.list: Lists = self.jobs
 
@@ -146,7 +150,10 @@ class JobsScreen(BoxScreen):
     # ---------------------------------------------------------------------- places
     def boxes_for(self, size: Size) -> Boxes:
         stages = len(self.desk.stages)
-        return boxes(size.width, size.height, stages, self.enlarged, self._rows())
+        found = boxes(size.width, size.height, stages, self.enlarged, self._rows())
+        if self.prompting is None or not self.query_one(ProblemLine).problem:
+            return found
+        return {**found, "problem": Box(0, size.height - 2, size.width, 1)}
 
     def _rows(self) -> int | None:
         """Rows that the table may get: a filter does not move the panes.
@@ -255,9 +262,38 @@ class JobsScreen(BoxScreen):
         self.jobs.move_to_key(row.key)
 
     def filter_by(self, text: str) -> None:
-        """Keep the rows that match."""
+        """Keep the rows that match; what cannot be meant keeps those of before."""
+        problem = self.filter_problem(text)
+        if problem:
+            self.say(f"filter as before: {problem}", "warning")
+            return
         self.desk.filter_by(text)
         self.renew()
+
+    def filter_problem(self, text: str) -> str:
+        """What is wrong with a filter, in words; empty when nothing is."""
+        try:
+            wanted = compile_filter(text, self.desk.expression)
+            check_names(wanted, self.desk.session.jobs)
+        except FilterError as error:
+            return outside(str(error))
+        return ""
+
+    def tell_problem(self, problem: str) -> None:
+        """Show what is wrong with what is being typed, above it; empty: nothing."""
+        self.query_one(ProblemLine).tell(problem)
+        self.place()
+
+    def on_prompt_answered(self, message: Prompt.Answered) -> None:
+        """What cannot be meant is told, and stays to be mended."""
+        check = self.checked
+        problem = check(message.text) if check and not message.given_up else ""
+        self.tell_problem(problem)
+        if problem:
+            message.stop()
+            message.prevent_default()
+        else:
+            self.checked = None
 
     def do_look_copy(self) -> None:
         """Copy what the focused pane shows under its cursor."""

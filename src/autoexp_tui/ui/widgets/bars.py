@@ -82,6 +82,22 @@ class Footer(LinesWidget):
         return [Painted(footer_line(self.commands, self.pane, self.useful, cells))]
 
 
+class ProblemLine(LinesWidget):
+    """What is wrong with what is being typed below it."""
+
+    def __init__(self, skin: Skin, **options: Any) -> None:
+        super().__init__(skin, **options)
+        self.problem = ""
+
+    def tell(self, problem: str) -> None:
+        """Show a problem; an empty one is none."""
+        self.problem = problem
+        self.repaint()
+
+    def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
+        return [Painted(cut((Span(f" {self.problem}", "failed"),), cells))]
+
+
 class Prompt(Input):
     """One line to type in, where the footer stands. Its cursor does not blink."""
 
