@@ -130,3 +130,28 @@ def test_findings_alternate_and_can_be_told(dots: list[tuple[int, float]]) -> No
             assert finding.code in CODES
             assert sentence(Why(finding.code, finding.args), 0.0)
             json.dumps(finding.args, allow_nan=False)
+
+
+def flat(begin: int, end: int) -> list[tuple[int, float]]:
+    return [(step, 2.0) for step in range(begin, end, 10)]
+
+
+def test_a_flat_loss_is_measured_from_the_step_that_a_run_returns_to() -> None:
+    found = said([*flat(0, 160), *flat(50, 160)])
+    assert found == [(100, "plateau"), (60, "-plateau"), (150, "plateau")]
+
+
+def test_lines_that_come_late_begin_nothing_anew() -> None:
+    early, late = flat(0, 300)[::2], flat(0, 300)[1::2]
+    swapped = [dot for pair in zip(late, early, strict=True) for dot in pair]
+    assert [code for _, code in said(swapped)] == ["plateau"]
+
+
+def test_a_rise_is_measured_from_the_minimum_since_a_return() -> None:
+    before = [(step, 1.0) for step in range(100, 104)]
+    after = [(50, 3.0), (51, 3.0), (52, 3.0), (53, 5.0)]
+    assert said([*before, *after]) == [(53, "divergence")]
+
+
+def test_a_late_line_that_is_no_number_is_found() -> None:
+    assert said([(9, 2.0), (8, math.nan)]) == [(8, "nan")]

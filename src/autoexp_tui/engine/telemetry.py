@@ -81,12 +81,16 @@ class Track:
     curves: dict[str, Thinned] = field(default_factory=dict)
     newest: dict[str, float] = field(default_factory=dict)
     step: int | None = None
+    at: int = 0
+    """Where the newest values stand: `step`, else what the log has counted."""
     total: int | None = None
     pace: Pace = field(default_factory=Pace)
     output_at: float | None = None
     step_at: float | None = None
     noted_at: float = float("-inf")
-    noted_step: int | None = None
+    noted: tuple[int, dict[str, float]] | None = None
+    restarted: bool = False
+    """The log began anew within the attempt: its worries are void."""
 
 
 class Telemetry:
@@ -140,8 +144,12 @@ class Telemetry:
             return []
         if chunk.reset:
             self._rewind(track, track.rules)
+            track.restarted = True
         elif chunk.offset != track.offset:
             return []
+        if track.restarted:
+            track.restarted = False
+            _stop_worrying(desk, job.name)
         track.offset = chunk.offset + len(chunk.data)
         track.output_at = desk.now
         self._changed.add(job.name)
@@ -163,6 +171,7 @@ class Telemetry:
         if track is None:
             track = self._tracks[job.name] = self._new_track(job)
         if (track.attempt, track.run) != (attempt.number, attempt.run):
+            track.restarted = track.attempt == attempt.number
             track.attempt, track.run = attempt.number, attempt.run
             self._rewind(track, rules_of(self._state, job.spec))
         return track
@@ -223,8 +232,7 @@ class Telemetry:
             self._plot(desk, track, point)
             self._watch_loss(desk, track, chunk.job, point)
         self.metrics[chunk.job] = {
-            name: MetricFact(value, track.step or 0)
-            for name, value in track.newest.items()
+            name: MetricFact(value, track.at) for name, value in track.newest.items()
         }
         if desk.now - track.noted_at >= NOTE_SECONDS:
             self._note(desk, track, chunk.job)
@@ -241,17 +249,16 @@ class Telemetry:
                 track.step_at = desk.now
             track.step = step
             track.pace.see(step, desk.now)
+        track.at = point.step if track.step is None else track.step
         track.total = point.total or track.total
         for name, value in point.values.items():
             track.newest[name] = value
-            if track.step is not None:
-                curve = track.curves.setdefault(name, Thinned())
-                curve.add(track.step, value)
+            track.curves.setdefault(name, Thinned()).add(track.at, value)
 
     def _watch_loss(self, desk: Desk, track: Track, job: str, point: Point) -> None:
         loss = point.values.get(canonical(track.rules.loss))
         if loss is not None:
-            for finding in track.anomalies.feed(track.step or 0, loss):
+            for finding in track.anomalies.feed(track.at, loss):
                 self._react(desk, track, job, finding)
 
     @staticmethod
@@ -317,24 +324,23 @@ class Telemetry:
 
         What was only a worry while it ran is none any more.
         """
-        for warning in list(desk.state.warnings.values()):
-            if warning.job == job and warning.why.code in _PASSING:
-                desk.draft.emit(events.WarningCleared(warning_id=warning.warning_id))
+        _stop_worrying(desk, job)
         track = self._tracks.get(job)
         if track is not None and track.newest:
             self._note(desk, track, job)
 
     @staticmethod
     def _note(desk: Desk, track: Track, job: str) -> None:
-        if track.step is None or track.step == track.noted_step:
+        now = (track.at, dict(track.newest))
+        if now == track.noted:
             return
-        track.noted_at, track.noted_step = desk.now, track.step
+        track.noted_at, track.noted = desk.now, now
         desk.draft.emit(
             events.MetricsNoted(
                 job=job,
                 attempt=track.attempt,
                 run=track.run,
-                step=track.step,
+                step=track.at,
                 total=track.total,
                 values={name: _plain(value) for name, value in track.newest.items()},
             )
@@ -357,6 +363,13 @@ class Telemetry:
             last_output_at=track.output_at,
             last_step_at=track.step_at,
         )
+
+
+def _stop_worrying(desk: Desk, job: str) -> None:
+    """Clear the warnings of a job that mean nothing any more."""
+    for warning in list(desk.state.warnings.values()):
+        if warning.job == job and warning.why.code in _PASSING:
+            desk.draft.emit(events.WarningCleared(warning_id=warning.warning_id))
 
 
 def _plain(value: float) -> float | str:

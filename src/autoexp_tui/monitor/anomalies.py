@@ -30,7 +30,11 @@ class Finding:
 
 @dataclass(slots=True)
 class AnomalyWatch:
-    """Watches one metric of one run; steps that go back start it anew."""
+    """Watches one metric of one run; steps that go back start it anew.
+
+    Going back is a point before the newest step and a later one after it, still before
+    that step: a single late line, as several writers of one log leave them, is none.
+    """
 
     settings: Anomalies = field(default_factory=Anomalies)
     metric: str = "loss"
@@ -38,6 +42,9 @@ class AnomalyWatch:
     _count: int = 0
     """Finite observations since the steps last went back."""
     _step: int | None = None
+    """The newest."""
+    _back: tuple[int, float] | None = None
+    """A point before it: the first after a return, or a late line."""
     _last: float | None = None
     _minimum: float = math.inf
     _anchor: tuple[int, float] | None = None
@@ -45,20 +52,32 @@ class AnomalyWatch:
 
     def feed(self, step: int, value: float) -> list[Finding]:
         """What the next point of the metric shows."""
+        bad = not math.isfinite(value)
+        findings = [*self._judge("nan", holds=bad, step=step, value=value)]
         if self._step is not None and step < self._step:
-            self._restart()
+            if not self._has_returned(step, value):
+                return findings
+        else:
+            self._back = None
         self._step = step
-        if not math.isfinite(value):
-            return list(self._judge("nan", holds=True, step=step, value=value))
+        if bad:
+            return findings
         self._note(step, value)
-        findings = [*self._judge("nan", holds=False, step=step, value=value)]
         findings += self._plateau(step, value)
         findings += self._divergence(step, value)
         self._last = value
         return findings
 
-    def _restart(self) -> None:
+    def _has_returned(self, step: int, value: float) -> bool:
+        """Whether the run goes on from an earlier step; then all begins anew there."""
+        first, self._back = self._back, (step, value)
+        if first is None or step <= first[0]:
+            return False
+        self._back = None
         self._count, self._minimum, self._anchor = 0, math.inf, None
+        if math.isfinite(first[1]):
+            self._note(*first)
+        return True
 
     def _note(self, step: int, value: float) -> None:
         self._count += 1

@@ -1,0 +1,112 @@
+"""What logs say of metrics, and what is kept of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from autoexp_tui.core import events
+from autoexp_tui.core.draft import Draft
+from autoexp_tui.core.facts import MetricFact, MetricKey
+from autoexp_tui.core.specs import Anomalies, MetricPattern, Monitoring, Progress
+from autoexp_tui.engine.ports import LogChunk
+from autoexp_tui.engine.telemetry import Telemetry
+from autoexp_tui.monitor.desk import Desk, Policy, Roster
+from autoexp_tui.monitor.watch import Timers, Watch
+from tests.core.builders import job, plan, run, started
+
+EPOCHS = Monitoring(progress=Progress(metric="epoch"))
+
+
+@dataclass
+class Reader:
+    """One running job `a`, its log read by a telemetry."""
+
+    monitoring: Monitoring = field(default_factory=Monitoring)
+
+    def __post_init__(self) -> None:
+        self.state = started(plan(job("a"), monitoring=self.monitoring))
+        run(self.state, "a")
+        self.telemetry = Telemetry(self.state)
+        self.desk = Desk(
+            draft=Draft(self.state, 300.0, epoch=1),
+            watch=Watch(),
+            timers=Timers(),
+            roster=Roster(),
+            outside={},
+            metrics=self.telemetry.metrics,
+            policy=Policy(),
+        )
+
+    def read(self, text: str, *, reset: bool = False) -> None:
+        data = text.encode()
+        cursor = self.telemetry.cursor(self.desk.job("a"), final=False)
+        offset = 0 if reset else cursor.offset
+        chunk = LogChunk(
+            job="a",
+            attempt=1,
+            run=0,
+            offset=offset,
+            data=data,
+            size=len(data),
+            reset=reset,
+        )
+        self.telemetry.digest(self.desk, chunk)
+
+    def fact(self, name: str) -> object:
+        fact = self.desk.get(MetricKey("a", name))
+        return None if fact is None else fact.value
+
+    def emitted(self, kind: type) -> list[object]:
+        found = (record.event for record in self.desk.draft.records)
+        return [event for event in found if isinstance(event, kind)]
+
+
+def test_a_metric_without_a_step_stands_at_the_last_step() -> None:
+    reader = Reader()
+    reader.read("step: 40 loss: 2.0\n")
+    reader.read("eval_loss: 1.5\n")
+    assert reader.fact("eval_loss") == MetricFact(1.5, 40)
+
+
+def test_metrics_of_a_log_without_steps_are_counted() -> None:
+    patterns = (MetricPattern(name="ppl", pattern=r"ppl (\d+)"),)
+    reader = Reader(Monitoring(metrics=patterns))
+    reader.read("ppl 9\nppl 8\nppl 7\n")
+    assert reader.fact("ppl") == MetricFact(7.0, 3)
+
+
+def test_a_metric_is_known_before_the_counter_that_the_config_names() -> None:
+    reader = Reader(EPOCHS)
+    reader.read("step: 40 loss: 2.0\n")
+    assert reader.fact("loss") == MetricFact(2.0, 40)
+    reader.telemetry.close(reader.desk, "a")
+    (noted,) = reader.emitted(events.MetricsNoted)
+    assert isinstance(noted, events.MetricsNoted)
+    assert (noted.step, noted.values) == (40, {"loss": 2.0})
+
+
+def test_a_last_value_at_a_step_that_was_noted_is_noted_too() -> None:
+    reader = Reader()
+    reader.read("step: 40 loss: 2.0\n")
+    reader.read("eval_loss: 1.5\n")
+    reader.telemetry.close(reader.desk, "a")
+    noted = reader.emitted(events.MetricsNoted)[-1]
+    assert isinstance(noted, events.MetricsNoted)
+    assert noted.values == {"loss": 2.0, "eval_loss": 1.5}
+
+
+def test_what_was_noted_is_not_noted_again() -> None:
+    reader = Reader()
+    reader.read("step: 40 loss: 2.0\n")
+    reader.telemetry.close(reader.desk, "a")
+    assert len(reader.emitted(events.MetricsNoted)) == 1
+
+
+def test_a_log_that_begins_anew_takes_its_worries_back() -> None:
+    quick = Anomalies(min_points=2, plateau_steps=5)
+    reader = Reader(Monitoring(anomalies=quick))
+    flat = "".join(f"step: {at} loss: 2.0\n" for at in range(1, 9))
+    reader.read(flat)
+    assert len(reader.desk.state.warnings) == 1
+    reader.read("step: 1 loss: 2.0\n", reset=True)
+    assert reader.desk.state.warnings == {}
