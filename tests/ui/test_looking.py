@@ -10,6 +10,7 @@ from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.testing.campaigns import campaign, planned
 from autoexp_tui.testing.scripted_handle import moved, with_job
+from autoexp_tui.ui.text import ascii_twin
 from autoexp_tui.ui.view.looks import Look
 from tests.ui.seat import Seat, cockpit
 
@@ -246,13 +247,34 @@ async def test_needs_first_puts_them_on_top() -> None:
         assert "needs you first" in seat.pane("jobs")
 
 
-async def test_sorting_goes_through_the_columns_and_back() -> None:
+async def test_sorting_reverses_and_then_plan_order_is_back() -> None:
     async with cockpit() as seat:
         await seat.press("comma")
         assert "by STATE" in seat.pane("jobs")
-        for _ in seat.jobs.jobs.columns:
-            await seat.press("comma")
+        assert "STATE▴" in seat.pane("jobs")
+        await seat.press("comma")
+        assert "STATE▾" in seat.pane("jobs")
+        await seat.press("comma")
         assert seat.app.desk.arrangement.order == "plan"
+        assert "STATE " in seat.pane("jobs")
+
+
+async def test_h_and_l_choose_the_column_while_the_table_is_sorted() -> None:
+    async with cockpit() as seat:
+        before = seat.pane("jobs")
+        await seat.press("l")
+        assert seat.pane("jobs") == before
+        await seat.press("comma", "comma", "l", "l")
+        assert "by lr " in seat.pane("jobs")
+        assert "lr▴" in seat.pane("jobs")
+        await seat.press("h")
+        assert "STAGE▴" in seat.pane("jobs")
+
+
+async def test_the_direction_has_an_ascii_twin() -> None:
+    async with cockpit(ascii=True) as seat:
+        await seat.press("comma")
+        assert "STATE^" in ascii_twin(seat.pane("jobs"))
 
 
 # --------------------------------------------------------------------------- marks

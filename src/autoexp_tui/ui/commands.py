@@ -106,8 +106,8 @@ _TABLE: Final = (
     _move("move.last", "G,end", "to the last line"),
     _move("move.half_down", "ctrl+d,pagedown", "down by half a page"),
     _move("move.half_up", "ctrl+u,pageup", "up by half a page"),
-    _move("move.left", "h,left", "fold; the metric before"),
-    _move("move.right", "l,right", "unfold; the next metric"),
+    _move("move.left", "h,left", "fold; the metric, or sorted column, before"),
+    _move("move.right", "l,right", "unfold; the next metric, or sorted column"),
     _move("pane.next", "tab", "to the next pane"),
     _move("pane.previous", "shift+tab", "to the pane before"),
     _pane("stages", "1", "stages"),
@@ -179,7 +179,13 @@ _TABLE: Final = (
         EVENTS_MODE,
         foot=6,
     ),
-    _look("rows.sort", "comma", "", "sort by the next column", JOBS_MODE),
+    _look(
+        "rows.sort",
+        "comma",
+        "",
+        "sort by a column, again: reverse, again: plan order; h l: which",
+        JOBS_MODE,
+    ),
     _look(
         "rows.diff", "d", "diff", "compare two marked jobs", JOBS_MODE - LOG, foot=10
     ),

@@ -12,7 +12,15 @@ from autoexp_tui.ui.view import columns
 from autoexp_tui.ui.view.causes import PlanWords
 from autoexp_tui.ui.view.filtering import compile_filter
 from autoexp_tui.ui.view.looks import NEEDS, Look
-from autoexp_tui.ui.view.rows import Arrangement, Row, arrange, next_column, sort_by
+from autoexp_tui.ui.view.rows import (
+    Arrangement,
+    Row,
+    arrange,
+    column_beside,
+    falls,
+    next_column,
+    sort_by,
+)
 from autoexp_tui.ui.view.session import observe
 
 SESSION = observe(campaign(125))
@@ -104,13 +112,41 @@ def test_a_sort_stays_as_it_was_while_values_move() -> None:
     assert [row.key for row in arrange(later, wanted)] == before
 
 
-def test_after_the_last_column_comes_plan_order() -> None:
-    wanted = Arrangement()
-    for _ in COLUMNS:
-        column = next_column(COLUMNS, wanted)
-        assert column is not None
-        wanted = sort_by(SESSION, column, wanted)
+LOSS = next(column for column in COLUMNS if column.kind == "loss")
+
+
+def losses(wanted: Arrangement) -> list[float | None]:
+    rows = arrange(SESSION, wanted)
+    return [SESSION.jobs[row.jobs[0]].metric("loss") for row in rows]
+
+
+def test_the_same_column_again_is_the_other_way_round_missing_still_last() -> None:
+    values = losses(sort_by(SESSION, LOSS, sort_by(SESSION, LOSS, Arrangement())))
+    known = [value for value in values if value is not None]
+    assert values[: len(known)] == sorted(known, reverse=True)
+    assert values[len(known) :] == [None] * (len(values) - len(known))
+
+
+def test_a_third_time_is_plan_order_and_then_the_column_comes_back() -> None:
+    wanted = sort_by(SESSION, LOSS, sort_by(SESSION, LOSS, Arrangement()))
     assert next_column(COLUMNS, wanted) is None
+    back = replace(wanted, order="plan", column="", ranks={})
+    assert next_column(COLUMNS, back) == LOSS
+    assert not sort_by(SESSION, LOSS, back).reversed
+
+
+def test_the_columns_beside_go_round() -> None:
+    wanted = sort_by(SESSION, COLUMNS[0], Arrangement())
+    assert column_beside(COLUMNS, wanted, 1) == COLUMNS[1]
+    assert column_beside(COLUMNS, wanted, -1) == COLUMNS[-1]
+
+
+def test_a_time_falls_at_first_and_a_loss_rises() -> None:
+    time = next(column for column in COLUMNS if column.kind == "time")
+    assert falls(COLUMNS, sort_by(SESSION, time, Arrangement()))
+    rising = sort_by(SESSION, LOSS, Arrangement())
+    assert not falls(COLUMNS, rising)
+    assert falls(COLUMNS, sort_by(SESSION, LOSS, rising))
 
 
 def test_a_column_that_has_gone_starts_over() -> None:

@@ -71,7 +71,9 @@ def order(screen: JobsScreen) -> None:
 
 
 def sort(screen: JobsScreen) -> None:
-    """Sort by the next column."""
+    """Sort by a column; then the other way round; then plan order again."""
+    if not screen.jobs.columns:
+        return
     screen.desk.sort_next(screen.jobs.columns)
     screen.renew()
 

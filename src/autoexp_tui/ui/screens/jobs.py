@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
@@ -16,6 +17,7 @@ from autoexp_tui.ui.view.filtering import FilterError, check_names, compile_filt
 from autoexp_tui.ui.view.layout import Box, Boxes, boxes, fits_side, folds
 from autoexp_tui.ui.view.logs import log_of
 from autoexp_tui.ui.view.loss import killable
+from autoexp_tui.ui.view.rows import column_beside, sort_by
 from autoexp_tui.ui.view.scope import Scope, scope
 from autoexp_tui.ui.view.spans import outside, plain
 from autoexp_tui.ui.widgets.bars import Footer, Header, ProblemLine, Prompt
@@ -247,7 +249,25 @@ class JobsScreen(BoxScreen):
         if self.focused is self.stages and how in ("left", "right"):
             self.stages.unfold(on=how == "right")
             return
+        if self.focused is self.jobs and how in ("left", "right"):
+            self._sort_beside(1 if how == "right" else -1)
+            return
         super().do_move(how)
+
+    def _sort_beside(self, step: int) -> None:
+        """Sort by the column beside; in another order nothing happens."""
+        current, columns = self.desk.arrangement, self.jobs.columns
+        if current.order != "column" or not columns:
+            return
+        column = column_beside(columns, current, step)
+        wanted = sort_by(self.desk.session, column, replace(current, column=""))
+        self.desk.rearrange(
+            column=wanted.column,
+            reversed=wanted.reversed,
+            last_column=wanted.last_column,
+            ranks=wanted.ranks,
+        )
+        self.renew()
 
     def reveal(self, job: JobView) -> None:
         """Put the cursor on a job's row, whatever hides it."""

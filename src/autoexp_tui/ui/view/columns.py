@@ -154,10 +154,17 @@ def _widest(values: set[str], least: int, most: int) -> int:
     return max(least, min(widest, most))
 
 
-def titles(columns: Sequence[Column]) -> Line:
-    """The line of column titles, gutter included."""
-    cells = [_align(column, column.title) for column in columns]
-    return (Span(" " * GUTTER + " ".join(cells), "muted"),)
+def titles(columns: Sequence[Column], sorted_by: str = "", glyph: str = "") -> Line:
+    """The line of column titles, gutter included; `glyph` marks the one sorted by."""
+    spans = [Span(" " * GUTTER, "muted")]
+    for column in columns:
+        if column.title == sorted_by:
+            title = fit(column.title, column.cells - len(glyph)).rstrip() + glyph
+            spans.append(Span(_align(column, title), "accent"))
+        else:
+            spans.append(Span(_align(column, column.title), "muted"))
+        spans.append(Span(" ", "muted"))
+    return tuple(spans[:-1])
 
 
 def job_cells(job: JobView, columns: Sequence[Column], session: SessionView) -> Line:

@@ -48,6 +48,10 @@ class Arrangement:
     order: Order = "plan"
     column: str = ""
     """With order `column`: its title."""
+    reversed: bool = False
+    """With order `column`: whether it is the other way round."""
+    last_column: str = ""
+    """The column that was sorted by last, also when plan order is back."""
     ranks: Mapping[str, int] = field(default_factory=dict)
     """With order `column`: job name -> place, as it was when the sort was asked."""
     filter: Filter | None = None
@@ -111,23 +115,44 @@ def fold_key(job: JobView) -> str:
 
 
 def sort_by(session: SessionView, column: Column, current: Arrangement) -> Arrangement:
-    """`current` sorted by a column, as its values are now."""
+    """`current` sorted by a column, as its values are now.
+
+    The other way round when it was sorted by that column already. Jobs without a value
+    come last either way.
+    """
     value = _SORTS[column.kind]
-    jobs = sorted(session.jobs, key=lambda job: value(job, column, session))
+    keys = {job.name: value(job, column, session) for job in session.jobs}
+    again = current.order == "column" and current.column == column.title
+    back = again and not current.reversed
+    jobs = sorted(session.jobs, key=lambda job: keys[job.name], reverse=back)
+    jobs.sort(key=lambda job: keys[job.name][0] == _MISSING)
     return replace(
         current,
         order="column",
         column=column.title,
+        reversed=back,
+        last_column=column.title,
         ranks={job.name: place for place, job in enumerate(jobs)},
     )
 
 
+_LARGEST_FIRST = frozenset({"progress", "time"})
+
+
+def falls(columns: Sequence[Column], current: Arrangement) -> bool:
+    """Whether the column sorted by has its largest values on top."""
+    kinds = (column.kind for column in columns if column.title == current.column)
+    return (next(kinds, "") in _LARGEST_FIRST) != current.reversed
+
+
 SortKey: TypeAlias = tuple[int, float, str]
+_MISSING = 9
+"""First in the key of a job that has no value."""
 
 
 def _number(value: float | None, *, descending: bool = False) -> SortKey:
     if value is None or math.isnan(value):
-        return (1, 0.0, "")
+        return (_MISSING, 0.0, "")
     return (0, -value if descending else value, "")
 
 
@@ -135,12 +160,12 @@ def _parameter(job: JobView, column: Column) -> SortKey:
     value = job.record.spec.parameters.get(column.key)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return (0, float(value), "")
-    return (2, 0.0, "") if value is None else (1, 0.0, str(value))
+    return (_MISSING, 0.0, "") if value is None else (1, 0.0, str(value))
 
 
 def _progress(job: JobView) -> SortKey:
     if job.step is None:
-        return (2, 0.0, "")
+        return (_MISSING, 0.0, "")
     return (0, -job.step / job.total, "") if job.total else (1, -float(job.step), "")
 
 
@@ -157,18 +182,25 @@ _SORTS: Mapping[str, Callable[[JobView, Column, SessionView], SortKey]] = {
         run_seconds(job, session.now), descending=True
     ),
     "id": lambda job, column, session: (
-        0,
-        0.0,
-        job.attempt.executor_id if job.attempt else "~",
+        (0, 0.0, job.attempt.executor_id) if job.attempt else (_MISSING, 0.0, "")
     ),
     "why": lambda job, column, session: (0, 0.0, cause_key(job)),
 }
 
 
 def next_column(columns: Sequence[Column], current: Arrangement) -> Column | None:
-    """The column after the one sorted by; None after the last: plan order again."""
-    if current.order != "column":
-        return columns[0]
+    """What `,` sorts by: a column, the same again for its reverse, then none.
+
+    None is plan order; from there the column that was sorted by last comes back.
+    """
+    if current.order == "column" and current.reversed:
+        return None
+    wanted = current.column if current.order == "column" else current.last_column
+    return next((one for one in columns if one.title == wanted), columns[0])
+
+
+def column_beside(columns: Sequence[Column], current: Arrangement, step: int) -> Column:
+    """The column `step` places to the right of the one sorted by, going round."""
     names = [column.title for column in columns]
-    place = names.index(current.column) + 1 if current.column in names else 0
-    return columns[place] if place < len(columns) else None
+    place = names.index(current.column) if current.column in names else -step
+    return columns[(place + step) % len(columns)]

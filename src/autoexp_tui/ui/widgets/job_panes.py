@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from autoexp_tui.core.wording import plural
 from autoexp_tui.ui.view import columns as table
 from autoexp_tui.ui.view.causes import CauseGroup, cause_line, evidence_lines
+from autoexp_tui.ui.view.rows import falls
 from autoexp_tui.ui.view.spans import Line, Span, cut, join, outside
 from autoexp_tui.ui.view.stages import (
     FamilyView,
@@ -198,7 +199,13 @@ class JobsPane(ListPane):
             )
 
     def head(self, cells: int) -> Sequence[Line]:
-        return (table.titles(self.columns),) if self.columns else ()
+        wanted = self.desk.arrangement
+        if not self.columns:
+            return ()
+        if wanted.order != "column":
+            return (table.titles(self.columns),)
+        glyph = "▾" if falls(self.columns, wanted) else "▴"
+        return (table.titles(self.columns, wanted.column, glyph),)
 
     def marked(self, key: str) -> bool:
         row = self.desk.row(key) if key not in self.desk.session.index else None
@@ -267,8 +274,12 @@ class JobsPane(ListPane):
         if wanted.order == "needs":
             parts.append((Span("needs you first (. plan order)", "muted"),))
         elif wanted.order == "column":
-            parts.append((Span(f"by {wanted.column} (, next)", "muted"),))
+            parts.append((Span(f"by {wanted.column} ({self._sort_keys()})", "muted"),))
         return parts
+
+    def _sort_keys(self) -> str:
+        back = ", plan order" if self.desk.arrangement.reversed else ", reverses"
+        return f"{back}   h l column"
 
     def _marks(self) -> Sequence[Line]:
         marks = len(self.desk.marks)
