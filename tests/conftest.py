@@ -21,3 +21,5 @@ def closed_off(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TZ", "UTC")
+    # Neither readable nor writable: the user's own lists stay as they are.
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null/state")

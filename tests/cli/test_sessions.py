@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from autoexp_tui.adapters.known_places import remember
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.sessions import main
+from tests.adapters.test_session_list import Engine
 from tests.e2e.campaign import Campaign
 
 Say = Callable[..., tuple[int, str, str]]
@@ -50,6 +52,23 @@ def test_without_sessions_the_list_says_how_to_start_one(sessions: Say) -> None:
     assert code == 0
     assert "No sessions in" in out
     assert "autoexp-tui --config-ref exp" in out
+
+
+def test_sessions_of_other_known_places_are_listed_and_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.chdir(tmp_path)
+    here, there = tmp_path / "outputs/.autoexp", tmp_path / "there"
+    Engine(here, "a2aa", 1.0)
+    Engine(there, "b2bb", 2.0)
+    remember(there)
+    assert guarded(main, ["list"]) == 0
+    out = capsys.readouterr().out
+    places = [line for line in out.splitlines() if line.endswith(":")]
+    assert places == [f"{there}:", f"{here}:"]
+    assert guarded(main, ["check", "b2bb"]) == 0
+    assert guarded(main, ["check", "b2bb", "--state-dir", str(here)]) == 2
 
 
 def test_an_unknown_session_is_one_message(sessions: Say) -> None:

@@ -8,7 +8,7 @@ Any mismatch means folding again; a cache that cannot be written is done without
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +64,19 @@ def list_sessions(state_dir: Path) -> tuple[SessionRow, ...]:
         EnvironmentFailed: the state dir cannot be listed.
     """
     rows = [describe(session) for session in sessions_in(state_dir)]
+    return tuple(sorted(rows, key=lambda row: (-row.last_event_at, row.id)))
+
+
+def list_everywhere(places: Sequence[Path]) -> tuple[SessionRow, ...]:
+    """Every session of several state dirs, the one with the newest event first.
+
+    Raises:
+        EnvironmentFailed: the first cannot be listed; others are passed over then.
+    """
+    rows = list(list_sessions(places[0]))
+    for place in places[1:]:
+        with suppress(EnvironmentFailed):
+            rows += list_sessions(place)
     return tuple(sorted(rows, key=lambda row: (-row.last_event_at, row.id)))
 
 

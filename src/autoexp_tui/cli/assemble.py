@@ -18,6 +18,7 @@ from autoexp_tui.adapters.clock import SystemClock
 from autoexp_tui.adapters.fact_source import OutsideFacts
 from autoexp_tui.adapters.inbox import FileInbox
 from autoexp_tui.adapters.journal import FileJournal, Loaded
+from autoexp_tui.adapters.known_places import remember
 from autoexp_tui.adapters.lease import FileLease, acquire
 from autoexp_tui.adapters.live_sink import FileLiveSink
 from autoexp_tui.adapters.log_tail import LogReader
@@ -69,6 +70,7 @@ def start_session(plan: Plan, listener: Listener, wanted: Wanted) -> Engine:
         require_free(Path(spec.output_dir), living)
     require_executor(plan)
     session = create_session(wanted.state_dir)
+    remember(session.state_dir)
     lease = acquire(session, SystemClock())
     with _given_back(lease):
         return _begin_session(session, lease, plan, listener, wanted)

@@ -74,11 +74,19 @@ def session_of(options: Options) -> SessionDir:
     """The session that `--session` names.
 
     Raises:
-        UsageError: there is none of that id.
+        UsageError: there is none of that id, or there are several.
     """
-    from autoexp_tui.adapters.session_dir import find_session
+    from autoexp_tui.adapters.known_places import find_in
 
-    return find_session(state_dir_of(options), options.session)
+    return find_in(places_of(options), options.session)
+
+
+def places_of(options: Options) -> tuple[Path, ...]:
+    """The state directories to look for sessions in: one that was chosen, alone."""
+    from autoexp_tui.adapters.known_places import with_remembered
+
+    place = state_dir_of(options)
+    return (place,) if options.state_dir else with_remembered(place)
 
 
 def plan_handle(plan: Plan, options: Options) -> LiveHandle:

@@ -1,6 +1,6 @@
 """autoexp-sessions VERB ID: the cockpit's commands for scripts.
 
-list                      every session of the state directory
+list                      every session of this and other known state directories
 show ID                   its jobs, each with its state and reason
 stop ID [--jobs]          ends its engine; with --jobs also what runs
 restart ID                leaves an engine behind that goes on
@@ -15,11 +15,11 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
-from autoexp_tui.cli.options import Options, common, parse, parser, state_dir_of
+from autoexp_tui.cli.options import Options, common, parse, parser
 from autoexp_tui.core.errors import NotConfirmed, SessionOwned, UsageError
 from autoexp_tui.core.states import REVIVABLE, JobState
 
@@ -54,7 +54,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _session(args: argparse.Namespace, options: Options) -> SessionDir:
-    from autoexp_tui.adapters.session_dir import find_session
+    from autoexp_tui.adapters.known_places import find_in
+    from autoexp_tui.cli.opening import places_of
 
     wanted = args.id or options.session
     if not wanted:
@@ -62,23 +63,33 @@ def _session(args: argparse.Namespace, options: Options) -> SessionDir:
             f"{args.verb}: which session?",
             hint="`autoexp-sessions list` names them.",
         )
-    return find_session(state_dir_of(options), wanted)
+    return find_in(places_of(options), wanted)
 
 
 # ------------------------------------------------------------------------- looking
 def _list(args: argparse.Namespace, options: Options) -> int:
-    from autoexp_tui.adapters.session_list import list_sessions
+    from autoexp_tui.adapters.session_list import list_everywhere
+    from autoexp_tui.cli.opening import places_of
 
     del args
-    state_dir = state_dir_of(options)
-    rows = list_sessions(state_dir)
+    places = places_of(options)
+    rows = list_everywhere(places)
     if options.json:
         print(json.dumps([_row_json(row) for row in rows]))
     elif rows:
-        print("\n".join(map(_row_line, rows)))
+        print("\n".join(_lines(rows)))
     else:
-        print(f"No sessions in {state_dir}. `autoexp-tui --config-ref exp` starts one.")
+        print(f"No sessions in {places[0]}. `autoexp-tui --config-ref exp` starts one.")
     return ExitCode.OK
+
+
+def _lines(rows: Sequence[SessionRow]) -> Iterator[str]:
+    """A line for each session; below the name of its place when there are several."""
+    places = dict.fromkeys(row.directory.parent for row in rows)
+    for place in places:
+        if len(places) > 1:
+            yield f"{place}:"
+        yield from (_row_line(row) for row in rows if row.directory.parent == place)
 
 
 def _row_json(row: SessionRow) -> dict[str, object]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
-from autoexp_tui.cli.options import Options, common, parse, parser, state_dir_of
+from autoexp_tui.cli.options import Options, common, parse, parser
 from autoexp_tui.core.errors import AutoexpError, UsageError
 
 if TYPE_CHECKING:
@@ -66,19 +66,20 @@ def _with_session(options: Options, session: str) -> Options:
 
 def _pick(options: Options, args: argparse.Namespace) -> str:
     """Let the person choose a session; empty when there is none, or none was taken."""
-    from autoexp_tui.adapters.session_list import list_sessions
+    from autoexp_tui.adapters.session_list import list_everywhere
+    from autoexp_tui.cli.opening import places_of
 
-    state_dir = state_dir_of(options)
-    if not list_sessions(state_dir):
+    places = places_of(options)
+    if not list_everywhere(places):
         print(
-            f"No sessions here ({state_dir}). `autoexp-tui --config-ref exp` opens the "
+            f"No sessions here ({places[0]}). `autoexp-tui --config-ref exp` opens the "
             "demo; `autoexp-init -- python train.py` plans your own."
         )
         return ""
     from autoexp_tui.ui.screens.picker import SessionPicker
 
     picker = SessionPicker(
-        lambda: list_sessions(state_dir), _screen_options(options, args)
+        lambda: list_everywhere(places), _screen_options(options, args)
     )
     return picker.run(mouse=args.mouse) or ""
 

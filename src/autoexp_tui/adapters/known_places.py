@@ -1,0 +1,107 @@
+"""Where this user's sessions were made: a list of state directories.
+
+`$XDG_STATE_HOME/autoexp-tui/state-dirs`, else below ~/.local/state: one absolute path a
+line, appended when a session is made in a place that is not listed. It only helps to
+find sessions again: a list that cannot be read is empty, one that cannot be written is
+done without. Each session's own directory remains the only truth about it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from pathlib import Path
+
+from autoexp_tui.adapters.session_dir import SessionDir, find_session, sessions_in
+from autoexp_tui.core.errors import EnvironmentFailed, UsageError
+
+_LONGEST = 256 * 1024
+"""Bytes of the list that are read."""
+
+
+def list_file() -> Path | None:
+    """The list's file, there or not; None where the user has no home."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.join(os.path.expanduser("~"), ".local", "state")
+    return Path(base, "autoexp-tui", "state-dirs") if os.path.isabs(base) else None
+
+
+def remember(state_dir: Path) -> None:
+    """Keep a state directory in the list; whatever hinders that is let be."""
+    place = os.path.realpath(state_dir)
+    file = list_file()
+    if file is None or "\n" in place or place in _lines(file):
+        return
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.write(handle, os.fsencode(f"{place}\n"))
+        finally:
+            os.close(handle)
+
+
+def remembered() -> tuple[Path, ...]:
+    """The listed directories that are still there, in the order they came."""
+    file = list_file()
+    lines = _lines(file) if file is not None else ()
+    return tuple(Path(line) for line in lines if os.path.isdir(line))
+
+
+def _lines(file: Path) -> Sequence[str]:
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(_LONGEST)
+    except OSError:
+        return ()
+    texts = map(os.fsdecode, data.split(b"\n"))
+    return tuple(dict.fromkeys(text for text in texts if os.path.isabs(text)))
+
+
+def with_remembered(first: Path) -> tuple[Path, ...]:
+    """`first`, and behind it the remembered places that are another directory."""
+    own = os.path.realpath(first)
+    others = (place for place in remembered() if os.path.realpath(place) != own)
+    return (first, *others)
+
+
+def find_in(places: Sequence[Path], session_id: str) -> SessionDir:
+    """The session of that id, in whichever of the state directories it lies.
+
+    Raises:
+        UsageError: there is none, or there are several.
+        EnvironmentFailed: the first of the places cannot be read.
+    """
+    if len(places) == 1:
+        return find_session(places[0], session_id)
+    known = [session for place in places for session in _sessions(place, places[0])]
+    found = [session for session in known if session.id == session_id]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        where = " and in ".join(str(session.state_dir) for session in found)
+        raise UsageError(
+            f"there is a session {session_id!r} in {where}",
+            hint=f"choose one with --state-dir {found[0].state_dir}",
+        )
+    near = get_close_matches(session_id, {s.id for s in known}, n=3, cutoff=0.5)
+    meant = f"Did you mean {' or '.join(near)}? " if near else ""
+    others = len(places) - 1
+    elsewhere = "another known place" if others == 1 else f"{others} other known places"
+    raise UsageError(
+        f"there is no session {session_id!r} in {places[0]}, nor in {elsewhere}",
+        hint=f"{meant}`autoexp-sessions list` shows them all.",
+    )
+
+
+def _sessions(place: Path, first: Path) -> Sequence[SessionDir]:
+    """The sessions of a place; one that cannot be read counts only where we stand."""
+    try:
+        return sessions_in(place)
+    except EnvironmentFailed:
+        if place == first:
+            raise
+        return ()
