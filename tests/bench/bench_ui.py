@@ -123,9 +123,13 @@ async def timed(name: str, call: Callable[[], object], rounds: int = 30) -> None
 
 
 def bench_bytes() -> None:
-    for name, motion in (("idle", "still"), ("11 live runs", "moving")):
+    for name, jobs, motion in (
+        ("idle", "124", "still"),
+        ("11 live runs", "124", "moving"),
+        ("24 live runs", "24", "running"),
+    ):
         with TemporaryDirectory() as directory:
-            command = [OURS, f"{directory}/r", "124", motion]
+            command = [OURS, f"{directory}/r", jobs, motion]
             with OnTerminal(command) as terminal:
                 terminal.read_until(b"leave")
                 terminal.read_for(2)
@@ -151,7 +155,7 @@ def bench_log() -> None:
 
 def main() -> None:
     bench_first_paint()
-    for jobs in (124, 10_000):
+    for jobs in (124, 1_000, 10_000):
         asyncio.run(bench_inside(jobs))
     bench_bytes()
     bench_log()

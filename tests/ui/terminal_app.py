@@ -1,6 +1,8 @@
 """A cockpit for tests on a real terminal; says in a file how it ended.
 
-python tests/ui/terminal_app.py RESULT-FILE JOBS [still|moving|hostile] [hup|nohup]
+python tests/ui/terminal_app.py RESULT-FILE JOBS [MOTION] [hup|nohup]
+
+MOTION is still, moving, hostile, or running: all jobs at once.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from autoexp_tui.testing.campaigns import all_done, campaign
+from autoexp_tui.testing.campaigns import all_done, all_running, campaign
 from autoexp_tui.testing.scripted_handle import HOSTILE, ScriptedHandle, moved
 from autoexp_tui.ui.app import CockpitApp, CockpitOptions
 
@@ -22,7 +24,8 @@ def main(result: str, jobs: str, motion: str = "still", hup: str = "hup") -> Non
     still = motion == "still"
     start = time.perf_counter()
     names = HOSTILE if motion == "hostile" else ()
-    made = all_done if still else partial(campaign, names=names)
+    moving = all_running if motion == "running" else partial(campaign, names=names)
+    made = all_done if still else moving
     snapshot = made(int(jobs), now=now)
     Path(f"{result}.made").write_text(f"{time.perf_counter() - start}")
     handle = ScriptedHandle(snapshot)

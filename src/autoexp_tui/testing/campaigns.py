@@ -140,6 +140,18 @@ def all_done(jobs: int = 10, *, now: float = T0) -> Snapshot:
     return replace(base, jobs=records, live=live, warnings=(), finished=True)
 
 
+def all_running(jobs: int = 24, *, now: float = T0) -> Snapshot:
+    """A session whose jobs all run and go on."""
+    base = campaign(jobs, now=now)
+    maker = _Maker(random.Random(5), now, (), "/scratch/logs")
+    records = tuple(
+        maker.record(replace(record.spec, progress_total=STEPS), _RUNS, 2 * HOUR)
+        for record in base.jobs
+    )
+    live = tuple(maker.live(record, _RUNS) for record in records)
+    return replace(base, jobs=records, live=live, warnings=())
+
+
 def _stories(families: int) -> Iterator[tuple[Fate, Fate, Fate]]:
     """The stories in the right proportion, spread evenly."""
     total = sum(weight for weight, _ in STORIES)

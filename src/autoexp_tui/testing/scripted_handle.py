@@ -95,7 +95,8 @@ def _went_on(
 ) -> Live | None:
     if live is None or record.state is not JobState.RUNNING or not live.rate:
         return live
-    step = min((live.step or 0) + int(live.rate * seconds), live.total or 10**9)
+    went = int(live.rate * now) - int(live.rate * (now - seconds))
+    step = min((live.step or 0) + went, live.total or 10**9)
     loss = live.metrics.get("loss", 3.0) + rng.gauss(-0.002, 0.01)
     old = live.curves.get("loss", Curve())
     curve = Curve((*old.steps, step)[-512:], (*old.values, loss)[-512:])

@@ -19,6 +19,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from autoexp_tui.ui.commands import COMMANDS, Pane
+from autoexp_tui.ui.painting import ThriftyCompositor
 from autoexp_tui.ui.view.spans import Line, Role, Span
 from autoexp_tui.ui.widgets import pane as panes
 from autoexp_tui.ui.widgets.bars import Footer, Header, Prompt
@@ -73,6 +74,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name)
+        self._compositor = ThriftyCompositor()
         self.enlarged: Pane | None = None
         self.prompting: Prompt | None = None
         self._boxes: Boxes = {}

@@ -1,8 +1,8 @@
 """The base of every pane: lines in a box, repainted only where they changed.
 
 A pane works its visible lines out anew at each change and compares them with what is
-on the screen; only the cells between the first and the last difference are drawn. So
-cost follows what is visible, and bytes follow what changed.
+on the screen; only the cells that differ are drawn. So cost follows what is visible,
+and bytes follow what changed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
-from rich.cells import cell_len
 from textual import events
 from textual.geometry import Region
 from textual.message import Message
@@ -18,6 +17,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from autoexp_tui.ui.text import strip
+from autoexp_tui.ui.view.changes import changed_cells
 from autoexp_tui.ui.view.layout import Box
 from autoexp_tui.ui.view.spans import Line, Span, cut, pad, width
 
@@ -68,7 +68,7 @@ class LinesWidget(Widget, can_focus=False, inherit_css=False):
             Region(start, y, end - start, 1)
             for y, (before, after) in enumerate(zip(old, fresh, strict=True))
             if before != after
-            for start, end in [_changed(before, after, cells)]
+            for start, end in _changed(before, after, cells)
         ]
         if regions:
             self.refresh(*regions)
@@ -92,25 +92,11 @@ class LinesWidget(Widget, can_focus=False, inherit_css=False):
         return "\n".join("".join(span.text for span in one.line) for one in self._shown)
 
 
-def _changed(before: Painted, after: Painted, cells: int) -> tuple[int, int]:
-    """The first and the last cell, exclusive, in which two lines differ."""
+def _changed(before: Painted, after: Painted, cells: int) -> list[tuple[int, int]]:
+    """The ranges of cells in which two lines differ; all of them under another tone."""
     if before.tone != after.tone:
-        return 0, cells
-    start = 0
-    shared = 0
-    for old, new in zip(before.line, after.line, strict=False):
-        if old != new:
-            break
-        start += cell_len(old.text)
-        shared += 1
-    end = cells
-    for old, new in zip(
-        reversed(before.line[shared:]), reversed(after.line[shared:]), strict=False
-    ):
-        if old != new:
-            break
-        end -= cell_len(old.text)
-    return (start, end) if start < end else (0, cells)
+        return [(0, cells)]
+    return changed_cells(before.line, after.line)
 
 
 class Pane(LinesWidget, can_focus=True):
