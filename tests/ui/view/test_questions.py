@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from autoexp_tui.core.specs import ExecutorSpec
 from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.core.wording import duration
 from autoexp_tui.testing.campaigns import all_done, campaign, plan_of, planned
 from autoexp_tui.ui.view import questions
 from autoexp_tui.ui.view.looks import Look
@@ -46,6 +47,66 @@ def test_a_kill_counts_what_will_be_skipped() -> None:
     wanted = looking(Look.RUNNING, 1)
     number = len(waits_behind(wanted.jobs, SESSION))
     assert f"{number} job" in body(questions.kill_question(wanted, SESSION))
+
+
+def test_a_kill_tells_of_each_job_what_is_lost_of_it() -> None:
+    wanted = looking(Look.RUNNING, 2)
+    told = body(questions.kill_question(wanted, SESSION))
+    for job in wanted.jobs:
+        loss = loss_of(job, SESSION.now)
+        row = next(line for line in told.split("\n") if f" {job.name} " in line)
+        assert f"{loss.steps} steps" in row
+        assert duration(loss.seconds) in row
+        assert f"{loss.gpu_hours:.1f} GPU h" in row
+
+
+def test_a_kill_says_how_long_was_run_in_vain() -> None:
+    wanted = looking(Look.RUNNING, 2)
+    seconds = sum(loss_of(job, SESSION.now).seconds for job in wanted.jobs)
+    told = body(questions.kill_question(wanted, SESSION))
+    assert f"{duration(seconds)} of running" in told.split("\n")[0]
+
+
+def test_of_many_losses_the_sum_and_the_most_are_told() -> None:
+    wanted = looking(Look.RUNNING, 6)
+    steps = [loss_of(job, SESSION.now).steps or 0 for job in wanted.jobs]
+    told = body(questions.kill_question(wanted, SESSION)).split("\n")[0]
+    assert f"checkpoints: {sum(steps)} steps in all, {max(steps)} at most, " in told
+
+
+def test_what_has_not_begun_loses_nothing() -> None:
+    told = body(questions.kill_question(looking(Look.QUEUED, 2), SESSION))
+    assert "ost" not in told
+
+
+def test_a_kill_names_what_waits_behind_it() -> None:
+    wanted = looking(Look.RUNNING, 1)
+    told = body(questions.kill_question(wanted, SESSION))
+    behind = waits_behind(wanted.jobs, SESSION)
+    assert behind
+    assert all(job.name in told for job in behind)
+
+
+def test_of_many_that_wait_the_rest_is_counted() -> None:
+    jobs = tuple(job for job in SESSION.jobs if job.stage in ("stable", "cooldown"))
+    behind = waits_behind(jobs, SESSION)
+    told = body(questions.kill_question(Scope(jobs=jobs), SESSION))
+    assert f"and {len(behind) - questions.MOST_BEHIND} more" in told
+
+
+def test_what_the_plan_holds_is_not_said_to_be_skipped() -> None:
+    job = next(
+        job
+        for job in SESSION.jobs
+        if job.look is Look.RUNNING and job.stage == "stable"
+    )
+    held = body(questions.kill_question(Scope(jobs=(job,)), SESSION))
+    assert "3 jobs that wait for it can never start, and are held." in held
+    known = plan_of(SESSION.snapshot)
+    skips = replace(known, monitoring=replace(known.monitoring, doomed="skip"))
+    session = observe(replace(SESSION.snapshot, plan=skips))
+    skipped = body(questions.kill_question(Scope(jobs=(job,)), session))
+    assert "3 jobs that wait for it will be skipped." in skipped
 
 
 def test_a_kill_says_how_many_run() -> None:

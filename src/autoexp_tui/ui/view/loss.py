@@ -28,9 +28,15 @@ class Loss:
     job: JobView
     steps: int | None
     """Since its last checkpoint; None when no step is known."""
-    gpu_hours: float
+    seconds: float
+    """Of running, since its last checkpoint as far as that is known."""
     checkpoint: int | None
     """The step of the newest checkpoint; None when none is known."""
+
+    @property
+    def gpu_hours(self) -> float:
+        """What the GPUs did in vain."""
+        return self.seconds / 3600 * self.job.record.spec.resources.gpus
 
 
 def checkpoint_step(job: JobView) -> int | None:
@@ -62,10 +68,10 @@ def loss_of(job: JobView, now: float) -> Loss:
     """What ending `job` at `now` loses."""
     saved = checkpoint_step(job)
     steps = None if job.step is None else max(0, job.step - (saved or 0))
-    hours = (run_seconds(job, now) or 0.0) / 3600 * job.record.spec.resources.gpus
+    seconds = run_seconds(job, now) or 0.0
     if steps is not None and saved and job.step:
-        hours *= _unsaved(job, steps, now)
-    return Loss(job, steps, hours, saved)
+        seconds *= _unsaved(job, steps, now)
+    return Loss(job, steps, seconds, saved)
 
 
 def _unsaved(job: JobView, steps: int, now: float) -> float:
