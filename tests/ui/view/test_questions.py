@@ -10,11 +10,12 @@ from autoexp_tui.core.wording import duration
 from autoexp_tui.testing.campaigns import all_done, campaign, plan_of, planned
 from autoexp_tui.ui.view import questions
 from autoexp_tui.ui.view.looks import Look
-from autoexp_tui.ui.view.loss import loss_of, needed_upstream, waits_behind
+from autoexp_tui.ui.view.loss import killable, loss_of, needed_upstream, waits_behind
 from autoexp_tui.ui.view.questions import Question
 from autoexp_tui.ui.view.scope import Scope, scope
 from autoexp_tui.ui.view.session import JobView, SessionView, observe
 from autoexp_tui.ui.view.spans import plain
+from autoexp_tui.ui.view.stakes import MOST_BEHIND
 
 SESSION = observe(campaign(125))
 
@@ -89,9 +90,9 @@ def test_a_kill_names_what_waits_behind_it() -> None:
 
 def test_of_many_that_wait_the_rest_is_counted() -> None:
     jobs = tuple(job for job in SESSION.jobs if job.stage in ("stable", "cooldown"))
-    behind = waits_behind(jobs, SESSION)
+    behind = waits_behind(killable(jobs), SESSION)
     told = body(questions.kill_question(Scope(jobs=jobs), SESSION))
-    assert f"and {len(behind) - questions.MOST_BEHIND} more" in told
+    assert f"and {len(behind) - MOST_BEHIND} more" in told
 
 
 def test_what_the_plan_holds_is_not_said_to_be_skipped() -> None:

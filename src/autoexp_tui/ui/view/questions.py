@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 from autoexp_tui.core import revival
 from autoexp_tui.core.states import NOT_STARTED, REVIVABLE, JobState
-from autoexp_tui.core.wording import duration, plural
+from autoexp_tui.core.wording import plural
 from autoexp_tui.core.wording import size as spell_size
 from autoexp_tui.ui.view.eta import gpu_bound
 from autoexp_tui.ui.view.looks import FACES, Look
 from autoexp_tui.ui.view.loss import (
-    Loss,
     checkpoint_step,
     exists_outside,
     holds_nan,
@@ -29,6 +28,7 @@ from autoexp_tui.ui.view.loss import (
 from autoexp_tui.ui.view.parameters import described, varying
 from autoexp_tui.ui.view.reasons import reason, told
 from autoexp_tui.ui.view.spans import Line, Span, line, outside
+from autoexp_tui.ui.view.stakes import lost, names_behind, skipped_behind, to_kill
 from autoexp_tui.ui.view.subjects import condition_subject
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ TYPE_FROM = 10
 """From this many jobs on, ending them asks for their count."""
 COUNTDOWN = 5
 """Seconds in which a kill can still be stopped."""
-MOST_BEHIND = 20
-"""Waiting jobs that are named before the rest is counted."""
 SAVES_UNASKED = 100_000_000
 """Bytes of a log up to which saving a copy asks nothing."""
 
@@ -109,11 +107,11 @@ def kill_question(scope: Scope, session: SessionView) -> Question | None:
     losses = {job.name: loss_of(job, session.now) for job in live}
     behind = waits_behind(jobs, session)
     lines: list[Line] = [
-        *_lost([loss for loss in losses.values() if loss.seconds or loss.steps]),
-        *_skipped_behind(jobs, behind, session),
+        *lost([loss for loss in losses.values() if loss.seconds or loss.steps]),
+        *skipped_behind(jobs, behind, session),
         *_chosen_by(scope),
-        *(_to_kill(job, losses.get(job.name), session) for job in jobs),
-        *_names_behind(behind),
+        *(to_kill(job, losses.get(job.name), session) for job in jobs),
+        *names_behind(behind),
     ]
     return Question(
         title=f"Kill {_described(jobs)}?",
@@ -123,31 +121,6 @@ def kill_question(scope: Scope, session: SessionView) -> Question | None:
         typed=len(jobs) if len(jobs) >= TYPE_FROM else None,
         danger=True,
     )
-
-
-def _to_kill(job: JobView, loss: Loss | None, session: SessionView) -> Line:
-    """A job by name, with what is lost of it; with its reason where nothing is."""
-    face = FACES[job.look]
-    told = _loss_words(loss) if loss and loss.seconds else reason(job, session)
-    return line(
-        Span(f"  {face.glyph} ", face.role),
-        Span(outside(job.name)),
-        Span(f"  {told}", "muted"),
-    )
-
-
-def _loss_words(loss: Loss) -> str:
-    """`812 steps since 48000, 12 min, 0.9 GPU h`."""
-    since = f" since {loss.checkpoint}" if loss.checkpoint is not None else ""
-    steps = f"{plural(loss.steps, 'step')}{since}" if loss.steps is not None else ""
-    if loss.checkpoint is None:
-        steps = f"{steps}, no checkpoint" if steps else "no step, no checkpoint"
-    parts = [steps, duration(loss.seconds), _gpu_hours(loss.gpu_hours)]
-    return ", ".join(part for part in parts if part)
-
-
-def _gpu_hours(hours: float) -> str:
-    return f"{hours:.1f} GPU h" if hours >= 0.05 else ""
 
 
 def _described(jobs: Sequence[JobView]) -> str:
@@ -162,92 +135,6 @@ def _described(jobs: Sequence[JobView]) -> str:
 
 def _have(number: int) -> str:
     return "has" if number == 1 else "have"
-
-
-def _lost(losses: Sequence[Loss]) -> Iterable[Line]:
-    """All that is lost: steps, running time, GPU hours; and what is known of none."""
-    if not losses:
-        return
-    steps = [loss.steps for loss in losses if loss.steps is not None]
-    parts = [
-        _listed(steps) if steps else "",
-        f"{duration(sum(loss.seconds for loss in losses))} of running",
-        _gpu_hours(sum(loss.gpu_hours for loss in losses)),
-    ]
-    what = "its checkpoint" if len(losses) == 1 else "their checkpoints"
-    since = f" since {what}" if steps else ""
-    told_parts = ", ".join(part for part in parts if part)
-    yield (Span(f"Lost{since}: {told_parts}.", "failed"),)
-    unsaved = sum(1 for loss in losses if loss.checkpoint is None)
-    if unsaved:
-        number = plural(unsaved, "job")
-        yield (Span(f"{number} told of no checkpoint: all of it is lost.", "failed"),)
-
-
-def _listed(steps: Sequence[int]) -> str:
-    """`812 and 90 steps`; of many their sum and the most."""
-    if len(steps) == 1:
-        return plural(steps[0], "step")
-    if len(steps) <= 4:
-        parts = [str(number) for number in steps]
-        return f"{', '.join(parts[:-1])} and {parts[-1]} steps"
-    return f"{sum(steps)} steps in all, {max(steps)} at most"
-
-
-def _skipped_behind(
-    jobs: Sequence[JobView], behind: Sequence[JobView], session: SessionView
-) -> Iterable[Line]:
-    """How many wait for the jobs, and what the plan does with those."""
-    skipped = _skipped(jobs, behind, session)
-    held = len(behind) - skipped
-    pronoun = "it" if len(jobs) == 1 else "them"
-    if skipped:
-        text = f"{_that_wait(skipped)} for {pronoun} will be skipped."
-        yield (Span(text, "warning"),)
-    if held:
-        text = (
-            f"{_that_wait(held)} for {pronoun} can never start, and {_is(held)} held."
-        )
-        yield (Span(text, "warning"),)
-
-
-def _that_wait(number: int) -> str:
-    return f"{plural(number, 'job')} that {'waits' if number == 1 else 'wait'}"
-
-
-def _is(number: int) -> str:
-    return "is" if number == 1 else "are"
-
-
-def _skipped(
-    jobs: Sequence[JobView], behind: Sequence[JobView], session: SessionView
-) -> int:
-    """How many are skipped: not what the plan holds, nor what waits for that."""
-    gone = {job.name for job in jobs}
-    for job in behind:  # in plan order: what is waited for comes first
-        waits_for = session.upstream.get(job.name, ())
-        if gone.intersection(waits_for) and not _is_held_when_doomed(job, session):
-            gone.add(job.name)
-    return len(gone) - len(jobs)
-
-
-def _is_held_when_doomed(job: JobView, session: SessionView) -> bool:
-    """Whether a wait of the job that can never end is left to a person."""
-    spec, plan = job.record.spec, session.snapshot.plan
-    if plan is None or plan.rules_of(spec).doomed != "hold":
-        return False
-    return not any(one.kind == "job_state" for one in spec.start_conditions)
-
-
-def _names_behind(behind: Sequence[JobView]) -> Iterable[Line]:
-    if not behind:
-        return
-    yield (Span("Waiting for it:" if len(behind) == 1 else "Waiting for them:"),)
-    for job in behind[:MOST_BEHIND]:
-        face = FACES[job.look]
-        yield (Span(f"  {face.glyph} ", face.role), Span(outside(job.name), "muted"))
-    if len(behind) > MOST_BEHIND:
-        yield (Span(f"    and {len(behind) - MOST_BEHIND} more", "muted"),)
 
 
 # ----------------------------------------------------------------------- submit
@@ -446,10 +333,10 @@ def skip_question(scope: Scope, session: SessionView) -> Question | None:
         return None
     behind = waits_behind(jobs, session)
     lines = (
-        *_skipped_behind(jobs, behind, session),
+        *skipped_behind(jobs, behind, session),
         *_chosen_by(scope),
         *_names(jobs, session),
-        *_names_behind(behind),
+        *names_behind(behind),
     )
     return Question(
         title=f"Skip {plural(len(jobs), 'job')}?",
