@@ -6,6 +6,7 @@ measured in the same run; prints rates and ratios, asserts nothing.
 
 from __future__ import annotations
 
+import gc
 import json
 import sqlite3
 import subprocess
@@ -13,6 +14,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from autoexp_tui.adapters.codec import decode_plan, encode_plan, encode_record
@@ -21,6 +24,7 @@ from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.core.draft import Draft
 from autoexp_tui.core.effects import SubmitTasks
 from autoexp_tui.core.events import (
+    ActionFired,
     AttemptEnded,
     ConditionJudged,
     EffectOrdered,
@@ -32,14 +36,19 @@ from autoexp_tui.core.events import (
     MetricsNoted,
     PlanAdded,
     Recorded,
+    RetryOrdered,
     RunBegan,
     SessionStarted,
     SubmissionAccepted,
+    WarningCleared,
+    WarningRaised,
 )
+from autoexp_tui.core.snapshot import EngineView, Snapshot
 from autoexp_tui.core.specs import FileExists, JobSpec, JobStateIs, Plan
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.states import JobState, Outcome
 from autoexp_tui.core.verdicts import Result, why
+from autoexp_tui.engine.publish import Publisher
 
 EVENTS = 100_000
 GROUP = 100
@@ -89,9 +98,8 @@ def plan(jobs: int) -> Plan:
 
 
 def life(spec: JobSpec) -> Iterator[Event]:
-    """What happens to one job: `PER_JOB` events."""
-    name, token = spec.name, f"t{spec.index}"
-    submit = SubmitTasks(token=token, tasks=((name, 1),))
+    """What happens to one job, about `PER_JOB` events: one in ten crashes first."""
+    name = spec.name
     yield JobsReleased(jobs=(name,))
     for index in range(2):
         yield ConditionJudged(
@@ -101,35 +109,60 @@ def life(spec: JobSpec) -> Iterator[Event]:
             result=Result.PASS,
             why=why("file_there", path=spec.output_dir),
         )
-    yield EffectOrdered(effect_id=f"e{spec.index}", effect=submit)
-    yield SubmissionAccepted(token=token, executor_ids=("48213",), submitted_at=1.0)
-    yield EffectSettled(effect_id=f"e{spec.index}", outcome="ok", detail="sbatch ...")
-    yield RunBegan(job=name, attempt=1, run=0, began_at=2.0, node="n1", pid=7)
-    for step in range(PER_JOB - 9):
-        if step % 4:
-            yield MetricsNoted(
-                job=name,
-                attempt=1,
-                run=0,
-                step=step,
-                total=PER_JOB,
-                values={"loss": 2.5, "lr": 3e-4, "grad_norm": 0.7},
-            )
-        else:
-            yield LogMatched(
-                match_id=f"m{spec.index}-{step}",
-                job=name,
-                attempt=1,
-                run=0,
-                rule="checkpoint",
-                offset=step * 4096,
-                line=f"saved checkpoint from iteration {step}",
-                metadata={"checkpoint_iteration": str(step)},
-            )
-    yield AttemptEnded(
-        job=name, attempt=1, outcome=Outcome.COMPLETED, exit_code=0, ended_at=9.0
-    )
+    if spec.index % 10 == 0:
+        yield from crash(spec)
+    yield from attempt(spec, 2 if spec.index % 10 == 0 else 1, PER_JOB - 9)
     yield JobEnded(job=name, state=JobState.COMPLETED)
+
+
+def crash(spec: JobSpec) -> Iterator[Event]:
+    """A first attempt that fails and is tried again."""
+    because = why("crashed", code=1)
+    yield from attempt(spec, 1, 2, Outcome.FAILED)
+    yield WarningRaised(warning_id=f"w{spec.index}", why=because, job=spec.name)
+    yield ActionFired(job=spec.name, action="restart", trigger="crash")
+    yield RetryOrdered(job=spec.name, not_before=5.0, from_checkpoint=True, why=because)
+    yield WarningCleared(warning_id=f"w{spec.index}")
+
+
+def attempt(
+    spec: JobSpec, number: int, noted: int, outcome: Outcome = Outcome.COMPLETED
+) -> Iterator[Event]:
+    """One attempt, whose log said `noted` things."""
+    name, token = spec.name, f"t{spec.index}-{number}"
+    effect_id = f"e{spec.index}-{number}"
+    submit = SubmitTasks(token=token, tasks=((name, number),))
+    yield EffectOrdered(effect_id=effect_id, effect=submit)
+    yield SubmissionAccepted(token=token, executor_ids=("48213",), submitted_at=1.0)
+    yield EffectSettled(effect_id=effect_id, outcome="ok", detail="sbatch ...")
+    yield RunBegan(job=name, attempt=number, run=0, began_at=2.0, node="n1", pid=7)
+    yield from (log_event(spec, number, step) for step in range(noted))
+    yield AttemptEnded(
+        job=name, attempt=number, outcome=outcome, exit_code=0, ended_at=9.0
+    )
+
+
+def log_event(spec: JobSpec, number: int, step: int) -> Event:
+    """Metrics, or every fourth time a checkpoint."""
+    if step % 4:
+        return MetricsNoted(
+            job=spec.name,
+            attempt=number,
+            run=0,
+            step=step,
+            total=PER_JOB,
+            values={"loss": 2.5, "lr": 3e-4, "grad_norm": 0.7},
+        )
+    return LogMatched(
+        match_id=f"m{spec.index}-{number}-{step}",
+        job=spec.name,
+        attempt=number,
+        run=0,
+        rule="checkpoint",
+        offset=step * 4096,
+        line=f"saved checkpoint from iteration {step}",
+        metadata={"checkpoint_iteration": str(step)},
+    )
 
 
 def campaign(sha: str, the_plan: Plan) -> list[Recorded]:
@@ -148,7 +181,15 @@ def campaign(sha: str, the_plan: Plan) -> list[Recorded]:
     for spec in the_plan.jobs:
         for event in life(spec):
             draft.emit(event)
-    return draft.records
+    return committed(draft.records)
+
+
+def committed(records: Sequence[Recorded]) -> list[Recorded]:
+    """`records` as commits of one to four, as a campaign writes them."""
+    return [
+        replace(record, more=record.seq % 4 > 1 and record.seq < len(records))
+        for record in records
+    ]
 
 
 def groups(records: Sequence[Recorded], size: int) -> Iterator[Sequence[Recorded]]:
@@ -162,6 +203,13 @@ def seconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
+
+
+def resume_sqlite(path: Path) -> int:
+    """Every line back from SQLite, as parsed JSON: no check, no state."""
+    with closing(sqlite3.connect(path)) as base:
+        lines = base.execute("select line from events order by seq")
+        return sum(json.loads(line)["seq"] > 0 for (line,) in lines)
 
 
 def with_sqlite(path: Path, records: Sequence[Recorded], size: int) -> None:
@@ -214,6 +262,7 @@ def compare_resume(directory: Path) -> None:
     session.make()
     the_plan = plan(EVENTS // PER_JOB)
     records = campaign(session.store_plan(the_plan), the_plan)
+    with_sqlite(session.path / "all.sqlite", records, 5_000)
     journal = FileJournal(session, Forever())
     for group in groups(records, 5_000):
         journal.append(group)
@@ -227,18 +276,41 @@ def compare_resume(directory: Path) -> None:
 
 
 def resume(session: SessionDir) -> None:
-    """Time one start; each number is the best of three."""
+    """Time one start: of several rounds, the fastest of each part."""
     part = session.journal_part(1)
-    bare = best(lambda: [json.loads(line) and None for line in part.open("rb")])
-    read = best(lambda: [None for _ in read_session(session)])
-    whole = best(lambda: load_state(session))
-    print(f"json.loads alone: {bare:.2f} s; decoded and checked: {read:.2f} s")
-    print(f"resumed (plan, decode, fold): {whole:.2f} s  ({whole / bare:.1f} x bare)")
+    parts: dict[str, Callable[[], object]] = {
+        "json.loads alone": lambda: [
+            json.loads(line) and 0 for line in part.open("rb")
+        ],
+        "SQLite, and json.loads": lambda: resume_sqlite(session.path / "all.sqlite"),
+        "decoded and checked": lambda: [None for _ in read_session(session)],
+        "resumed (plan, decode, fold, first snapshot)": lambda: published(session),
+    }
+    rounds = [
+        {name: cpu_seconds(work) for name, work in parts.items()} for _ in "12345"
+    ]
+    fastest = {name: min(each[name] for each in rounds) for name in parts}
+    bare = fastest["json.loads alone"]
+    for name, took in fastest.items():
+        print(f"{name:46} {took:5.2f} s CPU  x{took / bare:.1f}")
 
 
-def best(work: Callable[[], object]) -> float:
-    """The fastest of three, in seconds."""
-    return min(seconds(work) for _ in range(3))
+def published(session: SessionDir) -> Snapshot:
+    """The first snapshot of a session that is taken up."""
+    loaded = load_state(session)
+    publisher = Publisher()
+    publisher.note(loaded.events)
+    return publisher.snapshot(loaded.state, EngineView(role="live"), {})
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """The CPU that `work` takes, as `gc` is while a session opens."""
+    gc.collect()
+    gc.disable()
+    start = time.process_time()
+    work()
+    gc.enable()
+    return time.process_time() - start
 
 
 def compare_plans() -> None:

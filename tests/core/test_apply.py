@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.core import events
-from autoexp_tui.core.apply import IllegalTransition
+from autoexp_tui.core.apply import IllegalTransition, apply, fold, unseen
 from autoexp_tui.core.draft import Draft
 from autoexp_tui.core.effects import CancelTasks
 from autoexp_tui.core.specs import TimeReached
-from autoexp_tui.core.state import Layer
+from autoexp_tui.core.state import Layer, SessionState
 from autoexp_tui.core.states import (
     TERMINAL,
     TRANSITIONS,
@@ -163,3 +163,57 @@ def test_a_layer_behaves_as_the_dict_it_covers(
             assert (expected.pop(key, None) is None) == (layer.pop(key, None) is None)
     assert dict(layer) == expected
     assert len(layer) == len(expected)
+
+
+# --------------------------------------------------------------------- a long fold
+def a_life() -> tuple[SessionState, list[events.Recorded]]:
+    """A session that was applied event by event, and its records."""
+    state = SessionState(plans={"sha": plan(job("a"), job("b"))})
+    draft = Draft(state, 100.0, epoch=1)
+    draft.emit(
+        events.SessionStarted(
+            session="s", name="s", engine_version="", wrapper_version="", plan_sha="sha"
+        )
+    )
+    for event in (
+        events.PlanAdded(sha="sha"),
+        events.JobsReleased(jobs=("a", "b")),
+        submit_event("a"),
+        events.RunBegan(job="a", attempt=1, run=0, began_at=1.0, node="n1"),
+        ended("a", code=0),
+        events.JobEnded(job="a", state=JobState.COMPLETED),
+    ):
+        draft.emit(event)
+    for record in draft.records:
+        apply(state, record)
+    return state, draft.records
+
+
+def test_a_fold_from_the_beginning_is_what_the_live_engine_has() -> None:
+    state, records = a_life()
+    assert fold(SessionState(plans=state.plans), records) == state
+
+
+def test_records_that_were_shown_stay_as_they_were_when_more_is_folded() -> None:
+    _, records = a_life()
+    state = fold(SessionState(plans={"sha": plan(job("a"), job("b"))}), records[:4])
+    shown = state.jobs["a"]
+    fold(state, records[4:])
+    assert (shown.state, state.jobs["a"].state) == (
+        JobState.SUBMITTING,
+        JobState.COMPLETED,
+    )
+
+
+def test_after_a_fast_fold_records_are_copied_again() -> None:
+    _, records = a_life()
+    state = SessionState(plans={"sha": plan(job("a"), job("b"))})
+    with unseen(state):
+        for record in records[:4]:
+            apply(state, record)
+    shown = state.jobs["a"]
+    apply(state, records[4])
+    assert (shown.state, state.jobs["a"].state) == (
+        JobState.SUBMITTING,
+        JobState.RUNNING,
+    )

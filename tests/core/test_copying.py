@@ -5,8 +5,8 @@ from dataclasses import fields, replace
 import pytest
 
 from autoexp_tui.core import state
-from autoexp_tui.core.copying import changed
-from autoexp_tui.core.events import Recorded
+from autoexp_tui.core.copying import amended, changed, setters
+from autoexp_tui.core.events import MessageLogged, Recorded
 from tests.core.builders import job, plan, run, started
 
 
@@ -34,3 +34,18 @@ def test_a_field_that_is_none_is_refused() -> None:
 def test_the_records_it_copies_check_nothing_when_they_are_made(kind: type) -> None:
     assert not hasattr(kind, "__post_init__")
     assert all(field.init for field in fields(kind))
+
+
+def test_a_record_of_ones_own_is_changed_where_it_is() -> None:
+    record = started(plan(job("a"))).jobs["a"]
+    assert amended(record, since=9.0) is record
+    assert record.since == 9.0
+
+
+def test_setters_come_in_the_order_of_the_fields() -> None:
+    event = MessageLogged(text="x")
+    made = Recorded.__new__(Recorded)
+    values = (1, 2, 3.0, "e", "", "", event, False, 1)
+    for setter, value in zip(setters(Recorded), values, strict=True):
+        setter(made, value)
+    assert made == Recorded(seq=1, epoch=2, t=3.0, event_id="e", event=event)

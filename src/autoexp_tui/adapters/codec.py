@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, partial
 from typing import Any, TypeVar, cast, get_args
 
+from autoexp_tui.adapters.own_lines import Makers, read_own
 from autoexp_tui.adapters.validators import complaint, validator
 from autoexp_tui.core.commands import Order
 from autoexp_tui.core.errors import JournalDamaged, Problem, ValidationFailed
@@ -40,6 +41,7 @@ UPCASTERS: dict[tuple[str, int], Callable[[Fields], Fields]] = {}
 
 _EVENTS: dict[str, type] = {event.__name__: event for event in get_args(Event)}
 _CHECKS: dict[str, Callable[[Fields], Event]] = {}
+_MAKERS = Makers(_EVENTS)
 _FIELD_NAMES: dict[Any, tuple[str, ...]] = {}
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _NEWER = "It was written by a newer autoexp-tui: read it with that version."
@@ -115,6 +117,10 @@ def parse_record(line: bytes) -> Recorded:
     Raises:
         Undecodable: it does not read.
     """
+    return (not UPCASTERS and read_own(line, _MAKERS)) or _parse_any(line)
+
+
+def _parse_any(line: bytes) -> Recorded:
     tree = _from_json(line)
     take = tree.pop
     try:

@@ -32,7 +32,7 @@ from autoexp_tui.adapters.journal_parts import (
     read_part,
 )
 from autoexp_tui.adapters.session_dir import SessionDir
-from autoexp_tui.core.apply import IllegalTransition, apply
+from autoexp_tui.core.apply import IllegalTransition, apply, unseen
 from autoexp_tui.core.errors import JournalDamaged, SessionOwned
 from autoexp_tui.core.events import EngineStarted, Recorded
 from autoexp_tui.core.specs import Plan
@@ -135,20 +135,18 @@ def _fold(
 ) -> Loaded:
     state = SessionState(plans=StoredPlans(session))
     newest: deque[Recorded] = deque(maxlen=tail)
-    place = (0, 0)
-    for record, start, end in read_chain(chain, notices):
-        try:
-            apply(state, record)
-        except (IllegalTransition, KeyError, IndexError, ValueError) as error:
-            raise _unfit(record, end, session, error) from error
-        newest.append(record)
-        place = (start, end)
+    start = end = 0
+    with unseen(state):
+        for record, start, end in read_chain(chain, notices):  # noqa: B007 - used below
+            try:
+                apply(state, record)
+            except (IllegalTransition, KeyError, IndexError, ValueError) as error:
+                raise _unfit(record, end, session, error) from error
+            newest.append(record)
     return Loaded(
         state=state,
         events=tuple(newest),
-        position=Position(
-            epoch=state.epoch, start=place[0], offset=place[1], seq=state.seq
-        ),
+        position=Position(epoch=state.epoch, start=start, offset=end, seq=state.seq),
         notices=tuple(notices.lines),
     )
 

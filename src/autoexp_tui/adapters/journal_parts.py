@@ -170,11 +170,15 @@ def read_part(
                 record = parse_record(line)
             except Undecodable as error:
                 raise _damage(error, part, number, offset) from error
-            commit.append((record, offset, end))
+            found = (record, offset, end)
             offset = end
-            if not record.more:
+            if record.more:
+                commit.append(found)
+                continue
+            if commit:
                 yield from commit
                 commit.clear()
+            yield found
     if part.length is None and notices is not None:
         _note_torn(part, len(commit), torn, notices)
     if part.length is not None and offset < part.length:

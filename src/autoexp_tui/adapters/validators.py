@@ -27,9 +27,13 @@ def validator(model: Any, *, finite: bool = True) -> SchemaValidator:
     from pydantic import ConfigDict, TypeAdapter
     from pydantic_core import CoreConfig, SchemaValidator
 
-    config = ConfigDict(extra="forbid", allow_inf_nan=not finite)
+    from autoexp_tui.core import verdicts
+
+    config = ConfigDict(extra="forbid", allow_inf_nan=not finite, defer_build=True)
     # A bare dataclass takes no config of ours; inside `| None` it takes the union's.
     adapter: TypeAdapter[Any] = TypeAdapter(model | None, config=config)
+    # Modules of a first paint name these words for the type checker alone.
+    adapter.rebuild(_types_namespace=vars(verdicts))
     return SchemaValidator(tag_unions(adapter.core_schema), CoreConfig())
 
 

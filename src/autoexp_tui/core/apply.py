@@ -6,11 +6,12 @@ bug in the decider and raises; nothing is repaired silently.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, assert_never
 
 from autoexp_tui.core import effects, events
-from autoexp_tui.core.copying import changed
+from autoexp_tui.core.copying import amended, changed
 from autoexp_tui.core.events import Event, Recorded
 from autoexp_tui.core.state import (
     Ask,
@@ -33,9 +34,28 @@ class IllegalTransition(Exception):
 
 def fold(state: SessionState, records: Iterable[Recorded]) -> SessionState:
     """Apply every record in order to `state`, and return it."""
-    for record in records:
-        apply(state, record)
+    with unseen(state):
+        for record in records:
+            apply(state, record)
     return state
+
+
+@contextmanager
+def unseen(state: SessionState) -> Iterator[None]:
+    """Fold fast: nobody looks at `state` before this ends.
+
+    A job's records are then changed where they are, not copied at each event; a long
+    journal folds in half the time. Only for a state that has no jobs yet: records that
+    somebody may hold already are left alone.
+    """
+    if state.jobs:
+        yield
+        return
+    state.renew = amended
+    try:
+        yield
+    finally:
+        state.renew = changed
 
 
 def apply(state: SessionState, record: Recorded) -> None:
@@ -129,7 +149,7 @@ def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
 
 # ---------------------------------------------------------------------- helpers
 def _update(state: SessionState, job: str, **changes: Any) -> None:
-    state.jobs[job] = changed(state.jobs[job], **changes)
+    state.jobs[job] = state.renew(state.jobs[job], **changes)
 
 
 def _move(
@@ -139,7 +159,7 @@ def _move(
     if not may_become(old.state, new):
         raise IllegalTransition(f"{job}: {old.state} -> {new} by {record.event!r}")
     since = old.since if old.state is new else record.t
-    state.jobs[job] = changed(old, state=new, since=since, **changes)
+    state.jobs[job] = state.renew(old, state=new, since=since, **changes)
 
 
 def _move_all(
@@ -150,11 +170,9 @@ def _move_all(
         _move(state, record, job, new, waiting_since=waiting, why=None)
 
 
-def _update_attempt(
-    state: SessionState, job: str, number: int, change: Callable[[Attempt], Attempt]
-) -> None:
+def _update_attempt(state: SessionState, job: str, number: int, **changes: Any) -> None:
     attempts = tuple(
-        change(attempt) if attempt.number == number else attempt
+        state.renew(attempt, **changes) if attempt.number == number else attempt
         for attempt in state.jobs[job].attempts
     )
     _update(state, job, attempts=attempts)
@@ -238,7 +256,9 @@ def _approval_answered(state: SessionState, event: events.ApprovalAnswered) -> N
     ask = state.jobs[event.job].ask
     if ask is None or ask.digest != event.digest:
         return
-    answered = changed(ask, approved=event.approved, by=event.by, reason=event.reason)
+    answered = state.renew(
+        ask, approved=event.approved, by=event.by, reason=event.reason
+    )
     _update(state, event.job, ask=answered)
 
 
@@ -300,12 +320,7 @@ def _mark_cancelled(
 ) -> None:
     for job, number in cancel.tasks:
         _update_attempt(
-            state,
-            job,
-            number,
-            lambda attempt: changed(
-                attempt, cancel_cause=cause or Cause.USER, cancel_why=why
-            ),
+            state, job, number, cancel_cause=cause or Cause.USER, cancel_why=why
         )
 
 
@@ -319,9 +334,8 @@ def _submission_accepted(
             state,
             job,
             number,
-            lambda attempt, executor_id=executor_id: changed(  # type: ignore[misc]
-                attempt, executor_id=executor_id, submitted_at=event.submitted_at
-            ),
+            executor_id=executor_id,
+            submitted_at=event.submitted_at,
         )
         current = state.jobs[job]
         newest = current.attempt
@@ -348,20 +362,16 @@ def _submission_moves(
 
 # --------------------------------------------------------------- attempts, runs
 def _run_began(state: SessionState, record: Recorded, event: events.RunBegan) -> None:
-    _update_attempt(
-        state,
-        event.job,
-        event.attempt,
-        lambda attempt: changed(
-            attempt,
-            run=event.run,
-            began_at=event.began_at,
-            node=event.node,
-            pid=event.pid,
-            executor_id=event.executor_id or attempt.executor_id,
-            log_path=event.log_path,
-        ),
-    )
+    found: dict[str, Any] = {
+        "run": event.run,
+        "began_at": event.began_at,
+        "node": event.node,
+        "pid": event.pid,
+        "log_path": event.log_path,
+    }
+    if event.executor_id:
+        found["executor_id"] = event.executor_id
+    _update_attempt(state, event.job, event.attempt, **found)
     if not state.jobs[event.job].ended:
         _move(state, record, event.job, JobState.RUNNING, why=None)
 
@@ -371,15 +381,12 @@ def _attempt_ended(state: SessionState, event: events.AttemptEnded) -> None:
         state,
         event.job,
         event.attempt,
-        lambda attempt: changed(
-            attempt,
-            outcome=event.outcome,
-            cause=event.cause,
-            exit_code=event.exit_code,
-            signal=event.signal,
-            ended_at=event.ended_at,
-            evidence=event.evidence,
-        ),
+        outcome=event.outcome,
+        cause=event.cause,
+        exit_code=event.exit_code,
+        signal=event.signal,
+        ended_at=event.ended_at,
+        evidence=event.evidence,
     )
 
 

@@ -10,14 +10,22 @@ from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
-_Setter = Callable[[object, object], None]
+Setter = Callable[[object, object], None]
 
 
-def changed(record: T, **changes: Any) -> T:
+class Renew(Protocol):
+    """A way to get at a record with some fields changed."""
+
+    def __call__(self, record: T, /, **changes: Any) -> T:
+        """The record as it is to be; `KeyError` when a change names no field."""
+        ...
+
+
+def changed(record: T, /, **changes: Any) -> T:
     """`record` with `changes`; like `dataclasses.replace`.
 
     Raises:
@@ -33,10 +41,28 @@ def changed(record: T, **changes: Any) -> T:
     return copy
 
 
+def amended(record: T, /, **changes: Any) -> T:
+    """`record` itself, changed: for who made it and has not shown it to anybody.
+
+    Raises:
+        KeyError: a change names no field.
+    """
+    kind: Any = type(record)
+    _, setters = _access(kind)
+    for name, value in changes.items():
+        setters[name](record, value)
+    return record
+
+
+def setters(kind: Any) -> tuple[Setter, ...]:
+    """What sets each field of a bare `kind.__new__(kind)`, in the fields' order."""
+    return tuple(_access(kind)[1].values())
+
+
 @cache
 def _access(
     kind: Any,
-) -> tuple[Callable[[object], tuple[object, ...]], dict[str, _Setter]]:
+) -> tuple[Callable[[object], tuple[object, ...]], dict[str, Setter]]:
     names = [field.name for field in fields(kind)]
     setters = {name: getattr(kind, name).__set__ for name in names}
     return attrgetter(*names), setters

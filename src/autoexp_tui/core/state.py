@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from autoexp_tui.core.copying import Renew, changed
 from autoexp_tui.core.states import NOT_STARTED, TERMINAL, Cause, JobState, Outcome
 
 if TYPE_CHECKING:  # a first paint needs neither effects nor events
@@ -235,6 +236,8 @@ class SessionState:
     """Match id -> seq: what was matched already."""
     commands: MutableMapping[str, int] = field(default_factory=dict)
     """Command id -> seq of its first event: what was carried out already."""
+    renew: Renew = field(default=changed, compare=False, repr=False)
+    """How a record is changed: by a copy, but in `apply.unseen`."""
 
     def fork(self) -> SessionState:
         """A draft: what is applied to it leaves this state as it is."""
