@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
+from hydra.core.global_hydra import GlobalHydra
 
-from autoexp_tui.cli.init import knobs_of, main, render
+from autoexp_tui.adapters.codec import decode_plan
+from autoexp_tui.adapters.planning_main import answered
+from autoexp_tui.adapters.planning_words import PlanningRequest
+from autoexp_tui.cli.init import doubts, knobs_of, main, render, stem_of
 from autoexp_tui.core.errors import EnvironmentFailed, UsageError
 
 
@@ -77,3 +82,84 @@ def test_it_says_what_to_do_next(
     out = capsys.readouterr().out
     assert "my_train.yaml" in out
     assert "--config-ref my_train" in out
+
+
+# ------------------------------------------------------------------- hostile commands
+@pytest.fixture
+def own_hydra() -> Iterator[None]:
+    yield
+    GlobalHydra.instance().clear()
+
+
+@pytest.mark.usefixtures("own_hydra")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sh", "-c", "echo \"$HOME\" '${X}' {sibling.a.b} \\${Y} \\\\${Z} `id`; # no"],
+        ["t", "--tag", "it's: #1 {a}", "--glob", "${*}", "--empty", ""],
+        ["t", "--no", "1", "--on", "2", "--null", "x", "--gui", "3", "--größe", "4"],
+        ["t", "--seed", "010", "--cuda", "12.10", "--n", "+5", "--time", "12:30:00"],
+        ["t", "--data", "/a/b c", "--lr", "1e-3", "--lr", "2"],
+        [
+            "t",
+            "--data",
+            "~/é\x85\u2028\u202e\x1b[31m\U0001f600",
+            "@f",
+            "&a",
+            "*b",
+            "!c",
+        ],
+        ["t", "--yes", "yes", "--nothing", "null", "--real", ".5", "--big", "1" * 30],
+        ["t", "%(x)s", "- a", "? b", "| c", "> d", "key: value", "'q'", '"r"', "x\ny"],
+    ],
+)
+def test_the_job_runs_the_very_words_of_the_command(
+    tmp_path: Path, command: list[str]
+) -> None:
+    assert main(["-C", str(tmp_path), "--name", "x", "--", *command]) == 0
+    request = PlanningRequest(cwd=str(tmp_path), config_dir=".", config_ref="x")
+    answer = answered(request)
+    assert answer.errors == ()
+    (job,) = decode_plan(answer.plan.encode()).jobs
+    assert [_number(word) for word in job.command] == [_number(w) for w in command]
+
+
+def _number(word: str) -> object:
+    """A word, or the number that it is when it is written another way."""
+    return float(word) if word in {"1e-3", "0.001"} else word
+
+
+def test_a_program_that_is_not_there_is_said_and_written_all_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["-C", str(tmp_path), "--", "no-such-program", "--lr", "1"]) == 0
+    assert "'no-such-program' is not on your PATH" in capsys.readouterr().err
+    assert (tmp_path / "no-such-program.yaml").exists()
+
+
+def test_programs_and_scripts_are_looked_for_where_they_would_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here.py").write_text("")
+    (tmp_path / "mine").write_text("")
+    assert doubts(["sh", "here.py"]) == []
+    (gone,) = doubts(["sh", "gone.py", "here.py"])
+    assert "the script 'gone.py' is not a file here" in gone
+    assert "'./gone' is not a file here" in doubts(["./gone"])[0]
+    assert "'./mine' is not executable: chmod +x" in doubts(["./mine"])[0]
+
+
+def test_a_program_of_dots_alone_makes_some_name() -> None:
+    assert stem_of(["..."]) == "experiment"
+
+
+@pytest.mark.parametrize("name", ["../up", "a/b", "two words", "-x", "a:b"])
+def test_a_name_that_could_be_no_file_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="cannot name an experiment"):
+        main(["-C", str(tmp_path), f"--name={name}", "--", "t"])
+
+
+def test_a_word_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no UTF-8 text"):
+        main(["-C", str(tmp_path), "--", "t", "\udcff"])

@@ -58,6 +58,7 @@ VALUES = st.recursive(
 @example({"a b": [1, {"c": None}]})
 @example(-0.0)
 @example(1e16)
+@example(".5")
 @example(math.inf)
 def test_what_is_written_is_what_hydra_reads(value: object) -> None:
     try:
@@ -83,6 +84,7 @@ def test_nan_is_written_too() -> None:
         ("megatron_fsdp", "megatron_fsdp"),
         ("/out/lr1e-4_stable/iter_1", "/out/lr1e-4_stable/iter_1"),
         ("1e-4", "'1e-4'"),
+        (".5", "'.5'"),
         ("null", "'null'"),
         ("a b", "'a b'"),
         ("it's", '"it\'s"'),

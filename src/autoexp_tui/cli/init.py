@@ -6,25 +6,41 @@ vary it. Nothing is run and no existing file is changed.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autoexp_tui.cli.diagnostics import ExitCode, exit_with
+from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
 from autoexp_tui.cli.options import Parser
 from autoexp_tui.core.clean import clean
 from autoexp_tui.core.errors import EnvironmentFailed, UsageError
+from autoexp_tui.plan.near import slip_of
+from autoexp_tui.plan.overrides import literal
 
 RESERVED = frozenset(
     {"project", "backend", "slurm", "monitoring", "sweep", "tree", "research", "ui"}
     | {"defaults", "aux", "stage", "index", "family", "hydra"}
 )
 """Top-level keys that mean something already."""
+_SECTIONS = ("project", "slurm", "monitoring", "ui")
+"""Keys of ours that a key of the user's must not look like a misspelling of."""
+_NO_KEYS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "nan", "inf"})
+"""Words that YAML or OmegaConf read as values."""
 _LIKELY = ("lr", "learning_rate", "seed", "batch_size", "weight_decay")
 """Knobs that people sweep first."""
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+_SAME_NUMBER = re.compile(
+    r"-?(0|[1-9][0-9]*)(\.[0-9]*[1-9]|\.0)?"
+    r"|-?[1-9][0-9]*(\.[0-9]*[1-9])?e-?[1-9][0-9]*"
+)
+"""Numbers that are the same when read and written again; 010 and 1.10 are not."""
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_SHORT = 40
+"""Characters of a text that a job's name may hold."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -45,15 +61,52 @@ def main(argv: Sequence[str]) -> int:
             "no command given",
             hint="autoexp-init -- python train.py --lr 1e-3",
         )
-    name = args.name or stem_of(command)
+    name = _checked(args.name or stem_of(command), command)
     path = Path(args.config_dir) / f"{name}.yaml"
     _write(path, render(name, command))
+    for warning in doubts(command):
+        say(f"warning: {warning}")
     print(_next_steps(path, name, args.config_dir))
     return ExitCode.OK
 
 
+def _checked(name: str, command: Sequence[str]) -> str:
+    """The name, when it and the command can be written into a config.
+
+    Raises:
+        UsageError: they cannot.
+    """
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"--name: {name!r} cannot name an experiment",
+            hint="Letters, digits, _ . and - can; it becomes a file and a directory.",
+        )
+    for word in command:
+        if re.search("[\ud800-\udfff]", word):
+            raise UsageError(
+                f"the word {os.fsencode(word)!r} of the command is no UTF-8 text",
+                hint="Give the file another name, or name it in a script of your own.",
+            )
+    return name
+
+
+def doubts(command: Sequence[str]) -> list[str]:
+    """What would keep the command from starting here; it may be right elsewhere."""
+    found = []
+    if shutil.which(command[0]) is None:
+        where = "not a file here" if "/" in command[0] else "not on your PATH"
+        if "/" in command[0] and Path(command[0]).is_file():
+            where = "not executable: chmod +x would make it so"
+        found.append(f"the program {command[0]!r} is {where}")
+    scripts = (word for word in command[1:] if word.endswith((".py", ".sh")))
+    script = next(scripts, None)
+    if script is not None and not Path(script).is_file():
+        found.append(f"the script {script!r} is not a file here")
+    return [f"{doubt}; the experiment is written all the same" for doubt in found]
+
+
 def _next_steps(path: Path, name: str, config_dir: str) -> str:
-    where = "" if config_dir == "config" else f" -C {config_dir}"
+    where = "" if config_dir == "config" else f" -C {shlex.quote(config_dir)}"
     return (
         f"wrote {path}\n"
         f"  autoexp-plan{where} --config-ref {name}   shows what would run\n"
@@ -96,8 +149,10 @@ class Knobs:
 
     def take(self, flag: str, value: str) -> str:
         """Make a knob of a flag's value; what stands for it in the command."""
-        key = re.sub(r"\W+", "_", flag.lstrip("-+~")).strip("_").lower() or "value"
-        if key in RESERVED or key[0].isdigit():
+        bare = re.sub(r"[^A-Za-z0-9_]+", "_", flag.lstrip("-+~"))
+        key = bare.strip("_").lower() or "value"
+        taken = key in RESERVED or key in _NO_KEYS or slip_of(key, _SECTIONS)
+        if taken or key[0].isdigit():
             key = f"arg_{key}"
         while key in self.values:
             key += "_"
@@ -127,15 +182,14 @@ def _is_value(word: str) -> bool:
 
 def _literal(word: str) -> str:
     """A word that the config must not read as an interpolation."""
-    return word.replace("${", "\\${")
+    return str(literal(word))
 
 
 # ------------------------------------------------------------------------ the config
 def render(name: str, command: Sequence[str]) -> str:
     """The experiment's YAML."""
     knobs = knobs_of(command)
-    swept = next((key for key in _LIKELY if key in knobs.values), "")
-    swept = swept or next(iter(knobs.values), "")
+    swept = _swept(knobs)
     words = ", ".join(map(_quoted, knobs.words))
     lines = [
         f"# {clean(shlex.join(command), limit=400)}",
@@ -143,7 +197,7 @@ def render(name: str, command: Sequence[str]) -> str:
         f"#   autoexp-tui --config-ref {name}     opens it in the cockpit",
         "",
         "project:",
-        f"  name: {_quoted(_job_name(name, swept))}",
+        f"  name: {_quoted(_job_name(name, knobs, swept))}",
         f"  base_output_dir: outputs/{name}",
         "",
         *_knob_lines(knobs),
@@ -171,8 +225,28 @@ def render(name: str, command: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _job_name(name: str, swept: str) -> str:
-    return f"{name}_{swept}{{{swept}}}" if swept else name
+def _swept(knobs: Knobs) -> str:
+    """The knob that the sweep begins with: a likely one, a number, else the first.
+
+    None with braces: in a sweep they are references of ours.
+    """
+    plain = {
+        key: value
+        for key, value in knobs.values.items()
+        if not re.search("[{}]", value)
+    }
+    likely = (key for key in _LIKELY if key in plain)
+    numbers = (key for key, value in plain.items() if _NUMBER.fullmatch(value))
+    return next(likely, "") or next(numbers, "") or next(iter(plain), "")
+
+
+def _job_name(name: str, knobs: Knobs, swept: str) -> str:
+    """With the swept value in it where that can stand in a name, else the index."""
+    if not swept:
+        return name
+    value = knobs.values[swept]
+    plain = _NAME.fullmatch(value.lstrip("-+")) and len(value) <= _SHORT
+    return f"{name}_{swept}{{{swept}}}" if plain else f"{name}_{swept}{{index}}"
 
 
 def _knob_lines(knobs: Knobs) -> list[str]:
@@ -190,14 +264,22 @@ def _sweep_lines(knobs: Knobs, swept: str) -> list[str]:
 
 def _scalar(text: str) -> str:
     """A value as YAML: numbers as they are, the rest quoted."""
-    return text if _NUMBER.fullmatch(text) else _quoted(_literal(text))
+    return text if _SAME_NUMBER.fullmatch(text) else _quoted(_literal(text))
 
 
 def _quoted(text: str) -> str:
     """A YAML double-quoted string."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    escaped = escaped.replace("\n", "\\n").replace("\t", "\\t")
-    return f'"{escaped}"'
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def _escaped(char: str) -> str:
+    """A character inside double quotes; what no editor shows goes by its number."""
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    return char if char.isprintable() else f"\\U{ord(char):08x}"
+
+
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t"}
 
 
 def entry() -> None:

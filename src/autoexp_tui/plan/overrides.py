@@ -19,7 +19,7 @@ from autoexp_tui.plan.near import slip_of
 from autoexp_tui.plan.points import NOT_OVERRIDES
 from autoexp_tui.plan.ports import Composer, ConfigView
 
-_BARE: Final = re.compile(r"[A-Za-z_/.][\w/.\-:@%+]*", re.ASCII)
+_BARE: Final = re.compile(r"(?!\.[0-9])[A-Za-z_/.][\w/.\-:@%+]*", re.ASCII)
 """Texts that need no quotes."""
 _WORDS: Final = frozenset({"null", "true", "false", "nan", "inf"})
 _BARE_KEY: Final = re.compile(r"[A-Za-z_][\w/.\-]*", re.ASCII)
