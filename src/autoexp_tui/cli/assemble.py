@@ -33,7 +33,7 @@ from autoexp_tui.adapters.provenance import (
 )
 from autoexp_tui.adapters.session_dir import SessionDir, create_session
 from autoexp_tui.adapters.wrapper_copy import install_wrapper, version_of
-from autoexp_tui.cli.executors import make_executor, require_executor
+from autoexp_tui.cli.executors import make_executor, offer_of, require_executor
 from autoexp_tui.core import events
 from autoexp_tui.core.errors import AutoexpError, UsageError
 from autoexp_tui.core.snapshot import Snapshot
@@ -223,6 +223,7 @@ def _engine(
         closing=closing,
         directory=session.path,
         log_file=str(session.engine_log),
+        gpus=offer_of(plan).gpus,
     )
     engine = Engine(state, parts, listener)
     nudger.start()

@@ -92,11 +92,14 @@ def places_of(options: Options) -> tuple[Path, ...]:
 def plan_handle(plan: Plan, options: Options) -> LiveHandle:
     """A handle on a plan that nobody has submitted."""
     from autoexp_tui.cli.assemble import start_session
+    from autoexp_tui.cli.executors import offer_of
     from autoexp_tui.engine.live import LiveHandle
 
-    wanted = wanted_for(plan, options)
+    wanted, offer = wanted_for(plan, options), offer_of(plan)
     return LiveHandle(
         plan=plan,
+        slots=offer.slots,
+        gpus=offer.gpus,
         start=lambda plan, listener: start_session(plan, listener, wanted),
     )
 

@@ -66,7 +66,10 @@ class EngineView:
     executor_answered_at: float | None = None
     executor_error: str = ""
     slots: int = 0
+    """Tasks at a time; 0: no limit, or none known."""
     slots_used: int = 0
+    gpus: int | None = None
+    """GPUs of the machine that runs the jobs; None: not known, or a cluster's."""
     doing: str = ""
     """What keeps the front end waiting just now (`planning exp`); usually empty."""
     holding: str = ""

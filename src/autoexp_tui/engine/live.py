@@ -40,6 +40,8 @@ class LiveHandle:
         *,
         plan: Plan | None = None,
         start: StartEngine | None = None,
+        slots: int = 0,
+        gpus: int | None = None,
         log_fault: Callable[[str], None] = lambda _text: None,
     ) -> None:
         self.read_only = False
@@ -55,7 +57,7 @@ class LiveHandle:
         self._starting = False
         self.problem: AutoexpError | None = None
         """Why the session could not be made; None while all is well."""
-        self._snapshot = plan_snapshot(plan) if plan else None
+        self._snapshot = plan_snapshot(plan, slots=slots, gpus=gpus) if plan else None
 
     # ---------------------------------------------------------------------- handle
     def snapshot(self) -> Snapshot:
@@ -172,8 +174,14 @@ class LiveHandle:
             self.publish(replace(snapshot, engine=view))
 
 
-def plan_snapshot(plan: Plan) -> Snapshot:
-    """A plan as nobody has submitted it: every job PLANNED, nothing on disk."""
+def plan_snapshot(plan: Plan, *, slots: int = 0, gpus: int | None = None) -> Snapshot:
+    """A plan as nobody has submitted it: every job PLANNED, nothing on disk.
+
+    Args:
+        plan: what was planned.
+        slots: how many tasks its executor would run at a time; 0: not known.
+        gpus: how many its machine has; None: not known.
+    """
     jobs = tuple(
         JobRecord(
             spec=spec,
@@ -191,7 +199,9 @@ def plan_snapshot(plan: Plan) -> Snapshot:
         plan=plan,
         started_at=0.0,
         paused=None,
-        engine=EngineView(role="plan", executor=plan.executor.class_name),
+        engine=EngineView(
+            role="plan", executor=plan.executor.class_name, slots=slots, gpus=gpus
+        ),
         jobs=jobs,
         live=(None,) * len(jobs),
     )

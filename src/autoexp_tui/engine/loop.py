@@ -68,6 +68,8 @@ class Parts:
     """Called when the engine has ended: lets go of whatever else it was given."""
     directory: Path = Path()
     log_file: str = ""
+    gpus: int | None = None
+    """Of the machine that runs the jobs, for people; None: not known."""
 
 
 class Engine:
@@ -555,6 +557,7 @@ class Engine:
             executor_error=self._health.error,
             slots=self._parts.policy.slots,
             slots_used=len(self._roster.active),
+            gpus=self._parts.gpus,
             holding=self._holding,
             log_file=self._parts.log_file,
             directory=str(self._parts.directory),

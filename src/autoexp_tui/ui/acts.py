@@ -39,9 +39,9 @@ from autoexp_tui.ui.view.questions import (
     override_diff,
     resubmit_question,
     skip_question,
-    submit_question,
 )
 from autoexp_tui.ui.view.spans import Line, outside
+from autoexp_tui.ui.view.submitting import submit_question
 
 if TYPE_CHECKING:
     from autoexp_tui.core.snapshot import Snapshot

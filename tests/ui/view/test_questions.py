@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from autoexp_tui.core.specs import ExecutorSpec
 from autoexp_tui.core.states import Cause, JobState
@@ -16,6 +17,7 @@ from autoexp_tui.ui.view.scope import Scope, scope
 from autoexp_tui.ui.view.session import JobView, SessionView, observe
 from autoexp_tui.ui.view.spans import plain
 from autoexp_tui.ui.view.stakes import MOST_BEHIND
+from autoexp_tui.ui.view.submitting import submit_question
 
 SESSION = observe(campaign(125))
 
@@ -147,7 +149,7 @@ def test_no_close_button_says_cancel() -> None:
         questions.kill_question(looking(Look.RUNNING), SESSION),
         questions.skip_question(looking(Look.WAITING), SESSION),
         questions.resubmit_question(looking(Look.FAILED), SESSION),
-        questions.submit_question(Scope(jobs=()), observe(planned(10))),
+        submit_question(Scope(jobs=()), observe(planned(10))),
         questions.leave_question(SESSION, ""),
     ]
     for question in asked:
@@ -189,7 +191,7 @@ def choices(question: Question | None) -> dict[str, questions.Choice]:
 
 def test_submitting_offers_all_with_the_gpu_hours_they_may_use() -> None:
     session = observe(planned(10))
-    found = choices(questions.submit_question(Scope(jobs=()), session))
+    found = choices(submit_question(Scope(jobs=()), session))
     assert found["all"].label == "all 10 jobs: at most 640 GPU h an attempt"
 
 
@@ -197,29 +199,94 @@ def test_submitting_says_how_many_run_at_a_time() -> None:
     base = planned(10)
     plan = replace(plan_of(base), executor=ExecutorSpec(max_parallel=3))
     session = observe(replace(base, plan=plan))
-    told = body(questions.submit_question(Scope(jobs=()), session))
+    told = body(submit_question(Scope(jobs=()), session))
     assert "On slurm, 3 at a time." in told
+
+
+def offered(number: int = 10, **engine: Any) -> SessionView:
+    base = planned(number)
+    return observe(replace(base, engine=replace(base.engine, **engine)))
+
+
+def test_the_lower_limit_is_how_many_run_at_a_time() -> None:
+    session = offered(slots=4)
+    assert "4 at a time" in body(submit_question(Scope(jobs=()), session))
+    plan = replace(plan_of(session.snapshot), executor=ExecutorSpec(max_parallel=2))
+    limited = observe(replace(session.snapshot, plan=plan))
+    assert "2 at a time" in body(submit_question(Scope(jobs=()), limited))
+
+
+def test_jobs_that_want_more_gpus_than_there_are_are_named_with_the_next_step() -> None:
+    session = offered(slots=4, gpus=2)
+    told = body(submit_question(Scope(jobs=()), session))
+    assert "4 at a time, 2 GPUs." in told
+    names = ", ".join(job.name for job in session.jobs[:3])
+    assert f"! 10 jobs want up to 8 GPUs: {names} and 7 more." in told
+    assert "This machine has 2, and refuses them. Lower slurm.sbatch.gpus" in told
+
+
+def test_a_choice_says_how_many_of_its_jobs_are_refused() -> None:
+    asked = submit_question(Scope(jobs=()), offered(gpus=0))
+    assert asked is not None
+    assert asked.choices[0].label.startswith("all 10 jobs, 10 of them refused here")
+
+
+def test_the_jobs_that_can_run_here_are_offered_first() -> None:
+    base = planned(10)
+    small = replace(base.jobs[0].spec.resources, gpus=1)
+    jobs = tuple(
+        replace(record, spec=replace(record.spec, resources=small))
+        if record.spec.stage == "stable"
+        else record
+        for record in base.jobs
+    )
+    session = observe(
+        replace(base, jobs=jobs, engine=replace(base.engine, gpus=1)),
+    )
+    asked = submit_question(Scope(jobs=()), session)
+    assert asked is not None
+    stable = tuple(job.name for job in session.jobs if job.stage == "stable")
+    assert asked.choices[0].jobs == stable
+    assert "3 jobs that can run here, hold the rest" in asked.choices[0].label
+
+
+def test_what_waits_for_a_job_that_cannot_run_here_is_not_said_to_run() -> None:
+    base = planned(10)
+    small = replace(base.jobs[0].spec.resources, gpus=1)
+    jobs = tuple(
+        record
+        if record.spec.stage == "stable"
+        else replace(record, spec=replace(record.spec, resources=small))
+        for record in base.jobs
+    )
+    session = observe(replace(base, jobs=jobs, engine=replace(base.engine, gpus=1)))
+    asked = submit_question(Scope(jobs=()), session)
+    assert asked is not None
+    assert asked.choices[0].id == "all"
+
+
+def test_unknown_gpus_refuse_nobody() -> None:
+    told = body(submit_question(Scope(jobs=()), offered(gpus=None)))
+    assert "refuses" not in told
 
 
 def test_the_marked_ones_come_with_what_they_need() -> None:
     session = observe(planned(10))
     evaluate = session.jobs[2]
     wanted = Scope(jobs=(evaluate,), by_marks=True)
-    found = choices(questions.submit_question(wanted, session))["marked"]
+    found = choices(submit_question(wanted, session))["marked"]
     assert found.jobs == tuple(job.name for job in session.jobs[:3])
     assert "the 1 marked job and 2 needed upstream" in found.label
 
 
 def test_one_family_first_holds_the_rest() -> None:
     session = observe(planned(10))
-    found = choices(questions.submit_question(Scope(jobs=(session.jobs[4],)), session))[
-        "family"
-    ]
+    found = choices(submit_question(Scope(jobs=(session.jobs[4],)), session))["family"]
     assert found.jobs == tuple(job.name for job in session.jobs[3:6])
 
 
 def test_nothing_planned_is_nothing_to_submit() -> None:
-    assert questions.submit_question(Scope(jobs=()), SESSION) is None
+    assert submit_question(Scope(jobs=()), SESSION) is None
 
 
 def test_no_time_limit_is_no_bound() -> None:
@@ -235,7 +302,7 @@ def test_no_time_limit_is_no_bound() -> None:
         for job in base.jobs
     )
     session = observe(replace(base, jobs=jobs))
-    found = choices(questions.submit_question(Scope(jobs=()), session))
+    found = choices(submit_question(Scope(jobs=()), session))
     assert "without a bound" in found["all"].label
 
 

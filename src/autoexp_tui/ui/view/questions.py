@@ -14,7 +14,6 @@ from autoexp_tui.core import revival
 from autoexp_tui.core.states import NOT_STARTED, REVIVABLE, JobState
 from autoexp_tui.core.wording import plural
 from autoexp_tui.core.wording import size as spell_size
-from autoexp_tui.ui.view.eta import gpu_bound
 from autoexp_tui.ui.view.looks import FACES, Look
 from autoexp_tui.ui.view.loss import (
     checkpoint_step,
@@ -22,10 +21,8 @@ from autoexp_tui.ui.view.loss import (
     holds_nan,
     killable,
     loss_of,
-    needed_upstream,
     waits_behind,
 )
-from autoexp_tui.ui.view.parameters import described, varying
 from autoexp_tui.ui.view.reasons import reason, told
 from autoexp_tui.ui.view.spans import Line, Span, line, outside
 from autoexp_tui.ui.view.stakes import lost, names_behind, skipped_behind, to_kill
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
     from autoexp_tui.ui.view.scope import Scope
     from autoexp_tui.ui.view.session import JobView, SessionView
 
-_LOCAL = frozenset({"local", "LocalClient"})
 TYPE_FROM = 10
 """From this many jobs on, ending them asks for their count."""
 COUNTDOWN = 5
@@ -135,82 +131,6 @@ def _described(jobs: Sequence[JobView]) -> str:
 
 def _have(number: int) -> str:
     return "has" if number == 1 else "have"
-
-
-# ----------------------------------------------------------------------- submit
-def submit_question(scope: Scope, session: SessionView) -> Question | None:
-    """What S asks; None when every job was asked to run already."""
-    waiting = [job for job in session.jobs if _submittable(job)]
-    plan = session.snapshot.plan
-    if not waiting or plan is None:
-        return None
-    choices = tuple(_submit_choices(scope, session, waiting))
-    limit = plan.executor.max_parallel or session.snapshot.engine.slots
-    at_once = f", {limit} at a time" if limit else ""
-    lines: list[Line] = [(Span(f"{_where(session)}{at_once}."),)]
-    lines += [
-        (Span(f"! {outside(finding.message)}", "warning"),) for finding in plan.warnings
-    ]
-    return Question(
-        title=f"Submit {outside(plan.name)}?",
-        lines=tuple(lines),
-        stay="Not now",
-        confirm="submit",
-        choices=choices,
-    )
-
-
-def _where(session: SessionView) -> str:
-    """`On this machine`, or the executor by its name."""
-    name = outside(session.snapshot.engine.executor)
-    if name in _LOCAL:
-        return "On this machine"
-    return f"On {name.removesuffix('Client').lower() or 'the executor'}"
-
-
-def _submittable(job: JobView) -> bool:
-    return job.record.state in (JobState.PLANNED, JobState.HELD)
-
-
-def _submit_choices(
-    scope: Scope, session: SessionView, waiting: Sequence[JobView]
-) -> Iterable[Choice]:
-    yield _submit_choice("all", f"all {plural(len(waiting), 'job')}", waiting)
-    marked = [job for job in scope.jobs if _submittable(job)]
-    if scope.by_marks and marked:
-        jobs = _with_upstream(marked, session)
-        extra = len(jobs) - len(marked)
-        words = f"the {plural(len(marked), 'marked job')}"
-        needs = f" and {extra} needed upstream" if extra else ""
-        yield _submit_choice("marked", words + needs, jobs)
-    first = scope.jobs[0] if scope.jobs else waiting[0]
-    family = first.record.spec.family or waiting[0].record.spec.family
-    members = [job for job in waiting if job.record.spec.family == family]
-    if family and 0 < len(members) < len(waiting):
-        jobs = _with_upstream(members, session)
-        name = described(members[0].record.spec, varying(session.snapshot.plan))
-        which = name or outside(family)
-        label = f"one family first ({which}, {plural(len(jobs), 'job')}), hold the rest"
-        yield _submit_choice("family", label, jobs)
-
-
-def _with_upstream(
-    jobs: Sequence[JobView], session: SessionView
-) -> tuple[JobView, ...]:
-    needed = [job for job in needed_upstream(jobs, session) if _submittable(job)]
-    return tuple(sorted((*jobs, *needed), key=lambda job: job.index))
-
-
-def _submit_choice(name: str, label: str, jobs: Sequence[JobView]) -> Choice:
-    bound = gpu_bound(jobs)
-    needs_gpus = any(job.record.spec.resources.gpus for job in jobs)
-    if bound is None:
-        cost = "GPU hours without a bound: no time limit"
-    elif needs_gpus:
-        cost = f"at most {bound:.0f} GPU h an attempt"
-    else:
-        cost = "no GPUs"
-    return Choice(name, f"{label}: {cost}", tuple(job.name for job in jobs))
 
 
 # --------------------------------------------------------------------- resubmit

@@ -1,0 +1,163 @@
+"""What S asks: which jobs, how many at a time, at what cost, which cannot run here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from autoexp_tui.core.states import JobState
+from autoexp_tui.core.wording import plural
+from autoexp_tui.ui.view.eta import gpu_bound
+from autoexp_tui.ui.view.loss import needed_upstream
+from autoexp_tui.ui.view.parameters import described, varying
+from autoexp_tui.ui.view.questions import Choice, Question
+from autoexp_tui.ui.view.spans import Line, Span, outside
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.specs import Plan
+    from autoexp_tui.ui.view.scope import Scope
+    from autoexp_tui.ui.view.session import JobView, SessionView
+
+_LOCAL = frozenset({"local", "Local", "LocalCommand"})
+_NAMED = 3
+"""Jobs that are too large, by name, before the rest is counted."""
+
+
+def submit_question(scope: Scope, session: SessionView) -> Question | None:
+    """What S asks; None when every job was asked to run already."""
+    waiting = [job for job in session.jobs if _submittable(job)]
+    plan = session.snapshot.plan
+    if not waiting or plan is None:
+        return None
+    lines: list[Line] = [(Span(f"{_where(session)}{_room(plan, session)}."),)]
+    lines += _too_large_words(waiting, session)
+    lines += [
+        (Span(f"! {outside(finding.message)}", "warning"),) for finding in plan.warnings
+    ]
+    return Question(
+        title=f"Submit {outside(plan.name)}?",
+        lines=tuple(lines),
+        stay="Not now",
+        confirm="submit",
+        choices=tuple(_choices(scope, session, waiting)),
+    )
+
+
+# ------------------------------------------------------------------------ where
+def _where(session: SessionView) -> str:
+    """`On this machine`, or the executor by its name."""
+    name = outside(session.snapshot.engine.executor).removesuffix("Client")
+    if name in _LOCAL:
+        return "On this machine"
+    return f"On {name.lower() or 'the executor'}"
+
+
+def _room(plan: Plan, session: SessionView) -> str:
+    """`, 4 at a time, 2 GPUs`, as far as it is known."""
+    engine = session.snapshot.engine
+    limits = [limit for limit in (plan.executor.max_parallel, engine.slots) if limit]
+    at_once = f", {min(limits)} at a time" if limits else ""
+    asked = any(job.record.spec.resources.gpus for job in session.jobs)
+    if engine.gpus is None or not asked:
+        return at_once
+    return f"{at_once}, {plural(engine.gpus, 'GPU') if engine.gpus else 'no GPU'}"
+
+
+# -------------------------------------------------------------------- too large
+def _is_too_large(job: JobView, session: SessionView) -> bool:
+    gpus = session.snapshot.engine.gpus
+    return gpus is not None and job.record.spec.resources.gpus > gpus
+
+
+def _too_large_words(jobs: Sequence[JobView], session: SessionView) -> Iterable[Line]:
+    """Which jobs the machine has too few GPUs for, and what to do about it."""
+    large = [job for job in jobs if _is_too_large(job, session)]
+    if not large:
+        return
+    most = max(job.record.spec.resources.gpus for job in large)
+    want = "wants" if len(large) == 1 else "want"
+    up_to = "" if len(large) == 1 else "up to "
+    text = f"! {plural(len(large), 'job')} {want} {up_to}{plural(most, 'GPU')}: "
+    names = ", ".join(outside(job.name) for job in large[:_NAMED])
+    more = f" and {len(large) - _NAMED} more" if len(large) > _NAMED else ""
+    yield (Span(text, "failed"), Span(f"{names}{more}."))
+    has = session.snapshot.engine.gpus or "none"
+    yield (
+        Span(f"  This machine has {has}, and refuses them. Lower slurm.sbatch.gpus, "),
+        Span("or open the plan where there are more."),
+    )
+
+
+def _fitting(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
+    """Jobs that this machine can run, all that they wait for among them."""
+    asked = {job.name for job in jobs}
+    missing = {job.name for job in jobs if _is_too_large(job, session)}
+    for job in jobs:  # in plan order: what is waited for comes first
+        waits_for = asked.intersection(session.upstream.get(job.name, ()))
+        if missing & waits_for:
+            missing.add(job.name)
+    return tuple(job for job in jobs if job.name not in missing)
+
+
+# ---------------------------------------------------------------------- choices
+def _submittable(job: JobView) -> bool:
+    return job.record.state in (JobState.PLANNED, JobState.HELD)
+
+
+def _choices(
+    scope: Scope, session: SessionView, waiting: Sequence[JobView]
+) -> Iterable[Choice]:
+    fitting = _fitting(waiting, session)
+    if 0 < len(fitting) < len(waiting):
+        label = f"the {plural(len(fitting), 'job')} that can run here, hold the rest"
+        yield _choice("fitting", label, fitting, session)
+    yield _choice("all", f"all {plural(len(waiting), 'job')}", waiting, session)
+    marked = [job for job in scope.jobs if _submittable(job)]
+    if scope.by_marks and marked:
+        jobs = _with_upstream(marked, session)
+        extra = len(jobs) - len(marked)
+        words = f"the {plural(len(marked), 'marked job')}"
+        needs = f" and {extra} needed upstream" if extra else ""
+        yield _choice("marked", words + needs, jobs, session)
+    yield from _family(scope, session, waiting)
+
+
+def _family(
+    scope: Scope, session: SessionView, waiting: Sequence[JobView]
+) -> Iterable[Choice]:
+    """The family under the cursor first, where there are others."""
+    first = scope.jobs[0] if scope.jobs else waiting[0]
+    family = first.record.spec.family or waiting[0].record.spec.family
+    members = [job for job in waiting if job.record.spec.family == family]
+    if family and 0 < len(members) < len(waiting):
+        jobs = _with_upstream(members, session)
+        name = described(members[0].record.spec, varying(session.snapshot.plan))
+        which = name or outside(family)
+        label = f"one family first ({which}, {plural(len(jobs), 'job')}), hold the rest"
+        yield _choice("family", label, jobs, session)
+
+
+def _with_upstream(
+    jobs: Sequence[JobView], session: SessionView
+) -> tuple[JobView, ...]:
+    needed = [job for job in needed_upstream(jobs, session) if _submittable(job)]
+    return tuple(sorted((*jobs, *needed), key=lambda job: job.index))
+
+
+def _choice(
+    name: str, label: str, jobs: Sequence[JobView], session: SessionView
+) -> Choice:
+    large = sum(1 for job in jobs if _is_too_large(job, session))
+    refused = f", {large} of them refused here" if large else ""
+    return Choice(
+        name, f"{label}{refused}: {_cost(jobs)}", tuple(job.name for job in jobs)
+    )
+
+
+def _cost(jobs: Sequence[JobView]) -> str:
+    bound = gpu_bound(jobs)
+    if bound is None:
+        return "GPU hours without a bound: no time limit"
+    if any(job.record.spec.resources.gpus for job in jobs):
+        return f"at most {bound:.0f} GPU h an attempt"
+    return "no GPUs"

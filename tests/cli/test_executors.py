@@ -1,0 +1,47 @@
+"""What an executor offers is known before anything is submitted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoexp_tui.adapters import local
+from autoexp_tui.cli.executors import Offer, offer_of
+from autoexp_tui.core.specs import ExecutorSpec, Plan
+from autoexp_tui.engine.live import LiveHandle
+from autoexp_tui.testing.campaigns import plan_of, planned
+
+
+def plan(class_name: str = "LocalClient", parallel: int = 0, **settings: int) -> Plan:
+    executor = ExecutorSpec(
+        class_name=class_name, max_parallel=parallel, settings=settings
+    )
+    return replace(plan_of(planned(4)), executor=executor)
+
+
+@pytest.fixture(autouse=True)
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
+
+
+def test_this_machine_offers_its_slots_and_gpus() -> None:
+    assert offer_of(plan(slots=5)) == Offer(5, 2)
+
+
+def test_without_a_setting_there_is_a_slot_a_cpu() -> None:
+    assert offer_of(plan()).slots == local.default_slots()
+
+
+def test_the_plan_s_own_limit_counts_where_it_is_lower() -> None:
+    assert offer_of(plan(parallel=3, slots=5)).slots == 3
+    assert offer_of(plan(parallel=9, slots=5)).slots == 5
+
+
+def test_of_a_cluster_only_the_plan_s_limit_is_known() -> None:
+    assert offer_of(plan("SlurmClient", parallel=7)) == Offer(7, None)
+
+
+def test_an_opened_plan_shows_what_its_executor_offers() -> None:
+    shown = LiveHandle(plan=plan(), slots=5, gpus=2).snapshot().engine
+    assert (shown.slots, shown.gpus) == (5, 2)
