@@ -54,6 +54,7 @@ EVENTS = 100_000
 GROUP = 100
 """Events a commit while a campaign is busy."""
 PER_JOB = 20
+"""Of a job that does not crash."""
 
 
 class Forever:
@@ -260,7 +261,7 @@ def compare_resume(directory: Path) -> None:
     """
     session = SessionDir(directory / "resume")
     session.make()
-    the_plan = plan(EVENTS // PER_JOB)
+    the_plan = plan(int(EVENTS / (PER_JOB + 1.1)))
     records = campaign(session.store_plan(the_plan), the_plan)
     with_sqlite(session.path / "all.sqlite", records, 5_000)
     journal = FileJournal(session, Forever())

@@ -18,7 +18,6 @@ from autoexp_tui.core.state import (
     Attempt,
     ConditionStatus,
     JobRecord,
-    NotedMetrics,
     PendingEffect,
     Retry,
     SessionState,
@@ -78,7 +77,7 @@ def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
         case events.LogMatched():
             _log_matched(state, record, event)
         case events.MetricsNoted():
-            _metrics_noted(state, event)
+            _update(state, event.job, noted=event)
         case events.ConditionJudged():
             _condition_judged(state, record, event)
         case events.EffectOrdered():
@@ -444,17 +443,6 @@ def _log_matched(
     if event.metadata:
         known = state.jobs[event.job].metadata
         _update(state, event.job, metadata={**known, **event.metadata})
-
-
-def _metrics_noted(state: SessionState, event: events.MetricsNoted) -> None:
-    noted = NotedMetrics(
-        attempt=event.attempt,
-        run=event.run,
-        step=event.step,
-        total=event.total,
-        values=event.values,
-    )
-    _update(state, event.job, noted=noted)
 
 
 def _warning_raised(

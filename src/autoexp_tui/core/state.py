@@ -16,6 +16,7 @@ from autoexp_tui.core.states import NOT_STARTED, TERMINAL, Cause, JobState, Outc
 
 if TYPE_CHECKING:  # a first paint needs neither effects nor events
     from autoexp_tui.core.effects import Effect
+    from autoexp_tui.core.events import MetricsNoted
     from autoexp_tui.core.specs import JobSpec, Plan
     from autoexp_tui.core.verdicts import Result, Why
 
@@ -125,17 +126,6 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotedMetrics:
-    """The newest recorded metrics of a job."""
-
-    attempt: int
-    run: int
-    step: int
-    total: int | None
-    values: Mapping[str, float | str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
     """All that the session knows of a job."""
 
@@ -156,7 +146,8 @@ class JobRecord:
     ask: Ask | None = None
     retry: Retry | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
-    noted: NotedMetrics | None = None
+    noted: MetricsNoted | None = None
+    """The newest recorded metrics."""
     fired: Mapping[str, float] = field(default_factory=dict)
     """Action -> when it last fired."""
     deferred: Mapping[str, str] = field(default_factory=dict)
