@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from autoexp_tui.core import specs
+from autoexp_tui.core.state import ConditionStatus
 from autoexp_tui.core.states import JobState
+from autoexp_tui.core.verdicts import Result, why
 from autoexp_tui.testing.campaigns import T0, all_done, campaign, planned
 from autoexp_tui.testing.scripted_handle import HOSTILE
 from autoexp_tui.ui.view.causes import PlanWords
@@ -45,6 +47,20 @@ def test_a_stage_says_what_it_waits_for() -> None:
     assert waits["cooldown"] == "iter_48000/done.txt"
     assert waits["evaluate"] == "cooldown COMPLETED"
     assert waits["report"] == "your approval"
+
+
+def test_a_stage_says_nothing_of_what_its_job_has_got() -> None:
+    base = planned(10)
+    first = base.jobs[-1]
+    passed = ConditionStatus(result=Result.PASS, why=why("ok"), since=T0)
+    conditions = (specs.FileExists(path="/a/done.txt"), specs.Approval())
+    job = replace(
+        first,
+        spec=replace(first.spec, start_conditions=conditions),
+        start=(passed, None),
+    )
+    session = observe(replace(base, jobs=(*base.jobs[:-1], job)))
+    assert stages(session, Ends())[-1].waits == "your approval"
 
 
 def test_a_stage_whose_jobs_all_began_waits_no_more() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autoexp_tui.core.verdicts import Result
 from autoexp_tui.ui.view.looks import FACES, Look, glyph, tally
 from autoexp_tui.ui.view.numbers import bar, moment
 from autoexp_tui.ui.view.parameters import Parameter, described
@@ -24,7 +25,10 @@ from autoexp_tui.ui.view.spans import (
 from autoexp_tui.ui.view.subjects import condition_subject
 
 if TYPE_CHECKING:
+    from autoexp_tui.core.specs import Condition
     from autoexp_tui.ui.view.eta import Ends
+
+_WAITING = (Look.WAITING, Look.DOOMED, Look.PLANNED, Look.HELD, Look.ASKS)
 
 UNSTAGED = "jobs"
 """What the stage of a plan without stages is called."""
@@ -98,11 +102,21 @@ def _counts(jobs: Sequence[JobView]) -> Mapping[Look, int]:
 
 
 def _waits(jobs: Sequence[JobView], session: SessionView) -> str:
-    conditions = jobs[0].record.spec.start_conditions
-    words = [condition_subject(spec, session) for spec in conditions if spec.blocking]
+    """What the first job that still waits has not got; of a plan, all of it."""
+    job = next((job for job in jobs if job.look in _WAITING), jobs[0])
+    words = [condition_subject(spec, session) for spec in _open(job)]
     words = [word for word in words if word]
     more = f" +{len(words) - 1}" if len(words) > 1 else ""
     return f"{words[0]}{more}" if words else ""
+
+
+def _open(job: JobView) -> Iterator[Condition]:
+    """The job's conditions that hold it back and have not passed."""
+    for index, spec in enumerate(job.record.spec.start_conditions):
+        status = job.status(index)
+        passed = status and (status.waived or status.result is Result.PASS)
+        if spec.blocking and not passed:
+            yield spec
 
 
 def families(
@@ -152,8 +166,7 @@ def stage_waits(stage: StageView, cells: int) -> Line:
 
 def still_waits(stage: StageView) -> bool:
     """Whether what the stage waits for is still of interest."""
-    looks = (Look.WAITING, Look.DOOMED, Look.PLANNED, Look.HELD, Look.ASKS)
-    return bool(stage.waits) and any(look in stage.counts for look in looks)
+    return bool(stage.waits) and any(look in stage.counts for look in _WAITING)
 
 
 def compact_line(
