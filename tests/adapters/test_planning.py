@@ -450,3 +450,20 @@ def test_a_rule_of_a_job_that_is_wrong_names_the_job(place: Path) -> None:
     assert "does not compile" in answer.errors[0].message
     assert answer.errors[0].where == "monitoring.log_events.0.pattern"
     assert answer.errors[0].job == "1e-4_then"
+
+
+# -------------------------------------------------------------------------- filters
+def test_a_filter_over_the_config_drops_a_whole_family(place: Path) -> None:
+    exp = EXPERIMENT.replace(
+        "- stage: then",
+        '- stage: then\n          backend.env.A: "{sibling.first.name}"',
+    )
+    filtered = exp.replace(
+        "sweep:", 'twice: "${oc.eval:2*${lr}}"\nsweep:\n  filter: "${twice} > 1"'
+    )
+    write_tree(place / "config", exp=filtered)
+    plan = planned(place)
+
+    assert [job.name for job in plan.jobs] == ["2_first", "2_then"]
+    assert plan.jobs[1].env == {"A": "2_first"}
+    assert plan.warnings == ()

@@ -589,6 +589,44 @@ def test_a_reference_to_a_dropped_job_names_the_filter() -> None:
     assert "removed by the filter `'${stage}' != 'stable'` at sweep.filter" in said
 
 
+def test_a_filter_over_the_config_drops_a_family_that_refers_to_itself() -> None:
+    plan = planned(stages(STABLE, COOLDOWN, filter="${backend.lr} > 2e-4"))
+    assert [job.name for job in plan.jobs] == ["lr5e-4_stable", "lr5e-4_cooldown"]
+
+
+def test_a_filter_is_decided_before_a_ring_of_references_is_walked() -> None:
+    one = {"stage": "a", "backend.load": "{sibling.b.name}"}
+    two = {"stage": "b", "backend.load": "{sibling.a.name}"}
+    free = {"stage": "c"}
+    sweep = {"configs": [one, two, free], "filter": "'${stage}' == 'c'"}
+    assert [job.stage for job in planned(sweep).jobs] == ["c"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "'${backend.load}' != '/out/lr1e-4_stable/checkpoints'",
+        "'${project.name}' != 'lr1e-4_cooldown'",
+    ],
+)
+def test_a_filter_over_what_another_job_gives_waits_for_it(text: str) -> None:
+    plan = planned(stages(STABLE, COOLDOWN, filter=text))
+    assert len(plan.jobs) == 3
+    assert plan.jobs[1].name == "lr5e-4_stable"
+
+
+def test_a_filter_that_is_decided_early_makes_no_warning_twice() -> None:
+    new = {**COOLDOWN, "backend.new": 1}
+    found = outcome(stages(STABLE, new, filter="${backend.lr} > 0"))
+    assert len([w for w in found.warnings if w.where == "backend.new"]) == 1
+
+
+def test_a_job_whose_filter_needs_no_other_job_is_composed_once() -> None:
+    composer = FakeComposer(CONFIG, stages(STABLE, filter="${backend.lr} > 0"))
+    plan_outcome(composer=composer, parser=FakeParser())
+    assert len(composer.asked) == 2
+
+
 def test_all_jobs_of_a_stage_leaves_dropped_ones_out() -> None:
     sweep = {
         "type": "list",

@@ -28,7 +28,7 @@ from autoexp_tui.plan.filters import Place, deferred_holds
 from autoexp_tui.plan.fingerprint import fingerprint
 from autoexp_tui.plan.names import fault_of_name, inside, spell
 from autoexp_tui.plan.overrides import OverrideWriter, literal, spell_override
-from autoexp_tui.plan.points import NOT_OVERRIDES, SweepPoint, plain_key
+from autoexp_tui.plan.points import NOT_OVERRIDES, DeferredFilter, SweepPoint, plain_key
 from autoexp_tui.plan.ports import Composer, ConfigView, SpecParser
 from autoexp_tui.plan.reference_syntax import NotAReference
 from autoexp_tui.plan.references import (
@@ -38,6 +38,7 @@ from autoexp_tui.plan.references import (
     Identity,
     Values,
     World,
+    reads_others,
 )
 from autoexp_tui.plan.substitution import (
     MOUNT,
@@ -51,6 +52,9 @@ from autoexp_tui.plan.watching import CLOSED, SessionWide, is_rule, last_step
 NAME: Final = "project.name"
 _LATE: Final = (frozenset(ATTRIBUTES) | {NAME}) - KNOWN_EARLY
 """What a job knows of itself only once it is named."""
+
+_MISSING: Final = "???"
+"""What OmegaConf reads as a value that is still to come."""
 
 _CHOSEN_EARLY: Final = (
     "a config group is chosen before the job's own config is known; "
@@ -116,6 +120,7 @@ class JobMaker:
         point = self._world.families.points[at]
         values = Values(self._world, at)
         mounted: list[object] = []
+        marks = self._undecided(at)
         prepared = self._prepared(point, values, mounted)
         mounts = self._mounts(point)
         try:
@@ -134,7 +139,7 @@ class JobMaker:
         )
         self._settle(draft, view, prepared, texts)
         draft.overrides = tuple(texts.values())
-        self._filter(draft, view)
+        self._filter(draft, view, marks)
         return draft, view
 
     def recomposed(self, draft: Draft) -> ConfigView:
@@ -251,22 +256,65 @@ class JobMaker:
 
         return After(values, view, mount, self._base_is_a_key)
 
-    def _filter(self, draft: Draft, view: ConfigView) -> None:
-        for mark in draft.point.deferred:
+    # ------------------------------------------------------------------ filters
+    def _undecided(self, at: int) -> Sequence[DeferredFilter]:
+        """The filters that need what other jobs, or the job's name, put into it.
+
+        The others are decided without those, so that a family can be dropped whose
+        jobs refer to each other.
+
+        Raises:
+            DroppedJob: one of them says no.
+        """
+        point = self._world.families.points[at]
+        if not point.deferred or not reads_others(_parameters(point)):
+            return point.deferred
+        try:
+            view = self._alone(at, point)
+        except FAULTS:
+            return point.deferred
+        return [mark for mark in point.deferred if not self._decided(mark, point, view)]
+
+    def _alone(self, at: int, point: SweepPoint) -> ConfigView:
+        """The config without what is not known yet: that is missing in it."""
+        values = Values(self._world, at)
+        before = Before(values, _no_mount, self._base_is_a_key)
+        known = {
+            key: _MISSING if reads_others(value) else placeholder(before.value(value))
+            for key, value in self._writer.flattened(_parameters(point))
+            if plain_key(key) != NAME
+        }
+        texts = self._writer.write({**known, f"++{NAME}": _MISSING}).texts
+        return self._composer.compose(tuple(texts.values()), self._mounts(point))
+
+    def _decided(
+        self, mark: DeferredFilter, point: SweepPoint, view: ConfigView
+    ) -> bool:
+        try:
+            keep = self._holds(mark, point, view)
+        except (ExpressionError, *FAULTS):
+            return False
+        if not keep:
+            raise DroppedJob(f"`{mark.text}` at {mark.where}")
+        return True
+
+    def _holds(self, mark: DeferredFilter, point: SweepPoint, view: ConfigView) -> bool:
+        return deferred_holds(
+            mark.text, point.parameters, self._world.known, view.interpolate
+        )
+
+    def _filter(
+        self, draft: Draft, view: ConfigView, marks: Sequence[DeferredFilter]
+    ) -> None:
+        name = draft.identity.name
+        for mark in marks:
             try:
-                keep = deferred_holds(
-                    mark.text,
-                    draft.point.parameters,
-                    self._world.known,
-                    view.interpolate,
-                )
+                keep = self._holds(mark, draft.point, view)
             except ExpressionError as error:
                 message = f"`{mark.text}`: {error}"
-                problem = Problem(message, mark.where, draft.identity.name)
-                raise Refused((problem,)) from None
+                raise Refused((Problem(message, mark.where, name),)) from None
             except FAULTS as error:
-                found = problems_of(error, mark.where, draft.identity.name)
-                raise Refused(found) from None
+                raise Refused(problems_of(error, mark.where, name)) from None
             if not keep:
                 raise DroppedJob(f"`{mark.text}` at {mark.where}")
 
@@ -347,6 +395,10 @@ class JobMaker:
 
 
 # ------------------------------------------------------------------------- pieces
+def _no_mount(value: object) -> str:
+    raise NotAReference(f"{value!r} is not of the job itself")
+
+
 def _parameters(point: SweepPoint) -> dict[str, object]:
     """What becomes overrides: `aux` first, key by key, then the others in order."""
     aux: dict[str, object] = {}

@@ -330,6 +330,16 @@ def references_in(value: object) -> Iterator[Reference]:
             yield from parse_template(text).references
 
 
+def reads_others(value: object) -> bool:
+    """Whether a value refers to other jobs, or may."""
+    return any(
+        len(reference.parts) != 1
+        or not isinstance(reference.parts[0], str)
+        or address_of(reference.parts[0]).kind != "own"
+        for reference in references_in(value)
+    )
+
+
 def foreseen(families: Families) -> Mapping[str, frozenset[str]]:
     """Stage -> what references written in the sweep ask of its jobs.
 
