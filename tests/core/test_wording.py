@@ -148,7 +148,7 @@ def test_a_reason_reads_as_a_sentence(reason: Why, expected: str) -> None:
         (why("exit_code", code=1), "exit 1"),
         (why("signal", signal="SIGKILL"), "SIGKILL"),
         (why("asks_you"), "waits for you"),
-        (why("doomed_file", writer="w", state="LOST"), "its writer was lost"),
+        (why("doomed_file", writer="w", state="LOST"), "its w was lost"),
         (why("stall", seconds=3120), "no step for 52 min"),
         (why("notice", text="x" * 40), "x" * 29 + "…"),
     ],

@@ -277,6 +277,20 @@ async def test_the_direction_has_an_ascii_twin() -> None:
         assert "STATE^" in ascii_twin(seat.pane("jobs"))
 
 
+async def test_the_cursor_stays_with_its_job_when_rows_fold_and_unfold() -> None:
+    async with cockpit(size=(80, 24)) as seat:
+        await seat.press("exclamation_mark")
+        name = seat.jobs.jobs.jobs()[0].name
+        assert len(seat.jobs.jobs.jobs()) > 1
+        await seat.press("enter")
+        assert seat.jobs.jobs.jobs()[0].name == name
+        await seat.press("escape")
+        assert len(seat.jobs.jobs.jobs()) > 1
+        assert seat.jobs.jobs.jobs()[0].name == name
+        await seat.press("b")
+        assert [job.name for job in seat.jobs.jobs.jobs()] == [name]
+
+
 # --------------------------------------------------------------------------- marks
 async def test_space_marks_and_goes_on() -> None:
     async with cockpit() as seat:

@@ -59,7 +59,7 @@ _FILES = {
     ),
     "text_there": ("{path:tail} has the text", '{path:path} has "{pattern}"'),
     "doomed_file": (
-        "its writer {state:ended}",
+        "its {writer} {state:ended}",
         "can never start: {path:path} will not come, its writer[ {writer}] "
         "{state:ended}[ at step {step}][ ({cause:cause})] and no restart is left. "
         "R retries the writer, X skips this.",
@@ -136,7 +136,7 @@ _COMMANDS_AND_LOGS = {
     ),
     "log_matched": ("{line}", "the log says: {line}[ ({path:path})]"),
     "doomed_log": (
-        "its writer {state:ended}",
+        "its {writer} {state:ended}",
         'the log of {writer} will not show "{pattern}": {writer} {state:ended}[ at '
         "step {step}][ ({cause:cause})][; looked in {path:path}]",
     ),
@@ -190,9 +190,12 @@ _PEOPLE = {
         "waits for your approval[: {prompt}]. A shows what will be done.",
     ),
     "approved": ("approved", "approved[ by {by:who}][: {reason}]"),
-    "refused": ("refused", "refused[ by {by:who}][: {reason}]. R asks again."),
+    "refused": (
+        "refused[: {reason}]",
+        "refused[ by {by:who}][: {reason}]. R asks again.",
+    ),
     "approval_refused": (
-        "refused",
+        "refused[: {reason}]",
         "the approval was refused[ by {by:who}][: {reason}]. R asks again.",
     ),
     "approval_timeout": (
@@ -200,15 +203,21 @@ _PEOPLE = {
         "nobody answered the approval within {seconds:duration}. R asks again.",
     ),
     "waived": ("waived", "waived by a person[: {reason}]"),
-    "held": ("held", "held: not among the chosen jobs. S submits it."),
+    "held": (
+        "not chosen: S submits it",
+        "held: not among the chosen jobs. S submits it.",
+    ),
     "planned": ("planned", "planned; S submits it"),
-    "skipped_by": ("skipped", "skipped[ by {by:who}][: {reason}]. R brings it back."),
+    "skipped_by": (
+        "skipped[ by {by:who}][: {reason}]",
+        "skipped[ by {by:who}][: {reason}]. R brings it back.",
+    ),
     "cancelled_by": (
         "cancelled[ by {by:who}][ by {user:who}]",
         "cancelled[ by {by:who}][ by {user:who}][: {reason}]. R resubmits.",
     ),
     "user": (
-        "cancelled",
+        "cancelled by a person",
         "cancelled by a person[: {reason}][: {message}]. R resubmits.",
     ),
     "cancelled_outside": (
@@ -264,11 +273,11 @@ _SENDING = {
     "queued": ("queued", "queued[: {reason}][; expected {expected:clock}]"),
     "requeued": ("requeued", "put back into the queue[: {reason}]"),
     "rejected": (
-        "refused by the executor",
+        "refused: [{message}][{reason}]",
         "refused by the executor: [{message}][{reason}]. Nothing was started.",
     ),
     "submit_error": (
-        "cannot be sent",
+        "not sent: [{message}][{reason}]",
         "could not be sent: [{message}][{reason}]. Nothing was started.",
     ),
     "duplicate": (
@@ -304,9 +313,12 @@ _ENDS = {
         "no step for {seconds:duration}",
         "no step[ after {step}] for {seconds:duration}",
     ),
-    "kill_criterion": ("kill criterion", "met a kill criterion[: {text}][: {reason}]"),
+    "kill_criterion": (
+        "kill criterion[: {text}]",
+        "met a kill criterion[: {text}][: {reason}]",
+    ),
     "cancel_condition": (
-        "cancel condition",
+        "cancel condition[: {text}]",
         "a cancel condition holds[: {text}][: {reason}]",
     ),
     "cancelled_by_rule": (

@@ -129,3 +129,41 @@ def test_done_jobs_told_together_name_the_last_end() -> None:
     session = observe(campaign(125))
     done = [job for job in session.jobs if job.look is Look.DONE]
     assert reason_of_all(done, session).startswith("the last ended ")
+
+
+def test_a_doomed_wait_names_the_stage_that_failed() -> None:
+    session = observe(campaign(125))
+    doomed = next(job for job in session.jobs if job.look is Look.DOOMED)
+    assert reason(doomed, session) == "its stable failed"
+
+
+def test_a_long_name_leaves_room_for_what_became_of_it() -> None:
+    told = why("upstream", job="a_name_" * 9, state="FAILED")
+    job, session = changed(Look.SKIPPED, why=told)
+    assert reason(job, session).endswith(" failed")
+
+
+def test_what_the_executor_refused_is_told_in_its_words() -> None:
+    told = why("rejected", message="wants 8 GPUs; this machine has 0")
+    job, session = changed(Look.FAILED, cause=Cause.REJECTED, why=told)
+    assert reason(job, session).startswith("refused: wants 8 GPUs; this m")
+
+
+def test_queued_jobs_told_together_say_what_the_queue_says() -> None:
+    session = observe(campaign(125))
+    queued = [job for job in session.jobs if job.look is Look.QUEUED]
+    assert reason_of_all(queued, session) == "lower priority than 41 jobs in gpu"
+
+
+def test_stalled_jobs_told_together_say_how_long_at_least() -> None:
+    live = Live(step=3, total=9, last_step_at=T0 - 3600)
+    job, session = changed(Look.STALLED, live)
+    other = next(
+        one for one in session.jobs if one.look is Look.STALLED and one is not job
+    )
+    assert reason_of_all([job, other], session) == "no step for > 52 min"
+
+
+def test_a_held_job_says_how_to_release_it() -> None:
+    job, session = changed(Look.WAITING, state=JobState.HELD, why=why("held"))
+    assert "S submits it" in reason(job, session)

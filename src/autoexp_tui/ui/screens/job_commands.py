@@ -79,9 +79,11 @@ def sort(screen: JobsScreen) -> None:
 
 
 def group(screen: JobsScreen) -> None:
-    """Fold equal causes, or show every job."""
+    """Fold equal causes, or show every job; the cursor stays with its job."""
+    jobs = screen.jobs.jobs()
     screen.desk.fold(on=not screen.desk.arrangement.fold)
     screen.renew()
+    screen.stay_with(jobs)
 
 
 def neighbour(how: str) -> Callable[[JobsScreen], None]:

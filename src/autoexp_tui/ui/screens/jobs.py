@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -216,8 +216,10 @@ class JobsScreen(BoxScreen):
     def _open_row(self) -> None:
         row = self.desk.row(self.jobs.key)
         if row is not None and row.folded:
+            jobs = self.desk.jobs_of(row)
             self.desk.unfold(row.key)
             self.renew()
+            self.stay_with(jobs)
         elif row is not None:
             self.enlarge("why")
             self.why.focus(scroll_visible=False)
@@ -225,6 +227,7 @@ class JobsScreen(BoxScreen):
     def do_look_back(self) -> None:
         """One level back."""
         wanted = self.desk.arrangement
+        jobs = self.jobs.jobs()
         if self.focused is self.logs and self.logs.give_up_search():
             return
         if self.desk.range_from:
@@ -233,7 +236,8 @@ class JobsScreen(BoxScreen):
             self.enlarge(None)
             self.jobs.focus(scroll_visible=False)
         elif self.desk.refold():
-            pass
+            self.renew()
+            self.stay_with(jobs)
         elif wanted.filter is not None:
             self.desk.filter_by("")
         elif wanted.only is not None:
@@ -268,6 +272,14 @@ class JobsScreen(BoxScreen):
             ranks=wanted.ranks,
         )
         self.renew()
+
+    def stay_with(self, jobs: Sequence[JobView]) -> None:
+        """Put the cursor on the row of the first of `jobs`, where it has one."""
+        places = {job.index for job in jobs[:1]}
+        for row in self.desk.rows:
+            if places.intersection(row.jobs):
+                self.jobs.move_to_key(row.key)
+                return
 
     def reveal(self, job: JobView) -> None:
         """Put the cursor on a job's row, whatever hides it."""

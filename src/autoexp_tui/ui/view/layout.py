@@ -22,6 +22,8 @@ WIDE_FROM: Final = 170
 """Columns from which metrics and warnings have a place of their own."""
 TALL_FROM: Final = 30
 _SIDE: Final = 31
+"""Columns of the stages, and of needs-you below them, at least."""
+_SIDE_MOST: Final = 42
 _RIGHT: Final = 57
 
 
@@ -121,6 +123,12 @@ def _stacked(middle: Box, stages: int, rows: int | None) -> dict[Place, Box]:
     return places
 
 
+def _side(width: int, *, wide: bool) -> int:
+    """Columns for the stages: a quarter of what the table can do without."""
+    spare = max(0, width - (200 if wide else 124))
+    return min(_SIDE_MOST, _SIDE + spare // 4)
+
+
 def _beside(
     middle: Box, stages: int, rows: int | None, *, wide: bool
 ) -> dict[Place, Box]:
@@ -132,23 +140,21 @@ def _beside(
     upper, log, why = upper - spare, log + spare - spare // 2, why + spare // 2
     needs = max(5, upper * 2 // 5)
     right = _RIGHT if wide else 0
-    jobs_at = _SIDE
-    jobs = middle.width - _SIDE - right
+    side = _side(middle.width, wide=wide)
+    jobs = middle.width - side - right
     places: dict[Place, Box] = {
-        "stages": Box(0, middle.y, _SIDE, upper, right_rule=True, joint="┬"),
-        "needs": Box(jobs_at + jobs, middle.y + upper - needs, right, needs),
-        "jobs": Box(jobs_at, middle.y, jobs, upper, right_rule=wide, joint="┬"),
+        "stages": Box(0, middle.y, side, upper, right_rule=True, joint="┬"),
+        "needs": Box(side + jobs, middle.y + upper - needs, right, needs),
+        "jobs": Box(side, middle.y, jobs, upper, right_rule=wide, joint="┬"),
         "why": Box(0, middle.y + upper, middle.width, why),
         "log": Box(0, middle.y + upper + why, middle.width, log),
     }
     if wide:
-        places["metrics"] = Box(jobs_at + jobs, middle.y, right, upper - needs)
+        places["metrics"] = Box(side + jobs, middle.y, right, upper - needs)
         return places
     below = middle.y + upper - needs
-    places["stages"] = Box(
-        0, middle.y, _SIDE, upper - needs, right_rule=True, joint="┬"
-    )
-    places["needs"] = Box(0, below, _SIDE, needs, right_rule=True, joint="┤")
+    places["stages"] = Box(0, middle.y, side, upper - needs, right_rule=True, joint="┬")
+    places["needs"] = Box(0, below, side, needs, right_rule=True, joint="┤")
     return places
 
 

@@ -16,7 +16,7 @@ from autoexp_tui.core.verdicts import Why
 from autoexp_tui.core.wording import CAUSES, clock_time, duration, sentence, short
 from autoexp_tui.ui.view.looks import Look, never_came, unmet
 from autoexp_tui.ui.view.numbers import moment
-from autoexp_tui.ui.view.spans import outside
+from autoexp_tui.ui.view.spans import outside, shorten_middle
 
 if TYPE_CHECKING:
     from autoexp_tui.core.specs import Condition
@@ -61,15 +61,33 @@ def reason_of_all(jobs: Sequence[JobView], session: SessionView) -> str:
     first = reason(jobs[0], session)
     if all(reason(job, session) == first for job in jobs[1:]):
         return first
-    if jobs[0].look is Look.DONE:
-        ends = [job.attempt.ended_at or 0.0 for job in jobs if job.attempt]
-        return f"the last ended {clock_time(max(ends))}" if ends else "all of them"
-    return cause_words(jobs[0]) if jobs[0].record.cause else jobs[0].look.value
+    match jobs[0].look:
+        case Look.DONE:
+            ends = [job.attempt.ended_at or 0.0 for job in jobs if job.attempt]
+            return f"the last ended {clock_time(max(ends))}" if ends else "all of them"
+        case Look.QUEUED:
+            said_of = dict.fromkeys(_queue_words(job) for job in jobs)
+            return outside(next(iter(said_of)) if len(said_of) == 1 else "") or "queued"
+        case Look.STALLED:
+            stood = [_stood(job, session.now) for job in jobs]
+            return f"no step for > {duration(min(stood))}" if all(stood) else "no step"
+    return cause_words(jobs[0]) if jobs[0].record.cause else f"{first}, ..."
 
 
 def localised(why: Why, job: JobView, session: SessionView) -> Why:
     """The reason with a sibling's name told as its stage: `stable`, not its name."""
     return Why(why.code, tuple(_local(pair, job, session) for pair in why.args))
+
+
+def _nicknamed(why: Why) -> Why:
+    """The reason with jobs by names that leave room for what became of them."""
+    return Why(why.code, tuple(_nickname(pair) for pair in why.args))
+
+
+def _nickname(pair: _Pair) -> _Pair:
+    name, value = pair
+    known = name in _NAMES_JOBS and isinstance(value, str)
+    return (name, shorten_middle(str(value), _NICKNAME)) if known else pair
 
 
 _Pair: TypeAlias = tuple[str, str | int | float]
@@ -95,6 +113,8 @@ def _one_of_many(job: JobView, name: object) -> bool:
 
 _DOUBLE_STOP: Final = re.compile(r"([?!])[.,;:](?=\s|$)")
 _NAMES_JOBS = frozenset({"job", "writer"})
+_NICKNAME: Final = 16
+"""Cells of a job's name in a short reason: what became of it stays in view."""
 
 
 def said(why: Why | None, job: JobView, session: SessionView) -> str:
@@ -103,7 +123,7 @@ def said(why: Why | None, job: JobView, session: SessionView) -> str:
         return ""
     if file := never_came(why):
         return outside(f"{file} never came")
-    return outside(short(localised(why, job, session)))
+    return outside(short(_nicknamed(localised(why, job, session))))
 
 
 def told(why: Why, job: JobView, session: SessionView) -> str:
@@ -129,12 +149,27 @@ def _recorded(job: JobView, session: SessionView) -> str:
     return said(job.record.why, job, session) or job.look.value
 
 
+_SAID_BETTER = frozenset(
+    {
+        Cause.REJECTED,
+        Cause.SUBMIT_ERROR,
+        Cause.KILL_CRITERION,
+        Cause.CANCEL_CONDITION,
+        Cause.APPROVAL_REFUSED,
+        Cause.START_TIMEOUT,
+    }
+)
+"""Causes whose recorded reason says more than their name."""
+
+
 def _ended(job: JobView, session: SessionView) -> str:
     words = cause_words(job)
     telling = job.record.cause in (Cause.EXIT_CODE, Cause.SIGNAL)
     evidence = job.attempt.evidence if job.attempt else ""
     if telling and evidence:
         return f"{words}, {outside(evidence)}"
+    if job.record.cause in _SAID_BETTER:
+        return said(job.record.why, job, session) or words
     return words if job.record.cause else _recorded(job, session)
 
 
@@ -151,10 +186,15 @@ def _running(job: JobView, session: SessionView) -> str:
     return f"since {clock_time(began, now)}" if began is not None else "started"
 
 
-def _stalled(job: JobView, session: SessionView) -> str:
+def _stood(job: JobView, now: float) -> float:
+    """How long the step counter has stood still; 0: not known."""
     moved = job.live.last_step_at if job.live else None
-    if moved is not None:
-        return f"no step for {duration(session.now - moved)}"
+    return now - moved if moved is not None else 0.0
+
+
+def _stalled(job: JobView, session: SessionView) -> str:
+    if stood := _stood(job, session.now):
+        return f"no step for {duration(stood)}"
     return said(job.warned[0].why, job, session) if job.warned else "no step"
 
 
@@ -176,10 +216,15 @@ def condition_words(
 
 def _queued(job: JobView, session: SessionView) -> str:
     waited = duration(session.now - job.record.since)
+    words = _queue_words(job)
+    return f"{waited}: {words}" if words else f"for {waited}"
+
+
+def _queue_words(job: JobView) -> str:
+    """The executor's words for why a job is still queued; empty: none."""
     why = job.record.why
     words = str(why.arg("reason") or why.arg("message")) if why else ""
-    words = (job.live.waits_in if job.live else "") or words
-    return f"{waited}: {words}" if words else f"for {waited}"
+    return (job.live.waits_in if job.live else "") or words
 
 
 def _retrying(job: JobView, session: SessionView) -> str:

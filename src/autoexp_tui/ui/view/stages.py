@@ -152,16 +152,27 @@ def stage_counts(
     stage: StageView, cells: int, now: float, *, apart: bool = False
 ) -> Line:
     """The tallies; at the right, where it fits beside them, when the stage ends."""
-    tallies = (Span("    "), *_spaced(stage.tallies(apart=apart)))
+    tallies = _fitting(stage.tallies(apart=apart), cells)
     ends = moment(stage.ends_at, now) if stage.ends_at is not None else ""
     if width(tallies) + len(ends) >= cells:
         return cut(tallies, cells)
     return spread(tallies, (Span(ends, "muted"),), cells)
 
 
+def _fitting(tallies: Sequence[Span], cells: int) -> Line:
+    """The tallies, indented as far as they fit; the last ones need you, and stay."""
+    found, shown = list(tallies), (Span("    "), *_spaced(tallies))
+    if width(shown) > cells:
+        shown = (Span("  "), *_spaced(found))
+    while width(shown) > cells and len(found) > 1:
+        del found[0]
+        shown = (Span("  … ", "muted"), *_spaced(found))
+    return shown
+
+
 def stage_waits(stage: StageView, cells: int) -> Line:
     """`waits: checkpoint at 80 %`, while some of its jobs do."""
-    return (Span(shorten(f"    waits: {stage.waits}", cells), "muted"),)
+    return (Span(shorten(f"  waits: {stage.waits}", cells), "muted"),)
 
 
 def still_waits(stage: StageView) -> bool:

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 _TIME = re.compile(r"^\s*\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s*")
 _COPIED_AT_A_TIME = 1 << 20
+_TITLE_REST = 44
+"""Cells of the title besides names: number, size, place in the file, gaps."""
 _LOOKS_ILL = re.compile(error_pattern().pattern.decode(), re.IGNORECASE)
 
 
@@ -336,9 +338,8 @@ class LogPane(Pane):
         name = outside(os.path.basename(self.path))
         parts: list[Line] = [(Span(name, "muted" if self.job else "text"),)]
         if self.job:
-            parts.insert(0, (Span(shorten_middle(outside(self.job), 40), "text"),))
-        if len(self.sources) > 1:
-            parts.append((Span(self.sources[self.source].label, "muted"),))
+            room = max(12, min(40, self.inner_cells - len(name) - _TITLE_REST))
+            parts.insert(0, (Span(shorten_middle(outside(self.job), room), "text"),))
         if not self._missing:
             parts.append((Span(spell_size(self._file_size), "muted"),))
         parts.append((Span(self._where(), "muted"),))
