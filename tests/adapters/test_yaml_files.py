@@ -83,7 +83,10 @@ def test_a_flow_mapping_with_values_is_no_reference() -> None:
     [
         ("a: 1\n\tb: 2\n", 2, "'\\t'", "spaces"),
         ("a: 1\na: 2\n", 2, "duplicate key a", "keep one"),
-        ("a: [1, 2\nb: 3\n", 2, "is not YAML", "check indentation"),
+        ("a: [1, 2\nb: 3\n", 2, "that begins in line 1", "close the [ of line 1"),
+        ("a: {b: 1\nc: 3\n", 2, "that begins in line 1", "close the { of line 1"),
+        ("a: [1\nb: ${c}\n", 2, "is not YAML", "close the [ of line 1"),
+        ("a: b\n c: d\n", 2, "is not YAML", "check indentation"),
         ("a: x: y\n", 1, "mapping values are not allowed", "quote text"),
         ("a: [${b}]\n", 1, "is not YAML", "quote the value"),
         ("time: 1:30:00\n", 1, "base 60", 'quote it: "1:30:00"'),

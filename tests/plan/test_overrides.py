@@ -240,6 +240,15 @@ def test_all_errors_of_a_point_come_at_once() -> None:
     assert len(write({"backend.lrr": 1, "slurm.log_dirr": 2}).errors) == 2
 
 
+def test_a_mapping_on_a_section_of_ours_sets_the_keys_below_it() -> None:
+    made = write({"backend": {"seed": 1, "batch_size": 2}, "++backend": {"new": 3}})
+    assert list(made.texts.values()) == [
+        "++backend.seed=1",
+        "backend.batch_size=2",
+        "++backend.new=3",
+    ]
+
+
 def test_a_setting_that_the_config_leaves_out_is_set_without_a_warning() -> None:
     made = write({"backend.seed": 1})
     assert made.texts == {"backend.seed": "++backend.seed=1"}

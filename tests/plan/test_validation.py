@@ -112,7 +112,8 @@ def test_a_directory_inside_another_jobs_is_a_warning() -> None:
 def test_waiting_in_a_ring_is_an_error_that_names_it() -> None:
     ring = plan(job("a", depends_on=("b",)), job("b", 1, depends_on=("a",)))
     assert errors(ring) == [
-        "a start_conditions: jobs wait for each other in a ring: a -> b -> a"
+        "a start_conditions: jobs wait for each other in a ring: a -> b -> a\n"
+        "    one of these conditions has to go: nothing could ever start"
     ]
 
 
@@ -153,8 +154,15 @@ def test_what_many_jobs_share_is_told_once() -> None:
 
 
 def test_what_differs_is_told_apart() -> None:
-    found = told_once([Problem("1", job="a"), Problem("2", job="a"), Problem("1")])
+    found = told_once(
+        [Problem("1", job="a"), Problem("2", job="a"), Problem("1", job="b")]
+    )
     assert [problem.message for problem in found] == ["1 (and for 1 more job)", "2"]
+
+
+def test_what_the_config_has_without_any_job_is_told_for_the_config() -> None:
+    found = told_once([Problem("1"), Problem("1", job="a"), Problem("1", job="b")])
+    assert found == (Problem("1"),)
 
 
 @pytest.mark.parametrize(

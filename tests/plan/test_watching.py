@@ -103,10 +103,10 @@ def test_metadata_that_only_a_siblings_own_rules_extract_is_known() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "kept"),
     [
-        ("monitoring.state_dir", "/elsewhere", "it stays '/state'"),
-        ("++monitoring.poll_seconds", 5, "it stays no value"),
-        ("slurm.client.class_name", "Slurm", "it stays 'Local'"),
-        ("ui.first_run", "hello", "it stays no value"),
+        ("monitoring.state_dir", "/elsewhere", "stays '/state'"),
+        ("++monitoring.poll_seconds", 5, "stays unset"),
+        ("slurm.client.class_name", "Slurm", "stays 'Local'"),
+        ("ui.first_run", "hello", "stays unset"),
     ],
 )
 def test_a_setting_of_the_session_in_a_point_is_said_to_have_no_effect(
@@ -115,7 +115,9 @@ def test_a_setting_of_the_session_in_a_point_is_said_to_have_no_effect(
     (warning,) = outcome({"stage": "a", key: value}).warnings
     leaf = key.lstrip("+")
     assert warning.where == key
-    assert f"`{leaf}`, which is one for the whole session: {kept}" in warning.message
+    assert warning.message == (
+        f"has no effect in a sweep: it is one for the whole session, and {kept}"
+    )
     assert warning.hint.startswith(f"set `{leaf}` outside the sweep")
 
 
@@ -124,6 +126,22 @@ def test_a_group_that_changes_a_setting_of_the_session_is_named() -> None:
     other = {"monitoring": {"state_dir": "/b"}}
     (found,) = session.without_effect(other, ["backend.lr", "monitoring"])
     assert found.where == "monitoring"
+    assert "`monitoring.state_dir` is one for the whole session" in found.message
+
+
+@pytest.mark.parametrize(
+    "key", ["hydra.searchpath", "++hydra.job.name", "sweep.filter", "defaults"]
+)
+def test_what_is_settled_before_jobs_are_composed_is_said_and_left_out(
+    key: str,
+) -> None:
+    found = outcome({"stage": "a", key: ["x"]})
+    (warning,) = found.warnings
+    assert warning.where == key
+    assert "before any job is composed" in warning.message
+    assert warning.hint == f"set `{key.lstrip('+')}` in the config, outside the sweep"
+    assert found.plan is not None
+    assert found.plan.jobs[0].overrides == ()
 
 
 def test_how_often_to_look_is_the_sessions_for_every_job() -> None:

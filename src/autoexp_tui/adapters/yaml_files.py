@@ -207,12 +207,32 @@ def _yaml_problem(error: yaml.YAMLError, text: str, path: str) -> Problem:
     lines = text.splitlines()
     line = lines[mark.line] if mark.line < len(lines) else ""
     context = getattr(error, "context", None)
+    begun = getattr(error, "context_mark", None)
+    if context and begun is not None and begun.line != mark.line:
+        context += f" that begins in line {begun.line + 1}"
     cause = f"{reason} ({context})" if context else reason
     return Problem(
         f"is not YAML: {cause}: {line.strip()!r}",
         where=f"{shown(path)}:{mark.line + 1}",
-        hint=_yaml_hint(line, reason, lines[max(0, mark.line - 1) : mark.line + 1]),
+        hint=_unclosed(error, mark.line)
+        or _yaml_hint(line, reason, lines[max(0, mark.line - 1) : mark.line + 1]),
     )
+
+
+def _unclosed(error: yaml.YAMLError, line: int) -> str:
+    """The hint for a bracket or quote of an earlier line that nothing closes."""
+    begun = getattr(error, "context_mark", None)
+    context = str(getattr(error, "context", None) or "")
+    if begun is None or begun.line == line:
+        return ""
+    for word, what in (
+        ("flow sequence", "["),
+        ("flow mapping", "{"),
+        ("scalar", "quote"),
+    ):
+        if word in context:
+            return f"close the {what} of line {begun.line + 1}"
+    return ""
 
 
 def _yaml_hint(line: str, reason: str, around: list[str]) -> str:

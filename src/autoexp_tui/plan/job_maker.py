@@ -47,7 +47,14 @@ from autoexp_tui.plan.substitution import (
     placeholder,
     unfinished_in,
 )
-from autoexp_tui.plan.watching import CLOSED, SessionWide, is_rule, last_step
+from autoexp_tui.plan.watching import (
+    CLOSED,
+    SessionWide,
+    is_rule,
+    is_settled,
+    last_step,
+    settled_too_early,
+)
 
 NAME: Final = "project.name"
 _LATE: Final = (frozenset(ATTRIBUTES) | {NAME}) - KNOWN_EARLY
@@ -181,7 +188,8 @@ class JobMaker:
             {f"++{MOUNT}.r{at}": literal(value) for at, value in enumerate(mounted)}
             | {key: placeholder(value) for key, value in prepared.items()}
         )
-        for warning in made.warnings:
+        early = map(settled_too_early, filter(is_settled, point.parameters))
+        for warning in (*early, *made.warnings):
             self._world.warn(replace(warning, job=called(point)))
         if made.errors:
             named = tuple(replace(error, job=called(point)) for error in made.errors)
@@ -409,7 +417,7 @@ def _parameters(point: SweepPoint) -> dict[str, object]:
             aux |= {f"++aux.{name}": inner for name, inner in value.items()}
         elif bare == "aux" or bare.startswith("aux."):
             aux[f"++{bare}"] = value
-        elif plain_key(key) not in NOT_OVERRIDES and key not in NOT_OVERRIDES:
+        elif not is_settled(key) and not {plain_key(key), key} & NOT_OVERRIDES:
             others[key] = value
     return aux | others
 

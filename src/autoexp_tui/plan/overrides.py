@@ -175,12 +175,17 @@ class OverrideWriter:
     def flattened(
         self, parameters: Mapping[str, object]
     ) -> Iterable[tuple[str, object]]:
-        """The parameters; a mapping on a group's key as the dotted keys below it."""
+        """The parameters; a mapping on a group or a section as the keys below it."""
         for key, value in parameters.items():
-            if isinstance(value, Mapping) and self.selects(key):
+            if isinstance(value, Mapping) and value and self._holds_keys(key):
                 yield from self.flattened({f"{key}.{k}": v for k, v in value.items()})
             else:
                 yield key, value
+
+    def _holds_keys(self, key: str) -> bool:
+        """Whether the key is a config group, or a section with keys of ours."""
+        below = f"{key.lstrip('+')}."
+        return self.selects(key) or any(one.startswith(below) for one in self._settings)
 
     def selects(self, key: str) -> bool:
         """Whether the key is a config group."""

@@ -156,7 +156,8 @@ class Resolution:
     def _refuse_ring(self, ring: Sequence[int]) -> None:
         names = [called(self.families.points[at]) for at in (*ring, ring[0])]
         message = f"references go in a ring: {' -> '.join(names)}"
-        self.problems.append(Problem(message, where="sweep", job=names[0]))
+        hint = "one of these references has to go; a value written twice will do"
+        self.problems.append(Problem(message, "sweep", names[0], hint))
         self._failed.update(ring)
 
     def _make(self, at: int) -> None:

@@ -233,7 +233,8 @@ class NodeReader:
         }
         if len(set(lists.values())) > 1:
             shown = ", ".join(f"{key} has {n}" for key, n in lists.items())
-            self.note(where, f"pairs lists of different lengths: {shown}")
+            hint = "make them equally long; without `type: zip` they are crossed"
+            self.note(where, f"pairs lists of different lengths: {shown}", hint)
             return {}
         length = next(iter(lists.values()), 1)
         return {

@@ -64,11 +64,12 @@ def told_once(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 
 def _counted(problem: Problem, jobs: Sequence[str]) -> Problem:
-    others = len(set(jobs)) - 1
+    # One that the config has without any job is told for the config.
+    others = 0 if "" in jobs else len(set(jobs)) - 1
     message = problem.message
     if others > 0:
         message += f" (and for {others} more job{'s' if others > 1 else ''})"
-    return replace(problem, job=jobs[0], message=message)
+    return replace(problem, job="" if "" in jobs else jobs[0], message=message)
 
 
 # ----------------------------------------------------------------------- errors
@@ -117,7 +118,8 @@ def _rings(plan: Plan) -> Iterator[Problem]:
     for ring in rings(len(plan.jobs), waits):
         names = [plan.jobs[at].name for at in (*ring, ring[0])]
         message = f"jobs wait for each other in a ring: {' -> '.join(names)}"
-        yield Problem(message, where="start_conditions", job=names[0])
+        hint = "one of these conditions has to go: nothing could ever start"
+        yield Problem(message, where="start_conditions", job=names[0], hint=hint)
 
 
 def _strangers(jobs: Sequence[JobSpec]) -> Iterator[Problem]:

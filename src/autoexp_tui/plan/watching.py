@@ -27,6 +27,29 @@ _OF_THE_SESSION: Final = (
 )
 
 
+_BEFORE: Final = {
+    "hydra": "Hydra reads it before any job is composed",
+    "defaults": "Hydra reads it before any job is composed",
+    "sweep": "the sweep is read before any job is composed",
+}
+"""Keys at the top that no composition of a job sees, and why."""
+
+
+def is_settled(key: str) -> bool:
+    """Whether a parameter sets what is settled before jobs are composed."""
+    return plain_key(key).partition(".")[0] in _BEFORE
+
+
+def settled_too_early(key: str) -> Problem:
+    """The warning for a parameter that `is_settled`."""
+    top = plain_key(key).partition(".")[0]
+    return Problem(
+        f"has no effect in a sweep: {_BEFORE[top]}",
+        where=key,
+        hint=f"set `{plain_key(key)}` in the config, outside the sweep",
+    )
+
+
 def is_rule(key: str) -> bool:
     """Whether a parameter sets rules: braces in them are read when a rule fires."""
     return plain_key(key).partition(".")[0] == "monitoring"
@@ -63,9 +86,11 @@ def _no_effect(leaf: str, kept: object, keys: Iterable[str]) -> Problem:
     """The warning, at the parameter that sets `leaf` or chooses its group."""
     setters = (key for key in keys if f"{leaf}.".startswith(f"{plain_key(key)}."))
     where = max(setters, key=len, default=leaf)
-    value = "no value" if kept is None else repr(kept)
+    what = "it" if plain_key(where) == leaf else f"`{leaf}`"
+    stays = "unset" if kept is None else repr(kept)
     return Problem(
-        f"sets `{leaf}`, which is one for the whole session: it stays {value}",
+        "has no effect in a sweep: "
+        f"{what} is one for the whole session, and stays {stays}",
         where=where,
         hint=f"set `{leaf}` outside the sweep, in the config or on the command line",
     )
