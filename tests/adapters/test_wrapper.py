@@ -53,7 +53,7 @@ def test_its_syntax_is_that_of_python_3_6() -> None:
 
 @pytest.mark.parametrize("minor", [6, 7, 8, 9, 10, 12, 13, 14])
 def test_it_runs_on_other_pythons(minor: int, tmp_path: Path) -> None:
-    python = working_python(minor)
+    python = working_python(3, minor)
     if python is None:
         pytest.skip(f"no Python 3.{minor} here")
     attempt = Attempt(tmp_path, python)
@@ -62,12 +62,30 @@ def test_it_runs_on_other_pythons(minor: int, tmp_path: Path) -> None:
     assert attempt.log.read_text() == "fine\n"
 
 
-def working_python(minor: int) -> str | None:
-    found = shutil.which(f"python3.{minor}")
-    if found is None:
-        return None
-    probe = subprocess.run([found, "-c", ""], capture_output=True, check=False)
-    return found if probe.returncode == 0 else None
+def test_an_older_python_shows_in_the_log_what_is_needed(attempt: Attempt) -> None:
+    """What it shows of a file that it cannot read is the first such line."""
+    tree = ast.parse(SOURCE.read_text())
+    newer = [node for node in tree.body if isinstance(node, ast.AnnAssign)]
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    line = SOURCE.read_text().splitlines()[newer[0].lineno - 1]
+    assert line.startswith("PYTHON_3_6_OR_NEWER_IS_NEEDED")
+    assert newer[0].lineno < functions[0].lineno
+    older = working_python(2, 7)
+    if older is not None:
+        attempt.python = older
+        process = attempt.start(attempt.task("exit 0"), flags="-E")
+        _, stderr = process.communicate(timeout=PATIENCE)
+        assert line in stderr
+
+
+def working_python(major: int, minor: int) -> str | None:
+    pyenv = Path.home().glob(f".pyenv/versions/{major}.{minor}.*/bin/python")
+    found = shutil.which(f"python{major}.{minor}")
+    for python in filter(None, [found, *map(str, pyenv)]):
+        probe = subprocess.run([python, "-c", ""], capture_output=True, check=False)
+        if probe.returncode == 0:
+            return python
+    return None
 
 
 def test_without_a_task_it_says_how_it_is_used() -> None:
@@ -253,6 +271,69 @@ def test_a_requeued_start_is_a_further_run_with_the_same_log(attempt: Attempt) -
     assert not attempt.has("duplicate.n1.json")
 
 
+def test_the_same_start_on_two_nodes_at_once_runs_once(attempt: Attempt) -> None:
+    task = attempt.task("echo ran >> ran; sleep 0.3", executor_id="")
+    processes = [attempt.start(task, SLURM_JOB_ID="77") for _ in range(4)]
+    for process in processes:
+        process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0
+    assert (attempt.root / "out" / "ran").read_text() == "ran\n"
+    assert attempt.record("duplicate.77.json")["executor_id"] == "77"
+
+
+def test_a_restart_of_the_queue_follows_a_run_that_seems_to_live(
+    attempt: Attempt,
+) -> None:
+    """A lost node may hold the lock for long; the queue knows that it is gone."""
+    task = attempt.task("sleep 30", executor_id="")
+    lost = attempt.start(task, SLURM_JOB_ID="77")
+    attempt.wait_for("begin.0.json")
+    again = attempt.start(task, SLURM_JOB_ID="77", SLURM_RESTART_COUNT="1")
+    attempt.wait_for("begin.1.json")
+    once_more = attempt.start(task, SLURM_JOB_ID="77", SLURM_RESTART_COUNT="1")
+    once_more.communicate(timeout=PATIENCE)
+    assert attempt.has("duplicate.77.json")
+    assert not attempt.has("begin.2.json")
+    for process in (lost, again):
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+    assert attempt.has("exit.1.json")
+
+
+def test_without_links_and_locks_a_second_start_of_one_count_does_nothing(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, "not here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    task = wrapper.load_task(str(attempt.task("exit 0")))
+    assert wrapper.claim(task) == 0
+    assert wrapper.claim(task) is None
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    assert wrapper.claim(task) == 0  # nothing has begun yet
+
+
+def test_a_run_that_another_start_has_begun_does_not_begin(attempt: Attempt) -> None:
+    attempt.dir.mkdir()
+    wrapper.place_new(str(attempt.dir), "begin.0.json", {"run": 0})
+    with pytest.raises(FileExistsError):
+        wrapper.place_new(str(attempt.dir), "begin.0.json", {"run": 0})
+    assert sorted(os.listdir(attempt.dir)) == ["begin.0.json"]
+
+
+def test_a_task_file_that_comes_late_is_waited_for(attempt: Attempt) -> None:
+    task = attempt.task("exit 3")
+    hidden = task.rename(attempt.root / "hidden")
+    process = attempt.start(task)
+    assert process.stderr is not None
+    assert "cannot read the task yet" in process.stderr.readline()
+    hidden.rename(task)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 3
+
+
 def test_a_damaged_claim_is_somebody_elses(attempt: Attempt) -> None:
     task = attempt.task("echo ran >> ran")
     (attempt.dir / "claim").write_text("{")
@@ -308,6 +389,20 @@ def can_lock(path: Path) -> bool:
         except BlockingIOError:
             return False
     return True
+
+
+# ------------------------------------------------------------- the log of a queue
+def test_the_log_of_an_array_is_the_file_that_the_queue_writes(
+    attempt: Attempt,
+) -> None:
+    home = attempt.root / "log" / ".arrays" / "token"
+    home.mkdir(parents=True)
+    (home / "slurm-77_3.out").write_text("the queue's first word\n")
+    task = attempt.task("echo mine", executor_id="77_3", log_home=str(home))
+    for _ in range(2):
+        attempt.start(task).communicate(timeout=PATIENCE)
+    assert attempt.log.read_text() == "the queue's first word\nmine\nmine\n"
+    assert (attempt.root / "log" / "slurm-77_3.out").is_symlink()
 
 
 # ------------------------------------------------------------------------------- slots
@@ -470,6 +565,16 @@ def test_a_hang_up_is_passed_on_where_the_task_asks_for_it(attempt: Attempt) -> 
     process.send_signal(signal.SIGHUP)
     process.communicate(timeout=PATIENCE)
     assert attempt.record("exit.0.json")["signal"] == signal.SIGHUP
+
+
+def test_a_storm_of_signals_is_one_end(attempt: Attempt) -> None:
+    process = attempt.start(attempt.task("sleep 30", grace_seconds=5))
+    attempt.wait_for("begin.0.json")
+    for _ in range(300):
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=PATIENCE)
+    assert attempt.record("exit.0.json")["signal"] == signal.SIGTERM
 
 
 def test_term_ends_the_command_by_term(attempt: Attempt) -> None:
@@ -687,6 +792,30 @@ def samples(attempt: Attempt) -> list[dict[str, list[dict[str, float | None]]]]:
     path = attempt.dir / "gpu.jsonl"
     text = path.read_text() if path.exists() else ""
     return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "asked"),
+    [("2,GPU-ab", "--id=2,GPU-ab"), ("MIG-1", ""), ("0", "--id=0")],
+)
+def test_only_the_gpus_that_a_queue_gave_are_sampled(
+    allowed: str, asked: str, attempt: Attempt
+) -> None:
+    path = tool(attempt, f'echo "$@" > {attempt.root}/called; echo "0, 1"')
+    script = f"while [ ! -s {attempt.root}/called ]; do sleep 0.01; done"
+    task = attempt.task(script, gpu_seconds=1)
+    process = attempt.start(task, PATH=path, CUDA_VISIBLE_DEVICES=allowed)
+    process.communicate(timeout=PATIENCE)
+    called = (attempt.root / "called").read_text().split()
+    assert [word for word in called if word.startswith("--id")] == asked.split()
+
+
+def test_without_gpus_of_its_own_a_run_samples_none(attempt: Attempt) -> None:
+    path = tool(attempt, f"echo called > {attempt.root}/called")
+    task = attempt.task("sleep 0.2", gpu_seconds=0.01)
+    process = attempt.start(task, PATH=path, CUDA_VISIBLE_DEVICES="")
+    process.communicate(timeout=PATIENCE)
+    assert not (attempt.root / "called").exists()
 
 
 def test_a_tool_that_hangs_does_not_hold_up_the_run(attempt: Attempt) -> None:

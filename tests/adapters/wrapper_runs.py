@@ -97,11 +97,12 @@ class Attempt:
         path.write_text(json.dumps(fields))
         return path
 
-    def start(self, task: Path, **more: str) -> subprocess.Popen[str]:
+    def start(
+        self, task: Path, flags: str = "-I -S", **more: str
+    ) -> subprocess.Popen[str]:
         """The wrapper, in the foreground of a child process."""
-        return self._spawn(
-            [self.python, "-I", "-S", str(wrapper.__file__), str(task)], more
-        )
+        words = [*flags.split(), str(wrapper.__file__), str(task)]
+        return self._spawn([self.python, *words], more)
 
     def start_to_die(self, task: Path, role: str, place: int) -> subprocess.Popen[str]:
         """The wrapper of which one process dies before its `place`th call."""

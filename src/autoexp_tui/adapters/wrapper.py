@@ -2,9 +2,9 @@
 
 A session keeps its own copy of this file and starts it as `python wrapper.py TASK.json`
 on whatever machine the job was sent to, so it imports the standard library alone and
-keeps to what Python 3.6 understands (hence annotations as strings). It knows nothing
-of plans or engines: a task file comes in, records in `attempt_dir` go out, each
-written whole by rename:
+keeps to what Python 3.6 understands (hence annotations as strings); an older Python
+refuses it with a line that says so. It knows nothing of plans or engines: a task file
+comes in, records in `attempt_dir` go out, each written whole by rename:
 
     claim                who may run the attempt: a hard link, made once and for all
     duplicate.<id>.json  this start came second and did nothing
@@ -13,6 +13,10 @@ written whole by rename:
     exit.<r>.json        run r has ended, and every process of it is gone
     gpu.jsonl            samples of nvidia-smi
     cancel               made by others: end the attempt, or never begin it
+
+Started again under the same executor id and nonce, it is a further run of the attempt
+when the queue counts it as a restart (SLURM_RESTART_COUNT), or when nothing of the
+earlier run lives; otherwise it was started twice, and the later one does nothing.
 
 Three processes share the work. The *supervisor* keeps the records and takes signals.
 The *guard*, its child, is the parent of the *command*: it inherits whatever the
@@ -37,6 +41,9 @@ if TYPE_CHECKING:  # annotations are never evaluated: a start is spared the impo
 
     Record = dict[str, Any]
 
+PYTHON_3_6_OR_NEWER_IS_NEEDED_TO_RUN_JOBS: bool = sys.version_info >= (3, 6)
+"""An older Python cannot read the line above, and shows it in the log as the reason."""
+
 WRAPPER_VERSION = "1"
 
 ACK = 255
@@ -47,6 +54,10 @@ SWEEP_SECONDS = 10.0
 POLITE_SECONDS = 2.0
 """How long leftovers of an ended command have after SIGTERM."""
 MOST_SAMPLE_FAILURES = 3
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
+"""How a file system says that it has no hard links."""
+FIND_SECONDS = 60.0
+"""How long a task file is waited for: a compute node may see it later than others."""
 EX_USAGE, EX_IOERR = 64, 74
 """Exit statuses of sysexits.h, for what is no end of the command."""
 NOTE_BYTES = 200
@@ -111,7 +122,7 @@ def _pid_namespace() -> str:
 # ------------------------------------------------------------------------ records
 def write_record(directory: str, name: str, record: "Record") -> None:
     """Write `record` whole or not at all, synced. Raises OSError."""
-    temporary = os.path.join(directory, f".{name}.{os.getpid()}.tmp")
+    temporary = temporary_name(directory, name)
     try:
         _write_synced(temporary, record, os.O_TRUNC)
         os.rename(temporary, os.path.join(directory, name))
@@ -119,6 +130,29 @@ def write_record(directory: str, name: str, record: "Record") -> None:
         with suppress(OSError):
             os.unlink(temporary)
         raise
+    sync_directory(directory)
+
+
+def temporary_name(directory: str, name: str) -> str:
+    """A name that no other process writes under, on whatever host."""
+    return os.path.join(directory, f".{name}.{os.uname().nodename}.{os.getpid()}.tmp")
+
+
+def place_new(directory: str, name: str, record: "Record") -> None:
+    """Write a record that nobody else has written. Raises OSError, FileExistsError."""
+    path = os.path.join(directory, name)
+    temporary = temporary_name(directory, name)
+    try:
+        _write_synced(temporary, record, os.O_TRUNC)
+        if not link_new(temporary, path):
+            raise FileExistsError(errno.EEXIST, "another start has this run", path)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        _write_synced(path, record, os.O_EXCL)
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary)
     sync_directory(directory)
 
 
@@ -162,7 +196,7 @@ def insist(what: "Callable[[], Any]", seconds: float) -> "OSError | None":
             what()
         except OSError as error:
             complain(f"cannot write: {error}")
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= deadline or isinstance(error, FileExistsError):
                 return error
             time.sleep(0.5)
         else:
@@ -192,15 +226,22 @@ class Task:
         self.time_limit_seconds = fields.get("time_limit_seconds")
         self.gpu_seconds = float(fields.get("gpu_seconds", 30.0))
         self.slots = fields.get("slots") or {}
+        self.log_home = str(fields.get("log_home") or "")
+        """Where the queue writes this run's output, if not in `log_dir` itself."""
 
     def path(self, name: str) -> str:
         """The place of a record."""
         return os.path.join(self.attempt_dir, name)
 
     @property
+    def log_name(self) -> str:
+        """What the log of every run under this executor id is called."""
+        return f"slurm-{plain(self.executor_id)}.out"
+
+    @property
     def log_path(self) -> str:
         """The log of every run under this executor id."""
-        return os.path.join(self.log_dir, f"slurm-{plain(self.executor_id)}.out")
+        return os.path.join(self.log_dir, self.log_name)
 
     def cancelled(self) -> bool:
         """Whether somebody asked for this attempt's end."""
@@ -220,6 +261,12 @@ def slurm_id() -> str:
     return os.environ.get("SLURM_JOB_ID", "")
 
 
+def restarts() -> int:
+    """How often the queue has started this task anew; 0 outside of Slurm."""
+    count = os.environ.get("SLURM_RESTART_COUNT", "")
+    return int(count) if count.isdigit() else 0
+
+
 # -------------------------------------------------------------------------- claim
 def claim(task: Task) -> "int | None":
     """The number of the run that we may begin; None: the attempt is another's.
@@ -233,52 +280,85 @@ def claim(task: Task) -> "int | None":
         "executor_id": task.executor_id,
         "nonce": task.nonce,
         "claimed_at": time.time(),
+        "restarts": restarts(),
     }
     for name in ("token", "index", "session", "job", "attempt"):
         wanted[name] = task.fields.get(name)
     wanted["process"] = identity()
-    link_claim(task, wanted)
+    ours = link_claim(task, wanted)
     holder = read_claim(task)
-    if holder is None or not same_owner(holder, wanted):
-        write_record(task.attempt_dir, f"duplicate.{task.nonce}.json", wanted)
+    if not ours and not may_follow(task, holder, wanted):
+        write_record(task.attempt_dir, duplicate_name(task, holder), wanted)
         return None
     return next_run(task)
 
 
-def link_claim(task: Task, wanted: "Record") -> None:
-    """Try to make `claim` ours; whether it is, only reading it again tells."""
-    owner = task.path(f".owner.{task.nonce}.{os.getpid()}")
+def link_claim(task: Task, wanted: "Record") -> bool:
+    """Try to make `claim` ours; whether it is now."""
+    owner = task.path(f".owner.{task.nonce}.{os.uname().nodename}.{os.getpid()}")
     _write_synced(owner, wanted, os.O_TRUNC)
     lock_for_life(owner)
     try:
-        os.link(owner, task.path("claim"))
-    except FileExistsError:  # also what a repeated answer of NFS looks like
-        pass
+        return link_new(owner, task.path("claim"))
     except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+        if error.errno not in NO_LINKS:
             raise
-        exclusive_claim(task, wanted)
+        return exclusive_claim(task, wanted)
     finally:
         os.unlink(owner)
-    sync_directory(task.attempt_dir)
+        sync_directory(task.attempt_dir)
 
 
-def exclusive_claim(task: Task, wanted: "Record") -> None:
-    """The claim of a file system that has no hard links."""
+def link_new(source: str, name: str) -> bool:
+    """Give `source` the further name `name`; False when that is another's already."""
+    try:
+        os.link(source, name)
+    except FileExistsError:  # also what a repeated answer of NFS looks like
+        return os.path.samestat(os.stat(source), os.stat(name))
+    return True
+
+
+def may_follow(task: Task, holder: "Record | None", wanted: "Record") -> bool:
+    """Whether this start, not the first, is a further run of the claimed attempt."""
+    if holder is None or not same_owner(holder, wanted):
+        return False
+    if lock_for_life(task.path("claim")):
+        return True
+    return int(wanted["restarts"]) > newest_restarts(task, holder)
+
+
+def newest_restarts(task: Task, holder: "Record") -> int:
+    """The queue's count of restarts when the newest run began."""
+    newest = read_record(task.path(f"begin.{next_run(task) - 1}.json"))
+    return int((newest or holder).get("restarts") or 0)
+
+
+def duplicate_name(task: Task, holder: "Record | None") -> str:
+    """By the nonce; where the claim has the same one, by the executor id."""
+    same = holder is not None and holder.get("nonce") == task.nonce
+    return f"duplicate.{plain(task.executor_id) if same else task.nonce}.json"
+
+
+def exclusive_claim(task: Task, wanted: "Record") -> bool:
+    """`link_claim` on a file system that has no hard links."""
     try:
         _write_synced(task.path("claim"), wanted, os.O_EXCL)
     except FileExistsError:
-        return
+        return False
     lock_for_life(task.path("claim"))
+    return True
 
 
-def lock_for_life(path: str) -> None:
+def lock_for_life(path: str) -> bool:
     """Lock a file until the last of our processes that holds it open is gone."""
     handle = os.open(path, os.O_RDWR)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:  # a convenience for others; never a reason not to run
+    except OSError as error:
         complain(f"no lock on the claim: {error}")
+        os.close(handle)
+        return False
+    return True
 
 
 def read_claim(task: Task) -> "Record | None":
@@ -417,7 +497,8 @@ class Signals:
         self.wake, write = os.pipe()
         os.set_blocking(self.wake, False)
         os.set_blocking(write, False)
-        signal.set_wakeup_fd(write)
+        quiet = {"warn_on_full_buffer": False} if sys.version_info >= (3, 7) else {}
+        signal.set_wakeup_fd(write, **quiet)
         for number in numbers:
             signal.signal(number, self._catch)
 
@@ -860,6 +941,7 @@ class Supervisor:
         record = {
             "v": 1,
             "run": self.run,
+            "restarts": restarts(),
             "began_at": time.time(),
             "executor_id": self.task.executor_id,
             "process": identity(),
@@ -870,14 +952,18 @@ class Supervisor:
         }
         name = f"begin.{self.run}.json"
         error = insist(
-            lambda: write_record(self.task.attempt_dir, name, record), self._patience
+            lambda: place_new(self.task.attempt_dir, name, record), self._patience
         )
         if error is None:
             set_room_aside(self.task)
             return True
         os.close(child.control)
         os.close(child.go)
-        self._void("failed", f"cannot write the begin record: {error}")
+        if isinstance(error, FileExistsError):
+            self.ending = f"another start has begun run {self.run}"
+            complain(self.ending)
+        else:
+            self._void("failed", f"cannot write the begin record: {error}")
         return False
 
     # .................................................................... while it runs
@@ -986,7 +1072,16 @@ def fill_room(room: str, path: str, record: "Record") -> None:
 def open_log(task: Task) -> int:
     """The run's log, to append to."""
     os.makedirs(task.log_dir, exist_ok=True)
+    if task.log_home:
+        link_log_home(task)
     return os.open(task.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+
+
+def link_log_home(task: Task) -> None:
+    """Let the log be the file that the queue writes: its last words belong to it."""
+    os.makedirs(task.log_home, exist_ok=True)
+    with suppress(FileExistsError):  # by an earlier run
+        os.symlink(os.path.join(task.log_home, task.log_name), task.log_path)
 
 
 def point_current_log(task: Task) -> None:
@@ -1014,8 +1109,9 @@ class Sampler:
         program = find_program("nvidia-smi")
         self.arguments = [program or ""]
         self.arguments += [f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
-        self.arguments += ["--id=" + ",".join(gpus)] if gpus else []
-        if program and task.gpu_seconds > 0:
+        chosen = gpus or allowed_gpus()
+        self.arguments += ["--id=" + ",".join(chosen)] if chosen else []
+        if program and task.gpu_seconds > 0 and chosen != []:
             self._start()
 
     def _start(self) -> None:
@@ -1057,6 +1153,17 @@ class Sampler:
         path = self.task.path("gpu.jsonl")
         with open(path, "a", encoding="utf-8", opener=private) as file:
             file.write(json.dumps({"t": time.time(), "gpus": gpus}) + "\n")
+
+
+def allowed_gpus() -> "list[str] | None":
+    """The GPUs that a queue gave us, as nvidia-smi takes them; None: any."""
+    text = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if text is None:
+        return None
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if any(word.startswith("MIG") for word in words):
+        return None  # parts of GPUs have no samples of their own
+    return [word for word in words if word.isdigit() or word.startswith("GPU-")]
 
 
 def find_program(name: str) -> "str | None":
@@ -1119,12 +1226,27 @@ def main(arguments: "list[str]") -> int:
         starter.listening = True
     inherit_orphans()
     try:
-        return run_task(load_task(arguments[-1]), signals, starter)
+        task = find_task(arguments[-1], 0.0 if starter.listening else FIND_SECONDS)
+        return run_task(task, signals, starter)
     except (OSError, ValueError, KeyError, TypeError) as error:
         complain(f"cannot run {arguments[-1]}: {error!r}")
         number = getattr(error, "errno", None)
         starter.tell(state="failed", message=str(error) or repr(error), errno=number)
         return EX_IOERR
+
+
+def find_task(path: str, seconds: float) -> Task:
+    """The task in a file that this machine may not see yet."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return load_task(path)
+        except OSError as error:
+            passing = error.errno in (errno.ENOENT, errno.ESTALE, errno.EIO)
+            if not passing or time.monotonic() >= deadline:
+                raise
+            complain(f"cannot read the task yet: {error}")
+            time.sleep(0.5)
 
 
 def load_task(path: str) -> Task:
@@ -1135,7 +1257,12 @@ def load_task(path: str) -> Task:
 
 def run_task(task: Task, signals: Signals, starter: Starter) -> int:
     """Claim, begin, watch, record."""
-    run = claim(task)
+    claimed: list[int | None] = []
+    patience = 0.0 if starter.listening else task.patience_seconds
+    error = insist(lambda: claimed.append(claim(task)), patience)
+    if error is not None:
+        raise error
+    run = claimed[0]
     if run is None:
         starter.tell(state="duplicate")
         return 0
