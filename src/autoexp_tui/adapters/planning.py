@@ -78,6 +78,10 @@ class PlanningResult:
         """
         if not self.errors:
             return
+        if self.failed == "config" and len(self.errors) == 1:
+            only = self.errors[0]
+            where = " ".join(part for part in (only.job, only.where) if part)
+            raise UsageError(only.message, where, only.hint)
         if self.failed == "config":
             raise UsageError(_listed("the config does not compose", self.errors))
         if self.failed == "environment":

@@ -234,7 +234,8 @@ def read_manifest(path: Path) -> Plan:
     """
     data = read_if_there(path)
     if data is None:
-        raise UsageError("there is no such manifest", str(path))
+        hint = "autoexp-plan writes one and prints its path"
+        raise UsageError("there is no such manifest", str(path), hint)
     try:
         return decode_plan(data, str(path))
     except JournalDamaged as error:

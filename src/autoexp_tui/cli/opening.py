@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cli.options import Options, state_dir_of
+from autoexp_tui.cli.options import Options, state_dir_of, with_local
 from autoexp_tui.core.errors import SessionOwned, UsageError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def make_plan(options: Options) -> Plan:
     from autoexp_tui.adapters.session_dir import read_manifest
 
     if options.manifest:
+        refuse_overrides(options, "--manifest")
         return _with_known_stages(read_manifest(Path(options.manifest)), options)
     request = PlanningRequest(
         config_ref=options.config_ref or DEFAULT_CONFIG,
@@ -43,6 +44,24 @@ def make_plan(options: Options) -> Plan:
     if result.plan is None:
         raise UsageError("planning gave no plan", hint="This is a bug.")
     return _with_known_stages(result.plan, options)
+
+
+def refuse_overrides(options: Options, given: str) -> None:
+    """Overrides compose a new plan: beside one that is made they would do nothing.
+
+    Raises:
+        UsageError: there are some; `given` is the option that names the plan.
+    """
+    written = [
+        text for text in options.overrides if text not in with_local((), local=True)
+    ]
+    if written:
+        raise UsageError(
+            f"{given} takes no overrides: its plan is made already",
+            where=written[0],
+            hint="Plan anew with --config-ref; R in the cockpit retries one job "
+            "with overrides.",
+        )
 
 
 def _with_known_stages(plan: Plan, options: Options) -> Plan:
@@ -78,6 +97,7 @@ def session_of(options: Options) -> SessionDir:
     """
     from autoexp_tui.adapters.known_places import find_in
 
+    refuse_overrides(options, "--session")
     return find_in(places_of(options), options.session)
 
 
