@@ -26,7 +26,7 @@ from autoexp_tui.adapters.local_start import LocalSettings
 from autoexp_tui.adapters.processes import kill_left_behind, terminate
 from autoexp_tui.adapters.records import read_attempt
 from autoexp_tui.adapters.wrapper import WRAPPER_VERSION
-from autoexp_tui.adapters.wrapper_copy import install_wrapper, version_of
+from autoexp_tui.adapters.wrapper_copy import compiled, install_wrapper, version_of
 from autoexp_tui.core.specs import Resources
 from autoexp_tui.core.states import Cause
 from autoexp_tui.engine.ports import (
@@ -728,3 +728,31 @@ def test_a_session_keeps_the_wrapper_it_started_with(tmp_path: Path) -> None:
     place.write_text('WRAPPER_VERSION = "0.9"\n')
     assert install_wrapper(tmp_path / "session") == place
     assert version_of(place) == "0.9"
+
+
+def test_a_wrapper_is_started_from_its_compiled_form(machine: Machine) -> None:
+    task = machine.task("sleep 0.2")
+    executor = machine.executor()
+    executor.submit(one(task))
+    words = Path(f"/proc/{supervisor_of(task)}/cmdline").read_bytes().split(b"\0")
+    ended(executor, task)
+    compiled_form = machine.settings.wrapper.with_suffix(
+        f".{sys.implementation.cache_tag}.pyc"
+    )
+    assert os.fsencode(compiled_form) in words
+
+
+def test_a_wrapper_that_was_changed_is_compiled_again(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("1")
+    place = compiled(script)
+    before = place.read_bytes()
+    script.write_text("2")
+    os.utime(script, (place.stat().st_mtime + 5,) * 2)
+    assert compiled(script).read_bytes() != before
+
+
+def test_a_script_that_cannot_be_compiled_is_run_itself(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("no python")
+    assert compiled(script) == script

@@ -220,6 +220,16 @@ def test_a_log_that_cannot_be_opened_voids_the_attempt(attempt: Attempt) -> None
     assert not attempt.has("begin.0.json")
 
 
+def test_who_is_asked_to_end_does_not_wait_for_a_disk(attempt: Attempt) -> None:
+    (attempt.root / "log").write_text("in the way")
+    process = attempt.start(attempt.task("exit 0", patience_seconds=600))
+    assert process.stderr is not None
+    assert "cannot write" in process.stderr.readline()
+    process.terminate()
+    process.communicate(timeout=PATIENCE)
+    assert "cannot open the log" in str(attempt.record("void.json")["message"])
+
+
 def test_a_current_log_in_the_way_does_not_stop_the_run(attempt: Attempt) -> None:
     attempt.log.mkdir(parents=True)
     assert attempt.run("echo still; exit 0") == 0

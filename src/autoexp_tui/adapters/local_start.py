@@ -13,15 +13,18 @@ import os
 import secrets
 import select
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO, TypeAlias
 
 from autoexp_tui.adapters.atomic import remedy_of
 from autoexp_tui.adapters.records import Claim, read_attempt
+from autoexp_tui.adapters.wrapper_copy import compiled
 from autoexp_tui.core.states import Cause
 from autoexp_tui.engine.ports import Submission, Task
 
@@ -117,9 +120,18 @@ class Starter:
         self._unreaped: list[subprocess.Popen[bytes]] = []
 
     def arguments(self, task_file: str) -> list[str]:
-        """The command that starts a supervisor."""
-        wrapper = str(self._settings.wrapper)
-        return [self._settings.python, "-I", "-S", wrapper, "--detach", task_file]
+        """The command that starts a supervisor, as people may repeat it."""
+        return self._command(self._settings.wrapper, task_file)
+
+    def _command(self, script: Path, task_file: str) -> list[str]:
+        python = self._settings.python
+        return [python, "-I", "-S", str(script), "--detach", task_file]
+
+    @cached_property
+    def _script(self) -> Path:
+        """The wrapper as our own interpreter reads it fastest."""
+        wrapper = self._settings.wrapper
+        return compiled(wrapper) if self._settings.python == sys.executable else wrapper
 
     def start(self, submission: Submission, index: int) -> Started | Outcome:
         """Start one task of a submission, unless it was started before."""
@@ -176,7 +188,7 @@ class Starter:
         """The supervisor keeps `held`, the locked task file, as its input."""
         with _open_log(attempt_dir) as log:
             return subprocess.Popen(
-                self.arguments(task_file),
+                self._command(self._script, task_file),
                 stdin=held,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -188,15 +188,23 @@ def read_record(path: str) -> "Record | None":
     return record if isinstance(record, dict) else None
 
 
-def insist(what: "Callable[[], Any]", seconds: float) -> "OSError | None":
-    """Repeat `what` while the disk is full or away; the last error when in vain."""
+def insist(
+    what: "Callable[[], Any]",
+    seconds: float,
+    hurried: "Callable[[], bool]" = lambda: False,
+) -> "OSError | None":
+    """Repeat `what` while the disk is full or away; the last error when in vain.
+
+    Also in vain once `hurried`: whoever asks us to end kills us half a minute later.
+    """
     deadline = time.monotonic() + seconds
     while True:
         try:
             what()
         except OSError as error:
             complain(f"cannot write: {error}")
-            if time.monotonic() >= deadline or isinstance(error, FileExistsError):
+            vain = isinstance(error, FileExistsError) or hurried()
+            if vain or time.monotonic() >= deadline:
                 return error
             time.sleep(0.5)
         else:
@@ -918,23 +926,23 @@ class Supervisor:
         record = {"v": 1, "why": why, "message": message, "at": time.time()}
         record["executor_id"] = self.task.executor_id
         complain(f"the run does not begin: {why}: {message}")
-        insist(
-            lambda: write_record(self.task.attempt_dir, "void.json", record),
-            self.task.patience_seconds,
-        )
+        self._insist(lambda: write_record(self.task.attempt_dir, "void.json", record))
 
     def _open_log(self) -> "int | None":
         opened: list[int] = []
-        error = insist(lambda: opened.append(open_log(self.task)), self._patience)
+        error = self._insist(lambda: opened.append(open_log(self.task)))
         if error is None:
             return opened[0]
         where = "slurm.log_dir says where logs go"
         self._void("failed", f"cannot open the log: {error}; {where}")
         return None
 
-    @property
-    def _patience(self) -> float:
-        return self.task.patience_seconds
+    def _insist(self, what: "Callable[[], Any]") -> "OSError | None":
+        return insist(
+            what,
+            self.task.patience_seconds,
+            lambda: signal.SIGTERM in self.signals.caught,
+        )
 
     def _announce(self, child: Child) -> bool:
         """Write the begin record; without one, nothing runs."""
@@ -951,9 +959,7 @@ class Supervisor:
             "gpus": self.gpus,
         }
         name = f"begin.{self.run}.json"
-        error = insist(
-            lambda: place_new(self.task.attempt_dir, name, record), self._patience
-        )
+        error = self._insist(lambda: place_new(self.task.attempt_dir, name, record))
         if error is None:
             set_room_aside(self.task)
             return True
@@ -1278,5 +1284,12 @@ def run_task(task: Task, signals: Signals, starter: Starter) -> int:
         sampler.stop()
 
 
+def leave(status: int) -> None:
+    """End at once: nothing here is worth taking apart. Never returns."""
+    with suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

@@ -6,7 +6,9 @@ its later attempts, run under one and the same script whatever is installed mean
 
 from __future__ import annotations
 
+import py_compile
 import re
+import sys
 from pathlib import Path
 
 from autoexp_tui.adapters import wrapper
@@ -36,3 +38,19 @@ def version_of(copy: Path) -> str:
     """
     found = _VERSION.search(copy.read_bytes())
     return found[1].decode() if found else ""
+
+
+def compiled(script: Path) -> Path:
+    """What this interpreter runs `script` from: its compiled form beside it.
+
+    A script that is started by its name is compiled each time, which takes a third of
+    a start. Where it cannot be compiled the script itself is the answer.
+    """
+    place = script.with_suffix(f".{sys.implementation.cache_tag}.pyc")
+    try:
+        if not place.exists() or place.stat().st_mtime < script.stat().st_mtime:
+            py_compile.compile(str(script), str(place), doraise=True)
+            place.chmod(0o600)
+    except (OSError, py_compile.PyCompileError):
+        return script
+    return place
