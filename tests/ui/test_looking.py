@@ -8,7 +8,7 @@ import pytest
 
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.states import Cause, JobState
-from autoexp_tui.testing.campaigns import campaign, planned
+from autoexp_tui.testing.campaigns import all_done, campaign, planned
 from autoexp_tui.testing.scripted_handle import moved, with_job
 from autoexp_tui.ui.text import ascii_twin
 from autoexp_tui.ui.view.looks import Look
@@ -289,6 +289,24 @@ async def test_the_cursor_stays_with_its_job_when_rows_fold_and_unfold() -> None
         assert seat.jobs.jobs.jobs()[0].name == name
         await seat.press("b")
         assert [job.name for job in seat.jobs.jobs.jobs()] == [name]
+
+
+async def test_an_empty_list_leaves_why_and_verbs_with_the_table_s_row() -> None:
+    async with cockpit(all_done(10)) as seat:
+        name = seat.jobs.jobs.jobs()[0].name
+        await seat.press("5")
+        assert "nobody is needed" in seat.pane("needs")
+        assert name in seat.pane("why")
+        assert [job.name for job in seat.jobs.scope().jobs] == [name]
+
+
+async def test_an_empty_table_leaves_verbs_with_nothing() -> None:
+    async with cockpit() as seat:
+        await seat.press("1", "slash")
+        await seat.type("nowhere")
+        await seat.press("enter", "2")
+        assert seat.jobs.scope().jobs == ()
+        assert "No job is shown" in seat.pane("why")
 
 
 # --------------------------------------------------------------------------- marks

@@ -126,3 +126,10 @@ def test_no_line_is_too_wide(cells: int) -> None:
 
 def test_no_event_is_said_so() -> None:
     assert "Nothing has happened yet" in plain(detail(None, T0, 80)[0])
+
+
+def test_of_many_names_the_line_counts_the_rest_and_the_detail_has_all() -> None:
+    names = tuple(f"job{n}" for n in range(9))
+    found = told(events.JobsReleased(jobs=names))
+    assert "job5 and 3 more" in plain(entry_line(found[0], T0, 200))
+    assert all(name in lines(found[0]) for name in names)

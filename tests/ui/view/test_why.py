@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.core.specs import PlanFinding
+from autoexp_tui.core.specs import JobStateIs, PlanFinding
 from autoexp_tui.core.state import ConditionStatus
 from autoexp_tui.core.states import Cause
 from autoexp_tui.core.verdicts import Result, why
@@ -167,3 +167,30 @@ def test_hostile_text_is_harmless_everywhere() -> None:
         assert "\x1b" not in told
         assert "\x9b" not in told
         assert "\u202e" not in told
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (Result.FAIL, "ends it when: stable FAILED  cannot come about any more"),
+        (Result.WAIT, "ends it when: stable FAILED  not so yet"),
+    ],
+)
+def test_what_ends_a_job_is_not_told_as_a_wait(result: Result, words: str) -> None:
+    job = first(Look.RUNNING)
+    spec = JobStateIs(jobs=(SESSION.jobs[0].name,), state="FAILED")
+    status = ConditionStatus(
+        result=result,
+        why=why("upstream", job=SESSION.jobs[0].name, state="COMPLETED"),
+        since=0.0,
+    )
+    changed = with_job(
+        SESSION.snapshot,
+        job.name,
+        spec=replace(job.record.spec, cancel_conditions=(spec,)),
+        cancel=(status,),
+    )
+    session = observe(changed)
+    told = text(why_job(session.jobs[job.index], session, WORDS))
+    assert words in told
+    assert "can never start:" not in told

@@ -97,6 +97,7 @@ class JobsScreen(BoxScreen):
         self.stages.renew()
         self.jobs.renew()
         self.needs.renew()
+        self._follow_focus()
         self.tell_about()
         self.tell_footer()
 
@@ -139,11 +140,18 @@ class JobsScreen(BoxScreen):
             self.tell_footer()
 
     def on_pane_focused(self, message: PaneWidget.Focused) -> None:
-        pane = message.pane
-        if isinstance(pane, Lists) and pane is not self.list:
-            self.list = pane
+        before = self.list
+        self._follow_focus()
+        if self.list is not before:
             self.tell_about()
         super().on_pane_focused(message)
+
+    def _follow_focus(self) -> None:
+        """Act on the focused list's row; on the table's where that list is empty."""
+        if isinstance(self.focused, Lists):
+            self.list = self.focused
+        if not self.list.jobs():
+            self.list = self.jobs
 
     def on_log_pane_said(self, message: LogPane.Said) -> None:
         message.stop()

@@ -201,12 +201,14 @@ def _effect(effect: effects.Effect) -> str:
             return f"{' '.join(effect.command)}: {effect.message}"
 
 
-def _spell(value: object, now: float) -> str:
+def _spell(value: object, now: float, most: int = 6) -> str:
+    """A field of an event, of a sequence at most its first `most`."""
     match value:
         case Why():
             return sentence(value, now)
         case tuple():
-            return ", ".join(str(part) for part in value[:6])
+            more = f" and {len(value) - most} more" if len(value) > most else ""
+            return ", ".join(str(part) for part in value[:most]) + more
         case bool() | float():
             return ""
         case str() | int():
@@ -238,7 +240,7 @@ def _detail(entry: Entry, now: float) -> Iterable[Line]:
         yield from _effect_detail(event, now)
     else:
         for field in fields(event):
-            text = _spell(getattr(event, field.name), now)
+            text = _spell(getattr(event, field.name), now, _ALL)
             if text:
                 yield _fact(field.name.replace("_", " "), text)
     if entry.settled is not None:
@@ -257,6 +259,10 @@ def _effect_detail(event: events.EffectOrdered, now: float) -> Iterable[Line]:
                 yield _fact("job", f"{job}   attempt {attempt}")
         case _:
             yield _fact("", _effect(event.effect))
+
+
+_ALL = 1_000_000
+"""Names that are told in full below the list."""
 
 
 def _fact(label: str, text: str) -> Line:

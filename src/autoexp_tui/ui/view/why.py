@@ -257,8 +257,19 @@ def _conditions(job: JobView, session: SessionView) -> Iterable[Line]:
         yield line(
             Span(f"{_INDENT}ends it when: ", "muted"),
             Span(condition_subject(condition, session)),
-            Span(f"  {_status_text(job, status, session)}", "muted"),
+            Span(f"  {_end_status_text(job, status, session)}", "muted"),
         )
+
+
+def _end_status_text(
+    job: JobView, status: ConditionStatus | None, session: SessionView
+) -> str:
+    """How near a condition is that ends a job: its own sentences are for waits."""
+    if status is None or status.waived or status.result is Result.PASS:
+        return _status_text(job, status, session)
+    if status.result is Result.FAIL:
+        return "cannot come about any more"
+    return "not so yet"
 
 
 def _status(
@@ -313,7 +324,7 @@ def _behind(jobs: Sequence[JobView], session: SessionView) -> Iterable[Line]:
     names = ", ".join(dict.fromkeys(outside(job.stage) or job.name for job in waiting))
     number = len(waiting)
     verb = "waits" if number == 1 else "wait"
-    never = f"; {len(doomed)} can never start as things stand" if doomed else ""
+    never = f"; {len(doomed)} can never start" if doomed else ""
     role = FACES[Look.DOOMED if doomed else Look.WAITING].role
     pronoun = "it" if len(jobs) == 1 else "them"
     yield line(
