@@ -436,3 +436,21 @@ async def test_lower_case_twins_do_nothing() -> None:
             await seat.press(key)
             assert not seat.dialog
         assert seat.handle.sent == []
+
+
+async def test_a_verb_without_an_object_names_the_marks_it_looked_at() -> None:
+    async with cockpit() as seat:
+        done = [job for job in seat.app.desk.session.jobs if job.look is Look.DONE]
+        seat.app.desk.marks.update(job.name for job in done[:2])
+        await seat.press("slash")
+        await seat.type("waiting")
+        await seat.press("enter", "K")
+        assert "the 2 marked jobs, 2 of them hidden by the filter: none" in seat.footer
+
+
+async def test_marks_stay_in_sight_at_80_columns() -> None:
+    async with cockpit(size=(80, 24)) as seat:
+        await seat.press("full_stop", "space", "slash")
+        await seat.type("cooldown")
+        await seat.press("enter")
+        assert " marked" in seat.pane("jobs").split("\n")[0]

@@ -127,7 +127,7 @@ class Acts:
         def answered(answer: Answered) -> None:
             self._begin_kill(scope, shown)
 
-        self._ask(question, "nothing here can be ended", answered)
+        self._ask(question, _none_of(scope, "can be ended"), answered)
 
     def _begin_kill(self, scope: Scope, shown: Sequence[JobView]) -> None:
         session = self._app.desk.session
@@ -212,7 +212,7 @@ class Acts:
                 self._sent(jobs, command, f"resubmitting {plural(len(jobs), 'job')}")
 
         question = resubmit_question(scope, session)
-        nothing = "nothing here ended in a way that R mends"
+        nothing = _none_of(scope, "ended in a way that R mends")
         self._ask(question, nothing, answered, check=check, preview=preview)
 
     # ---------------------------------------------------------------- skip or waive
@@ -232,7 +232,7 @@ class Acts:
                 self._sent(jobs, command, f"{word} {plural(len(jobs), 'job')}")
 
         question = skip_question(scope, session)
-        self._ask(question, "nothing here waits", answered, check=check)
+        self._ask(question, _none_of(scope, "waits"), answered, check=check)
 
     def acknowledge(self, warnings: Sequence[Warned]) -> None:
         """Say that warnings were seen."""
@@ -298,6 +298,15 @@ class Acts:
         else:
             self.send(Pause())
             self._app.say("submission pauses; what runs goes on. P resumes")
+
+
+def _none_of(scope: Scope, what: str) -> str:
+    """Why a verb has nothing to do; marks are named, they may be out of sight."""
+    if not scope.by_marks:
+        return f"nothing here {what}"
+    which = "the marked job" if len(scope.jobs) == 1 else f"the {scope.words}"
+    none = "it" if len(scope.jobs) == 1 else "none of them"
+    return f"{which}: {none} {what}   esc clears marks"
 
 
 def read_files(paths: Sequence[str]) -> Sequence[tuple[str, str]]:

@@ -137,7 +137,8 @@ def diff(screen: JobsScreen) -> None:
     if len(names) < 2:
         names |= {job.name for job in screen.under_cursor()}
     if len(names) != 2:
-        screen.say("mark two jobs with space, then d", "warning")
+        marked = f"{len(names)} are marked: " if len(names) > 2 else ""
+        screen.say(f"{marked}mark two jobs with space, then d", "warning")
         return
     jobs = sorted(screen.desk.session.named(tuple(names)), key=lambda job: job.index)
     first, second = (job.record.spec for job in jobs)

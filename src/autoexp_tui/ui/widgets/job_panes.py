@@ -248,7 +248,12 @@ class JobsPane(ListPane):
         return True
 
     def title(self) -> Line:
-        parts: list[Line] = [self._count(), *self._wishes(), *self._marks()]
+        parts: list[Line] = [
+            self._count(),
+            *self._narrowed(),
+            *self._marks(),
+            *self._order(),
+        ]
         if len(self.keys) > self.body_rows > 0:
             last = min(self.top + self.body_rows, len(self.keys))
             parts.append((Span(f"rows {self.top + 1}-{last}", "muted"),))
@@ -260,17 +265,22 @@ class JobsPane(ListPane):
         rows = len(self.desk.rows)
         shown = sum(len(row.jobs) for row in self.desk.rows)
         if wanted.fold and rows < shown:
-            text = f"{plural(rows, 'row')} of {shown} jobs, folded (enter unfolds)"
+            text = f"{plural(rows, 'row')} of {shown} jobs (enter unfolds)"
             return (Span(text, "muted"),)
         return (Span(f"{shown} of {total}" if shown != total else f"{total}", "muted"),)
 
-    def _wishes(self) -> Sequence[Line]:
+    def _narrowed(self) -> Sequence[Line]:
         wanted = self.desk.arrangement
         parts: list[Line] = []
         if wanted.only is not None:
             parts.append((Span(f"only {wanted.only[0]} (esc)", "accent"),))
         if wanted.filter is not None:
             parts.append((Span(f"/{wanted.filter.text} (esc)", "accent"),))
+        return parts
+
+    def _order(self) -> Sequence[Line]:
+        wanted = self.desk.arrangement
+        parts: list[Line] = []
         if wanted.order == "needs":
             parts.append((Span("needs you first (. plan order)", "muted"),))
         elif wanted.order == "column":
