@@ -278,13 +278,15 @@ def _restart(args: argparse.Namespace, options: Options) -> int:
 def _require_free(session: SessionDir) -> None:
     from autoexp_tui.adapters.identity import Alive
     from autoexp_tui.adapters.lease import LeaseWatch
+    from autoexp_tui.cli.detach import place
 
     watch = LeaseWatch(session)
     holder = watch.holder()
     if watch.alive(holder, 0.0) is not Alive.NO:
         raise SessionOwned(
             f"session {session.id} is run by {holder}",
-            hint=f"`autoexp-sessions stop {session.id}` ends that engine first.",
+            hint=f"`autoexp-sessions stop {session.id}{place(session.state_dir)}` "
+            "ends that engine first.",
         )
 
 

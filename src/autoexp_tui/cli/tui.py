@@ -42,6 +42,8 @@ def main(argv: Sequence[str]) -> int:
     args = parse(made, argv)
     options = common(args)
     _require_terminal()
+    if options.config_dir or options.overrides:
+        options = _with_config(options)
     if not (options.config_ref or options.session or options.manifest):
         chosen = _pick(options, args)
         if not chosen:
@@ -56,6 +58,17 @@ def _require_terminal() -> None:
             "the cockpit needs a terminal",
             hint="autoexp-run does the same without one.",
         )
+
+
+def _with_config(options: Options) -> Options:
+    """A directory of configs, or overrides, mean a plan: the usual config's."""
+    from dataclasses import replace
+
+    from autoexp_tui.cli.opening import DEFAULT_CONFIG
+
+    if options.config_ref or options.session or options.manifest:
+        return options
+    return replace(options, config_ref=DEFAULT_CONFIG)
 
 
 def _with_session(options: Options, session: str) -> Options:
