@@ -12,7 +12,9 @@ from autoexp_tui.adapters.session_dir import write_manifest
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.plan import main
 from autoexp_tui.cli.run import main as run
+from autoexp_tui.testing.journal_contract import PLAN
 from tests.adapters.config_trees import write_tree
+from tests.adapters.test_session_list import Engine
 from tests.core.builders import job, plan
 
 Say = Callable[..., tuple[int, str, str]]
@@ -48,6 +50,15 @@ def test_a_manifest_is_shown_as_it_is(say: Say, tmp_path: Path) -> None:
     assert [one["name"] for one in json.loads(out)["jobs"]] == ["a", "b"]
 
 
+def test_the_plan_of_a_session_is_shown(say: Say, tmp_path: Path) -> None:
+    Engine(tmp_path / "state", "k7f2", 1.0)
+    given = ("--session", "k7f2", "--state-dir", str(tmp_path / "state"))
+    code, out, _ = say(*given, "--json")
+    assert code == 0
+    assert [one["name"] for one in json.loads(out)["jobs"]] == [PLAN.jobs[0].name]
+    assert say(*given, "--points")[0] == 2
+
+
 def test_a_manifest_is_validated_once_more(say: Say, tmp_path: Path) -> None:
     twice = plan(job("a"), job("a", 1))
     manifest = write_manifest(tmp_path / "state", twice)
@@ -69,7 +80,7 @@ def test_a_manifest_that_is_not_there_says_how_one_is_made(say: Say) -> None:
     ("argv", "said"),
     [
         (["lr=3"], "lr=3: --manifest takes no overrides"),
-        (["--points"], "a manifest is a finished plan"),
+        (["--points"], "--manifest is a finished plan"),
     ],
 )
 def test_what_a_finished_plan_cannot_heed_is_refused(

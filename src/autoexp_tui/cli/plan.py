@@ -43,11 +43,11 @@ def main(argv: Sequence[str]) -> int:
 
 
 def plan(options: Options, *, points: bool = False, sweep: str = "") -> PlanningResult:
-    """Ask the planning process, or read a manifest; findings are in the result."""
+    """Ask the planning process, or read what is planned; findings are in the result."""
     from autoexp_tui.adapters.planning import PlanningRequest, plan_in_child
 
-    if options.manifest:
-        return _of_manifest(options, points=points)
+    if options.manifest or options.session:
+        return _finished(options, points=points)
     request = PlanningRequest(
         want="points" if points else "plan",
         config_ref=options.config_ref or "exp",
@@ -61,26 +61,28 @@ def plan(options: Options, *, points: bool = False, sweep: str = "") -> Planning
     return plan_in_child(request)
 
 
-def _of_manifest(options: Options, *, points: bool) -> PlanningResult:
-    """The plan of a manifest, validated once more."""
+def _finished(options: Options, *, points: bool) -> PlanningResult:
+    """The plan of a manifest or a session, validated once more."""
     from dataclasses import replace
     from pathlib import Path
 
     from autoexp_tui.adapters.planning import PlanningResult
     from autoexp_tui.adapters.session_dir import read_manifest
-    from autoexp_tui.cli.opening import refuse_overrides
+    from autoexp_tui.cli.opening import refuse_overrides, session_of
     from autoexp_tui.plan.validation import validate_execution_plan
 
-    refuse_overrides(options, "--manifest")
+    given = "--manifest" if options.manifest else "--session"
+    refuse_overrides(options, given)
     if points:
         raise UsageError(
-            "--points and --sweep expand a config; a manifest is a finished plan",
-            hint="Leave --manifest away, or the other.",
+            f"--points and --sweep expand a config; {given} is a finished plan",
+            hint=f"Leave {given} away, or the other.",
         )
-    plan = read_manifest(Path(options.manifest))
+    path = options.manifest or str(session_of(options).plan)
+    plan = read_manifest(Path(path))
     errors = validate_execution_plan(plan).errors
     result = PlanningResult(plan=plan, errors=errors, warnings=plan.warnings)
-    return replace(result, manifest=options.manifest, failed="plan" if errors else "")
+    return replace(result, manifest=path, failed="plan" if errors else "")
 
 
 def show_points(result: PlanningResult) -> int:
