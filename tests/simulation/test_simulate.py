@@ -17,16 +17,17 @@ from autoexp_tui.testing.fake_executor import FakeExecutor
 from autoexp_tui.testing.fake_script import by_job
 from autoexp_tui.testing.inline_pool import InlinePool
 from autoexp_tui.testing.memory_journal import Fault, Killed
+from autoexp_tui.testing.sim_plans import make_plan, make_scripts
 from autoexp_tui.testing.sim_world import Files, World
-from autoexp_tui.testing.simulate import (
-    Violation,
-    make_plan,
-    make_scripts,
-    simulate,
-)
+from autoexp_tui.testing.simulate import Violation, simulate
 
-SEED = 3
-"""A campaign with crashes that are restarted, a cancelled job and skipped ones."""
+SEED = 106
+"""A short campaign with crashes that are restarted, one for good, a cancelled job and
+skipped ones."""
+SHARDS = 4
+"""Tests that share the kills at every step outside, so that they run side by side."""
+TICK_SECONDS = 1.0
+"""How far the clock moves when nothing is left to do: the time between two polls."""
 
 
 @pytest.mark.parametrize("first", range(0, 200, 25))
@@ -101,7 +102,7 @@ class Quiet:
             if jobs and all(job.ended for job in jobs) and not engine.state.pending:
                 return engine.state
             if not self.pool.pending:
-                self.world.clock.advance(0.5)
+                self.world.clock.advance(TICK_SECONDS)
                 self.world.executor.settle()
         raise AssertionError("the campaign did not end")
 
@@ -128,7 +129,7 @@ def test_the_campaign_has_crashes_restarts_and_dependants_that_end(
     undisturbed: tuple[dict[str, tuple[str, str, int]], list[TaskId], int, int],
 ) -> None:
     states = {state for state, _, _ in undisturbed[0].values()}
-    assert states == {"COMPLETED", "CANCELLED", "SKIPPED"}
+    assert states == {"COMPLETED", "CANCELLED", "FAILED", "SKIPPED"}
     assert max(attempts for _, _, attempts in undisturbed[0].values()) == 3
 
 
@@ -156,14 +157,30 @@ def test_a_fault_at_every_journal_write_leads_to_the_same_end(
         assert quiet.begun() == begun, f"append {index}"
 
 
+@pytest.mark.parametrize("shard", range(SHARDS))
 def test_a_kill_at_every_step_outside_leads_to_the_same_end(
+    shard: int,
     undisturbed: tuple[dict[str, tuple[str, str, int]], list[TaskId], int, int],
 ) -> None:
     expected, begun, _, steps = undisturbed
-    for step in range(1, steps + 1, 7):
+    for step in steps_of(shard, steps):
         quiet = Quiet(kill_after_step=step)
         assert ends(quiet.run()) == expected, f"step {step}"
         assert quiet.begun() == begun, f"step {step}"
+        assert quiet.kills == 1, f"step {step}"
+
+
+def test_the_shards_leave_no_step_out(
+    undisturbed: tuple[dict[str, tuple[str, str, int]], list[TaskId], int, int],
+) -> None:
+    steps = undisturbed[3]
+    tried = sorted(step for shard in range(SHARDS) for step in steps_of(shard, steps))
+    assert tried == list(range(1, steps + 1))
+
+
+def steps_of(shard: int, steps: int) -> range:
+    """The steps after which a shard kills: all shards together, every one."""
+    return range(1 + shard, steps + 1, SHARDS)
 
 
 def test_the_simulator_sees_an_attempt_that_is_begun_twice(
