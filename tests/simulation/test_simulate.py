@@ -21,7 +21,7 @@ from autoexp_tui.testing.sim_plans import make_plan, make_scripts
 from autoexp_tui.testing.sim_world import Files, World
 from autoexp_tui.testing.simulate import Violation, simulate
 
-SEED = 106
+SEED = 45
 """A short campaign with crashes that are restarted, one for good, a cancelled job and
 skipped ones."""
 SHARDS = 4
@@ -130,7 +130,7 @@ def test_the_campaign_has_crashes_restarts_and_dependants_that_end(
 ) -> None:
     states = {state for state, _, _ in undisturbed[0].values()}
     assert states == {"COMPLETED", "CANCELLED", "FAILED", "SKIPPED"}
-    assert max(attempts for _, _, attempts in undisturbed[0].values()) == 3
+    assert max(attempts for _, _, attempts in undisturbed[0].values()) == 2
 
 
 @pytest.mark.parametrize(
