@@ -40,6 +40,11 @@ Preview = Callable[[Choice, str], Sequence[Line]]
 """Lines that show what a typed text would change."""
 
 
+def _hung(content: Line) -> str:
+    """How far the further lines of an entry stand in: under its name."""
+    return "    " if content[0].text.startswith("  ") else ""
+
+
 class QuestionScreen(Overlay[Answered | None]):
     """Asks one question; None when the person stays."""
 
@@ -83,7 +88,7 @@ class QuestionScreen(Overlay[Answered | None]):
         lines = [
             row
             for content in self.question.lines
-            for row in (wrap(content, cells) if content else ((),))
+            for row in (wrap(content, cells, _hung(content)) if content else ((),))
         ]
         return [(), *lines, ()]
 

@@ -193,7 +193,7 @@ def cause_line(group: CauseGroup, cells: int, *, apart: bool = False) -> Line:
     told = group.mark(apart=apart)
     mark = Span(fit(told.text, 5 if apart else 4), told.role)
     room = max(1, cells - len(mark.text))
-    common = shorten(group.common, max(room // 3, room - cell_len(group.title) - 1))
+    common = shorten(group.common, max(room // 4, room - cell_len(group.title) - 1))
     title_cells = room - len(common) - 1 if common else room
     title = Span(fit(group.title, title_cells), "text")
     tail = (Span(" "), Span(common, "muted")) if common else ()

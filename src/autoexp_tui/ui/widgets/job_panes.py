@@ -265,7 +265,7 @@ class JobsPane(ListPane):
         rows = len(self.desk.rows)
         shown = sum(len(row.jobs) for row in self.desk.rows)
         if wanted.fold and rows < shown:
-            text = f"{plural(rows, 'row')} of {shown} jobs (enter unfolds)"
+            text = f"{plural(rows, 'row')} of {shown} jobs, folded (enter)"
             return (Span(text, "muted"),)
         return (Span(f"{shown} of {total}" if shown != total else f"{total}", "muted"),)
 

@@ -311,7 +311,8 @@ class LogPane(Pane):
 
     def copy_in(self, directory: str) -> str:
         """Where a copy in `directory` would lie."""
-        return os.path.join(directory, os.path.basename(self.path))
+        name = os.path.basename(self.path)
+        return os.path.join(os.path.abspath(directory), name)
 
     def save(self, directory: str) -> None:
         """Copy the file as it is into `directory`; say where, and how large."""

@@ -83,7 +83,8 @@ class MetricsPane(TextPane):
         below = min(len(plotted), max(1, room // 3))
         drawn = plot(plotted, cells, room - below, log=self.logarithmic)
         if not plotted:
-            return ((Span(" No curve yet: mark runs with space.", "muted"),),)
+            text = " No curve yet: mark runs in the table with space."
+            return ((Span(text, "muted"),),)
         return (*drawn, *legend(plotted, cells))
 
     def _plotted(self, job: JobView) -> Plotted:
