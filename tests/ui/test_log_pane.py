@@ -264,3 +264,11 @@ async def test_a_job_that_has_not_begun_has_no_log(log: Path) -> None:
         waiting = next(j for j in seat.app.desk.session.jobs if j.attempt is None)
         seat.jobs.reveal(waiting)
         await shows(seat, "no log: this job has not begun")
+
+
+async def test_a_job_that_never_ran_is_not_waited_for(log: Path) -> None:
+    base = with_log(log)
+    first = base.jobs[0]
+    unborn = replace(first.attempts[0], began_at=None, log_path="")
+    async with cockpit(with_job(base, first.name, attempts=(unborn,))) as seat:
+        await shows(seat, "no log: nothing was started")

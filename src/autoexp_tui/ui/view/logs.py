@@ -19,12 +19,20 @@ class Source(NamedTuple):
     path: str
 
 
+NEVER_RAN = "nothing was started"
+
+
 def log_of(jobs: Sequence[JobView], now: float) -> tuple[tuple[Source, ...], str, str]:
-    """The log files of the first job that has begun, their end's words, its name."""
+    """The log files of the first job that has begun, their end's words, its name.
+
+    Where nothing was started there is no file, and the words say so.
+    """
     job = next((job for job in jobs if job.attempt is not None), None)
     attempt = job.attempt if job is not None else None
     if job is None or attempt is None:
         return (), "", ""
+    if attempt.began_at is None and attempt.ended_at is not None:
+        return (), NEVER_RAN, job.name
     path = attempt.log_path or job.record.spec.log_path_current
     sources = [Source("out", path)]
     stem, dot = posixpath.splitext(path)

@@ -397,7 +397,7 @@ class LogPane(Pane):
 
     def _placeholder(self) -> str:
         if not self.sources:
-            return "no log: this job has not begun"
+            return f"no log: {self.trailer or 'this job has not begun'}"
         if self.problem:
             return f"cannot read {outside(self.path)}: {outside(self.problem)}"
         if self._missing:
