@@ -244,6 +244,33 @@ def test_a_bar_read_downwards_is_one_line(tmp_path: Path) -> None:
     assert found[1].startswith("step 0019999 ")
 
 
+STATE = st.text("abc", min_size=1, max_size=6)
+BAR = st.lists(STATE, min_size=1, max_size=12).map(lambda all_: "\r" + "\r".join(all_))
+SHORT = st.text("xyz", max_size=7)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(BAR | SHORT, min_size=2, max_size=6), st.integers(1, 20), st.booleans())
+def test_bars_are_one_line_each_however_they_come_and_however_they_are_read(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], piece: int, grows: bool
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "a.log"
+    data = ("\n".join(lines) + "\nend").encode()
+    with pytest.MonkeyPatch.context() as small:
+        small.setattr(logfile, "CHUNK", 16)
+        small.setattr(logfile, "LONGEST", 8)
+        small.setattr(logfile, "_SEEN", 10)
+        path.write_bytes(b"" if grows else data)
+        file = opened(path)
+        for start in range(0, len(data) if grows else 0, piece):
+            with path.open("ab") as more:
+                more.write(data[start : start + piece])
+            file.poll()
+            file.last(99)
+        found = texts(file.last(99))
+    assert found == [shown_text(line.encode()) for line in [*lines, "end"]]
+
+
 def test_text_that_a_later_bar_overwrites_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_bytes(b"x" * (2 * logfile.LONGEST + 10))
