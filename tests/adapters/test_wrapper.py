@@ -304,10 +304,12 @@ def test_a_restart_of_the_queue_follows_a_run_that_seems_to_live(
     once_more.communicate(timeout=PATIENCE)
     assert attempt.has("duplicate.77.json")
     assert not attempt.has("begin.2.json")
-    for process in (lost, again):
-        process.terminate()
-        process.communicate(timeout=PATIENCE)
-    assert attempt.has("exit.1.json")
+    lost.communicate(timeout=PATIENCE)
+    assert attempt.record("exit.0.json")["ending"] == "a further run has begun"
+    assert again.poll() is None
+    again.terminate()
+    again.communicate(timeout=PATIENCE)
+    assert attempt.record("exit.1.json")["ending"] == "signal 15"
 
 
 def test_without_links_and_locks_a_second_start_of_one_count_does_nothing(

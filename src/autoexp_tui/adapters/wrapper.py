@@ -16,7 +16,8 @@ comes in, records in `attempt_dir` go out, each written whole by rename:
 
 Started again under the same executor id and nonce, it is a further run of the attempt
 when the queue counts it as a restart (SLURM_RESTART_COUNT), or when nothing of the
-earlier run lives; otherwise it was started twice, and the later one does nothing.
+earlier run lives; otherwise it was started twice, and the later one does nothing. A run
+that sees a further one begin (the queue had lost its node) ends itself.
 
 Three processes share the work. The *supervisor* keeps the records and takes signals.
 The *guard*, its child, is the parent of the *command*: it inherits whatever the
@@ -998,6 +999,8 @@ class Supervisor:
             self.look_at = now + self.task.cancel_poll_seconds
             if self.task.cancelled():
                 self._end(child, "cancel file")
+            if os.path.exists(self.task.path(f"begin.{self.run + 1}.json")):
+                self._end(child, "a further run has begun")
         if self.limit_at is not None and now >= self.limit_at:
             self.limit_at = None
             self._end(child, "time limit")
