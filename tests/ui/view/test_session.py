@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autoexp_tui.core.snapshot import Live
+from autoexp_tui.core.specs import Monitoring
 from autoexp_tui.core.state import Warned
 from autoexp_tui.core.states import JobState
 from autoexp_tui.core.verdicts import Result, Verdict, why
@@ -48,6 +49,21 @@ def test_a_job_that_never_moved_is_not_stalled() -> None:
     live[running.index] = Live(last_output_at=T0)
     session = observe(replace(snapshot, live=tuple(live)))
     assert session.jobs[running.index].look is Look.RUNNING
+
+
+def test_a_job_s_own_rules_say_its_loss_and_how_long_it_may_stand_still() -> None:
+    base = campaign(31)
+    running = next(job for job in observe(base).jobs if job.look is Look.RUNNING)
+    own = Monitoring(loss="accuracy", stall_after_seconds=10_000)
+    spec = replace(running.record.spec, own_rules=own)
+    live = list(base.live)
+    live[running.index] = Live(step=1, last_step_at=T0 - 7200)
+    session = observe(
+        with_job(replace(base, live=tuple(live)), running.name, spec=spec)
+    )
+    job = session.jobs[running.index]
+    assert job.look is Look.RUNNING
+    assert session.loss_of(job) == "accuracy"
 
 
 def test_the_engine_s_word_makes_a_job_stalled() -> None:

@@ -243,7 +243,7 @@ def _progress(job: JobView, column: Column, session: SessionView) -> Span:
 
 
 def _loss(job: JobView, column: Column, session: SessionView) -> Span:
-    text = numbers.measure(job.metric(session.loss))
+    text = numbers.measure(job.metric(session.loss_of(job)))
     ill = text in ("nan", "inf", "-inf")
     return Span(text, "failed" if ill else "muted" if text == "-" else "text")
 

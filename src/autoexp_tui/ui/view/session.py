@@ -133,9 +133,14 @@ class SessionView:
 
     @property
     def loss(self) -> str:
-        """The metric that trends and the LOSS column show."""
+        """The metric that curves begin with."""
         plan = self.snapshot.plan
         return plan.monitoring.loss if plan else ""
+
+    def loss_of(self, job: JobView) -> str:
+        """The metric that the job's trend and LOSS column show."""
+        plan = self.snapshot.plan
+        return plan.rules_of(job.record.spec).loss if plan else ""
 
     def count(self, *looks: Look) -> int:
         """How many jobs look like one of `looks`."""
@@ -180,18 +185,16 @@ def observe(snapshot: Snapshot, before: SessionView | None = None) -> SessionVie
     """The view of `snapshot`; parts that `before` had already are shared."""
     warned = _warnings_by_job(snapshot)
     old = before.jobs if before else ()
-    plan = snapshot.plan
-    after = plan.monitoring.stall_after_seconds if plan else inf
     jobs = [
         _job_view(old[place] if place < len(old) else None, place, *parts)
-        for place, parts in enumerate(_parts(snapshot, warned, after))
+        for place, parts in enumerate(_parts(snapshot, warned))
     ]
     return SessionView(
         snapshot=snapshot,
         jobs=tuple(jobs),
         index=_index(jobs, before),
         counts=_counts(jobs),
-        links=_links(plan, before),
+        links=_links(snapshot.plan, before),
     )
 
 
@@ -202,7 +205,7 @@ def _links(plan: Plan | None, before: SessionView | None) -> Links:
 
 
 def _parts(
-    snapshot: Snapshot, warned: Mapping[str, tuple[Warned, ...]], after: float
+    snapshot: Snapshot, warned: Mapping[str, tuple[Warned, ...]]
 ) -> Sequence[tuple[JobRecord, Live | None, tuple[Warned, ...], bool]]:
     none: tuple[Warned, ...] = ()
     now = max(snapshot.t, snapshot.engine.committed_at)
@@ -211,7 +214,8 @@ def _parts(
             record,
             live,
             own := warned.get(record.spec.name, none) if warned else none,
-            record.state is JobState.RUNNING and _stands_still(live, own, now, after),
+            record.state is JobState.RUNNING
+            and _stands_still(live, own, now, _patience(snapshot.plan, record)),
         )
         for record, live in zip(snapshot.jobs, snapshot.live, strict=True)
     ]
@@ -233,6 +237,11 @@ def _job_view(
         if record.state is not JobState.RUNNING:
             return JobView(place, record, live, warned, old.look)
     return JobView(place, record, live, warned, look_of(record, stalled=stalled))
+
+
+def _patience(plan: Plan | None, record: JobRecord) -> float:
+    """Seconds without a step after which the job counts as stalled."""
+    return plan.rules_of(record.spec).stall_after_seconds if plan else inf
 
 
 def _stands_still(
