@@ -335,6 +335,31 @@ def test_a_run_that_another_start_has_begun_does_not_begin(attempt: Attempt) -> 
     assert sorted(os.listdir(attempt.dir)) == ["begin.0.json"]
 
 
+def test_a_record_without_links_is_not_left_half_written(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    attempt.dir.mkdir()
+    path = attempt.dir / "claim"
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        wrapper.write_exclusive(str(path), {"v": 1})
+    assert not path.exists()
+
+
+def test_a_start_from_a_queue_waits_for_its_directory(attempt: Attempt) -> None:
+    task = attempt.task("exit 3", patience_seconds=60)
+    away = attempt.dir.rename(attempt.root / "away")
+    process = attempt.start(away / task.name)
+    assert process.stderr is not None
+    assert "cannot write" in process.stderr.readline()
+    away.rename(attempt.dir)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 3
+
+
 def test_a_task_file_that_comes_late_is_waited_for(attempt: Attempt) -> None:
     task = attempt.task("exit 3")
     hidden = task.rename(attempt.root / "hidden")

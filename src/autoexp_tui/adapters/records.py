@@ -77,7 +77,7 @@ class AttemptRecords:
     task_files: tuple[str, ...] = ()
     """Starts that were made or meant; the claim tells which one counts."""
     duplicates: tuple[str, ...] = ()
-    """The nonces of starts that came second."""
+    """Starts that came second: by nonce, or by executor id where the claim has it."""
     damaged: tuple[str, ...] = ()
 
     @property

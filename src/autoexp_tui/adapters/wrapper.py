@@ -140,21 +140,38 @@ def temporary_name(directory: str, name: str) -> str:
 
 
 def place_new(directory: str, name: str, record: "Record") -> None:
-    """Write a record that nobody else has written. Raises OSError, FileExistsError."""
+    """Write a record that nobody else has written, and hold its lock for life.
+
+    Raises OSError, FileExistsError.
+    """
     path = os.path.join(directory, name)
     temporary = temporary_name(directory, name)
     try:
         _write_synced(temporary, record, os.O_TRUNC)
+        lock_for_life(temporary)
         if not link_new(temporary, path):
             raise FileExistsError(errno.EEXIST, "another start has this run", path)
     except OSError as error:
         if error.errno not in NO_LINKS:
             raise
-        _write_synced(path, record, os.O_EXCL)
+        write_exclusive(path, record)
+        lock_for_life(path)
     finally:
         with suppress(OSError):
             os.unlink(temporary)
     sync_directory(directory)
+
+
+def write_exclusive(path: str, record: "Record") -> None:
+    """A new record where there are no hard links; none is left half written."""
+    try:
+        _write_synced(path, record, os.O_EXCL)
+    except FileExistsError:
+        raise
+    except OSError:
+        with suppress(OSError):
+            os.unlink(path)
+        raise
 
 
 def _write_synced(path: str, record: "Record", flags: int) -> None:
@@ -331,15 +348,21 @@ def may_follow(task: Task, holder: "Record | None", wanted: "Record") -> bool:
     """Whether this start, not the first, is a further run of the claimed attempt."""
     if holder is None or not same_owner(holder, wanted):
         return False
-    if lock_for_life(task.path("claim")):
-        return True
-    return int(wanted["restarts"]) > newest_restarts(task, holder)
+    newest = newest_begun(task)
+    restarted = int(wanted["restarts"]) > restarts_of(newest or task.path("claim"))
+    over = not newest or lock_for_life(newest)
+    return (lock_for_life(task.path("claim")) and over) or restarted
 
 
-def newest_restarts(task: Task, holder: "Record") -> int:
-    """The queue's count of restarts when the newest run began."""
-    newest = read_record(task.path(f"begin.{next_run(task) - 1}.json"))
-    return int((newest or holder).get("restarts") or 0)
+def newest_begun(task: Task) -> str:
+    """The record of the newest begun run; empty before the first."""
+    run = next_run(task) - 1
+    return task.path(f"begin.{run}.json") if run >= 0 else ""
+
+
+def restarts_of(path: str) -> int:
+    """The queue's count of restarts when a record was written."""
+    return int((read_record(path) or {}).get("restarts") or 0)
 
 
 def duplicate_name(task: Task, holder: "Record | None") -> str:
@@ -351,7 +374,7 @@ def duplicate_name(task: Task, holder: "Record | None") -> str:
 def exclusive_claim(task: Task, wanted: "Record") -> bool:
     """`link_claim` on a file system that has no hard links."""
     try:
-        _write_synced(task.path("claim"), wanted, os.O_EXCL)
+        write_exclusive(task.path("claim"), wanted)
     except FileExistsError:
         return False
     lock_for_life(task.path("claim"))
@@ -364,7 +387,7 @@ def lock_for_life(path: str) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        complain(f"no lock on the claim: {error}")
+        complain(f"no lock on {os.path.basename(path)}: {error}")
         os.close(handle)
         return False
     return True
@@ -969,6 +992,8 @@ class Supervisor:
         if isinstance(error, FileExistsError):
             self.ending = f"another start has begun run {self.run}"
             complain(self.ending)
+            name = f"duplicate.{plain(self.task.executor_id)}.json"
+            self._insist(lambda: write_record(self.task.attempt_dir, name, record))
         else:
             self._void("failed", f"cannot write the begin record: {error}")
         return False
