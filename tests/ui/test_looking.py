@@ -420,6 +420,12 @@ async def test_too_small_a_screen_says_one_line() -> None:
         assert "too small: 60x16 at least; all goes on" in seat.pane("header")
 
 
+async def test_too_small_a_screen_asks_nothing() -> None:
+    async with cockpit(size=(50, 12)) as seat:
+        await seat.press("K")
+        assert seat.app.screen is seat.jobs
+
+
 async def test_a_screen_that_grows_shows_everything_again() -> None:
     async with cockpit(size=(50, 12)) as seat:
         await seat.pilot.resize_terminal(120, 40)

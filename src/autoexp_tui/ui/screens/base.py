@@ -20,6 +20,7 @@ from textual.widget import Widget
 
 from autoexp_tui.ui.commands import COMMANDS, Pane
 from autoexp_tui.ui.painting import ThriftyCompositor
+from autoexp_tui.ui.view.layout import too_small
 from autoexp_tui.ui.view.spans import Line, Role, Span
 from autoexp_tui.ui.widgets import pane as panes
 from autoexp_tui.ui.widgets.bars import Footer, Header, Prompt
@@ -134,6 +135,8 @@ class BoxScreen(Screen[None], inherit_bindings=False):
             self.do_pane(cast("Pane", rest))
         elif command.acts and self.cockpit.read_only:
             self.say("read only: this view sends no commands", "warning")
+        elif command.acts and too_small(*self.size):
+            return  # nobody could read what is asked; the one line says why
         elif command_id in self.COMMANDS_HERE:
             self.COMMANDS_HERE[command_id](self)
         else:
