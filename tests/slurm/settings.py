@@ -35,6 +35,9 @@ class Settings:
     """Seconds from SIGTERM to SIGKILL, for a job that does not end."""
     slurmd_timeout_s: int = 10
     """Seconds without an answer after which a node counts as down."""
+    message_timeout_s: int = 5
+    """Seconds that daemons and commands wait for an answer, and try to connect;
+    a lost node is noticed after three times as long, whatever `slurmd_timeout_s`."""
     max_array_size: int = 10001
 
     @property
@@ -107,7 +110,7 @@ SlurmctldLogFile={home}/log/slurmctld.log
 SlurmdLogFile={home}/log/%n.log
 SlurmctldTimeout=30
 SlurmdTimeout={settings.slurmd_timeout_s}
-MessageTimeout=10
+MessageTimeout={settings.message_timeout_s}
 TCPTimeout=2
 BatchStartTimeout=10
 UnkillableStepTimeout=20
