@@ -92,6 +92,11 @@ def test_a_wide_character_is_never_cut_in_two() -> None:
     assert changed_cells((Span("a漢b"),), (Span("ax b"),)) == [(1, 3)]
 
 
+def test_what_joins_a_wide_character_is_drawn_with_it() -> None:
+    joined = (Span("字\N{COMBINING ACUTE ACCENT}0"),)
+    assert changed_cells((Span("字0"),), joined) == [(0, 3)]
+
+
 def test_a_colour_is_named_when_it_changes_and_not_again() -> None:
     red, blue = Pen(foreground="31"), Pen(foreground="34")
     assert change(PLAIN, red) == "\x1b[31m"

@@ -74,4 +74,11 @@ def _goes_on(cells: Sequence[_Cell], place: int) -> bool:
     """Whether the cell before must be drawn with the one at `place`."""
     if not 0 < place < len(cells):
         return False
-    return not cells[place][0] or len(cells[place - 1][0]) > 1
+    return not cells[place][0] or len(_base(cells, place - 1)) > 1
+
+
+def _base(cells: Sequence[_Cell], place: int) -> str:
+    """The character that a cell belongs to, with what joins it."""
+    while place and not cells[place][0]:
+        place -= 1
+    return cells[place][0]
