@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 import signal
 import subprocess
 import sys
@@ -23,6 +23,7 @@ from tests.slurm.shims import accepts_then_fails, accepts_then_hangs, counted, f
 
 pytestmark = pytest.mark.slurm
 
+HERE = Path(__file__).parent
 EVERYTHING = "--exclusive"
 """A job that takes whole nodes."""
 
@@ -260,7 +261,7 @@ def test_a_cluster_ends_with_the_killed_process_that_owns_it(tmp_path: Path) -> 
     )
     with subprocess.Popen(
         [sys.executable, "-c", code],
-        cwd=Path(__file__).parents[2],
+        cwd=HERE.parents[1],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -284,11 +285,10 @@ def test_daemons_end_with_a_killed_keeper(tmp_path: Path) -> None:
     assert not job.is_alive()
 
 
-def test_a_cluster_is_not_made_over_other_files(tmp_path: Path) -> None:
-    home = Path("/tmp") / tmp_path.name / "x"
+def test_a_cluster_is_not_made_over_other_files() -> None:
     with pytest.raises(ClusterError, match="files that are no cluster's"):
-        Cluster(small(), Path(__file__).parent).up()
-    assert not home.exists()
+        Cluster(small(), HERE).up()
+    assert (HERE / "cluster.py").exists()
 
 
 def test_reserved_ports_are_given_once() -> None:
@@ -300,13 +300,13 @@ def test_reserved_ports_are_given_once() -> None:
     assert first != second
 
 
-def test_the_command_brings_a_cluster_up_and_down(tmp_path: Path) -> None:
-    home = Path("/tmp") / f"slurm-cmd-{json.dumps(time.monotonic_ns())}"
+def test_the_command_brings_a_cluster_up_and_down() -> None:
+    home = Path("/tmp") / f"autoexp-slurm-{os.getpid()}"
 
     def command(*argv: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "tests.slurm.cluster", f"--home={home}", *argv],
-            cwd=Path(__file__).parents[2],
+            cwd=HERE.parents[1],
             capture_output=True,
             text=True,
             check=False,
