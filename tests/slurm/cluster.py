@@ -34,7 +34,7 @@ from tests.slurm.daemons import (
     user_name,
 )
 from tests.slurm.keeper import KEEPER
-from tests.slurm.processes import descendants_of, kill_steps, steps_of
+from tests.slurm.processes import descendants_of, kill_steps, remove_cgroups, steps_of
 from tests.slurm.programs import (
     SEARCH_PATH,
     host_address,
@@ -56,7 +56,6 @@ _CALLER_S_OWN = re.compile(
     r"S(LURM|BATCH|QUEUE|CANCEL|ACCT|INFO|RUN|ALLOC|CONTROL|PRIO)"
 )
 """Variables that would change what a command does."""
-_CGROUPS = Path("/sys/fs/cgroup")
 
 
 class Cluster:
@@ -112,7 +111,7 @@ class Cluster:
         try:
             with token:
                 self._write_configuration()
-                self._daemons.open(owned=owned, reserved=token)
+                self._daemons.open(self._cgroups, owned=owned, reserved=token)
             self._start_all()
         except BaseException:
             self.down()
@@ -121,8 +120,7 @@ class Cluster:
     def down(self, *, keep_files: bool = False) -> None:
         """Ends everything that was started here, jobs included, and nothing else."""
         self._daemons.close()
-        for name in self.settings.node_names:
-            _remove_cgroups(f"slurm_{name}")
+        remove_cgroups(self._cgroups)
         if not keep_files:
             shutil.rmtree(self.home, ignore_errors=True)
 
@@ -380,6 +378,12 @@ class Cluster:
 
     # -- looking
 
+    @property
+    def _cgroups(self) -> tuple[str, ...]:
+        """Names that Slurm gives to the cgroups of our nodes; without limits, none."""
+        names = self.settings.node_names if self.settings.memory_limits else ()
+        return tuple(f"slurm_{name}" for name in names)
+
     def _controller_is_up(self) -> bool:
         ping = self.run("scontrol", "ping", check=False)
         return ping.stdout.strip().endswith("UP")
@@ -430,14 +434,6 @@ def _write_secret(path: Path, content: bytes) -> None:
     """Writes a file that its owner alone may read, as the daemons demand."""
     path.touch(0o600)
     path.write_bytes(content)
-
-
-def _remove_cgroups(name: str) -> None:
-    """Removes the empty cgroups that a node's daemon left, in every hierarchy."""
-    for top in _CGROUPS.glob(f"*/{name}"):
-        for folder, _, _ in os.walk(top, topdown=False):
-            with suppress(OSError):
-                os.rmdir(folder)
 
 
 if __name__ == "__main__":

@@ -36,15 +36,18 @@ class Daemons:
         self._home = home
         self._keeper: subprocess.Popen[bytes] | None = None
 
-    def open(self, *, owned: bool, reserved: socket.socket) -> None:
+    def open(
+        self, cgroups: Iterable[str], *, owned: bool, reserved: socket.socket
+    ) -> None:
         """Starts the keeper, which holds the `reserved` ports for as long as it lives.
 
-        Owned, it ends everything and removes the directory once this process is gone.
+        Owned, it ends everything once this process is gone, and removes the
+        directory; at any end it removes the `cgroups`, which are names.
         """
-        ownership = "owned" if owned else "free"
+        keeper = [sys.executable, "-m", _KEEPER_MODULE, str(self._home)]
         with (self._home / "log" / f"{KEEPER}.out").open("wb") as log:
             self._keeper = subprocess.Popen(
-                [sys.executable, "-m", _KEEPER_MODULE, str(self._home), ownership],
+                [*keeper, "owned" if owned else "free", *cgroups],
                 cwd=_ROOT,
                 stdin=subprocess.PIPE if owned else subprocess.DEVNULL,
                 stdout=log,
@@ -56,9 +59,10 @@ class Daemons:
 
     def close(self) -> None:
         """Ends every process, and what a keeper that was killed could not end."""
-        if self.is_alive(KEEPER):
-            ask(self._home, {"end": True})
-        for process in self._processes().values():
+        processes = self._processes()
+        if KEEPER in processes:
+            processes[KEEPER].end(signal.SIGTERM, patience_s=20.0)
+        for process in processes.values():
             process.end(signal.SIGKILL)
         kill_steps(self._home / "spool")
         if self._keeper is not None:

@@ -3,14 +3,14 @@
 All daemons are its children, and whatever they leave behind (steps, jobs, children
 of jobs) becomes its child too: the kernel hands orphans to the nearest subreaper.
 Ending the cluster is therefore ending everything below this process, and nothing
-else. It ends when told to, and by itself when the test run that owns it is gone,
+else. It ends at SIGTERM, and by itself when the test run that owns it is gone,
 however that died: the owner holds the writing end of a pipe and never writes. Should
 the keeper be killed itself, the kernel kills the daemons at once.
 
 It starts and ends processes. What they are, and whether they work, is not its matter.
 
 Requests: one JSON object a connection, on `keeper.sock` in the home directory:
-`{"start": name, "argv": [...], "env": {...}}` and `{"end": true}`.
+`{"start": name, "argv": [...], "env": {...}}`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tests.slurm.processes import Process, descendants_of, process_of
+from tests.slurm.processes import Process, descendants_of, process_of, remove_cgroups
 
 SOCKET = "keeper.sock"
 RECORD = "processes.json"
@@ -68,8 +68,9 @@ def recorded(home: Path) -> dict[str, Process]:
 class Keeper:
     """Serves one home directory until it is told to end or its owner is gone."""
 
-    def __init__(self, home: Path, *, owned: bool) -> None:
+    def __init__(self, home: Path, cgroups: tuple[str, ...], *, owned: bool) -> None:
         self._home = home
+        self._cgroups = cgroups
         self._owner = [sys.stdin] if owned else []
         self._record: dict[str, Process] = {}
         self._ending = False
@@ -119,10 +120,6 @@ class Keeper:
     def _do(self, request: dict[str, Any]) -> str:
         if "start" in request:
             return self._start(request["start"], request["argv"], request["env"])
-        if "end" in request:
-            self._end_everything()
-            self._ending = True
-            return ""
         return f"no such request: {sorted(request)}"
 
     def _start(self, name: str, argv: list[str], env: dict[str, str]) -> str:
@@ -164,6 +161,7 @@ class Keeper:
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.01)
             _reap()
+        remove_cgroups(self._cgroups)
 
 
 def _reap() -> None:
@@ -181,10 +179,13 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
-def main(home: str, ownership: str) -> None:
-    """Keeps the cluster in `home`; `ownership` is "owned" or "free"."""
+def main(home: str, ownership: str, *cgroups: str) -> None:
+    """Keeps the cluster in `home`; `ownership` is "owned" or "free".
+
+    `cgroups` are the names of those that its nodes make.
+    """
     os.chdir(home)
-    Keeper(Path(home), owned=ownership == "owned").serve()
+    Keeper(Path(home), cgroups, owned=ownership == "owned").serve()
 
 
 if __name__ == "__main__":

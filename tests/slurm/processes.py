@@ -11,7 +11,7 @@ import os
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,6 +94,15 @@ def kill_steps(spool: Path) -> None:
     for pid in [*steps, *descendants_of(*steps)]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+def remove_cgroups(names: Iterable[str]) -> None:
+    """Removes the empty cgroups of these names, in every hierarchy."""
+    for name in names:
+        for top in Path("/sys/fs/cgroup").glob(f"*/{name}"):
+            for folder, _, _ in os.walk(top, topdown=False):
+                with suppress(OSError):
+                    os.rmdir(folder)
 
 
 def _pids() -> Iterator[int]:

@@ -17,7 +17,7 @@ from tests.slurm.cluster import Cluster
 from tests.slurm.daemons import ClusterError, reserve_ports
 from tests.slurm.keeper import KEEPER, recorded
 from tests.slurm.processes import Process, process_of
-from tests.slurm.programs import host_address
+from tests.slurm.programs import host_address, why_no_memory_limits
 from tests.slurm.settings import Settings
 from tests.slurm.shims import accepts_then_fails, accepts_then_hangs, counted, fails
 
@@ -273,6 +273,21 @@ def test_a_cluster_ends_with_the_killed_process_that_owns_it(tmp_path: Path) -> 
     assert len(processes) == 5
     assert all(process.ends_within(10.0) for process in processes)
     until(lambda: not home.exists())
+
+
+def test_a_cluster_takes_its_cgroups_with_it() -> None:
+    if reason := why_no_memory_limits():
+        pytest.skip(reason)
+    prefix = f"t{os.getpid()}x"
+    settings = Settings(
+        nodes=1, node_prefix=prefix, accounting=False, memory_limits=True
+    )
+    cgroup = Path(f"/sys/fs/cgroup/memory/slurm_{prefix}1")
+    with Cluster(settings) as own:
+        own.submit("sleep 600")
+        until(cgroup.exists)
+        recorded(own.home)[KEEPER].send(signal.SIGTERM)
+        until(lambda: not cgroup.exists())
 
 
 def test_daemons_end_with_a_killed_keeper(tmp_path: Path) -> None:
