@@ -109,6 +109,7 @@ class LocalExecutor:
 
     name = "local"
     poll_seconds = 1.0
+    array_size = 1
     lost_after_seconds = 5.0
 
     def __init__(self, settings: LocalSettings, clock: Clock) -> None:

@@ -61,6 +61,20 @@ class ClientSettings(Closed):
     """Local: jobs at a time on this host, whatever session they belong to."""
     grace_seconds: float | None = Field(default=None, gt=0)
     """Between asking a job to end and killing it."""
+    python: str | None = None
+    """Slurm: the interpreter on compute nodes that starts jobs; 3.6 or newer."""
+    poll_seconds: float | None = Field(default=None, ge=1)
+    """Slurm: between two questions while things move; a minute when nothing does."""
+    ask_seconds: float | None = Field(default=None, gt=0)
+    """Slurm: how long squeue and the like may take."""
+    submit_seconds: float | None = Field(default=None, gt=0)
+    """Slurm: how long sbatch may take before the job is in doubt."""
+    settle_seconds: float | None = Field(default=None, gt=0)
+    """Slurm: how long nothing must be heard of a job in doubt before it is resent."""
+    array_size: int | None = Field(default=None, ge=1)
+    """Slurm: the most jobs that are sent as one array; 1: no arrays."""
+    array_throttle: int | None = Field(default=None, ge=1)
+    """Slurm: tasks of one array at a time."""
 
 
 class SlurmSettings(Closed):

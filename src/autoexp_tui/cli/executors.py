@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autoexp_tui.adapters.clock import SystemClock
 from autoexp_tui.adapters.local import (
@@ -16,7 +20,11 @@ from autoexp_tui.core.errors import UsageError
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.engine.ports import Executor
 
+if TYPE_CHECKING:
+    from autoexp_tui.adapters.slurm import SlurmSettings
+
 LOCAL_NAMES = frozenset({"Local", "LocalCommand"})
+SLURM_NAMES = frozenset({"Slurm"})
 """Accepted names, without the suffix `Client`."""
 
 
@@ -53,25 +61,102 @@ def require_executor(plan: Plan) -> None:
     Raises:
         UsageError: says which there are.
     """
-    name = plan.executor.class_name.removesuffix("Client")
-    if name not in LOCAL_NAMES:
+    if _name_of(plan) not in LOCAL_NAMES | SLURM_NAMES:
         raise UsageError(
             f"no executor {plan.executor.class_name!r} in this version",
             "slurm.client.class_name",
-            "LocalClient runs jobs on this machine: add slurm=local, or --local.",
+            "SlurmClient sends jobs to a cluster (slurm=generic); LocalClient runs "
+            "them on this machine: slurm=local, or --local.",
         )
+
+
+def _name_of(plan: Plan) -> str:
+    return plan.executor.class_name.removesuffix("Client")
 
 
 def make_executor(plan: Plan, session: SessionDir) -> Executor:
     """The executor that the plan asks for.
 
     Raises:
-        UsageError: it names one that this version does not have.
+        UsageError: it names one that this version does not have, or its template is
+            no use.
     """
     require_executor(plan)
-    grace = plan.executor.settings.get("grace_seconds")
-    wrapper = session.scripts / "wrapper.py"
-    settings = local_settings(wrapper, slots=_slots_of(plan))
-    if isinstance(grace, int | float):
-        settings = replace(settings, grace_seconds=float(grace))
-    return LocalExecutor(settings, SystemClock())
+    if _name_of(plan) in SLURM_NAMES:
+        return _slurm(plan, session)
+    return _local(plan, session)
+
+
+def _local(plan: Plan, session: SessionDir) -> Executor:
+    settings = local_settings(_wrapper(session), slots=_slots_of(plan))
+    grace = _number(plan, "grace_seconds", settings.grace_seconds)
+    return LocalExecutor(replace(settings, grace_seconds=grace), SystemClock())
+
+
+def _slurm(plan: Plan, session: SessionDir) -> Executor:
+    from autoexp_tui.adapters.slurm import SlurmExecutor
+    from autoexp_tui.adapters.slurm_commands import ClusterCommands
+
+    executor = SlurmExecutor(
+        slurm_settings(plan, session), ClusterCommands(), SystemClock()
+    )
+    executor.learn()
+    return executor
+
+
+def slurm_settings(plan: Plan, session: SessionDir) -> SlurmSettings:
+    """How a session of `plan` uses its cluster.
+
+    Raises:
+        UsageError: the template cannot be read, or would start nothing.
+    """
+    from autoexp_tui.adapters.slurm import LARGEST_ARRAY, SlurmSettings
+    from autoexp_tui.adapters.slurm_submit import SubmitSettings, read_template
+    from autoexp_tui.adapters.slurm_watch import (
+        FIRST_SECONDS,
+        LATEST_SECONDS,
+        Rhythm,
+    )
+
+    texts = {key: str(value) for key, value in plan.executor.settings.items()}
+    read_template(texts.get("template_path", ""))
+    first = _number(plan, "poll_seconds", FIRST_SECONDS)
+    return SlurmSettings(
+        submit=SubmitSettings(
+            wrapper=_wrapper(session),
+            python=texts.get("python", sys.executable),
+            scripts=Path(texts.get("script_dir") or session.scripts).absolute(),
+            array_logs=Path(texts.get("log_dir", "logs")).absolute() / ".arrays",
+            template_path=texts.get("template_path", ""),
+            launcher=launcher_words(
+                texts.get("launcher_cmd", ""), texts.get("srun_opts", "")
+            ),
+            grace_seconds=_number(plan, "grace_seconds", 60.0),
+            submit_seconds=_number(plan, "submit_seconds", 60.0),
+            throttle=int(_number(plan, "array_throttle", 0)),
+        ),
+        ask_seconds=_number(plan, "ask_seconds", 30.0),
+        settle_seconds=_number(plan, "settle_seconds", 60.0),
+        array_size=int(_number(plan, "array_size", LARGEST_ARRAY)),
+        rhythm=Rhythm(first=first, latest=max(first, LATEST_SECONDS)),
+    )
+
+
+def launcher_words(launcher: str, srun_options: str) -> tuple[str, ...]:
+    """What stands in front of a command: `srun` with its options, then the launcher.
+
+    Options without a launcher mean srun; a launcher that is srun takes them itself.
+    """
+    words, options = shlex.split(launcher), shlex.split(srun_options)
+    if words[:1] == ["srun"]:
+        return ("srun", *options, *words[1:])
+    return (*(["srun", *options] if options else []), *words)
+
+
+def _wrapper(session: SessionDir) -> Path:
+    return session.scripts / "wrapper.py"
+
+
+def _number(plan: Plan, key: str, default: float) -> float:
+    value = plan.executor.settings.get(key)
+    return float(value) if isinstance(value, int | float) else default

@@ -290,6 +290,7 @@ def _open_attempts(
     for job, number in submit.tasks:
         old = state.jobs[job]
         if any(attempt.number == number for attempt in old.attempts):
+            _update_attempt(state, job, number, token=submit.token)
             _move(state, record, job, JobState.SUBMITTING)  # sent again, same intent
             continue
         attempt = Attempt(
@@ -365,6 +366,7 @@ def _run_began(state: SessionState, record: Recorded, event: events.RunBegan) ->
         "run": event.run,
         "began_at": event.began_at,
         "node": event.node,
+        "partition": event.partition,
         "pid": event.pid,
         "log_path": event.log_path,
     }

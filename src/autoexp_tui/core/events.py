@@ -215,6 +215,7 @@ class RunBegan:
     began_at: float
     executor_id: str = ""
     node: str = ""
+    partition: str = ""
     pid: int = 0
     log_path: str = ""
 

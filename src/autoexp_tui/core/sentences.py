@@ -338,6 +338,11 @@ _ENDS = {
         "lost: the executor has not known it for {seconds:duration} and no exit "
         "record came. R runs it again.",
     ),
+    "forgotten": (
+        "forgotten: sent again",
+        "the executor took it[ as {id}] and has not known it for {seconds:duration}; "
+        "it never began. It is sent again.",
+    ),
     "late_exit_record": ("ended after all", "its exit record came late: it completed"),
     "budget": ("budget spent", "the budget is spent[: {spent} of {limit}][: {reason}]"),
 }

@@ -80,6 +80,7 @@ class Attempt:
     """The newest begun run; -1 before the first."""
     began_at: float | None = None
     node: str = ""
+    partition: str = ""
     pid: int = 0
     log_path: str = ""
     cancel_cause: Cause | None = None

@@ -107,7 +107,9 @@ TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
             *TERMINAL - {_S.SKIPPED},
         }
     ),
-    _S.QUEUED: frozenset({_S.RUNNING, _S.RETRYING, *TERMINAL - {_S.SKIPPED}}),
+    _S.QUEUED: frozenset(
+        {_S.SUBMITTING, _S.RUNNING, _S.RETRYING, *TERMINAL - {_S.SKIPPED}}
+    ),
     _S.RUNNING: frozenset({_S.QUEUED, _S.RETRYING, *TERMINAL - {_S.SKIPPED}}),
     _S.RETRYING: frozenset({_S.SUBMITTING, _S.HELD, _S.CANCELLED, _S.FAILED}),
     _S.COMPLETED: frozenset(),

@@ -22,7 +22,7 @@ from autoexp_tui.core.effects import (
 from autoexp_tui.core.errors import AutoexpError
 from autoexp_tui.core.facts import CommandKey, Fact
 from autoexp_tui.core.specs import JobSpec
-from autoexp_tui.core.state import JobRecord, PendingEffect, SessionState
+from autoexp_tui.core.state import Attempt, JobRecord, PendingEffect, SessionState
 from autoexp_tui.core.states import Cause
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.lookout import call_failed
@@ -119,7 +119,7 @@ class Dispatcher:
         """One attempt as the executor sees it."""
         attempt = job.attempts[number - 1]
         known = self._tasks.get((job.name, number))
-        if known is not None:
+        if known is not None and _is_told(known, attempt):
             return known
         spec = job.spec
         made = Task(
@@ -133,6 +133,9 @@ class Dispatcher:
             attempt_dir=str(self.outside.attempt_dir(spec.name, number)),
             resources=spec.resources,
             resume=attempt.resume,
+            token=attempt.token,
+            executor_id=attempt.executor_id,
+            ordered_at=attempt.ordered_at,
         )
         self._tasks[job.name, number] = made
         return made
@@ -173,6 +176,7 @@ class Dispatcher:
                 self.task(job, number)
                 for job, (_, number) in zip(jobs, submit.tasks, strict=True)
             ),
+            ordered_at=state.pending[effect_id].ordered_at,
         )
         specs = [job.spec for job in jobs]
         if effect_id in self.in_doubt:
@@ -260,3 +264,8 @@ class Dispatcher:
             return seen.Notified(effect_id=effect_id, fact=fact)
 
         self._run(self.outside.command_pool, effect_id, "notify", call)
+
+
+def _is_told(task: Task, attempt: Attempt) -> bool:
+    """Whether the task was made of all that is known of the attempt by now."""
+    return (task.executor_id, task.token) == (attempt.executor_id, attempt.token)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from autoexp_tui.core import events
-from autoexp_tui.core.effects import TaskId
+from autoexp_tui.core import events, ids
+from autoexp_tui.core.effects import SubmitTasks, TaskId
 from autoexp_tui.core.facts import Fact, LogKey, OutsideKey
 from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.state import JobRecord
@@ -28,6 +28,7 @@ from autoexp_tui.engine.ports import (
 from autoexp_tui.engine.steer import obey, revive
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.monitor.desk import Desk
+from autoexp_tui.monitor.orders import order_effect
 from autoexp_tui.monitor.reactions import end_attempt, excluding
 
 BUSY_SECONDS = 10.0
@@ -58,7 +59,7 @@ class Intake:
     health: Health
     outside: dict[OutsideKey, Fact]
     monotonic: Callable[[], float]
-    lost_after_seconds: float
+    lost_after_seconds: Callable[[], float]
     log_fault: Callable[[str], None]
     """Writes a traceback to the session's log."""
     ending: dict[TaskId, TaskReport] = field(default_factory=dict)
@@ -272,9 +273,8 @@ class Intake:
     def _polled(self, desk: Desk, got: seen.Polled) -> None:
         self.health.calls += got.answer.calls
         self.health.error = got.answer.error
-        if got.answer.error:
-            return
-        self.health.answered_at = desk.now
+        if got.answer.age < desk.now:
+            self.health.answered_at = desk.now - got.answer.age
         for report in got.answer.reports:
             if report.job in desk.state.jobs:
                 self._report(desk, report)
@@ -289,8 +289,17 @@ class Intake:
         if requeued is not None:
             desk.draft.emit(requeued)
         job = desk.job(report.job)
-        if judge.has_ended(job, report, self.lost_after_seconds):
+        if judge.is_forgotten(job, report, self.lost_after_seconds()):
+            self._send_again(desk, job, report)
+        elif judge.has_ended(job, report, self.lost_after_seconds()):
             self._note_end(desk, job, report)
+
+    @staticmethod
+    def _send_again(desk: Desk, job: JobRecord, report: TaskReport) -> None:
+        tasks = ((job.name, report.attempt),)
+        token = ids.submission_token(desk.state.session, tasks)
+        reason = why("forgotten", id=report.executor_id, seconds=report.gone_for)
+        order_effect(desk, SubmitTasks(token=token, tasks=tasks), reason)
 
     def _forget_logs(self, job: JobRecord) -> None:
         """What was found in an earlier run's log says nothing of this run."""

@@ -29,19 +29,18 @@ def run_began(job: JobRecord, report: TaskReport) -> events.RunBegan | None:
     began = report.began
     if attempt is None or attempt.outcome or began is None or began.run <= attempt.run:
         return None
-    return _run_began(job.name, attempt.number, began, report.node)
+    return _run_began(attempt.number, began, report)
 
 
-def _run_began(
-    job: str, attempt: int, began: BeginRecord, node: str
-) -> events.RunBegan:
+def _run_began(attempt: int, began: BeginRecord, report: TaskReport) -> events.RunBegan:
     return events.RunBegan(
-        job=job,
+        job=report.job,
         attempt=attempt,
         run=began.run,
         began_at=began.began_at,
         executor_id=began.executor_id,
-        node=node or began.host,
+        node=report.node or began.host,
+        partition=report.partition,
         pid=began.pid,
         log_path=began.log_path,
     )
@@ -72,6 +71,24 @@ def has_ended(job: JobRecord, report: TaskReport, lost_after_seconds: float) -> 
     if attempt.outcome is Outcome.LOST:
         return False
     return report.phase is TaskPhase.ENDED and report.gone_for >= lost_after_seconds
+
+
+def is_forgotten(job: JobRecord, report: TaskReport, lost_after_seconds: float) -> bool:
+    """Whether the executor took the task and then forgot it before it began.
+
+    It may be sent again under the same attempt: whichever start claims that first is
+    the only one.
+    """
+    attempt = attempt_of(job, report.attempt)
+    return (
+        report.unclaimed
+        and attempt is not None
+        and attempt.run < 0
+        and attempt.outcome is None
+        and attempt.cancel_cause is None
+        and job.state is JobState.QUEUED
+        and report.gone_for >= lost_after_seconds
+    )
 
 
 def attempt_ended(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autoexp_tui.core import events
@@ -89,7 +89,7 @@ class Engine:
             health=self._health,
             outside=self._outside_facts,
             monotonic=self._clock.monotonic,
-            lost_after_seconds=parts.sources.executor.lost_after_seconds,
+            lost_after_seconds=lambda: parts.sources.executor.lost_after_seconds,
             log_fault=parts.log_fault,
         )
         self._rounds = Rounds(
@@ -352,9 +352,14 @@ class Engine:
             roster=self._volatile.roster,
             outside=self._outside_facts,
             metrics=self._telemetry.metrics,
-            policy=self._parts.policy,
+            policy=self._policy,
             verdicts=self._volatile.verdicts,
         )
+
+    @property
+    def _policy(self) -> Policy:
+        size = self._parts.sources.executor.array_size
+        return replace(self._parts.policy, array_size=size)
 
     def _note_queued(self, draft: Draft) -> None:
         for record in draft.records:

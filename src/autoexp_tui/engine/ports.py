@@ -51,6 +51,12 @@ class Task:
     resources: Resources = field(default_factory=Resources)
     resume: bool = False
     """Whether it should go on from its newest checkpoint: AUTOEXP_RESUME=1 or 0."""
+    token: str = ""
+    """Of the submission that it was sent with."""
+    executor_id: str = ""
+    """What the executor called it when it took it; empty until it is known."""
+    ordered_at: float = 0.0
+    """UTC at which its intent was journaled."""
 
     @property
     def id(self) -> TaskId:
@@ -65,6 +71,8 @@ class Submission:
     token: str
     session: str
     tasks: tuple[Task, ...]
+    ordered_at: float = 0.0
+    """UTC at which the intent was journaled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,18 +169,29 @@ class TaskReport:
     reason: str = ""
     """The queue's own words for why it waits."""
     node: str = ""
+    partition: str = ""
+    expected_at: float | None = None
+    """UTC at which the executor expects to start it."""
     gone_for: float = 0.0
     """Seconds (monotonic) since the executor first answered without it."""
     duplicate: bool = False
     """This submission lost the claim to another."""
+    unclaimed: bool = False
+    """Gone, and no start of it ever claimed the attempt: the executor forgot it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollAnswer:
-    """One look at the executor. `error` set: it did not answer; nothing is absent."""
+    """One look at the executor.
+
+    `error` set: it did not answer, and no report says that a task is gone; what the
+    records themselves tell still holds.
+    """
 
     reports: tuple[TaskReport, ...] = ()
     error: str = ""
+    age: float = 0.0
+    """Seconds since the executor itself last answered."""
     calls: int = 0
     """Commands sent to the cluster for this answer."""
 
@@ -214,8 +233,16 @@ class Executor(Protocol):
     """Tasks it runs at a time; 0: no limit of its own."""
     poll_seconds: float
     """How long the engine waits between looks; records wake it earlier."""
-    lost_after_seconds: float
-    """A task gone without an exit record for this long is LOST."""
+
+    @property
+    def array_size(self) -> int:
+        """The most tasks of one submission; 1: each is sent alone."""
+        ...
+
+    @property
+    def lost_after_seconds(self) -> float:
+        """A task gone without an exit record for this long is LOST."""
+        ...
 
     def submit(self, submission: Submission) -> SubmitAnswer:
         """Start the tasks; must return within its own time limit."""

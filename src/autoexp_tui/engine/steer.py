@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import assert_never
 
@@ -19,7 +19,7 @@ from autoexp_tui.core.states import (
 )
 from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.monitor.desk import Desk
-from autoexp_tui.monitor.orders import order_cancel, order_effect
+from autoexp_tui.monitor.orders import order_cancels, order_effect
 from autoexp_tui.monitor.reactions import excluding
 
 _CHOOSABLE = frozenset({JobState.PLANNED, JobState.HELD})
@@ -81,8 +81,7 @@ def _carry_out(desk: Desk, order: Order) -> None:
         case commands.Submit() as submit:
             _submit(desk, submit)
         case commands.Kill() as kill:
-            for name in kill.jobs:
-                _kill(desk, desk.job(name), _by_person(order, kill.reason))
+            _kill(desk, kill.jobs, _by_person(order, kill.reason))
         case commands.Resubmit() as resubmit:
             _resubmit(desk, resubmit, order)
         case commands.Answer() as answer:
@@ -130,11 +129,14 @@ def _submit(desk: Desk, submit: commands.Submit) -> None:
 
 
 # -------------------------------------------------------------------- kill and skip
-def _kill(desk: Desk, job: JobRecord, reason: Why) -> None:
-    if job.state in ACTIVE:
-        order_cancel(desk, job, reason, Cause.USER)
-    elif not job.ended:
-        _end(desk, job, JobState.CANCELLED, reason)
+def _kill(desk: Desk, names: Iterable[str], reason: Why) -> None:
+    jobs = [desk.job(name) for name in names]
+    order_cancels(
+        desk, [job for job in jobs if job.state in ACTIVE], reason, Cause.USER
+    )
+    for job in jobs:
+        if job.state not in ACTIVE and not job.ended:
+            _end(desk, job, JobState.CANCELLED, reason)
 
 
 def _skip(desk: Desk, job: JobRecord, reason: Why) -> None:
@@ -246,10 +248,7 @@ def _acknowledge(desk: Desk, seen: commands.Acknowledge, order: Order) -> None:
 
 def _stop(desk: Desk, stop: commands.StopEngine, order: Order) -> None:
     if stop.cancel_jobs:
-        for name in desk.state.order:
-            job = desk.job(name)
-            if not job.ended:
-                _kill(desk, job, _by_person(order, "session stopped"))
+        _kill(desk, desk.state.order, _by_person(order, "session stopped"))
         if desk.roster.active:
             return  # the engine stays until they have ended
     reason = "handed over" if stop.hand_over else f"stopped by {order.by}"

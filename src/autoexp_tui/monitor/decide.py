@@ -7,7 +7,7 @@ its dependants in the same commit. It emits events into the draft and nothing el
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from autoexp_tui.core import events, ids
@@ -375,21 +375,38 @@ def _is_planned_anew(desk: Desk, name: str) -> bool:
 def release(desk: Desk) -> None:
     """Submit ready jobs, lowest index first, as far as slots and the pause allow."""
     ready = sorted(desk.roster.ready, key=lambda name: desk.job(name).spec.index)
-    for place, name in enumerate(ready):
-        reason = _in_the_way(desk, place)
+    chosen: list[JobRecord] = []
+    for name in ready:
+        reason = _in_the_way(desk, len(chosen))
         if reason is None:
-            _submit(desk, desk.job(name))
+            chosen.append(desk.job(name))
         else:
             _explain(desk, desk.job(name), reason)
+    for together in _alike(chosen, desk.policy.array_size):
+        _submit(desk, together)
 
 
-def _in_the_way(desk: Desk, place: int) -> Why | None:
+def _in_the_way(desk: Desk, chosen: int) -> Why | None:
     if desk.state.paused is not None:
         return why("paused")
     slots = desk.policy.slots
-    if slots and len(desk.roster.active) >= slots:
+    if slots and len(desk.roster.active) + chosen >= slots:
         return why("held_by_slots", slots=slots, limit=_limit(desk, slots))
     return None
+
+
+def _alike(jobs: Sequence[JobRecord], at_most: int) -> Iterator[Sequence[JobRecord]]:
+    """Jobs that can go as one submission: of one stage, asking for the same."""
+    if at_most <= 1:
+        yield from ((job,) for job in jobs)
+        return
+    groups: dict[tuple[str, str], list[JobRecord]] = {}
+    for job in jobs:
+        wants = repr((job.spec.resources, sorted(job.spec.resources.options.items())))
+        groups.setdefault((job.spec.stage, wants), []).append(job)
+    for group in groups.values():
+        for first in range(0, len(group), at_most):
+            yield group[first : first + at_most]
 
 
 def _limit(desk: Desk, slots: int) -> str:
@@ -402,12 +419,13 @@ def _limit(desk: Desk, slots: int) -> str:
     return "this machine" if place == "local" else f"the executor {place}"
 
 
-def _submit(desk: Desk, job: JobRecord) -> None:
-    tasks = ((job.name, len(job.attempts) + 1),)
+def _submit(desk: Desk, jobs: Sequence[JobRecord]) -> None:
+    tasks = tuple((job.name, len(job.attempts) + 1) for job in jobs)
     token = ids.submission_token(desk.state.session, tasks)
-    desk.roster.ready.discard(job.name)
     order_effect(desk, SubmitTasks(token=token, tasks=tasks))
-    desk.roster.note(desk.job(job.name))
+    for job in jobs:
+        desk.roster.ready.discard(job.name)
+        desk.roster.note(desk.job(job.name))
 
 
 def _explain(desk: Desk, job: JobRecord, reason: Why) -> None:

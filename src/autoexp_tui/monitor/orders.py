@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.effects import CancelTasks, Effect
 from autoexp_tui.core.state import JobRecord
@@ -24,10 +26,23 @@ def order_effect(
     draft.emit(ordered)
 
 
+def order_cancels(
+    desk: Desk, jobs: Iterable[JobRecord], reason: Why, cause: Cause
+) -> None:
+    """Order the end of several jobs' live attempts, as one order."""
+    tasks = tuple((job.name, len(job.attempts)) for job in jobs if _may_cancel(job))
+    if tasks:
+        order_effect(desk, CancelTasks(tasks=tasks), reason, cause)
+
+
 def order_cancel(desk: Desk, job: JobRecord, reason: Why, cause: Cause) -> bool:
     """Order the end of a job's live attempt; False when it was ordered already."""
-    attempt = job.attempt
-    if attempt is None or attempt.outcome or attempt.cancel_cause:
+    if not _may_cancel(job):
         return False
-    order_effect(desk, CancelTasks(tasks=((job.name, attempt.number),)), reason, cause)
+    order_cancels(desk, (job,), reason, cause)
     return True
+
+
+def _may_cancel(job: JobRecord) -> bool:
+    attempt = job.attempt
+    return not (attempt is None or attempt.outcome or attempt.cancel_cause)

@@ -121,9 +121,11 @@ class FakeExecutor:
         late_seconds: float = 5.0,
         grace_seconds: float = 10.0,
         lost_after_seconds: float = 5.0,
+        array_size: int = 1,
     ) -> None:
         self.slots = slots
         self.lost_after_seconds = lost_after_seconds
+        self.array_size = array_size
         self.lag_seconds = lag_seconds
         """What polls and probes see is the world of so long ago."""
         self.copies: list[Copy] = []

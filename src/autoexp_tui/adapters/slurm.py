@@ -1,0 +1,330 @@
+"""Runs tasks on a Slurm cluster: `ports.Executor` over Slurm's own commands.
+
+A poll looks at the attempts' records, which costs a stat a task, and asks the
+controller when that is due (`slurm_watch`). What both say is weighed in `slurm_truth`;
+how a submission is sent, in `slurm_submit`. Kept here is what only this process knows:
+since when a task is over or gone, and which cancels still have to be driven home.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from autoexp_tui.adapters.records import AttemptRecords, RecordCache, read_attempt
+from autoexp_tui.adapters.slurm_commands import Commands, Ran
+from autoexp_tui.adapters.slurm_submit import Sender, SubmitSettings
+from autoexp_tui.adapters.slurm_text import (
+    QueueRow,
+    Standing,
+    complaint,
+    nothing_to_cancel,
+    scancel_ids,
+    task_ids,
+)
+from autoexp_tui.adapters.slurm_truth import Evidence, report
+from autoexp_tui.adapters.slurm_watch import NEVER, QueueWatch, Rhythm
+from autoexp_tui.core.effects import TaskId
+from autoexp_tui.engine.ports import (
+    Accepted,
+    AdoptAnswer,
+    CancelAnswer,
+    Clock,
+    Found,
+    PollAnswer,
+    Submission,
+    SubmitAnswer,
+    Task,
+    TaskReport,
+    Uncertain,
+)
+
+MARGIN_SECONDS: Final = 600.0
+"""By how much accounting is asked about earlier than an intent: clocks differ."""
+LOST_SECONDS: Final = 300.0
+"""A task of which nobody says a word is lost after this, or after MinJobAge."""
+STUBBORN_SECONDS: Final = 15.0
+"""Beyond the grace, before a task that was asked to end is cancelled outright."""
+LARGEST_ARRAY: Final = 1000
+_DAY: Final = 86400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmSettings:
+    """How a session uses its cluster."""
+
+    submit: SubmitSettings
+    ask_seconds: float = 30.0
+    """The time limit of squeue, sacct, scancel and scontrol."""
+    settle_seconds: float = 60.0
+    """Nothing must be heard of a submission for this long before it is sent again;
+    never shorter than the controller remembers ended jobs (MinJobAge)."""
+    lost_seconds: float = LOST_SECONDS
+    array_size: int = LARGEST_ARRAY
+    """The most tasks of one array; 1: no arrays."""
+    rhythm: Rhythm = field(default_factory=Rhythm)
+
+
+@dataclass(slots=True)
+class _Since:
+    """Since when something has held, by task or token; monotonic seconds."""
+
+    times: dict[object, float] = field(default_factory=dict)
+
+    def note(self, key: object, *, holds: bool, now: float) -> float:
+        """For how long it has held by now; 0 when it does not."""
+        if not holds:
+            self.times.pop(key, None)
+            return 0.0
+        return now - self.times.setdefault(key, now)
+
+
+class SlurmExecutor:
+    """`ports.Executor` over sbatch, squeue, sacct, scancel and scontrol."""
+
+    name = "slurm"
+    slots = 0
+    poll_seconds = 2.0
+
+    def __init__(
+        self, settings: SlurmSettings, commands: Commands, clock: Clock
+    ) -> None:
+        self._settings = settings
+        self._commands = commands
+        self._clock = clock
+        self._sender = Sender(settings.submit, commands, clock)
+        self._watch = QueueWatch(
+            commands=commands,
+            monotonic=clock.monotonic,
+            ask_seconds=settings.ask_seconds,
+            rhythm=settings.rhythm,
+        )
+        self._cache = RecordCache(clock.monotonic)
+        self._seen: dict[TaskId, AttemptRecords] = {}
+        self._sent_at: dict[str, float] = {}
+        """When a token was sent, monotonic: an older answer knows nothing of it."""
+        self._over, self._gone = _Since(), _Since()
+        self._asked_to_end, self._missed = _Since(), _Since()
+
+    @property
+    def array_size(self) -> int:
+        """Tasks that one submission may hold."""
+        largest = self._watch.known_facts.max_array_size - 1
+        return max(1, min(self._settings.array_size, largest))
+
+    @property
+    def lost_after_seconds(self) -> float:
+        """A task of which nobody says a word for this long is lost."""
+        return max(self._settings.lost_seconds, self._watch.known_facts.min_job_age)
+
+    def learn(self) -> None:
+        """Ask for the cluster's own limits; Slurm's defaults hold until it answers."""
+        _ = self._watch.facts
+
+    # ------------------------------------------------------------------------ submit
+    def submit(self, submission: Submission) -> SubmitAnswer:
+        """Hand the tasks to sbatch, as one job or one array."""
+        answer = self._sender.send(submission)
+        if isinstance(answer, Accepted | Uncertain):
+            self._sent_at[submission.token] = self._clock.monotonic()
+            self._watch.rhythm.hurry()
+        return answer
+
+    # -------------------------------------------------------------------------- poll
+    def poll(self, tasks: Sequence[Task]) -> PollAnswer:
+        """A stat a task; the controller is asked when that is due."""
+        before = self._calls()
+        for task in tasks:
+            self._look(task)
+        if tasks and self._watch.rhythm.due(self._clock.monotonic()):
+            self._ask(tasks)
+            self._drive_home(tasks)
+        now = self._clock.monotonic()
+        return PollAnswer(
+            reports=tuple(self._report(task, now) for task in tasks),
+            error=self._watch.error,
+            calls=self._calls() - before,
+            age=now - self._watch.answered_at,
+        )
+
+    def _calls(self) -> int:
+        return sum(self._commands.calls.values())
+
+    def _look(self, task: Task) -> None:
+        """Read the records; an attempt that cannot be looked at is as it was."""
+        try:
+            found = self._cache.read(task.attempt_dir)
+        except OSError:
+            return
+        old = self._seen.get(task.id)
+        self._seen[task.id] = found
+        if old is not None and (old.run, old.void) != (found.run, found.void):
+            self._watch.rhythm.hurry()
+
+    def _ask(self, tasks: Sequence[Task]) -> None:
+        if not self._watch.ask():
+            return
+        unexplained = [task for task in tasks if self._is_unexplained(task)]
+        if unexplained:
+            self._ask_accounts(task.ordered_at for task in unexplained)
+
+    def _ask_accounts(self, intents: Iterable[float]) -> bool:
+        times = [at for at in intents if at > 0]
+        since = min(times, default=self._clock.utc() - _DAY)
+        return self._watch.ask_accounts(since - MARGIN_SECONDS)
+
+    def _is_unexplained(self, task: Task) -> bool:
+        """Whether squeue does not tell how a task stands, or how it ended."""
+        row = self._row(task)
+        if row is None:
+            return True
+        records = self._records(task)
+        ended = row.state.standing is Standing.ENDED
+        return ended and records.exited is None and row.state.cause is None
+
+    def _records(self, task: Task) -> AttemptRecords:
+        return self._seen.get(task.id) or AttemptRecords()
+
+    def _report(self, task: Task, now: float) -> TaskReport:
+        records = self._records(task)
+        row = self._row(task)
+        live = row is not None and row.state.standing is not Standing.ENDED
+        over = records.exited is not None or records.void is not None
+        over_for = self._over.note(task.id, holds=over, now=now)
+        heard = self._watch.answered_at > self._sent_at.get(task.token, NEVER)
+        since_over = self._watch.answered_at >= now - over_for
+        gone = heard and not live and not self._watch.error
+        return report(
+            Evidence(
+                task=task,
+                records=records,
+                row=row,
+                account=self._watch.account(self._id(task), task.token),
+                answered=heard and (not over or since_over),
+                over_for=over_for,
+                gone_for=self._gone.note(task.id, holds=gone, now=now),
+                lost_after=self.lost_after_seconds,
+            )
+        )
+
+    def _row(self, task: Task) -> QueueRow | None:
+        return self._watch.row(self._id(task), task.token)
+
+    def _id(self, task: Task) -> str:
+        """What Slurm calls the start that counts: the one that claimed the attempt."""
+        claim = self._records(task).claim
+        ours = claim is not None and claim.token == task.token
+        return claim.executor_id if claim and ours else task.executor_id
+
+    # ------------------------------------------------------------------------ cancel
+    def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
+        """Ask the tasks to end: those that wait are cancelled, those that run told.
+
+        A running task has its grace, which Slurm's own cancel does not give; whoever
+        outlives it is cancelled outright by a later poll.
+        """
+        problems = [text for text in map(self._fence, tasks) if text]
+        ids = [name for name in map(self._id, tasks) if name]
+        ran = self._scancel(ids) if ids else []
+        problems += [_failure(one) for one in ran if not _is_done(one)]
+        self._watch.rhythm.hurry()
+        return CancelAnswer(
+            ok=not problems,
+            sent="; ".join(one.sent for one in ran),
+            said="; ".join(problems),
+        )
+
+    def _scancel(self, ids: Sequence[str]) -> list[Ran]:
+        names = scancel_ids(ids)
+        waiting = ("scancel", "--state=PENDING", *names)
+        running = ("scancel", "--batch", "--signal=TERM", *names)
+        seconds = self._settings.ask_seconds
+        return [self._commands.run(words, seconds) for words in (waiting, running)]
+
+    @staticmethod
+    def _fence(task: Task) -> str:
+        """A start that comes later finds the file, and never begins."""
+        try:
+            Path(task.attempt_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+            Path(task.attempt_dir, "cancel").touch(mode=0o600)
+        except OSError as error:
+            return f"{task.job}: {error}"
+        return ""
+
+    def _drive_home(self, tasks: Sequence[Task]) -> None:
+        """Cancel outright what was asked to end and still lives after its grace."""
+        now = self._clock.monotonic()
+        limit = self._settings.submit.grace_seconds + STUBBORN_SECONDS
+        stubborn: list[str] = []
+        for task in tasks:
+            row = self._row(task)
+            live = row is not None and row.state.standing is not Standing.ENDED
+            asked = live and self._records(task).cancel_ordered
+            if self._asked_to_end.note(task.id, holds=asked, now=now) > limit:
+                stubborn.append(self._id(task))
+                self._asked_to_end.note(task.id, holds=False, now=now)
+        if stubborn:
+            words = ("scancel", *scancel_ids(stubborn))
+            self._commands.run(words, self._settings.ask_seconds)
+
+    # ------------------------------------------------------------------------- adopt
+    def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
+        """Look for claims, then ask the queue and accounting by name."""
+        try:
+            claims = {sub.token: self._claimed(sub) for sub in submissions}
+        except OSError as error:
+            return AdoptAnswer(error=f"cannot look at the records: {error}")
+        heard = self._watch.ask() and self._ask_accounts(
+            sub.ordered_at for sub in submissions
+        )
+        looks = [self._find(sub, claims[sub.token], heard=heard) for sub in submissions]
+        pairs = list(zip(submissions, looks, strict=True))
+        return AdoptAnswer(
+            found=tuple(found for _, found in pairs if isinstance(found, Found)),
+            absent=tuple(sub.token for sub, found in pairs if found == "absent"),
+            error="" if heard else self._watch.error,
+        )
+
+    @staticmethod
+    def _claimed(submission: Submission) -> str:
+        """The job id that a task of the submission was claimed under."""
+        for task in submission.tasks:
+            claim = read_attempt(task.attempt_dir).claim
+            if claim is not None and claim.token == submission.token:
+                return claim.executor_id.partition("_")[0]
+        return ""
+
+    def _find(
+        self, submission: Submission, claimed: str, *, heard: bool
+    ) -> Found | Literal["absent", "unknown"]:
+        job_id = claimed or self._watch.named(submission.token)
+        now = self._clock.monotonic()
+        if job_id:
+            self._missed.note(submission.token, holds=False, now=now)
+            return Found(
+                token=submission.token,
+                executor_ids=task_ids(job_id, len(submission.tasks)),
+                submitted_at=submission.ordered_at or self._clock.utc(),
+            )
+        if not heard:
+            return "unknown"
+        missed = self._missed.note(submission.token, holds=True, now=now)
+        return "absent" if missed >= self._settled_after else "unknown"
+
+    @property
+    def _settled_after(self) -> float:
+        facts = self._watch.facts
+        return max(self._settings.settle_seconds, facts.min_job_age)
+
+
+def _is_done(ran: Ran) -> bool:
+    """Whether a cancel has nothing left to do: what has ended needs none."""
+    return ran.ok or (not ran.missing and nothing_to_cancel(ran.stderr))
+
+
+def _failure(ran: Ran) -> str:
+    if ran.missing or ran.timed_out:
+        return ran.missing or f"{ran.arguments[0]} did not answer"
+    return complaint(ran.stderr)

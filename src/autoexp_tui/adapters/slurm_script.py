@@ -1,0 +1,141 @@
+"""The script that sbatch is given, and the options beside it: text from typed values.
+
+The script holds what a person may want to change (modules, a container): ours is
+short, and `slurm.template_path` puts another in its place. All options go on sbatch's
+command line, where nothing has to be quoted and where they win over a template's own
+`#SBATCH` lines. Nothing here touches the disk.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from autoexp_tui.adapters.slurm_text import array_option
+from autoexp_tui.core.errors import Problem
+from autoexp_tui.core.specs import Scalar
+
+OURS: Final = """\
+#!/bin/bash
+# {job_name}, of the session {session}.
+exec {command}
+"""
+"""The script where the user has no template."""
+
+PLACEHOLDERS: Final = ("command", "job_name", "session", "log_dir", "output_dir", "cwd")
+"""What a template may name; `{command}` it must. Other braces are the shell's."""
+_PLACEHOLDER: Final = re.compile(r"(?<!\$)\{(" + "|".join(PLACEHOLDERS) + r")\}")
+
+OURS_ALONE: Final = ("job-name", "output", "error", "array", "parsable", "wrap", "wait")
+"""Options that would take the job out of our sight; planning refuses them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launcher:
+    """How the wrapper is started on a compute node."""
+
+    python: str
+    wrapper: str
+    tasks: str
+    """The directory of the submission's task files, `0.json` and on."""
+
+    @property
+    def command(self) -> str:
+        """A line of shell; of an array, each task finds its own file."""
+        words = shlex.join([self.python, self.wrapper])
+        return f"{words} {shlex.quote(self.tasks)}/${{SLURM_ARRAY_TASK_ID:-0}}.json"
+
+
+def render(template: str, values: Mapping[str, str]) -> str:
+    """The template with each placeholder's value put in, safe for the shell.
+
+    `command` is a line of shell already; every other value is quoted, unless it stands
+    in a comment, where a line break is all that could do harm.
+    """
+    lines = template.splitlines(keepends=True)
+    return "".join(_render_line(line, values) for line in lines)
+
+
+def _render_line(line: str, values: Mapping[str, str]) -> str:
+    comment = line.lstrip().startswith("#")
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        text = values[name]
+        if name == "command":
+            return text
+        return " ".join(text.split()) if comment else shlex.quote(text)
+
+    return _PLACEHOLDER.sub(value, line)
+
+
+def template_problems(template: str, path: str) -> Sequence[Problem]:
+    """What keeps a template from being used."""
+    where = "slurm.template_path"
+    found = []
+    if not template.startswith("#!"):
+        hint = "its first line names the shell: #!/bin/bash"
+        found.append(Problem(f"{path} is no script", where, hint=hint))
+    if "{command}" not in _live_lines(template):
+        hint = "put `{command}` on the line that is to start the job"
+        message = f"{path} has no {{command}}: nothing would start"
+        found.append(Problem(message, where, hint=hint))
+    return tuple(found)
+
+
+def _live_lines(template: str) -> str:
+    lines = template.splitlines()
+    return "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+
+
+# --------------------------------------------------------------------------- options
+def sbatch_arguments(
+    *,
+    name: str,
+    output: str,
+    script: str,
+    options: Mapping[str, Scalar],
+    count: int = 1,
+    throttle: int = 0,
+) -> tuple[str, ...]:
+    """The command that submits `script`.
+
+    Args:
+        name: in the queue.
+        output: where Slurm writes, `%` already escaped but for its own patterns.
+        script: the path of the script.
+        options: sbatch's long options without their dashes; true is the bare flag.
+        count: tasks; more than one make an array.
+        throttle: of an array, tasks at a time; 0: no limit.
+    """
+    array = (f"--array={array_option(count, throttle)}",) if count > 1 else ()
+    return (
+        *("sbatch", "--parsable", f"--job-name={name}", f"--output={output}"),
+        "--open-mode=append",
+        *array,
+        *_flags(options),
+        script,
+    )
+
+
+def _flags(options: Mapping[str, Scalar]) -> Iterator[str]:
+    for key, value in options.items():
+        if value is True:
+            yield f"--{key}"
+        elif value is not None and value is not False:
+            yield f"--{key}={_to_batch(key, str(value))}"
+
+
+def _to_batch(key: str, value: str) -> str:
+    """A signal before the limit goes to the wrapper, which passes it on."""
+    if key == "signal" and ":" not in value:
+        return f"B:{value}"
+    return value
+
+
+def escaped(path: str) -> str:
+    """A path in which Slurm replaces nothing."""
+    return path.replace("%", "%%")

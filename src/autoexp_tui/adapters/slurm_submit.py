@@ -1,0 +1,243 @@
+"""Hands a submission to sbatch: what must lie on disk first, and what sbatch answers.
+
+Every task has a task file for the wrapper, `<scripts>/<token>/<index>.json`; a script
+starts the wrapper with it. All of that is written before sbatch is run, and is the
+same when the submission is sent again: its claim then stops the second start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+
+from autoexp_tui.adapters.atomic import explaining, write_atomic
+from autoexp_tui.adapters.local_start import task_fields
+from autoexp_tui.adapters.slurm_commands import Commands, Ran
+from autoexp_tui.adapters.slurm_script import (
+    OURS,
+    Launcher,
+    escaped,
+    render,
+    sbatch_arguments,
+    template_problems,
+)
+from autoexp_tui.adapters.slurm_text import (
+    Refusal,
+    complaint,
+    parse_sbatch,
+    queue_name,
+    refusal,
+    task_ids,
+)
+from autoexp_tui.core.errors import AutoexpError, UsageError
+from autoexp_tui.core.states import Cause
+from autoexp_tui.engine.ports import (
+    Accepted,
+    Busy,
+    Clock,
+    Rejected,
+    Submission,
+    SubmitAnswer,
+    Uncertain,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitSettings:
+    """How tasks are handed over."""
+
+    wrapper: Path
+    """On a file system that the compute nodes see."""
+    python: str
+    """The interpreter of the wrapper on compute nodes: 3.6 or newer."""
+    scripts: Path
+    """Holds a directory a submission, with its script and task files."""
+    array_logs: Path
+    """Where Slurm writes of arrays' tasks: `<log_dir>/.arrays`."""
+    template_path: str = ""
+    """Of a script of the user's own; empty: ours."""
+    launcher: tuple[str, ...] = ()
+    """Words in front of every command: `srun`, a container's exec."""
+    grace_seconds: float = 60.0
+    """Between asking a task to end and killing it."""
+    gpu_seconds: float = 30.0
+    submit_seconds: float = 60.0
+    """The time limit of an sbatch; one that ran longer is in doubt."""
+    throttle: int = 0
+    """Tasks of one array at a time; 0: no limit."""
+
+
+class Sender:
+    """Sends submissions, one sbatch each."""
+
+    def __init__(
+        self, settings: SubmitSettings, commands: Commands, clock: Clock
+    ) -> None:
+        self._settings = settings
+        self._commands = commands
+        self._clock = clock
+
+    def send(self, submission: Submission) -> SubmitAnswer:
+        """Write what is needed, and run sbatch once."""
+        try:
+            arguments = self._prepare(submission)
+        except AutoexpError as error:
+            return Rejected(message=error.line, cause=Cause.SUBMIT_ERROR)
+        ran = self._commands.run(arguments, self._settings.submit_seconds)
+        return self._understood(submission, ran)
+
+    def _understood(self, submission: Submission, ran: Ran) -> SubmitAnswer:
+        if ran.missing:
+            return Rejected(
+                message=ran.missing, cause=Cause.SUBMIT_ERROR, sent=ran.sent
+            )
+        if ran.timed_out:
+            limit = self._settings.submit_seconds
+            return Uncertain(
+                message=f"sbatch did not answer within {limit:g} s", sent=ran.sent
+            )
+        if not ran.ok:
+            return _refused(ran)
+        try:
+            job_id = parse_sbatch(ran.stdout)
+        except ValueError as error:
+            return Uncertain(message=str(error), sent=ran.sent)
+        return Accepted(
+            executor_ids=task_ids(job_id, len(submission.tasks)),
+            submitted_at=self._clock.utc(),
+            sent=ran.sent,
+            said=f"Submitted batch job {job_id}",
+        )
+
+    # ------------------------------------------------------------------- preparation
+    def _prepare(self, submission: Submission) -> tuple[str, ...]:
+        """Everything on disk that the submission needs; sbatch's words.
+
+        Raises:
+            AutoexpError: something could not be written, or the template is no use.
+        """
+        place = self._settings.scripts / submission.token
+        home = self._log_home(submission)
+        self._make_directories(submission, place, home)
+        for index in range(len(submission.tasks)):
+            fields = json.dumps(self._fields(submission, index, home))
+            write_atomic(place / f"{index}.json", fields.encode())
+        script = place / "job.sh"
+        write_atomic(script, self._script(submission, place).encode(), mode=0o700)
+        return sbatch_arguments(
+            name=queue_name(_readable(submission), submission.token),
+            output=f"{escaped(str(home))}/{_pattern(submission)}",
+            script=str(script),
+            options=submission.tasks[0].resources.options,
+            count=len(submission.tasks),
+            throttle=self._settings.throttle,
+        )
+
+    def _make_directories(
+        self, submission: Submission, place: Path, home: Path
+    ) -> None:
+        with explaining(place, "make the directory of scripts", "state"):
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with explaining(home, "make the directory of logs", "logs"):
+            home.mkdir(parents=True, exist_ok=True)
+        for task in submission.tasks:
+            with explaining(task.attempt_dir, "make the attempt's directory", "state"):
+                os.makedirs(task.attempt_dir, mode=0o700, exist_ok=True)
+            with explaining(task.log_dir, "make the directory of logs", "logs"):
+                os.makedirs(task.log_dir, exist_ok=True)
+
+    def _log_home(self, submission: Submission) -> Path:
+        """Where Slurm writes: beside the job's other logs, or for an array apart."""
+        if len(submission.tasks) == 1:
+            return Path(submission.tasks[0].log_dir).absolute()
+        return self._settings.array_logs.absolute() / submission.token
+
+    def _fields(
+        self, submission: Submission, index: int, home: Path
+    ) -> Mapping[str, object]:
+        """A task file: what the wrapper is to do, and for whom."""
+        task = submission.tasks[index]
+        return {
+            **task_fields(task),
+            "v": 1,
+            "command": [*self._settings.launcher, *task.command],
+            "token": submission.token,
+            "nonce": submission.token,
+            "index": index,
+            "session": submission.session,
+            "submitter": os.uname().nodename,
+            "grace_seconds": self._settings.grace_seconds,
+            "gpu_seconds": self._settings.gpu_seconds,
+            "log_home": str(home) if len(submission.tasks) > 1 else "",
+        }
+
+    def _script(self, submission: Submission, place: Path) -> str:
+        launcher = Launcher(
+            python=self._settings.python,
+            wrapper=str(self._settings.wrapper.absolute()),
+            tasks=str(place.absolute()),
+        )
+        first = submission.tasks[0]
+        values = {
+            "command": launcher.command,
+            "job_name": _readable(submission),
+            "session": submission.session,
+            "log_dir": first.log_dir,
+            "output_dir": first.output_dir,
+            "cwd": first.cwd,
+        }
+        return render(read_template(self._settings.template_path), values)
+
+
+def read_template(path: str) -> str:
+    """The user's template, or ours where the path is empty.
+
+    Raises:
+        UsageError: it cannot be read, or starts nothing.
+    """
+    if not path:
+        return OURS
+    try:
+        text = Path(path).expanduser().read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise UsageError(
+            f"cannot read {path}: {reason}",
+            "slurm.template_path",
+            "null takes our own script.",
+        ) from error
+    problems = template_problems(text, path)
+    if problems:
+        raise UsageError(problems[0].message, problems[0].where, problems[0].hint)
+    return text
+
+
+def _readable(submission: Submission) -> str:
+    """The job's name; of an array, what the end of its tasks' names has in common."""
+    names = [task.job for task in submission.tasks]
+    if len(names) == 1:
+        return names[0]
+    columns = zip(*(reversed(name) for name in names), strict=False)
+    shared = takewhile(lambda letters: len(set(letters)) == 1, columns)
+    common = "".join(letters[0] for letters in shared)[::-1].lstrip("_-.")
+    return common or "array"
+
+
+def _pattern(submission: Submission) -> str:
+    """Slurm's own pattern for the log, as the wrapper names it."""
+    return "slurm-%j.out" if len(submission.tasks) == 1 else "slurm-%A_%a.out"
+
+
+def _refused(ran: Ran) -> SubmitAnswer:
+    message = complaint(ran.stderr or ran.stdout)
+    match refusal(ran.stderr):
+        case Refusal.BUSY:
+            return Busy(message=message, sent=ran.sent)
+        case Refusal.UNKNOWN:
+            return Uncertain(message=message, sent=ran.sent)
+        case Refusal.LASTING:
+            return Rejected(message=message, sent=ran.sent)

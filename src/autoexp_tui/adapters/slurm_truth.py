@@ -1,0 +1,273 @@
+"""What became of a task on Slurm: records, queue and accounting weighed, pure.
+
+The wrapper's exit record gives the code and the end; the queue's last word (a time
+limit, memory, a lost node) sets the cause even over exit 0; the queue alone says what
+lives. An empty or failed answer is never absence: without a word of anybody a task is
+gone only after Slurm's own memory has run out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from autoexp_tui.adapters.records import AttemptRecords
+from autoexp_tui.adapters.slurm_text import (
+    RETURNING,
+    AccountRow,
+    QueueRow,
+    RawState,
+    Standing,
+)
+from autoexp_tui.adapters.slurm_words import reason_in_words
+from autoexp_tui.core.states import Cause
+from autoexp_tui.engine.ports import ExitRecord, Task, TaskPhase, TaskReport
+
+QUICK_SECONDS: Final = 10.0
+"""For the exit record to come after the queue's last word: file systems lag."""
+WORD_SECONDS: Final = 15.0
+"""For the queue's last word to come after an exit record: it may know the cause."""
+GRACE_SECONDS: Final = 90.0
+"""For an exit record after COMPLETED, and for a requeue after PREEMPTED."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """All that is known of one task at one moment."""
+
+    task: Task
+    records: AttemptRecords
+    row: QueueRow | None = None
+    account: AccountRow | None = None
+    answered: bool = True
+    """Whether squeue has answered since the records were seen to change."""
+    over_for: float = 0.0
+    """Seconds since the records first told of an end; 0 while they do not."""
+    gone_for: float = 0.0
+    """Seconds since squeue first answered without a live row; 0 while it has one."""
+    lost_after: float = 300.0
+
+    @property
+    def word(self) -> RawState | None:
+        """The newest word of Slurm's on the task."""
+        if self.row is not None:
+            return self.row.state
+        if self.account is not None and self.account.state.standing is Standing.ENDED:
+            return self.account.state  # PENDING there may be a ghost
+        return None
+
+    @property
+    def live(self) -> bool:
+        """Whether the queue, when last asked, had it as queued or running."""
+        return self.row is not None and self.row.state.standing is not Standing.ENDED
+
+
+def report(seen: Evidence) -> TaskReport:
+    """What the evidence says of the task."""
+    if seen.records.void is not None:
+        return _ended(seen, gone_for=seen.lost_after)
+    if seen.records.exited is not None and not _queued_again(seen):
+        return _after_exit(seen)
+    if seen.live or not seen.answered:
+        return _alive(seen)
+    return _without_exit(seen)
+
+
+def _queued_again(seen: Evidence) -> bool:
+    row = seen.row
+    return row is not None and row.state.standing is Standing.QUEUED
+
+
+# ------------------------------------------------------------------------ still alive
+def _alive(seen: Evidence) -> TaskReport:
+    row = seen.row
+    standing = row.state.standing if row else Standing.UNKNOWN
+    begun = seen.records.run is not None
+    again = begun and standing is Standing.QUEUED
+    return TaskReport(
+        job=seen.task.job,
+        attempt=seen.task.attempt,
+        phase=_PHASES[standing] if row else _unseen(seen),
+        executor_id=row.id if row else seen.task.executor_id,
+        began=seen.records.run.began if seen.records.run else None,
+        requeued=again,
+        reason=_reason(row) if standing is not Standing.RUNNING else "",
+        node=row.nodes if row else "",
+        partition=row.partition if row else "",
+        expected_at=row.starts_at if row and standing is Standing.QUEUED else None,
+        duplicate=_is_duplicate(seen),
+    )
+
+
+def _unseen(seen: Evidence) -> TaskPhase:
+    """The phase of a task that squeue has not told of yet."""
+    if seen.records.run is not None:
+        return TaskPhase.RUNNING
+    return TaskPhase.QUEUED if seen.task.executor_id else TaskPhase.UNKNOWN
+
+
+_PHASES: Final = {
+    Standing.QUEUED: TaskPhase.QUEUED,
+    Standing.RUNNING: TaskPhase.RUNNING,
+    Standing.ENDED: TaskPhase.ENDED,
+    Standing.UNKNOWN: TaskPhase.UNKNOWN,
+}
+
+
+def _reason(row: QueueRow | None) -> str:
+    if row is None:
+        return ""
+    if row.state.standing is Standing.UNKNOWN:
+        return f"Slurm says {row.state.word or 'nothing'}: taken as alive"
+    return reason_in_words(row.reason, partition=row.partition, job_id=row.id)
+
+
+def _is_duplicate(seen: Evidence) -> bool:
+    claim = seen.records.claim
+    mine = seen.task.executor_id
+    return bool(
+        claim and mine and claim.executor_id != mine and seen.records.duplicates
+    )
+
+
+# ------------------------------------------------------------------ with exit record
+def _after_exit(seen: Evidence) -> TaskReport:
+    """The wrapper says that the run is over; the queue may know why."""
+    word = seen.word
+    if word is not None and word.standing is Standing.ENDED:
+        if word.word in RETURNING and seen.gone_for < GRACE_SECONDS:
+            return _still_leaving(seen)
+        return _ended(seen, cause=word.cause)
+    if _was_asked_to_end(seen) and not seen.records.cancel_ordered:
+        # By the queue: whether for good or to run again, only it can say.
+        patience = seen.lost_after if not seen.answered or seen.live else GRACE_SECONDS
+        if seen.over_for < patience:
+            return _still_leaving(seen)
+    elif (seen.live or not seen.answered) and seen.over_for < WORD_SECONDS:
+        return _still_leaving(seen)
+    return _ended(seen)
+
+
+def _was_asked_to_end(seen: Evidence) -> bool:
+    run = seen.records.run
+    return bool(run and run.ending.startswith("signal"))
+
+
+def _still_leaving(seen: Evidence) -> TaskReport:
+    """Over by its records, not yet by the queue: its end is not judged."""
+    run = seen.records.run
+    return replace(
+        _alive(seen), phase=TaskPhase.RUNNING, began=run.began if run else None
+    )
+
+
+# --------------------------------------------------------------- without exit record
+def _without_exit(seen: Evidence) -> TaskReport:
+    word = seen.word
+    if word is None and seen.records.cancel_ordered and seen.records.run is None:
+        # Slurm keeps no trace of a waiting array's task that was cancelled.
+        over = seen.gone_for >= QUICK_SECONDS
+        return _ended(seen, cause=Cause.USER, gone_for=None if over else 0.0)
+    if word is None:
+        return _ended(seen, gone_for=seen.gone_for)
+    if seen.gone_for < _patience(word):
+        return _still_leaving(seen)
+    return _by_word(seen, word)
+
+
+def _patience(word: RawState) -> float:
+    """How long an exit record, or a further run, is waited for after a last word."""
+    returns = word.word in RETURNING
+    success = word.word == "COMPLETED"
+    return GRACE_SECONDS if returns or success else QUICK_SECONDS
+
+
+def _by_word(seen: Evidence, word: RawState) -> TaskReport:
+    if word.cause is not None:
+        return _ended(seen, cause=word.cause)
+    if word.word == "COMPLETED":
+        return _ended(seen, exited=_told(seen, code=0))
+    account = seen.account
+    if seen.records.run is None:
+        return _ended(seen, cause=Cause.SUBMIT_ERROR, reason=_could_not_start(seen))
+    if account is not None and (account.exit_code or account.signal):
+        killed = account.signal or None
+        code = None if killed else account.exit_code
+        return _ended(seen, exited=_told(seen, code=code, signal=killed))
+    return _ended(seen, cause=Cause.EXIT_CODE, reason=f"Slurm says {word.word}")
+
+
+def _told(seen: Evidence, *, code: int | None, signal: int | None = None) -> ExitRecord:
+    """An exit record by Slurm's word, the wrapper having left none."""
+    run = seen.records.run
+    ended = seen.account.ended_at if seen.account else None
+    began = run.began.began_at if run else 0.0
+    return ExitRecord(
+        run=run.began.run if run else 0,
+        ended_at=ended if ended is not None else began,
+        exit_code=code,
+        signal=signal,
+        note="by Slurm's word: the job itself left no exit record",
+    )
+
+
+def _could_not_start(seen: Evidence) -> str:
+    reason = seen.row.reason if seen.row else ""
+    why = reason_in_words(reason, partition=seen.row.partition if seen.row else "")
+    directory = seen.task.cwd or seen.task.log_dir
+    return (
+        f"{why or 'Slurm could not start it on the node'}; "
+        f"see that the nodes can reach {directory} and {seen.task.log_dir}"
+    )
+
+
+def _ended(
+    seen: Evidence,
+    *,
+    cause: Cause | None = None,
+    exited: ExitRecord | None = None,
+    reason: str = "",
+    gone_for: float | None = None,
+) -> TaskReport:
+    records = seen.records
+    void = records.void
+    return TaskReport(
+        job=seen.task.job,
+        attempt=seen.task.attempt,
+        phase=TaskPhase.ENDED,
+        executor_id=_id(seen),
+        began=records.run.began if records.run else None,
+        exited=exited or records.exited,
+        cause=cause or (_void_cause(seen) if void else None),
+        reason=reason or (void.message if void else _last_reason(seen, cause)),
+        node=_node(seen),
+        partition=seen.row.partition if seen.row else "",
+        gone_for=seen.lost_after if gone_for is None else gone_for,
+        duplicate=_is_duplicate(seen),
+        unclaimed=records.claim is None and void is None and seen.word is None,
+    )
+
+
+def _id(seen: Evidence) -> str:
+    claim = seen.records.claim
+    return claim.executor_id if claim else seen.task.executor_id
+
+
+def _void_cause(seen: Evidence) -> Cause | None:
+    void = seen.records.void
+    return Cause.SUBMIT_ERROR if void and void.why == "failed" else Cause.USER
+
+
+def _last_reason(seen: Evidence, cause: Cause | None) -> str:
+    row = seen.row
+    if row is None or cause is None:
+        return ""
+    return reason_in_words(row.reason, partition=row.partition, job_id=row.id)
+
+
+def _node(seen: Evidence) -> str:
+    if seen.row is not None and seen.row.nodes:
+        return seen.row.nodes
+    if seen.account is not None and seen.account.nodes:
+        return seen.account.nodes
+    return seen.records.supervisor.host if seen.records.supervisor else ""

@@ -1,0 +1,174 @@
+"""Asks the controller how tasks stand: seldom, all at once, and with patience.
+
+One squeue and at most one sacct a question, whatever the number of tasks. The next
+question is due after 15 s, later each time nothing has moved, up to a minute; sooner
+when a record has changed; after a failure with the same back-off. What the controller
+last said stays, with its age, until it answers again.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+
+from autoexp_tui.adapters.slurm_commands import Commands, Ran
+from autoexp_tui.adapters.slurm_text import (
+    AccountRow,
+    ClusterFacts,
+    QueueRow,
+    complaint,
+    has_token,
+    parse_config,
+    parse_sacct,
+    parse_squeue,
+    sacct_arguments,
+    squeue_arguments,
+)
+
+Row = TypeVar("Row")
+
+SOONEST_SECONDS: Final = 3.0
+"""Between two questions, whatever has changed."""
+FIRST_SECONDS: Final = 15.0
+LATEST_SECONDS: Final = 60.0
+SLOWER: Final = 1.5
+NEVER: Final = float("-inf")
+
+
+@dataclass(slots=True)
+class Rhythm:
+    """When the controller may be asked again; monotonic seconds."""
+
+    first: float = FIRST_SECONDS
+    latest: float = LATEST_SECONDS
+    soonest: float = SOONEST_SECONDS
+    asked_at: float = NEVER
+    wait: float = 0.0
+    hurried: bool = False
+
+    def due(self, now: float) -> bool:
+        """Whether to ask now."""
+        passed = now - self.asked_at
+        return passed >= (min(self.soonest, self.wait) if self.hurried else self.wait)
+
+    def asked(self, now: float, *, moved: bool) -> None:
+        """The controller answered, or failed to (which moves nothing)."""
+        self.asked_at = now
+        self.hurried = False
+        slower = max(self.first, self.wait * SLOWER)
+        self.wait = self.first if moved else min(slower, self.latest)
+
+    def hurry(self) -> None:
+        """Something has changed that the controller may know more about."""
+        self.hurried = True
+
+
+@dataclass(slots=True)
+class QueueWatch:
+    """What the controller and accounting said last."""
+
+    commands: Commands
+    monotonic: Callable[[], float]
+    ask_seconds: float
+    rhythm: Rhythm = field(default_factory=Rhythm)
+    user: str = field(default_factory=getpass.getuser)
+    answered_at: float = NEVER
+    """Monotonic, of the newest answer of squeue."""
+    error: str = ""
+    """Why the newest question got no answer; empty when it did."""
+    _rows: Mapping[str, QueueRow] = field(default_factory=dict)
+    _accounts: Mapping[str, AccountRow] = field(default_factory=dict)
+    _facts: ClusterFacts | None = None
+
+    # -------------------------------------------------------------------- questions
+    def ask(self) -> bool:
+        """One squeue; False when it did not answer."""
+        rows = self._asked(squeue_arguments(self.user), parse_squeue)
+        now = self.monotonic()
+        if rows is None:
+            self.rhythm.asked(now, moved=False)
+            return False
+        found = {row.id: row for row in rows}
+        self.rhythm.asked(now, moved=found != self._rows)
+        self._rows, self.answered_at, self.error = found, now, ""
+        return True
+
+    def ask_accounts(self, since: float) -> bool:
+        """One sacct, of jobs since `since` (UTC); False when it did not answer."""
+        if not self.facts.accounting:
+            return True
+        rows = self._asked(sacct_arguments(self.user, since), parse_sacct)
+        if rows is None:
+            return False
+        self._accounts = {row.id: row for row in rows}
+        return True
+
+    def _asked(
+        self, arguments: Sequence[str], parse: Callable[[str], tuple[Row, ...]]
+    ) -> tuple[Row, ...] | None:
+        """What a question brought; None: no answer that can be believed."""
+        ran = self.commands.run(arguments, self.ask_seconds)
+        if not ran.ok:
+            if "accounting storage is disabled" in ran.stderr:
+                self._facts = replace(self.facts, accounting=False)
+                return ()
+            self.error = _no_answer(ran, self.ask_seconds)
+            return None
+        try:
+            return parse(ran.stdout)
+        except ValueError as error:
+            self.error = str(error)
+            return None
+
+    @property
+    def facts(self) -> ClusterFacts:
+        """What the cluster's configuration says, asked once; till then the defaults."""
+        if self._facts is not None:
+            return self._facts
+        ran = self.commands.run(("scontrol", "show", "config"), self.ask_seconds)
+        if not ran.ok:
+            return ClusterFacts()
+        self._facts = parse_config(ran.stdout)
+        return self._facts
+
+    @property
+    def known_facts(self) -> ClusterFacts:
+        """The same without asking."""
+        return self._facts or ClusterFacts()
+
+    # ---------------------------------------------------------------------- answers
+    def row(self, executor_id: str, token: str) -> QueueRow | None:
+        """The task's row; that of another's job under a reused id is none."""
+        row = self._rows.get(executor_id)
+        return row if row is not None and has_token(row.name, token) else None
+
+    def account(self, executor_id: str, token: str) -> AccountRow | None:
+        """The same of accounting."""
+        row = self._accounts.get(executor_id)
+        return row if row is not None and has_token(row.name, token) else None
+
+    def named(self, token: str) -> str:
+        """The job id of the submission `token`, as far as anybody knows it."""
+        found: list[QueueRow | AccountRow] = [*self._rows.values()]
+        found += self._accounts.values()
+        ids = (row.id for row in found if has_token(row.name, token) and _proves(row))
+        return next((name.partition("_")[0] for name in ids), "")
+
+
+def _proves(row: QueueRow | AccountRow) -> bool:
+    """Whether a row shows that the job exists.
+
+    Accounting keeps jobs as PENDING that a killed controller has forgotten.
+    """
+    return isinstance(row, QueueRow) or row.state.word != "PENDING"
+
+
+def _no_answer(ran: Ran, seconds: float) -> str:
+    program = ran.arguments[0]
+    if ran.missing:
+        return ran.missing
+    if ran.timed_out:
+        return f"{program} did not answer within {seconds:g} s"
+    return f"{program}: {complaint(ran.stderr)}"

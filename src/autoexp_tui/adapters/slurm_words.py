@@ -1,0 +1,78 @@
+"""Slurm's reasons in plain words, for people.
+
+The words of `squeue %r` are Slurm's own (`job_reason_codes` of its manual); what is
+not listed here is shown as it is, split into words.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_SAYS: Final = {
+    "Priority": "lower priority than other jobs in {partition}",
+    "Resources": "no free room in {partition} yet: next in line",
+    "Dependency": "waits for another job that it depends on",
+    "DependencyNeverSatisfied": "depends on a job that failed: it will never start",
+    "JobHeldUser": "held by its owner: scontrol release {id}",
+    "JobHeldAdmin": "held by an administrator of the cluster",
+    "BeginTime": "not before its begin time",
+    "JobArrayTaskLimit": "the array runs no more tasks at a time",
+    "PartitionDown": "{partition} is down",
+    "PartitionInactive": "{partition} takes no jobs now",
+    "PartitionConfig": "asks for more than {partition} has: it will not start",
+    "PartitionNodeLimit": "asks for more nodes than {partition} allows: "
+    "it will not start",
+    "PartitionTimeLimit": "asks for more time than {partition} allows: "
+    "it will not start",
+    "BadConstraints": "no node has what it asks for: it will not start",
+    "ReqNodeNotAvail": "nodes that it needs are down, reserved or drained",
+    "NodeDown": "a node that it needs is down",
+    "Reservation": "waits for its reservation",
+    "ReservationDeleted": "its reservation was deleted",
+    "Licenses": "waits for a licence",
+    "Cleaning": "cleaning up after its last run",
+    "JobLaunchFailure": "Slurm could not start it on the node",
+    "JobHoldMaxRequeue": "requeued too often: scontrol release {id}",
+    "launch_failed_requeued_held": "could not be started and is held: "
+    "scontrol release {id}",
+    "InvalidAccount": "its account is not valid: it will not start",
+    "InvalidQOS": "its QOS is not valid: it will not start",
+    "QOSNotAllowed": "its QOS is not allowed in {partition}",
+    "AccountNotAllowed": "its account is not allowed in {partition}",
+    "InactiveLimit": "reached the limit of inactivity",
+    "SystemFailure": "a failure of the cluster",
+    "TimeLimit": "reached its time limit",
+    "NonZeroExitCode": "ended with an error",
+    "OutOfMemory": "used more memory than it asked for",
+    "RaisedSignal": "ended by a signal",
+    "Prolog": "the node is being prepared",
+    "NodeFail": "a node failed",
+    "FrontEndDown": "a front end is down",
+    "FedJobLock": "waits for another cluster of the federation",
+    "MaxMemPerLimit": "asks for more memory than is allowed: it will not start",
+}
+_LIMIT: Final = re.compile(r"(Assoc|QOS)(Grp|Max)?(\w+?)(Limit|PerUser\w*|PerAccount)?")
+_WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+
+
+def reason_in_words(reason: str, *, partition: str = "", job_id: str = "") -> str:
+    """A reason of squeue as a clause; empty for none."""
+    word = reason.strip("()").split(",")[0].strip()
+    if word in ("", "None"):
+        return ""
+    said = _SAYS.get(word)
+    if said is not None:
+        where = f"partition {partition}" if partition else "the partition"
+        return said.format(partition=where, id=job_id)
+    if word.startswith(("Assoc", "QOS")) and _LIMIT.fullmatch(word):
+        whose = "your account" if word.startswith("Assoc") else "the quality of service"
+        return f"a limit of {whose}: {split_words(word)}"
+    return split_words(word)
+
+
+def split_words(word: str) -> str:
+    """`AssocGrpCpuLimit` as `assoc grp cpu limit`; a sentence stays one."""
+    if " " in word:
+        return word
+    return " ".join(_WORDS.findall(word.replace("_", " "))).lower() or word
