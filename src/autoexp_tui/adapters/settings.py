@@ -64,13 +64,19 @@ class ClientSettings(Closed):
     python: str | None = None
     """Slurm: the interpreter on compute nodes that starts jobs; 3.6 or newer."""
     poll_seconds: float | None = Field(default=None, ge=1)
-    """Slurm: between two questions while things move; a minute when nothing does."""
+    """Slurm: between two questions while things move."""
+    slowest_poll_seconds: float | None = Field(default=None, ge=1)
+    """Slurm: the longest time between two questions."""
     ask_seconds: float | None = Field(default=None, gt=0)
     """Slurm: how long squeue and the like may take."""
     submit_seconds: float | None = Field(default=None, gt=0)
     """Slurm: how long sbatch may take before the job is in doubt."""
     settle_seconds: float | None = Field(default=None, gt=0)
     """Slurm: how long nothing must be heard of a job in doubt before it is resent."""
+    patience_seconds: float | None = Field(default=None, gt=0)
+    """Slurm: for what may yet follow its last word on a job."""
+    lost_seconds: float | None = Field(default=None, gt=0)
+    """Slurm: a job of which nobody says a word is lost after this."""
     array_size: int | None = Field(default=None, ge=1)
     """Slurm: the most jobs that are sent as one array; 1: no arrays."""
     array_throttle: int | None = Field(default=None, ge=1)

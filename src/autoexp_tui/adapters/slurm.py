@@ -24,7 +24,7 @@ from autoexp_tui.adapters.slurm_text import (
     scancel_ids,
     task_ids,
 )
-from autoexp_tui.adapters.slurm_truth import Evidence, report
+from autoexp_tui.adapters.slurm_truth import GRACE_SECONDS, Evidence, report
 from autoexp_tui.adapters.slurm_watch import NEVER, QueueWatch, Rhythm
 from autoexp_tui.core.effects import TaskId
 from autoexp_tui.engine.ports import (
@@ -61,6 +61,8 @@ class SlurmSettings:
     settle_seconds: float = 60.0
     """Nothing must be heard of a submission for this long before it is sent again;
     never shorter than the controller remembers ended jobs (MinJobAge)."""
+    patience_seconds: float = GRACE_SECONDS
+    """For what may yet follow Slurm's last word: an exit record, or a requeue."""
     lost_seconds: float = LOST_SECONDS
     array_size: int = LARGEST_ARRAY
     """The most tasks of one array; 1: no arrays."""
@@ -205,6 +207,7 @@ class SlurmExecutor:
                 answered=heard and (not over or since_over),
                 over_for=over_for,
                 gone_for=self._gone.note(task.id, holds=gone, now=now),
+                patience=self._settings.patience_seconds,
                 lost_after=self.lost_after_seconds,
             )
         )

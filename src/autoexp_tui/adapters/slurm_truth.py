@@ -45,6 +45,8 @@ class Evidence:
     """Seconds since the records first told of an end; 0 while they do not."""
     gone_for: float = 0.0
     """Seconds since squeue first answered without a live row; 0 while it has one."""
+    patience: float = GRACE_SECONDS
+    """For an exit record, or a requeue, to come after the queue's last word."""
     lost_after: float = 300.0
 
     @property
@@ -135,12 +137,12 @@ def _after_exit(seen: Evidence) -> TaskReport:
     """The wrapper says that the run is over; the queue may know why."""
     word = seen.word
     if word is not None and word.standing is Standing.ENDED:
-        if word.word in RETURNING and seen.gone_for < GRACE_SECONDS:
+        if word.word in RETURNING and seen.gone_for < seen.patience:
             return _still_leaving(seen)
         return _ended(seen, cause=word.cause)
     if _was_asked_to_end(seen) and not seen.records.cancel_ordered:
         # By the queue: whether for good or to run again, only it can say.
-        patience = seen.lost_after if not seen.answered or seen.live else GRACE_SECONDS
+        patience = seen.lost_after if not seen.answered or seen.live else seen.patience
         if seen.over_for < patience:
             return _still_leaving(seen)
     elif (seen.live or not seen.answered) and seen.over_for < WORD_SECONDS:
@@ -170,16 +172,16 @@ def _without_exit(seen: Evidence) -> TaskReport:
         return _ended(seen, cause=Cause.USER, gone_for=None if over else 0.0)
     if word is None:
         return _ended(seen, gone_for=seen.gone_for)
-    if seen.gone_for < _patience(word):
+    if seen.gone_for < _patience(seen, word):
         return _still_leaving(seen)
     return _by_word(seen, word)
 
 
-def _patience(word: RawState) -> float:
+def _patience(seen: Evidence, word: RawState) -> float:
     """How long an exit record, or a further run, is waited for after a last word."""
     returns = word.word in RETURNING
     success = word.word == "COMPLETED"
-    return GRACE_SECONDS if returns or success else QUICK_SECONDS
+    return seen.patience if returns or success else QUICK_SECONDS
 
 
 def _by_word(seen: Evidence, word: RawState) -> TaskReport:

@@ -110,8 +110,9 @@ def slurm_settings(plan: Plan, session: SessionDir) -> SlurmSettings:
     Raises:
         UsageError: the template cannot be read, or would start nothing.
     """
-    from autoexp_tui.adapters.slurm import LARGEST_ARRAY, SlurmSettings
+    from autoexp_tui.adapters.slurm import LARGEST_ARRAY, LOST_SECONDS, SlurmSettings
     from autoexp_tui.adapters.slurm_submit import SubmitSettings, read_template
+    from autoexp_tui.adapters.slurm_truth import GRACE_SECONDS
     from autoexp_tui.adapters.slurm_watch import (
         FIRST_SECONDS,
         LATEST_SECONDS,
@@ -121,6 +122,7 @@ def slurm_settings(plan: Plan, session: SessionDir) -> SlurmSettings:
     texts = {key: str(value) for key, value in plan.executor.settings.items()}
     read_template(texts.get("template_path", ""))
     first = _number(plan, "poll_seconds", FIRST_SECONDS)
+    latest = _number(plan, "slowest_poll_seconds", LATEST_SECONDS)
     return SlurmSettings(
         submit=SubmitSettings(
             wrapper=_wrapper(session),
@@ -138,7 +140,9 @@ def slurm_settings(plan: Plan, session: SessionDir) -> SlurmSettings:
         ask_seconds=_number(plan, "ask_seconds", 30.0),
         settle_seconds=_number(plan, "settle_seconds", 60.0),
         array_size=int(_number(plan, "array_size", LARGEST_ARRAY)),
-        rhythm=Rhythm(first=first, latest=max(first, LATEST_SECONDS)),
+        patience_seconds=_number(plan, "patience_seconds", GRACE_SECONDS),
+        lost_seconds=_number(plan, "lost_seconds", LOST_SECONDS),
+        rhythm=Rhythm(first=first, latest=max(first, latest)),
     )
 
 
