@@ -107,6 +107,8 @@ class SlurmExecutor:
         self._seen: dict[TaskId, AttemptRecords] = {}
         self._sent_at: dict[str, float] = {}
         """When a token was sent, monotonic: an older answer knows nothing of it."""
+        self._changed_at: dict[TaskId, float] = {}
+        """When a task's records were last seen to change, monotonic."""
         self._over, self._gone = _Since(), _Since()
         self._asked_to_end, self._missed = _Since(), _Since()
 
@@ -162,8 +164,10 @@ class SlurmExecutor:
             return
         old = self._seen.get(task.id)
         self._seen[task.id] = found
-        if old is not None and (old.run, old.void) != (found.run, found.void):
-            self._watch.rhythm.hurry()
+        if old is None or (old.run, old.void) != (found.run, found.void):
+            self._changed_at[task.id] = self._clock.monotonic()
+            if old is not None:
+                self._watch.rhythm.hurry()
 
     def _ask(self, tasks: Sequence[Task]) -> None:
         if not self._watch.ask():
@@ -195,8 +199,10 @@ class SlurmExecutor:
         live = row is not None and row.state.standing is not Standing.ENDED
         over = records.exited is not None or records.void is not None
         over_for = self._over.note(task.id, holds=over, now=now)
+        news = max(
+            self._sent_at.get(task.token, NEVER), self._changed_at.get(task.id, NEVER)
+        )
         heard = self._watch.answered_at > self._sent_at.get(task.token, NEVER)
-        since_over = self._watch.answered_at >= now - over_for
         gone = heard and not live and not self._watch.error
         return report(
             Evidence(
@@ -204,7 +210,7 @@ class SlurmExecutor:
                 records=records,
                 row=row,
                 account=self._watch.account(self._id(task), task.token),
-                answered=heard and (not over or since_over),
+                answered=heard and self._watch.answered_at > news,
                 over_for=over_for,
                 gone_for=self._gone.note(task.id, holds=gone, now=now),
                 patience=self._settings.patience_seconds,

@@ -223,8 +223,9 @@ def _readable(submission: Submission) -> str:
         return names[0]
     columns = zip(*(reversed(name) for name in names), strict=False)
     shared = takewhile(lambda letters: len(set(letters)) == 1, columns)
-    common = "".join(letters[0] for letters in shared)[::-1].lstrip("_-.")
-    return common or "array"
+    common = "".join(letters[0] for letters in shared)[::-1]
+    whole = common if common in names else common.partition("_")[2]
+    return whole.strip("_-.") or "array"
 
 
 def _pattern(submission: Submission) -> str:

@@ -76,14 +76,23 @@ def report(seen: Evidence) -> TaskReport:
 
 
 def _queued_again(seen: Evidence) -> bool:
-    row = seen.row
-    return row is not None and row.state.standing is Standing.QUEUED
+    """Whether the queue has it back, and says so since the run was seen."""
+    return seen.answered and _standing(seen) is Standing.QUEUED
+
+
+def _standing(seen: Evidence) -> Standing:
+    """How the task stands in the queue; a word older than its run is no news."""
+    if seen.row is None:
+        return Standing.UNKNOWN
+    standing = seen.row.state.standing
+    late = standing is Standing.QUEUED and seen.records.run and not seen.answered
+    return Standing.RUNNING if late else standing
 
 
 # ------------------------------------------------------------------------ still alive
 def _alive(seen: Evidence) -> TaskReport:
     row = seen.row
-    standing = row.state.standing if row else Standing.UNKNOWN
+    standing = _standing(seen)
     begun = seen.records.run is not None
     again = begun and standing is Standing.QUEUED
     return TaskReport(
