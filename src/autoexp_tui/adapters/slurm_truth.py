@@ -98,11 +98,11 @@ def _alive(seen: Evidence) -> TaskReport:
     return TaskReport(
         job=seen.task.job,
         attempt=seen.task.attempt,
-        phase=_PHASES[standing] if row else _unseen(seen),
+        phase=_phase(seen, standing),
         executor_id=row.id if row else seen.task.executor_id,
         began=seen.records.run.began if seen.records.run else None,
         requeued=again,
-        reason=_reason(row) if standing is not Standing.RUNNING else "",
+        reason=_reason(seen, standing),
         node=row.nodes if row else "",
         partition=row.partition if row else "",
         expected_at=row.starts_at if row and standing is Standing.QUEUED else None,
@@ -110,8 +110,10 @@ def _alive(seen: Evidence) -> TaskReport:
     )
 
 
-def _unseen(seen: Evidence) -> TaskPhase:
-    """The phase of a task that squeue has not told of yet."""
+def _phase(seen: Evidence, standing: Standing) -> TaskPhase:
+    """Running is what has begun by its own record; before that it is starting."""
+    if seen.row is not None and standing is not Standing.RUNNING:
+        return _PHASES[standing]
     if seen.records.run is not None:
         return TaskPhase.RUNNING
     return TaskPhase.QUEUED if seen.task.executor_id else TaskPhase.UNKNOWN
@@ -119,17 +121,19 @@ def _unseen(seen: Evidence) -> TaskPhase:
 
 _PHASES: Final = {
     Standing.QUEUED: TaskPhase.QUEUED,
-    Standing.RUNNING: TaskPhase.RUNNING,
     Standing.ENDED: TaskPhase.ENDED,
     Standing.UNKNOWN: TaskPhase.UNKNOWN,
 }
 
 
-def _reason(row: QueueRow | None) -> str:
+def _reason(seen: Evidence, standing: Standing) -> str:
+    row = seen.row
     if row is None:
         return ""
-    if row.state.standing is Standing.UNKNOWN:
+    if standing is Standing.UNKNOWN:
         return f"Slurm says {row.state.word or 'nothing'}: taken as alive"
+    if standing is Standing.RUNNING:
+        return "" if seen.records.run else f"starting on {row.nodes or 'its node'}"
     return reason_in_words(row.reason, partition=row.partition, job_id=row.id)
 
 
