@@ -8,6 +8,7 @@ from autoexp_tui.adapters.identity import Identity
 from autoexp_tui.adapters.records import AttemptRecords, Run
 from autoexp_tui.adapters.slurm_text import QueueRow, raw_state
 from autoexp_tui.adapters.slurm_truth import Evidence, report
+from autoexp_tui.core.states import Cause
 from autoexp_tui.engine.ports import BeginRecord, ExitRecord, Task, TaskPhase
 
 TASK = Task(
@@ -67,3 +68,15 @@ def test_an_ended_run_is_judged_although_an_old_word_has_it_queued() -> None:
     found = report(seen(ENDED, answered=False, over_for=20.0))
     assert found.phase is TaskPhase.ENDED
     assert found.exited is not None
+
+
+def test_a_job_that_was_cancelled_before_it_had_a_node_has_ended_at_once() -> None:
+    gone = Evidence(
+        task=TASK,
+        records=AttemptRecords(),
+        row=replace(ROW, state=raw_state("CANCELLED by 0")),
+        gone_for=0.1,
+    )
+    found = report(gone)
+    assert (found.phase, found.cause) == (TaskPhase.ENDED, Cause.USER)
+    assert found.gone_for >= gone.lost_after

@@ -192,6 +192,8 @@ def _without_exit(seen: Evidence) -> TaskReport:
 
 def _patience(seen: Evidence, word: RawState) -> float:
     """How long an exit record, or a further run, is waited for after a last word."""
+    if word.word == "CANCELLED" and not _node(seen):
+        return 0.0  # it never had a node: there is nothing to come
     returns = word.word in RETURNING
     success = word.word == "COMPLETED"
     return seen.patience if returns or success else QUICK_SECONDS
