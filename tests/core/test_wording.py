@@ -106,9 +106,10 @@ def utc() -> Iterator[None]:
             "completed. R retries it, X skips this.",
         ),
         (
-            why("in_doubt", message="sbatch timed out", at=NOW),
-            "the executor may have taken this job: sbatch timed out, 22:13. It is "
-            "asked by name; sent again only after it says no.",
+            why("in_doubt", message="sbatch timed out", at=NOW, place="slurm"),
+            "Slurm may have taken this job: sbatch timed out, 22:13. The queue and "
+            "the records are asked for it by name; it is sent again only after both "
+            "say no.",
         ),
         (
             why("nan", metric="loss", value="nan", step=310, last=2.914),

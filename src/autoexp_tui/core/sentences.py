@@ -263,8 +263,9 @@ _SENDING = {
     "busy": ("executor is full", "the executor takes no more just now: {message}"),
     "in_doubt": (
         "in doubt: asking by name",
-        "the executor may have taken this job: {message}[, {at:clock}]. It is asked "
-        "by name; sent again only after it says no.",
+        "[{place:name} may have taken this job: ]{message}[, {at:clock}]. The queue "
+        "and the records are asked for it by name; it is sent again only after both "
+        "say no.",
     ),
     "uncertain_effect": (
         "in doubt: {kind}",

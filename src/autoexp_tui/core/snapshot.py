@@ -27,6 +27,17 @@ class Curve:
     values: tuple[float, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class InQueue:
+    """What the executor says of a job that it has not started yet."""
+
+    reason: str = ""
+    """Why it waits, in words; empty: it does not say."""
+    expected_at: float | None = None
+    """UTC at which the executor expects to start it; None: it does not say."""
+    partition: str = ""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Live:
     """The volatile side of a job: what its log said last."""
@@ -45,8 +56,8 @@ class Live:
     last_step_at: float | None = None
     start: tuple[Verdict | None, ...] = ()
     """The newest verdicts of the start conditions, arguments as of now."""
-    waits_in: str = ""
-    """The executor's own words for why it is still queued."""
+    queue: InQueue | None = None
+    """Where it stands in the executor's queue; None when it is in none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -243,6 +243,12 @@ def _who(value: Arg, now: float | None) -> str:
     return _WHO.get(str(value), _text(value))
 
 
+def _name(value: Arg, now: float | None) -> str:
+    """A name at the start of a sentence."""
+    text = _text(value)
+    return text[:1].upper() + text[1:]
+
+
 def _numeric(spell: Callable[[float], str]) -> Callable[[Arg, float | None], str]:
     def form(value: Arg, now: float | None) -> str:
         return _text(value) if isinstance(value, str) else spell(value)
@@ -267,6 +273,7 @@ _FORMS: Final[Mapping[str, Callable[[Arg, float | None], str]]] = MappingProxyTy
         "ended": _ended,
         "cause": _cause,
         "who": _who,
+        "name": _name,
         "clock": _clock,
         "duration": _numeric(duration),
         "size": _numeric(size),

@@ -9,6 +9,7 @@ from typing import assert_never
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.effects import SubmitTasks, TaskId
 from autoexp_tui.core.facts import Fact, LogKey, OutsideKey
+from autoexp_tui.core.snapshot import InQueue
 from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState, Outcome
@@ -22,6 +23,7 @@ from autoexp_tui.engine.ports import (
     Accepted,
     Busy,
     Rejected,
+    TaskPhase,
     TaskReport,
     Uncertain,
 )
@@ -46,8 +48,8 @@ class Health:
     deposed: bool = False
     stop_when_idle: bool = False
     calls: int = 0
-    reasons: dict[str, str] = field(default_factory=dict)
-    """Job -> the executor's words for why it is queued."""
+    queue: dict[str, InQueue] = field(default_factory=dict)
+    """Job -> what the executor says of it while it waits there."""
 
 
 @dataclass(slots=True)
@@ -106,9 +108,10 @@ class Intake:
             case Busy() as answer:
                 rest = self.monotonic() + BUSY_SECONDS
                 self.dispatcher.landed(got.effect_id, rest_until=rest)
-                self._explain(desk, got.token, why("busy", message=answer.message))
+                reason = why("busy", message=answer.message, sent=answer.sent)
+                self._explain(desk, got.token, reason)
             case Uncertain() as answer:
-                self._doubt(desk, got.effect_id, got.token, answer.message)
+                self._doubt(desk, got.effect_id, got.token, answer)
 
     def _accepted(self, desk: Desk, got: seen.Submitted, answer: Accepted) -> None:
         desk.draft.emit(
@@ -150,15 +153,18 @@ class Intake:
         )
         end_attempt(desk, ended)
 
-    def _doubt(self, desk: Desk, effect_id: str, token: str, message: str) -> None:
+    def _doubt(self, desk: Desk, effect_id: str, token: str, answer: Uncertain) -> None:
         self.dispatcher.in_doubt.add(effect_id)
         rest = self.monotonic() + PROBE_SECONDS
         self.dispatcher.landed(effect_id, rest_until=rest)
-        desk.draft.emit(
-            events.SubmissionUncertain(
-                token=token, why=why("in_doubt", message=message)
-            )
+        reason = why(
+            "in_doubt",
+            message=answer.message,
+            at=desk.now,
+            place=desk.policy.place,
+            sent=answer.sent,
         )
+        desk.draft.emit(events.SubmissionUncertain(token=token, why=reason))
 
     def _explain(self, desk: Desk, token: str, reason: Why) -> None:
         for name, _ in desk.state.tokens[token]:
@@ -280,7 +286,7 @@ class Intake:
                 self._report(desk, report)
 
     def _report(self, desk: Desk, report: TaskReport) -> None:
-        self._queue_words(report)
+        self._note_queue(desk, report)
         began = judge.run_began(desk.job(report.job), report)
         if began is not None and self._may_begin(desk.job(report.job), began):
             desk.draft.emit(began)
@@ -308,11 +314,15 @@ class Intake:
             if isinstance(key, LogKey) and key.path.startswith(place):
                 del self.outside[key]
 
-    def _queue_words(self, report: TaskReport) -> None:
-        if report.reason:
-            self.health.reasons[report.job] = report.reason
+    def _note_queue(self, desk: Desk, report: TaskReport) -> None:
+        queue = _in_queue(report)
+        if queue == self.health.queue.get(report.job):
+            return
+        desk.reworded.add(report.job)
+        if queue is None:
+            self.health.queue.pop(report.job)
         else:
-            self.health.reasons.pop(report.job, None)
+            self.health.queue[report.job] = queue
 
     @staticmethod
     def _may_begin(job: JobRecord, began: events.RunBegan) -> bool:
@@ -370,7 +380,16 @@ class Intake:
     def note_state(self, job: JobRecord) -> None:
         """A job moved on: forget what no longer concerns it."""
         if job.state is not JobState.QUEUED:
-            self.health.reasons.pop(job.name, None)
+            self.health.queue.pop(job.name, None)
+
+
+def _in_queue(report: TaskReport) -> InQueue | None:
+    """What a report says of the task's wait; None when it does not wait."""
+    if report.phase in (TaskPhase.RUNNING, TaskPhase.ENDED):
+        return None
+    if not report.reason and not report.partition and report.expected_at is None:
+        return None
+    return InQueue(report.reason, report.expected_at, report.partition)
 
 
 def _evidence(job: JobRecord, read: seen.LogRead) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autoexp_tui.core.events import Recorded
-from autoexp_tui.core.snapshot import EngineView, Live, Snapshot
+from autoexp_tui.core.snapshot import EngineView, InQueue, Live, Snapshot
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.state import JobRecord, PendingEffect, SessionState, Warned
 from autoexp_tui.core.states import JobState
@@ -76,23 +76,10 @@ _NO_PLAN = Plan(plan_id="", name="", state_dir="", jobs=())
 
 
 def with_verdicts(
-    live: Live | None, verdicts: Sequence[Verdict | None], waits_in: str
+    live: Live | None, verdicts: Sequence[Verdict | None], queue: InQueue | None
 ) -> Live:
-    """`live` with the newest verdicts of the job's start conditions."""
-    base = live or Live()
-    return Live(
-        step=base.step,
-        total=base.total,
-        rate=base.rate,
-        metrics=base.metrics,
-        curves=base.curves,
-        trend=base.trend,
-        log_bytes=base.log_bytes,
-        last_output_at=base.last_output_at,
-        last_step_at=base.last_step_at,
-        start=tuple(verdicts),
-        waits_in=waits_in,
-    )
+    """`live` with the newest verdicts of the start conditions, and the queue's word."""
+    return replace(live or Live(), start=tuple(verdicts), queue=queue)
 
 
 def can_progress(job: JobRecord) -> bool:

@@ -100,5 +100,5 @@ class Showing:
     def _live_of(self, job: JobRecord) -> Live:
         name, verdicts = job.name, self._volatile.verdicts
         newest = [verdicts.get((name, "start", i)) for i in range(len(job.start))]
-        waits_in = self._health.reasons.get(name, "")
-        return with_verdicts(self._telemetry.view(name), newest, waits_in)
+        queue = self._health.queue.get(name)
+        return with_verdicts(self._telemetry.view(name), newest, queue)

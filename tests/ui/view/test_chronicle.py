@@ -133,3 +133,9 @@ def test_of_many_names_the_line_counts_the_rest_and_the_detail_has_all() -> None
     found = told(events.JobsReleased(jobs=names))
     assert "job5 and 3 more" in plain(entry_line(found[0], T0, 200))
     assert all(name in lines(found[0]) for name in names)
+
+
+def test_a_submission_in_doubt_shows_the_words_that_were_sent() -> None:
+    doubt = why("in_doubt", message="no answer", sent="sbatch --parsable job.sh")
+    (entry,) = told(events.SubmissionUncertain(token="t", why=doubt))
+    assert "sent        $ sbatch --parsable job.sh" in lines(entry)

@@ -107,3 +107,12 @@ def test_the_title_has_done_total_and_needs() -> None:
     session = observe(campaign(125))
     groups = causes(session, PlanWords(session.snapshot.plan))
     assert terminal_title(session, groups) == "61/124 !14 dense300m"
+
+
+def test_late_answers_of_the_executor_are_told_before_ages() -> None:
+    silent = engine(campaign(31), executor_answered_at=T0 - 300)
+    assert "slurm silent 5 min" in header(silent, 100)
+    failing = engine(
+        campaign(31), executor_answered_at=T0 - 60, executor_error="squeue: no answer"
+    )
+    assert "slurm silent 1 min: squeue: no answer" in header(failing, 120)

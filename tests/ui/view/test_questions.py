@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from autoexp_tui.core.specs import ExecutorSpec
+from autoexp_tui.core.specs import ExecutorSpec, Resources
+from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.wording import duration
 from autoexp_tui.testing.campaigns import all_done, campaign, plan_of, planned
@@ -200,7 +201,23 @@ def test_submitting_says_how_many_run_at_a_time() -> None:
     plan = replace(plan_of(base), executor=ExecutorSpec(max_parallel=3))
     session = observe(replace(base, plan=plan))
     told = body(submit_question(Scope(jobs=()), session))
-    assert "On slurm, 3 at a time." in told
+    assert "On slurm, default partition, 3 at a time, time limit 8 h." in told
+
+
+def test_submitting_to_a_cluster_says_its_partitions_and_limits() -> None:
+    base = planned(2)
+    options = [{"partition": "gpu"}, {"partition": "cpu"}]
+    limits = [7200.0, 10800.0]
+    pairs = zip(options, limits, strict=True)
+    asked = [Resources(options=o, time_limit_seconds=limit) for o, limit in pairs]
+    jobs = tuple(with_resources(job, asked[job.spec.index % 2]) for job in base.jobs)
+    told = body(submit_question(Scope(jobs=()), observe(replace(base, jobs=jobs))))
+    assert "On slurm, partitions cpu and gpu, 16 at a time, " in told
+    assert "time limits 2 h to 3 h." in told
+
+
+def with_resources(job: JobRecord, resources: Resources) -> JobRecord:
+    return replace(job, spec=replace(job.spec, resources=resources))
 
 
 def offered(number: int = 10, **engine: Any) -> SessionView:
@@ -219,7 +236,7 @@ def test_the_lower_limit_is_how_many_run_at_a_time() -> None:
 def test_jobs_that_want_more_gpus_than_there_are_are_named_with_the_next_step() -> None:
     session = offered(slots=4, gpus=2)
     told = body(submit_question(Scope(jobs=()), session))
-    assert "4 at a time, 2 GPUs." in told
+    assert "4 at a time, 2 GPUs, time limit 8 h." in told
     names = ", ".join(job.name for job in session.jobs[:3])
     assert f"! 10 jobs want up to 8 GPUs: {names} and 7 more." in told
     assert "This machine has 2, and refuses them. Lower slurm.sbatch.gpus" in told

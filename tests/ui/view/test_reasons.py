@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.core.snapshot import Live, Snapshot
+from autoexp_tui.core.snapshot import InQueue, Live, Snapshot
 from autoexp_tui.core.specs import JobStateIs
 from autoexp_tui.core.state import Attempt, ConditionStatus, JobRecord, Retry
 from autoexp_tui.core.states import Cause, JobState
@@ -14,7 +14,12 @@ from autoexp_tui.core.verdicts import Result, why
 from autoexp_tui.testing.campaigns import T0, campaign
 from autoexp_tui.testing.scripted_handle import with_job
 from autoexp_tui.ui.view.looks import Look
-from autoexp_tui.ui.view.reasons import outlook, reason, reason_of_all
+from autoexp_tui.ui.view.reasons import (
+    outlook,
+    queued_text,
+    reason,
+    reason_of_all,
+)
 from autoexp_tui.ui.view.session import JobView, SessionView, observe
 
 
@@ -75,7 +80,7 @@ def test_without_a_rate_there_is_no_estimate() -> None:
 
 
 def test_a_queued_job_says_what_the_queue_says() -> None:
-    live = Live(waits_in="Priority")
+    live = Live(queue=InQueue("Priority"))
     job, session = changed(Look.QUEUED, live, since=T0 - 7800, why=None)
     assert reason(job, session) == "2 h 10: Priority"
 
@@ -167,3 +172,31 @@ def test_stalled_jobs_told_together_say_how_long_at_least() -> None:
 def test_a_held_job_says_how_to_release_it() -> None:
     job, session = changed(Look.WAITING, state=JobState.HELD, why=why("held"))
     assert "S submits it" in reason(job, session)
+
+
+PRIORITY = "lower priority than other jobs in partition gpu"
+
+
+def test_the_expected_start_stays_in_sight_when_the_reason_is_cut() -> None:
+    live = Live(queue=InQueue(PRIORITY, T0 + 5 * 3600, "gpu"))
+    job, session = changed(Look.QUEUED, live, since=T0 - 7800, why=None)
+    assert reason(job, session).startswith("2 h 10, ~13:41: lower priority")
+
+
+def test_a_queued_job_s_sentence_has_place_reason_and_expected_start() -> None:
+    live = Live(queue=InQueue(PRIORITY, T0 + 5 * 3600, "gpu"))
+    job, session = changed(Look.QUEUED, live, since=T0 - 7800, why=None)
+    told = queued_text(job, session)
+    assert told == f"for 2 h 10 in gpu: {PRIORITY}; Slurm expects 13:41"
+
+
+def test_an_expected_start_that_has_passed_is_not_told() -> None:
+    live = Live(queue=InQueue(PRIORITY, T0 - 5))
+    job, session = changed(Look.QUEUED, live, since=T0 - 60, why=None)
+    assert "expects" not in queued_text(job, session)
+    assert "~" not in reason(job, session)
+
+
+def test_what_the_executor_says_of_a_running_job_is_told() -> None:
+    live = Live(queue=InQueue("Slurm says DREAMING: taken as alive"))
+    assert reason(*changed(Look.RUNNING, live)).startswith("Slurm says DREAMING")

@@ -194,3 +194,14 @@ def test_what_ends_a_job_is_not_told_as_a_wait(result: Result, words: str) -> No
     told = text(why_job(session.jobs[job.index], session, WORDS))
     assert words in told
     assert "can never start:" not in told
+
+
+def test_a_running_job_says_its_node_and_partition() -> None:
+    job = first(Look.RUNNING)
+    attempt = replace(job.record.attempts[-1], node="n7", partition="gpu")
+    changed = with_job(SESSION.snapshot, job.name, attempts=(attempt,))
+    session = observe(changed)
+    found = next(one for one in session.jobs if one.name == job.name)
+    told = text(why_job(found, session, WORDS))
+    assert "(node n7; partition gpu)" in told
+    assert "on n7 in gpu" in told

@@ -243,10 +243,17 @@ def _detail(entry: Entry, now: float) -> Iterable[Line]:
             text = _spell(getattr(event, field.name), now, _ALL)
             if text:
                 yield _fact(field.name.replace("_", " "), text)
+            yield from _words_sent(getattr(event, field.name))
     if entry.settled is not None:
         yield _fact("came of it", entry.settled.outcome)
         for row in entry.settled.detail.split("\n"):
             yield _fact("", row)
+
+
+def _words_sent(value: object) -> Iterable[Line]:
+    """The command that a reason tells of, as it was sent."""
+    if isinstance(value, Why) and (sent := value.arg("sent")):
+        yield _fact("sent", f"$ {sent}")
 
 
 def _effect_detail(event: events.EffectOrdered, now: float) -> Iterable[Line]:

@@ -69,6 +69,7 @@ def _left(session: SessionView, facts: Facts, *, compact: bool) -> list[Line]:
         ),
         _role(snapshot.engine, read_only=facts.read_only),
         *_state(session, facts),
+        _executor_trouble(session, facts),
         _engine_age(session, facts),
         _executor_age(session, facts),
         _ends(session, facts),
@@ -112,16 +113,35 @@ def _engine_age(session: SessionView, facts: Facts) -> Line:
     return (Span(f"engine {_age(age) or 'ok'}", "muted"),)
 
 
-def _executor_age(session: SessionView, facts: Facts) -> Line:
+def _executor_trouble(session: SessionView, facts: Facts) -> Line:
+    """What is wrong with the executor's answers, and for how long."""
     engine = session.snapshot.engine
-    name = outside(engine.executor)
+    name, answered = outside(engine.executor), engine.executor_answered_at
+    age = facts.now - answered if answered is not None else 0.0
+    silent = _age(age)
     if engine.executor_error:
-        return (Span(f"{name}: {outside(engine.executor_error, 60)}", "warning"),)
-    if not name or engine.executor_answered_at is None or not session.active:
+        since = f" silent {silent}" if age >= LATE_AFTER else ""
+        words = outside(engine.executor_error, 60)
+        return (Span(f"{name}{since}: {words}", "warning"),)
+    if session.active and _is_executor_late(session, facts.now):
+        return (Span(f"{name} silent {silent}", "warning"),)
+    return ()
+
+
+def _is_executor_late(session: SessionView, now: float) -> bool:
+    answered = session.snapshot.engine.executor_answered_at
+    return answered is not None and now - answered > _EXECUTOR_LATE_AFTER
+
+
+def _executor_age(session: SessionView, facts: Facts) -> Line:
+    """`slurm 14 s`: how old its newest answer is."""
+    engine = session.snapshot.engine
+    name, answered = outside(engine.executor), engine.executor_answered_at
+    if not name or answered is None or not session.active:
         return ()
-    age = facts.now - engine.executor_answered_at
-    late = age > _EXECUTOR_LATE_AFTER
-    return (Span(f"{name} {_age(age)}".rstrip(), "warning" if late else "muted"),)
+    if engine.executor_error or _is_executor_late(session, facts.now):
+        return ()
+    return (Span(f"{name} {_age(facts.now - answered)}".rstrip(), "muted"),)
 
 
 def _age(seconds: float) -> str:

@@ -178,6 +178,8 @@ def _running(job: JobView, session: SessionView) -> str:
     ahead = outlook(job, now)
     if job.warned:
         return said(job.warned[0].why, job, session)
+    if job.live and job.live.queue and job.live.queue.reason:
+        return job.live.queue.reason  # what the executor says is no state we know
     if ahead.too_late and ahead.limit_at is not None:
         return f"limit hits {clock_time(ahead.limit_at, now)}"
     if ahead.ends_at is not None:
@@ -215,16 +217,42 @@ def condition_words(
 
 
 def _queued(job: JobView, session: SessionView) -> str:
+    """`2 h 10, ~15:20: lower priority ...`: its age and start stay when it is cut."""
     waited = duration(session.now - job.record.since)
     words = _queue_words(job)
-    return f"{waited}: {words}" if words else f"for {waited}"
+    expected = _expected_at(job, session)
+    start = f", {moment(expected, session.now)}" if expected is not None else ""
+    if not words:
+        return f"{waited}{start}" if start else f"for {waited}"
+    return f"{waited}{start}: {words}"
+
+
+def queued_text(job: JobView, session: SessionView) -> str:
+    """How long a job has been queued, where, why, and when it is expected to start."""
+    queue = job.live.queue if job.live else None
+    where = f" in {outside(queue.partition)}" if queue and queue.partition else ""
+    words = _queue_words(job)
+    why = f": {outside(words, 2000)}" if words else ""
+    expected = _expected_at(job, session)
+    if expected is None:
+        start = ""
+    else:
+        name = outside(session.snapshot.engine.executor).capitalize() or "The executor"
+        start = f"; {name} expects {clock_time(expected, session.now)}"
+    return f"for {duration(session.now - job.record.since)}{where}{why}{start}"
+
+
+def _expected_at(job: JobView, session: SessionView) -> float | None:
+    """When it is expected to start; None: nobody says, or the time has passed."""
+    expected = job.live.queue.expected_at if job.live and job.live.queue else None
+    return expected if expected is not None and expected > session.now else None
 
 
 def _queue_words(job: JobView) -> str:
     """The executor's words for why a job is still queued; empty: none."""
     why = job.record.why
     words = str(why.arg("reason") or why.arg("message")) if why else ""
-    return (job.live.waits_in if job.live else "") or words
+    return (job.live.queue.reason if job.live and job.live.queue else "") or words
 
 
 def _retrying(job: JobView, session: SessionView) -> str:

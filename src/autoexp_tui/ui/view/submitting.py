@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from autoexp_tui.core.states import JobState
-from autoexp_tui.core.wording import plural
+from autoexp_tui.core.wording import duration, plural
 from autoexp_tui.ui.view.eta import gpu_bound
 from autoexp_tui.ui.view.loss import needed_upstream
 from autoexp_tui.ui.view.parameters import described, varying
@@ -29,7 +29,9 @@ def submit_question(scope: Scope, session: SessionView) -> Question | None:
     plan = session.snapshot.plan
     if not waiting or plan is None:
         return None
-    lines: list[Line] = [(Span(f"{_where(session)}{_room(plan, session)}."),)]
+    where = f"{_where(session)}{_partitions(waiting, session)}"
+    limits = _limits(waiting, session)
+    lines: list[Line] = [(Span(f"{where}{_room(plan, session)}{limits}."),)]
     lines += _too_large_words(waiting, session)
     lines += [
         (Span(f"! {outside(finding.message)}", "warning"),) for finding in plan.warnings
@@ -50,6 +52,39 @@ def _where(session: SessionView) -> str:
     if name in _LOCAL:
         return "On this machine"
     return f"On {name.lower() or 'the executor'}"
+
+
+def _is_cluster(session: SessionView) -> bool:
+    name = outside(session.snapshot.engine.executor).removesuffix("Client")
+    return name.lower() == "slurm"
+
+
+def _partitions(jobs: Sequence[JobView], session: SessionView) -> str:
+    """`, partition gpu`, of a cluster."""
+    if not _is_cluster(session):
+        return ""
+    asked = {
+        outside(str(job.record.spec.resources.options.get("partition") or ""))
+        for job in jobs
+    }
+    names = [name or "the default one" for name in sorted(asked)]
+    if len(names) == 1:
+        return f", partition {names[0]}" if "" not in asked else ", default partition"
+    return f", partitions {', '.join(names[:-1])} and {names[-1]}"
+
+
+def _limits(jobs: Sequence[JobView], session: SessionView) -> str:
+    """`, time limit 1 h`: what a cluster will hold the jobs to."""
+    if not _is_cluster(session):
+        return ""
+    asked = {job.record.spec.resources.time_limit_seconds for job in jobs}
+    known = sorted(limit for limit in asked if limit)
+    if not known:
+        return ", no time limit of their own"
+    if len(asked) == 1:
+        return f", time limit {duration(known[0])}"
+    upper = duration(known[-1]) if len(known) == len(asked) else "none"
+    return f", time limits {duration(known[0])} to {upper}"
 
 
 def _room(plan: Plan, session: SessionView) -> str:

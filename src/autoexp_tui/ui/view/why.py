@@ -28,6 +28,7 @@ from autoexp_tui.ui.view.parameters import is_value, value_of
 from autoexp_tui.ui.view.reasons import (
     cause_words,
     outlook,
+    queued_text,
     reason,
     reason_of_all,
     told,
@@ -165,6 +166,8 @@ def _verdict(job: JobView, session: SessionView) -> Line:
 
 
 def _verdict_text(job: JobView, session: SessionView) -> str:
+    if job.look is Look.QUEUED:
+        return queued_text(job, session)
     if job.record.why is not None:
         return told(job.record.why, job, session)
     if job.look in (Look.RUNNING, Look.STALLED):
@@ -187,6 +190,8 @@ def _running_text(job: JobView, session: SessionView) -> str:
         end += f"; its time limit comes first, at {limit}"
     if job.look is Look.STALLED:
         return f"{reason(job, session)}, {at}"
+    if job.live and job.live.queue and job.live.queue.reason:
+        return f"{at}{speed}{end}; {outside(job.live.queue.reason)}"
     return f"{at}{speed}{end}"
 
 
@@ -201,6 +206,8 @@ def _particulars(job: JobView) -> str:
         parts.append(f"signal {attempt.signal}")
     if attempt.node:
         parts.append(f"node {outside(attempt.node)}")
+    if attempt.partition:
+        parts.append(f"partition {outside(attempt.partition)}")
     return f" ({'; '.join(parts)})" if parts else ""
 
 
@@ -393,7 +400,8 @@ def _attempt_text(attempt: Attempt, now: float) -> str:
     if attempt.began_at is not None:
         parts.append(f"began {clock_time(attempt.began_at, now)}")
     if attempt.node:
-        parts.append(f"on {outside(attempt.node)}")
+        inside = f" in {outside(attempt.partition)}" if attempt.partition else ""
+        parts.append(f"on {outside(attempt.node)}{inside}")
     if attempt.outcome is not None:
         cause = f", {CAUSES[attempt.cause]}" if attempt.cause else ""
         parts.append(f"{attempt.outcome.value.lower()}{cause}")
