@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from autoexp_tui.adapters.records import AttemptRecords, RecordCache, read_attempt
 from autoexp_tui.adapters.slurm_commands import Commands, Ran
@@ -48,6 +48,8 @@ LOST_SECONDS: Final = 300.0
 STUBBORN_SECONDS: Final = 15.0
 """Beyond the grace, before a task that was asked to end is cancelled outright."""
 LARGEST_ARRAY: Final = 1000
+LOOKS: Final = 500
+"""Attempts that are looked at between two questions: a stat may cross a network."""
 _DAY: Final = 86400.0
 
 
@@ -73,7 +75,7 @@ class SlurmSettings:
 class _Since:
     """Since when something has held, by task or token; monotonic seconds."""
 
-    times: dict[object, float] = field(default_factory=dict)
+    times: dict[Any, float] = field(default_factory=dict)
 
     def note(self, key: object, *, holds: bool, now: float) -> float:
         """For how long it has held by now; 0 when it does not."""
@@ -111,6 +113,9 @@ class SlurmExecutor:
         """When a task's records were last seen to change, monotonic."""
         self._over, self._gone = _Since(), _Since()
         self._asked_to_end, self._missed = _Since(), _Since()
+        self._by_task = (self._over, self._gone, self._asked_to_end)
+        self._told_calls = 0
+        self._turn = 0
 
     @property
     def array_size(self) -> int:
@@ -139,22 +144,45 @@ class SlurmExecutor:
     # -------------------------------------------------------------------------- poll
     def poll(self, tasks: Sequence[Task]) -> PollAnswer:
         """A stat a task; the controller is asked when that is due."""
-        before = self._calls()
-        for task in tasks:
+        due = bool(tasks) and self._watch.rhythm.due(self._clock.monotonic())
+        for task in tasks if due else self._in_turn(tasks):
             self._look(task)
-        if tasks and self._watch.rhythm.due(self._clock.monotonic()):
+        if due or (tasks and self._watch.rhythm.due(self._clock.monotonic())):
             self._ask(tasks)
             self._drive_home(tasks)
+            self._forget_all_but(tasks)
         now = self._clock.monotonic()
         return PollAnswer(
             reports=tuple(self._report(task, now) for task in tasks),
             error=self._watch.error,
-            calls=self._calls() - before,
+            calls=self._new_calls(),
             age=now - self._watch.answered_at,
         )
 
-    def _calls(self) -> int:
-        return sum(self._commands.calls.values())
+    def _new_calls(self) -> int:
+        """Commands sent since the last poll, whatever for."""
+        total = sum(self._commands.calls.values())
+        new, self._told_calls = total - self._told_calls, total
+        return new
+
+    def _in_turn(self, tasks: Sequence[Task]) -> Sequence[Task]:
+        """As many tasks as are looked at between two questions, each in its turn."""
+        if len(tasks) <= LOOKS:
+            return tasks
+        first = self._turn % len(tasks)
+        self._turn = first + LOOKS
+        return [
+            *tasks[first : first + LOOKS],
+            *tasks[: max(0, self._turn - len(tasks))],
+        ]
+
+    def _forget_all_but(self, tasks: Sequence[Task]) -> None:
+        """Keep nothing of tasks that nobody asks about any more."""
+        wanted = {task.id for task in tasks}
+        kept: tuple[dict[TaskId, Any], ...] = (self._seen, self._changed_at)
+        for times in (*kept, *(since.times for since in self._by_task)):
+            for key in [key for key in times if key not in wanted]:
+                del times[key]
 
     def _look(self, task: Task) -> None:
         """Read the records; an attempt that cannot be looked at is as it was."""

@@ -75,7 +75,7 @@ class QueueWatch:
     rhythm: Rhythm = field(default_factory=Rhythm)
     user: str = field(default_factory=getpass.getuser)
     answered_at: float = NEVER
-    """Monotonic, of the newest answer of squeue."""
+    """Monotonic: when the question was put that squeue answered last."""
     error: str = ""
     """Why the newest question got no answer; empty when it did."""
     _rows: Mapping[str, QueueRow] = field(default_factory=dict)
@@ -85,8 +85,8 @@ class QueueWatch:
     # -------------------------------------------------------------------- questions
     def ask(self) -> bool:
         """One squeue; False when it did not answer."""
+        now = self.monotonic()  # the answer may be as old as the question
         rows = self._asked(squeue_arguments(self.user), parse_squeue)
-        now = self.monotonic()
         if rows is None:
             self.rhythm.asked(now, moved=False)
             return False
