@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from autoexp_tui.adapters.records import AttemptRecords, RecordCache, read_attempt
-from autoexp_tui.adapters.slurm_commands import Commands, Ran
+from autoexp_tui.adapters.slurm_commands import Commands, Questions, Ran
 from autoexp_tui.adapters.slurm_submit import Sender, SubmitSettings
 from autoexp_tui.adapters.slurm_text import (
     QueueRow,
@@ -93,8 +93,14 @@ class SlurmExecutor:
     poll_seconds = 2.0
 
     def __init__(
-        self, settings: SlurmSettings, commands: Commands, clock: Clock
+        self,
+        settings: SlurmSettings,
+        commands: Commands,
+        clock: Clock,
+        questions: Questions | None = None,
     ) -> None:
+        """`questions`: how the controller is asked; by default within a poll."""
+        self._questions = questions or Questions()
         self._settings = settings
         self._commands = commands
         self._clock = clock
@@ -113,7 +119,7 @@ class SlurmExecutor:
         """When a task's records were last seen to change, monotonic."""
         self._over, self._gone = _Since(), _Since()
         self._asked_to_end, self._missed = _Since(), _Since()
-        self._by_task = (self._over, self._gone, self._asked_to_end)
+        self._by_task = (self._over, self._gone)
         self._told_calls = 0
         self._turn = 0
 
@@ -148,9 +154,8 @@ class SlurmExecutor:
         for task in tasks if due else self._in_turn(tasks):
             self._look(task)
         if due or (tasks and self._watch.rhythm.due(self._clock.monotonic())):
-            self._ask(tasks)
-            self._drive_home(tasks)
             self._forget_all_but(tasks)
+            self._questions.put(lambda: self._question(tasks))
         now = self._clock.monotonic()
         return PollAnswer(
             reports=tuple(self._report(task, now) for task in tasks),
@@ -196,6 +201,10 @@ class SlurmExecutor:
             self._changed_at[task.id] = self._clock.monotonic()
             if old is not None:
                 self._watch.rhythm.hurry()
+
+    def _question(self, tasks: Sequence[Task]) -> None:
+        self._ask(tasks)
+        self._drive_home(tasks)
 
     def _ask(self, tasks: Sequence[Task]) -> None:
         if not self._watch.ask():

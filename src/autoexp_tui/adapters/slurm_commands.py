@@ -11,8 +11,9 @@ import os
 import shlex
 import signal
 import subprocess
+import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -99,6 +100,47 @@ class ClusterCommands:
             env=self._environment | ({} if words[0] == "sbatch" else TIME_FORMAT),
             start_new_session=True,
         )
+
+
+class Questions:
+    """Puts questions one at a time; a further one is dropped while one is under way.
+
+    This one puts them at once, and is what tests with a clock of their own use.
+    """
+
+    def put(self, question: Callable[[], None]) -> None:
+        """Put a question; its answer is where the question leaves it."""
+        question()
+
+
+class OwnThread(Questions):
+    """Puts questions on a thread of their own: whoever hangs keeps nobody waiting."""
+
+    def __init__(self) -> None:
+        self._asking: threading.Thread | None = None
+        self._fault: BaseException | None = None
+
+    def put(self, question: Callable[[], None]) -> None:
+        """Put a question unless one is under way.
+
+        Raises:
+            Exception: what the question before raised, which is a bug.
+        """
+        if self._asking is not None and self._asking.is_alive():
+            return
+        fault, self._fault = self._fault, None
+        if fault is not None:
+            raise fault
+        self._asking = threading.Thread(
+            target=self._run, args=(question,), name="slurm", daemon=True
+        )
+        self._asking.start()
+
+    def _run(self, question: Callable[[], None]) -> None:
+        try:
+            question()
+        except Exception as error:  # noqa: BLE001 - raised again to the next who asks
+            self._fault = error
 
 
 def slurm_environment(environment: Mapping[str, str]) -> dict[str, str]:

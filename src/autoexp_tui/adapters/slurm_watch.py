@@ -88,10 +88,10 @@ class QueueWatch:
         now = self.monotonic()  # the answer may be as old as the question
         rows = self._asked(squeue_arguments(self.user), parse_squeue)
         if rows is None:
-            self.rhythm.asked(now, moved=False)
+            self.rhythm.asked(self.monotonic(), moved=False)
             return False
         found = {row.id: row for row in rows}
-        self.rhythm.asked(now, moved=found != self._rows)
+        self.rhythm.asked(self.monotonic(), moved=found != self._rows)
         self._rows, self.answered_at, self.error = found, now, ""
         return True
 

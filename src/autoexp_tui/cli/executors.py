@@ -95,10 +95,10 @@ def _local(plan: Plan, session: SessionDir) -> Executor:
 
 def _slurm(plan: Plan, session: SessionDir) -> Executor:
     from autoexp_tui.adapters.slurm import SlurmExecutor
-    from autoexp_tui.adapters.slurm_commands import ClusterCommands
+    from autoexp_tui.adapters.slurm_commands import ClusterCommands, OwnThread
 
     executor = SlurmExecutor(
-        slurm_settings(plan, session), ClusterCommands(), SystemClock()
+        slurm_settings(plan, session), ClusterCommands(), SystemClock(), OwnThread()
     )
     executor.learn()
     return executor
