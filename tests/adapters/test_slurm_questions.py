@@ -41,6 +41,12 @@ def test_no_second_question_while_one_is_under_way() -> None:
     assert not second.wait(0.1)
 
 
+def ask_until_it_ends(questions: OwnThread) -> None:
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        questions.put(lambda: None)
+
+
 def test_a_fault_reaches_the_next_who_asks() -> None:
     questions = OwnThread()
 
@@ -48,10 +54,8 @@ def test_a_fault_reaches_the_next_who_asks() -> None:
         raise ZeroDivisionError("a bug")
 
     questions.put(breaks)
-    deadline = time.monotonic() + 5
     with pytest.raises(ZeroDivisionError, match="a bug"):
-        while time.monotonic() < deadline:
-            questions.put(lambda: None)
+        ask_until_it_ends(questions)
     done = threading.Event()
     questions.put(done.set)
     until(done)
