@@ -275,10 +275,13 @@ def _void_cause(seen: Evidence) -> Cause | None:
     return Cause.SUBMIT_ERROR if void and void.why == "failed" else Cause.USER
 
 
+_SAID_BY_CAUSE: Final = frozenset({"TimeLimit", "NodeDown", "NodeFail", "OutOfMemory"})
+
+
 def _last_reason(seen: Evidence, cause: Cause | None) -> str:
     row = seen.row
-    if row is None or cause is None:
-        return ""
+    if row is None or cause in (None, Cause.USER) or row.reason in _SAID_BY_CAUSE:
+        return ""  # of a cancelled one it says why it had waited
     return reason_in_words(row.reason, partition=row.partition, job_id=row.id)
 
 

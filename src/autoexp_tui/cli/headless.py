@@ -129,6 +129,8 @@ class Report:
     _seen: dict[str, tuple[JobState, int]] = field(default_factory=dict)
     _asked: set[str] = field(default_factory=set)
     _warned: set[str] = field(default_factory=set)
+    _queued_for: set[str] = field(default_factory=set)
+    """What jobs in the executor's queue were said to wait for."""
     _holding: str = ""
     _session: str = ""
 
@@ -144,6 +146,19 @@ class Report:
                 self._warned.add(warning.warning_id)
                 text = sentence(warning.why, snapshot.t)
                 self._line(snapshot.t, "!", f"{warning.job} {text}")
+        self._show_queue(snapshot)
+
+    def _show_queue(self, snapshot: Snapshot) -> None:
+        """Each reason once, however many jobs wait for it."""
+        waiting: dict[str, list[str]] = {}
+        for job, live in zip(snapshot.jobs, snapshot.live, strict=True):
+            if job.state is JobState.QUEUED and live and live.queue:
+                waiting.setdefault(live.queue.reason, []).append(job.name)
+        for reason, names in waiting.items():
+            if reason and reason not in self._queued_for:
+                self._queued_for.add(reason)
+                more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+                self._line(snapshot.t, "in the queue", f"{names[0]}{more}: {reason}")
 
     def _show_session(self, snapshot: Snapshot) -> None:
         if snapshot.session and snapshot.session != self._session:
