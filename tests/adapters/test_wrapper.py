@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.adapters import wrapper
+from autoexp_tui.adapters.records import read_attempt
 from tests.adapters.wrapper_runs import PATIENCE, Attempt, until
 
 SOURCE = Path(wrapper.__file__)
@@ -289,6 +290,15 @@ def test_the_same_start_on_two_nodes_at_once_runs_once(attempt: Attempt) -> None
         assert process.returncode == 0
     assert (attempt.root / "out" / "ran").read_text() == "ran\n"
     assert attempt.record("duplicate.77.json")["executor_id"] == "77"
+
+
+def test_a_begun_run_names_its_node_as_the_queue_does(attempt: Attempt) -> None:
+    task = attempt.task("true", executor_id="")
+    process = attempt.start(task, SLURM_JOB_ID="77", SLURMD_NODENAME="nid001893")
+    process.communicate(timeout=PATIENCE)
+    run = read_attempt(str(attempt.dir)).run
+    assert run is not None
+    assert run.began.host == "nid001893"
 
 
 def test_a_restart_of_the_queue_follows_a_run_that_seems_to_live(

@@ -248,7 +248,7 @@ def _begun(fields: Mapping[str, object]) -> Run:
         run=_whole(fields, "run"),
         began_at=_real(fields, "began_at"),
         executor_id=_text(fields, "executor_id"),
-        host=process.host,
+        host=str(fields.get("node") or process.host),
         pid=process.pid,
         log_path=_text(fields, "log_path"),
     )

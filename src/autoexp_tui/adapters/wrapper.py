@@ -976,6 +976,7 @@ class Supervisor:
             "restarts": restarts(),
             "began_at": time.time(),
             "executor_id": self.task.executor_id,
+            "node": os.environ.get("SLURMD_NODENAME", ""),
             "process": identity(),
             "log_path": self.task.log_path,
             "guard_pid": child.guard,
