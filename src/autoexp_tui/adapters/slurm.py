@@ -48,6 +48,8 @@ LOST_SECONDS: Final = 300.0
 STUBBORN_SECONDS: Final = 15.0
 """Beyond the grace, before a task that was asked to end is cancelled outright."""
 LARGEST_ARRAY: Final = 1000
+NAMES: Final = 1000
+"""Jobs and arrays on one command line."""
 LOOKS: Final = 500
 """Attempts that are looked at between two questions: a stat may cross a network."""
 _DAY: Final = 86400.0
@@ -284,10 +286,17 @@ class SlurmExecutor:
 
     def _scancel(self, ids: Sequence[str]) -> list[Ran]:
         names = scancel_ids(ids)
-        waiting = ("scancel", "--state=PENDING", *names)
-        running = ("scancel", "--batch", "--signal=TERM", *names)
-        seconds = self._settings.ask_seconds
-        return [self._commands.run(words, seconds) for words in (waiting, running)]
+        ran: list[Ran] = []
+        for first in range(0, len(names), NAMES):
+            some = names[first : first + NAMES]
+            ran += [
+                self._tell("scancel", "--state=PENDING", *some),
+                self._tell("scancel", "--batch", "--signal=TERM", *some),
+            ]
+        return ran
+
+    def _tell(self, *words: str) -> Ran:
+        return self._commands.run(words, self._settings.ask_seconds)
 
     @staticmethod
     def _fence(task: Task) -> str:
@@ -312,8 +321,7 @@ class SlurmExecutor:
                 stubborn.append(self._id(task))
                 self._asked_to_end.note(task.id, holds=False, now=now)
         if stubborn:
-            words = ("scancel", *scancel_ids(stubborn))
-            self._commands.run(words, self._settings.ask_seconds)
+            self._tell("scancel", *scancel_ids(stubborn)[:NAMES])
 
     # ------------------------------------------------------------------------- adopt
     def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:

@@ -225,12 +225,20 @@ class Refusal(StrEnum):
 
 
 _BUSY: Final = re.compile(
-    r"job submit limit|maximum number of jobs|too many jobs|MaxSubmit|MaxJobCount"
-    r"|AssocMaxSubmitJobLimit|QOSMaxSubmitJob|AssocGrpSubmitJobsLimit"
-    r"|temporarily (?:unable to accept|disabled)|Resource temporarily unavailable"
-    r"|Slurm temporarily|system (?:is )?busy|rate limit|backing off",
+    r"maximum number of jobs|too many jobs|MaxJobCount|Submit(?:Job|Limit)"
+    r"|(?:Max|Grp)Jobs|temporarily (?:unable to accept|disabled)"
+    r"|Resource temporarily unavailable|Slurm temporarily|system (?:is )?busy"
+    r"|rate limit|backing off",
     re.IGNORECASE,
 )
+"""Limits that pass when other jobs end."""
+_TOO_MUCH: Final = re.compile(
+    r"(?:Assoc|QOS|Partition)\w*(?:Wall|Time|Cpu|Node|Mem|TRES|GRES|Billing)\w*",
+    re.IGNORECASE,
+)
+"""Limits on what one job may ask for; they stand in a line of their own."""
+_POLICY: Final = re.compile(r"accounting/QOS policy", re.IGNORECASE)
+"""Either of the two; the line before says which, where the site shows it."""
 _AWAY: Final = re.compile(
     r"unable to contact slurm controller|socket timed out|timed out on send/recv"
     r"|connection (?:refused|reset|timed out)|zero bytes were transmitted"
@@ -238,7 +246,6 @@ _AWAY: Final = re.compile(
     r"|Header lengths are longer",
     re.IGNORECASE,
 )
-_REFUSED_AT_ONCE: Final = re.compile(r"connect(?:ion)? .*refused", re.IGNORECASE)
 
 
 def refusal(stderr: str) -> Refusal:
@@ -247,7 +254,8 @@ def refusal(stderr: str) -> Refusal:
         return Refusal.UNKNOWN
     if _BUSY.search(stderr):
         return Refusal.BUSY
-    return Refusal.LASTING
+    passing = _POLICY.search(stderr) and not _TOO_MUCH.search(stderr)
+    return Refusal.BUSY if passing else Refusal.LASTING
 
 
 def parse_sbatch(stdout: str) -> str:
