@@ -1,8 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from autoexp_tui.adapters.sbatch_options import gpus, known_option, seconds
+from autoexp_tui.adapters.sbatch_options import (
+    OURS_ALONE,
+    gpus,
+    known_option,
+    seconds,
+)
 from autoexp_tui.adapters.settings import HouseParser
 from autoexp_tui.core import specs
 from autoexp_tui.core.errors import Problem
@@ -96,6 +103,35 @@ def test_open_subtrees_take_any_key() -> None:
             "slurm.sbatch.partion",
             "is no option of sbatch",
             "did you mean `partition`?",
+        ),
+        (
+            {"slurm": {"sbatch": {"job_name": "x"}}},
+            "slurm.sbatch.job_name",
+            "is not for you to set",
+            "the job is found again by the name that it is given",
+        ),
+        (
+            {"slurm": {"sbatch": {"arr": "1-3"}}},
+            "slurm.sbatch.arr",
+            "is not for you to set",
+            "alike jobs become an array by themselves: slurm.client.array_size",
+        ),
+        (
+            {"slurm": {"launcher_cmd": "run 'it"}},
+            "slurm.launcher_cmd",
+            "cannot be split into words: No closing quotation",
+            "a list of words needs no quoting",
+        ),
+        (
+            {
+                "slurm": {
+                    "client": {"class_name": "SlurmClient"},
+                    "template_path": "/nowhere/job.sh",
+                }
+            },
+            "slurm.template_path",
+            "cannot read /nowhere/job.sh: No such file or directory",
+            "null takes our own script.",
         ),
         (
             {"slurm": {"sbatch": {"time": "soon"}}},
@@ -258,3 +294,61 @@ def test_gpus_are_counted_over_all_nodes(
 
 def test_an_option_of_the_site_is_let_be() -> None:
     assert known_option("container-image") == "container-image"
+
+
+@pytest.mark.parametrize("name", sorted(OURS_ALONE))
+def test_an_option_that_hides_a_job_is_refused_and_null_or_false_is_not(
+    name: str,
+) -> None:
+    for value in (None, False):
+        HouseParser("/w").resources({"slurm": {"sbatch": {name: value}}})
+    with pytest.raises(SpecRefused, match="not for you to set"):
+        HouseParser("/w").resources({"slurm": {"sbatch": {name: "x"}}})
+
+
+@pytest.mark.parametrize(
+    "name", ["requeue", "no-requeue", "dependency", "exclude", "mem", "gpus", "signal"]
+)
+def test_what_says_how_a_job_runs_is_the_person_s(name: str) -> None:
+    found = HouseParser("/w").resources({"slurm": {"sbatch": {name: "x"}}})
+    assert found.options == {name: "x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("#!/bin/sh\ntrue\n", "has no {command}: nothing would start"),
+        ("{command}\n", "is no script"),
+        ("#!/bin/sh\n#SBATCH -a 0-9\n{command}\n", "sets --array"),
+        ("#!/bin/sh\n#SBATCH -n 1 --error=e\n{command}\n", "sets --error"),
+        ("#!/bin/sh\n# {command}\n", "has no {command}"),
+    ],
+)
+def test_a_template_that_would_not_start_the_job_is_refused(
+    text: str, told: str, tmp_path: Path
+) -> None:
+    assert told in template_refusal(tmp_path, text.encode())
+
+
+def test_a_template_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    assert "it is no text" in template_refusal(tmp_path, b"\xff\xfe")
+
+
+def test_a_template_s_name_and_log_lines_are_overruled_and_so_harmless(
+    tmp_path: Path,
+) -> None:
+    text = b"#!/bin/sh\n#SBATCH -J x -o y --mem=1G\n{command}\n"
+    assert not template_refusal(tmp_path, text)
+
+
+def template_refusal(place: Path, text: bytes) -> str:
+    path = place / "job.sh"
+    path.write_bytes(text)
+    client = {"class_name": "SlurmClient"}
+    try:
+        HouseParser("/w").executor(
+            {"slurm": {"client": client, "template_path": str(path)}}
+        )
+    except SpecRefused as error:
+        return error.problems[0].message
+    return ""

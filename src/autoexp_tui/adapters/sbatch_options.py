@@ -1,4 +1,4 @@
-"""sbatch's long options as text: which there are, and what some of them mean."""
+"""sbatch's long options as text: which there are, what some mean, which are ours."""
 
 from __future__ import annotations
 
@@ -26,6 +26,34 @@ use-min-nodes wait wait-all-nodes wckey wrap
 """
 KNOWN: Final = frozenset(_NAMES.split())
 
+_OWN_NAME: Final = "the job is found again by the name that it is given"
+_OWN_LOG: Final = "its log is read where it is told to write: log_dir/<job>"
+_OWN_ANSWER: Final = "it would change what sbatch answers, and no job id be read"
+OURS_ALONE: Final[Mapping[str, str]] = {
+    "array": "alike jobs become an array by themselves: slurm.client.array_size",
+    "clusters": "only the cluster of this machine is asked; SLURM_CONF chooses it",
+    "error": _OWN_LOG,
+    "gid": "jobs are asked for by their owner, who is you",
+    "help": _OWN_ANSWER,
+    "job-name": _OWN_NAME,
+    "open-mode": "a requeued job would overwrite the log of its earlier runs",
+    "output": _OWN_LOG,
+    "parsable": "it is given already",
+    "quiet": _OWN_ANSWER,
+    "test-only": "nothing would run; `autoexp-plan --check-cluster` asks that",
+    "uid": "jobs are asked for by their owner, who is you",
+    "usage": _OWN_ANSWER,
+    "version": _OWN_ANSWER,
+    "wait": "sbatch would not answer until the job has ended",
+    "wrap": "the script is written already; `backend` says what runs",
+}  # fmt: skip
+"""Options that would take a job out of our sight, each with the reason."""
+SHORT: Final[Mapping[str, str]] = {
+    "a": "array", "e": "error", "h": "help", "M": "clusters", "Q": "quiet",
+    "V": "version", "W": "wait",
+}  # fmt: skip
+"""Of those that a script's own lines could bring in, as one letter."""
+
 _CLOCK: Final = re.compile(
     r"(?:(?P<days>\d+)-)?(?P<a>\d+)(?::(?P<b>\d{1,2}))?(?::(?P<c>\d{1,2}))?"
 )
@@ -35,10 +63,14 @@ _COUNT: Final = re.compile(r"(?:[A-Za-z_]\w*[:=])*(\d+)")
 def known_option(name: str) -> str:
     """`name`, or the option it most likely misspells.
 
-    A name that is near none stays: sites add options of their own.
+    A name that is near none stays: sites add options of their own. The beginning of
+    one does not: sbatch would take it for the whole.
     """
-    if name in KNOWN:
+    if name in KNOWN or name in OURS_ALONE:
         return name
+    whole = [one for one in sorted({*KNOWN, *OURS_ALONE}) if one.startswith(name)]
+    if len(whole) == 1:
+        return whole[0]
     near = get_close_matches(name, KNOWN, n=1, cutoff=0.85)
     return near[0] if near else name
 

@@ -18,10 +18,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from autoexp_tui.adapters import backends, condition_specs, rule_specs
 from autoexp_tui.adapters.config_files import DEFAULT_STATE_DIR
-from autoexp_tui.adapters.sbatch_options import gpus, known_option, seconds
+from autoexp_tui.adapters.sbatch_options import (
+    OURS_ALONE,
+    gpus,
+    known_option,
+    seconds,
+)
+from autoexp_tui.adapters.slurm_submit import read_template
 from autoexp_tui.adapters.validation_words import problems_of
 from autoexp_tui.core import specs
-from autoexp_tui.core.errors import Problem
+from autoexp_tui.core.errors import Problem, UsageError
 from autoexp_tui.plan.near import did_you_mean, slip_of
 from autoexp_tui.plan.ports import Launch, SpecRefused
 
@@ -213,6 +219,7 @@ class HouseParser:
         """
         found = section(config, "slurm", SlurmSettings)
         name = _client_name(found.client.class_name)
+        _check_launching(found, name)
         return specs.ExecutorSpec(
             class_name=name,
             max_parallel=found.max_parallel,
@@ -346,6 +353,30 @@ def _client_name(name: str) -> str:
     raise SpecRefused((Problem(f"there is no executor `{name}`", where, hint=hint),))
 
 
+def _check_launching(found: SlurmSettings, name: str) -> None:
+    """Refuse words that do not split, and on Slurm a template that starts nothing."""
+    problems = []
+    for key in ("launcher_cmd", "srun_opts"):
+        try:
+            shlex.split(str(getattr(found, key)))
+        except ValueError as error:
+            hint = "a list of words needs no quoting"
+            message = f"cannot be split into words: {error}"
+            problems.append(Problem(message, where=f"slurm.{key}", hint=hint))
+    if name == "SlurmClient" and found.template_path:
+        problems += _template_problems(found.template_path)
+    if problems:
+        raise SpecRefused(tuple(problems))
+
+
+def _template_problems(path: str) -> list[Problem]:
+    try:
+        read_template(path)
+    except UsageError as error:
+        return [Problem(error.problem, where=error.where, hint=error.hint)]
+    return []
+
+
 def _executor_settings(found: SlurmSettings) -> dict[str, Scalar]:
     texts = {
         "template_path": found.template_path,
@@ -368,7 +399,10 @@ def _options(
         name = key.replace("_", "-")
         where = f"slurm.sbatch.{key}"
         meant = known_option(name)
-        if meant != name:
+        if meant in OURS_ALONE and value is not None and value is not False:
+            message = "is not for you to set"
+            problems.append(Problem(message, where=where, hint=OURS_ALONE[meant]))
+        elif meant != name:
             hint = f"did you mean `{meant}`?"
             problems.append(Problem("is no option of sbatch", where=where, hint=hint))
         elif name == "time" and value is not None and seconds(value) is None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from autoexp_tui.adapters.sbatch_options import OURS_ALONE, SHORT
 from autoexp_tui.adapters.slurm_text import array_option
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.specs import Scalar
@@ -29,8 +30,9 @@ PLACEHOLDERS: Final = ("command", "job_name", "session", "log_dir", "output_dir"
 """What a template may name; `{command}` it must. Other braces are the shell's."""
 _PLACEHOLDER: Final = re.compile(r"(?<!\$)\{(" + "|".join(PLACEHOLDERS) + r")\}")
 
-OURS_ALONE: Final = ("job-name", "output", "error", "array", "parsable", "wrap", "wait")
-"""Options that would take the job out of our sight; planning refuses them."""
+_DIRECTIVE: Final = re.compile(r"#SBATCH\s+(.*)")
+_GIVEN: Final = frozenset({"job-name", "output", "open-mode"})
+"""Always on the command line, which wins over a template's own lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +85,29 @@ def template_problems(template: str, path: str) -> Sequence[Problem]:
         hint = "put `{command}` on the line that is to start the job"
         message = f"{path} has no {{command}}: nothing would start"
         found.append(Problem(message, where, hint=hint))
+    found += [_refused(name, path, where) for name in _directives(template)]
     return tuple(found)
+
+
+def _refused(name: str, path: str, where: str) -> Problem:
+    message = f"{path} sets --{name}, which is not for it to set"
+    return Problem(message, where, hint=OURS_ALONE[name])
+
+
+def _directives(template: str) -> Iterator[str]:
+    """Options of its `#SBATCH` lines that would take the job out of our sight."""
+    for line in template.splitlines():
+        found = _DIRECTIVE.match(line)
+        words = found[1].split() if found else ()
+        names = [_option_name(word) for word in words]
+        yield from (one for one in names if one in OURS_ALONE and one not in _GIVEN)
+
+
+def _option_name(word: str) -> str:
+    """`array` of `--array=0-3`, `-a` or `-a0-3`; empty for a value."""
+    if word.startswith("--"):
+        return word[2:].partition("=")[0]
+    return SHORT.get(word[1:2], "") if word.startswith("-") else ""
 
 
 def _live_lines(template: str) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from autoexp_tui.adapters.atomic import explaining, write_atomic
 from autoexp_tui.adapters.local_start import task_fields
 from autoexp_tui.adapters.slurm_commands import Commands, Ran
+from autoexp_tui.adapters.slurm_refusals import refused
 from autoexp_tui.adapters.slurm_script import (
     OURS,
     Launcher,
@@ -101,7 +102,7 @@ class Sender:
                 message=f"sbatch did not answer within {limit:g} s", sent=ran.sent
             )
         if not ran.ok:
-            return _refused(ran)
+            return _refused(ran, submission)
         try:
             job_id = parse_sbatch(ran.stdout)
         except ValueError as error:
@@ -233,7 +234,7 @@ def _pattern(submission: Submission) -> str:
     return "slurm-%j.out" if len(submission.tasks) == 1 else "slurm-%A_%a.out"
 
 
-def _refused(ran: Ran) -> SubmitAnswer:
+def _refused(ran: Ran, submission: Submission) -> SubmitAnswer:
     message = complaint(ran.stderr or ran.stdout)
     match refusal(ran.stderr):
         case Refusal.BUSY:
@@ -241,4 +242,5 @@ def _refused(ran: Ran) -> SubmitAnswer:
         case Refusal.UNKNOWN:
             return Uncertain(message=message, sent=ran.sent)
         case Refusal.LASTING:
-            return Rejected(message=message, sent=ran.sent)
+            asked = submission.tasks[0].resources.options
+            return Rejected(message=refused(message, asked).line, sent=ran.sent)

@@ -11,25 +11,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
 
+from autoexp_tui.adapters.slurm_commands import ClusterCommands
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with
+from autoexp_tui.cli.doctor_slurm import examine_slurm
+from autoexp_tui.cli.findings import Finding
 from autoexp_tui.cli.options import common, parse, parser, state_dir_of
 
-Grade = Literal["ok", "hint", "missing"]
 _MIN_FREE_BYTES = 200 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at."""
-
-    what: str
-    grade: Grade
-    found: str
-    mend: str = ""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -40,15 +31,9 @@ def main(argv: Sequence[str]) -> int:
     if options.json:
         print(json.dumps([asdict(finding) for finding in findings]))
     else:
-        print("\n".join(map(_line, findings)))
+        print("\n".join(finding.line for finding in findings))
     missing = any(finding.grade == "missing" for finding in findings)
     return ExitCode.ENVIRONMENT if missing else ExitCode.OK
-
-
-def _line(finding: Finding) -> str:
-    mark = {"ok": "✓", "hint": "·", "missing": "✗"}[finding.grade]
-    line = f" {mark} {finding.what:<14} {finding.found}"
-    return f"{line}\n   {'':<14} {finding.mend}" if finding.mend else line
 
 
 def examine(state_dir: Path) -> Iterator[Finding]:
@@ -62,7 +47,7 @@ def examine(state_dir: Path) -> Iterator[Finding]:
     yield _encoding()
     yield _terminal()
     yield _detaching()
-    yield _program("sbatch", "no Slurm here: jobs run on this machine", "")
+    yield from examine_slurm(state_dir, ClusterCommands())
     yield _program("nvidia-smi", "no NVIDIA GPU: no GPU samples", "")
 
 

@@ -70,6 +70,11 @@ def require_executor(plan: Plan) -> None:
         )
 
 
+def is_for_slurm(plan: Plan) -> bool:
+    """Whether the plan's jobs go to a cluster."""
+    return _name_of(plan) in SLURM_NAMES
+
+
 def _name_of(plan: Plan) -> str:
     return plan.executor.class_name.removesuffix("Client")
 
@@ -82,7 +87,7 @@ def make_executor(plan: Plan, session: SessionDir) -> Executor:
             no use.
     """
     require_executor(plan)
-    if _name_of(plan) in SLURM_NAMES:
+    if is_for_slurm(plan):
         return _slurm(plan, session)
     return _local(plan, session)
 

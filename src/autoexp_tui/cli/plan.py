@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Plan and say what came of it: 0, or 3 with every error at once."""
+    """Plan and say what came of it: 0, or 3 with every error at once.
+
+    With `--check-cluster` 3 too when the cluster would refuse a job, and 5 when none
+    answers.
+    """
     made = parser("autoexp-plan", __doc__ or "")
     made.add_argument(
         "--points", action="store_true", help="stop after expanding the sweep"
@@ -32,6 +36,11 @@ def main(argv: Sequence[str]) -> int:
     made.add_argument(
         "--diff", metavar="MANIFEST", default="", help="what differs from another plan"
     )
+    made.add_argument(
+        "--check-cluster",
+        action="store_true",
+        help="ask Slurm whether it would take the jobs, and when they would start",
+    )
     args = parse(made, argv)
     options = common(args)
     result = plan(options, points=args.points or bool(args.sweep), sweep=args.sweep)
@@ -39,6 +48,8 @@ def main(argv: Sequence[str]) -> int:
         return show_points(result)
     if args.diff:
         return show_diff(result, args.diff)
+    if args.check_cluster:
+        return show_check(result, options)
     return show_plan(result, options)
 
 
@@ -109,6 +120,36 @@ def show_plan(result: PlanningResult, options: Options) -> int:
         if result.manifest:
             print(f"manifest  {result.manifest}")
     return ExitCode.OK
+
+
+def show_check(result: PlanningResult, options: Options) -> int:
+    """The plan, and what its cluster says of it: 0, or 3 when it would refuse a job.
+
+    Raises:
+        AutoexpError: the plan has errors, is not for a cluster, or none answers.
+    """
+    from autoexp_tui.adapters.slurm_check import check_cluster
+    from autoexp_tui.adapters.slurm_commands import ClusterCommands
+    from autoexp_tui.cli import cluster_words
+    from autoexp_tui.cli.executors import is_for_slurm
+
+    result.raise_errors()
+    if result.plan is None:
+        return ExitCode.OK
+    if not is_for_slurm(result.plan):
+        raise UsageError(
+            "--check-cluster asks a cluster, and this plan runs on this machine",
+            "slurm.client.class_name",
+            "slurm=generic sends its jobs to Slurm; leave --local away.",
+        )
+    check = check_cluster(result.plan, ClusterCommands())
+    if options.json:
+        answer = {"cluster": cluster_words.as_json(check)}
+        print(json.dumps(as_json(result) | answer))
+    else:
+        show_plan(result, options)
+        print(cluster_words.as_text(check, time.time()))
+    return ExitCode.VALIDATION if check.any_refused else ExitCode.OK
 
 
 def _show_warnings(warnings: Sequence[PlanFinding]) -> None:
