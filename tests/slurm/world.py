@@ -21,62 +21,16 @@ from autoexp_tui.core.effects import TaskId
 from autoexp_tui.core.ids import safe_filename
 from autoexp_tui.core.specs import Resources, Scalar
 from autoexp_tui.engine.ports import (
-    Accepted,
-    AdoptAnswer,
-    CancelAnswer,
     Executor,
-    PollAnswer,
-    Submission,
-    SubmitAnswer,
     Task,
 )
-from autoexp_tui.testing.executor_contract import Does
+from autoexp_tui.testing.executor_contract import Does, Remembering
 from tests.contract.test_local_executor import environments, script_of
 
 PATIENCE = 60.0
 """Seconds before something that should happen counts as not happening."""
 HALF: Mapping[str, Scalar] = {"nodes": 2, "exclusive": True, "time": 60}
 """Half of a cluster of four nodes: two such jobs run at a time."""
-
-
-class Remembering:
-    """An executor told what an engine would remember.
-
-    An engine knows each task's token and the id that it was accepted under; the
-    contract hands the same bare task in again and again.
-    """
-
-    def __init__(self, inner: Executor, known: dict[TaskId, Task]) -> None:
-        self.inner = inner
-        self.known = known
-        self.name = inner.name
-        self.slots = inner.slots
-        self.poll_seconds = inner.poll_seconds
-
-    @property
-    def array_size(self) -> int:
-        return self.inner.array_size
-
-    @property
-    def lost_after_seconds(self) -> float:
-        return self.inner.lost_after_seconds
-
-    def submit(self, submission: Submission) -> SubmitAnswer:
-        answer = self.inner.submit(submission)
-        if isinstance(answer, Accepted):
-            for task, name in zip(submission.tasks, answer.executor_ids, strict=True):
-                told = replace(task, token=submission.token, executor_id=name)
-                self.known.setdefault(task.id, told)
-        return answer
-
-    def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
-        return self.inner.cancel([self.known.get(task.id, task) for task in tasks])
-
-    def poll(self, tasks: Sequence[Task]) -> PollAnswer:
-        return self.inner.poll([self.known.get(task.id, task) for task in tasks])
-
-    def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
-        return self.inner.adopt(submissions)
 
 
 class SlurmWorld:

@@ -1,0 +1,514 @@
+"""A made-up cluster on a manual clock: its queue, nodes and accounting, and its jobs.
+
+A started job plays the wrapper (`fake_slurm_wrapper`), so that the same records and
+logs appear on disk as on a real node. What each run does is a script of
+`fake_script`. Nothing here knows the commands' words; see `fake_slurm`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+from autoexp_tui.core.effects import TaskId
+from autoexp_tui.core.states import Cause
+from autoexp_tui.engine.ports import Clock
+from autoexp_tui.testing import fake_slurm_wrapper as wrapper
+from autoexp_tui.testing.fake_script import Script, by_job
+from autoexp_tui.testing.fake_slurm_jobs import (
+    PARTITIONS,
+    Job,
+    Order,
+    Partition,
+    Shown,
+)
+from autoexp_tui.testing.fake_slurm_places import Nodes, Timeline
+from autoexp_tui.testing.fake_slurm_text import Refused, no_submission, seconds_of
+from autoexp_tui.testing.fake_slurm_wrapper import PlayedRun, Start
+
+TERM, KILL = 15, 9
+_WORDS = {
+    Cause.TIMEOUT: "TIMEOUT",
+    Cause.OUT_OF_MEMORY: "OUT_OF_MEMORY",
+    Cause.NODE_FAIL: "NODE_FAIL",
+    Cause.PREEMPTED: "PREEMPTED",
+    Cause.USER: "CANCELLED by 0",
+}
+_REASONS = {"TIMEOUT": "TimeLimit", "OUT_OF_MEMORY": "OutOfMemory"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """What a made-up cluster is like. Times in seconds."""
+
+    nodes: int = 4
+    node_jobs: int = 4
+    """Jobs that share a node, unless one is exclusive."""
+    partitions: tuple[Partition, ...] = PARTITIONS
+    min_job_age: float = 300.0
+    max_array_size: int = 10001
+    max_jobs: int = 10000
+    accounting: bool = True
+    account_lag: float = 0.5
+    """By how much sacct trails squeue."""
+    schedule_seconds: float = 0.1
+    """From a change to the start of what may start."""
+    requeue_seconds: float = 2.0
+    """Before a requeued job may start again."""
+    kill_wait: float = 30.0
+    save_seconds: float = 5.0
+    """A job younger than that is forgotten by a killed controller."""
+
+
+class Cluster:
+    """Jobs, nodes and time. `settle()` lets the clock's time happen to it."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        script: Script | None = None,
+        settings: ClusterSettings | None = None,
+    ) -> None:
+        self.settings = settings or ClusterSettings()
+        self.jobs: list[Job] = []
+        """Those that the controller remembers, oldest first."""
+        self.begun: list[tuple[TaskId, int, str]] = []
+        """Commands that were started: task, run, job id."""
+        self._time = Timeline(clock)
+        self._nodes = Nodes(self.settings.nodes, self.settings.node_jobs)
+        self._script = script or by_job({})
+        self._accounts: dict[str, Job] = {}
+        self._pids = count(1000, 3)
+        self._next_id = 1
+
+    def settle(self) -> None:
+        """Let everything happen that is due by now, in order."""
+        self._time.settle()
+        self._purge()
+
+    def next_event_at(self) -> float | None:
+        """When something happens next, monotonic seconds; None: nothing will."""
+        return self._time.next_event_at()
+
+    def _purge(self) -> None:
+        oldest = self._time.now - self.settings.min_job_age
+        self.jobs = [
+            job for job in self.jobs if job.ended_at is None or job.ended_at > oldest
+        ]
+
+    # ........................................................................ orders
+    def submit(self, order: Order) -> int:
+        """Take an order; the job's id.
+
+        Raises:
+            Refused: it cannot be had.
+        """
+        self._check(order)
+        number = self._new_id()
+        for index in order.indices or (None,):
+            job = Job(
+                parent=number,
+                index=index,
+                order=order,
+                raw_id=number,
+                taken_at=self._time.now,
+                submitted_utc=self._time.utc(),
+                eligible_at=self._time.now,
+            )
+            if "hold" in order.options:
+                job.reason = "JobHeldUser"
+            self.jobs.append(job)
+            self._tell(job)
+        self._wake()
+        return number
+
+    def _check(self, order: Order) -> None:
+        names = {partition.name for partition in self.settings.partitions}
+        if order.partition not in names:
+            raise Refused(
+                1,
+                f"sbatch: error: invalid partition specified: {order.partition}",
+                "sbatch: error: Batch job submission failed: "
+                "Invalid partition name specified",
+            )
+        if max(order.indices, default=0) >= self.settings.max_array_size:
+            raise no_submission("Invalid job array specification")
+        live = sum(job.live for job in self.jobs)
+        if live + max(1, len(order.indices)) > self.settings.max_jobs:
+            raise no_submission("Slurm temporarily unable to accept job, sleeping")
+
+    def _new_id(self) -> int:
+        self._next_id += 1
+        return self._next_id - 1
+
+    def find(self, name: str) -> list[Job]:
+        """The jobs that a name means: one, or all tasks of an array."""
+        return [job for job in self.jobs if name in (job.id, str(job.parent))]
+
+    def cancel(self, job: Job) -> None:
+        """End it, as scancel does: TERM, and KILL after KillWait."""
+        if job.word == "PENDING":
+            self._drop(job)
+        elif job.word == "RUNNING":
+            job.leaves_as = "CANCELLED by 0"
+            self._let_go(job)
+        self._wake()
+
+    def _drop(self, job: Job) -> None:
+        if not job.unsplit:
+            self._leave(job, "CANCELLED by 0")
+            return
+        self.jobs.remove(job)  # an unsplit array's task leaves no trace
+        self._accounts.pop(job.id, None)
+        if not any(other.parent == job.parent for other in self.jobs):
+            job.index = None
+            self.jobs.append(job)
+            self._leave(job, "CANCELLED by 0")
+
+    def terminate(self, job: Job) -> None:
+        """SIGTERM to the wrapper, which gives its command a grace of its own."""
+        if job.run is not None and not job.run.over:
+            self._terminate(job, job.run)
+
+    def _terminate(self, job: Job, run: PlayedRun) -> None:
+        if run.ending:
+            return
+        run.ending = "signal 15"
+        if run.script.ignores_term:
+            grace = float(run.fields.get("grace_seconds", 10.0))
+            self._time.at(grace, partial(self._end_run, job, run, signal=KILL))
+        else:
+            self._end_run(job, run, signal=TERM)
+
+    # ........................................................................ faults
+    def requeue(self, job: Job, reason: str = "BeginTime") -> None:
+        """Let a running job run again, as `scontrol requeue` does."""
+        self._requeue(job, "REQUEUED", reason)
+
+    def expire(self, job: Job) -> None:
+        """The job's time is up."""
+        if job.word == "RUNNING":
+            job.leaves_as = "TIMEOUT"
+            self._let_go(job)
+
+    def preempt(self, job: Job) -> None:
+        """What the job's partition says becomes of it."""
+        how = self._partition(job.order.partition).preempt
+        if how == "requeue" and job.order.requeue:
+            self._requeue(job, "PREEMPTED", "BeginTime")
+        else:
+            job.leaves_as = "PREEMPTED"
+            self._let_go(job)
+
+    def lose_node(self, name: str) -> None:
+        """A node dies with all that runs on it: no more records come from there."""
+        self._nodes.down.add(name)
+        for job in [job for job in self.jobs if name in job.nodes and job.live]:
+            if job.run is not None:
+                job.run.over = True
+            if job.order.requeue:
+                self._requeue(job, "NODE_FAIL", "BeginTime")
+            else:
+                job.reason = "NodeDown"
+                self._leave(job, "NODE_FAIL")
+
+    def return_node(self, name: str) -> None:
+        """The node takes jobs again."""
+        self._nodes.down.discard(name)
+        self._wake()
+
+    def kill_supervisor(self, task: TaskId) -> None:
+        """SIGKILL to a running task's wrapper: its guard ends the command, tells so."""
+        for job in self.jobs:
+            if job.run is not None and not job.run.over and job.run.task == task:
+                self._end_run(job, job.run, signal=KILL, note="the supervisor died")
+
+    def crash(self) -> tuple[str, ...]:
+        """SIGKILL to the controller: what it had not saved never was; these ids.
+
+        Accounting keeps them as PENDING, and their ids are given out again.
+        """
+        limit = self._time.now - self.settings.save_seconds
+        lost = [job for job in self.jobs if job.taken_at > limit]
+        self.jobs = [job for job in self.jobs if job.taken_at <= limit]
+        for job in lost:
+            job.history = job.history[:1]
+            if job.run is not None:
+                job.run.over = True
+        self._next_id = min((job.parent for job in lost), default=self._next_id)
+        return tuple(job.id for job in lost)
+
+    def say(self, job: Job, word: str) -> None:
+        """Have the job shown in a state of that name, whatever it does."""
+        job.word = word
+        self._tell(job)
+
+    # ......................................................................... looks
+    def queue(self) -> list[Shown]:
+        """All that the controller remembers, ended ones too."""
+        return [job.shown() for job in self.jobs]
+
+    def accounts(self, since: float) -> list[Shown]:
+        """What accounting knows by now of jobs that had not ended before `since`."""
+        limit = self._time.now - self.settings.account_lag
+        found = []
+        for job in self._accounts.values():
+            known = [shown for at, shown in job.history if at <= limit]
+            if known and (known[-1].ended_utc or since) >= since:
+                found.append(known[-1])
+        return found
+
+    def living(self) -> tuple[TaskId, ...]:
+        """Tasks whose command runs now."""
+        self.settle()
+        return tuple(run.task for run in self._running())
+
+    def problems(self) -> tuple[str, ...]:
+        """What must never be: an attempt begun by two jobs, or one run twice."""
+        owners: dict[TaskId, set[str]] = {}
+        for task, _, job_id in self.begun:
+            owners.setdefault(task, set()).add(job_id)
+        twice = len({(task, run) for task, run, _ in self.begun}) < len(self.begun)
+        return (
+            *(f"{t} was begun by {ids}" for t, ids in owners.items() if len(ids) > 1),
+            *(["a run was begun twice"] if twice else []),
+        )
+
+    def _running(self) -> Iterable[PlayedRun]:
+        return (job.run for job in self.jobs if job.run and not job.run.over)
+
+    def _tell(self, job: Job, word: str = "") -> None:
+        """Let accounting know; it hears of jobs with a lag."""
+        shown = replace(job.shown(), word=word or job.word)
+        job.history.append((self._time.now, shown))
+        self._accounts[job.id] = job
+
+    # .................................................................... scheduling
+    def _wake(self) -> None:
+        self._time.at(self.settings.schedule_seconds, self._schedule)
+
+    def _schedule(self) -> None:
+        waiting = [job for job in self.jobs if self._may_start(job)]
+        waiting.sort(key=lambda job: -self._partition(job.order.partition).tier)
+        for job in waiting:
+            if self._throttled(job):
+                job.reason = "JobArrayTaskLimit"
+                continue
+            places = self._places(job)
+            if places is None and self._make_room(job):
+                places = self._places(job)
+            if places is None:
+                job.reason = "Resources"
+            else:
+                self._start(job, places)
+
+    def _may_start(self, job: Job) -> bool:
+        held = "hold" in job.order.options
+        return job.word == "PENDING" and job.eligible_at <= self._time.now and not held
+
+    def _throttled(self, job: Job) -> bool:
+        most = job.order.throttle
+        running = sum(
+            other.parent == job.parent and other.word == "RUNNING"
+            for other in self.jobs
+        )
+        return bool(most) and running >= most
+
+    def _places(self, job: Job) -> tuple[str, ...] | None:
+        return self._nodes.places(job, self.jobs)
+
+    def _make_room(self, job: Job) -> bool:
+        """Preempt jobs of lower tiers, the youngest first; whether any was."""
+        tier = self._partition(job.order.partition).tier
+        weaker = [other for other in self.jobs if self._yields(other, tier)]
+        for other in reversed(weaker):
+            self.preempt(other)
+            if self._places(job) is not None:
+                return True
+        return bool(weaker)
+
+    def _yields(self, job: Job, tier: int) -> bool:
+        partition = self._partition(job.order.partition)
+        weaker = partition.tier < tier and partition.preempt != "off"
+        return job.word == "RUNNING" and weaker
+
+    def _partition(self, name: str) -> Partition:
+        return next(one for one in self.settings.partitions if one.name == name)
+
+    # .......................................................................... runs
+    def _start(self, job: Job, nodes: tuple[str, ...]) -> None:
+        siblings = [o for o in self.jobs if o.parent == job.parent and o.unsplit]
+        if job.unsplit and len(siblings) > 1:
+            job.raw_id = self._new_id()  # the last one keeps the parent's
+        job.word, job.reason, job.nodes = "RUNNING", "None", nodes
+        job.started_utc = self._time.utc()
+        self._tell(job)
+        if not self._open_output(job):
+            job.reason, job.signal = "JobLaunchFailure", 53
+            self._leave(job, "FAILED")
+            return
+        limit = seconds_of(job.order.options.get("time", ""))
+        if limit is not None:
+            self._time.at(limit, partial(self._expire_run, job, job.restarts))
+        self._play(job)
+
+    def _expire_run(self, job: Job, restarts: int) -> None:
+        if job.restarts == restarts:
+            self.expire(job)
+
+    def _open_output(self, job: Job) -> bool:
+        """Whether Slurm could open its file for the job's output."""
+        index = "" if job.index is None else str(job.index)
+        values = {"%j": str(job.raw_id), "%A": str(job.parent), "%a": index}
+        path = job.order.output.replace("%%", "\0")
+        for key, value in values.items():
+            path = path.replace(key, value)
+        try:
+            with Path(path.replace("\0", "%")).open("ab"):
+                return True
+        except OSError:
+            return False
+
+    def _play(self, job: Job) -> None:
+        """Start the wrapper, if the job's script starts one."""
+        path = wrapper.task_file(job.order.script, job.index)
+        if path is None:
+            self._leave(job, "COMPLETED")
+            return
+        fields = json.loads(path.read_text())
+        start = self._start_of(job, fields)
+        number = wrapper.claim(fields, start)
+        if number is not None and Path(fields["attempt_dir"], "cancel").exists():
+            wrapper.void(fields, start, "cancel file")
+            number = None
+        if number is None:
+            self._leave(job, "COMPLETED")
+        else:
+            self._begin(job, fields, start, number)
+
+    def _start_of(self, job: Job, fields: Mapping[str, object]) -> Start:
+        directory = Path(str(fields["attempt_dir"]))
+        return Start(
+            executor_id=job.id,
+            restarts=job.restarts,
+            node=job.nodes[0],
+            pid=next(self._pids),
+            utc=self._time.utc(),
+            alone=all(run.attempt_dir != directory for run in self._running()),
+        )
+
+    def _begin(
+        self, job: Job, fields: Mapping[str, object], start: Start, number: int
+    ) -> None:
+        scripts = self._script(wrapper.task_of(fields))
+        script = scripts[min(number, len(scripts) - 1)]
+        run = wrapper.begin(fields, start, number, script)
+        job.run = run
+        self.begun.append((run.task, number, job.id))
+        for write in script.writes:
+            path = Path(write.path) if write.path else run.log
+            self._time.at(write.at, partial(_append, run, path, write.data))
+        self._time.at(script.seconds, partial(self._end_as_scripted, job, run))
+
+    def _end_as_scripted(self, job: Job, run: PlayedRun) -> None:
+        script = run.script
+        if run.over or run.ending:
+            return
+        if script.ends == "requeue":
+            self._requeue(job, "REQUEUED", "BeginTime")
+        elif script.ends == "vanish":
+            run.over = True
+            word = _WORDS.get(script.cause, "FAILED") if script.cause else "FAILED"
+            job.signal = KILL if word == "FAILED" else 0
+            self._leave(job, word)
+        else:
+            if script.cause is not None:
+                job.leaves_as = _WORDS.get(script.cause, "")
+            code = script.exit_code if script.signal is None else None
+            self._end_run(job, run, exit_code=code, signal=script.signal)
+
+    def _end_run(
+        self,
+        job: Job,
+        run: PlayedRun,
+        *,
+        exit_code: int | None = None,
+        signal: int | None = None,
+        note: str = "",
+    ) -> None:
+        """The command has ended; the wrapper tells so and ends likewise."""
+        if run.over:
+            return
+        run.over = True
+        lag = run.script.record_lag
+        write = partial(
+            wrapper.write_exit,
+            run,
+            self._time.utc(),
+            exit_code=exit_code,
+            signal=signal,
+            note=note,
+            seen_utc=self._time.utc() + lag,
+        )
+        if lag:
+            self._time.at(lag, write)
+        else:
+            write()
+        if job.run is not run or job.word not in ("RUNNING", "COMPLETING"):
+            return
+        status = 128 + (signal or 0) if exit_code is None else exit_code
+        job.exit_code = 0 if job.leaves_as else status
+        self._leave(job, job.leaves_as or ("FAILED" if status else "COMPLETED"))
+
+    def _let_go(self, job: Job) -> None:
+        """TERM to all of a job, KILL after KillWait; its word is set already."""
+        run = job.run
+        if run is None or run.over:
+            self._leave(job, job.leaves_as)
+            return
+        job.word = "COMPLETING"
+        self._time.at(self.settings.kill_wait, partial(self._kill, job, run))
+        self.terminate(job)
+
+    def _kill(self, job: Job, run: PlayedRun) -> None:
+        if not run.over:
+            run.over = True
+            self._leave(job, job.leaves_as)
+
+    def _leave(self, job: Job, word: str) -> None:
+        """The end of a job in the queue."""
+        job.word, job.leaves_as = word, ""
+        if word == "FAILED" and job.exit_code:
+            job.reason = "NonZeroExitCode"
+        job.reason = _REASONS.get(word, job.reason)
+        job.ended_utc, job.ended_at = self._time.utc(), self._time.now
+        self._tell(job)
+        self._wake()
+
+    def _requeue(self, job: Job, word: str, reason: str) -> None:
+        """Back into the queue; accounting keeps `word` until it runs again."""
+        if not job.live or job.word == "PENDING":
+            return
+        run = job.run
+        job.run = None
+        if run is not None and not run.over:
+            self._terminate(job, run)
+        job.word = word
+        job.ended_utc = self._time.utc()
+        self._tell(job)
+        job.word, job.reason, job.nodes = "PENDING", reason, ()
+        job.ended_utc = job.started_utc = None
+        job.leaves_as, job.exit_code = "", 0
+        job.restarts += 1
+        job.eligible_at = self._time.now + self.settings.requeue_seconds
+        self._time.at(self.settings.requeue_seconds, self._schedule)
+
+
+def _append(run: PlayedRun, path: Path, data: bytes) -> None:
+    if not run.over:
+        with path.open("ab") as file:
+            file.write(data)

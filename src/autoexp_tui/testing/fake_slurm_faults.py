@@ -1,0 +1,52 @@
+"""What may go wrong between a client and a made-up Slurm, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+
+
+class SlurmFault(StrEnum):
+    """What may go wrong with one command."""
+
+    ANSWER_LOST = "answer lost"
+    """Done, but it never comes back."""
+    REQUEST_LOST = "request lost"
+    """Not done, and it never comes back."""
+    ARRIVES_LATE = "arrives late"
+    """It never comes back, and is done after that."""
+    TOLD_FAILED = "told failed"
+    """Done, but the client says that its socket timed out."""
+    AWAY = "away"
+    """The controller cannot be reached."""
+    EMPTY = "empty"
+    """It ends well and says nothing."""
+    STALE = "stale"
+    """The program's answer before this one, once more."""
+    GARBLED = "garbled"
+    """The answer breaks off in the middle of its last line."""
+    MISSING = "missing"
+    """The program is not there."""
+
+
+SlurmFaults = Callable[[str], SlurmFault | None]
+"""Asked at every command, by program: what goes wrong with it."""
+
+
+class PlannedSlurmFaults:
+    """The next faults of each program, first come first served; then none."""
+
+    def __init__(self, faults: Iterable[tuple[str, SlurmFault]] = ()) -> None:
+        self._waiting = list(faults)
+
+    def add(self, program: str, *faults: SlurmFault) -> None:
+        """Have these happen at the program's next runs."""
+        self._waiting += ((program, fault) for fault in faults)
+
+    def __call__(self, program: str) -> SlurmFault | None:
+        """The fault of this run, used up."""
+        for waiting in self._waiting:
+            if waiting[0] == program:
+                self._waiting.remove(waiting)
+                return waiting[1]
+        return None
