@@ -281,6 +281,10 @@ _SENDING = {
         "not sent: [{message}][{reason}]",
         "could not be sent: [{message}][{reason}]. Nothing was started.",
     ),
+    "sent_apart": (
+        "sent by itself",
+        "sent by itself, since together with others it could not be[: {message}]",
+    ),
     "duplicate": (
         "ran elsewhere",
         "another submission of this attempt ran instead[: {message}]",

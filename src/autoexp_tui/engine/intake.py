@@ -126,9 +126,22 @@ class Intake:
     def _rejected(self, desk: Desk, got: seen.Submitted, answer: Rejected) -> None:
         detail = _words(answer.sent, answer.message)
         self._settle(desk, got.effect_id, "failed", detail)
+        tasks = desk.state.tokens[got.token]
+        if answer.cause is Cause.SUBMIT_ERROR and len(tasks) > 1:
+            self._send_apart(desk, tasks, answer.message)
+            return
         reason = why(answer.cause.value, message=answer.message)
-        for job, number in desk.state.tokens[got.token]:
+        for job, number in tasks:
             self._end_unborn(desk, job, number, Outcome.FAILED, answer.cause, reason)
+
+    def _send_apart(self, desk: Desk, tasks: tuple[TaskId, ...], message: str) -> None:
+        """Send one by one what could not be sent together: each for its own sake."""
+        self._end_unwanted(desk, tasks)
+        reason = why("sent_apart", message=message)
+        for job, number in tasks:
+            attempt = judge.attempt_of(desk.job(job), number)
+            if attempt is not None and attempt.outcome is None:
+                _order_submit(desk, ((job, number),), reason)
 
     def _end_unborn(
         self,
@@ -302,10 +315,8 @@ class Intake:
 
     @staticmethod
     def _send_again(desk: Desk, job: JobRecord, report: TaskReport) -> None:
-        tasks = ((job.name, report.attempt),)
-        token = ids.submission_token(desk.state.session, tasks)
         reason = why("forgotten", id=report.executor_id, seconds=report.gone_for)
-        order_effect(desk, SubmitTasks(token=token, tasks=tasks), reason)
+        _order_submit(desk, ((job.name, report.attempt),), reason)
 
     def _forget_logs(self, job: JobRecord) -> None:
         """What was found in an earlier run's log says nothing of this run."""
@@ -381,6 +392,12 @@ class Intake:
         """A job moved on: forget what no longer concerns it."""
         if job.state is not JobState.QUEUED:
             self.health.queue.pop(job.name, None)
+
+
+def _order_submit(desk: Desk, tasks: tuple[TaskId, ...], reason: Why) -> None:
+    """Order attempts that there are already to be sent once more."""
+    token = ids.submission_token(desk.state.session, tasks)
+    order_effect(desk, SubmitTasks(token=token, tasks=tasks), reason)
 
 
 def _in_queue(report: TaskReport) -> InQueue | None:

@@ -187,7 +187,13 @@ def test_a_queued_job_s_sentence_has_place_reason_and_expected_start() -> None:
     live = Live(queue=InQueue(PRIORITY, T0 + 5 * 3600, "gpu"))
     job, session = changed(Look.QUEUED, live, since=T0 - 7800, why=None)
     told = queued_text(job, session)
-    assert told == f"for 2 h 10 in gpu: {PRIORITY}; Slurm expects 13:41"
+    assert told == f"for 2 h 10: {PRIORITY}; Slurm expects 13:41"
+
+
+def test_a_reason_that_does_not_name_the_partition_is_told_with_it() -> None:
+    live = Live(queue=InQueue("held by its owner", None, "gpu"))
+    job, session = changed(Look.QUEUED, live, since=T0 - 60, why=None)
+    assert queued_text(job, session) == "for 60 s in gpu: held by its owner"
 
 
 def test_an_expected_start_that_has_passed_is_not_told() -> None:

@@ -230,8 +230,9 @@ def _queued(job: JobView, session: SessionView) -> str:
 def queued_text(job: JobView, session: SessionView) -> str:
     """How long a job has been queued, where, why, and when it is expected to start."""
     queue = job.live.queue if job.live else None
-    where = f" in {outside(queue.partition)}" if queue and queue.partition else ""
     words = _queue_words(job)
+    partition = outside(queue.partition) if queue else ""
+    where = f" in {partition}" if partition and partition not in words else ""
     why = f": {outside(words, 2000)}" if words else ""
     expected = _expected_at(job, session)
     if expected is None:

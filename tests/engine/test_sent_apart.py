@@ -1,0 +1,62 @@
+"""Jobs that cannot be sent together are sent one by one: only the bad one fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from autoexp_tui.core import commands, events
+from autoexp_tui.core.effects import SubmitTasks
+from autoexp_tui.core.errors import EnvironmentFailed
+from autoexp_tui.core.specs import JobSpec
+from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.engine.ports import Submission
+from autoexp_tui.testing.sim_world import Ready
+from tests.core.builders import job, plan
+from tests.engine.bench import Bench
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """Three alike jobs; nothing can be written for `b`."""
+
+    def prepare(_: Ready, submission: Submission, specs: Sequence[JobSpec]) -> None:
+        del submission
+        if any(spec.name == "b" for spec in specs):
+            raise EnvironmentFailed("cannot make the directory", "/full/b")
+
+    monkeypatch.setattr(Ready, "prepare", prepare)
+    made = Bench(
+        plan(*(job(n, i, stage="s") for i, n in enumerate("abc"))), submit=False
+    )
+    made.executor.array_size = 10
+    made.order(commands.Submit())
+    return made
+
+
+def test_the_others_run_and_the_bad_one_says_why(bench: Bench) -> None:
+    bench.run(10)
+    assert bench.states() == {"a": "COMPLETED", "b": "FAILED", "c": "COMPLETED"}
+    assert bench.job("b").cause is Cause.SUBMIT_ERROR
+    assert "/full/b" in str(bench.job("b").why)
+
+
+def test_each_attempt_stays_the_first(bench: Bench) -> None:
+    bench.run(10)
+    assert [len(bench.job(name).attempts) for name in "abc"] == [1, 1, 1]
+    ordered = [
+        event.effect
+        for event in bench.happened(events.EffectOrdered)
+        if isinstance(event, events.EffectOrdered)
+    ]
+    sizes = [len(one.tasks) for one in ordered if isinstance(one, SubmitTasks)]
+    assert sizes == [3, 1, 1, 1]
+
+
+def test_what_is_no_longer_wanted_is_not_sent(bench: Bench) -> None:
+    bench.engine.commit()
+    bench.order(commands.Kill(jobs=("a",)))
+    bench.run(10)
+    assert bench.job("a").state is JobState.CANCELLED
+    assert bench.job("c").state is JobState.COMPLETED
