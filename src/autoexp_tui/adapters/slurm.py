@@ -291,7 +291,7 @@ class SlurmExecutor:
             some = names[first : first + NAMES]
             ran += [
                 self._tell("scancel", "--state=PENDING", *some),
-                self._tell("scancel", "--batch", "--signal=TERM", *some),
+                self._tell("scancel", *_TO_RUNNING, *some),
             ]
         return ran
 
@@ -371,6 +371,10 @@ class SlurmExecutor:
     def _settled_after(self) -> float:
         facts = self._watch.facts
         return max(self._settings.settle_seconds, facts.min_job_age)
+
+
+_TO_RUNNING: Final = ("--state=RUNNING", "--batch", "--signal=TERM")
+"""Without the state it tries a minute and more to signal a job that waits."""
 
 
 def _is_done(ran: Ran) -> bool:

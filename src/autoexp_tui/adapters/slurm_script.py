@@ -54,24 +54,55 @@ class Launcher:
 def render(template: str, values: Mapping[str, str]) -> str:
     """The template with each placeholder's value put in, safe for the shell.
 
-    `command` is a line of shell already; every other value is quoted, unless it stands
-    in a comment, where a line break is all that could do harm.
+    `command` is a line of shell already. Every other value is one literal piece of
+    text, inside quotes and outside; nothing of it is ever run, not even where it is
+    misjudged whether quotes are open (here documents may mislead).
     """
-    lines = template.splitlines(keepends=True)
-    return "".join(_render_line(line, values) for line in lines)
+    parts, place, opened = [], 0, ""
+    for found in _PLACEHOLDER.finditer(template):
+        opened = _open_at(template, place, found.start(), opened)
+        value = _put_in(found[1], values[found[1]], opened)
+        parts += [template[place : found.start()], value]
+        place = found.end()
+    return "".join([*parts, template[place:]])
 
 
-def _render_line(line: str, values: Mapping[str, str]) -> str:
-    comment = line.lstrip().startswith("#")
+def _put_in(name: str, text: str, opened: str) -> str:
+    """A value for where `opened` (a quote, `#`, or nothing) is open."""
+    if opened == "#":
+        text = " ".join(text.split())
+    if name == "command":
+        return text
+    if opened == "#":
+        return _literal(text)
+    return f"{opened}{_literal(text)}{opened}" or "''"
 
-    def value(found: re.Match[str]) -> str:
-        name = found[1]
-        text = values[name]
-        if name == "command":
-            return text
-        return " ".join(text.split()) if comment else shlex.quote(text)
 
-    return _PLACEHOLDER.sub(value, line)
+def _open_at(template: str, start: int, end: int, opened: str) -> str:
+    """What is open at `end`, when `opened` was at `start`: a quote, `#`, or nothing."""
+    for found in _QUOTING.finditer(template, start, end):
+        mark = found[0][0]
+        if not opened:
+            opened = "" if mark in "\\\n" else mark
+        elif opened == "#":
+            opened = "" if mark == "\n" else "#"
+        elif mark == opened or (opened, found[0]) == ("'", "\\'"):
+            opened = ""
+    return opened
+
+
+_QUOTING: Final = re.compile(r"""\\.|'|"|(?:^|(?<=[\s;&|()]))#|\n""")
+"""What opens and closes quotes and comments, and what a backslash keeps from it."""
+_SPECIAL: Final = re.compile(r"[^\w@%+=:,./-]", re.ASCII)
+
+
+def _literal(text: str) -> str:
+    """Text that means itself outside of quotes, and does nothing inside."""
+    return _SPECIAL.sub(lambda found: _LITERAL.get(found[0], f"\\{found[0]}"), text)
+
+
+_LITERAL: Final = {"`": r"$'\x60'", "\n": r"$'\n'"}
+"""A backslash makes one start a command within another, the other vanish."""
 
 
 def template_problems(template: str, path: str) -> Sequence[Problem]:

@@ -243,7 +243,7 @@ _AWAY: Final = re.compile(
     r"unable to contact slurm controller|socket timed out|timed out on send/recv"
     r"|connection (?:refused|reset|timed out)|zero bytes were transmitted"
     r"|unexpected message received|transport endpoint|communication connection"
-    r"|Header lengths are longer",
+    r"|Header lengths are longer|munge|authentication error",
     re.IGNORECASE,
 )
 
