@@ -116,7 +116,7 @@ def parse_squeue(text: str) -> tuple[QueueRow, ...]:
     Raises:
         ValueError: a line is not one of ours: the answer as a whole is not believed.
     """
-    return tuple(_queue_row(line) for line in text.splitlines() if line.strip())
+    return tuple(_queue_row(line) for line in _row_lines(text, "squeue"))
 
 
 def _queue_row(line: str) -> QueueRow:
@@ -136,7 +136,24 @@ def _queue_row(line: str) -> QueueRow:
     )
 
 
-_ID: Final = re.compile(r"\d+(_(\d+|\[[^\]]*\]))?")
+_ID: Final = re.compile(r"\d+(?:_(?:\d+|\[[^\]]*\])|\+\d+)?")
+"""`51`; `51_3` or `51_[2-9]` of an array; `51+1` of a job of several parts."""
+_ROW_START: Final = re.compile(rf"{_ID.pattern}\|")
+
+
+def _row_lines(text: str, program: str) -> Iterator[str]:
+    """The lines that begin a row; a name may go on over further ones, ours does not.
+
+    Raises:
+        ValueError: it begins with something else.
+    """
+    before = False
+    for line in text.split("\n"):
+        if _ROW_START.match(line):
+            before = True
+            yield line
+        elif line.strip() and not before:
+            raise ValueError(f"{program} said {clean(line, limit=200)!r}")
 
 
 # ------------------------------------------------------------------------------ sacct
@@ -175,7 +192,7 @@ def parse_sacct(text: str) -> tuple[AccountRow, ...]:
     Raises:
         ValueError: a line is not one of ours.
     """
-    return tuple(_account_row(line) for line in text.splitlines() if line.strip())
+    return tuple(_account_row(line) for line in _row_lines(text, "sacct"))
 
 
 def _account_row(line: str) -> AccountRow:
