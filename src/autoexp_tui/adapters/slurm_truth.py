@@ -261,8 +261,14 @@ def _ended(
         partition=seen.row.partition if seen.row else "",
         gone_for=seen.lost_after if gone_for is None else gone_for,
         duplicate=_is_duplicate(seen),
-        unclaimed=records.claim is None and void is None and seen.word is None,
+        unclaimed=_is_unclaimed(records) and seen.word is None,
     )
+
+
+def _is_unclaimed(records: AttemptRecords) -> bool:
+    """Whether no start ever claimed the attempt; a damaged claim is one."""
+    claimed = records.claim is not None or "claim" in records.damaged
+    return not claimed and records.void is None
 
 
 def _id(seen: Evidence) -> str:
