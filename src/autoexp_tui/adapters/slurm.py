@@ -45,6 +45,8 @@ MARGIN_SECONDS: Final = 600.0
 """By how much accounting is asked about earlier than an intent: clocks differ."""
 LOST_SECONDS: Final = 300.0
 """A task of which nobody says a word is lost after this, or after MinJobAge."""
+SIGNAL_SECONDS: Final = 3.0
+"""For a signal to be on its way."""
 STUBBORN_SECONDS: Final = 15.0
 """Beyond the grace, before a task that was asked to end is cancelled outright."""
 LARGEST_ARRAY: Final = 1000
@@ -270,30 +272,54 @@ class SlurmExecutor:
     def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
         """Ask the tasks to end: those that wait are cancelled, those that run told.
 
-        A running task has its grace, which Slurm's own cancel does not give; whoever
-        outlives it is cancelled outright by a later poll.
+        A running task has its grace, which Slurm's own cancel does not give. It is
+        told by its file, and sooner by a signal; whoever outlives the grace is
+        cancelled outright by a later poll.
         """
         problems = [text for text in map(self._fence, tasks) if text]
-        ids = [name for name in map(self._id, tasks) if name]
-        ran = self._scancel(ids) if ids else []
-        problems += [_failure(one) for one in ran if not _is_done(one)]
+        running = [task for task in tasks if self._runs(task)]
+        waiting = [task for task in tasks if task not in running]
+        ended, told = self._scancel(waiting), self._signal(running)
+        failed = [ran for ran in ended if not _is_done(ran)]
+        failed += [ran for ran in told if not _is_done(ran) and not _is_told(ran)]
+        problems += [_failure(ran) for ran in failed]
         self._watch.rhythm.hurry()
         return CancelAnswer(
             ok=not problems,
-            sent="; ".join(one.sent for one in ran),
+            sent="; ".join(ran.sent for ran in ended + told),
             said="; ".join(problems),
         )
 
-    def _scancel(self, ids: Sequence[str]) -> list[Ran]:
-        names = scancel_ids(ids)
-        ran: list[Ran] = []
-        for first in range(0, len(names), NAMES):
-            some = names[first : first + NAMES]
-            ran += [
-                self._tell("scancel", "--state=PENDING", *some),
-                self._tell("scancel", *_TO_RUNNING, *some),
-            ]
-        return ran
+    def _runs(self, task: Task) -> bool:
+        """Whether a run has begun that neither its records nor the queue saw end."""
+        try:
+            run = read_attempt(task.attempt_dir).run
+        except OSError:
+            return False
+        row = self._row(task)
+        newer = self._watch.answered_at > self._changed_at.get(task.id, NEVER)
+        again = row is not None and row.state.standing is Standing.QUEUED and newer
+        return run is not None and run.exited is None and not again
+
+    def _scancel(self, tasks: Sequence[Task]) -> list[Ran]:
+        """Cancel tasks by their names alone.
+
+        Asked for a state as well, scancel takes a task of an array that has not been
+        split off yet for all that wait of the array, and cancels them all.
+        """
+        return [self._tell("scancel", *names) for names in self._names(tasks)]
+
+    def _signal(self, tasks: Sequence[Task]) -> list[Ran]:
+        """Tell tasks that run."""
+        return [
+            self._commands.run(("scancel", *_TO_RUNNING, *names), SIGNAL_SECONDS)
+            for names in self._names(tasks)
+        ]
+
+    def _names(self, tasks: Sequence[Task]) -> list[Sequence[str]]:
+        """What scancel calls the tasks, in as many parts as its command line needs."""
+        names = scancel_ids([name for name in map(self._id, tasks) if name])
+        return [names[first : first + NAMES] for first in range(0, len(names), NAMES)]
 
     def _tell(self, *words: str) -> Ran:
         return self._commands.run(words, self._settings.ask_seconds)
@@ -380,6 +406,11 @@ _TO_RUNNING: Final = ("--state=RUNNING", "--batch", "--signal=TERM")
 def _is_done(ran: Ran) -> bool:
     """Whether a cancel has nothing left to do: what has ended needs none."""
     return ran.ok or (not ran.missing and nothing_to_cancel(ran.stderr))
+
+
+def _is_told(ran: Ran) -> bool:
+    """Whether a signal is on its way: of an array's tasks scancel waits for the end."""
+    return not ran.missing and not ran.stderr.strip()
 
 
 def _failure(ran: Ran) -> str:
