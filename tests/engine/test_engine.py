@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autoexp_tui.core import commands, events
+from autoexp_tui.core.effects import CancelTasks
 from autoexp_tui.core.specs import (
     Anomalies,
     Approval,
@@ -457,6 +458,18 @@ def test_a_vanished_task_is_lost_and_its_dependant_says_so() -> None:
     bench = Bench(two(start=(after("a"),)), {"a": [[gone]]})
     bench.until(bench.is_("a", JobState.LOST))
     assert bench.job("b").state is JobState.SKIPPED
+
+
+def test_a_lost_run_is_fenced_before_the_job_runs_again() -> None:
+    gone = RunScript(seconds=3.0, ends="vanish")
+    bench = Bench(plan(job("a")), {"a": [[gone], [OK]]})
+    bench.until(bench.is_("a", JobState.LOST))
+    bench.order(commands.Resubmit(jobs=("a",)))
+    bench.until(bench.is_("a", JobState.COMPLETED))
+    happened = bench.happened(events.EffectOrdered)
+    orders = [e.effect for e in happened if isinstance(e, events.EffectOrdered)]
+    fence = CancelTasks(tasks=(("a", 1),))
+    assert orders.index(fence) == len(orders) - 2
 
 
 def test_a_requeued_run_is_a_further_run_and_not_a_further_attempt() -> None:

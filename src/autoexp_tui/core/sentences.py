@@ -348,6 +348,10 @@ _ENDS = {
         "the executor took it[ as {id}] and has not known it for {seconds:duration}; "
         "it never began. It is sent again.",
     ),
+    "fenced": (
+        "a lost run is fenced",
+        "nobody has seen the lost run end: should it still live, it is to end",
+    ),
     "late_exit_record": ("ended after all", "its exit record came late: it completed"),
     "budget": ("budget spent", "the budget is spent[: {spent} of {limit}][: {reason}]"),
 }

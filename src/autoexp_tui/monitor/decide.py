@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from autoexp_tui.core import events, ids
-from autoexp_tui.core.effects import ComposeJob, SubmitTasks
+from autoexp_tui.core.effects import CancelTasks, ComposeJob, SubmitTasks
 from autoexp_tui.core.facts import ApprovalFact, ApprovalKey, Fact, FactKey, MetadataKey
 from autoexp_tui.core.specs import Approval, Composite, Condition, LogPattern, Not
 from autoexp_tui.core.specs import Restart as RestartAction
 from autoexp_tui.core.state import ConditionStatus, JobRecord
-from autoexp_tui.core.states import ACTIVE, Cause, JobState
+from autoexp_tui.core.states import ACTIVE, Cause, JobState, Outcome
 from autoexp_tui.core.verdicts import Result, Verdict, Why, why
 from autoexp_tui.monitor.bindings import bind
 from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
@@ -422,10 +422,22 @@ def _limit(desk: Desk, slots: int) -> str:
 def _submit(desk: Desk, jobs: Sequence[JobRecord]) -> None:
     tasks = tuple((job.name, len(job.attempts) + 1) for job in jobs)
     token = ids.submission_token(desk.state.session, tasks)
+    _fence_lost(desk, jobs)
     order_effect(desk, SubmitTasks(token=token, tasks=tasks))
     for job in jobs:
         desk.roster.ready.discard(job.name)
         desk.roster.note(desk.job(job.name))
+
+
+def _fence_lost(desk: Desk, jobs: Sequence[JobRecord]) -> None:
+    """Cancel what nobody has seen to end: it may live where nobody can see it."""
+    lost = [
+        (job.name, attempt.number)
+        for job in jobs
+        if (attempt := job.attempt) and attempt.outcome is Outcome.LOST
+    ]
+    if lost:
+        order_effect(desk, CancelTasks(tasks=tuple(lost)), why("fenced"), Cause.LOST)
 
 
 def _explain(desk: Desk, job: JobRecord, reason: Why) -> None:
