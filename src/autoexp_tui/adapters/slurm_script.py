@@ -73,9 +73,10 @@ def _put_in(name: str, text: str, opened: str) -> str:
         text = " ".join(text.split())
     if name == "command":
         return text
-    if opened == "#":
-        return _literal(text)
-    return f"{opened}{_literal(text)}{opened}" or "''"
+    literal = _literal(text)
+    if opened == "#" or (literal == text and text):
+        return literal
+    return f"{opened}{literal}{opened}" or "''"
 
 
 def _open_at(template: str, start: int, end: int, opened: str) -> str:
