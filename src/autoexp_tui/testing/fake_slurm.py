@@ -188,18 +188,27 @@ class FakeSlurm(Generic[R]):
     def _scancel(self, line: Line, timeout: float) -> str:
         """Cancel or signal; with a filter it looks before, and tells what is over."""
         state, signal = line.options.get("--state"), line.options.get("--signal")
+        looks = bool(state or signal)
         problems = []
         for name in expand_names(line.names):
-            found = self.cluster.find(name)
-            live = [job for job in found if job.live]
-            if not live and (state or signal):
+            live = [job for job in self.cluster.find(name) if job.live]
+            if not live and looks:
                 problems.append(_not_killed(name, "Invalid job id specified"))
-            for job in live:
+            for job in self._with_unsplit(live) if looks else live:
                 if state in (None, job.word):
                     self._end(job, signal, timeout)
         if problems:
             raise Refused(1, *problems)
         return ""
+
+    def _with_unsplit(self, jobs: Sequence[Job]) -> list[Job]:
+        """Who looks before sees the waiting tasks of an array as a single job."""
+        arrays = {job.parent for job in jobs if job.unsplit}
+        return [
+            job
+            for job in self.cluster.jobs
+            if job in jobs or (job.unsplit and job.parent in arrays)
+        ]
 
     def _end(self, job: Job, signal: str | None, timeout: float) -> None:
         if signal is None:

@@ -250,10 +250,12 @@ class Cluster:
     # ......................................................................... looks
     def queue(self) -> list[Shown]:
         """All that the controller remembers, ended ones too."""
+        self.settle()
         return [job.shown() for job in self.jobs]
 
     def accounts(self, since: float) -> list[Shown]:
         """What accounting knows by now of jobs that had not ended before `since`."""
+        self.settle()
         limit = self._time.now - self.settings.account_lag
         found = []
         for job in self._accounts.values():
