@@ -1,0 +1,532 @@
+"""The made-up Slurm says what a real one says: texts here are copied from one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoexp_tui.adapters.slurm_commands import Ran
+from autoexp_tui.testing.clock import ManualClock
+from autoexp_tui.testing.fake_script import RunScript, Write
+from autoexp_tui.testing.fake_slurm import FakeSlurm
+from autoexp_tui.testing.fake_slurm_controller import ClusterSettings
+from autoexp_tui.testing.fake_slurm_faults import PlannedSlurmFaults, SlurmFault
+from autoexp_tui.testing.fake_slurm_text import expand_names, ranges, seconds_of
+
+SQUEUE = ("squeue", "-h", "-r", "-t", "all", "-u", "ann", "-o")
+FIELDS = "%i|%A|%T|%r|%N|%P|%S|%V|%j"
+SACCT = ("sacct", "-X", "-P", "-n", "-u", "ann", "-S", "uts1699999000", "-o")
+ACCOUNT = "JobID,JobIDRaw,State,ExitCode,Submit,Start,End,NodeList,JobName"
+NOW = 1_700_000_000
+
+
+class Site:
+    """A made-up cluster, and scripts to submit to it."""
+
+    def __init__(
+        self, root: Path, settings: ClusterSettings | None = None, *runs: RunScript
+    ) -> None:
+        self.root = root
+        self.clock = ManualClock()
+        self.faults = PlannedSlurmFaults()
+        scripts = runs or (RunScript(seconds=10),)
+        self.slurm = FakeSlurm(
+            self.clock, Ran, lambda _: scripts, settings, faults=self.faults
+        )
+
+    def run(self, *words: str, timeout: float = 30.0) -> Ran:
+        return self.slurm.run(words, timeout)
+
+    def script(self, text: str = "") -> str:
+        path = self.root / "job.sh"
+        path.write_text(text or "#!/bin/bash\ntrue\n")
+        return str(path)
+
+    def sbatch(self, *options: str, text: str = "") -> Ran:
+        fixed = ("sbatch", "--parsable", f"--output={self.root}/slurm-%j.out")
+        return self.run(*fixed, *options, self.script(text))
+
+    def wrapped(self, count: int = 1, **more: object) -> str:
+        """A script that starts the wrapper, with its task files; its text."""
+        for index in range(count):
+            attempt = self.root / "attempts" / str(index)
+            attempt.mkdir(parents=True, exist_ok=True)
+            fields = {
+                "job": f"a{index}",
+                "attempt": 1,
+                "command": ["true"],
+                "output_dir": str(self.root),
+                "log_dir": str(self.root / "log" / str(index)),
+                "attempt_dir": str(attempt),
+                "token": "tok",
+                "nonce": "tok",
+                "grace_seconds": 5.0,
+                **more,
+            }
+            (self.root / f"{index}.json").write_text(json.dumps(fields))
+        end = "/${SLURM_ARRAY_TASK_ID:-0}.json"
+        return f"#!/bin/bash\nexec python3 w.py {self.root}{end}\n"
+
+    def record(self, name: str, index: int = 0) -> dict[str, Any]:
+        found = json.loads((self.root / "attempts" / str(index) / name).read_text())
+        assert isinstance(found, dict)
+        return found
+
+    def records(self, index: int = 0) -> set[str]:
+        found = (self.root / "attempts" / str(index)).iterdir()
+        return {path.name for path in found}
+
+    def queue(self) -> str:
+        return self.run(*SQUEUE, FIELDS).stdout
+
+    def accounts(self) -> str:
+        return self.run(*SACCT, ACCOUNT).stdout
+
+    def states(self) -> dict[str, str]:
+        rows = (line.split("|") for line in self.queue().splitlines())
+        return {row[0]: row[2] for row in rows}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+# ------------------------------------------------------------------------ its answers
+def test_sbatch_says_an_id(site: Site) -> None:
+    assert [site.sbatch().stdout for _ in range(2)] == ["1\n", "2\n"]
+
+
+def test_a_running_and_a_held_job_are_shown_as_really(site: Site) -> None:
+    site.sbatch("--job-name=run|s", text=site.wrapped())
+    site.sbatch("--job-name=waits", "--hold")
+    site.clock.advance(1)
+    site.queue()
+    assert site.queue() == (
+        f"1|1|RUNNING|None|n1|main|{NOW}|{NOW}|run|s\n"
+        f"2|2|PENDING|JobHeldUser||main|N/A|{NOW}|waits\n"
+    )
+
+
+def test_accounting_shows_an_ended_and_a_waiting_job_as_really(site: Site) -> None:
+    site.sbatch("--job-name=over")
+    site.sbatch("--job-name=waits", "--hold")
+    site.clock.advance(1)
+    site.run(*SQUEUE, FIELDS)
+    site.clock.advance(1)
+    assert site.accounts() == (
+        f"1|1|COMPLETED|0:0|{NOW}|{NOW}|{NOW}|n1|over\n"
+        f"2|2|PENDING|0:0|{NOW}|Unknown|Unknown|None assigned|waits\n"
+    )
+
+
+def test_a_cancelled_job_that_never_started_has_no_node_in_accounting(
+    site: Site,
+) -> None:
+    site.sbatch("--hold")
+    site.run("scancel", "1")
+    site.clock.advance(1)
+    assert site.accounts() == (
+        f"1|1|CANCELLED by 0|0:0|{NOW}|None|{NOW}|None assigned|wrap\n"
+    )
+
+
+def test_accounting_trails_the_queue(site: Site) -> None:
+    site.sbatch()
+    assert (site.accounts(), "PENDING" in site.queue()) == ("", True)
+
+
+def test_tasks_of_a_waiting_array_are_one_row_unless_asked_apart(site: Site) -> None:
+    site.sbatch("--array=0-3", "--hold")
+    together = site.run("squeue", "-h", "-t", "all", "-u", "ann", "-o", "%i").stdout
+    assert together == "1_[0-3]\n"
+    assert list(site.states()) == ["1_0", "1_1", "1_2", "1_3"]
+
+
+def test_a_started_task_has_an_id_of_its_own_and_the_last_the_array_s(
+    site: Site,
+) -> None:
+    site.sbatch("--array=0-2", text=site.wrapped(3))
+    site.clock.advance(1)
+    raw = [line.split("|")[1] for line in site.queue().splitlines()]
+    assert raw == ["2", "3", "1"]
+
+
+def test_no_more_tasks_run_than_the_throttle_says(site: Site) -> None:
+    site.sbatch("--array=0-9%2", text=site.wrapped(10))
+    site.clock.advance(1)
+    rows = site.queue()
+    assert rows.count("RUNNING") == 2
+    assert rows.count("JobArrayTaskLimit") == 8
+
+
+def test_the_queue_shows_live_jobs_alone_unless_asked_for_all(site: Site) -> None:
+    site.sbatch()
+    site.clock.advance(1)
+    assert site.states() == {"1": "COMPLETED"}
+    assert site.run("squeue", "-h", "-r", "-u", "ann", "-o", "%i").stdout == ""
+
+
+def test_an_ended_job_is_forgotten_with_its_age(tmp_path: Path) -> None:
+    site = Site(tmp_path, ClusterSettings(min_job_age=5))
+    site.sbatch()
+    site.clock.advance(1)
+    assert site.states() == {"1": "COMPLETED"}
+    site.clock.advance(5)
+    assert site.states() == {}
+    assert "COMPLETED" in site.accounts()
+
+
+def test_without_accounting_sacct_says_so(tmp_path: Path) -> None:
+    site = Site(tmp_path, ClusterSettings(accounting=False))
+    ran = site.run(*SACCT, ACCOUNT)
+    assert (ran.status, ran.stderr) == (1, "Slurm accounting storage is disabled\n")
+    assert "accounting_storage/none" in site.run("scontrol", "show", "config").stdout
+
+
+# ---------------------------------------------------------------------- its refusals
+@pytest.mark.parametrize(
+    ("words", "status", "stderr"),
+    [
+        (
+            ("--partition=nosuch",),
+            1,
+            "sbatch: error: invalid partition specified: nosuch\n"
+            "sbatch: error: Batch job submission failed: "
+            "Invalid partition name specified\n",
+        ),
+        (
+            ("--bogus=1",),
+            255,
+            "sbatch: unrecognized option '--bogus=1'\n"
+            'Try "sbatch --help" for more information\n',
+        ),
+        (
+            ("--array=bogus",),
+            1,
+            "sbatch: error: Batch job submission failed: "
+            "Invalid job array specification\n",
+        ),
+        (
+            ("--array=0-99999",),
+            1,
+            "sbatch: error: Batch job submission failed: "
+            "Invalid job array specification\n",
+        ),
+    ],
+)
+def test_sbatch_refuses_in_the_real_one_s_words(
+    site: Site, words: tuple[str, ...], status: int, stderr: str
+) -> None:
+    ran = site.sbatch(*words)
+    assert (ran.status, ran.stderr, site.states()) == (status, stderr, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("no shebang", "This does not look like a batch script"),
+        ("\n", "This does not look like a batch script"),
+    ],
+)
+def test_sbatch_takes_no_script_that_is_none(site: Site, text: str, says: str) -> None:
+    assert says in site.sbatch(text=text).stderr
+
+
+def test_a_script_that_is_not_there_cannot_be_opened(site: Site) -> None:
+    ran = site.run("sbatch", "--parsable", "/nosuch/file")
+    assert ran.stderr == "sbatch: error: Unable to open file /nosuch/file\n"
+
+
+@pytest.mark.parametrize("program", ["squeue", "sacct", "scancel"])
+def test_an_option_that_nobody_sends_is_unknown(site: Site, program: str) -> None:
+    ran = site.run(program, "--bogus")
+    assert ran.status == 1
+    assert f"{program}: unrecognized option '--bogus'" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "asking"),
+    [
+        (("squeue", "-h"), "slurm_load_jobs error"),
+        (("scontrol", "show", "config"), "slurm_load_ctl_conf error"),
+        (("scancel", "--batch", "--signal=TERM", "5"), "slurm_load_jobs error"),
+    ],
+)
+def test_a_controller_that_is_away_is_told_in_each_program_s_words(
+    site: Site, words: tuple[str, ...], asking: str
+) -> None:
+    site.slurm.away = True
+    text = "Unable to contact slurm controller (connect failure)"
+    assert site.run(*words).stderr == f"{asking}: {text}\n"
+    assert site.run(*SACCT, ACCOUNT).ok
+
+
+# ---------------------------------------------------------------------------- scancel
+def test_scancel_by_name_alone_is_silent_about_what_is_over(site: Site) -> None:
+    ran = site.run("scancel", "9999")
+    assert (ran.status, ran.stderr) == (0, "")
+
+
+def test_scancel_with_a_filter_tells_what_is_over(site: Site) -> None:
+    ran = site.run("scancel", "--state=PENDING", "9999")
+    assert (ran.status, ran.stderr) == (
+        1,
+        "scancel: error: Kill job error on job id 9999: Invalid job id specified\n",
+    )
+
+
+def test_a_cancelled_task_of_a_waiting_array_leaves_no_record(site: Site) -> None:
+    site.sbatch("--array=0-3", "--hold")
+    site.run("scancel", "1_[1-2]")
+    site.clock.advance(2)
+    assert list(site.states()) == ["1_0", "1_3"]
+    assert "CANCELLED" not in site.accounts()
+
+
+def test_the_last_of_a_cancelled_array_leaves_one_row_without_an_index(
+    site: Site,
+) -> None:
+    site.sbatch("--array=0-1", "--hold")
+    site.run("scancel", "1_[0-1]")
+    assert site.states() == {"1": "CANCELLED"}
+
+
+def test_scancel_with_a_state_takes_all_waiting_tasks_of_an_array(site: Site) -> None:
+    site.sbatch("--array=0-3", "--hold")
+    site.run("scancel", "--state=PENDING", "1_2")
+    assert site.states() == {"1": "CANCELLED"}
+
+
+def test_a_signal_to_a_waiting_job_is_tried_for_long_and_in_vain(site: Site) -> None:
+    site.sbatch("--hold")
+    began = site.clock.monotonic()
+    ran = site.run("scancel", "--batch", "--signal=TERM", "1", timeout=200)
+    assert "Job can not be altered now, try again later" in ran.stderr
+    assert site.clock.monotonic() - began > 60
+    assert site.run("scancel", "--batch", "--signal=TERM", "1", timeout=9).timed_out
+
+
+def test_a_signal_to_the_wrapper_leaves_its_exit_record(site: Site) -> None:
+    site.sbatch(text=site.wrapped())
+    site.clock.advance(1)
+    site.queue()
+    site.run("scancel", "--batch", "--signal=TERM", "1")
+    told = site.record("exit.0.json")
+    assert (told["signal"], told["ending"]) == (15, "signal 15")
+    site.clock.advance(1)
+    assert "|FAILED|143:0|" in site.accounts()
+
+
+def test_a_job_that_ignores_its_end_completes_until_it_is_killed(
+    tmp_path: Path,
+) -> None:
+    stubborn = RunScript(seconds=1e6, ignores_term=True)
+    site = Site(tmp_path, ClusterSettings(kill_wait=3), stubborn)
+    site.sbatch(text=site.wrapped())
+    site.clock.advance(1)
+    site.queue()
+    site.run("scancel", "1")
+    assert site.states() == {"1": "COMPLETING"}
+    site.clock.advance(3)
+    assert site.states() == {"1": "CANCELLED"}
+    assert "exit.0.json" not in site.records()
+
+
+# ---------------------------------------------------------------- it plays the wrapper
+def test_a_job_leaves_the_wrapper_s_records_and_logs(tmp_path: Path) -> None:
+    run = RunScript(seconds=2, exit_code=3, writes=(Write(at=1, data=b"hello\n"),))
+    site = Site(tmp_path, None, run)
+    site.sbatch(text=site.wrapped())
+    site.clock.advance(0.2)
+    site.queue()
+    assert site.records() == {"claim", "begin.0.json"}
+    site.clock.advance(3)
+    site.queue()
+    assert site.record("claim")["executor_id"] == "1"
+    assert site.record("begin.0.json")["log_path"].endswith("/log/0/slurm-1.out")
+    assert site.record("exit.0.json")["exit_code"] == 3
+    assert (tmp_path / "log" / "0" / "current.log").read_text() == "hello\n"
+
+
+def test_a_requeued_job_is_a_further_run_with_its_restarts(site: Site) -> None:
+    site.sbatch(text=site.wrapped())
+    site.clock.advance(1)
+    site.queue()
+    site.run("scontrol", "requeue", "1")
+    assert site.states() == {"1": "PENDING"}
+    site.clock.advance(3)
+    site.queue()
+    assert site.states() == {"1": "RUNNING"}
+    assert site.record("begin.1.json")["restarts"] == 1
+    assert site.record("exit.0.json")["signal"] == 15
+
+
+def test_accounting_keeps_a_requeued_job_as_requeued_until_it_runs(site: Site) -> None:
+    site.sbatch(text=site.wrapped())
+    site.clock.advance(1)
+    site.queue()
+    site.run("scontrol", "requeue", "1")
+    site.clock.advance(1)
+    assert "1|1|REQUEUED|0:0|" in site.accounts()
+
+
+def test_a_second_job_of_the_same_submission_does_nothing(site: Site) -> None:
+    text = site.wrapped()
+    site.sbatch(text=text)
+    site.sbatch(text=text)
+    site.clock.advance(1)
+    assert site.states() == {"1": "RUNNING", "2": "COMPLETED"}
+    assert "duplicate.2.json" in site.records()
+    assert site.slurm.cluster.problems() == ()
+
+
+def test_an_attempt_that_is_to_be_cancelled_does_not_begin(site: Site) -> None:
+    text = site.wrapped()
+    (site.root / "attempts" / "0" / "cancel").touch()
+    site.sbatch(text=text)
+    site.clock.advance(1)
+    assert site.states() == {"1": "COMPLETED"}
+    assert site.record("void.json")["why"] == "cancelled"
+    assert "begin.0.json" not in site.records()
+
+
+def test_a_script_without_the_wrapper_just_ends(site: Site) -> None:
+    site.sbatch(text="#!/bin/sh\n# exec w.py /x/${SLURM_ARRAY_TASK_ID:-0}.json\n")
+    site.clock.advance(1)
+    assert site.states() == {"1": "COMPLETED"}
+
+
+def test_an_output_that_cannot_be_opened_is_a_launch_failure(site: Site) -> None:
+    line = ("sbatch", "--parsable", "--output=/nosuch/dir/x", site.script())
+    site.run(*line)
+    site.clock.advance(1)
+    assert "1|1|FAILED|JobLaunchFailure|" in site.queue()
+    site.clock.advance(1)
+    assert "|FAILED|0:53|" in site.accounts()
+
+
+# ----------------------------------------------------------------------------- faults
+def test_a_lost_answer_takes_the_whole_time_limit(site: Site) -> None:
+    site.faults.add("sbatch", SlurmFault.ANSWER_LOST)
+    began = site.clock.monotonic()
+    assert site.sbatch().timed_out
+    assert site.clock.monotonic() - began == 30.0
+    assert list(site.states()) == ["1"]
+
+
+def test_a_lost_request_did_nothing(site: Site) -> None:
+    site.faults.add("sbatch", SlurmFault.REQUEST_LOST)
+    assert site.sbatch().timed_out
+    assert site.states() == {}
+
+
+@pytest.mark.parametrize(
+    ("fault", "stdout"),
+    [(SlurmFault.EMPTY, ""), (SlurmFault.STALE, "1\n"), (SlurmFault.GARBLED, "")],
+)
+def test_an_answer_may_be_empty_old_or_broken_off(
+    site: Site, fault: SlurmFault, stdout: str
+) -> None:
+    words = ("squeue", "-h", "-r", "-t", "all", "-u", "ann", "-o", "%i")
+    site.sbatch()
+    site.run(*words)
+    site.sbatch()
+    site.faults.add("squeue", fault)
+    assert site.run(*words).stdout == stdout
+    assert site.run(*words).stdout == "1\n2\n"
+
+
+def test_a_killed_controller_forgets_and_gives_ids_out_again(site: Site) -> None:
+    site.sbatch("--hold")
+    site.clock.advance(10)
+    site.sbatch("--hold")
+    site.clock.advance(1)
+    assert site.slurm.cluster.crash() == ("2",)
+    assert list(site.states()) == ["1"]
+    assert "2|2|PENDING|" in site.accounts()
+    assert site.sbatch("--hold").stdout == "2\n"
+
+
+def test_a_lost_node_s_jobs_leave_no_more_records(site: Site) -> None:
+    site.sbatch("--no-requeue", text=site.wrapped())
+    site.clock.advance(1)
+    site.queue()
+    site.slurm.cluster.lose_node("n1")
+    assert "1|1|NODE_FAIL|NodeDown|" in site.queue()
+    site.clock.advance(100)
+    site.queue()
+    assert "exit.0.json" not in site.records()
+
+
+def urgent_over(partition: str, tmp_path: Path) -> Site:
+    """A job that fills the cluster, and one that preempts it."""
+    site = Site(tmp_path)
+    wide = ("--nodes=4", "--exclusive")
+    site.sbatch(f"--partition={partition}", *wide, text=site.wrapped())
+    site.clock.advance(1)
+    site.queue()
+    site.sbatch("--partition=urgent", *wide, "--hold")
+    site.sbatch("--partition=urgent", *wide)
+    site.clock.advance(0.2)
+    return site
+
+
+@pytest.mark.parametrize(
+    ("partition", "state"), [("main", "PENDING"), ("kill", "PREEMPTED")]
+)
+def test_a_partition_says_what_becomes_of_preempted_jobs(
+    tmp_path: Path, partition: str, state: str
+) -> None:
+    assert urgent_over(partition, tmp_path).states()["1"] == state
+
+
+def test_a_job_without_room_waits_for_resources(site: Site) -> None:
+    wide = ("--nodes=4", "--exclusive")
+    site.sbatch(*wide, text=site.wrapped())
+    site.sbatch(*wide)
+    site.clock.advance(1)
+    assert "2|2|PENDING|Resources||main|N/A|" in site.queue()
+
+
+# ------------------------------------------------------------------------------ text
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("", None),
+        ("10", 600),
+        ("1:30", 90),
+        ("1:00:00", 3600),
+        ("2-12:00:00", 216000),
+        ("1-0", 86400),
+    ],
+)
+def test_a_time_limit_is_minutes_or_has_colons(
+    text: str, seconds: float | None
+) -> None:
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("work", "given", "made"),
+    [
+        (ranges, [3, 1, 2, 7], "1-3,7"),
+        (expand_names, ["51_[1-2,4]", "60"], ("51_1", "51_2", "51_4", "60")),
+    ],
+)
+def test_ranges_are_written_and_read(
+    work: Callable[[Any], object], given: list[Any], made: object
+) -> None:
+    assert work(given) == made
+
+
+def test_every_command_line_is_kept_and_counted(site: Site) -> None:
+    site.sbatch()
+    site.queue()
+    assert (site.slurm.calls["sbatch"], site.slurm.calls["squeue"]) == (1, 1)
+    assert re.fullmatch("sbatch --parsable.*", " ".join(site.slurm.lines[0]))
