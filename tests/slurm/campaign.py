@@ -7,6 +7,7 @@ records and Slurm say can be held against what really ran. Nothing is judged her
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -29,6 +30,8 @@ from autoexp_tui.core.specs import (
 )
 from tests.slurm.cluster import Cluster
 
+FULL = os.environ.get("AUTOEXP_SLURM_FULL") == "1"
+"""Whether these tests take the time for their full numbers: minutes."""
 CLIENT: Mapping[str, Scalar] = {
     "poll_seconds": 1.0,
     "slowest_poll_seconds": 2.0,
@@ -193,6 +196,19 @@ class SlurmCampaign:
             for line in self.cluster.run(*words, check=False).stdout.splitlines()
         )
         return {name.rpartition("-")[0]: (id_, state) for id_, state, name in rows}
+
+    def ids(self) -> set[str]:
+        """Slurm's ids of our jobs that squeue shows."""
+        known = self.queue()
+        return {id_ for name, (id_, _) in known.items() if self._is_ours(name)}
+
+    def _is_ours(self, name: str) -> bool:
+        return bool(name) and (self.root / "out" / name).is_dir()
+
+    def events(self, kind: str) -> int:
+        """How many events of a type the session's journals hold."""
+        parts = (self.state_dir / self.session()).glob("journal*.jsonl")
+        return sum(part.read_text().count(f'"type": "{kind}"') for part in parts)
 
     def id_in(self, job: str, state: str, patience_s: float = 60.0) -> str:
         """Waits until Slurm has a job in a state; its id."""

@@ -1,0 +1,121 @@
+"""A cockpit at work while the controller is away: what it shows, and how fast.
+
+Used by a test and by a benchmark; nothing is judged here.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.e2e.terminal import Terminal
+from tests.slurm.campaign import SlurmCampaign, Work, until
+
+TIMED = """
+import time
+from autoexp_tui.engine.loop import Engine
+commit = Engine.commit
+def timed(self):
+    began = time.monotonic()
+    commit(self)
+    with open({path!r}, "a") as file:
+        file.write(f"{{began}} {{time.monotonic() - began}}\\n")
+Engine.commit = timed
+from autoexp_tui.cli.tui import entry
+entry()
+"""
+"""The cockpit with its commits timed; the clock is the same in all processes."""
+KEY_SECONDS = 0.2
+"""Between two keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """What was seen while nobody answered."""
+
+    jobs: dict[str, dict[str, object]]
+    """At the end of that time."""
+    keys: list[float]
+    """Seconds from each key to its paint."""
+    commits: list[float]
+    """Seconds of each commit."""
+
+    def figures(self) -> str:
+        """The worst of each, for people."""
+        return (
+            f"{len(self.commits)} commits, worst {max(self.commits) * 1e3:.0f} ms; "
+            f"{len(self.keys)} keys, worst to paint {max(self.keys) * 1e3:.0f} ms"
+        )
+
+
+def works(away_s: float) -> list[Work]:
+    """One that ends meanwhile, one after, one to be killed, one that waits."""
+    fillers = [Work(f"filler{n}", "sleep 600") for n in range(6)]
+    return [
+        Work("ends", f"sleep {away_s / 4}; exit 0"),
+        Work("fails", f"sleep {away_s / 4}; exit 3"),
+        Work("lasts", f"sleep {away_s + 8}"),
+        Work("killed", "sleep 600"),
+        Work("waits", options={"hold": True}),
+        *fillers,
+    ]
+
+
+def cockpit_of(campaign: SlurmCampaign) -> Terminal:
+    """A cockpit that owns the campaign's session, whose commits are timed."""
+    code = TIMED.format(path=str(timings(campaign)))
+    arguments = ["--state-dir", str(campaign.state_dir), "--session"]
+    return Terminal(
+        [sys.executable, "-c", code, *arguments, campaign.session()],
+        cwd=str(campaign.root),
+        env=campaign.cluster.env,
+    )
+
+
+def timings(campaign: SlurmCampaign) -> Path:
+    return campaign.root / "commits.txt"
+
+
+def watch(campaign: SlurmCampaign, terminal: Terminal, away_s: float) -> Away:
+    """Ends the controller, works on for `away_s`, and looks."""
+    campaign.cluster.ctld_stop()
+    began = time.monotonic()
+    kill = campaign.start(
+        "kill", campaign.session(), "killed", "waits", "--yes", command="sessions"
+    )
+    keys: list[float] = []
+    while time.monotonic() < began + away_s:
+        keys.append(key_to_paint(terminal, "jk"[len(keys) % 2]))
+        terminal.read(KEY_SECONDS)
+    kill.communicate(timeout=60)
+    ended = time.monotonic()
+    lines = [line.split() for line in timings(campaign).read_text().splitlines()]
+    commits = [float(took) for at, took in lines if began <= float(at) <= ended]
+    return Away(jobs=campaign.shown(), keys=keys, commits=commits)
+
+
+def key_to_paint(terminal: Terminal, key: str) -> float:
+    """Seconds until the cursor bar is elsewhere on the screen."""
+    before = bars(terminal)
+    began = time.monotonic()
+    terminal.send(key)
+    terminal.until(lambda: bars(terminal) != before, 20.0, f"the paint of {key}")
+    return time.monotonic() - began
+
+
+def bars(terminal: Terminal) -> tuple[tuple[str, bool], ...]:
+    """The background of each line near its start."""
+    screen = terminal.screen
+    cells = (screen.buffer[line][6] for line in range(screen.lines))
+    return tuple((cell.bg, cell.reverse) for cell in cells)
+
+
+def submit(campaign: SlurmCampaign, away_s: float) -> None:
+    """Hands all jobs over, and waits until those that can have begun."""
+    campaign.write(works(away_s))
+    run = campaign.start("--manifest", str(campaign.manifest), command="submit")
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == 0, out + err
+    until(lambda: campaign.begun()["fails"] >= 1, "a running job")
