@@ -1,7 +1,7 @@
 """Slurm's commands without a Slurm: the same words in, the same words out.
 
 It understands the command lines that our adapter sends and answers in the real
-formats, from a made-up cluster (`fake_slurm_controller`) on a manual clock. What may go
+formats, from a made-up cluster (`fake_slurm_cluster`) on a manual clock. What may go
 wrong between a client and its cluster is asked for as data. It is made with the type
 that the caller wants answers in, so that it stands where the real commands stand.
 """
@@ -16,7 +16,8 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_script import Script
-from autoexp_tui.testing.fake_slurm_controller import Cluster, ClusterSettings
+from autoexp_tui.testing.fake_slurm_cluster import Cluster
+from autoexp_tui.testing.fake_slurm_controller import ClusterSettings
 from autoexp_tui.testing.fake_slurm_faults import (
     PlannedSlurmFaults,
     SlurmFault,

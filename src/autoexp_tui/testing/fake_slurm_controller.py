@@ -64,7 +64,7 @@ class ClusterSettings:
     """A job younger than that is forgotten by a killed controller."""
 
 
-class Cluster:
+class Controller:
     """Jobs, nodes and time. `settle()` lets the clock's time happen to it."""
 
     def __init__(
@@ -82,6 +82,7 @@ class Cluster:
         self._nodes = Nodes(self.settings.nodes, self.settings.node_jobs)
         self._script = script or by_job({})
         self._accounts: dict[str, Job] = {}
+        self._woken = False
         self._pids = count(1000, 3)
         self._next_id = 1
 
@@ -184,11 +185,7 @@ class Cluster:
         else:
             self._end_run(job, run, signal=TERM)
 
-    # ........................................................................ faults
-    def requeue(self, job: Job, reason: str = "BeginTime") -> None:
-        """Let a running job run again, as `scontrol requeue` does."""
-        self._requeue(job, "REQUEUED", reason)
-
+    # ..................................................................... early ends
     def expire(self, job: Job) -> None:
         """The job's time is up."""
         if job.word == "RUNNING":
@@ -203,49 +200,6 @@ class Cluster:
         else:
             job.leaves_as = "PREEMPTED"
             self._let_go(job)
-
-    def lose_node(self, name: str) -> None:
-        """A node dies with all that runs on it: no more records come from there."""
-        self._nodes.down.add(name)
-        for job in [job for job in self.jobs if name in job.nodes and job.live]:
-            if job.run is not None:
-                job.run.over = True
-            if job.order.requeue:
-                self._requeue(job, "NODE_FAIL", "BeginTime")
-            else:
-                job.reason = "NodeDown"
-                self._leave(job, "NODE_FAIL")
-
-    def return_node(self, name: str) -> None:
-        """The node takes jobs again."""
-        self._nodes.down.discard(name)
-        self._wake()
-
-    def kill_supervisor(self, task: TaskId) -> None:
-        """SIGKILL to a running task's wrapper: its guard ends the command, tells so."""
-        for job in self.jobs:
-            if job.run is not None and not job.run.over and job.run.task == task:
-                self._end_run(job, job.run, signal=KILL, note="the supervisor died")
-
-    def crash(self) -> tuple[str, ...]:
-        """SIGKILL to the controller: what it had not saved never was; these ids.
-
-        Accounting keeps them as PENDING, and their ids are given out again.
-        """
-        limit = self._time.now - self.settings.save_seconds
-        lost = [job for job in self.jobs if job.taken_at > limit]
-        self.jobs = [job for job in self.jobs if job.taken_at <= limit]
-        for job in lost:
-            job.history = job.history[:1]
-            if job.run is not None:
-                job.run.over = True
-        self._next_id = min((job.parent for job in lost), default=self._next_id)
-        return tuple(job.id for job in lost)
-
-    def say(self, job: Job, word: str) -> None:
-        """Have the job shown in a state of that name, whatever it does."""
-        job.word = word
-        self._tell(job)
 
     # ......................................................................... looks
     def queue(self) -> list[Shown]:
@@ -264,22 +218,6 @@ class Cluster:
                 found.append(known[-1])
         return found
 
-    def living(self) -> tuple[TaskId, ...]:
-        """Tasks whose command runs now."""
-        self.settle()
-        return tuple(run.task for run in self._running())
-
-    def problems(self) -> tuple[str, ...]:
-        """What must never be: an attempt begun by two jobs, or one run twice."""
-        owners: dict[TaskId, set[str]] = {}
-        for task, _, job_id in self.begun:
-            owners.setdefault(task, set()).add(job_id)
-        twice = len({(task, run) for task, run, _ in self.begun}) < len(self.begun)
-        return (
-            *(f"{t} was begun by {ids}" for t, ids in owners.items() if len(ids) > 1),
-            *(["a run was begun twice"] if twice else []),
-        )
-
     def _running(self) -> Iterable[PlayedRun]:
         return (job.run for job in self.jobs if job.run and not job.run.over)
 
@@ -291,22 +229,37 @@ class Cluster:
 
     # .................................................................... scheduling
     def _wake(self) -> None:
-        self._time.at(self.settings.schedule_seconds, self._schedule)
+        if not self._woken:
+            self._woken = True
+            self._time.at(self.settings.schedule_seconds, self._schedule)
 
     def _schedule(self) -> None:
+        self._woken = False
         waiting = [job for job in self.jobs if self._may_start(job)]
         waiting.sort(key=lambda job: -self._partition(job.order.partition).tier)
+        crowded: set[int] = set()
         for job in waiting:
-            if self._throttled(job):
-                job.reason = "JobArrayTaskLimit"
-                continue
+            if job.parent in crowded or not self._try_to_start(job):
+                crowded.add(job.parent)  # its other tasks want the same
+
+    def _try_to_start(self, job: Job) -> bool:
+        if self._throttled(job):
+            self._keep_waiting(job, "JobArrayTaskLimit")
+            return False
+        places = self._places(job)
+        if places is None and self._make_room(job):
             places = self._places(job)
-            if places is None and self._make_room(job):
-                places = self._places(job)
-            if places is None:
-                job.reason = "Resources"
-            else:
-                self._start(job, places)
+        if places is None:
+            self._keep_waiting(job, "Resources")
+            return False
+        self._start(job, places)
+        return True
+
+    def _keep_waiting(self, job: Job, reason: str) -> None:
+        """Say why, of all tasks of the same array."""
+        for other in self.jobs:
+            if other.parent == job.parent and other.word == "PENDING":
+                other.reason = reason
 
     def _may_start(self, job: Job) -> bool:
         held = "hold" in job.order.options

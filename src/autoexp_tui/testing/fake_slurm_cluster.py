@@ -1,0 +1,75 @@
+"""A made-up cluster, and what may befall it: lost nodes, killed processes, a crash."""
+
+from __future__ import annotations
+
+from autoexp_tui.core.effects import TaskId
+from autoexp_tui.testing.fake_slurm_controller import KILL, Controller
+from autoexp_tui.testing.fake_slurm_jobs import Job
+
+
+class Cluster(Controller):
+    """The controller with its nodes, as a test looks at it and breaks it."""
+
+    def requeue(self, job: Job, reason: str = "BeginTime") -> None:
+        """Let a running job run again, as `scontrol requeue` does."""
+        self._requeue(job, "REQUEUED", reason)
+
+    def lose_node(self, name: str) -> None:
+        """A node dies with all that runs on it: no more records come from there."""
+        self._nodes.down.add(name)
+        for job in [job for job in self.jobs if name in job.nodes and job.live]:
+            if job.run is not None:
+                job.run.over = True
+            if job.order.requeue:
+                self._requeue(job, "NODE_FAIL", "BeginTime")
+            else:
+                job.reason = "NodeDown"
+                self._leave(job, "NODE_FAIL")
+
+    def return_node(self, name: str) -> None:
+        """The node takes jobs again."""
+        self._nodes.down.discard(name)
+        self._wake()
+
+    def kill_supervisor(self, task: TaskId) -> None:
+        """SIGKILL to a running task's wrapper: its guard ends the command, tells so."""
+        for job in self.jobs:
+            if job.run is not None and not job.run.over and job.run.task == task:
+                self._end_run(job, job.run, signal=KILL, note="the supervisor died")
+
+    def crash(self) -> tuple[str, ...]:
+        """SIGKILL to the controller: what it had not saved never was; these ids.
+
+        Accounting keeps them as PENDING, and their ids are given out again.
+        """
+        limit = self._time.now - self.settings.save_seconds
+        lost = [job for job in self.jobs if job.taken_at > limit]
+        self.jobs = [job for job in self.jobs if job.taken_at <= limit]
+        for job in lost:
+            job.history = job.history[:1]
+            if job.run is not None:
+                job.run.over = True
+        self._next_id = min((job.parent for job in lost), default=self._next_id)
+        return tuple(job.id for job in lost)
+
+    def say(self, job: Job, word: str) -> None:
+        """Have the job shown in a state of that name, whatever it does."""
+        job.word = word
+        self._tell(job)
+
+    # ........................................................................ looks
+    def living(self) -> tuple[TaskId, ...]:
+        """Tasks whose command runs now."""
+        self.settle()
+        return tuple(run.task for run in self._running())
+
+    def problems(self) -> tuple[str, ...]:
+        """What must never be: an attempt begun by two jobs, or one run twice."""
+        owners: dict[TaskId, set[str]] = {}
+        for task, _, job_id in self.begun:
+            owners.setdefault(task, set()).add(job_id)
+        twice = len({(task, run) for task, run, _ in self.begun}) < len(self.begun)
+        return (
+            *(f"{t} was begun by {ids}" for t, ids in owners.items() if len(ids) > 1),
+            *(["a run was begun twice"] if twice else []),
+        )
