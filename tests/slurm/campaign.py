@@ -207,8 +207,8 @@ class SlurmCampaign:
 
     def events(self, kind: str) -> int:
         """How many events of a type the session's journals hold."""
-        parts = (self.state_dir / self.session()).glob("journal*.jsonl")
-        return sum(part.read_text().count(f'"type": "{kind}"') for part in parts)
+        parts = (self.state_dir / self.session()).glob("journal.[0-9]*.jsonl")
+        return sum(part.read_text().count(f'"type":"{kind}"') for part in parts)
 
     def id_in(self, job: str, state: str, patience_s: float = 60.0) -> str:
         """Waits until Slurm has a job in a state; its id."""

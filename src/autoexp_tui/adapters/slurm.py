@@ -8,6 +8,7 @@ since when a task is over or gone, and which cancels still have to be driven hom
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,6 +125,7 @@ class SlurmExecutor:
         self._over, self._gone = _Since(), _Since()
         self._asked_to_end, self._missed = _Since(), _Since()
         self._by_task = (self._over, self._gone)
+        self._one_at_a_time = threading.Lock()
         self._told_calls = 0
         self._turn = 0
 
@@ -215,12 +217,13 @@ class SlurmExecutor:
             return
         unexplained = [task for task in tasks if self._is_unexplained(task)]
         if unexplained:
-            self._ask_accounts(task.ordered_at for task in unexplained)
+            since = self._asked_since(task.ordered_at for task in unexplained)
+            self._watch.ask_accounts(since)
 
-    def _ask_accounts(self, intents: Iterable[float]) -> bool:
+    def _asked_since(self, intents: Iterable[float]) -> float:
+        """UTC from which accounting is asked about submissions with such intents."""
         times = [at for at in intents if at > 0]
-        since = min(times, default=self._clock.utc() - _DAY)
-        return self._watch.ask_accounts(since - MARGIN_SECONDS)
+        return min(times, default=self._clock.utc() - _DAY) - MARGIN_SECONDS
 
     def _is_unexplained(self, task: Task) -> bool:
         """Whether squeue does not tell how a task stands, or how it ended."""
@@ -356,9 +359,7 @@ class SlurmExecutor:
             claims = {sub.token: self._claimed(sub) for sub in submissions}
         except OSError as error:
             return AdoptAnswer(error=f"cannot look at the records: {error}")
-        heard = self._watch.ask() and self._ask_accounts(
-            sub.ordered_at for sub in submissions
-        )
+        heard = self._hear(submissions)
         looks = [self._find(sub, claims[sub.token], heard=heard) for sub in submissions]
         pairs = list(zip(submissions, looks, strict=True))
         return AdoptAnswer(
@@ -366,6 +367,13 @@ class SlurmExecutor:
             absent=tuple(sub.token for sub, found in pairs if found == "absent"),
             error="" if heard else self._watch.error,
         )
+
+    def _hear(self, submissions: Sequence[Submission]) -> bool:
+        """Whether queue and accounting answered; one answer is for all in doubt."""
+        since = self._asked_since(sub.ordered_at for sub in submissions)
+        sent = (self._sent_at.get(sub.token, NEVER) for sub in submissions)
+        with self._one_at_a_time:
+            return self._watch.ask_anew(since, max(sent, default=NEVER))
 
     @staticmethod
     def _claimed(submission: Submission) -> str:

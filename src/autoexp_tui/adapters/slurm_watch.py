@@ -76,6 +76,10 @@ class QueueWatch:
     user: str = field(default_factory=getpass.getuser)
     answered_at: float = NEVER
     """Monotonic: when the question was put that squeue answered last."""
+    accounted_at: float = NEVER
+    """The same of sacct, or of knowing that there is no accounting."""
+    accounted_since: float = 0.0
+    """UTC: accounting was asked of jobs since then."""
     error: str = ""
     """Why the newest question got no answer; empty when it did."""
     _rows: Mapping[str, QueueRow] = field(default_factory=dict)
@@ -97,13 +101,29 @@ class QueueWatch:
 
     def ask_accounts(self, since: float) -> bool:
         """One sacct, of jobs since `since` (UTC); False when it did not answer."""
-        if not self.facts.accounting:
-            return True
-        rows = self._asked(sacct_arguments(self.user, since), parse_sacct)
-        if rows is None:
-            return False
+        now, rows = self.monotonic(), tuple[AccountRow, ...]()
+        if self.facts.accounting:
+            answer = self._asked(sacct_arguments(self.user, since), parse_sacct)
+            if answer is None:
+                return False
+            rows = answer
         self._accounts = {row.id: row for row in rows}
+        self.accounted_at, self.accounted_since = now, since
         return True
+
+    def ask_anew(self, since: float, news_at: float) -> bool:
+        """Both, unless both have answered lately; whether they have since `news_at`.
+
+        `since`: UTC, of jobs; `news_at`: monotonic. One that gave no answer just now
+        is not asked again at once either.
+        """
+        lately = self.monotonic() - self.rhythm.soonest
+        if self.error and self.rhythm.asked_at >= lately:
+            return False
+        told_at = min(self.answered_at, self.accounted_at)
+        if told_at >= max(lately, news_at) and self.accounted_since <= since:
+            return True
+        return self.ask() and self.ask_accounts(since)
 
     def _asked(
         self, arguments: Sequence[str], parse: Callable[[str], tuple[Row, ...]]

@@ -1,0 +1,134 @@
+"""What is sent to cancel tasks, and how often the cluster is asked about doubts."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from autoexp_tui.adapters.slurm import SlurmExecutor, SlurmSettings
+from autoexp_tui.adapters.slurm_commands import Ran
+from autoexp_tui.adapters.slurm_submit import SubmitSettings
+from autoexp_tui.engine.ports import Submission, Task
+from autoexp_tui.testing.clock import ManualClock
+from tests.adapters.slurm_scripted import CONFIG, Answer, ScriptedCommands, says
+
+SILENT = Ran(arguments=("?",), status=None)
+"""Of a command that did not return in time."""
+
+
+def executor(
+    tmp_path: Path, clock: ManualClock | None = None, **answers: Answer
+) -> tuple[SlurmExecutor, ScriptedCommands]:
+    quiet = {name: says() for name in ("squeue", "sacct", "scancel")}
+    commands = ScriptedCommands({"scontrol": says(CONFIG), **quiet, **answers})
+    submit = SubmitSettings(
+        wrapper=tmp_path / "wrapper.py",
+        python="python3",
+        scripts=tmp_path / "scripts",
+        array_logs=tmp_path / "arrays",
+    )
+    return SlurmExecutor(
+        SlurmSettings(submit=submit), commands, clock or ManualClock()
+    ), commands
+
+
+def task(tmp_path: Path, job: str, executor_id: str) -> Task:
+    directory = tmp_path / job
+    directory.mkdir(exist_ok=True)
+    return Task(
+        job=job,
+        attempt=1,
+        command=("true",),
+        output_dir=str(directory),
+        log_dir=str(directory),
+        attempt_dir=str(directory),
+        token="t",
+        executor_id=executor_id,
+        ordered_at=5.0,
+    )
+
+
+def begun(tmp_path: Path, job: str, executor_id: str) -> Task:
+    """A task of which a run has begun."""
+    made = task(tmp_path, job, executor_id)
+    process = {"host": "h", "machine": "", "boot": "", "namespace": "", "pid": 1}
+    record = {
+        "run": 0,
+        "began_at": 1.0,
+        "executor_id": executor_id,
+        "log_path": "",
+        "process": {**process, "started": "1"},
+    }
+    Path(made.attempt_dir, "begin.0.json").write_text(json.dumps(record))
+    return made
+
+
+def cancels(commands: ScriptedCommands) -> list[tuple[str, ...]]:
+    return [words for words in commands.ran if words[0] == "scancel"]
+
+
+def test_a_waiting_task_of_an_array_is_named_without_a_state(tmp_path: Path) -> None:
+    slurm, commands = executor(tmp_path)
+    slurm.cancel([task(tmp_path, "a", "5_3")])
+    assert cancels(commands) == [("scancel", "5_[3]")]
+
+
+def test_a_running_task_is_told_and_not_ended(tmp_path: Path) -> None:
+    slurm, commands = executor(tmp_path)
+    slurm.cancel([begun(tmp_path, "a", "5")])
+    words = ("--state=RUNNING", "--batch", "--signal=TERM")
+    assert cancels(commands) == [("scancel", *words, "5")]
+
+
+def test_a_signal_that_is_slow_to_return_is_on_its_way(tmp_path: Path) -> None:
+    slurm, _ = executor(tmp_path, scancel=SILENT)
+    assert slurm.cancel([begun(tmp_path, "a", "5_1")]).ok
+
+
+def test_a_cancel_that_does_not_return_is_not_done(tmp_path: Path) -> None:
+    slurm, _ = executor(tmp_path, scancel=SILENT)
+    assert not slurm.cancel([task(tmp_path, "a", "5_1")]).ok
+
+
+def test_both_leave_the_order_with_the_task(tmp_path: Path) -> None:
+    slurm, _ = executor(tmp_path)
+    both = [task(tmp_path, "a", "5"), begun(tmp_path, "b", "6")]
+    slurm.cancel(both)
+    assert all("cancel" in os.listdir(one.attempt_dir) for one in both)
+
+
+def doubts(tmp_path: Path, count: int) -> list[Submission]:
+    return [
+        Submission(
+            token=f"t{n}",
+            session="s",
+            tasks=(task(tmp_path, f"j{n}", ""),),
+            ordered_at=5.0,
+        )
+        for n in range(count)
+    ]
+
+
+def test_one_answer_is_for_all_that_is_in_doubt(tmp_path: Path) -> None:
+    slurm, commands = executor(tmp_path)
+    for submission in doubts(tmp_path, 10):
+        assert slurm.adopt([submission]).error == ""
+    assert (commands.calls["squeue"], commands.calls["sacct"]) == (1, 1)
+
+
+def test_a_later_question_is_put_anew(tmp_path: Path) -> None:
+    clock = ManualClock()
+    slurm, commands = executor(tmp_path, clock)
+    for submission in doubts(tmp_path, 2):
+        slurm.adopt([submission])
+        clock.advance(4.0)
+    assert commands.calls["squeue"] == 2
+
+
+def test_who_gave_no_answer_is_not_asked_for_each_doubt(tmp_path: Path) -> None:
+    slurm, commands = executor(tmp_path, squeue=SILENT)
+    found = [slurm.adopt([one]) for one in doubts(tmp_path, 10)]
+    assert all("did not answer" in one.error for one in found)
+    assert not any(one.absent for one in found)
+    assert commands.calls["squeue"] == 1
