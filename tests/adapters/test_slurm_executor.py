@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from autoexp_tui.core.states import Cause
 from autoexp_tui.engine.ports import (
     Accepted,
     AdoptAnswer,
+    BeginRecord,
     Busy,
     Rejected,
     Submission,
@@ -319,6 +321,32 @@ def test_a_job_that_leaves_no_record_is_as_accounting_says(world: World) -> None
     assert (report.exited.signal, bool(report.exited.note)) == (9, True)
 
 
+def test_after_the_purge_without_accounting_the_exit_record_is_the_only_truth(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, ClusterSettings(min_job_age=5, accounting=False))
+    task = world.runs_as("a", RunScript(seconds=1, exit_code=6))
+    submit(world, task)
+    world.clock.advance(2)
+    assert world.cluster.queue()
+    world.clock.advance(100)
+    report = ended(world, task)
+    assert world.cluster.queue() == []
+    assert report.exited is not None
+    assert report.exited.exit_code == 6
+
+
+def test_a_job_that_completes_for_long_is_not_over(world: World) -> None:
+    task = world.runs_as("a", replace(RUNS_LONG, ignores_term=True))
+    (name,) = submit(world, task)
+    running(world, task)
+    world.slurm.run(("scancel", name), 10)
+    world.clock.advance(0.5)
+    report = look(world, task)
+    assert (report.phase, report.exited) == (TaskPhase.RUNNING, None)
+    assert world.cluster.queue()[0].word == "COMPLETING"
+
+
 def test_a_lost_node_is_a_further_run_where_slurm_requeues(world: World) -> None:
     task = world.runs_as("a", RUNS_LONG, RunScript(seconds=2))
     submit(world, task)
@@ -520,3 +548,67 @@ def test_a_resent_submission_uses_the_same_files(world: World) -> None:
     assert isinstance(first, Accepted)
     assert isinstance(again, Accepted)
     assert first.sent == again.sent
+
+
+# ------------------------------------------------------------------------- all at once
+class SeededFaults:
+    """One of the faults of looking, now and then; only what a cluster may do."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self.enough = False
+
+    def __call__(self, program: str) -> SlurmFault | None:
+        faults = {
+            "squeue": (SlurmFault.AWAY, SlurmFault.REQUEST_LOST, SlurmFault.STALE),
+            "sacct": (SlurmFault.AWAY, SlurmFault.REQUEST_LOST),
+            "scontrol": (SlurmFault.AWAY,),
+            "scancel": (SlurmFault.AWAY, SlurmFault.ANSWER_LOST),
+        }.get(program, ())
+        if self.enough or not faults or self._random.random() > 0.4:
+            return None
+        return self._random.choice(faults)
+
+
+def some_runs(random: random.Random) -> tuple[RunScript, ...]:
+    first = RunScript(
+        seconds=random.choice((0, 1, 5, 30)),
+        exit_code=random.choice((0, 0, 3)),
+        ends=random.choice(("exit", "exit", "exit", "requeue", "vanish")),
+        record_lag=random.choice((0, 0, 4)),
+    )
+    return (first, RunScript(seconds=2))
+
+
+def runs_of(word: tuple[object, ...]) -> range:
+    """The runs up to the one that the word is about."""
+    began = word[-1]
+    assert isinstance(began, BeginRecord)
+    return range(began.run + 1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_goes_wrong_with_looking_each_task_gets_one_true_word(
+    world: World, seed: int
+) -> None:
+    drawn = random.Random(seed)
+    tasks = [world.runs_as(f"a{n}", *some_runs(drawn)) for n in range(12)]
+    submit(world, *tasks)
+    faults = SeededFaults(seed)
+    world.slurm.faults = faults
+    words: dict[str, tuple[object, ...]] = {}
+    for turn in range(600):
+        faults.enough = turn > 300
+        for report in world.executor.poll(tasks).reports:
+            final = bool(report.exited or report.cause)
+            if report.phase is TaskPhase.ENDED and final:
+                assert (report.job, report.attempt) not in world.cluster.living()
+                word = (report.exited, report.cause, report.began)
+                assert words.setdefault(report.job, word) == word
+            elif report.phase is TaskPhase.ENDED:
+                assert report.gone_for < world.executor.lost_after_seconds
+        world.clock.advance(1.0)
+    assert len(words) == 12
+    begun = {(task[0], run) for task, run, _ in world.cluster.begun}
+    assert begun == {(job, run) for job, word in words.items() for run in runs_of(word)}
+    assert world.cluster.problems() == ()
