@@ -491,15 +491,17 @@ def test_a_cancel_that_cannot_reach_the_controller_is_not_ok(world: World) -> No
     assert "Unable to contact" in answer.said
 
 
-def test_a_waiting_job_is_never_signalled_since_scancel_would_wait_for_it(
+def test_a_job_that_waits_again_is_not_signalled_since_scancel_would_wait_for_it(
     world: World,
 ) -> None:
-    tasks = fill(world, "main")
-    waiting = world.runs_as("waiting", RUNS_LONG)
-    submit(world, waiting)
+    task = world.runs_as("a", RUNS_LONG)
+    submit(world, task)
+    world.cluster.lose_node(running(world, task).node)
     began = world.clock.monotonic()
-    world.executor.cancel([*tasks, waiting])
+    assert world.executor.cancel([task]).ok
     assert world.clock.monotonic() == began
+    ended(world, task)
+    assert world.begun(task) == 1
 
 
 def test_a_cancel_of_many_tasks_is_two_calls_at_most(world: World) -> None:
