@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+# Plain asserts of the shipped contract tell what they compared, whoever imports it.
+pytest.register_assert_rewrite("autoexp_tui.testing.executor_contract")
+
 
 @pytest.fixture(autouse=True)
 def closed_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,14 +172,13 @@ def test_experiments_do_not_share_directories() -> None:
     assert len(places) == 3
 
 
-def test_the_cluster_template_asks_for_a_partition() -> None:
-    answer = asked("exp", "slurm=generic")
+def test_the_cluster_template_leaves_the_partition_to_the_cluster() -> None:
+    plan = planned("exp", "slurm=generic")
 
-    assert [one.where for one in answer.errors] == ["slurm.sbatch.partition"]
-    assert answer.errors[0].hint == "set it: slurm.sbatch.partition=VALUE"
+    assert "partition" not in plan.jobs[0].resources.options
 
 
-def test_the_cluster_template_plans_once_it_has_one() -> None:
+def test_the_cluster_template_takes_a_partition() -> None:
     plan = planned("exp", "slurm=generic", "slurm.sbatch.partition=gpu")
 
     assert plan.executor.class_name == "SlurmClient"
