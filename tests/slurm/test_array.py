@@ -19,7 +19,7 @@ from tests.slurm.campaign import FULL, SlurmCampaign, Work, ended_after, jobs_of
 from tests.slurm.cluster import Cluster
 from tests.slurm.shims import counted
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm_array")]
 
 SIZE = 200 if FULL else 80
 REQUEUED, PREEMPTED, STOPPED = "point000", "point001", "point002"

@@ -14,7 +14,11 @@ from tests.slurm.away import Away, cockpit_of, submit, watch
 from tests.slurm.campaign import FULL, SlurmCampaign, until
 from tests.slurm.cluster import Cluster
 
-pytestmark = [pytest.mark.slurm, pytest.mark.pty]
+pytestmark = [
+    pytest.mark.slurm,
+    pytest.mark.pty,
+    pytest.mark.xdist_group("slurm_away"),
+]
 
 AWAY_SECONDS = 60.0 if FULL else 24.0
 PATIENT_SECONDS = 1.0

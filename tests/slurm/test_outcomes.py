@@ -19,7 +19,7 @@ import pytest
 from tests.slurm.campaign import SlurmCampaign, Work, ended_after, jobs_of
 from tests.slurm.cluster import Cluster
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm_outcomes")]
 
 SLEEPS = "exec sleep 300"
 ONCE = '[ -n "$SLURM_RESTART_COUNT" ] || exec sleep 300; exit 0'
