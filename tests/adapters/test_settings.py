@@ -322,6 +322,7 @@ def test_what_says_how_a_job_runs_is_the_person_s(name: str) -> None:
         ("#!/bin/sh\n#SBATCH -a 0-9\n{command}\n", "sets --array"),
         ("#!/bin/sh\n#SBATCH -n 1 --error=e\n{command}\n", "sets --error"),
         ("#!/bin/sh\n# {command}\n", "has no {command}"),
+        ("#!/bin/sh\nsrun {command}\n", "keeps a shell above {command}"),
     ],
 )
 def test_a_template_that_would_not_start_the_job_is_refused(
@@ -337,7 +338,7 @@ def test_a_template_that_is_no_text_is_refused(tmp_path: Path) -> None:
 def test_a_template_s_name_and_log_lines_are_overruled_and_so_harmless(
     tmp_path: Path,
 ) -> None:
-    text = b"#!/bin/sh\n#SBATCH -J x -o y --mem=1G\n{command}\n"
+    text = b"#!/bin/sh\n#SBATCH -J x -o y --mem=1G\nexec {command}\n"
     assert not template_refusal(tmp_path, text)
 
 

@@ -78,7 +78,7 @@ def test_a_limit_of_the_moment_is_no_refusal() -> None:
 
 def test_the_template_s_own_lines_are_asked_about_too(tmp_path: Path) -> None:
     template = tmp_path / "job.sh"
-    template.write_text("#!/bin/bash\n#SBATCH --mem=9T\n{command}\n")
+    template.write_text("#!/bin/bash\n#SBATCH --mem=9T\nexec {command}\n")
     seen: list[str] = []
 
     def sbatch(words: Sequence[str]) -> Ran:
@@ -86,7 +86,7 @@ def test_the_template_s_own_lines_are_asked_about_too(tmp_path: Path) -> None:
         return says(stderr=WOULD)
 
     check_cluster(with_template(str(template)), cluster(sbatch))
-    assert seen == ["#!/bin/bash\n#SBATCH --mem=9T\ntrue\n"]
+    assert seen == ["#!/bin/bash\n#SBATCH --mem=9T\nexec true\n"]
 
 
 def with_template(path: str) -> Plan:

@@ -147,7 +147,7 @@ def test_a_template_that_cannot_work_is_refused(template: str, says: str) -> Non
 def test_a_template_with_modules_and_a_container_is_fine() -> None:
     text = (
         "#!/bin/bash -l\n#SBATCH --time=10\nmodule load python\n"
-        'export OUT="{output_dir}"\nsrun apptainer exec image.sif {command}\n'
+        'export OUT="{output_dir}"\nexec srun apptainer exec image.sif {command}\n'
     )
     assert template_problems(text, "t") == ()
 

@@ -31,6 +31,7 @@ PLACEHOLDERS: Final = ("command", "job_name", "session", "log_dir", "output_dir"
 _PLACEHOLDER: Final = re.compile(r"(?<!\$)\{(" + "|".join(PLACEHOLDERS) + r")\}")
 
 _DIRECTIVE: Final = re.compile(r"#SBATCH\s+(.*)")
+_EXECUTED: Final = re.compile(r"^\s*exec\s.*(?<!\$)\{command\}", re.MULTILINE)
 _GIVEN: Final = frozenset({"job-name", "output", "open-mode"})
 """Always on the command line, which wins over a template's own lines."""
 
@@ -118,6 +119,11 @@ def template_problems(template: str, path: str) -> Sequence[Problem]:
         message = f"{path} has no {{command}}: nothing would start"
         found.append(Problem(message, where, hint=hint))
     found += [_refused(name, path, where) for name in _directives(template)]
+    if "{command}" in _live_lines(template) and not _EXECUTED.search(template):
+        # Signals go to the batch script itself: a shell in between would die of them.
+        hint = "its line begins with exec: `exec {command}`"
+        message = f"{path} keeps a shell above {{command}}, which signals would end"
+        found.append(Problem(message, where, hint=hint))
     return tuple(found)
 
 
