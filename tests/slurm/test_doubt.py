@@ -98,7 +98,7 @@ def test_engines_killed_between_intent_and_answer_lose_nothing(
     absent = campaign.events("SubmissionAbsent")
     print(
         f"{KILLS} engines killed, {len(jobs)} jobs: {time.monotonic() - began:.0f} s; "
-        f"{absent} times surely not taken, and sent again"
+        f"{absent} times found not taken"
     )
     assert_each_ran_once(campaign, jobs)
 
