@@ -1,0 +1,141 @@
+"""The cockpit over jobs on a real cluster: what it shows, and that its keys go on."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.core.specs import Scalar
+from tests.e2e.terminal import Terminal
+from tests.slurm.campaign import SlurmCampaign, Work
+from tests.slurm.cluster import Cluster
+from tests.slurm.shims import hangs
+
+pytestmark = [pytest.mark.slurm, pytest.mark.pty]
+
+ALL_NODES: Mapping[str, Scalar] = {
+    "nodes": 4,
+    "exclusive": True,
+    "partition": "main",
+    "time": 60,
+}
+"""One such job runs at a time."""
+KEY_SECONDS = 1.0
+"""For a key to show on the screen, whatever the controller does."""
+
+
+@pytest.fixture
+def campaign(cluster: Cluster, tmp_path: Path) -> SlurmCampaign:
+    """Two jobs, of which the second waits for the first one's nodes."""
+    made = SlurmCampaign(tmp_path, cluster, {"ask_seconds": 3.0})
+    works = [Work(name, "exec sleep 300", ALL_NODES, stage="s") for name in "ab"]
+    made.write(works)
+    return made
+
+
+@pytest.fixture
+def seat(campaign: SlurmCampaign) -> Iterator[Terminal]:
+    """The cockpit, all jobs submitted, the first one running."""
+    command = [
+        *(sys.executable, "-m", "autoexp_tui.cli.tui"),
+        *("--manifest", str(campaign.manifest)),
+        *("--state-dir", str(campaign.state_dir)),
+    ]
+    size = {"COLUMNS": "120", "LINES": "40"}
+    terminal = Terminal(
+        command, cwd=str(campaign.root), env=campaign.cluster.env | size
+    )
+    try:
+        terminal.wait_for("2 planned")
+        terminal.send("S")
+        terminal.wait_for("all 2 jobs")
+        yield terminal
+    finally:
+        terminal.close()
+
+
+def submit(seat: Terminal) -> None:
+    time.sleep(0.4)  # a dialog is deaf at first
+    seat.send("y")
+    seat.wait_for("1 running")
+
+
+def go_to(seat: Terminal, state: str) -> None:
+    """Put the cursor on the job in that state: either may have got the nodes."""
+    if f"> {state}" not in seat.text().replace(">  ", "> "):
+        seat.send("j")
+    seat.until(lambda: f"> {state}" in seat.text().replace(">  ", "> "), 5, state)
+
+
+def test_submitting_names_the_partition_and_the_time_limit(seat: Terminal) -> None:
+    assert "On slurm, partition main" in seat.text()
+
+
+def test_a_queued_job_shows_slurm_s_reason_and_when_it_should_start(
+    seat: Terminal,
+) -> None:
+    submit(seat)
+    go_to(seat, "⧗ queued")
+    seat.wait_for("no free room in partition main")
+    seat.wait_for("Slurm expects ")
+
+
+def test_a_running_job_shows_its_id_node_and_partition(seat: Terminal) -> None:
+    submit(seat)
+    go_to(seat, "▸ running")
+    seat.wait_for("(node n")
+    assert "partition main" in seat.text()
+
+
+def test_a_kill_is_sent_to_slurm_and_shown_as_it_was_sent(
+    seat: Terminal, campaign: SlurmCampaign
+) -> None:
+    submit(seat)
+    other = "b" if campaign.begun()["a"] else "a"
+    go_to(seat, "▸ running")
+    seat.send("K")
+    seat.wait_for("Kill 1 running job?")
+    time.sleep(0.4)
+    seat.send("y")
+    seat.wait_for("1 cancelled", 40)
+    seat.send("8")
+    seat.send("k")
+    seat.wait_for("$ scancel --state=RUNNING --batch --signal=TERM")
+    campaign.wait_for_line(other)
+
+
+def test_while_the_controller_hangs_it_says_so_and_keys_go_on(
+    seat: Terminal, campaign: SlurmCampaign
+) -> None:
+    submit(seat)
+    with campaign.cluster.shim("squeue", hangs(60)):
+        seat.wait_for("squeue did not answer within 3 s")
+        worst = max(paint_seconds(seat, key) for key in "jkjkjk")
+    assert worst < KEY_SECONDS
+    assert "1 running" in seat.text()
+    seat.until(lambda: "did not answer" not in seat.text(), 40, "an answer")
+
+
+def paint_seconds(seat: Terminal, key: str) -> float:
+    """From a key to the first thing that it paints."""
+    before, written = time.monotonic(), seat.written
+    seat.send(key)
+    seat.until(lambda: seat.written > written, 10, f"what {key!r} paints")
+    return time.monotonic() - before
+
+
+def test_leaving_and_coming_back_finds_the_jobs_in_the_queue(
+    seat: Terminal, campaign: SlurmCampaign
+) -> None:
+    submit(seat)
+    seat.send("q")
+    time.sleep(1.0)
+    seat.send("y")
+    assert seat.wait_exit() == 0
+    states = sorted(str(job["state"]) for job in campaign.shown().values())
+    campaign.told("stop", campaign.session(), "--jobs", "--yes")
+    assert states == ["QUEUED", "RUNNING"]
