@@ -97,19 +97,18 @@ def watch(campaign: SlurmCampaign, terminal: Terminal, away_s: float) -> Away:
 
 
 def key_to_paint(terminal: Terminal, key: str) -> float:
-    """Seconds until the cursor bar is elsewhere on the screen."""
-    before = bars(terminal)
+    """Seconds until the cursor is on another line of the screen."""
+    before = marked(terminal)
     began = time.monotonic()
     terminal.send(key)
-    terminal.until(lambda: bars(terminal) != before, 20.0, f"the paint of {key}")
+    terminal.until(lambda: marked(terminal) != before, 20.0, f"the paint of {key}")
     return time.monotonic() - began
 
 
-def bars(terminal: Terminal) -> tuple[tuple[str, bool], ...]:
-    """The background of each line near its start."""
-    screen = terminal.screen
-    cells = (screen.buffer[line][6] for line in range(screen.lines))
-    return tuple((cell.bg, cell.reverse) for cell in cells)
+def marked(terminal: Terminal) -> list[int]:
+    """The lines of the screen that the cursor's mark is on."""
+    lines = enumerate(terminal.screen.display)
+    return [number for number, line in lines if ">  " in line]
 
 
 def submit(campaign: SlurmCampaign, away_s: float) -> None:
