@@ -51,6 +51,7 @@ SIGNAL_SECONDS: Final = 3.0
 STUBBORN_SECONDS: Final = 15.0
 """Beyond the grace, before a task that was asked to end is cancelled outright."""
 LARGEST_ARRAY: Final = 1000
+LEARN_SECONDS: Final = 3.0
 NAMES: Final = 1000
 """Jobs and arrays on one command line."""
 LOOKS: Final = 500
@@ -141,8 +142,11 @@ class SlurmExecutor:
         return max(self._settings.lost_seconds, self._watch.known_facts.min_job_age)
 
     def learn(self) -> None:
-        """Ask for the cluster's own limits; Slurm's defaults hold until it answers."""
-        _ = self._watch.facts
+        """Ask for the cluster's own limits; Slurm's defaults hold until it answers.
+
+        A session begins after this: a controller that hangs does not hold it up.
+        """
+        self._watch.learn(min(LEARN_SECONDS, self._settings.ask_seconds))
 
     # ------------------------------------------------------------------------ submit
     def submit(self, submission: Submission) -> SubmitAnswer:

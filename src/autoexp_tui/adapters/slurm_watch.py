@@ -145,13 +145,15 @@ class QueueWatch:
     @property
     def facts(self) -> ClusterFacts:
         """What the cluster's configuration says, asked once; till then the defaults."""
-        if self._facts is not None:
-            return self._facts
-        ran = self.commands.run(("scontrol", "show", "config"), self.ask_seconds)
-        if not ran.ok:
-            return ClusterFacts()
-        self._facts = parse_config(ran.stdout)
-        return self._facts
+        if self._facts is None:
+            self.learn(self.ask_seconds)
+        return self.known_facts
+
+    def learn(self, seconds: float) -> None:
+        """Ask for the configuration, for so long at most."""
+        ran = self.commands.run(("scontrol", "show", "config"), seconds)
+        if ran.ok:
+            self._facts = parse_config(ran.stdout)
 
     @property
     def known_facts(self) -> ClusterFacts:

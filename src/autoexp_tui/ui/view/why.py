@@ -181,7 +181,9 @@ def _verdict_text(job: JobView, session: SessionView) -> str:
 
 def _running_text(job: JobView, session: SessionView) -> str:
     ahead = outlook(job, session.now)
-    at = f"at {progress(job.step, job.total)}" if job.step is not None else "no step yet"
+    at = (
+        f"at {progress(job.step, job.total)}" if job.step is not None else "no step yet"
+    )
     rate = job.live.rate if job.live else None
     speed = f", {number(rate)} steps a second" if rate else ""
     end = f", ends {moment(ahead.ends_at, session.now)}" if ahead.ends_at else ""
