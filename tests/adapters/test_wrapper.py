@@ -292,13 +292,14 @@ def test_the_same_start_on_two_nodes_at_once_runs_once(attempt: Attempt) -> None
     assert attempt.record("duplicate.77.json")["executor_id"] == "77"
 
 
-def test_a_begun_run_names_its_node_as_the_queue_does(attempt: Attempt) -> None:
+def test_a_begun_run_names_its_place_as_the_queue_does(attempt: Attempt) -> None:
     task = attempt.task("true", executor_id="")
-    process = attempt.start(task, SLURM_JOB_ID="77", SLURMD_NODENAME="nid001893")
+    place = {"SLURMD_NODENAME": "nid001893", "SLURM_JOB_PARTITION": "gpu"}
+    process = attempt.start(task, SLURM_JOB_ID="77", **place)
     process.communicate(timeout=PATIENCE)
     run = read_attempt(str(attempt.dir)).run
     assert run is not None
-    assert run.began.host == "nid001893"
+    assert (run.began.host, run.began.partition) == ("nid001893", "gpu")
 
 
 def test_a_restart_of_the_queue_follows_a_run_that_seems_to_live(

@@ -249,6 +249,7 @@ def _begun(fields: Mapping[str, object]) -> Run:
         began_at=_real(fields, "began_at"),
         executor_id=_text(fields, "executor_id"),
         host=str(fields.get("node") or process.host),
+        partition=str(fields.get("partition") or ""),
         pid=process.pid,
         log_path=_text(fields, "log_path"),
     )

@@ -977,6 +977,7 @@ class Supervisor:
             "began_at": time.time(),
             "executor_id": self.task.executor_id,
             "node": os.environ.get("SLURMD_NODENAME", ""),
+            "partition": os.environ.get("SLURM_JOB_PARTITION", ""),
             "process": identity(),
             "log_path": self.task.log_path,
             "guard_pid": child.guard,

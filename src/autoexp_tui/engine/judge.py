@@ -40,7 +40,7 @@ def _run_began(attempt: int, began: BeginRecord, report: TaskReport) -> events.R
         began_at=began.began_at,
         executor_id=began.executor_id,
         node=report.node or began.host,
-        partition=report.partition,
+        partition=report.partition or began.partition,
         pid=began.pid,
         log_path=began.log_path,
     )

@@ -132,6 +132,8 @@ class BeginRecord:
     began_at: float
     executor_id: str = ""
     host: str = ""
+    """As the executor calls it."""
+    partition: str = ""
     pid: int = 0
     log_path: str = ""
 
