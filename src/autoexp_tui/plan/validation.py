@@ -23,7 +23,7 @@ from autoexp_tui.core.specs import (
     Plan,
     TimeReached,
 )
-from autoexp_tui.plan import directories
+from autoexp_tui.plan import directories, oversights
 from autoexp_tui.plan.dag import rings
 from autoexp_tui.plan.names import fault_of_name
 from autoexp_tui.plan.near import did_you_mean
@@ -51,6 +51,8 @@ def validate_execution_plan(plan: Plan) -> ValidationResult:
         *directories.nested(plan.jobs),
         *_reads_without_waits(plan),
         *_waits_without_end(plan.jobs),
+        *oversights.endless_restarts(plan),
+        *oversights.unread_references(plan.jobs),
     ]
     return ValidationResult(told_once(errors), told_once(warnings))
 

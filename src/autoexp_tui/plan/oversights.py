@@ -1,0 +1,103 @@
+"""What a plan says plainly and hardly means: restarts without end, references unread.
+
+Warnings only, for somebody may mean it after all. Looks at the plan alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from autoexp_tui.core.errors import Problem
+from autoexp_tui.core.specs import (
+    Action,
+    Composite,
+    Condition,
+    JobSpec,
+    LogEvent,
+    MaxAttempts,
+    Monitoring,
+    Plan,
+    Restart,
+    StateEvent,
+)
+
+_GO_ON_ANYWAY: Final = frozenset({"timeout", "preempted", "node_fail"})
+"""Ends that are not the job's own doing: starting it again and again is usual."""
+_REFERENCE: Final = re.compile(
+    r"(?<![{$])\{(?:(?:(?:sibling|all)[.\[]|(?:base|parent|runtime)\.)[^{}]+"
+    r"|output_dir|log_dir|log_path|log_path_current|script_path)\}"
+)
+
+
+# -------------------------------------------------------------------- endless restarts
+def endless_restarts(plan: Plan) -> Iterator[Problem]:
+    """Rules that start a broken job again, however often it breaks."""
+    yield from _endless(plan.monitoring, "")
+    for job in plan.jobs:
+        rules = plan.rules_of(job)
+        if rules is not plan.monitoring:
+            yield from _endless(rules, job.name)
+
+
+def _endless(rules: Monitoring, job: str) -> Iterator[Problem]:
+    places: Mapping[str, Sequence[LogEvent | StateEvent]] = {
+        "log_events": rules.log_events,
+        "state_events": rules.state_events,
+    }
+    for place, events in places.items():
+        for at, event in enumerate(events):
+            if any(_is_endless(action) for action in event.actions if _broke(event)):
+                yield Problem(
+                    f"{event.name} restarts a job without a limit",
+                    where=f"monitoring.{place}.{at}",
+                    job=job,
+                    hint="add the condition MaxAttemptsCondition: max_attempts: 3",
+                )
+
+
+def _broke(event: LogEvent | StateEvent) -> bool:
+    """Whether an event may be the job's own doing, and so come each time."""
+    if isinstance(event, LogEvent):
+        return True
+    ends = (event.state, event.transition[1] if event.transition else "")
+    return not any(str(end).lower() in _GO_ON_ANYWAY for end in ends)
+
+
+def _is_endless(action: Action) -> bool:
+    return isinstance(action, Restart) and not _limited(action.conditions)
+
+
+def _limited(conditions: Iterable[Condition]) -> bool:
+    return any(
+        isinstance(one, MaxAttempts)
+        or (
+            isinstance(one, Composite)
+            and one.mode == "all"
+            and _limited(one.conditions)
+        )
+        for one in conditions
+    )
+
+
+# ------------------------------------------------------------------- unread references
+def unread_references(jobs: Iterable[JobSpec]) -> Iterator[Problem]:
+    """References that reach the command as they are: nobody reads them there."""
+    for job in jobs:
+        for text in (*job.command, *job.env.values()):
+            found = _REFERENCE.search(text)
+            if found and not _is_meant(found[0], job):
+                yield Problem(
+                    f"the command holds {found[0]} as it is written",
+                    where="backend",
+                    job=job.name,
+                    hint="references are read in the sweep's points and in "
+                    "project.name: set this key there",
+                )
+                break
+
+
+def _is_meant(text: str, job: JobSpec) -> bool:
+    """Whether a parameter says by doubled braces that the text is no reference."""
+    return f"{{{text}}}" in repr(dict(job.parameters))
