@@ -109,6 +109,7 @@ class Campaign:
                 pid=1,
                 sealed_part=journal.seal.part,
                 sealed_bytes=journal.seal.bytes,
+                gap_seconds=self.clock.utc() - state.t if begun else 0.0,
             )
         ]
         if not begun:

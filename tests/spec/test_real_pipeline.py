@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
