@@ -128,7 +128,24 @@ def test_a_run_that_is_queued_again_is_requeued_and_has_not_ended() -> None:
     assert (found.phase, found.requeued, found.exited) == (TaskPhase.QUEUED, True, None)
 
 
+def test_a_word_that_is_older_than_a_run_does_not_requeue_it() -> None:
+    found = report(seen(RUNS, row=row("PENDING"), answered=False))
+    assert (found.phase, found.requeued) == (TaskPhase.RUNNING, False)
+
+
+def test_a_begun_run_that_the_queue_has_back_is_requeued() -> None:
+    found = report(seen(RUNS, row=row("PENDING")))
+    assert (found.phase, found.requeued) == (TaskPhase.QUEUED, True)
+
+
 # ------------------------------------------------------------------ with exit record
+def test_an_ended_run_is_judged_although_an_older_word_has_it_queued() -> None:
+    old = seen(exited(0), row=row("PENDING"), answered=False, over_for=WORD_SECONDS)
+    found = report(old)
+    assert found.phase is TaskPhase.ENDED
+    assert found.exited is not None
+
+
 def test_exit_0_with_completed_is_success() -> None:
     found = report(seen(exited(0), row=row("COMPLETED"), over_for=1.0, gone_for=1.0))
     assert found.phase is TaskPhase.ENDED
