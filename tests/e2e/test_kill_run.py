@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.campaign import Campaign, result_of
+from tests.e2e.kills import arguments_of, kill_through
 
 KILLS = 20
 
@@ -22,15 +23,8 @@ def campaign(tmp_path: Path) -> Campaign:
     return made
 
 
-def _arguments(campaign: Campaign) -> list[str]:
-    session = campaign.session()
-    if session:
-        return ["--session", session, "--json"]
-    return ["--manifest", str(campaign.manifest), "--json"]
-
-
 def _finish(campaign: Campaign) -> tuple[int, str, str]:
-    run = campaign.start(*_arguments(campaign))
+    run = campaign.start(*arguments_of(campaign))
     out, err = run.communicate(timeout=120)
     return run.returncode, out, err
 
@@ -46,28 +40,17 @@ def test_a_run_completes_and_restarts_what_crashed_once(campaign: Campaign) -> N
 
 @pytest.mark.slow
 def test_twenty_kills_lose_nothing_and_run_nothing_twice(campaign: Campaign) -> None:
-    rng = random.Random(20)
     campaign.write(seconds=6.0)
-    for _ in range(KILLS):
-        run = campaign.start(*_arguments(campaign))
-        time.sleep(rng.uniform(0.1, 1.2))
-        run.send_signal(signal.SIGKILL)
-        run.communicate()
-    code, out, err = _finish(campaign)
-    assert code == 0, err
-    jobs = result_of(out)
-    assert {job["state"] for job in jobs.values()} == {"COMPLETED"}
-    begun = campaign.begun()
-    assert {name: n for name, n in begun.items() if n > 1} == {}
-    assert len(begun) == sum(int(str(job["attempts"])) for job in jobs.values())
-    assert campaign.living() == []
+    score = kill_through(campaign, random.Random(20), KILLS)
+    assert score.problems == []
+    assert score.attempts == 8
 
 
 def test_ctrl_c_says_how_to_resume_and_leaves_the_jobs_running(
     campaign: Campaign,
 ) -> None:
     campaign.write(seconds=3.0)
-    run = campaign.start(*_arguments(campaign))
+    run = campaign.start(*arguments_of(campaign))
     _until(lambda: len(campaign.living()) > 0)
     run.send_signal(signal.SIGINT)
     _, err = run.communicate(timeout=30)
@@ -81,7 +64,7 @@ def test_ctrl_c_says_how_to_resume_and_leaves_the_jobs_running(
 
 def test_a_second_engine_on_one_session_is_refused(campaign: Campaign) -> None:
     campaign.write(seconds=3.0)
-    first = campaign.start(*_arguments(campaign))
+    first = campaign.start(*arguments_of(campaign))
     _until(lambda: bool(campaign.session()))
     second = campaign.start("--session", campaign.session(), "--json")
     _, err = second.communicate(timeout=30)
@@ -112,7 +95,7 @@ def test_outputs_of_a_living_session_are_refused_before_a_session_is_made(
     campaign: Campaign,
 ) -> None:
     campaign.write(seconds=4.0)
-    first = campaign.start(*_arguments(campaign))
+    first = campaign.start(*arguments_of(campaign))
     _until(lambda: len(campaign.living()) > 0)
     second = campaign.start("--manifest", str(campaign.manifest), "--json")
     out, err = second.communicate(timeout=30)

@@ -1,0 +1,207 @@
+"""Memory of an engine over a simulated month of 10,000 jobs: it has to be flat.
+
+    python tests/bench/bench_month.py [--jobs 10000] [--days 30]
+
+The engine is the real one; its cluster, files and journal are fakes that forget what
+has ended, so that what grows is the engine. Every job trains for hours, logs a step
+every quarter of an hour, some crash and are restarted, half of them wait for another.
+Prints one line a day, then the growth a day over the second half of the month.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import random
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.core.builders import job, plan
+from tests.engine.bench import Bench
+
+from autoexp_tui.core.events import Recorded
+from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.core.specs import (
+    JobStateIs,
+    LogEvent,
+    MaxAttempts,
+    Monitoring,
+    Plan,
+    Restart,
+    StateEvent,
+)
+from autoexp_tui.testing.fake_script import RunScript, Write
+
+DAY = 86_400.0
+STEP = 300.0
+"""Simulated seconds between two looks at the world."""
+LINE_SECONDS = 900.0
+SLOTS = 140
+
+
+class Forgetful(list[Recorded]):
+    """A journal's records of which only the newest is kept, and the number of all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = 0
+
+    def extend(self, records: Iterable[Recorded]) -> None:
+        """Count them; keep the last."""
+        new = list(records)
+        self.total += len(new)
+        self[:] = new[-1:]
+
+    def __len__(self) -> int:
+        return self.total
+
+
+class Newest(list[Snapshot]):
+    """Only the newest snapshot, as a screen holds it."""
+
+    def append(self, snapshot: Snapshot) -> None:
+        """Take it and let go of the one before."""
+        self[:] = [snapshot]
+
+
+class Month(Bench):
+    """A bench whose world forgets what has ended."""
+
+    def start(self) -> None:
+        """Begin with a journal that keeps nothing."""
+        self.world.session.records = Forgetful()
+        self.snapshots = Newest()
+        super().start()
+
+    def forget_ended(self) -> None:
+        """Drop what the cluster and the file system know of ended jobs."""
+        executor, jobs = self.executor, self.engine.state.jobs
+        ended = {name for name, one in jobs.items() if one.ended}
+        executor.copies = [c for c in executor.copies if c.task.job not in ended]
+        executor.begun = [b for b in executor.begun if b.task[0] not in ended]
+        for known in (
+            executor._of_task,
+            executor.claims,
+            executor._tokens,
+            executor._gone,
+            executor._last_poll,
+        ):
+            for task in [task for task in known if task[0] in ended]:
+                del known[task]  # type: ignore[attr-defined]
+        for path in list(self.files.data):
+            if path.split("/")[2] in ended:
+                del self.files.data[path]
+        for path in list(self.files.links):
+            if path.split("/")[2] in ended:
+                del self.files.links[path]
+
+
+def make_plan(jobs: int) -> Plan:
+    """Pairs: one that trains, one that waits for it."""
+    specs = []
+    for n in range(0, jobs, 2):
+        done = JobStateIs(jobs=(f"stable{n}",), state="COMPLETED")
+        specs.append(job(f"stable{n}", n, stage="stable"))
+        specs.append(
+            job(
+                f"cool{n}",
+                n + 1,
+                stage="cooldown",
+                depends_on=(f"stable{n}",),
+                start_conditions=(done,),
+            )
+        )
+    again = Restart(reason="crashed", conditions=(MaxAttempts(max_attempts=3),))
+    rules = Monitoring(
+        poll_seconds=60.0,
+        log_events=(
+            LogEvent(
+                name="saved",
+                pattern=r"saved checkpoint (?P<n>\d+)",
+                pattern_type="regex",
+                extract_groups={"checkpoint": "n"},
+            ),
+        ),
+        state_events=(StateEvent(name="crash", state="crash", actions=(again,)),),
+    )
+    return plan(*specs, monitoring=rules)
+
+
+def run_script(rng: random.Random) -> RunScript:
+    """Hours of training, a line each quarter of an hour; one in twenty crashes."""
+    lines = rng.randint(16, 64)
+    seconds = lines * LINE_SECONDS
+    writes = tuple(
+        Write(
+            at=n * LINE_SECONDS,
+            data=(
+                f"iteration {n * 100}/{lines * 100} | lm loss: {9 / (n + 1):.4f} | "
+                f"learning rate: 1.0E-03 | grad norm: {1 + n % 3}.5 | "
+                f"tokens/s: {40_000 + n}\n" + f"saved checkpoint {n}\n" * (n % 8 == 0)
+            ).encode(),
+        )
+        for n in range(1, lines)
+    )
+    crashes = rng.random() < 0.05
+    return RunScript(seconds=seconds, writes=writes, exit_code=int(crashes))
+
+
+def resident() -> float:
+    """MiB of this process."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
+class Scripts(dict[str, Sequence[Sequence[RunScript]]]):
+    """The scripts of a job, made when it is asked for."""
+
+    def __bool__(self) -> bool:
+        return True
+
+    def get(self, name: str, default: object = None) -> Sequence[Sequence[RunScript]]:  # type: ignore[override]
+        """Two attempts, the second one after a crash."""
+        del default
+        rng = random.Random(name)
+        return [[run_script(rng)], [run_script(rng)], [run_script(rng)]]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Let the month pass."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=10_000)
+    parser.add_argument("--days", type=int, default=30)
+    args = parser.parse_args(argv)
+    begun = time.process_time()
+    before = resident()
+    bench = Month(make_plan(args.jobs), Scripts(), slots=SLOTS)
+    bench.executor.poll_seconds = 60.0
+    bench.step()
+    print(f"{args.jobs} jobs planned: {resident() - before:.0f} MiB")
+    daily = []
+    for day in range(1, args.days + 1):
+        for _ in range(int(DAY / STEP)):
+            bench.clock.advance(STEP)
+            bench.executor.settle()
+            bench.step()
+        bench.forget_ended()
+        ended = sum(one.ended for one in bench.engine.state.jobs.values())
+        daily.append(resident() - before)
+        print(
+            f"day {day:>2}: {ended:>6} ended, {daily[-1]:7.1f} MiB, "
+            f"{len(bench.world.session.records):>8} events, "
+            f"{time.process_time() - begun:6.0f} s CPU",
+            flush=True,
+        )
+    half = len(daily) // 2
+    growth = (daily[-1] - daily[half]) / max(1, len(daily) - 1 - half)
+    print(f"growth over the second half: {growth:.2f} MiB a day")
+
+
+if __name__ == "__main__":
+    main()
