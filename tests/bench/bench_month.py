@@ -92,7 +92,7 @@ class Month(Bench):
             executor._last_poll,
         ):
             for task in [task for task in known if task[0] in ended]:
-                del known[task]  # type: ignore[attr-defined]
+                del known[task]
         for path in list(self.files.data):
             if path.split("/")[2] in ended:
                 del self.files.data[path]
@@ -164,7 +164,7 @@ class Scripts(dict[str, Sequence[Sequence[RunScript]]]):
     def __bool__(self) -> bool:
         return True
 
-    def get(self, name: str, default: object = None) -> Sequence[Sequence[RunScript]]:  # type: ignore[override]
+    def get(self, name: str, default: object = None) -> Sequence[Sequence[RunScript]]:
         """Two attempts, the second one after a crash."""
         del default
         rng = random.Random(name)
