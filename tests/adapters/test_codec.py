@@ -6,7 +6,8 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -89,8 +90,49 @@ def test_a_record_is_one_flat_line() -> None:
     event = JobEnded(job="a", state=JobState.COMPLETED)
     assert encode_record(recorded(event)) == (
         b'{"v":1,"seq":1,"epoch":1,"t":2.5,"event_id":"s-1-1","type":"JobEnded",'
-        b'"job":"a","state":"COMPLETED","cause":null,"why":null}\n'
+        b'"job":"a","state":"COMPLETED","cause":null,"why":null,"crc":"138ee768"}\n'
     )
+
+
+def test_the_check_of_a_line_is_the_crc_of_all_before_it() -> None:
+    line = encode_record(recorded(MessageLogged(text="x")))
+    body, mark, _ = line.rpartition(b',"crc":"')
+    assert mark
+    assert json.loads(line)["crc"] == f"{zlib.crc32(body):08x}"
+
+
+def test_every_flipped_bit_of_a_line_is_noticed() -> None:
+    line = encode_record(recorded(MessageLogged(text="loss 2.5"), command_id="k"))
+    for index in range(8 * (len(line) - 1)):
+        flipped = bytearray(line)
+        flipped[index // 8] ^= 1 << index % 8
+        with pytest.raises(JournalDamaged):
+            decode_record(bytes(flipped))
+
+
+def test_a_line_without_a_check_is_one_of_an_earlier_version() -> None:
+    record = recorded(MessageLogged(text="x"))
+    earlier = encode_record(record).partition(b',"crc":"')[0] + b"}\n"
+    assert decode_record(earlier) == record
+
+
+def test_a_field_that_nobody_knows_is_of_a_newer_version() -> None:
+    with pytest.raises(JournalDamaged, match="newer autoexp-tui"):
+        decode_record(line(type="JobsHeld", jobs=["a"], further=1))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda data: b"\xef\xbb\xbf" + data, "byte-order mark"),
+        (lambda data: data.replace(b"\n", b"\r\n"), "ends in CR"),
+    ],
+)
+def test_a_line_that_an_editor_rewrote_is_refused(
+    change: Callable[[bytes], bytes], said: str
+) -> None:
+    with pytest.raises(JournalDamaged, match=said):
+        decode_record(change(encode_record(recorded(MessageLogged(text="x")))))
 
 
 def test_empty_ids_are_left_out_of_the_line() -> None:

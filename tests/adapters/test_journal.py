@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from autoexp_tui.adapters.atomic import sync_data
-from autoexp_tui.adapters.codec import encode_record
+from autoexp_tui.adapters.codec import decode_record, encode_record
 from autoexp_tui.adapters.journal import (
     FileJournal,
     load_state,
@@ -485,10 +485,9 @@ def test_a_seal_names_only_an_older_part(store: DiskStore, name: str) -> None:
     Writer(store).begin()
     Writer(store).begin()
     lines = part(store, 2).read_bytes().splitlines(keepends=True)
-    tree = json.loads(lines[0])
-    part(store, 2).write_bytes(
-        json.dumps({**tree, "sealed_part": name}).encode() + b"\n"
-    )
+    first = decode_record(lines[0])
+    event = replace(cast(EngineStarted, first.event), sealed_part=name)
+    part(store, 2).write_bytes(encode_record(replace(first, event=event)))
     assert "is missing" in damaged(store).problem
 
 

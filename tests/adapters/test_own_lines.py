@@ -20,6 +20,11 @@ EVENTS: dict[str, type] = {kind.__name__: kind for kind in get_args(Event)}
 MAKERS = Makers(EVENTS)
 
 
+def bare(record: Recorded) -> bytes:
+    """A record's line as the reader gets it: its check is done."""
+    return encode_record(record).partition(b',"crc":"')[0] + b"}"
+
+
 def carefully(line: bytes) -> Recorded:
     """The record by the other road, which a blank after the brace leads to."""
     return parse_record(line.replace(b"{", b"{ ", 1))
@@ -27,9 +32,7 @@ def carefully(line: bytes) -> Recorded:
 
 def said(text: str = "x", **fields: Any) -> bytes:
     known: dict[str, Any] = {"seq": 7, "epoch": 2, "t": 2.5, "event_id": "s-2-7"}
-    return encode_record(
-        Recorded(event=MessageLogged(text=text), **{**known, **fields})
-    )
+    return bare(Recorded(event=MessageLogged(text=text), **{**known, **fields}))
 
 
 @pytest.mark.parametrize("kind", EVENTS.values(), ids=list(EVENTS))
@@ -38,7 +41,7 @@ def said(text: str = "x", **fields: Any) -> bytes:
 def test_both_roads_lead_to_the_same_record(kind: type, data: st.DataObject) -> None:
     event = data.draw(values_of(kind))
     more, command = data.draw(st.booleans()), data.draw(st.sampled_from(["", "k"]))
-    line = encode_record(
+    line = bare(
         Recorded(
             seq=7,
             epoch=2,
@@ -56,7 +59,7 @@ def test_both_roads_lead_to_the_same_record(kind: type, data: st.DataObject) -> 
 def test_what_the_encoder_writes_needs_no_careful_reading() -> None:
     event = JobEnded(job="a", state=JobState.FAILED)
     record = Recorded(seq=1, epoch=1, t=1.0, event_id="e", event=event, more=True)
-    assert read_own(encode_record(record), MAKERS) == record
+    assert read_own(bare(record), MAKERS) == record
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 A journal line is one flat object, newline-terminated: the envelope (`v`, `seq`,
 `epoch`, `t`, `event_id`, `cause_id`, `command_id`, `type`) and the event's own fields.
-A record that others of its commit follow begins with `more`.
+A record that others of its commit follow begins with `more`. Each line ends with `crc`,
+the CRC-32 of the bytes before it: a bit that flipped inside a text would read well.
+Lines of earlier versions have none, and are taken as they are.
 Encoding is standard library alone; decoding checks with pydantic (`validators`), which
 is imported at the first use. No file is touched here.
 
@@ -17,6 +19,7 @@ import hashlib
 import json
 import math
 import re
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, partial
@@ -36,6 +39,10 @@ Fields = dict[str, Any]
 MORE = b'{"more":true,'
 """How the line of a record begins that others of its commit follow."""
 
+_CRC = b',"crc":"'
+_CRC_START = -len(_CRC) - len(b'01234567"}')
+"""Where the check begins in a line without its newline."""
+
 UPCASTERS: dict[tuple[str, int], Callable[[Fields], Fields]] = {}
 """(type, v) -> the fields of version v + 1. A type's version is 1 + its upcasters."""
 
@@ -45,6 +52,9 @@ _MAKERS = Makers(_EVENTS)
 _FIELD_NAMES: dict[Any, tuple[str, ...]] = {}
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _NEWER = "It was written by a newer autoexp-tui: read it with that version."
+_UNKNOWN_FIELD = "Unexpected keyword argument"
+_BOM = b"\xef\xbb\xbf"
+_BY_OTHERS = "an editor or a copy rewrote the file"
 
 
 class Unencodable(ValueError):
@@ -96,7 +106,12 @@ def encode_record(record: Recorded) -> bytes:
     tree["type"] = name
     for key in _field_names(type(event)):
         tree[key] = getattr(event, key)
-    return _to_json(tree, _check_record) + b"\n"
+    return _with_crc(_to_json(tree, _check_record))
+
+
+def _with_crc(line: bytes) -> bytes:
+    rest = line[:-1]
+    return b'%s,"crc":"%08x"}\n' % (rest, zlib.crc32(rest))
 
 
 def decode_record(line: bytes, where: str = "") -> Recorded:
@@ -117,7 +132,30 @@ def parse_record(line: bytes) -> Recorded:
     Raises:
         Undecodable: it does not read.
     """
+    line = _without_crc(line.removesuffix(b"\n"))
     return (not UPCASTERS and read_own(line, _MAKERS)) or _parse_any(line)
+
+
+def _without_crc(line: bytes) -> bytes:
+    """The record's own JSON.
+
+    Raises:
+        Undecodable: its bytes are not those that were written.
+    """
+    if line[_CRC_START : _CRC_START + len(_CRC)] != _CRC:
+        return line
+    rest = line[:_CRC_START]
+    if line[_CRC_START + len(_CRC) :] != b'%08x"}' % zlib.crc32(rest):
+        raise _rewritten(line)
+    return rest + b"}"
+
+
+def _rewritten(line: bytes) -> Undecodable:
+    if line.startswith(_BOM):
+        return Undecodable(f"it begins with a byte-order mark: {_BY_OTHERS}")
+    if line.endswith(b"\r"):
+        return Undecodable(f"it ends in CR: {_BY_OTHERS}")
+    return Undecodable("its bytes are not those that were written (CRC-32)")
 
 
 def _parse_any(line: bytes) -> Recorded:
@@ -175,7 +213,10 @@ def _event(name: object, tree: Fields) -> Event:
     except Undecodable:
         raise
     except ValueError as error:
-        raise Undecodable(f"{name}: {complaint(error)}") from error
+        text = complaint(error)
+        # A field that we never had is one that came later.
+        hint = _NEWER if text.endswith(_UNKNOWN_FIELD) else ""
+        raise Undecodable(f"{name}: {text}", hint) from error
 
 
 def _check_of(name: object) -> Callable[[Fields], Event]:
@@ -344,6 +385,8 @@ def _from_json(line: bytes) -> Fields:
         raise Undecodable(f"not a line of JSON: {error}") from error
     if not isinstance(tree, dict):
         raise Undecodable("not a JSON object")
+    if "crc" in tree:
+        raise _rewritten(line)
     return tree
 
 
