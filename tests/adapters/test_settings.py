@@ -353,3 +353,17 @@ def template_refusal(place: Path, text: bytes) -> str:
     except SpecRefused as error:
         return error.problems[0].message
     return ""
+
+
+def test_a_storm_is_read_with_its_defaults() -> None:
+    told = {"monitoring": {"storm": {"failures": 0, "per": ["node"]}}}
+
+    assert HouseParser("/w").monitoring(told).storm == specs.Storm(
+        failures=0, per=("node",)
+    )
+
+
+def test_a_storm_counts_somewhere() -> None:
+    (problem,) = checked(monitoring={"storm": {"per": []}})
+
+    assert problem.where == "monitoring.storm.per"

@@ -30,6 +30,7 @@ class Bench:
         slots: int = 0,
         approve: frozenset[str] = frozenset(),
         submit: bool = True,
+        has_nodes: bool = False,
     ) -> None:
         self.clock = ManualClock()
         self.files = Files(self.clock)
@@ -46,6 +47,7 @@ class Bench:
             files=self.files,
             auto_approve=approve,
             slots=slots,
+            has_nodes=has_nodes,
         )
         self.snapshots: list[Snapshot] = []
         self._orders = 0

@@ -133,6 +133,17 @@ class AnomalySettings(Closed):
         return "off" if value is False else value
 
 
+class StormSettings(Closed):
+    """`monitoring.storm`."""
+
+    failures: int = Field(default=5, ge=0)
+    quick_seconds: float = Field(default=120.0, gt=0)
+    per: tuple[Literal["session", "stage", "node"], ...] = Field(
+        default=("session", "stage", "node"), min_length=1
+    )
+    action: Literal["pause", "exclude_node"] = "pause"
+
+
 class NotifySettings(Closed):
     """`monitoring.notify`."""
 
@@ -156,6 +167,7 @@ class MonitoringSettings(Closed):
     doomed: Literal["skip", "hold"] = "skip"
     doomed_grace_seconds: float = Field(default=60.0, ge=0)
     notify: NotifySettings = NotifySettings()
+    storm: StormSettings = StormSettings()
 
 
 class UiSettings(Closed):
@@ -209,6 +221,7 @@ class HouseParser:
             doomed=found.doomed,
             doomed_grace_seconds=found.doomed_grace_seconds,
             notify_command=tuple(found.notify.command),
+            storm=specs.Storm(**found.storm.model_dump()),
         )
 
     def executor(self, config: Mapping[str, object]) -> specs.ExecutorSpec:

@@ -33,7 +33,12 @@ from autoexp_tui.adapters.provenance import (
 )
 from autoexp_tui.adapters.session_dir import SessionDir, create_session
 from autoexp_tui.adapters.wrapper_copy import install_wrapper, version_of
-from autoexp_tui.cli.executors import make_executor, offer_of, require_executor
+from autoexp_tui.cli.executors import (
+    is_for_slurm,
+    make_executor,
+    offer_of,
+    require_executor,
+)
 from autoexp_tui.core import events
 from autoexp_tui.core.errors import AutoexpError, UsageError
 from autoexp_tui.core.snapshot import Snapshot
@@ -248,6 +253,7 @@ def _policy(plan: Plan, executor: Executor, wanted: Wanted) -> Policy:
         auto_approve=wanted.approve,
         slots=min(limits, default=0),
         place=executor.name,
+        has_nodes=is_for_slurm(plan),
     )
 
 

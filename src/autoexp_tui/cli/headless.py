@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cli.detach import go_dark
+from autoexp_tui.cli.detach import go_dark, place_of
 from autoexp_tui.cli.diagnostics import ExitCode, say
 from autoexp_tui.core.clean import clean
 from autoexp_tui.core.errors import AutoexpError
 from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.core.state import JobRecord
-from autoexp_tui.core.states import JobState
+from autoexp_tui.core.states import ACTIVE, JobState
 from autoexp_tui.core.wording import clock_time, sentence
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ class Watching:
     json: bool = False
     wait_for_approval: bool = True
     quiet: bool = False
+    stop_in_storm: bool = True
+    """Whether a storm that paused the session ends the watching, once nothing runs."""
     after: str = ""
     """A command that must have been carried out before anything can be over."""
 
@@ -104,9 +106,21 @@ def over(snapshot: Snapshot, how: Watching) -> bool:
     moving = [
         job for job in snapshot.jobs if not job.ended and job.state not in _RESTING
     ]
+    if how.stop_in_storm and in_storm(snapshot) and not _busy(snapshot):
+        return True
     if not how.wait_for_approval and moving and all(map(_asks, moving)):
         return True
     return not moving and not snapshot.pending
+
+
+def in_storm(snapshot: Snapshot) -> bool:
+    """Whether the storm breaker has paused the session."""
+    return snapshot.paused is not None and snapshot.paused.code == "storm"
+
+
+def _busy(snapshot: Snapshot) -> bool:
+    """Whether anything is outside, or on its way there."""
+    return bool(snapshot.pending) or any(job.state in ACTIVE for job in snapshot.jobs)
 
 
 def _carried_out(snapshot: Snapshot, command_id: str) -> bool:
@@ -219,8 +233,23 @@ def finish(snapshot: Snapshot, *, as_json: bool) -> int:
         print(json.dumps(result(snapshot)), file=sys.stdout)
     else:
         print(summary(snapshot), file=sys.stdout)
+    if in_storm(snapshot) and not snapshot.finished:
+        say(_storm(snapshot))
+        return ExitCode.GUARD
     done = all(job.state is JobState.COMPLETED for job in snapshot.jobs)
     return ExitCode.OK if done else ExitCode.JOBS_NOT_COMPLETED
+
+
+def _storm(snapshot: Snapshot) -> str:
+    """Why it stopped, and how to go on."""
+    reason = sentence(snapshot.paused, snapshot.t) if snapshot.paused else ""
+    session, place = snapshot.session, place_of(snapshot.engine.directory)
+    return (
+        f"stopped by the storm breaker: {reason}\n"
+        "Without a screen:\n"
+        f"  autoexp-sessions resume {session}{place}\n"
+        f"  autoexp-run --session {session}{place}"
+    )
 
 
 def failed_to_start(snapshot: Snapshot, problem: AutoexpError | None) -> int:

@@ -70,7 +70,8 @@ def _resume(session: SessionDir) -> str:
 def inherit(options: Options) -> int:
     """Take over from an engine that is leaving, and go on without a terminal.
 
-    Stays while jobs may move, so that they can be approved from elsewhere.
+    Stays while jobs may move, so that they can be approved, and a storm's pause ended,
+    from elsewhere.
     """
     from autoexp_tui.cli import opening
     from autoexp_tui.cli.headless import Interrupted, Watching, watch
@@ -79,7 +80,7 @@ def inherit(options: Options) -> int:
     session = opening.session_of(options)
     handle = opening.owned_handle(session, options, wait=HEIR_WAIT_SECONDS)
     try:
-        watch(handle, Watching(quiet=True))
+        watch(handle, Watching(quiet=True, stop_in_storm=False))
     except Interrupted:
         return ExitCode.INTERRUPTED
     finally:

@@ -4,6 +4,7 @@ list                      every session of this and other known state directorie
 show ID                   its jobs, each with its state and reason
 stop ID [--jobs]          ends its engine; with --jobs also what runs
 restart ID                leaves an engine behind that goes on
+pause|resume ID           submits nothing more; submits again
 kill|retry|skip ID JOB... jobs by name, or --all of what failed (retry)
 approve|reject ID [JOB]   answers what is asked
 clean ID                  removes a session that nobody runs
@@ -290,6 +291,18 @@ def _require_free(session: SessionDir) -> None:
         )
 
 
+def _pause(args: argparse.Namespace, options: Options) -> int:
+    from autoexp_tui.core.commands import Pause
+
+    return _command(args, options, Pause())
+
+
+def _resume(args: argparse.Namespace, options: Options) -> int:
+    from autoexp_tui.core.commands import Resume
+
+    return _command(args, options, Resume())
+
+
 def _kill(args: argparse.Namespace, options: Options) -> int:
     from autoexp_tui.core.commands import Kill
     from autoexp_tui.core.wording import plural
@@ -388,6 +401,8 @@ _VERBS: dict[str, Callable[[argparse.Namespace, Options], int]] = {
     "show": _show,
     "stop": _stop,
     "restart": _restart,
+    "pause": _pause,
+    "resume": _resume,
     "kill": _kill,
     "retry": _retry,
     "skip": _skip,

@@ -312,7 +312,7 @@ class Cockpit:
             return ExitCode.OK
         if handle.role == "live":
             try:
-                watch(handle, Watching(quiet=True))
+                watch(handle, Watching(quiet=True, stop_in_storm=False))
             except Interrupted:
                 handle.close()
                 return ExitCode.INTERRUPTED

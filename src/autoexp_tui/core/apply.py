@@ -24,6 +24,7 @@ from autoexp_tui.core.state import (
     Warned,
 )
 from autoexp_tui.core.states import Cause, JobState, may_become
+from autoexp_tui.core.streaks import count_end
 from autoexp_tui.core.verdicts import Result, Why
 
 
@@ -106,6 +107,10 @@ def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
             state.paused = event.why
         case events.SubmissionResumed():
             state.paused = None
+            state.streaks.clear()
+        case events.NodeExcluded():
+            state.excluded_nodes = (*state.excluded_nodes, event.node)
+            state.streaks.clear()
         case events.JobsReleased():
             _move_all(state, record, event.jobs, JobState.WAITING)
         case events.JobsHeld():
@@ -389,6 +394,7 @@ def _attempt_ended(state: SessionState, event: events.AttemptEnded) -> None:
         ended_at=event.ended_at,
         evidence=event.evidence,
     )
+    count_end(state, event)
 
 
 def _retry_ordered(

@@ -71,6 +71,14 @@ class SubmissionResumed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeExcluded:
+    """Nothing more is sent to a node."""
+
+    node: str
+    why: Why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRefused:
     """A command was stale or made no sense; nothing happened."""
 
@@ -244,6 +252,9 @@ class AttemptEnded:
     why: Why | None = None
     evidence: str = ""
     """The last telling line of its log, cleaned."""
+    streak: Literal["", "quick", "broken"] = ""
+    """What it is to the count of quick failures in a row: one more, the end of it, or
+    nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,6 +389,7 @@ Event: TypeAlias = (
     | PlanAdded
     | SubmissionPaused
     | SubmissionResumed
+    | NodeExcluded
     | CommandRefused
     | JobsReleased
     | JobsHeld

@@ -256,8 +256,17 @@ _SENDING = {
     ),
     "storm": (
         "paused: {count} quick failures",
-        "submissions are paused: {count} quick failures in a row[ on {what}]. P goes "
-        "on.",
+        "submissions are paused: {count} quick failures in a row[ {what}][, the last "
+        "of {job}][: {line}]. Mend what makes them fail, then P goes on.",
+    ),
+    "storm_node": (
+        "{node} is left out",
+        "nothing more is sent to node {node}: {count} quick failures in a row on it[, "
+        "the last of {job}][: {line}]. Have the node looked at.",
+    ),
+    "held_by_storm": (
+        "paused: quick failures",
+        "ready; submissions are paused, since jobs fail quickly[ {what}]. P goes on.",
     ),
     "submitting": ("being sent", "being sent to the executor"),
     "busy": ("executor is full", "the executor takes no more just now: {message}"),

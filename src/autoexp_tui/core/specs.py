@@ -299,6 +299,20 @@ class Anomalies:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Storm:
+    """When so many attempts fail one after the other that sending more is waste."""
+
+    failures: int = 5
+    """Quick failures in a row; 0: nothing is counted."""
+    quick_seconds: float = 120.0
+    """An attempt that failed within this after its run began failed quickly."""
+    per: tuple[Literal["session", "stage", "node"], ...] = ("session", "stage", "node")
+    """Where they are counted, each for itself."""
+    action: Literal["pause", "exclude_node"] = "pause"
+    """`exclude_node`: a node alone is left out; whatever else it is pauses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MetricPattern:
     """A regex with one group that yields a metric from a log line."""
 
@@ -324,6 +338,8 @@ class Monitoring:
     doomed: Literal["skip", "hold"] = "skip"
     doomed_grace_seconds: float = 60.0
     notify_command: tuple[str, ...] = ()
+    storm: Storm = field(default_factory=Storm)
+    """One for the whole session."""
 
 
 # ------------------------------------------------------------------------- plan

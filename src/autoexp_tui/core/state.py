@@ -213,6 +213,8 @@ class SessionState:
     engine_pid: int = 0
     engine_stopped: bool = False
     paused: Why | None = None
+    excluded_nodes: tuple[str, ...] = ()
+    """Nodes that nothing more is sent to."""
     plan: Plan | None = None
     """The newest plan: its monitoring holds where a job has no rules of its own."""
     order: tuple[str, ...] = ()
@@ -228,6 +230,8 @@ class SessionState:
     """Match id -> seq: what was matched already."""
     commands: MutableMapping[str, int] = field(default_factory=dict)
     """Command id -> seq of its first event: what was carried out already."""
+    streaks: MutableMapping[str, int] = field(default_factory=dict)
+    """Key of `core.streaks` -> quick failures in a row, up to now."""
     renew: Renew = field(default=changed, compare=False, repr=False)
     """How a record is changed: by a copy, but in `apply.unseen`."""
 
@@ -245,6 +249,7 @@ class SessionState:
             engine_pid=self.engine_pid,
             engine_stopped=self.engine_stopped,
             paused=self.paused,
+            excluded_nodes=self.excluded_nodes,
             plan=self.plan,
             order=self.order,
             jobs=Layer(self.jobs),
@@ -253,4 +258,5 @@ class SessionState:
             warnings=Layer(self.warnings),
             matches=Layer(self.matches),
             commands=Layer(self.commands),
+            streaks=Layer(self.streaks),
         )

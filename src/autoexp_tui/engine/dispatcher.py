@@ -8,7 +8,7 @@ observation; only the loop settles effects.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autoexp_tui.core.effects import (
@@ -40,6 +40,7 @@ from autoexp_tui.engine.ports import (
     Task,
     Uncertain,
 )
+from autoexp_tui.monitor.reactions import avoiding
 
 PROBE_SECONDS = 2.0
 """Between questions about a submission in doubt."""
@@ -173,7 +174,7 @@ class Dispatcher:
             token=submit.token,
             session=state.session,
             tasks=tuple(
-                self.task(job, number)
+                _elsewhere(self.task(job, number), state.excluded_nodes)
                 for job, (_, number) in zip(jobs, submit.tasks, strict=True)
             ),
             ordered_at=state.pending[effect_id].ordered_at,
@@ -264,6 +265,13 @@ class Dispatcher:
             return seen.Notified(effect_id=effect_id, fact=fact)
 
         self._run(self.outside.command_pool, effect_id, "notify", call)
+
+
+def _elsewhere(task: Task, nodes: tuple[str, ...]) -> Task:
+    """The task, to start on none of `nodes`."""
+    if not nodes:
+        return task
+    return replace(task, resources=avoiding(task.resources, nodes))
 
 
 def _is_told(task: Task, attempt: Attempt) -> bool:

@@ -21,6 +21,7 @@ from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.orders import order_cancels, order_effect
 from autoexp_tui.monitor.reactions import excluding
+from autoexp_tui.monitor.storm import WARNING_ID
 
 _CHOOSABLE = frozenset({JobState.PLANNED, JobState.HELD})
 _SKIPPABLE = frozenset({JobState.PLANNED, JobState.HELD, JobState.WAITING})
@@ -97,13 +98,20 @@ def _carry_out(desk: Desk, order: Order) -> None:
                 desk.draft.emit(events.SubmissionPaused(why=reason))
         case commands.Resume():
             if desk.state.paused is not None:
-                desk.draft.emit(events.SubmissionResumed())
+                _resume(desk, order)
         case commands.Acknowledge() as seen:
             _acknowledge(desk, seen, order)
         case commands.StopEngine() as stop:
             _stop(desk, stop, order)
         case _:
             assert_never(order.command)
+
+
+def _resume(desk: Desk, order: Order) -> None:
+    """Submit again; who resumes has seen why it was paused."""
+    desk.draft.emit(events.SubmissionResumed())
+    if WARNING_ID in desk.state.warnings:
+        desk.draft.emit(events.WarningCleared(warning_id=WARNING_ID, by=order.by))
 
 
 def _by_person(order: Order, reason: str) -> Why:

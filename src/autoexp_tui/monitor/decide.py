@@ -387,8 +387,10 @@ def release(desk: Desk) -> None:
 
 
 def _in_the_way(desk: Desk, chosen: int) -> Why | None:
-    if desk.state.paused is not None:
-        return why("paused")
+    if paused := desk.state.paused:
+        what = paused.arg("what")
+        stormy = paused.code == "storm"
+        return why("held_by_storm", what=what) if stormy else why("paused")
     slots = desk.policy.slots
     if slots and len(desk.roster.active) + chosen >= slots:
         return why("held_by_slots", slots=slots, limit=_limit(desk, slots))

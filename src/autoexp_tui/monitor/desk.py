@@ -42,6 +42,8 @@ class Policy:
     """Tasks at a time; 0: no limit."""
     place: str = "local"
     """Where the slots are, for people."""
+    has_nodes: bool = False
+    """Whether the executor has nodes to choose from, and can leave some out."""
     array_size: int = 1
     """The most jobs that are submitted as one."""
 

@@ -20,6 +20,7 @@ from autoexp_tui.core.specs import (
     Log,
     LogEvent,
     Notify,
+    Resources,
     Restart,
     StateClass,
     StateEvent,
@@ -31,6 +32,7 @@ from autoexp_tui.monitor.bindings import bind, bind_text, own_fields
 from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.orders import order_cancel, order_effect
+from autoexp_tui.monitor.storm import counted, watch_storm
 
 CLASS_OF: dict[Cause, StateClass] = {
     Cause.EXIT_CODE: "crash",
@@ -59,11 +61,18 @@ class Armed:
 # -------------------------------------------------------------------- attempt ends
 def end_attempt(desk: Desk, ended: events.AttemptEnded) -> None:
     """Record the end of a job's attempt and decide what becomes of the job."""
+    ended = counted(desk, ended)
     before = desk.job(ended.job)
     desk.draft.emit(ended)
     if before.ended:
         _late_success(desk, before, ended)
-        return
+    else:
+        _become(desk, before, ended)
+    watch_storm(desk, ended)
+
+
+def _become(desk: Desk, before: JobRecord, ended: events.AttemptEnded) -> None:
+    """What rules make of the end; without any, the job ends as its attempt."""
     for armed in _armed_by_end(desk, before, ended):
         _carry_out(desk, armed, desk.job(ended.job), ended)
     job = desk.job(ended.job)
@@ -286,11 +295,15 @@ def _avoid_node(desk: Desk, restart: Restart, job: JobRecord) -> None:
 
 def excluding(spec: JobSpec, nodes: tuple[str, ...]) -> JobSpec:
     """The job, to run on none of `nodes` beside those it avoids already."""
-    options = spec.resources.options
+    return replace(spec, resources=avoiding(spec.resources, nodes))
+
+
+def avoiding(resources: Resources, nodes: tuple[str, ...]) -> Resources:
+    """What is asked for, on none of `nodes` beside those avoided already."""
+    options = resources.options
     avoided = str(options.get("exclude") or "").split(",")
     names = dict.fromkeys(name for name in (*avoided, *nodes) if name)
-    resources = replace(spec.resources, options={**options, "exclude": ",".join(names)})
-    return replace(spec, resources=resources)
+    return replace(resources, options={**options, "exclude": ",".join(names)})
 
 
 def _overrides(desk: Desk, restart: Restart, job: JobRecord) -> tuple[str, ...]:

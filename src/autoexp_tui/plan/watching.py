@@ -21,7 +21,7 @@ from autoexp_tui.plan.ports import ConfigView
 CLOSED: Final = ("slurm", "monitoring", "ui")
 """The sections that are checked, and that hold what is the session's."""
 _OF_THE_SESSION: Final = (
-    *("monitoring.state_dir", "monitoring.poll_seconds"),
+    *("monitoring.state_dir", "monitoring.poll_seconds", "monitoring.storm"),
     *("slurm.client", "slurm.max_parallel", "slurm.template_path"),
     *("slurm.launcher_cmd", "slurm.srun_opts", "ui"),
 )
@@ -65,7 +65,8 @@ class SessionWide:
 
     def own(self, monitoring: Monitoring) -> Monitoring:
         """A job's rules, with what is the session's as the session has it."""
-        return replace(monitoring, poll_seconds=self.monitoring.poll_seconds)
+        ours = self.monitoring
+        return replace(monitoring, poll_seconds=ours.poll_seconds, storm=ours.storm)
 
     def without_effect(
         self, config: Mapping[str, object], parameters: Iterable[str]

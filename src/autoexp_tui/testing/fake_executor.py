@@ -320,7 +320,7 @@ class FakeExecutor:
             run=number,
             began_at=self._utc(),
             executor_id=copy.executor_id,
-            host="fakehost",
+            host=script.node,
             pid=1000 + len(self.begun),
             log_path=f"{copy.task.log_dir}/slurm-{copy.executor_id}.out",
         )

@@ -41,6 +41,8 @@ class RunScript:
     record_lag: float = 0.0
     """How much later than its end the exit record appears."""
     ignores_term: bool = False
+    node: str = "fakehost"
+    """Where it runs."""
 
 
 Script: TypeAlias = Callable[[Task], Sequence[RunScript]]

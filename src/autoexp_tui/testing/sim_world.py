@@ -174,6 +174,7 @@ class World:
     """Tracebacks that engines logged: bugs."""
     auto_approve: frozenset[str] = frozenset({"*"})
     slots: int = 0
+    has_nodes: bool = False
 
     def parts(self, lease: MemoryLease, pool: InlinePool) -> Parts:
         """An engine's ports, every pool being `pool`."""
@@ -207,7 +208,11 @@ class World:
             sources=sources,
             outside=outside,
             live_sink=Nobody(),
-            policy=Policy(auto_approve=self.auto_approve, slots=self.slots),
+            policy=Policy(
+                auto_approve=self.auto_approve,
+                slots=self.slots,
+                has_nodes=self.has_nodes,
+            ),
             log_fault=self.faults.append,
         )
 

@@ -17,11 +17,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autoexp_tui.core import events
 from autoexp_tui.core.apply import IllegalTransition
-from autoexp_tui.core.commands import Kill, Order, Resubmit, Submit
+from autoexp_tui.core.commands import Kill, Order, Resubmit, Resume, Submit
+from autoexp_tui.core.specs import Plan, Storm
 from autoexp_tui.core.state import JobRecord, SessionState
 from autoexp_tui.core.states import ACTIVE, JobState
 from autoexp_tui.engine.loop import Engine
@@ -54,6 +55,10 @@ RATES = {
 KILL_RATE = 0.004
 """Of the engine, at each step."""
 DISK_RATE = 0.01
+STORMS = (0, 2, 4)
+"""Quick failures in a row that pause a campaign, by its seed; 0: none."""
+RESUMED_EVERY = 40
+"""Steps between two looks of the person who ends a storm's pause."""
 
 
 class Violation(Exception):
@@ -67,6 +72,7 @@ class Tally:
     steps: int = 0
     kills: int = 0
     disk_faults: int = 0
+    storms: int = 0
     events: int = 0
     jobs: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
@@ -76,6 +82,7 @@ class Tally:
         self.steps += other.steps
         self.kills += other.kills
         self.disk_faults += other.disk_faults
+        self.storms += other.storms
         self.events += other.events
         self.jobs += other.jobs
         self.faults += other.faults
@@ -91,7 +98,7 @@ class Campaign:
         self.tally = Tally()
         self._rng = random.Random(seed)
         clock = ManualClock()
-        self.plan = make_plan(self._rng)
+        self.plan = _with_storm(make_plan(self._rng), STORMS[seed % len(STORMS)])
         files = Files(clock)
         self._faults = SeededFaults(seed, RATES)
         executor = FakeExecutor(
@@ -161,7 +168,7 @@ class Campaign:
                 continue
             return engine
 
-    def _order(self, command: Submit | Kill | Resubmit) -> None:
+    def _order(self, command: Submit | Kill | Resubmit | Resume) -> None:
         self._commands += 1
         command_id = f"cmd{self._commands}"
         self.world.inbox.orders[command_id] = Order(
@@ -220,6 +227,7 @@ class Campaign:
             session.faults.clear()
 
     def _act(self, *, faulty: bool) -> None:
+        self._end_pause()
         draw = self._rng.random()
         if faulty and draw < 0.002:
             self._meddle()
@@ -230,6 +238,14 @@ class Campaign:
         else:
             self.world.clock.advance(self._rng.choice([0.1, 0.5, 2.0]))
             self.world.executor.settle()
+
+    def _end_pause(self) -> None:
+        """A person sees that the session is paused."""
+        looks = self.tally.steps % RESUMED_EVERY == 0
+        if looks and self._engine.state.paused and not self.world.inbox.orders:
+            self._say("a person ends the pause")
+            self.tally.storms += 1
+            self._order(Resume())
 
     def _meddle(self) -> None:
         """A person kills a job, or brings one back."""
@@ -280,6 +296,8 @@ class Campaign:
         for name, job in live.jobs.items():
             if folded.jobs[name] != job:
                 raise Violation(f"replay differs from live state for {name}")
+        if (folded.paused, folded.streaks) != (live.paused, live.streaks):
+            raise Violation("replay counts other failures than the live state")
         self.tally.events = len(self.world.session.records)
         for job in live.jobs.values():
             self.tally.jobs[job.state.value] += 1
@@ -306,6 +324,11 @@ class Campaign:
         ]
         orders = sorted(self.world.inbox.orders)
         return f"jobs {rest}, pending {list(state.pending.values())}, orders {orders}"
+
+
+def _with_storm(plan: Plan, failures: int) -> Plan:
+    rules = replace(plan.monitoring, storm=Storm(failures=failures))
+    return replace(plan, monitoring=rules)
 
 
 def simulate(seed: int, *, verbose: bool = False) -> Tally:
@@ -353,7 +376,8 @@ def report(total: Tally, seeds: int, failed: int, seconds: float) -> str:
     return (
         f"{seeds} campaigns, {failed} violations, {seconds:.0f} s\n"
         f"{total.steps} steps, {total.events} events, {total.kills} engines killed, "
-        f"{total.disk_faults} disk faults\njobs: {ends}\nfaults: {faults}"
+        f"{total.disk_faults} disk faults, {total.storms} storms\n"
+        f"jobs: {ends}\nfaults: {faults}"
     )
 
 

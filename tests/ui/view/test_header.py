@@ -85,6 +85,11 @@ def test_a_pause_is_told_with_its_way_out() -> None:
     assert "submission paused, P resumes" in text
 
 
+def test_a_storm_is_told_apart_from_a_person_s_pause() -> None:
+    text = header(replace(campaign(31), paused=why("storm", count=5)))
+    assert "STORM, paused: 5 quick failures, P resumes" in text
+
+
 def test_a_watcher_knows_that_it_only_watches() -> None:
     assert "watching" in header(campaign(31, role="viewer"))
 

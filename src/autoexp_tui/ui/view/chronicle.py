@@ -84,6 +84,8 @@ _MATTER = (
     events.EffectSettled,
     events.CommandRefused,
     events.JobEnded,
+    events.SubmissionPaused,
+    events.NodeExcluded,
     events.WarningRaised,
     events.EngineFaulted,
 )

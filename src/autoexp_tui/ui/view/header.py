@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from autoexp_tui.core.wording import clock_time, count, plural
+from autoexp_tui.core.wording import clock_time, count, plural, short
 from autoexp_tui.ui.view.causes import CauseGroup, headline, needing
 from autoexp_tui.ui.view.eta import Ends
 from autoexp_tui.ui.view.looks import FACES, Look, tally
@@ -23,6 +23,7 @@ from autoexp_tui.ui.view.spans import (
 
 if TYPE_CHECKING:
     from autoexp_tui.core.snapshot import EngineView
+    from autoexp_tui.core.verdicts import Why
     from autoexp_tui.ui.view.session import SessionView
 
 LATE_AFTER = 60.0
@@ -93,8 +94,14 @@ def _state(session: SessionView, facts: Facts) -> list[Line]:
     if engine.holding:
         parts.append((Span(f"HOLDING: {outside(engine.holding)}", "failed"),))
     if session.snapshot.paused is not None:
-        parts.append((Span("submission paused, P resumes", "warning"),))
+        parts.append(_paused(session.snapshot.paused))
     return parts
+
+
+def _paused(reason: Why) -> Line:
+    if reason.code == "storm":
+        return (Span(f"STORM, {short(reason)}, P resumes", "failed"),)
+    return (Span("submission paused, P resumes", "warning"),)
 
 
 def _engine_age(session: SessionView, facts: Facts) -> Line:
