@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from autoexp_tui.core import events
 from autoexp_tui.core.draft import Draft
 from autoexp_tui.core.facts import MetricFact, MetricKey
-from autoexp_tui.core.specs import Anomalies, MetricPattern, Monitoring, Progress
+from autoexp_tui.core.specs import (
+    Anomalies,
+    LogEvent,
+    MetricPattern,
+    Monitoring,
+    Progress,
+)
 from autoexp_tui.engine.ports import LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.monitor.desk import Desk, Policy, Roster
@@ -37,7 +43,7 @@ class Reader:
             policy=Policy(),
         )
 
-    def read(self, text: str, *, reset: bool = False) -> None:
+    def read(self, text: str, *, reset: bool = False, midline: bool = False) -> None:
         data = text.encode()
         cursor = self.telemetry.cursor(self.desk.job("a"), final=False)
         offset = 0 if reset else cursor.offset
@@ -49,6 +55,7 @@ class Reader:
             data=data,
             size=len(data),
             reset=reset,
+            midline=midline,
         )
         self.telemetry.digest(self.desk, chunk)
 
@@ -110,3 +117,16 @@ def test_a_log_that_begins_anew_takes_its_worries_back() -> None:
     assert len(reader.desk.state.warnings) == 1
     reader.read("step: 1 loss: 2.0\n", reset=True)
     assert reader.desk.state.warnings == {}
+
+
+def test_the_far_end_of_a_line_too_long_for_one_read_is_no_line() -> None:
+    rule = LogEvent(name="fatal", pattern="FATAL")
+    reader = Reader(Monitoring(log_events=(rule,)))
+    reader.read("x" * 100)
+    reader.read("2 loss: 9 FATAL\nstep: 40 loss: 2.0\n", midline=True)
+    assert reader.fact("loss") == MetricFact(2.0, 40)
+    assert reader.emitted(events.LogMatched) == []
+    reader.read("step: 41 loss: 3.0 FATAL\n")
+    (matched,) = reader.emitted(events.LogMatched)
+    assert isinstance(matched, events.LogMatched)
+    assert matched.offset == 100 + len("2 loss: 9 FATAL\nstep: 40 loss: 2.0\n")

@@ -13,6 +13,7 @@ from autoexp_tui.core.specs import MetricPattern
 from autoexp_tui.monitor.metric_layouts import Layouts
 from autoexp_tui.monitor.metric_lines import Reading, fold, read_line
 from autoexp_tui.monitor.metrics import MetricReader, Point, canonical
+from autoexp_tui.monitor.prefilter import MAX_LINE
 
 MEGATRON = (
     " [2026-01-01 12:00:00] iteration     8000/   10000 | consumed samples: 512000 |"
@@ -229,6 +230,12 @@ def test_each_state_of_a_progress_bar_is_a_line() -> None:
 def test_the_far_end_of_a_very_long_line_is_not_read() -> None:
     data = b"step 1 " + b"x" * 70_000 + b" loss 2\n"
     assert [point.values for point in MetricReader().feed(data)] == [{}]
+
+
+def test_a_number_at_the_far_end_is_read_whole_or_not_at_all() -> None:
+    line = b"step 1 loss 2.5" + b" " * (MAX_LINE - 22) + b"lr 0.00123456"
+    (point,) = MetricReader().feed(line + b" " * 9 + b"x" * 100 + b"\n")
+    assert point.values == {"loss": 2.5}
 
 
 # -------------------------------------------------------------------------- custom

@@ -3,6 +3,11 @@
 Whole lines only, so that whoever scans them never sees half of one; a state of a
 progress bar (up to its carriage return) is a line too. Opening the file at each look
 also makes network file systems tell its real size. Meaning is not looked for here.
+
+A log that was rotated (renamed, or copied and truncated) is first read to its end
+where it lies now, `adapters.log_rotation`, and then from the start of the new one. Not
+seen: a file that was cut and grew past where we stood, with the same bytes before that
+place.
 """
 
 from __future__ import annotations
@@ -12,32 +17,24 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from autoexp_tui.adapters.log_rotation import Place, find_rest, identity_of
 from autoexp_tui.engine.ports import LogChunk
 
 MOST_BYTES = 1 << 20
 """Of one read: a commit must stay short."""
 _MEMORY = 64
-"""Bytes before the cursor that are compared, to notice a file written anew."""
+"""Bytes that are compared, before the cursor and at the start of the file."""
 
 _Key = tuple[str, int, int, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a reading stands, and how to tell that the file is still the same."""
-
-    offset: int
-    identity: tuple[int, int]
-    before: bytes
 
 
 class LogReader:
     """`ports.LogSource` over files. One call at a time for each log."""
 
     def __init__(self) -> None:
-        self._places: dict[_Key, _Place] = {}
+        self._places: dict[_Key, Place] = {}
 
     def read(
         self,
@@ -53,36 +50,107 @@ class LogReader:
         """At most `limit` bytes (and 1 MiB) from `offset` up to the last whole line.
 
         A line longer than that comes in pieces. After a truncation or replacement the
-        chunk starts at 0 with `reset`, and may be empty.
+        chunk starts a new file with `reset`, and may be empty.
 
         Raises:
             OSError: it cannot be read, for another reason than that it is not there.
         """
         key = (job, attempt, run, path)
-        with opened(path) as handle:
+        look = _Look(key, offset, min(limit, MOST_BYTES), final=final)
+        chunk = self._read_again_if_stale(look)
+        if chunk is None and final:
+            self._places.pop(key, None)
+        return chunk
+
+    def _read_again_if_stale(self, look: _Look) -> LogChunk | None:
+        try:
+            return self._read(look)
+        except OSError as error:
+            if error.errno != errno.ESTALE:
+                raise
+        return self._read(look)  # replaced on the server: a second open finds the new
+
+    def _read(self, look: _Look) -> LogChunk | None:
+        place = self._places.get(look.key)
+        if place is not None and place.offset != look.offset:
+            place = None
+        with _looked_at(look.path) as (handle, found):
+            if handle is None or found is None:
+                return self._read_rest(look, place, closed=False)
+            rest = look.final and found.st_size > look.offset
+            if place and place.settled_at == _stamp(found) and not rest:
+                return None
+            data = _continued(handle, found, place, look)
+            if data is None:
+                moved = self._read_rest(look, place, closed=True)
+                return moved or self._read_anew(look, handle, found)
+            return self._chunk(look, handle, found, place, data)
+
+    def _chunk(
+        self,
+        look: _Look,
+        handle: int,
+        found: os.stat_result,
+        place: Place | None,
+        data: bytes,
+    ) -> LogChunk | None:
+        end = look.offset + len(data)
+        settled = _stamp(found) if end >= found.st_size else None
+        head = place.head if place else b""
+        if len(head) < _MEMORY:
+            head = data[:_MEMORY] if look.offset == 0 else _head(handle)
+        data = look.whole(data, at_end=end >= found.st_size)
+        before = place.before if place else b""
+        self._places[look.key] = Place(
+            offset=look.offset + len(data),
+            identity=identity_of(found),
+            before=data[-_MEMORY:] or before,
+            head=head,
+            settled_at=settled,
+        )
+        if not data:
+            return None
+        midline = before != b"" and not before.endswith((b"\n", b"\r"))
+        return look.chunk(look.offset, data, found.st_size, midline=midline)
+
+    def _read_anew(
+        self, look: _Look, handle: int, found: os.stat_result
+    ) -> LogChunk | None:
+        """The start of a file that took the place of the one that was read."""
+        start = _past_hole(handle, found.st_size)
+        data = os.pread(handle, look.limit, start)
+        stripped = data.lstrip(b"\0")
+        start += len(data) - len(stripped)
+        data = look.whole(stripped, at_end=start + len(stripped) >= found.st_size)
+        self._places[look.key] = Place(
+            offset=start + len(data),
+            identity=identity_of(found),
+            before=data[-_MEMORY:],
+            head=_head(handle) if start else stripped[:_MEMORY],
+        )
+        return look.chunk(start, data, found.st_size, reset=True)
+
+    def _read_rest(
+        self, look: _Look, place: Place | None, *, closed: bool
+    ) -> LogChunk | None:
+        """What is left of the log where it was moved or copied to.
+
+        `closed`: another file stands in its place, so that its last line is whole.
+        """
+        if place is None:
+            return None
+        with find_rest(look.path, place) as (handle, size):
             if handle is None:
                 return None
-            found = os.fstat(handle)
-            reset = self._is_another(key, handle, found, offset)
-            start = 0 if reset else offset
-            data = os.pread(handle, min(limit, MOST_BYTES), start)
-        if not (final and start + len(data) >= found.st_size):
-            cut = len(data) == min(limit, MOST_BYTES)
-            data = data[: _whole(data) or (len(data) if cut else 0)]
-        if not data and not reset:
-            if final:
-                self._places.pop(key, None)
+            data = os.pread(handle, look.limit, look.offset)
+        end = look.offset + len(data)
+        data = look.whole(data, at_end=end >= size, ended=closed)
+        if not data:
             return None
-        self._remember(key, found, start, data)
-        return LogChunk(
-            job=job,
-            attempt=attempt,
-            run=run,
-            offset=start,
-            data=data,
-            size=found.st_size,
-            reset=reset,
+        self._places[look.key] = place._replace(
+            offset=look.offset + len(data), before=data[-_MEMORY:]
         )
+        return look.chunk(look.offset, data, size)
 
     def tail(self, path: str, limit: int) -> str:
         """The last `limit` bytes as text; empty when there is no file.
@@ -99,32 +167,91 @@ class LogReader:
             data = data.lstrip(bytes(range(0x80, 0xC0)))
         return data.decode("utf-8", "replace")
 
-    def _is_another(
-        self, key: _Key, handle: int, found: os.stat_result, offset: int
-    ) -> bool:
-        """Whether what was read up to `offset` is no longer what the file holds."""
-        if found.st_size < offset:
-            return True
-        place = self._places.get(key)
-        if place is None or place.offset != offset:
-            return False
-        before = os.pread(handle, len(place.before), offset - len(place.before))
-        return place.identity != _identity(found) or place.before != before
 
-    def _remember(
-        self, key: _Key, found: os.stat_result, start: int, data: bytes
-    ) -> None:
-        before = data[-_MEMORY:]
-        self._places[key] = _Place(start + len(data), _identity(found), before)
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What is asked of one read."""
+
+    key: _Key
+    offset: int
+    limit: int
+    final: bool = field(kw_only=True)
+
+    @property
+    def path(self) -> str:
+        """Of the log."""
+        return self.key[3]
+
+    def whole(self, data: bytes, *, at_end: bool, ended: bool = False) -> bytes:
+        """`data` without a last line that may still grow."""
+        if (self.final or ended) and at_end:
+            return data
+        whole = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+        return data[: whole or (len(data) if len(data) == self.limit else 0)]
+
+    def chunk(
+        self,
+        offset: int,
+        data: bytes,
+        size: int,
+        *,
+        reset: bool = False,
+        midline: bool = False,
+    ) -> LogChunk:
+        """The answer."""
+        job, attempt, run, _ = self.key
+        return LogChunk(
+            job=job,
+            attempt=attempt,
+            run=run,
+            offset=offset,
+            data=data,
+            size=size,
+            reset=reset,
+            midline=midline,
+        )
 
 
-def _identity(found: os.stat_result) -> tuple[int, int]:
-    return (found.st_dev, found.st_ino)
+def _continued(
+    handle: int, found: os.stat_result, place: Place | None, look: _Look
+) -> bytes | None:
+    """What follows the cursor; None: what came before it is no longer in the file."""
+    if found.st_size < look.offset:
+        return None
+    if place is None:
+        return os.pread(handle, look.limit, look.offset)
+    if place.identity != identity_of(found):
+        return None
+    back = len(place.before)
+    data = os.pread(handle, back + look.limit, look.offset - back)
+    if data[:back] != place.before:
+        return None
+    if len(data) == back:  # perhaps written anew to the same length
+        head = _head(handle)
+    else:
+        head = data[:_MEMORY] if look.offset == 0 else place.head
+    if not head.startswith(place.head):
+        return None
+    return data[back:]
 
 
-def _whole(data: bytes) -> int:
-    """The bytes up to the end of the last whole line."""
-    return max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+def _head(handle: int) -> bytes:
+    return os.pread(handle, _MEMORY, 0)
+
+
+def _stamp(found: os.stat_result) -> tuple[int, int, int, int]:
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _past_hole(handle: int, size: int) -> int:
+    """Where the first data lies: a writer that kept its place in a truncated file
+    leaves a hole before it."""
+    try:
+        return os.lseek(handle, 0, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return size
+        return 0  # the file system knows of no holes
 
 
 @contextmanager
@@ -134,14 +261,21 @@ def opened(path: str) -> Iterator[int | None]:
     Raises:
         OSError: it is there, or may be, and cannot be read.
     """
+    with _looked_at(path) as (handle, _):
+        yield handle
+
+
+@contextmanager
+def _looked_at(path: str) -> Iterator[tuple[int | None, os.stat_result | None]]:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
-        yield None
+        yield None, None
         return
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", path)
-        yield handle
+        yield handle, found
     finally:
         os.close(handle)

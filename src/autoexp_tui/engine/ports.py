@@ -286,6 +286,8 @@ class LogChunk:
     """The file's size when it was read."""
     reset: bool = False
     """The file was replaced or truncated: what came before is void."""
+    midline: bool = False
+    """`data` begins within a line that was too long for one read."""
 
 
 class LogSource(Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.facts import MetricFact, MetricKey
@@ -153,6 +153,7 @@ class Telemetry:
         track.offset = chunk.offset + len(chunk.data)
         track.output_at = desk.now
         self._changed.add(job.name)
+        chunk = _from_a_line_s_start(chunk)
         if job.ended:  # read again for its curves alone: nothing follows from it now
             self._take_all(desk, track, chunk)
             return []
@@ -363,6 +364,17 @@ class Telemetry:
             last_output_at=track.output_at,
             last_step_at=track.step_at,
         )
+
+
+def _from_a_line_s_start(chunk: LogChunk) -> LogChunk:
+    """Without the far end of a line that was too long for one read."""
+    if not chunk.midline:
+        return chunk
+    ends = [at for at in (chunk.data.find(b"\n"), chunk.data.find(b"\r")) if at >= 0]
+    start = min(ends, default=len(chunk.data) - 1) + 1
+    return replace(
+        chunk, offset=chunk.offset + start, data=chunk.data[start:], midline=False
+    )
 
 
 def _stop_worrying(desk: Desk, job: str) -> None:

@@ -159,7 +159,7 @@ class MetricReader:
 
     def _beside(self, low: bytes, start: int, end: int) -> Reading:
         """What else a line says that holds a metric of the user's."""
-        end = min(end, start + MAX_LINE)
+        end = _near_end(low, start, end)
         found = read_line(low, start, end, has_values=True)
         own = self._without_owned(found[0]) if found else None
         return own or Reading(None, None, {})
@@ -235,11 +235,18 @@ def _span_end(low: bytes, start: int, size: int) -> int:
 def _read_long(
     low: bytes, start: int, end: int, layouts: Layouts
 ) -> Iterator[tuple[int, Reading]]:
-    found = read_line(low, start, min(end, start + MAX_LINE))
+    found = read_line(low, start, _near_end(low, start, end))
     if found is not None:
         reading, places = found
         layouts.learn(low[start:end], start, reading, places)
         yield start, reading
+
+
+def _near_end(low: bytes, start: int, end: int) -> int:
+    """The end of what is looked at of a line; it cuts no number in two."""
+    if end <= start + MAX_LINE:
+        return end
+    return low.rfind(b" ", start, start + MAX_LINE) + 1 or start + MAX_LINE
 
 
 def _candidate(low: bytes, places: list[int], begin: int) -> tuple[int, int] | None:
