@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.adapters.atomic import sync_data
-from autoexp_tui.adapters.journal import FileJournal, load_state, read_session
+from autoexp_tui.adapters.file_journal import FileJournal, Rotation
+from autoexp_tui.adapters.journal import load_state, read_session
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.core.events import Recorded
 from autoexp_tui.core.state import SessionState
+from autoexp_tui.testing.inline_pool import InlinePool
 
-SYNC = "autoexp_tui.adapters.journal.sync_data"
+SYNC = "autoexp_tui.adapters.file_journal.sync_data"
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -46,6 +48,9 @@ class DiskStore:
         path.mkdir(parents=True, exist_ok=True)
         self.session = SessionDir(path)
         self.session.make()
+        self.rotation = Rotation()
+        self.pool = InlinePool()
+        self.faults: list[str] = []
         self._leases: list[FixedLease] = []
         self._monkeypatch = monkeypatch
 
@@ -54,7 +59,13 @@ class DiskStore:
             former.ours = False
         lease = FixedLease(len(self._leases) + 1)
         self._leases.append(lease)
-        return lease, FileJournal(self.session, lease)
+        return lease, FileJournal(
+            self.session,
+            lease,
+            rotation=self.rotation,
+            pool=self.pool,
+            log_fault=self.faults.append,
+        )
 
     def load(self) -> SessionState:
         return load_state(self.session).state

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from autoexp_tui.adapters.clock import SystemClock
-from autoexp_tui.adapters.journal import FileJournal
+from autoexp_tui.adapters.file_journal import FileJournal
 from autoexp_tui.adapters.lease import acquire
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.core.draft import Draft

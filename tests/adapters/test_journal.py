@@ -13,8 +13,8 @@ import pytest
 
 from autoexp_tui.adapters.atomic import sync_data
 from autoexp_tui.adapters.codec import decode_record, encode_record
+from autoexp_tui.adapters.file_journal import FileJournal
 from autoexp_tui.adapters.journal import (
-    FileJournal,
     load_state,
     read_session,
 )
@@ -93,7 +93,7 @@ def test_the_current_part_has_a_name_that_stays(store: DiskStore) -> None:
 
 def test_opening_a_journal_writes_nothing(store: DiskStore) -> None:
     Writer(store)
-    assert store.session.journal_epochs() == []
+    assert store.session.journal_parts() == []
 
 
 def test_one_commit_is_one_write_and_one_sync(
@@ -210,7 +210,7 @@ def test_a_part_whose_directory_would_not_sync_is_tried_again(
         raise FULL
 
     with monkeypatch.context() as broken:
-        broken.setattr("autoexp_tui.adapters.journal.sync_directory", refuse)
+        broken.setattr("autoexp_tui.adapters.file_journal.sync_directory", refuse)
         with pytest.raises(EnvironmentFailed):
             writer.journal.append(records)
     writer.journal.append(records)
@@ -366,7 +366,7 @@ def test_a_kill_at_any_step_of_a_take_over_loses_nothing(
         records = victim.draft(*victim.first_events(), message("of the victim"))
         name, replacement = KILLS[step]
         with monkeypatch.context() as killing:
-            killing.setattr(f"autoexp_tui.adapters.journal.{name}", replacement)
+            killing.setattr(f"autoexp_tui.adapters.file_journal.{name}", replacement)
             with pytest.raises(Died):
                 victim.journal.append(records)
     heir = Writer(store)
@@ -386,7 +386,7 @@ def test_a_kill_at_any_step_of_a_first_start_leaves_a_new_session(
     records = victim.draft(*victim.first_events())
     name, replacement = KILLS[step]
     with monkeypatch.context() as killing:
-        killing.setattr(f"autoexp_tui.adapters.journal.{name}", replacement)
+        killing.setattr(f"autoexp_tui.adapters.file_journal.{name}", replacement)
         with pytest.raises(Died):
             victim.journal.append(records)
     heir = Writer(store)
@@ -707,7 +707,7 @@ def test_a_commit_that_was_torn_between_two_of_its_records_does_not_count(
     loaded = load_state(store.session)
     assert loaded.position.offset == whole
     assert "2 records of an unfinished commit" in loaded.notices[0]
-    assert find_seal(Part(epoch=1, path=part)).bytes == whole
+    assert find_seal(Part(id=(1, 0), path=part)).bytes == whole
     with part.open("ab") as file:
         file.write(lines[2])
     assert load_state(store.session).position.seq == first + 2

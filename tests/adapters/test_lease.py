@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.adapters.atomic import link_new
+from autoexp_tui.adapters.file_journal import FileJournal
 from autoexp_tui.adapters.identity import Alive, Identity
-from autoexp_tui.adapters.journal import FileJournal, read_session
+from autoexp_tui.adapters.journal import read_session
 from autoexp_tui.adapters.lease import (
     FileLease,
     LeaseWatch,

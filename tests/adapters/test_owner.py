@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.journal import FileJournal
+from autoexp_tui.adapters.file_journal import FileJournal
 from autoexp_tui.adapters.lease import FileLease, acquire
 from autoexp_tui.adapters.owner import Living, Owner, read_owner, take_ownership
 from autoexp_tui.adapters.session_dir import SessionDir, create_session

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from autoexp_tui.adapters.file_journal import FileJournal
 from autoexp_tui.adapters.identity import Alive
-from autoexp_tui.adapters.journal import FileJournal
 from autoexp_tui.adapters.lease import FileLease, acquire
 from autoexp_tui.adapters.session_dir import SessionDir, create_session
 from autoexp_tui.adapters.session_list import describe, list_sessions

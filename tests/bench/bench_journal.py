@@ -19,7 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoexp_tui.adapters.codec import decode_plan, encode_plan, encode_record
-from autoexp_tui.adapters.journal import FileJournal, load_state, read_session
+from autoexp_tui.adapters.file_journal import FileJournal
+from autoexp_tui.adapters.journal import load_state, read_session
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.core.draft import Draft
 from autoexp_tui.core.effects import SubmitTasks

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from autoexp_tui.adapters.atomic import explaining
-from autoexp_tui.adapters.journal import Loaded, Position
+from autoexp_tui.adapters.journal import NO_PART, Loaded, Position
 from autoexp_tui.adapters.journal_parts import (
     Part,
     find_chain,
@@ -60,20 +60,20 @@ class JournalFollower:
 
     def _rest(self) -> Sequence[Part] | None:
         """The parts that may hold something new; None when ours counts no more."""
-        own = self._session.journal_part(self._position.epoch)
+        own = self._session.journal_part(*self._position.part)
         with explaining(self._session.path, "follow the journal"):
-            epochs = self._session.journal_epochs()
-            newest = max(epochs, default=0)
-            if newest == self._position.epoch:
-                same = not newest or own.stat().st_size == self._position.offset
-                return () if same else (Part(epoch=newest, path=own),)
+            parts = self._session.journal_parts()
+            newest = max(parts, default=NO_PART)
+            if newest == self._position.part:
+                same = newest == NO_PART or own.stat().st_size == self._position.offset
+                return () if same else (Part(id=newest, path=own),)
         return self._from_ours(find_chain(self._session))
 
     def _from_ours(self, chain: Sequence[Part]) -> Sequence[Part] | None:
-        if not self._position.epoch:
+        if self._position.part == NO_PART:
             return chain
         for index, part in enumerate(chain):
-            if part.epoch == self._position.epoch:
+            if part.id == self._position.part:
                 sealed = part.length
                 kept = sealed is None or sealed >= self._position.offset
                 return chain[index:] if kept else None
@@ -81,10 +81,8 @@ class JournalFollower:
 
     def _read(self, part: Part, found: list[Recorded]) -> bool:
         """Read what is new in `part`; False when it does not follow."""
-        if part.epoch != self._position.epoch:
-            self._position = replace(
-                self._position, epoch=part.epoch, start=0, offset=0
-            )
+        if part.id != self._position.part:
+            self._position = replace(self._position, part=part.id, start=0, offset=0)
             return self._take(part, 0, found)
         return self._overlaps(part) and self._take(part, self._position.offset, found)
 
@@ -104,7 +102,7 @@ class JournalFollower:
                 if record.seq != self._position.seq + 1:
                     return False
                 self._position = Position(
-                    epoch=part.epoch, start=start, offset=end, seq=record.seq
+                    part=part.id, start=start, offset=end, seq=record.seq
                 )
                 self._last = record
                 found.append(record)

@@ -1,10 +1,12 @@
 """How the parts of a journal hang together: which count, in which order, up to where.
 
-Each engine writes one part, `journal.<epoch>.jsonl`, which nobody else ever writes,
-moves or removes. The first record of a part names its predecessor and how many bytes
-of it count (the *seal*). The chain of seals, followed back from the newest part,
-is the journal; what it does not reach is void: late bytes of a deposed engine, and
-parts whose engine died before its first commit was whole.
+Each engine writes parts of its own, `journal.<epoch>.jsonl` and, when that has grown
+long, `journal.<epoch>.<segment>.jsonl`, which nobody else ever writes, moves or
+removes. The first record of a part names its predecessor and how many bytes of it count
+(the *seal*). The chain of seals, followed back from the newest part, is the journal;
+what it does not reach is void: late bytes of a deposed engine, and parts whose engine
+died before their first commit was whole. A part that its own engine sealed may be there
+compressed (`journal_pack`), and reads as before.
 
 So a deposed engine that wakes late cannot hurt: nothing that it still does touches a
 name or a byte that counts.
@@ -12,23 +14,24 @@ name or a byte that counts.
 
 from __future__ import annotations
 
+import gzip
 import os
-import re
 import sys
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
-from autoexp_tui.adapters.atomic import explaining
+from autoexp_tui.adapters.atomic import explained, explaining
 from autoexp_tui.adapters.codec import MORE, Undecodable, parse_record
-from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.adapters.session_dir import PartId, SessionDir, packed, part_id
 from autoexp_tui.core.errors import JournalDamaged
-from autoexp_tui.core.events import EngineStarted, Recorded
+from autoexp_tui.core.events import EngineStarted, JournalRotated, Recorded
 
 _TAIL_BLOCK = 1 << 16
-_NAME = re.compile(r"journal\.([1-9][0-9]{0,8})\.jsonl")
-_RESTORE = "Bring back the file from a copy; what is in the journal is never guessed."
+RESTORE = "Bring back the file from a copy; what is in the journal is never guessed."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +47,18 @@ class Seal:
 class Part:
     """One file of the journal, and how much of it counts."""
 
-    epoch: int
+    id: PartId
     path: Path
+    """As it was written; it may be there packed instead."""
     length: int | None = None
     """None: all whole commits count."""
     sealed: bool = False
     """A successor has written `length` down; it can never be less."""
+
+    @property
+    def epoch(self) -> int:
+        """Of the engine that wrote it, and of each of its records."""
+        return self.id[0]
 
 
 @dataclass(slots=True)
@@ -71,27 +80,50 @@ def find_chain(session: SessionDir, notices: Notices | None = None) -> list[Part
         EnvironmentFailed: a part cannot be read.
     """
     with explaining(session.path, "list the journal"):
-        epochs = session.journal_epochs()
+        parts = session.journal_parts()
     chain: list[Part] = []
     length: int | None = None
-    while epochs:
-        epoch = epochs.pop()
-        part = Part(
-            epoch=epoch,
-            path=session.journal_part(epoch),
-            length=length,
-            sealed=bool(chain),
-        )
+    while parts:
+        newest = parts.pop()
+        path = session.journal_part(*newest)
+        part = Part(id=newest, path=path, length=length, sealed=bool(chain))
         first = first_record(part)
         if first is None and not chain:
             continue
         chain.append(part)
         sealed = _seal_of(first)
         length = sealed.bytes
-        epochs = _skip_to(epochs, sealed, part)
+        parts = _skip_to(parts, sealed, part)
     if notices is not None:
         _note_void(session, chain, notices)
     return chain[::-1]
+
+
+@contextmanager
+def open_part(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a part as they were written, packed or not.
+
+    Raises:
+        EnvironmentFailed: the file cannot be read.
+        JournalDamaged: its compressed form is damaged.
+    """
+    try:
+        with _open(path) as file:
+            yield file
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        problem = f"the compressed part does not unpack: {error}"
+        raise JournalDamaged(problem, str(packed(path)), RESTORE) from error
+    except OSError as error:
+        raise explained(error, path, "read the journal") from error
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        if not packed(path).exists():
+            raise
+    return cast(BinaryIO, gzip.open(packed(path), "rb"))
 
 
 def first_record(part: Part) -> Recorded | None:
@@ -101,7 +133,7 @@ def first_record(part: Part) -> Recorded | None:
         JournalDamaged: its line is whole and does not read.
         EnvironmentFailed: the file cannot be read.
     """
-    with explaining(part.path, "read the journal"), part.path.open("rb") as file:
+    with open_part(part.path) as file:
         first = line = file.readline()
         while line.startswith(MORE):
             line = file.readline()
@@ -119,7 +151,7 @@ def find_seal(part: Part) -> Seal:
     Raises:
         EnvironmentFailed: the part cannot be read.
     """
-    with explaining(part.path, "read the journal"), part.path.open("rb") as file:
+    with open_part(part.path) as file:
         end = _last_line_end(file, file.seek(0, os.SEEK_END))
         while end > 0:
             start = _last_line_end(file, end - 1)
@@ -157,7 +189,7 @@ def read_part(
     limit = sys.maxsize if part.length is None else part.length
     commit: list[tuple[Recorded, int, int]] = []
     torn = 0
-    with explaining(part.path, "read the journal"), part.path.open("rb") as file:
+    with open_part(part.path) as file:
         file.seek(offset)
         for number, line in enumerate(file, 1):
             end = offset + len(line)
@@ -185,7 +217,7 @@ def read_part(
         raise JournalDamaged(
             f"{part.length - offset} bytes are missing after byte {offset}",
             str(part.path),
-            _RESTORE,
+            RESTORE,
         )
 
 
@@ -204,39 +236,46 @@ def _damage(error: Undecodable, part: Part, number: int, offset: int) -> Journal
 
 def _remedy(part: Part, offset: int) -> str:
     if part.sealed:
-        return _RESTORE
+        return RESTORE
     return (
-        f"{_RESTORE} Or go back to the record before it, losing what follows: copy the "
+        f"{RESTORE} Or go back to the record before it, losing what follows: copy the "
         f"session's directory, then `truncate -s {offset} {part.path.name}` in it."
     )
 
 
 def _seal_of(first: Recorded | None) -> Seal:
-    if first is not None and isinstance(first.event, EngineStarted):
+    if first is not None and isinstance(first.event, EngineStarted | JournalRotated):
         return Seal(part=first.event.sealed_part, bytes=first.event.sealed_bytes)
     return Seal()
 
 
-def _skip_to(epochs: list[int], sealed: Seal, part: Part) -> list[int]:
-    """`epochs` up to the one that `part` sealed; none when it sealed nothing."""
+def _skip_to(parts: list[PartId], sealed: Seal, part: Part) -> list[PartId]:
+    """`parts` up to the one that `part` sealed; none when it sealed nothing."""
     if not sealed.part:
         return []
-    match = _NAME.fullmatch(sealed.part)
-    epoch = int(match[1]) if match else 0
-    if epoch not in epochs:
+    before = part_id(sealed.part)
+    if before not in parts:
         raise JournalDamaged(
             f"the part before it, {sealed.part!r}, is missing",
             str(part.path),
-            _RESTORE,
+            RESTORE,
         )
-    return epochs[: epochs.index(epoch) + 1]
+    return parts[: parts.index(before) + 1]
 
 
 def _note_void(session: SessionDir, chain: list[Part], notices: Notices) -> None:
-    counted = {part.epoch: part.length for part in chain}
-    for epoch in session.journal_epochs():
-        path = session.journal_part(epoch)
-        counts = counted.get(epoch, 0)
-        surplus = 0 if counts is None else path.stat().st_size - counts
+    counted = {part.id: part.length for part in chain}
+    for part in session.journal_parts():
+        path = session.journal_part(*part)
+        counts = counted.get(part, 0)
+        surplus = 0 if counts is None else _size(path) - counts
         if surplus > 0:
             notices.add(path, f"{surplus} bytes of a deposed engine do not count")
+
+
+def _size(path: Path) -> int:
+    """How many bytes a part has that was not packed; a packed one has no surplus."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

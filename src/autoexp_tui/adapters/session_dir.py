@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TypeAlias
 
 from autoexp_tui.adapters.atomic import (
     explaining,
@@ -26,12 +27,17 @@ from autoexp_tui.core.ids import safe_filename
 from autoexp_tui.core.specs import Plan
 
 MANIFESTS = "manifests"
-_PART = re.compile(r"journal\.([1-9][0-9]{0,8})\.jsonl")
+_PART = re.compile(
+    r"journal\.([1-9][0-9]{0,8})(?:\.([1-9][0-9]{0,8}))?\.jsonl(?:\.gz)?"
+)
 _SHA = re.compile(r"[0-9a-f]{8,64}")
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 _LETTERS = _BASE32[:26]
 _DIGITS = _BASE32[26:]
 _TRIES_PER_LENGTH = 20
+
+PartId: TypeAlias = tuple[int, int]
+"""(lease epoch of the engine that wrote it, segment from 0); sorts as written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +62,19 @@ class SessionDir:
         """A link to the part that is written now, for people and `tail -F`."""
         return self.path / "journal.jsonl"
 
-    def journal_part(self, epoch: int) -> Path:
-        """The part that the engine of lease `epoch` writes, and nobody else ever."""
-        return self.path / f"journal.{epoch}.jsonl"
+    def journal_part(self, epoch: int, segment: int = 0) -> Path:
+        """The part that the engine of lease `epoch` writes, and nobody else ever.
 
-    def journal_epochs(self) -> list[int]:
-        """The epochs that have a part, oldest first."""
-        found = (_PART.fullmatch(entry.name) for entry in self.path.iterdir())
-        return sorted(int(match[1]) for match in found if match)
+        Further segments are its own, one after the other. Finished ones may have
+        become `packed`.
+        """
+        number = f"{epoch}.{segment}" if segment else f"{epoch}"
+        return self.path / f"journal.{number}.jsonl"
+
+    def journal_parts(self) -> list[PartId]:
+        """The parts that are there, packed or not, oldest first."""
+        found = {part_id(entry.name) for entry in self.path.iterdir()}
+        return sorted(part for part in found if part)
 
     @property
     def snapshot(self) -> Path:
@@ -184,7 +195,7 @@ class SessionDir:
     def exists(self) -> bool:
         """Whether an engine ever wrote here."""
         try:
-            return bool(self.journal_epochs())
+            return bool(self.journal_parts())
         except (NotADirectoryError, FileNotFoundError, PermissionError):
             return False  # somebody else's, or no session at all
 
@@ -204,6 +215,17 @@ class SessionDir:
             self.viewers,
         ):
             make_directory(path)
+
+
+def part_id(name: str) -> PartId | None:
+    """Which part of a journal a file's name is; None: it is none."""
+    match = _PART.fullmatch(name)
+    return (int(match[1]), int(match[2] or 0)) if match else None
+
+
+def packed(part: Path) -> Path:
+    """The name of a finished part that was compressed."""
+    return part.with_name(f"{part.name}.gz")
 
 
 # -------------------------------------------------------------------- state dirs

@@ -149,8 +149,13 @@ _KEYS = {"name", "counts", "started_at", "last_event_at"}
 
 def _mark(session: SessionDir) -> list[object]:
     """What changes whenever the journal does: every part's size."""
-    sizes: list[object] = [
-        [epoch, session.journal_part(epoch).stat().st_size]
-        for epoch in session.journal_epochs()
-    ]
-    return [__version__, *sizes]
+    paths = [session.journal_part(*part) for part in session.journal_parts()]
+    return [__version__, *([path.name, _size(path)] for path in paths)]
+
+
+def _size(path: Path) -> int:
+    """Of a part; one that was packed will never change."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return -1

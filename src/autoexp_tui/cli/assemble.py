@@ -16,8 +16,9 @@ from pathlib import Path
 from autoexp_tui import __version__
 from autoexp_tui.adapters.clock import SystemClock
 from autoexp_tui.adapters.fact_source import OutsideFacts
+from autoexp_tui.adapters.file_journal import FileJournal
 from autoexp_tui.adapters.inbox import FileInbox
-from autoexp_tui.adapters.journal import FileJournal, Loaded
+from autoexp_tui.adapters.journal import Loaded
 from autoexp_tui.adapters.known_places import remember
 from autoexp_tui.adapters.lease import FileLease, acquire
 from autoexp_tui.adapters.live_sink import FileLiveSink
@@ -88,7 +89,7 @@ def _begin_session(
     listener: Listener,
     wanted: Wanted,
 ) -> Engine:
-    journal = FileJournal(session, lease)
+    journal = _journal(session, lease)
     sha = journal.add_plan(plan)
     wrapper = install_wrapper(session.path)
     state = SessionState(plans={sha: plan})
@@ -123,7 +124,7 @@ def resume_session(session: SessionDir, listener: Listener, wanted: Wanted) -> E
 def _take_up(
     session: SessionDir, lease: FileLease, listener: Listener, wanted: Wanted
 ) -> Engine:
-    journal = FileJournal(session, lease)
+    journal = _journal(session, lease)
     loaded = journal.load()
     state = loaded.state
     if state.plan is None:
@@ -139,6 +140,11 @@ def _take_up(
     ]
     engine.begin([_engine_started(journal, gap=_gap(loaded)), *noticed])
     return engine
+
+
+def _journal(session: SessionDir, lease: FileLease) -> FileJournal:
+    faults = FaultLog(session.engine_log)
+    return FileJournal(session, lease, log_fault=faults.write)
 
 
 @contextmanager

@@ -145,7 +145,12 @@ def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
             _action_deferred(state, event)
         case events.ActionDropped():
             _forget_deferred(state, event.job, event.action)
-        case events.CommandRefused() | events.MessageLogged() | events.EngineFaulted():
+        case (
+            events.CommandRefused()
+            | events.MessageLogged()
+            | events.EngineFaulted()
+            | events.JournalRotated()
+        ):
             pass
         case _:
             assert_never(event)

@@ -52,6 +52,16 @@ class EngineStopped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JournalRotated:
+    """The journal had grown long; the first event of each further part of an engine."""
+
+    sealed_part: str
+    """Name of the part before it."""
+    sealed_bytes: int
+    """Bytes of it that count: all that were ever synced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanAdded:
     """Jobs joined the session; the plan lies beside the journal under its sha."""
 
@@ -386,6 +396,7 @@ Event: TypeAlias = (
     SessionStarted
     | EngineStarted
     | EngineStopped
+    | JournalRotated
     | PlanAdded
     | SubmissionPaused
     | SubmissionResumed

@@ -183,6 +183,7 @@ class Engine:
     # -------------------------------------------------------------------- commit
     def commit(self) -> None:
         """One step. Returns when it is durable, or when the disk refuses it."""
+        self._rotate()
         if self._writer.unwritten and not self._write(self._writer.unwritten):
             self._publish()
             return
@@ -305,6 +306,14 @@ class Engine:
             case Written.TOO_EARLY:
                 pass
         return False
+
+    def _rotate(self) -> None:
+        """Go on in a new part of the journal when the present one has grown long."""
+        rotated = None if self._writer.unwritten else self._parts.journal.rotation()
+        if rotated is not None:
+            draft = self._draft()
+            draft.emit(rotated)
+            self._write(draft.commit())
 
     def _make_true(self, records: Sequence[Recorded]) -> None:
         for record in records:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from autoexp_tui.core.commands import Order
 from autoexp_tui.core.effects import TaskId
-from autoexp_tui.core.events import Recorded
+from autoexp_tui.core.events import JournalRotated, Recorded
 from autoexp_tui.core.facts import Fact, OutsideKey
 from autoexp_tui.core.snapshot import EngineView, Live
 from autoexp_tui.core.specs import JobSpec, Plan, Resources
@@ -328,6 +328,10 @@ class Journal(Protocol):
                 tried again.
             SessionOwned: a successor has taken the session; nothing counts any more.
         """
+        ...
+
+    def rotation(self) -> JournalRotated | None:
+        """What opens the next part, in a commit of its own; None: go on in this one."""
         ...
 
     def add_plan(self, plan: Plan) -> str:

@@ -1,0 +1,17 @@
+"""An engine whose journal grows long goes on in a further part of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoexp_tui.core.events import JournalRotated
+from autoexp_tui.testing.simulate import Campaign
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_campaigns_of_many_parts_end_as_they_should(seed: int) -> None:
+    campaign = Campaign(seed)
+    campaign.world.session.rotate_records = 7
+    campaign.run()
+    records = campaign.world.session.records
+    assert sum(isinstance(record.event, JournalRotated) for record in records) > 3
