@@ -337,6 +337,18 @@ def test_a_log_event_is_a_regex_unless_it_says_substring() -> None:
     )
 
 
+@pytest.mark.parametrize("form", ["inactivity", "progress"])
+def test_a_rule_over_silence_needs_no_pattern(form: str) -> None:
+    made = log_event({"name": "still", "pattern_type": form, "after_seconds": 60}, "w")
+    assert (made.pattern, made.pattern_type, made.after_seconds) == ("", form, 60.0)
+
+
+def test_the_waiting_time_goes_by_the_name_of_older_configs_too() -> None:
+    written = {"name": "still", "pattern_type": "inactivity"}
+    made = log_event({**written, "inactivity_timeout_s": 90}, "w")
+    assert made == log_event({**written, "after_seconds": 90}, "w")
+
+
 def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
     made = log_event(
         {
@@ -382,9 +394,62 @@ def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
         ),
         (
             log_event,
-            {"name": "n", "pattern": "x", "pattern_type": "inactivity"},
+            {"name": "n", "pattern": "x", "after_seconds": 5},
+            "w.after_seconds",
+            "only inactivity and progress wait",
+        ),
+        (
+            log_event,
+            {"name": "n", "pattern_type": "inactivity", "after_seconds": 0},
+            "w.after_seconds",
+            "is 0; it must be more than 0",
+        ),
+        (
+            log_event,
+            {"name": "n", "pattern_type": "inactivity", "pattern": "("},
+            "w.pattern",
+            "'(' does not compile: missing ), unterminated subpattern at character 1",
+        ),
+        (
+            log_event,
+            {"name": "n", "pattern_type": "progress", "pattern": "step"},
+            "w.pattern",
+            "has 0 groups, not one",
+        ),
+        (
+            log_event,
+            {
+                "name": "n",
+                "pattern_type": "progress",
+                "pattern": "(x)",
+                "extract_groups": {"k": "1"},
+            },
+            "w.extract_groups",
+            "there is no line to extract from",
+        ),
+        (
+            log_event,
+            {"name": "n", "pattern_type": "inactivity", "inactivity_polls": 5},
+            "w.inactivity_polls",
+            "there is no fixed number of looks",
+        ),
+        (
+            log_event,
+            {
+                "name": "n",
+                "pattern_type": "inactivity",
+                "inactivity_timeout_s": 5,
+                "after_seconds": 6,
+            },
+            "w",
+            "`after_seconds` and `inactivity_timeout_s` are both given",
+        ),
+        (
+            log_event,
+            {"name": "n", "pattern_type": ["inactivity"], "pattern": "x"},
             "w.pattern_type",
-            "`inactivity` is not available in this version",
+            "is ['inactivity']; it may be 'substring', 'regex', 'inactivity' or "
+            "'progress'",
         ),
         (
             log_event,

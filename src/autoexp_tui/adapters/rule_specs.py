@@ -79,18 +79,51 @@ def _log_rule(fields: Fields, findings: Findings) -> None:
     form = fields.setdefault("pattern_type", "regex")
     groups = fields.get("extract_groups") or {}
     fields["extract_groups"] = groups
-    if form in ("inactivity", "progress"):
-        hint = "stalls are found by monitoring.stall_after_seconds and progress.metric"
-        message = f"`{form}` is not available in this version"
-        findings.add(message, "pattern_type", hint)
-        fields["pattern_type"] = "regex"
-    elif form == "regex":
+    _waiting_time(fields, findings)
+    if form in specs.QUIET_TYPES:
+        _quiet_rule(fields, findings)
+        return
+    if fields.get("pattern") is None:
+        findings.add("is missing", "pattern")
+    if form == "regex":
         regex = compiled(fields.get("pattern"), findings)
         if regex is not None and isinstance(groups, Mapping):
             fields["extract_groups"] = _checked_groups(groups, regex, findings)
     elif groups:
         hint = "pattern_type: regex, with (?P<name>...) in the pattern"
         findings.add("a substring has no groups", "extract_groups", hint)
+
+
+def _waiting_time(fields: Fields, findings: Findings) -> None:
+    """How long nothing moves, under its own name; only rules over silence have it."""
+    if fields.pop("inactivity_polls", None) is not None:
+        hint = "after_seconds: 1800; logs are looked at as often as they need"
+        findings.add("there is no fixed number of looks", "inactivity_polls", hint)
+    other = fields.pop("inactivity_timeout_s", None)
+    if other is not None and fields.setdefault("after_seconds", other) != other:
+        message = "`after_seconds` and `inactivity_timeout_s` are both given"
+        findings.add(message, hint="keep one of the two")
+    after = fields.get("after_seconds")
+    if after is None:
+        return
+    if fields["pattern_type"] not in specs.QUIET_TYPES:
+        hint = "pattern_type: inactivity waits for lines that do not come"
+        findings.add("only inactivity and progress wait", "after_seconds", hint)
+    elif isinstance(after, int | float) and after <= 0:
+        findings.add(f"is {after}; it must be more than 0", "after_seconds")
+
+
+def _quiet_rule(fields: Fields, findings: Findings) -> None:
+    """A rule over what does not happen: its pattern, if any, is a regex."""
+    if fields["extract_groups"]:
+        hint = "a further log event with this pattern extracts them"
+        findings.add("there is no line to extract from", "extract_groups", hint)
+    if fields.get("pattern") is None:
+        fields["pattern"] = ""
+    elif fields["pattern_type"] == "progress":
+        _one_group(fields, findings)
+    else:
+        compiled(fields["pattern"], findings)
 
 
 def _checked_groups(
@@ -138,7 +171,8 @@ def _transition(value: object, findings: Findings) -> object:
     return tuple(pair)
 
 
-def _metric(fields: Fields, findings: Findings) -> None:
+def _one_group(fields: Fields, findings: Findings) -> None:
+    """The pattern yields one number."""
     regex = compiled(fields.get("pattern"), findings)
     if regex is None or "value" in regex.groupindex or regex.groups == 1:
         return
@@ -146,6 +180,10 @@ def _metric(fields: Fields, findings: Findings) -> None:
     findings.add(f"has {regex.groups} groups, not one", "pattern", hint)
 
 
-_LOG_EVENT: Final = Kind(specs.LogEvent, also=("conditions",), prepare=_log_rule)
+_LOG_EVENT: Final = Kind(
+    specs.LogEvent,
+    also=("conditions", "inactivity_timeout_s", "inactivity_polls"),
+    prepare=_log_rule,
+)
 _STATE_EVENT: Final = Kind(specs.StateEvent, also=("conditions",), prepare=_state_rule)
-_METRIC: Final = Kind(specs.MetricPattern, prepare=_metric)
+_METRIC: Final = Kind(specs.MetricPattern, prepare=_one_group)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 Scalar: TypeAlias = str | int | float | bool | None
 """A leaf of a config."""
@@ -241,13 +241,22 @@ Action: TypeAlias = Restart | Cancel | Log | Notify
 
 
 # ------------------------------------------------------------------------ rules
+PatternType: TypeAlias = Literal["substring", "regex", "inactivity", "progress"]
+
+QUIET_TYPES: Final = ("inactivity", "progress")
+"""Rules that apply when for some time nothing has moved."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEvent:
-    """A rule over the new bytes of every job's log."""
+    """A rule over the new bytes of every job's log, or over their absence."""
 
     name: str
-    pattern: str
-    pattern_type: Literal["substring", "regex"] = "substring"
+    pattern: str = ""
+    """Empty: any output (`inactivity`), or the progress metric (`progress`)."""
+    pattern_type: PatternType = "substring"
+    after_seconds: float | None = None
+    """Of the types in `QUIET_TYPES`; None: the monitoring's `stall_after_seconds`."""
     extract_groups: Mapping[str, str] = field(default_factory=dict)
     """Metadata key -> regex group (a name, or a number as text)."""
     match_once: bool = False

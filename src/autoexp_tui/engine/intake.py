@@ -364,6 +364,7 @@ class Intake:
         for read in got.reads:
             if read.job not in desk.state.jobs:
                 continue
+            self.telemetry.looked(desk, read)
             if read.chunk is not None:
                 touched += self.telemetry.digest(desk, read.chunk)
             elif read.final:

@@ -10,16 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.facts import MetricFact, MetricKey
 from autoexp_tui.core.snapshot import Live
 from autoexp_tui.core.specs import Monitoring
 from autoexp_tui.core.state import JobRecord, SessionState
-from autoexp_tui.core.states import Cause, JobState
-from autoexp_tui.core.verdicts import Why, why
+from autoexp_tui.core.states import Cause
+from autoexp_tui.core.verdicts import Why
 from autoexp_tui.engine.lookout import LogCursor
+from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import LogChunk
+from autoexp_tui.engine.standstill import Standstills
 from autoexp_tui.monitor.anomalies import AnomalyWatch, Finding
 from autoexp_tui.monitor.curves import Thinned, trend
 from autoexp_tui.monitor.desk import Desk, rules_of
@@ -27,12 +30,11 @@ from autoexp_tui.monitor.log_rules import CompiledRule, compile_rules, for_stage
 from autoexp_tui.monitor.metric_lines import STEP
 from autoexp_tui.monitor.metrics import MetricReader, Point, canonical
 from autoexp_tui.monitor.orders import order_cancel
+from autoexp_tui.monitor.quiet import QuietRule, RunWatch, quiet_rules
 from autoexp_tui.monitor.reactions import log_matched
 
 NOTE_SECONDS = 15.0
 """Between two journaled notes of a job's newest metrics."""
-STALL_LOOK_SECONDS = 10.0
-"""Between two looks for step counters that stopped."""
 TREND_POINTS = 32
 THINNING = 64
 """At most about so many points are read from one chunk; small ones are read whole."""
@@ -85,12 +87,20 @@ class Track:
     """Where the newest values stand: `step`, else what the log has counted."""
     total: int | None = None
     pace: Pace = field(default_factory=Pace)
+    watch: RunWatch = field(default_factory=RunWatch)
     output_at: float | None = None
-    step_at: float | None = None
     noted_at: float = float("-inf")
     noted: tuple[int, dict[str, float]] | None = None
     restarted: bool = False
     """The log began anew within the attempt: its worries are void."""
+
+
+class _Compiled(NamedTuple):
+    """A job's rules, ready to use."""
+
+    rules: Monitoring
+    lines: tuple[CompiledRule, ...]
+    quiet: tuple[QuietRule, ...]
 
 
 class Telemetry:
@@ -98,13 +108,11 @@ class Telemetry:
 
     def __init__(self, state: SessionState) -> None:
         self.metrics: dict[str, Mapping[str, MetricFact]] = {}
-        self._compiled_of: dict[
-            tuple[int, str], tuple[Monitoring, tuple[CompiledRule, ...]]
-        ] = {}
+        self._compiled_of: dict[tuple[int, str], _Compiled] = {}
         """By the identity of the rules (which are held, so that it stays theirs)."""
         self._tracks: dict[str, Track] = {}
         self._changed: set[str] = set()
-        self._stalls_due = 0.0
+        self._standstills = Standstills()
         self._state = state
 
     def restart(self) -> None:
@@ -143,7 +151,8 @@ class Telemetry:
         if (chunk.attempt, chunk.run) != (track.attempt, track.run):
             return []
         if chunk.reset:
-            self._rewind(track, track.rules)
+            self._rewind(track, track.rules, job)
+            track.watch.look(desk.now)
             track.restarted = True
         elif chunk.offset != track.offset:
             return []
@@ -157,6 +166,7 @@ class Telemetry:
         if job.ended:  # read again for its curves alone: nothing follows from it now
             self._take_all(desk, track, chunk)
             return []
+        track.watch.read(chunk.data, chunk.offset, desk.now)
         self._scan(desk, track, chunk)
         return self._measure(desk, track, chunk)
 
@@ -174,7 +184,8 @@ class Telemetry:
         if (track.attempt, track.run) != (attempt.number, attempt.run):
             track.restarted = track.attempt == attempt.number
             track.attempt, track.run = attempt.number, attempt.run
-            self._rewind(track, rules_of(self._state, job.spec))
+            self._rewind(track, rules_of(self._state, job.spec), job)
+            self._standstills.look_soon()
         return track
 
     def _new_track(self, job: JobRecord) -> Track:
@@ -185,27 +196,29 @@ class Telemetry:
             anomalies=AnomalyWatch(rules.anomalies, canonical(rules.loss)),
         )
 
-    @staticmethod
-    def _rewind(track: Track, rules: Monitoring) -> None:
+    def _rewind(self, track: Track, rules: Monitoring, job: JobRecord) -> None:
+        attempt = job.attempts[-1]
+        quiet = self._compiled(rules, job.spec.stage).quiet
         track.rules = rules
+        track.watch = RunWatch(quiet, afresh=not attempt.resume and attempt.run <= 0)
         track.offset = 0
         track.once = set()
         track.reader = MetricReader(rules.metrics)
         track.anomalies = AnomalyWatch(rules.anomalies, canonical(rules.loss))
         track.pace = Pace()
-        track.step_at = None
 
     # ---------------------------------------------------------------------- rules
-    def _compiled(self, rules: Monitoring, stage: str) -> tuple[CompiledRule, ...]:
+    def _compiled(self, rules: Monitoring, stage: str) -> _Compiled:
         key = (id(rules), stage)
         if key not in self._compiled_of:
-            compiled = for_stage(compile_rules(rules.log_events), stage)
-            self._compiled_of[key] = rules, compiled
-        return self._compiled_of[key][1]
+            lines = for_stage(compile_rules(rules.log_events), stage)
+            made = _Compiled(rules, lines, quiet_rules(rules, stage))
+            self._compiled_of[key] = made
+        return self._compiled_of[key]
 
     def _scan(self, desk: Desk, track: Track, chunk: LogChunk) -> None:
         stage = desk.job(chunk.job).spec.stage
-        compiled = self._compiled(track.rules, stage)
+        compiled = self._compiled(track.rules, stage).lines
         by_name = {item.rule.name: item.rule for item in compiled}
         for match in scan(compiled, chunk.data, chunk.offset, track.once):
             matched = events.LogMatched(
@@ -246,9 +259,8 @@ class Telemetry:
     def _plot(self, desk: Desk, track: Track, point: Point) -> None:
         step = self._step_of(track.rules, point)
         if step is not None:
-            if step != track.step:
-                track.step_at = desk.now
             track.step = step
+            track.watch.step(step, desk.now, point.offset)
             track.pace.see(step, desk.now)
         track.at = point.step if track.step is None else track.step
         track.total = point.total or track.total
@@ -291,33 +303,16 @@ class Telemetry:
             order_cancel(desk, desk.job(job), Why("nan", finding.args), Cause.NAN)
 
     # --------------------------------------------------------------------- stalls
-    def watch_stalls(self, desk: Desk) -> None:
-        """Warn of runs whose step counter stopped; end them where a rule reacts."""
-        if desk.now < self._stalls_due:
-            return
-        self._stalls_due = desk.now + STALL_LOOK_SECONDS
-        for name in sorted(desk.roster.active):
-            track = self._tracks.get(name)
-            if track is not None and track.step_at is not None:
-                self._judge_stall(desk, desk.job(name), track, desk.now - track.step_at)
+    def looked(self, desk: Desk, read: LogRead) -> None:
+        """A run's log was looked at; only such time counts as silence."""
+        job = desk.job(read.job)
+        track = self._track(job)
+        if not read.problem and (read.attempt, read.run) == (track.attempt, track.run):
+            track.watch.look(desk.now)
 
-    def _judge_stall(
-        self, desk: Desk, job: JobRecord, track: Track, still: float
-    ) -> None:
-        warning_id = "a" + ids.digest(job.name, track.attempt, "stall")
-        warned = warning_id in desk.state.warnings
-        if still < track.rules.stall_after_seconds:
-            if warned:
-                desk.draft.emit(events.WarningCleared(warning_id=warning_id))
-            return
-        if warned or job.state is not JobState.RUNNING:
-            return
-        reason = why("stall", job=job.name, step=track.step or 0, seconds=still)
-        desk.draft.emit(
-            events.WarningRaised(warning_id=warning_id, why=reason, job=job.name)
-        )
-        if any(rule.state == "stall" for rule in track.rules.state_events):
-            order_cancel(desk, job, reason, Cause.STALL)
+    def watch_stalls(self, desk: Desk) -> None:
+        """React to runs that stand still or fell silent."""
+        self._standstills.judge(desk, self._tracks)
 
     # ---------------------------------------------------------------------- notes
     def close(self, desk: Desk, job: str) -> None:
@@ -362,7 +357,7 @@ class Telemetry:
             trend=trend(loss.curve().values, TREND_POINTS) if loss else (),
             log_bytes=track.offset,
             last_output_at=track.output_at,
-            last_step_at=track.step_at,
+            last_step_at=track.watch.moved_at,
         )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, MutableSet, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from autoexp_tui.core.specs import LogEvent
+from autoexp_tui.core.specs import QUIET_TYPES, LogEvent
 from autoexp_tui.monitor.prefilter import LineFinder, line_text, with_newlines
 
 MAX_SHOWN: Final = 2000
@@ -44,19 +44,23 @@ class Match:
 
 
 def compile_rules(rules: Iterable[LogEvent]) -> tuple[CompiledRule, ...]:
-    """Rules ready to scan, in order.
+    """Rules ready to scan, in order; those over silence are `monitor.quiet`'s.
 
     Raises:
         ValueError: a regex does not compile, or has not the group that is extracted.
     """
-    return tuple(_compiled(rule) for rule in rules)
+    lines = (rule for rule in rules if rule.pattern_type not in QUIET_TYPES)
+    return tuple(_compiled(rule) for rule in lines)
 
 
 def for_stage(rules: Iterable[CompiledRule], stage: str) -> tuple[CompiledRule, ...]:
     """The rules that concern jobs of `stage`."""
-    return tuple(
-        item for item in rules if not item.rule.stages or stage in item.rule.stages
-    )
+    return tuple(item for item in rules if concerns(item.rule, stage))
+
+
+def concerns(rule: LogEvent, stage: str) -> bool:
+    """Whether a rule is about jobs of `stage`."""
+    return not rule.stages or stage in rule.stages
 
 
 def scan(
@@ -133,12 +137,21 @@ def _group(text: str) -> str | int:
 
 
 def _checked(rule: LogEvent) -> re.Pattern[str]:
-    try:
-        regex = re.compile(rule.pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise ValueError(f"rule {rule.name}: {rule.pattern!r}: {error}") from error
+    regex = regex_of(rule)
     for group in rule.extract_groups.values():
         known = int(group) <= regex.groups if group.isdecimal() else None
         if known is False or (known is None and group not in regex.groupindex):
             raise ValueError(f"rule {rule.name}: the pattern has no group {group!r}")
     return regex
+
+
+def regex_of(rule: LogEvent) -> re.Pattern[str]:
+    """A rule's pattern, compiled.
+
+    Raises:
+        ValueError: it does not compile.
+    """
+    try:
+        return re.compile(rule.pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"rule {rule.name}: {rule.pattern!r}: {error}") from error

@@ -1,0 +1,251 @@
+"""What does not happen in a run: its log falls silent, its counter stands still.
+
+A `RunWatch` is told what one run writes and when its log was looked at; it says which
+rules have waited long enough, each once in a quiet period. Only time in which somebody
+looked counts: whoever did not look, or was suspended meanwhile, knows nothing of it.
+A quiet period has a key that follows from the log alone (a byte or a step), so reading
+the log again finds the same one. What follows from it is not decided here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from autoexp_tui.core.specs import QUIET_TYPES, LogEvent, Monitoring
+from autoexp_tui.core.spelling import duration
+from autoexp_tui.monitor.comparing import as_number
+from autoexp_tui.monitor.log_rules import concerns, regex_of
+from autoexp_tui.monitor.prefilter import LineFinder, line_text, with_newlines
+
+LOOK_GAP_SECONDS: Final = 120.0
+"""Between two looks at a log: after a longer one its clocks begin anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuietRule:
+    """A rule over what does not happen, ready to use."""
+
+    rule: LogEvent
+    after: float
+    """Seconds."""
+    finder: LineFinder | None = None
+    """None: of every output, or of the run's own counter."""
+    regex: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Still:
+    """A rule has waited long enough."""
+
+    rule: LogEvent
+    key: int
+    """Names the quiet period within the run."""
+    offset: int
+    """Bytes from the start of the log to where it began."""
+    line: str
+    """What stands still, in words."""
+
+
+def quiet_rules(rules: Monitoring, stage: str) -> tuple[QuietRule, ...]:
+    """The rules over silence and standstill that concern jobs of `stage`.
+
+    Raises:
+        ValueError: a pattern does not compile, or has no group to read a number from.
+    """
+    return tuple(
+        _compiled(rule, rules.stall_after_seconds)
+        for rule in rules.log_events
+        if rule.pattern_type in QUIET_TYPES and concerns(rule, stage)
+    )
+
+
+def _compiled(rule: LogEvent, default: float) -> QuietRule:
+    after = default if rule.after_seconds is None else rule.after_seconds
+    if not rule.pattern:
+        return QuietRule(rule, after)
+    regex = regex_of(rule)
+    if rule.pattern_type == "progress" and not regex.groups:
+        raise ValueError(f"rule {rule.name}: the pattern has no group")
+    return QuietRule(rule, after, LineFinder(rule.pattern), regex)
+
+
+# ------------------------------------------------------------------------- clocks
+@dataclass(slots=True)
+class Clock:
+    """Since when something has not moved; it stands until that first happens."""
+
+    since: float | None = None
+    key: int = 0
+    offset: int = 0
+    told: bool = False
+    """This quiet period has been told of."""
+
+    def move(self, now: float, key: int, offset: int) -> None:
+        """It moved: a quiet period ends, the next may begin."""
+        self.since, self.key, self.offset, self.told = now, key, offset, False
+
+    def anew(self, now: float) -> None:
+        """Nobody knows what happened meanwhile: count from now."""
+        if self.since is not None:
+            self.since = now
+
+    def still(self, seen_at: float | None) -> float:
+        """Seconds without movement, up to the last look."""
+        if self.since is None or seen_at is None:
+            return 0.0
+        return seen_at - self.since
+
+    def is_over(self, seen_at: float | None, after: float) -> bool:
+        """Whether a quiet period is `after` seconds old that nobody was told of."""
+        running = self.since is not None and seen_at is not None
+        return running and not self.told and self.still(seen_at) >= after
+
+
+@dataclass(slots=True)
+class Counter:
+    """A number that a run reports again and again.
+
+    The first report is no movement: a run that goes on from a checkpoint may report
+    where it starts and then prepare itself for long. One that starts afresh has moved
+    as soon as it is past zero.
+    """
+
+    value: float | None = None
+    clock: Clock = field(default_factory=Clock)
+
+    def report(self, value: float | None, now: float, key: int, offset: int) -> None:
+        """The run says where it is; None: what it said is no number."""
+        if value is None:
+            return
+        moved = self.value is not None and value != self.value
+        self.value = value
+        if moved:
+            self.clock.move(now, key, offset)
+
+
+# ------------------------------------------------------------------------ one run
+class RunWatch:
+    """The quiet of one run, for its stall and for each of its rules."""
+
+    def __init__(
+        self, rules: Sequence[QuietRule] = (), *, afresh: bool = False
+    ) -> None:
+        """`afresh`: the run starts at step 0."""
+        start = 0.0 if afresh else None
+        self.looked_at: float | None = None
+        """When the log was last looked at, UTC; None: not since the clocks stopped."""
+        self.shortest = min((rule.after for rule in rules), default=math.inf)
+        """Seconds that the least patient rule waits."""
+        self._steps = Counter(start)
+        self._silence = [(rule, Clock()) for rule in rules if not _counts(rule)]
+        self._counters = [(rule, Counter(start)) for rule in rules if _counts(rule)]
+
+    # -------------------------------------------------------------------- what moves
+    def look(self, now: float) -> None:
+        """Somebody looked at the log, whatever there was to see."""
+        if self.looked_at is None or now - self.looked_at > LOOK_GAP_SECONDS:
+            self._begin_anew(now)
+        self.looked_at = now
+
+    def blind(self) -> None:
+        """Nobody looked for an unknown time: count from the next look on."""
+        self.looked_at = None
+
+    def read(self, data: bytes, offset: int, now: float) -> None:
+        """New whole lines that begin at byte `offset` of the log."""
+        end = offset + len(data)
+        lines = with_newlines(data) if self._reads_lines else b""
+        for rule, clock in self._silence:
+            if rule.finder is None:
+                clock.move(now, end, end)
+            for start, _ in _matches(rule, lines):
+                clock.move(now, offset + start + 1, offset + start)
+        for rule, counter in self._counters:
+            for start, match in _matches(rule, lines):
+                place = offset + start
+                counter.report(_number(match), now, place + 1, place)
+
+    @property
+    def _reads_lines(self) -> bool:
+        rules = (rule for rule, _ in (*self._silence, *self._counters))
+        return any(rule.finder is not None for rule in rules)
+
+    def step(self, step: int, now: float, offset: int) -> None:
+        """The run's own counter was reported by the line at byte `offset`."""
+        self._steps.report(step, now, step, offset)
+        for rule, counter in self._counters:
+            if rule.finder is None:
+                counter.report(step, now, step, offset)
+
+    # ------------------------------------------------------------------- what stands
+    @property
+    def moved_at(self) -> float | None:
+        """When the run's own counter last moved; None: it has not."""
+        return self._steps.clock.since
+
+    @property
+    def stood(self) -> float:
+        """Seconds for which the run's own counter stands still, as far as is known."""
+        return self._steps.clock.still(self.looked_at)
+
+    def stalled(self, after: float) -> bool:
+        """Whether the counter stood for `after` seconds and has not moved since."""
+        clock = self._steps.clock
+        clock.told = clock.told or clock.is_over(self.looked_at, after)
+        return clock.told
+
+    def due(self) -> Iterator[Still]:
+        """The rules whose time is over, once in a quiet period."""
+        for rule, clock in self._silence:
+            if clock.is_over(self.looked_at, rule.after):
+                yield _still(rule, clock, _silent(rule))
+        for rule, counter in self._counters:
+            if counter.clock.is_over(self.looked_at, rule.after):
+                yield _still(rule, counter.clock, _stands(rule, counter))
+
+    def _begin_anew(self, now: float) -> None:
+        counters = (self._steps, *(counter for _, counter in self._counters))
+        for counter in counters:
+            counter.clock.anew(now)
+        for _, clock in self._silence:
+            clock.since = now  # silence begins with the first look
+
+
+def _counts(rule: QuietRule) -> bool:
+    return rule.rule.pattern_type == "progress"
+
+
+def _matches(rule: QuietRule, lines: bytes) -> Iterator[tuple[int, re.Match[str]]]:
+    """(start, match) of each line that the rule's pattern is about."""
+    if rule.finder is None or rule.regex is None:
+        return
+    for start, end in rule.finder.lines(lines):
+        match = rule.regex.search(line_text(lines, start, end))
+        if match is not None:
+            yield start, match
+
+
+def _number(match: re.Match[str]) -> float | None:
+    """What the group `value`, or the first one, spells; None: no number."""
+    text = match["value" if "value" in match.re.groupindex else 1]
+    value = as_number(text.replace(",", "")) if text else None
+    return value if value is not None and math.isfinite(value) else None
+
+
+# -------------------------------------------------------------------------- words
+def _still(rule: QuietRule, clock: Clock, line: str) -> Still:
+    clock.told = True
+    return Still(rule.rule, clock.key, clock.offset, line)
+
+
+def _silent(rule: QuietRule) -> str:
+    what = f'line that matches "{rule.rule.pattern}"' if rule.finder else "output"
+    return f"no new {what} for {duration(rule.after)}"
+
+
+def _stands(rule: QuietRule, counter: Counter) -> str:
+    return f"no step after {counter.value:.10g} for {duration(rule.after)}"
