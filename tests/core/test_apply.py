@@ -217,3 +217,10 @@ def test_after_a_fast_fold_records_are_copied_again() -> None:
         JobState.SUBMITTING,
         JobState.RUNNING,
     )
+
+
+def test_a_time_without_an_engine_is_remembered() -> None:
+    state = SessionState(t=100.0)
+    event = events.EngineStarted(host="b", pid=2, gap_seconds=40.0)
+    apply(state, events.Recorded(seq=1, epoch=2, t=140.0, event_id="e", event=event))
+    assert state.gaps == ((100.0, 140.0),)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.options import Options, state_dir_of, with_local
-from autoexp_tui.core.errors import SessionOwned, UsageError
+from autoexp_tui.core.errors import JournalDamaged, SessionOwned, UsageError
 
 if TYPE_CHECKING:
     from autoexp_tui.adapters.session_dir import SessionDir
     from autoexp_tui.cli.assemble import Wanted
     from autoexp_tui.core.specs import Plan
     from autoexp_tui.engine.live import LiveHandle
+    from autoexp_tui.engine.replay import ReplayHandle
     from autoexp_tui.engine.viewer import ViewerHandle
 
 DEFAULT_CONFIG = "exp"
@@ -111,6 +113,7 @@ def places_of(options: Options) -> tuple[Path, ...]:
 
 def plan_handle(plan: Plan, options: Options) -> LiveHandle:
     """A handle on a plan that nobody has submitted."""
+    from autoexp_tui.adapters.journal_pages import EarlierRecords
     from autoexp_tui.cli.assemble import start_session
     from autoexp_tui.cli.executors import offer_of
     from autoexp_tui.engine.live import LiveHandle
@@ -120,6 +123,7 @@ def plan_handle(plan: Plan, options: Options) -> LiveHandle:
         plan=plan,
         slots=offer.slots,
         gpus=offer.gpus,
+        earlier=EarlierRecords(),
         start=lambda plan, listener: start_session(plan, listener, wanted),
     )
 
@@ -133,13 +137,14 @@ def owned_handle(
         SessionOwned: another engine lives.
         AutoexpError: the session cannot be read.
     """
+    from autoexp_tui.adapters.journal_pages import EarlierRecords
     from autoexp_tui.cli.assemble import Wanted, resume_session
     from autoexp_tui.engine.live import LiveHandle
 
     wanted = Wanted(
         state_dir=session.state_dir, approve=options.approve, wait_for_lease=wait
     )
-    handle = LiveHandle()
+    handle = LiveHandle(earlier=EarlierRecords())
     engine = resume_session(session, handle.publish, wanted)
     handle.attach(engine)
     return handle
@@ -148,11 +153,46 @@ def owned_handle(
 def viewing_handle(session: SessionDir, *, read_only: bool = False) -> ViewerHandle:
     """A handle on a session that another process runs."""
     from autoexp_tui.adapters.clock import SystemClock
+    from autoexp_tui.adapters.journal_pages import EarlierRecords
     from autoexp_tui.adapters.session_watch import FileSessionWatcher
     from autoexp_tui.engine.viewer import ViewerHandle
 
-    clock = SystemClock()
-    return ViewerHandle(FileSessionWatcher(session, clock), clock, read_only=read_only)
+    clock, pages = SystemClock(), EarlierRecords()
+    return ViewerHandle(
+        FileSessionWatcher(session, clock),
+        clock,
+        read_only=read_only,
+        earlier=lambda _, seq, count: pages(str(session.path), seq, count),
+    )
+
+
+def replay_handle(
+    session: SessionDir, *, speed: float, log_fault: Callable[[str], None]
+) -> ReplayHandle:
+    """A handle that plays a session's journal, as much of it as there is now.
+
+    Raises:
+        JournalDamaged: a record cannot be read, or does not follow.
+        EnvironmentFailed: a file cannot be read.
+    """
+    from autoexp_tui.adapters.clock import SystemClock
+    from autoexp_tui.adapters.journal import StoredPlans, read_session
+    from autoexp_tui.adapters.journal_history import PackedHistory
+    from autoexp_tui.core.apply import IllegalTransition
+    from autoexp_tui.engine.reel import Reel
+    from autoexp_tui.engine.replay import ReplayHandle
+
+    reel = Reel(PackedHistory(), StoredPlans(session))
+    for record in read_session(session):
+        try:
+            reel.meet(record)
+        except (IllegalTransition, KeyError, IndexError, ValueError) as error:
+            raise JournalDamaged(
+                f"record {record.seq} does not follow from those before it: {error}",
+                str(session.path),
+                f"`autoexp-sessions check {session.id}` says more.",
+            ) from error
+    return ReplayHandle(reel, SystemClock(), speed=speed, log_fault=log_fault)
 
 
 def any_handle(session: SessionDir, options: Options) -> LiveHandle | ViewerHandle:

@@ -14,6 +14,7 @@ from autoexp_tui.core import effects, events
 from autoexp_tui.core.copying import amended, changed
 from autoexp_tui.core.events import Event, Recorded
 from autoexp_tui.core.state import (
+    GAPS,
     Ask,
     Attempt,
     ConditionStatus,
@@ -98,7 +99,7 @@ def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
         case events.SessionStarted():
             _session_started(state, record, event)
         case events.EngineStarted():
-            _engine_started(state, event)
+            _engine_started(state, record, event)
         case events.EngineStopped():
             state.engine_stopped = True
         case events.PlanAdded():
@@ -196,11 +197,15 @@ def _session_started(
     state.started_at = record.t
 
 
-def _engine_started(state: SessionState, event: events.EngineStarted) -> None:
+def _engine_started(
+    state: SessionState, record: Recorded, event: events.EngineStarted
+) -> None:
     state.engine_host = event.host
     state.engine_pid = event.pid
     state.engine_stopped = False
     if event.gap_seconds > 0:
+        gap = (record.t - event.gap_seconds, record.t)
+        state.gaps = (*state.gaps, gap)[-GAPS:]
         _shift_waiting(state, event.gap_seconds)
 
 

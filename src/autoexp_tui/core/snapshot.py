@@ -91,6 +91,39 @@ class EngineView:
     """The session's directory, empty before there is one."""
 
 
+LandmarkKind: TypeAlias = Literal["failed", "asked", "gone"]
+"""A job failed or was lost; a person was asked; no engine lived for a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class Landmark:
+    """A moment of a journal that a person looks for."""
+
+    t: float
+    kind: LandmarkKind
+    until: float
+    """Its end; equal to `t` for what takes no time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Playback:
+    """Where a replay stands in the journal that it plays. Times are UTC seconds."""
+
+    begin: float
+    end: float
+    at: float
+    """The moment that is shown; between two events the later one is not yet so."""
+    position: int
+    """How many of the journal's events are shown."""
+    length: int
+    """How many there are."""
+    speed: float
+    """Seconds of the session in one second; inf: as fast as it goes."""
+    playing: bool
+    landmarks: tuple[Landmark, ...] = ()
+    """Oldest first."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Snapshot:
     """Everything a front end shows, as of one commit."""
@@ -115,3 +148,7 @@ class Snapshot:
     """The newest events, oldest first; a bounded tail of the journal."""
     finished: bool = False
     """Every job ended for good."""
+    gaps: tuple[tuple[float, float], ...] = ()
+    """When no engine lived, from and until, oldest first."""
+    playback: Playback | None = None
+    """Of a replay; None everywhere else."""

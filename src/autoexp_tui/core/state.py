@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from autoexp_tui.core.copying import Renew, changed
 from autoexp_tui.core.states import NOT_STARTED, TERMINAL, Cause, JobState, Outcome
@@ -21,6 +21,9 @@ if TYPE_CHECKING:  # a first paint needs neither effects nor events
     from autoexp_tui.core.verdicts import Result, Why
 
 V = TypeVar("V")
+
+GAPS: Final = 1000
+"""Times without an engine that a state remembers."""
 
 
 class Layer(MutableMapping[str, V], Generic[V]):
@@ -215,6 +218,8 @@ class SessionState:
     paused: Why | None = None
     excluded_nodes: tuple[str, ...] = ()
     """Nodes that nothing more is sent to."""
+    gaps: tuple[tuple[float, float], ...] = ()
+    """When no engine lived: from and until (UTC), oldest first, the newest `GAPS`."""
     plan: Plan | None = None
     """The newest plan: its monitoring holds where a job has no rules of its own."""
     order: tuple[str, ...] = ()
@@ -250,6 +255,7 @@ class SessionState:
             engine_stopped=self.engine_stopped,
             paused=self.paused,
             excluded_nodes=self.excluded_nodes,
+            gaps=self.gaps,
             plan=self.plan,
             order=self.order,
             jobs=Layer(self.jobs),

@@ -7,14 +7,15 @@ of their own while an empty snapshot says what is being done.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from autoexp_tui.core.snapshot import EngineView, Role, Snapshot
 
 if TYPE_CHECKING:
     from autoexp_tui.core.commands import Command
-    from autoexp_tui.engine.handle import EngineHandle
+    from autoexp_tui.core.events import Recorded
+    from autoexp_tui.engine.handle import EngineHandle, Player
     from autoexp_tui.engine.live import Listener
 
 
@@ -54,6 +55,11 @@ class DeferredHandle:
         """What was opened; None while it is under way, or after it failed."""
         return self._handle
 
+    @property
+    def player(self) -> Player | None:
+        """Of the replay that was opened; None before, and for what is none."""
+        return self._handle.player if self._handle else None
+
     def start(self) -> None:
         """Begin to open, off the caller's thread."""
         self._thread = threading.Thread(target=self._run, name="open", daemon=True)
@@ -62,6 +68,10 @@ class DeferredHandle:
     def snapshot(self) -> Snapshot:
         """The newest state; empty while opening."""
         return self._handle.snapshot() if self._handle else self._snapshot
+
+    def earlier(self, seq: int, count: int) -> Sequence[Recorded]:
+        """Older records of what was opened; none before."""
+        return self._handle.earlier(seq, count) if self._handle else ()
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener` on each new snapshot."""

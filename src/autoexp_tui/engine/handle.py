@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from autoexp_tui.core.commands import Command
+    from autoexp_tui.core.events import Recorded
     from autoexp_tui.core.snapshot import Role, Snapshot
 
 
+class Player(Protocol):
+    """Moves a replay through its journal. All methods return at once.
+
+    Where it stands then is in the `playback` of the snapshots that follow.
+    """
+
+    def toggle(self) -> None:
+        """Play, or stand still; at the end, play from the beginning."""
+        ...
+
+    def pace(self, factor: float) -> None:
+        """Play `factor` times as fast as now, within what there is."""
+        ...
+
+    def step(self, commits: int) -> None:
+        """Go on by so many commits, back when negative, and stand still."""
+        ...
+
+    def jump(self, t: float) -> None:
+        """Show the moment `t` (UTC seconds), or the nearest that there is."""
+        ...
+
+
 class EngineHandle(Protocol):
-    """A running, watched or replayed engine. All methods return at once."""
+    """A running, watched or replayed engine. All methods return at once but one."""
 
     @property
     def role(self) -> Role:
@@ -23,8 +47,23 @@ class EngineHandle(Protocol):
         """Whether it takes no commands."""
         ...
 
+    @property
+    def player(self) -> Player | None:
+        """What moves a replay; None for what is none."""
+        ...
+
     def snapshot(self) -> Snapshot:
         """The newest published state."""
+        ...
+
+    def earlier(self, seq: int, count: int) -> Sequence[Recorded]:
+        """The newest `count` records before record `seq`, oldest first.
+
+        Reads the journal: slow, to be called off the screen's thread.
+
+        Raises:
+            AutoexpError: the journal cannot be read.
+        """
         ...
 
     def subscribe(self, listener: Callable[[Snapshot], None]) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import secrets
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from autoexp_tui.core.commands import Command, Order, StopEngine, Submit
 from autoexp_tui.core.errors import AutoexpError
@@ -20,11 +20,22 @@ from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.state import JobRecord
 
 if TYPE_CHECKING:
+    from autoexp_tui.core.events import Recorded
+    from autoexp_tui.engine.handle import Player
     from autoexp_tui.engine.loop import Engine
 
 Listener = Callable[[Snapshot], None]
 StartEngine = Callable[[Plan, Listener], "Engine"]
 """Creates the session on disk and an engine that has begun; may raise AutoexpError."""
+
+
+Earlier: TypeAlias = "Callable[[str, int, int], Sequence[Recorded]]"
+"""(a session's directory, a seq, a count) -> so many records before that seq."""
+
+
+def nothing_earlier(_directory: str, _seq: int, _count: int) -> Sequence[Recorded]:
+    """For who keeps no journal."""
+    return ()
 
 
 def new_command_id() -> str:
@@ -43,8 +54,11 @@ class LiveHandle:
         slots: int = 0,
         gpus: int | None = None,
         log_fault: Callable[[str], None] = lambda _text: None,
+        earlier: Earlier = nothing_earlier,
     ) -> None:
         self.read_only = False
+        self.player: Player | None = None
+        self._earlier = earlier
         self.role: Role = "plan"
         self._start = start
         self._plan = plan
@@ -65,6 +79,10 @@ class LiveHandle:
         if self._snapshot is None:
             raise RuntimeError("an engine publishes before anybody asks")
         return self._snapshot
+
+    def earlier(self, seq: int, count: int) -> Sequence[Recorded]:
+        """The newest `count` records before record `seq`, from the journal."""
+        return self._earlier(self.snapshot().engine.directory, seq, count)
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener` on each new snapshot, from the engine's thread."""

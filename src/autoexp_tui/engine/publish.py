@@ -62,6 +62,7 @@ class Publisher:
             pending=self._pending,
             events=self._events,
             finished=bool(self._jobs) and all(job.ended for job in self._jobs),
+            gaps=state.gaps,
         )
 
     def _refresh(self, state: SessionState) -> None:

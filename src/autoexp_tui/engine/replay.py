@@ -1,70 +1,163 @@
-"""The handle on a journal that was: folds its events in their own time, or faster.
+"""The handle on a journal that was: plays it in its own time, or faster, or stands.
 
-Policy never runs again; what was decided then is shown as it was decided.
+`Playing` is the machine, with time as an argument; the handle drives it on a thread of
+its own, so that no jump is ever waited for by the screen. What is pressed while a jump
+is under way is done next, and shown once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import queue
+import threading
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
 
 from autoexp_tui.core.commands import Command
 from autoexp_tui.core.events import Recorded
-from autoexp_tui.core.snapshot import EngineView, Role, Snapshot
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.core.state import SessionState
+from autoexp_tui.core.snapshot import Role, Snapshot
 from autoexp_tui.engine.live import Listener
-from autoexp_tui.engine.viewer import Folded
+from autoexp_tui.engine.ports import Clock
+from autoexp_tui.engine.reel import Reel
+
+SLOWEST = 1.0
+FASTEST = float(2**20)
+"""About a million; beyond it is as fast as it goes."""
+TICK_SECONDS = 0.25
+"""Between two moves of a replay that plays."""
+SHOW_SECONDS = 0.1
+"""Between two snapshots of a replay that hurries."""
+AT_ONCE = 2000
+"""Records that are folded before the screen may look."""
+
+
+class Playing:
+    """Where a replay stands and how fast it goes. `now` is monotonic seconds."""
+
+    def __init__(self, reel: Reel, *, speed: float, playing: bool, now: float) -> None:
+        self.reel = reel
+        self.speed = speed
+        self.playing = playing and len(reel) > 0
+        self.at = reel.begin
+        self.lags = False
+        """Whether more has to be folded than was possible at once."""
+        self._moved_at = now
+        reel.seek(reel.position_at(self.at))
+
+    def toggle(self, now: float) -> None:
+        """Play, or stand still; at the end, play from the beginning."""
+        self._moved_at = now
+        if not self.playing and self.at >= self.reel.end:
+            self.jump(self.reel.begin, now)
+        self.playing = not self.playing
+
+    def pace(self, factor: float, now: float) -> None:
+        """Play `factor` times as fast as now, within what there is."""
+        self.tick(now)
+        wanted = FASTEST * 2 if self.speed == inf else self.speed
+        wanted = max(SLOWEST, wanted * factor)
+        self.speed = inf if wanted > FASTEST else wanted
+
+    def step(self, commits: int) -> None:
+        """Go on by so many commits, and stand still."""
+        self.playing = False
+        reel = self.reel
+        reel.seek(reel.after_commits(commits))
+        place = reel.position - 1
+        self.at = reel.history.times[place] if place >= 0 else reel.begin
+
+    def jump(self, t: float, now: float) -> None:
+        """Show the moment `t`, or the nearest that there is."""
+        self.at = max(self.reel.begin, min(t, self.reel.end))
+        self._moved_at = now
+        self.reel.seek(self.reel.position_at(self.at))
+
+    def tick(self, now: float) -> bool:
+        """Go on to where it should be by `now`; whether anything moved.
+
+        At most `AT_ONCE` records: what cannot keep up goes as fast as it can.
+        """
+        if not self.playing:
+            return False
+        reel, gone = self.reel, max(0.0, now - self._moved_at)
+        self._moved_at = now
+        wanted = reel.end if self.speed == inf else self.at + gone * self.speed
+        position = reel.position_at(min(wanted, reel.end))
+        most = reel.position + AT_ONCE
+        self.lags = position > most
+        if self.lags:
+            position = reel.whole(most)
+            wanted = reel.history.times[position - 1]
+        reel.seek(max(position, reel.position))
+        moved = wanted > self.at
+        self.at = min(max(wanted, self.at), reel.end)
+        self.playing = self.at < reel.end
+        return moved
+
+    @property
+    def hurries(self) -> bool:
+        """Whether it goes as fast as it can and has not arrived."""
+        return self.playing and (self.lags or self.speed == inf)
+
+    def snapshot(self) -> Snapshot:
+        """What is shown now."""
+        return self.reel.snapshot(self.at, self.speed, playing=self.playing)
 
 
 class ReplayHandle:
-    """Shows a session as of any moment of its journal."""
+    """Shows a session as of any moment of its journal, and plays it."""
 
     role: Role = "replay"
     read_only = True
 
-    def __init__(self, records: Sequence[Recorded], plans: Mapping[str, Plan]) -> None:
-        """Stand at the end of `records`; `plans` by the sha that they name."""
-        self._records = list(records)
-        self._plans = plans
+    def __init__(
+        self,
+        reel: Reel,
+        clock: Clock,
+        *,
+        speed: float = 60.0,
+        playing: bool = True,
+        log_fault: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        """Begin at the journal's beginning.
+
+        Args:
+            reel: everything read in.
+            clock: of this process; only its monotonic side is asked.
+            speed: seconds of the session in one second; inf: as fast as it goes.
+            playing: whether it plays at once.
+            log_fault: keeps a traceback.
+        """
+        self._clock = clock
+        self._log_fault = log_fault
+        self._playing = Playing(
+            reel, speed=speed, playing=playing, now=clock.monotonic()
+        )
         self._listeners: list[Listener] = []
-        self._at = 0
-        self._folded = Folded(SessionState(plans=plans))
-        self.seek(len(self._records))
+        self._wishes: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._snapshot = self._playing.snapshot()
+        self._shown_at = clock.monotonic()
+        self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
+        self._thread.start()
 
-    def __len__(self) -> int:
-        return len(self._records)
-
+    # ---------------------------------------------------------------------- handle
     @property
-    def position(self) -> int:
-        """How many records are folded."""
-        return self._at
-
-    def seek(self, position: int) -> None:
-        """Stand after the first `position` records; back means folding again."""
-        position = max(0, min(position, len(self._records)))
-        if position < self._at:
-            self._start()
-        self._folded.take(self._records[self._at : position])
-        self._at = position
-        self._publish()
-
-    def _start(self) -> None:
-        self._folded, self._at = Folded(SessionState(plans=self._plans)), 0
-
-    def advance_to(self, t: float) -> None:
-        """Fold on up to the moment `t` (UTC seconds)."""
-        position = self._at
-        while position < len(self._records) and self._records[position].t <= t:
-            position += 1
-        if position != self._at:
-            self.seek(position)
+    def player(self) -> ReplayHandle:
+        """Itself: a replay is moved by its handle."""
+        return self
 
     def snapshot(self) -> Snapshot:
-        """The state at the present position."""
+        """The state at the moment that is shown."""
         return self._snapshot
 
+    def earlier(self, seq: int, count: int) -> Sequence[Recorded]:
+        """The newest `count` records before record `seq`, oldest first."""
+        history = self._playing.reel.history
+        stop = max(0, min(seq - 1, len(history)))
+        return history.between(max(0, stop - count), stop)
+
     def subscribe(self, listener: Listener) -> None:
-        """Call `listener` on each move."""
+        """Call `listener` on each move, from the replay's thread."""
         self._listeners.append(listener)
 
     def send(
@@ -79,11 +172,64 @@ class ReplayHandle:
         return ""
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Stop playing."""
+        self._wishes.put(None)
+        self._thread.join(2.0)
 
-    def _publish(self) -> None:
-        state = self._folded.state
-        view = EngineView(role="replay", epoch=state.epoch, host=state.engine_host)
-        self._snapshot = self._folded.publisher.snapshot(state, view, {})
+    # ---------------------------------------------------------------------- player
+    def toggle(self) -> None:
+        """Play, or stand still."""
+        self._wishes.put(lambda: self._playing.toggle(self._clock.monotonic()))
+
+    def pace(self, factor: float) -> None:
+        """Play `factor` times as fast as now."""
+        self._wishes.put(lambda: self._playing.pace(factor, self._clock.monotonic()))
+
+    def step(self, commits: int) -> None:
+        """Go on by so many commits, and stand still."""
+        self._wishes.put(lambda: self._playing.step(commits))
+
+    def jump(self, t: float) -> None:
+        """Show the moment `t`."""
+        self._wishes.put(lambda: self._playing.jump(t, self._clock.monotonic()))
+
+    # ------------------------------------------------------------------ the thread
+    def _run(self) -> None:
+        try:
+            while self._once():
+                pass
+        except Exception:  # noqa: BLE001 - a thread's last frame: keep and show
+            self._log_fault(traceback.format_exc())
+
+    def _once(self) -> bool:
+        """Carry out what is wished, or go on playing; False when it is over."""
+        wishes = self._next_wishes()
+        for wish in wishes:
+            if wish is None:
+                return False
+            wish()
+        moved = self._playing.tick(self._clock.monotonic())
+        if wishes or moved:
+            self._show(at_once=bool(wishes) or not self._playing.hurries)
+        return True
+
+    def _show(self, *, at_once: bool) -> None:
+        now = self._clock.monotonic()
+        if not at_once and now - self._shown_at < SHOW_SECONDS:
+            return
+        self._shown_at = now
+        self._snapshot = self._playing.snapshot()
         for listener in self._listeners:
             listener(self._snapshot)
+
+    def _next_wishes(self) -> list[Callable[[], None] | None]:
+        """All that is wished; waits for the first, or for the next tick."""
+        playing = self._playing
+        patience = TICK_SECONDS if playing.playing else None
+        found = []
+        try:
+            found.append(self._wishes.get(not playing.hurries, patience))
+            while True:
+                found.append(self._wishes.get_nowait())
+        except queue.Empty:
+            return found

@@ -17,7 +17,8 @@ from autoexp_tui.core.errors import AutoexpError
 from autoexp_tui.core.events import Recorded
 from autoexp_tui.core.snapshot import EngineView, Live, Role, Snapshot
 from autoexp_tui.core.state import SessionState
-from autoexp_tui.engine.live import Listener, new_command_id
+from autoexp_tui.engine.handle import Player
+from autoexp_tui.engine.live import Earlier, Listener, new_command_id, nothing_earlier
 from autoexp_tui.engine.ports import Clock, SessionWatcher
 from autoexp_tui.engine.publish import Publisher
 
@@ -52,6 +53,7 @@ class ViewerHandle:
         *,
         read_only: bool = False,
         log_fault: Callable[[str], None] = lambda _text: None,
+        earlier: Earlier = nothing_earlier,
     ) -> None:
         """Read the session as it stands.
 
@@ -59,6 +61,8 @@ class ViewerHandle:
             AutoexpError: it cannot be read.
         """
         self.read_only = read_only
+        self.player: Player | None = None
+        self._earlier = earlier
         self._watcher = watcher
         self._clock = clock
         self._log_fault = log_fault
@@ -74,6 +78,10 @@ class ViewerHandle:
     def snapshot(self) -> Snapshot:
         """The newest folded state."""
         return self._snapshot
+
+    def earlier(self, seq: int, count: int) -> Sequence[Recorded]:
+        """The newest `count` records before record `seq`, from the journal."""
+        return self._earlier(self._snapshot.engine.directory, seq, count)
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener` on each new snapshot, from the viewer's thread."""

@@ -7,7 +7,7 @@ seconds, as far as a screen can tell.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autoexp_tui.core.commands import Command
@@ -15,6 +15,7 @@ from autoexp_tui.core.events import Event, Recorded
 from autoexp_tui.core.snapshot import Curve, Live, Role, Snapshot
 from autoexp_tui.core.state import JobRecord, Warned
 from autoexp_tui.core.states import JobState
+from autoexp_tui.engine.handle import Player
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,9 @@ class ScriptedHandle:
     def __init__(self, snapshot: Snapshot, *, read_only: bool = False) -> None:
         self.role: Role = snapshot.engine.role
         self.read_only = read_only
+        self.player: Player | None = None
+        self.journal: Sequence[Recorded] = ()
+        """All records there are, for `earlier`."""
         self.sent: list[Sent] = []
         self.closed = False
         self._snapshot = snapshot
@@ -41,6 +45,10 @@ class ScriptedHandle:
     def snapshot(self) -> Snapshot:
         """What it was given last."""
         return self._snapshot
+
+    def earlier(self, seq: int, count: int) -> Sequence[Recorded]:
+        """Of `journal`, the newest `count` records before record `seq`."""
+        return [one for one in self.journal if one.seq < seq][-count:]
 
     def subscribe(self, listener: Callable[[Snapshot], None]) -> None:
         """Call `listener` at every `push`, from the thread that pushes."""

@@ -1,0 +1,183 @@
+"""A journal can be shown as of any moment, and quickly from any other."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autoexp_tui.core import events
+from autoexp_tui.core.apply import apply
+from autoexp_tui.core.events import Recorded
+from autoexp_tui.core.state import SessionState
+from autoexp_tui.core.states import JobState
+from autoexp_tui.engine.played_live import MOST_POINTS
+from autoexp_tui.engine.publish import EVENT_TAIL
+from autoexp_tui.engine.reel import ENTRIES, MOST, ListedHistory, Reel
+from autoexp_tui.testing.week import SHA, Week, week
+
+
+@cache
+def small() -> Week:
+    return week(31, note_seconds=1800, slots=4)
+
+
+def reel_of(told: Week, interval: int = 64) -> Reel:
+    reel = Reel(ListedHistory(), {SHA: told.plan}, interval=interval)
+    for record in told.records:
+        reel.meet(record)
+    return reel
+
+
+@cache
+def reel() -> Reel:
+    return reel_of(small())
+
+
+def folded(records: tuple[Recorded, ...]) -> SessionState:
+    state = SessionState(plans={SHA: small().plan})
+    for record in records:
+        apply(state, record)
+    return state
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=4))
+def test_every_position_shows_the_fold_up_to_there(places: list[int]) -> None:
+    for place in places:
+        position = place % (len(reel()) + 1)
+        reel().seek(position)
+        shown = reel().snapshot(0.0, 1.0, playing=False)
+        state = folded(small().records[:position])
+        assert shown.jobs == tuple(state.jobs[name] for name in state.order)
+        assert shown.seq == state.seq
+        assert shown.warnings == tuple(state.warnings.values())
+        assert shown.paused == state.paused
+
+
+def test_going_on_after_going_back_leaves_the_keyframes_as_they_were() -> None:
+    reel().seek(10)
+    reel().seek(len(reel()))
+    reel().seek(10)
+    state = folded(small().records[:10])
+    shown = reel().snapshot(0.0, 1.0, playing=False)
+    assert shown.jobs == tuple(state.jobs[name] for name in state.order)
+
+
+def test_a_jump_folds_no_more_than_an_interval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from autoexp_tui.engine import reel as module
+
+    shown = reel_of(small(), interval=32)
+    folds: list[Recorded] = []
+
+    def counted(state: SessionState, record: Recorded) -> None:
+        folds.append(record)
+        apply(state, record)
+
+    monkeypatch.setattr(module, "apply", counted)
+    for position in (len(shown), 200, 55, 199):
+        folds.clear()
+        shown.seek(position)
+        assert len(folds) < 64
+
+
+def test_keyframes_never_outgrow_their_number() -> None:
+    shown = reel_of(small(), interval=1)
+    assert len(shown._keyframes) <= MOST
+
+
+def test_large_sessions_have_fewer_keyframes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from autoexp_tui.engine import reel as module
+
+    monkeypatch.setattr(module, "ENTRIES", 700)
+    assert ENTRIES > 700
+    shown = reel_of(small(), interval=1)
+    assert len(shown._keyframes) <= 16
+
+
+def test_the_newest_events_come_with_a_jump_back() -> None:
+    reel().seek(len(reel()))
+    reel().seek(300)
+    shown = reel().snapshot(0.0, 1.0, playing=False)
+    assert [record.seq for record in shown.events[-3:]] == [298, 299, 300]
+    assert len(shown.events) <= EVENT_TAIL
+
+
+def test_a_moment_amid_a_commit_shows_the_whole_commit() -> None:
+    records = small().records
+    place = next(n for n, record in enumerate(records) if record.more)
+    position = reel().position_at(records[place].t)
+    assert not records[position - 1].more
+
+
+def test_a_step_goes_over_a_commit_and_back() -> None:
+    records = small().records
+    place = next(n for n, record in enumerate(records) if record.more and n > 3)
+    reel().seek(place)
+    after = reel().after_commits(1)
+    assert not records[after - 1].more
+    assert all(record.more for record in records[place : after - 1])
+    reel().seek(after)
+    assert reel().after_commits(-1) == place
+
+
+def test_landmarks_are_failures_questions_and_times_without_an_engine() -> None:
+    records = small().records
+    failed = [
+        record.t
+        for record in records
+        if isinstance(record.event, events.JobEnded)
+        and record.event.state is JobState.FAILED
+    ]
+    marks = reel().landmarks
+    assert [one.t for one in marks if one.kind == "failed"] == failed
+    assert sum(1 for one in marks if one.kind == "asked") == 1
+    gone = [one for one in marks if one.kind == "gone"]
+    assert gone
+    assert all(one.until > one.t for one in gone)
+
+
+def test_an_engine_that_gave_the_session_back_did_not_die() -> None:
+    told = small()
+    start = told.records[1].event
+    assert isinstance(start, events.EngineStarted)
+    shown = Reel(ListedHistory(), {SHA: told.plan})
+    for record in told.records[:4]:
+        shown.meet(record)
+    after: list[events.Event] = [
+        events.EngineStopped(),
+        events.EngineStarted(host="b", pid=1, gap_seconds=9),
+    ]
+    for seq, event in enumerate(after, 5):
+        shown.meet(
+            Recorded(seq=seq, epoch=2, t=told.records[3].t, event_id="e", event=event)
+        )
+    assert shown.landmarks == []
+
+
+def test_while_no_engine_lived_the_replay_says_so() -> None:
+    gone = next(one for one in reel().landmarks if one.kind == "gone")
+    amid = (gone.t + gone.until) / 2
+    reel().seek(reel().position_at(amid))
+    assert not reel().snapshot(amid, 1.0, playing=False).engine.owner_alive
+    assert reel().snapshot(gone.until, 1.0, playing=False).engine.owner_alive
+
+
+def test_running_jobs_have_the_step_and_rate_that_were_noted() -> None:
+    reel().seek(len(reel()) // 2)
+    shown = reel().snapshot(0.0, 1.0, playing=False)
+    running = [
+        live
+        for job, live in zip(shown.jobs, shown.live, strict=True)
+        if job.state is JobState.RUNNING and job.noted and live is not None
+    ]
+    assert running
+    assert any(live.rate for live in running)
+    for live in running:
+        assert len(live.curves["loss"].steps) <= MOST_POINTS
+        steps = live.curves["loss"].steps
+        assert list(steps) == sorted(set(steps))
