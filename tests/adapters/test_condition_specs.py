@@ -281,14 +281,74 @@ def test_a_restart_takes_overrides_and_conditions() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["RunAutoexpAction", "NewJob", "Finish", "AppendToFileAction", "Command"]
-)
+@pytest.mark.parametrize("name", ["RunAutoexpAction", "NewJob"])
 def test_an_action_of_a_later_version_is_refused_in_a_sentence(name: str) -> None:
     found = refused(action, {"class_name": name})[0]
 
     assert found.message.endswith("is not available in this version")
-    assert found.hint == "available: Restart, Cancel, Log, Notify"
+    assert found.hint.startswith("available: Restart, Cancel, Log, Notify")
+
+
+@pytest.mark.parametrize(
+    ("value", "made"),
+    [
+        (
+            {"class_name": "FinishAction", "reason": "good enough"},
+            specs.Finish(reason="good enough"),
+        ),
+        (
+            {"class_name": "AppendToFile", "path": "n.txt", "text": "{iteration}"},
+            specs.AppendToFile(path="n.txt", text="{iteration}"),
+        ),
+        (
+            {"class_name": "AppendToFileAction", "path": "n.txt", "content": "x"},
+            specs.AppendToFile(path="n.txt", text="x"),
+        ),
+        (
+            {
+                "class_name": "CommandAction",
+                "command": ["convert", "{checkpoint_path}"],
+                "timeout": 600,
+                "env": {"N": 3, "ON": True},
+            },
+            specs.RunCommand(
+                command=("convert", "{checkpoint_path}"),
+                timeout=600,
+                env={"N": "3", "ON": "true"},
+            ),
+        ),
+    ],
+)
+def test_actions_outside_are_read(value: dict[str, object], made: object) -> None:
+    assert action(value, "w") == made
+
+
+@pytest.mark.parametrize(
+    ("value", "where", "message"),
+    [
+        (
+            {"class_name": "AppendToFile", "path": "n", "text": "x", "content": "y"},
+            "w",
+            "`text` and `content` are both given",
+        ),
+        (
+            {"class_name": "Command", "command": "rm -r x"},
+            "w.command",
+            "is text, not a list",
+        ),
+        (
+            {"class_name": "Command", "command": ["a"], "timeout": 0},
+            "w.timeout",
+            "is 0; it must be more than 0",
+        ),
+    ],
+)
+def test_actions_outside_that_are_wrong_are_refused(
+    value: dict[str, object], where: str, message: str
+) -> None:
+    found = refused(action, value)[0]
+
+    assert (found.where, found.message) == (where, message)
 
 
 @pytest.mark.parametrize(

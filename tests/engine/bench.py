@@ -50,6 +50,8 @@ class Bench:
             has_nodes=has_nodes,
         )
         self.snapshots: list[Snapshot] = []
+        self.gap_seconds = 0.0
+        """Before the next engine: how long none lived."""
         self._orders = 0
         self._plan = plan
         self.start()
@@ -66,7 +68,11 @@ class Bench:
         state = session.load() if session.records else SessionState(plans=session.plans)
         seal = parts.journal.seal  # type: ignore[attr-defined]
         started = events.EngineStarted(
-            host="h", pid=1, sealed_part=seal.part, sealed_bytes=seal.bytes
+            host="h",
+            pid=1,
+            sealed_part=seal.part,
+            sealed_bytes=seal.bytes,
+            gap_seconds=self.gap_seconds,
         )
         first: list[Event] = [started]
         if not state.session:

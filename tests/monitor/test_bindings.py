@@ -206,6 +206,7 @@ def test_a_jobs_own_fields_hold_its_parameters() -> None:
         "optim.lr": "1e-4",
         "n": "2",
         "name": "me",
+        "project.name": "me",
         "stage": "stable",
         "index": "3",
         "family": "",

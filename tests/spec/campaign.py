@@ -34,7 +34,7 @@ from autoexp_tui.testing.fake_slurm import FakeSlurm
 from autoexp_tui.testing.fake_slurm_controller import ClusterSettings
 from autoexp_tui.testing.inline_pool import InlinePool
 from autoexp_tui.testing.memory_journal import MemorySession
-from autoexp_tui.testing.sim_world import Mailbox, Nobody, Ready, Recompose
+from autoexp_tui.testing.sim_world import Errands, Mailbox, Nobody, Ready, Recompose
 
 CONFIGS = Path(__file__).parent / "configs"
 STEP = 0.5
@@ -150,6 +150,8 @@ class Campaign:
                     executor_pool=pool,
                     command_pool=pool,
                     planner_pool=pool,
+                    errands=Errands(),
+                    errand_pool=pool,
                     attempt_dir=self._attempt_dir,
                 ),
                 live_sink=Nobody(),

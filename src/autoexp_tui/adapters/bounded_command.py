@@ -10,7 +10,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from autoexp_tui.core.facts import CommandResult
@@ -21,8 +21,17 @@ _LOOK_SECONDS = 0.02
 """Between looks whether the command has ended while others hold its output open."""
 
 
-def run_bounded(command: Sequence[str], timeout: float) -> CommandResult:
-    """The command's exit status (128 + N after signal N), or why there is none."""
+def run_bounded(
+    command: Sequence[str],
+    timeout: float,
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str = "",
+) -> CommandResult:
+    """The command's exit status (128 + N after signal N), or why there is none.
+
+    `env` is added to this process's own; `cwd` empty: where this process is.
+    """
     try:
         process = subprocess.Popen(
             list(command),
@@ -30,6 +39,8 @@ def run_bounded(command: Sequence[str], timeout: float) -> CommandResult:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            env={**os.environ, **env} if env else None,
+            cwd=cwd or None,
         )
     except (OSError, ValueError, IndexError) as error:
         return CommandResult(None, f"cannot start: {error}")

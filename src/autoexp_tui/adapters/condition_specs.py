@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from autoexp_tui.adapters.backends import spelled
 from autoexp_tui.adapters.spec_building import (
     Fields,
     Findings,
@@ -32,7 +33,7 @@ RAW_STATES: Final = frozenset({"TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPT
 """Slurm's own words that mean FAILED with that cause."""
 JOB_STATES: Final = frozenset(state.value for state in JobState) | RAW_STATES
 
-_LATER: Final = frozenset({"RunAutoexp", "NewJob", "Finish", "AppendToFile", "Command"})
+_LATER: Final = frozenset({"RunAutoexp", "NewJob"})
 """Actions of the design that this version does not carry out."""
 _OVERRIDE: Final = re.compile(r"~\S+|[^=\s]+=.*", re.DOTALL)
 
@@ -216,6 +217,22 @@ def _restart(fields: Fields, findings: Findings) -> None:
             findings.add(f"`{text}` is not an override", f"overrides.{at}", hint)
 
 
+def _append_to_file(fields: Fields, findings: Findings) -> None:
+    _action(fields, findings)
+    if "content" in fields:
+        content = fields.pop("content")
+        if fields.setdefault("text", content) != content:
+            findings.add("`text` and `content` are both given", hint="keep one")
+
+
+def _action_command(fields: Fields, findings: Findings) -> None:
+    _action(fields, findings)
+    _command(fields, findings)
+    env = fields.get("env")
+    if isinstance(env, Mapping):
+        fields["env"] = {str(key): spelled(value) for key, value in env.items()}
+
+
 CONDITIONS: Final[Mapping[str, Kind]] = {
     "FileExists": Kind(specs.FileExists, hidden=("writer",), prepare=_file_exists),
     "FileContent": Kind(specs.FileContent, hidden=("writer",), prepare=_file_content),
@@ -247,4 +264,9 @@ ACTIONS: Final[Mapping[str, Kind]] = {
     "Cancel": Kind(specs.Cancel, prepare=_action),
     "Log": Kind(specs.Log, prepare=_action),
     "Notify": Kind(specs.Notify, prepare=_action),
+    "Finish": Kind(specs.Finish, prepare=_action),
+    "AppendToFile": Kind(
+        specs.AppendToFile, also=("content",), prepare=_append_to_file
+    ),
+    "Command": Kind(specs.RunCommand, prepare=_action_command),
 }

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from autoexp_tui import __version__
 from autoexp_tui.adapters.clock import SystemClock
+from autoexp_tui.adapters.errands import LocalErrands
 from autoexp_tui.adapters.fact_source import OutsideFacts
 from autoexp_tui.adapters.file_journal import FileJournal
 from autoexp_tui.adapters.inbox import FileInbox
@@ -211,6 +212,8 @@ def _engine(
         executor_pool=pools["executor"],
         command_pool=pools["commands"],
         planner_pool=pools["planner"],
+        errands=LocalErrands(),
+        errand_pool=pools["errands"],
         attempt_dir=session.attempt,
     )
     sink = FileLiveSink(session, clock)
@@ -248,7 +251,8 @@ _POOLS = {
     "logs": 2,
     "commands": 4,
     "house": 1,
-    "planner": 1,
+    "planner": 2,
+    "errands": 2,
 }
 """Threads of each pool; they start when they are needed."""
 

@@ -110,7 +110,16 @@ def over(snapshot: Snapshot, how: Watching) -> bool:
         return True
     if not how.wait_for_approval and moving and all(map(_asks, moving)):
         return True
-    return not moving and not snapshot.pending
+    return not moving and not snapshot.pending and not _acts_later(snapshot)
+
+
+def _acts_later(snapshot: Snapshot) -> bool:
+    """Whether an action waits for a moment that is known; for others nobody stays."""
+    return any(
+        waiting.until is not None
+        for job in snapshot.jobs
+        for waiting in job.deferred.values()
+    )
 
 
 def in_storm(snapshot: Snapshot) -> bool:

@@ -214,7 +214,7 @@ def _answered(handle: Handle, sent: str) -> Snapshot | None:
 def _quiet(snapshot: Snapshot) -> bool:
     """Nothing is on its way: neither an order, nor the end of what was ended."""
     ending = (
-        job.attempt is not None and job.attempt.cancel_cause and not job.ended
+        job.attempt is not None and job.attempt.told_to_end and not job.ended
         for job in snapshot.jobs
     )
     return not snapshot.pending and not any(ending)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, assert_never
 
 from autoexp_tui.core import effects, events
@@ -18,6 +19,7 @@ from autoexp_tui.core.state import (
     Ask,
     Attempt,
     ConditionStatus,
+    Deferred,
     JobRecord,
     PendingEffect,
     Retry,
@@ -143,7 +145,7 @@ def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
         case events.ActionFired():
             _action_fired(state, record, event)
         case events.ActionDeferred():
-            _action_deferred(state, event)
+            _action_deferred(state, record, event)
         case events.ActionDropped():
             _forget_deferred(state, event.job, event.action)
         case (
@@ -213,6 +215,12 @@ def _shift_waiting(state: SessionState, seconds: float) -> None:
     for name, job in list(state.jobs.items()):
         if job.waiting_since is not None:
             _update(state, name, waiting_since=job.waiting_since + seconds)
+        if job.deferred:
+            moved = {
+                key: replace(put_off, since=put_off.since + seconds)
+                for key, put_off in job.deferred.items()
+            }
+            _update(state, name, deferred=moved)
 
 
 def _plan_added(state: SessionState, record: Recorded, event: events.PlanAdded) -> None:
@@ -291,8 +299,13 @@ def _effect_ordered(
         case effects.SubmitTasks() as submit:
             _open_attempts(state, record, submit)
         case effects.CancelTasks() as cancel:
-            _mark_cancelled(state, cancel, event.cause, event.why)
-        case effects.ComposeJob() | effects.RunNotifyCommand():
+            _mark_cancelled(state, cancel, event)
+        case (
+            effects.ComposeJob()
+            | effects.RunNotifyCommand()
+            | effects.AppendText()
+            | effects.RunActionCommand()
+        ):
             pass
         case _:
             assert_never(event.effect)
@@ -328,15 +341,13 @@ def _open_attempts(
 
 
 def _mark_cancelled(
-    state: SessionState,
-    cancel: effects.CancelTasks,
-    cause: Cause | None,
-    why: Why | None,
+    state: SessionState, cancel: effects.CancelTasks, event: events.EffectOrdered
 ) -> None:
+    marked: dict[str, Any] = {"cancel_cause": event.cause or Cause.USER}
+    if event.finish:
+        marked = {"finished": True}
     for job, number in cancel.tasks:
-        _update_attempt(
-            state, job, number, cancel_cause=cause or Cause.USER, cancel_why=why
-        )
+        _update_attempt(state, job, number, cancel_why=event.why, **marked)
 
 
 def _submission_accepted(
@@ -419,6 +430,7 @@ def _retry_ordered(
 
 
 def _job_ended(state: SessionState, record: Recorded, event: events.JobEnded) -> None:
+    deferred = state.jobs[event.job].deferred
     _move(
         state,
         record,
@@ -428,7 +440,7 @@ def _job_ended(state: SessionState, record: Recorded, event: events.JobEnded) ->
         why=event.why,
         waiting_since=None,
         retry=None,
-        deferred={},
+        deferred={key: deferred[key] for key in event.keeps if key in deferred},
     )
 
 
@@ -449,7 +461,6 @@ def _job_revived(
         cancel=(None,) * len(spec.cancel_conditions),
         ask=None,
         retry=None,
-        deferred={},
     )
 
 
@@ -484,9 +495,19 @@ def _action_fired(
     _forget_deferred(state, event.job, event.action)
 
 
-def _action_deferred(state: SessionState, event: events.ActionDeferred) -> None:
-    deferred = {**state.jobs[event.job].deferred, event.action: event.trigger}
-    _update(state, event.job, deferred=deferred)
+def _action_deferred(
+    state: SessionState, record: Recorded, event: events.ActionDeferred
+) -> None:
+    before = state.jobs[event.job].deferred
+    old = before.get(event.action)
+    put_off = Deferred(
+        trigger=event.trigger,
+        since=old.since if old and old.trigger == event.trigger else record.t,
+        why=event.why,
+        until=event.until,
+        line=event.line,
+    )
+    _update(state, event.job, deferred={**before, event.action: put_off})
 
 
 def _forget_deferred(state: SessionState, job: str, action: str) -> None:

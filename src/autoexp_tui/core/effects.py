@@ -7,7 +7,8 @@ person is asked).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 TaskId: TypeAlias = tuple[str, int]
@@ -52,7 +53,38 @@ class RunNotifyCommand:
     message: str
 
 
-Effect: TypeAlias = SubmitTasks | CancelTasks | ComposeJob | RunNotifyCommand
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendText:
+    """Add a line of text to a file, as a rule of a job says."""
+
+    kind: Literal["append"] = "append"
+    job: str
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunActionCommand:
+    """Run a command of a rule of a job, without a shell."""
+
+    kind: Literal["command"] = "command"
+    job: str
+    command: tuple[str, ...]
+    timeout: float
+    """Seconds."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = ""
+    """Empty: where the engine runs."""
+
+
+Effect: TypeAlias = (
+    SubmitTasks
+    | CancelTasks
+    | ComposeJob
+    | RunNotifyCommand
+    | AppendText
+    | RunActionCommand
+)
 
 Recovery: TypeAlias = Literal["redo", "probe", "once"]
 
@@ -61,5 +93,7 @@ RECOVERY: Final[dict[str, Recovery]] = {
     "cancel": "redo",
     "compose": "redo",
     "notify": "once",
+    "append": "once",
+    "command": "once",
 }
 """By kind. Cancelling what has ended is silent everywhere, so it is redone."""

@@ -184,6 +184,8 @@ class EffectOrdered:
     why: Why | None = None
     cause: Cause | None = None
     """For cancels: the cause that the attempts' end will have."""
+    finish: bool = False
+    """For cancels: the attempts are done, and will have completed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,6 +287,8 @@ class JobEnded:
     state: JobState
     cause: Cause | None = None
     why: Why | None = None
+    keeps: tuple[str, ...] = ()
+    """Deferred actions that may still fire; the others end with the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -363,6 +367,9 @@ class ActionDeferred:
     trigger: str
     why: Why
     until: float | None = None
+    """When it is decided at the latest, UTC; None: nobody knows."""
+    line: str = ""
+    """The log line that triggered it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

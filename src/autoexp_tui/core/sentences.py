@@ -278,7 +278,8 @@ _SENDING = {
     ),
     "uncertain_effect": (
         "in doubt: {kind}",
-        "whether the {kind} was carried out is not known: the engine ended in between",
+        "whether the {kind} was carried out is not known[: {what}]; the engine ended "
+        "in between, and it is not repeated",
     ),
     "queued": ("queued", "queued[: {reason}][; expected {expected:clock}]"),
     "requeued": ("requeued", "put back into the queue[: {reason}]"),
@@ -339,6 +340,23 @@ _ENDS = {
         "by rule {rule}",
         "ended by the rule {rule}[: {reason}][; the log says: {line}]",
     ),
+    "finished_by_rule": (
+        "done, by rule {rule}",
+        "done, says the rule {rule}[: {reason}][; the log says: {line}]",
+    ),
+    "ordered_by_rule": (
+        "by rule {rule}",
+        "ordered by the rule {rule}[; the log says: {line}]",
+    ),
+    "job_is_over": (
+        "its job is over",
+        "not done: the job had ended, or was to end, before",
+    ),
+    "rule_is_gone": ("its rule is gone", "not done: the job has no such rule any more"),
+    "value_never_came": (
+        "{key} never came",
+        "not done: {job} {state:ended} and its log has shown no usable {key}",
+    ),
     "restart_ordered": (
         "restart by rule {rule}",
         "the rule {rule} ends this run and starts it again",
@@ -376,6 +394,10 @@ _WARNINGS = {
         "{minimum}",
     ),
     "notice": ("{text}", "{text}"),
+    "action_failed": (
+        "{kind} failed",
+        "a rule's {kind} failed[: {what}][: {problem}]",
+    ),
     "rule_matched": ("{rule}", "the rule {rule} matched[: {line}]"),
     "engine_fault": (
         "engine fault",

@@ -237,7 +237,37 @@ class Notify(ActionBase):
     message: str
 
 
-Action: TypeAlias = Restart | Cancel | Log | Notify
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish(ActionBase):
+    """The job is done: end what runs of it, and count it as completed."""
+
+    kind: Literal["finish"] = "finish"
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendToFile(ActionBase):
+    """Add a line of text to a file, which is made when it is not there."""
+
+    kind: Literal["append_to_file"] = "append_to_file"
+    path: str
+    """A relative one starts where the job runs."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCommand(ActionBase):
+    """Run a command, without a shell, once."""
+
+    kind: Literal["command"] = "command"
+    command: tuple[str, ...]
+    timeout: float = 60.0
+    """Seconds until it is killed, with whatever it started."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Beside the engine's own environment."""
+
+
+Action: TypeAlias = Restart | Cancel | Log | Notify | Finish | AppendToFile | RunCommand
 
 
 # ------------------------------------------------------------------------ rules

@@ -89,12 +89,19 @@ class Attempt:
     cancel_cause: Cause | None = None
     """Set when we ordered its end: our own cancels are our own record."""
     cancel_why: Why | None = None
+    finished: bool = False
+    """Set when a rule said that it is done: whatever its end, it completed."""
     outcome: Outcome | None = None
     cause: Cause | None = None
     exit_code: int | None = None
     signal: int | None = None
     ended_at: float | None = None
     evidence: str = ""
+
+    @property
+    def told_to_end(self) -> bool:
+        """Whether we ordered its end."""
+        return self.finished or self.cancel_cause is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +137,21 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Deferred:
+    """A rule's action that waits for one of its conditions."""
+
+    trigger: str
+    """The match or the attempt that triggered it."""
+    since: float
+    """When it was put off, moved on by time without an engine."""
+    why: Why
+    until: float | None = None
+    """When it is decided at the latest, UTC; None: nobody knows."""
+    line: str = ""
+    """The log line that triggered it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
     """All that the session knows of a job."""
 
@@ -154,8 +176,8 @@ class JobRecord:
     """The newest recorded metrics."""
     fired: Mapping[str, float] = field(default_factory=dict)
     """Action -> when it last fired."""
-    deferred: Mapping[str, str] = field(default_factory=dict)
-    """Action -> the trigger it was deferred for."""
+    deferred: Mapping[str, Deferred] = field(default_factory=dict)
+    """Action -> what it was deferred for; some outlive the job's end."""
 
     @property
     def name(self) -> str:

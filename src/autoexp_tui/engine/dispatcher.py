@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import assert_never
 
 from autoexp_tui.core.effects import (
     RECOVERY,
+    AppendText,
     CancelTasks,
     ComposeJob,
+    RunActionCommand,
     RunNotifyCommand,
     SubmitTasks,
     TaskId,
@@ -29,6 +32,7 @@ from autoexp_tui.engine.lookout import call_failed
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.ports import (
     AdoptAnswer,
+    Errands,
     Executor,
     FactSource,
     Planner,
@@ -40,7 +44,7 @@ from autoexp_tui.engine.ports import (
     Task,
     Uncertain,
 )
-from autoexp_tui.monitor.reactions import avoiding
+from autoexp_tui.monitor.restarts import avoiding
 
 PROBE_SECONDS = 2.0
 """Between questions about a submission in doubt."""
@@ -59,6 +63,8 @@ class Outside:
     executor_pool: Pool
     command_pool: Pool
     planner_pool: Pool
+    errands: Errands
+    errand_pool: Pool
     attempt_dir: Callable[[str, int], Path]
 
 
@@ -152,6 +158,12 @@ class Dispatcher:
                 self._send_compose(state, pending.effect_id, compose)
             case RunNotifyCommand() as notify:
                 self._send_notify(pending.effect_id, notify)
+            case AppendText() as append:
+                self._send_append(pending.effect_id, append)
+            case RunActionCommand() as command:
+                self._send_command(pending.effect_id, command)
+            case _:
+                assert_never(pending.effect)
 
     def _run(
         self, pool: Pool, effect_id: str, what: str, call: Callable[[], Observation]
@@ -265,6 +277,30 @@ class Dispatcher:
             return seen.Notified(effect_id=effect_id, fact=fact)
 
         self._run(self.outside.command_pool, effect_id, "notify", call)
+
+    def _send_append(self, effect_id: str, append: AppendText) -> None:
+        def call() -> Observation:
+            try:
+                self.outside.errands.append(append.path, append.text)
+            except OSError as error:
+                return seen.ErrandRun(effect_id=effect_id, ok=False, detail=str(error))
+            return seen.ErrandRun(effect_id=effect_id, ok=True, detail=append.path)
+
+        self._run(self.outside.errand_pool, effect_id, "append", call)
+
+    def _send_command(self, effect_id: str, command: RunActionCommand) -> None:
+        def call() -> Observation:
+            result = self.outside.errands.run(
+                command.command, command.timeout, command.env, command.cwd
+            )
+            ended = "" if result.exit_code is None else f"exit {result.exit_code}"
+            return seen.ErrandRun(
+                effect_id=effect_id,
+                ok=result.exit_code == 0,
+                detail="\n".join(part for part in (ended, result.detail) if part),
+            )
+
+        self._run(self.outside.errand_pool, effect_id, "command", call)
 
 
 def _elsewhere(task: Task, nodes: tuple[str, ...]) -> Task:

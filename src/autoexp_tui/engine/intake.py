@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from autoexp_tui.core import events, ids
-from autoexp_tui.core.effects import SubmitTasks, TaskId
+from autoexp_tui.core.effects import RECOVERY, SubmitTasks, TaskId
 from autoexp_tui.core.facts import Fact, LogKey, OutsideKey
 from autoexp_tui.core.snapshot import InQueue
 from autoexp_tui.core.specs import JobSpec
@@ -17,6 +17,7 @@ from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.engine import judge
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import PROBE_SECONDS, Dispatcher
+from autoexp_tui.engine.doubts import leave_in_doubt, warn_of_errand
 from autoexp_tui.engine.evidence import nan_line, telling_line
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.ports import (
@@ -30,8 +31,10 @@ from autoexp_tui.engine.ports import (
 from autoexp_tui.engine.steer import obey, revive
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.monitor.desk import Desk
+from autoexp_tui.monitor.ending import end_job
 from autoexp_tui.monitor.orders import order_effect
-from autoexp_tui.monitor.reactions import end_attempt, excluding
+from autoexp_tui.monitor.reactions import end_attempt
+from autoexp_tui.monitor.restarts import excluding
 
 BUSY_SECONDS = 10.0
 """Before an executor that is at its limit is asked again."""
@@ -79,6 +82,8 @@ class Intake:
                 self._composed(desk, observation)
             case seen.Notified():
                 self._notified(desk, observation)
+            case seen.ErrandRun():
+                self._errand_run(desk, observation)
             case seen.Polled():
                 self._polled(desk, observation)
             case seen.FactsSeen():
@@ -210,7 +215,7 @@ class Intake:
         tasks = desk.state.tokens[got.token]
         attempts = [judge.attempt_of(desk.job(job), number) for job, number in tasks]
         desk.draft.emit(events.SubmissionAbsent(token=got.token))
-        if all(a is None or a.outcome or a.cancel_cause for a in attempts):
+        if all(a is None or a.outcome or a.told_to_end for a in attempts):
             self._settle(desk, got.effect_id, "ok", "never taken, no longer wanted")
             self._end_unwanted(desk, tasks)
             return
@@ -264,11 +269,7 @@ class Intake:
         if job.state is JobState.RETRYING:
             attempt = job.attempt
             cause = attempt.cause if attempt else None
-            desk.draft.emit(
-                events.JobEnded(
-                    job=name, state=JobState.FAILED, cause=cause, why=refused
-                )
-            )
+            end_job(desk, job, JobState.FAILED, cause, refused)
         else:
             desk.draft.emit(events.CommandRefused(why=refused, jobs=(name,)))
 
@@ -278,6 +279,14 @@ class Intake:
         ok = not got.fact.error and getattr(got.fact.value, "exit_code", None) == 0
         detail = got.fact.error or getattr(got.fact.value, "detail", "")
         self._settle(desk, got.effect_id, "ok" if ok else "failed", str(detail))
+
+    def _errand_run(self, desk: Desk, got: seen.ErrandRun) -> None:
+        pending = desk.state.pending.get(got.effect_id)
+        if pending is None:
+            return
+        self._settle(desk, got.effect_id, "ok" if got.ok else "failed", got.detail)
+        if not got.ok:
+            warn_of_errand(desk, pending, got.detail)
 
     def _settle(self, desk: Desk, effect_id: str, outcome: str, detail: str) -> None:
         settled = events.EffectSettled(
@@ -384,7 +393,11 @@ class Intake:
 
     def _call_failed(self, desk: Desk, got: seen.CallFailed) -> None:
         self.log_fault(got.trace)
-        if got.effect_id:
+        pending = desk.state.pending.get(got.effect_id)
+        if pending is not None and RECOVERY[pending.effect.kind] == "once":
+            leave_in_doubt(desk.draft, pending)
+            self.dispatcher.forget(got.effect_id)
+        elif got.effect_id:
             rest = self.monotonic() + FAULT_SECONDS
             self.dispatcher.landed(got.effect_id, rest_until=rest)
         desk.draft.emit(events.EngineFaulted(where=got.what, problem=got.problem))

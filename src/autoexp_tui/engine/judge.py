@@ -85,7 +85,7 @@ def is_forgotten(job: JobRecord, report: TaskReport, lost_after_seconds: float) 
         and attempt is not None
         and attempt.run < 0
         and attempt.outcome is None
-        and attempt.cancel_cause is None
+        and not attempt.told_to_end
         and job.state is JobState.QUEUED
         and report.gone_for >= lost_after_seconds
     )
@@ -123,6 +123,8 @@ def attempt_of(job: JobRecord, number: int) -> Attempt | None:
 def _judge(
     attempt: Attempt, report: TaskReport
 ) -> tuple[Outcome, Cause | None, Why | None]:
+    if attempt.finished:
+        return Outcome.COMPLETED, None, attempt.cancel_why
     if attempt.cancel_cause is not None:
         failed = attempt.cancel_cause in _OWN_KILLS
         outcome = Outcome.FAILED if failed else Outcome.CANCELLED

@@ -22,9 +22,9 @@ from autoexp_tui.core.events import Recorded
 from autoexp_tui.core.facts import Fact, OutsideKey
 from autoexp_tui.core.snapshot import EngineView, Snapshot
 from autoexp_tui.core.state import SessionState
-from autoexp_tui.core.verdicts import why
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import Dispatcher, Outside
+from autoexp_tui.engine.doubts import leave_in_doubt
 from autoexp_tui.engine.intake import Health, Intake
 from autoexp_tui.engine.lookout import Lookout, Sources
 from autoexp_tui.engine.mailbox import Inputs, Mailbox
@@ -158,15 +158,7 @@ class Engine:
         for event in first:
             draft.emit(event)
         for pending in self._dispatcher.adopt_former(self.state):
-            draft.emit(
-                events.EffectSettled(effect_id=pending.effect_id, outcome="uncertain")
-            )
-            draft.emit(
-                events.WarningRaised(
-                    warning_id=f"u{pending.effect_id}",
-                    why=why("uncertain_effect", kind=pending.effect.kind),
-                )
-            )
+            leave_in_doubt(draft, pending)
         records = draft.commit()
         self._parts.journal.append(records)
         self._make_true(records)

@@ -63,6 +63,16 @@ class Notified:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ErrandRun:
+    """What a rule ordered outside was done, or could not be."""
+
+    effect_id: str
+    ok: bool
+    detail: str = ""
+    """What was said, or what is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Polled:
     """A look at the executor."""
 
@@ -129,6 +139,7 @@ Observation: TypeAlias = (
     | Cancelled
     | Composed
     | Notified
+    | ErrandRun
     | Polled
     | FactsSeen
     | LogsRead

@@ -15,7 +15,7 @@ from typing import Protocol
 from autoexp_tui.core.commands import Order
 from autoexp_tui.core.effects import TaskId
 from autoexp_tui.core.events import JournalRotated, Recorded
-from autoexp_tui.core.facts import Fact, OutsideKey
+from autoexp_tui.core.facts import CommandResult, Fact, OutsideKey
 from autoexp_tui.core.snapshot import EngineView, Live
 from autoexp_tui.core.specs import JobSpec, Plan, Resources
 from autoexp_tui.core.state import SessionState
@@ -431,6 +431,31 @@ class Planner(Protocol):
 
         Raises:
             AutoexpError: the overrides do not compose.
+        """
+        ...
+
+
+class Errands(Protocol):
+    """What rules do outside, each time once; blocks."""
+
+    def run(
+        self,
+        command: Sequence[str],
+        timeout: float,
+        env: Mapping[str, str],
+        cwd: str,
+    ) -> CommandResult:
+        """Run a command without a shell, `timeout` seconds at most.
+
+        `env` is added to the engine's own; `cwd` empty: where the engine runs.
+        """
+        ...
+
+    def append(self, path: str, text: str) -> None:
+        """Add `text` as whole lines to a file, which is made if need be.
+
+        Raises:
+            OSError: it cannot be written.
         """
         ...
 

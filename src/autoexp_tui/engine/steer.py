@@ -19,8 +19,9 @@ from autoexp_tui.core.states import (
 )
 from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.monitor.desk import Desk
+from autoexp_tui.monitor.ending import end_job
 from autoexp_tui.monitor.orders import order_cancels, order_effect
-from autoexp_tui.monitor.reactions import excluding
+from autoexp_tui.monitor.restarts import excluding
 from autoexp_tui.monitor.storm import WARNING_ID
 
 _CHOOSABLE = frozenset({JobState.PLANNED, JobState.HELD})
@@ -153,9 +154,7 @@ def _skip(desk: Desk, job: JobRecord, reason: Why) -> None:
 
 
 def _end(desk: Desk, job: JobRecord, state: JobState, reason: Why) -> None:
-    desk.draft.emit(
-        events.JobEnded(job=job.name, state=state, cause=Cause.USER, why=reason)
-    )
+    end_job(desk, job, state, Cause.USER, reason)
 
 
 def _waive(desk: Desk, waive: commands.Waive) -> None:

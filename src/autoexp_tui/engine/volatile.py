@@ -40,7 +40,8 @@ class Volatile:
         self.to_judge = {
             name
             for name, job in state.jobs.items()
-            if not job.ended and job.state not in {JobState.PLANNED, JobState.HELD}
+            if job.deferred
+            or (not job.ended and job.state not in {JobState.PLANNED, JobState.HELD})
         }
 
     def take_to_judge(self) -> set[str]:

@@ -25,6 +25,7 @@ from autoexp_tui.core.specs import (
     LogPattern,
     MetadataIs,
     Restart,
+    RunCommand,
 )
 from autoexp_tui.core.wording import spell_float
 
@@ -89,12 +90,13 @@ def bind_text(
 def own_fields(spec: JobSpec, attempt: int) -> dict[str, str]:
     """What a bare name in an action may mean, metadata apart.
 
-    The job's name, stage, index, family, output_dir, log_dir, log_path_current,
-    attempt (the present one's number) and its parameters as written.
+    The job's name (also as project.name), stage, index, family, output_dir, log_dir,
+    log_path_current, attempt (the present one's number) and its parameters as written.
     """
     parameters = {key.lstrip("+"): _spelled(v) for key, v in spec.parameters.items()}
     return parameters | {
         "name": spec.name,
+        "project.name": spec.name,
         "stage": spec.stage,
         "index": str(spec.index),
         "family": spec.family,
@@ -150,6 +152,9 @@ class _Binder:
     def _value(self, value: object, spec: object, name: str) -> object:
         if isinstance(value, str):
             return self.text(value, _literal(spec, name)) if "{" in value else value
+        if isinstance(value, Mapping):
+            bound = {key: self._value(part, spec, name) for key, part in value.items()}
+            return value if all(bound[key] is value[key] for key in value) else bound
         if isinstance(value, tuple):
             new = tuple(self._value(part, spec, name) for part in value)
             same = all(one is two for one, two in zip(new, value, strict=True))
@@ -203,7 +208,9 @@ def _literal(spec: object, name: str) -> Callable[[str], str | None]:
             return glob.escape
         case LogPattern(glob=True) if name == "log_path":
             return glob.escape
-        case CommandPasses(command=command) if _runs_text(command):
+        case CommandPasses(command=command) | RunCommand(command=command) if _runs_text(
+            command
+        ):
             return _plain_only
         case Restart() if name == "overrides":
             return _plain_only

@@ -21,8 +21,9 @@ from autoexp_tui.core.verdicts import Result, Verdict, Why, why
 from autoexp_tui.monitor.bindings import bind
 from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.monitor.desk import Desk
+from autoexp_tui.monitor.ending import end_job
+from autoexp_tui.monitor.firing import judge_deferred
 from autoexp_tui.monitor.orders import order_cancel, order_effect
-from autoexp_tui.monitor.reactions import judge_deferred
 from autoexp_tui.monitor.watch import facts_changed, jobs_changed
 
 
@@ -92,13 +93,12 @@ def _jobs_of(event: events.Event) -> tuple[str, ...]:
 def judge(desk: Desk, name: str) -> None:
     """Look at one job: its cancel conditions first, then what it waits for."""
     job = desk.job(name)
-    if job.state in _AT_REST:
-        desk.watch.set(name, frozenset())
-        desk.timers.set(name, None)
-        return
     look = _Look(desk, job)
-    if not _judge_cancel(desk, look):
+    if job.state not in _AT_REST and not _judge_cancel(desk, look):
         _judge_state(desk, look)
+    put_off = judge_deferred(desk, name)
+    look.keys |= put_off.keys
+    look.wake_by(put_off.look_at)
     desk.watch.set(name, frozenset(look.keys))
     desk.timers.set(name, look.wake)
 
@@ -113,7 +113,7 @@ def _judge_state(desk: Desk, look: _Look) -> None:
         case JobState.RETRYING:
             _judge_retry(desk, look)
         case _:
-            look.keys |= judge_deferred(desk, look.job)
+            pass  # it runs, and waits for nothing
 
 
 class _Look:
@@ -219,14 +219,7 @@ def _may_restart(desk: Desk, job: JobRecord) -> bool:
 def _cancel(desk: Desk, job: JobRecord, reason: Why) -> bool:
     if job.state in ACTIVE:
         return order_cancel(desk, job, reason, Cause.CANCEL_CONDITION)
-    desk.draft.emit(
-        events.JobEnded(
-            job=job.name,
-            state=JobState.CANCELLED,
-            cause=Cause.CANCEL_CONDITION,
-            why=reason,
-        )
-    )
+    end_job(desk, job, JobState.CANCELLED, Cause.CANCEL_CONDITION, reason)
     return True
 
 
@@ -274,14 +267,8 @@ _GIVE_UP_CAUSES = {
 def _give_up(desk: Desk, job: JobRecord, reason: Why) -> None:
     if reason.code in _DOOMED and desk.rules_of(job.name).doomed == "hold":
         return
-    desk.draft.emit(
-        events.JobEnded(
-            job=job.name,
-            state=JobState.SKIPPED,
-            cause=_GIVE_UP_CAUSES.get(reason.code, Cause.UPSTREAM),
-            why=reason,
-        )
-    )
+    cause = _GIVE_UP_CAUSES.get(reason.code, Cause.UPSTREAM)
+    end_job(desk, job, JobState.SKIPPED, cause, reason)
 
 
 def _record(

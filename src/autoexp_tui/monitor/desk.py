@@ -106,6 +106,11 @@ class Desk:
         """How a job is watched."""
         return rules_of(self.state, self.job(name).spec)
 
+    def metadata(self, job: str, key: str) -> str | None:
+        """What a job's log has said; None while there is no such value."""
+        record = self.state.jobs.get(job)
+        return None if record is None else record.metadata.get(key)
+
     def job(self, name: str) -> JobRecord:
         """A job as it is in the draft."""
         return self.state.jobs[name]

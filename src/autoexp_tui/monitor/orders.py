@@ -13,7 +13,12 @@ from autoexp_tui.monitor.desk import Desk
 
 
 def order_effect(
-    desk: Desk, effect: Effect, reason: Why | None = None, cause: Cause | None = None
+    desk: Desk,
+    effect: Effect,
+    reason: Why | None = None,
+    cause: Cause | None = None,
+    *,
+    finish: bool = False,
 ) -> None:
     """Journal an order to the outside."""
     draft = desk.draft
@@ -22,6 +27,7 @@ def order_effect(
         effect=effect,
         why=reason,
         cause=cause,
+        finish=finish,
     )
     draft.emit(ordered)
 
@@ -43,6 +49,15 @@ def order_cancel(desk: Desk, job: JobRecord, reason: Why, cause: Cause) -> bool:
     return True
 
 
+def order_finish(desk: Desk, job: JobRecord, reason: Why) -> bool:
+    """Order the end of a job's live attempt as done; False when it ends already."""
+    if not _may_cancel(job):
+        return False
+    tasks = ((job.name, len(job.attempts)),)
+    order_effect(desk, CancelTasks(tasks=tasks), reason, finish=True)
+    return True
+
+
 def _may_cancel(job: JobRecord) -> bool:
     attempt = job.attempt
-    return not (attempt is None or attempt.outcome or attempt.cancel_cause)
+    return not (attempt is None or attempt.outcome or attempt.told_to_end)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -154,6 +154,34 @@ class Recompose:
 
 
 @dataclass(slots=True)
+class Errands:
+    """Implements `ports.Errands`: notes what was done, and does as it is told."""
+
+    ran: list[tuple[str, ...]] = field(default_factory=list)
+    written: dict[str, str] = field(default_factory=dict)
+    exit_code: int | None = 0
+    problem: str = ""
+    """Why nothing can be appended."""
+
+    def run(
+        self,
+        command: Sequence[str],
+        timeout: float,
+        env: Mapping[str, str],
+        cwd: str,
+    ) -> CommandResult:
+        """Note it."""
+        self.ran.append(tuple(command))
+        return CommandResult(self.exit_code, "as told")
+
+    def append(self, path: str, text: str) -> None:
+        """Keep it, unless there is a problem."""
+        if self.problem:
+            raise OSError(self.problem)
+        self.written[path] = self.written.get(path, "") + f"{text}\n"
+
+
+@dataclass(slots=True)
 class Nobody:
     """Implements `ports.LiveSink`: nobody watches."""
 
@@ -174,6 +202,7 @@ class World:
     """Tracebacks that engines logged: bugs."""
     auto_approve: frozenset[str] = frozenset({"*"})
     slots: int = 0
+    errands: Errands = field(default_factory=lambda: Errands())
     has_nodes: bool = False
 
     def parts(self, lease: MemoryLease, pool: InlinePool) -> Parts:
@@ -199,6 +228,8 @@ class World:
             executor_pool=pool,
             command_pool=pool,
             planner_pool=pool,
+            errands=self.errands,
+            errand_pool=pool,
             attempt_dir=lambda job, number: Path("/attempts") / job / str(number),
         )
         return Parts(

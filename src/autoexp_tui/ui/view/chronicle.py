@@ -7,6 +7,7 @@ and its exact words stand below when the cursor is on it.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
@@ -135,7 +136,7 @@ def _jobs_of(effect: effects.Effect) -> Sequence[str]:
     match effect:
         case effects.SubmitTasks() | effects.CancelTasks():
             return [job for job, _ in effect.tasks]
-        case effects.ComposeJob():
+        case effects.ComposeJob() | effects.AppendText() | effects.RunActionCommand():
             return [effect.job]
         case effects.RunNotifyCommand():
             return ()
@@ -201,6 +202,10 @@ def _effect(effect: effects.Effect) -> str:
             return " ".join(effect.overrides)
         case effects.RunNotifyCommand():
             return f"{' '.join(effect.command)}: {effect.message}"
+        case effects.AppendText():
+            return f"{effect.path}: {effect.text}"
+        case effects.RunActionCommand():
+            return f"$ {shlex.join(effect.command)}"
 
 
 def _spell(value: object, now: float, most: int = 6) -> str:

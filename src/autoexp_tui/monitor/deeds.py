@@ -1,0 +1,96 @@
+"""What actions put before people and order from the outside, run-time values put in.
+
+A message shows a reference as it is written when there is no value for it. What is done
+outside waits for the value: half a path or half a command is never used.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import replace
+
+from autoexp_tui.core import events, ids
+from autoexp_tui.core.effects import AppendText, RunActionCommand, RunNotifyCommand
+from autoexp_tui.core.specs import Action, AppendToFile, RunCommand
+from autoexp_tui.core.state import JobRecord
+from autoexp_tui.core.verdicts import Why, why
+from autoexp_tui.monitor.armed import Armed
+from autoexp_tui.monitor.bindings import MissingKey, bind, bind_text, own_fields
+from autoexp_tui.monitor.desk import Desk
+from autoexp_tui.monitor.orders import order_effect
+
+OUTSIDE = (AppendToFile, RunCommand)
+"""Actions that are done outside: every value in them has to be known."""
+
+
+# ------------------------------------------------------------------------ for people
+def text(desk: Desk, template: str, job: JobRecord, armed: Armed) -> str:
+    """A message with its references replaced; unknown ones stay as written."""
+    return bind_text(template, _own(job, armed), desk.metadata, desk.state.jobs)
+
+
+def notify(desk: Desk, message: str, job: JobRecord, armed: Armed) -> None:
+    """Raise a warning, and run the user's notification command if there is one."""
+    desk.draft.emit(
+        events.WarningRaised(
+            warning_id="n" + ids.digest(job.name, armed.key, armed.trigger),
+            why=why("notice", text=message),
+            job=job.name,
+            evidence=armed.line,
+        )
+    )
+    if command := desk.rules_of(job.name).notify_command:
+        order_effect(desk, RunNotifyCommand(command=command, message=message))
+
+
+# --------------------------------------------------------------------------- outside
+def missing(desk: Desk, armed: Armed, job: JobRecord) -> tuple[MissingKey, ...]:
+    """The values that an action needs and that nobody knows yet."""
+    if not isinstance(armed.action, OUTSIDE):
+        return ()
+    return bound(desk, armed, job)[1]
+
+
+def bound(
+    desk: Desk, armed: Armed, job: JobRecord
+) -> tuple[Action | None, tuple[MissingKey, ...]]:
+    """An action with every value put in; None, and what is missing.
+
+    Its conditions are left out: they were judged already.
+    """
+    own = _own(job, armed)
+    action = replace(armed.action, conditions=())
+    return bind(action, desk.metadata, desk.state.jobs, own)
+
+
+def order(desk: Desk, armed: Armed, job: JobRecord) -> None:
+    """Order what an action does outside; nothing of it may be missing."""
+    action, _ = bound(desk, armed, job)
+    match action:
+        case AppendToFile():
+            path = posixpath.join(_place(desk, job), action.path)
+            effect = AppendText(job=job.name, path=path, text=action.text)
+            order_effect(desk, effect, _because(armed))
+        case RunCommand():
+            command = RunActionCommand(
+                job=job.name,
+                command=action.command,
+                timeout=action.timeout,
+                env=action.env,
+                cwd=_place(desk, job),
+            )
+            order_effect(desk, command, _because(armed))
+
+
+def _because(armed: Armed) -> Why:
+    return why("ordered_by_rule", rule=armed.rule, line=armed.line)
+
+
+def _own(job: JobRecord, armed: Armed) -> dict[str, str]:
+    return own_fields(job.spec, len(job.attempts)) | {"line": armed.line}
+
+
+def _place(desk: Desk, job: JobRecord) -> str:
+    """Where relative paths of a job's actions start; empty: not known."""
+    plan = desk.state.plan
+    return job.spec.cwd or (plan.cwd if plan else "")

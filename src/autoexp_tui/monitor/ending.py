@@ -1,0 +1,38 @@
+"""How a job ends: the event, and what becomes of actions that were put off for it."""
+
+from __future__ import annotations
+
+from autoexp_tui.core import events
+from autoexp_tui.core.state import JobRecord
+from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.core.verdicts import Why, why
+from autoexp_tui.monitor.armed import outlives_its_job
+from autoexp_tui.monitor.desk import Desk
+
+
+def end_job(
+    desk: Desk,
+    job: JobRecord,
+    state: JobState,
+    cause: Cause | None,
+    reason: Why | None,
+) -> None:
+    """Let a job reach an end state; actions on its run are dropped with it."""
+    keeps: list[str] = []
+    for key, put_off in job.deferred.items():
+        if outlives_its_job(desk, job.name, key, put_off):
+            keeps.append(key)
+        else:
+            drop(desk, job.name, key, put_off.trigger, why("job_is_over"))
+    desk.draft.emit(
+        events.JobEnded(
+            job=job.name, state=state, cause=cause, why=reason, keeps=tuple(keeps)
+        )
+    )
+
+
+def drop(desk: Desk, job: str, action: str, trigger: str, reason: Why) -> None:
+    """Say that an action will not be carried out for this trigger."""
+    desk.draft.emit(
+        events.ActionDropped(job=job, action=action, trigger=trigger, why=reason)
+    )

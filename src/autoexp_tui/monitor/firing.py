@@ -1,0 +1,254 @@
+"""How one action is judged, carried out, put off or dropped.
+
+All its conditions must pass. One that FAILs drops the action, one that WAITs puts it
+off: the event keeps what triggered it, so the same engine or the next one looks again
+whenever a fact that it reads changes, or its time comes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from autoexp_tui.core import events
+from autoexp_tui.core.facts import FactKey, MetadataKey
+from autoexp_tui.core.specs import (
+    AppendToFile,
+    Cancel,
+    Finish,
+    Log,
+    Notify,
+    Restart,
+    RunCommand,
+)
+from autoexp_tui.core.state import JobRecord
+from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.core.verdicts import Result, Verdict, Why, why
+from autoexp_tui.monitor import deeds, restarts
+from autoexp_tui.monitor.armed import Armed, find_armed
+from autoexp_tui.monitor.bindings import MissingKey, bind, own_fields
+from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
+from autoexp_tui.monitor.desk import Desk
+from autoexp_tui.monitor.ending import drop, end_job
+from autoexp_tui.monitor.orders import order_cancel, order_finish
+
+
+@dataclass(slots=True)
+class Judged:
+    """What all conditions of an action say together."""
+
+    verdict: Verdict
+    keys: set[FactKey] = field(default_factory=set)
+    """What was read: when one of them changes, the action is looked at again."""
+    wakes: list[float] = field(default_factory=list)
+    """When waiting conditions may say otherwise although no fact changes."""
+
+    @property
+    def ready_at(self) -> float | None:
+        """When the last of them may; None: no moment is known."""
+        return max(self.wakes, default=None)
+
+    @property
+    def look_at(self) -> float | None:
+        """When the first of them may."""
+        return min(self.wakes, default=None)
+
+
+# ------------------------------------------------------------------------- judging
+def judge_action(
+    desk: Desk, armed: Armed, job: JobRecord, since: float | None = None
+) -> Judged:
+    """All conditions of an action together, then whether its fields have values.
+
+    `since`: when it was put off; time-outs of its conditions count from then on.
+    """
+    judged = Judged(Verdict(Result.PASS, why("ok")))
+    ctx = EvalContext(job=job.name, waiting_since=since, action=armed.key)
+    for spec in filter(attrgetter("blocking"), armed.action.conditions):
+        bound, missing = bind(spec, desk.metadata, desk.state.jobs, own_of(job))
+        if bound is None:
+            return _without(desk, judged, missing)
+        judged.keys |= needs(bound, job.name, armed.key)
+        verdict = evaluate(bound, desk, desk.now, ctx)
+        if verdict.result is Result.FAIL:
+            return Judged(verdict, judged.keys)
+        if verdict.result is Result.WAIT:
+            at = wake_at(bound, desk, desk.now, ctx)
+            judged.wakes += [] if at is None else [at]
+            if judged.verdict.result is Result.PASS:
+                judged.verdict = verdict
+    if judged.verdict.result is Result.PASS:
+        missing = deeds.missing(desk, armed, job)
+        return _without(desk, judged, missing) if missing else judged
+    return judged
+
+
+def own_of(job: JobRecord) -> dict[str, str]:
+    """What bare names mean in an action of a job, metadata apart."""
+    return own_fields(job.spec, len(job.attempts))
+
+
+def _without(desk: Desk, judged: Judged, missing: tuple[MissingKey, ...]) -> Judged:
+    """Values are missing: they are waited for, while they may still come."""
+    judged.keys |= {MetadataKey(one.job, one.key) for one in missing}
+    name, key = missing[0]
+    source = desk.state.jobs.get(name)
+    if source is not None and source.ended:
+        reason = why("value_never_came", job=name, key=key, state=source.state.value)
+        return Judged(Verdict(Result.FAIL, reason), judged.keys)
+    reason = why("no_metadata", job=name, key=key)
+    return Judged(Verdict(Result.WAIT, reason), judged.keys, judged.wakes)
+
+
+# ------------------------------------------------------------------- carrying out
+def carry_out(
+    desk: Desk,
+    armed: Armed,
+    name: str,
+    ended: events.AttemptEnded | None,
+    since: float | None = None,
+) -> Judged:
+    """Fire an action, put it off, or drop it, as its conditions say.
+
+    `ended`: the end of an attempt that triggered it. `since`: when it was put off.
+    """
+    job = desk.job(name)
+    restart = isinstance(armed.action, Restart)
+    judged = judge_action(
+        desk, armed, job, None if restart else since if since else desk.now
+    )
+    match judged.verdict.result:
+        case Result.PASS:
+            _fire(desk, armed, job, ended, not_before=desk.now)
+        case Result.FAIL:
+            drop(desk, name, armed.key, armed.trigger, judged.verdict.why)
+        case Result.WAIT if restart and ended and judged.ready_at is not None:
+            _fire(desk, armed, job, ended, not_before=judged.ready_at)
+        case Result.WAIT:
+            put_off(desk, armed, job, judged.verdict.why, judged.ready_at)
+    return judged
+
+
+def _fire(
+    desk: Desk,
+    armed: Armed,
+    job: JobRecord,
+    ended: events.AttemptEnded | None,
+    not_before: float,
+) -> None:
+    match armed.action:
+        case Restart() as restart:
+            if not _restart(desk, armed, restart, job, ended, not_before):
+                return
+        case Cancel() as cancel:
+            _end_by_rule(desk, cancel, job, armed)
+        case Finish() as finish:
+            if not _finish(desk, armed, finish, job, ended):
+                return
+        case Log() as log:
+            text = deeds.text(desk, log.message, job, armed)
+            desk.draft.emit(
+                events.MessageLogged(text=text, level=log.level, job=job.name)
+            )
+        case Notify() as notify:
+            deeds.notify(desk, deeds.text(desk, notify.message, job, armed), job, armed)
+        case AppendToFile() | RunCommand():
+            deeds.order(desk, armed, job)
+    desk.draft.emit(
+        events.ActionFired(job=job.name, action=armed.key, trigger=armed.trigger)
+    )
+
+
+def _restart(
+    desk: Desk,
+    armed: Armed,
+    restart: Restart,
+    job: JobRecord,
+    ended: events.AttemptEnded | None,
+    not_before: float,
+) -> bool:
+    if job.state is JobState.RETRYING or job.ended:
+        return False  # one rule was first
+    if ended is None:
+        reason = why("restart_ordered", rule=armed.rule)
+        if order_cancel(desk, job, reason, Cause.KILL_CRITERION):
+            put_off(desk, armed, job, reason, None)
+        return False
+    restarts.restart(desk, armed, restart, job, not_before)
+    return True
+
+
+def _end_by_rule(desk: Desk, cancel: Cancel, job: JobRecord, armed: Armed) -> None:
+    reason = why(
+        "cancelled_by_rule",
+        rule=armed.rule,
+        reason=deeds.text(desk, cancel.reason, job, armed),
+        line=armed.line,
+    )
+    order_cancel(desk, job, reason, Cause(cancel.cause))
+
+
+def _finish(
+    desk: Desk,
+    armed: Armed,
+    finish: Finish,
+    job: JobRecord,
+    ended: events.AttemptEnded | None,
+) -> bool:
+    """Count the job as completed; False when its end was decided otherwise before."""
+    reason = why(
+        "finished_by_rule",
+        rule=armed.rule,
+        reason=deeds.text(desk, finish.reason, job, armed),
+        line=armed.line,
+    )
+    if ended is None:
+        done = order_finish(desk, job, reason)
+    elif done := job.state is not JobState.RETRYING and not job.ended:
+        end_job(desk, job, JobState.COMPLETED, None, reason)
+    if not done:
+        drop(desk, job.name, armed.key, armed.trigger, why("job_is_over"))
+    return done
+
+
+# ----------------------------------------------------------------------- put off
+def put_off(
+    desk: Desk, armed: Armed, job: JobRecord, reason: Why, until: float | None
+) -> None:
+    """Say that an action waits, once for each reason."""
+    known = desk.job(job.name).deferred.get(armed.key)
+    if known and (known.trigger, known.why.code) == (armed.trigger, reason.code):
+        return
+    desk.draft.emit(
+        events.ActionDeferred(
+            job=job.name,
+            action=armed.key,
+            trigger=armed.trigger,
+            why=reason,
+            until=until,
+            line=armed.line,
+        )
+    )
+
+
+def judge_deferred(desk: Desk, name: str) -> Judged:
+    """Look again at actions of a job that were put off; what they read."""
+    seen = Judged(Verdict(Result.PASS, why("ok")))
+    for key, waiting in list(desk.job(name).deferred.items()):
+        armed = find_armed(desk, name, key, waiting)
+        if armed is None:
+            drop(desk, name, key, waiting.trigger, why("rule_is_gone"))
+        elif _may_fire_now(armed, desk.job(name)):
+            judged = carry_out(desk, armed, name, None, waiting.since)
+            seen.keys |= judged.keys
+            seen.wakes += judged.wakes
+    return seen
+
+
+def _may_fire_now(armed: Armed, job: JobRecord) -> bool:
+    """Restarts fire when the attempt ends; a run must be there to be ended."""
+    if isinstance(armed.action, Restart):
+        return False
+    return not isinstance(armed.action, Cancel | Finish) or (
+        job.state is JobState.RUNNING
+    )

@@ -1,0 +1,85 @@
+"""What a restart orders: a further attempt, perhaps elsewhere or with other overrides.
+
+Whether it may happen at all is decided by `firing`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autoexp_tui.core import events
+from autoexp_tui.core.effects import ComposeJob
+from autoexp_tui.core.specs import JobSpec, Resources, Restart
+from autoexp_tui.core.state import JobRecord
+from autoexp_tui.core.verdicts import why
+from autoexp_tui.monitor import deeds
+from autoexp_tui.monitor.armed import Armed
+from autoexp_tui.monitor.desk import Desk
+from autoexp_tui.monitor.orders import order_effect
+
+
+def restart(
+    desk: Desk, armed: Armed, action: Restart, job: JobRecord, not_before: float
+) -> None:
+    """Order a further attempt of a job whose last one has ended."""
+    reason = deeds.text(desk, action.reason, job, armed) or armed.rule
+    again = why("retry", reason=reason, attempt=len(job.attempts) + 1)
+    _avoid_node(desk, action, job)
+    overrides = _overrides(desk, armed, action, job)
+    if overrides:
+        order_effect(
+            desk,
+            ComposeJob(
+                job=job.name,
+                overrides=(*job.spec.overrides, *overrides),
+                from_checkpoint=action.from_checkpoint,
+            ),
+            again,
+        )
+    desk.draft.emit(
+        events.RetryOrdered(
+            job=job.name,
+            not_before=not_before,
+            from_checkpoint=action.from_checkpoint,
+            why=again,
+        )
+    )
+
+
+def _avoid_node(desk: Desk, action: Restart, job: JobRecord) -> None:
+    node = job.attempt.node if job.attempt else ""
+    if action.exclude_node and node:
+        spec = excluding(job.spec, (node,))
+        reason = why("other_resources")
+        desk.draft.emit(events.JobReplanned(job=job.name, spec=spec, why=reason))
+
+
+def excluding(spec: JobSpec, nodes: tuple[str, ...]) -> JobSpec:
+    """The job, to run on none of `nodes` beside those it avoids already."""
+    return replace(spec, resources=avoiding(spec.resources, nodes))
+
+
+def avoiding(resources: Resources, nodes: tuple[str, ...]) -> Resources:
+    """What is asked for, on none of `nodes` beside those avoided already."""
+    options = resources.options
+    avoided = str(options.get("exclude") or "").split(",")
+    names = dict.fromkeys(name for name in (*avoided, *nodes) if name)
+    return replace(resources, options={**options, "exclude": ",".join(names)})
+
+
+def _overrides(
+    desk: Desk, armed: Armed, action: Restart, job: JobRecord
+) -> tuple[str, ...]:
+    """The restart's overrides with what the log has said put in."""
+    bound, missing = deeds.bound(desk, armed, job)
+    if isinstance(bound, Restart):
+        return bound.overrides
+    keys = ", ".join(one.key for one in missing)
+    desk.draft.emit(
+        events.MessageLogged(
+            text=f"restarted without its overrides: no value for {keys} yet",
+            level="warning",
+            job=job.name,
+        )
+    )
+    return ()
