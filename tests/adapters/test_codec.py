@@ -90,7 +90,8 @@ def test_a_record_is_one_flat_line() -> None:
     event = JobEnded(job="a", state=JobState.COMPLETED)
     assert encode_record(recorded(event)) == (
         b'{"v":1,"seq":1,"epoch":1,"t":2.5,"event_id":"s-1-1","type":"JobEnded",'
-        b'"job":"a","state":"COMPLETED","cause":null,"why":null,"crc":"138ee768"}\n'
+        b'"job":"a","state":"COMPLETED","cause":null,"why":null,"keeps":[],'
+        b'"crc":"8a92186e"}\n'
     )
 
 
