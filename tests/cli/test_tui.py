@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+from autoexp_tui.cli import tui
 from autoexp_tui.cli.options import Options
 from autoexp_tui.cli.tui import _with_config
+from autoexp_tui.core.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -27,3 +31,24 @@ def test_a_config_directory_or_overrides_alone_mean_the_usual_config(
 )
 def test_what_was_named_stays(options: Options) -> None:
     assert _with_config(options) == options
+
+
+@pytest.mark.parametrize(
+    ("text", "speed"), [("1", 1.0), ("60x", 60.0), ("1e6x", 1e6), ("max", math.inf)]
+)
+def test_a_replay_s_speed_is_a_number_or_as_fast_as_it_goes(
+    text: str, speed: float
+) -> None:
+    assert tui.speed_of(text) == speed
+
+
+@pytest.mark.parametrize("text", ["", "x", "0.5x", "-1", "nan", "fast"])
+def test_what_is_no_speed_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="speed"):
+        tui.speed_of(text)
+
+
+def test_a_replay_takes_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tui, "_require_terminal", lambda: None)
+    with pytest.raises(UsageError, match="plays what happened"):
+        tui.main(["--replay", "--config-ref", "exp"])

@@ -66,7 +66,7 @@ def chain(cause: Cause, state: JobState) -> Snapshot:
 
 
 def asked(snapshot: Snapshot) -> Question:
-    session = Desk(snapshot, snapshot.t).session
+    session = Desk(snapshot).session
     question = resubmit_question(Scope(jobs=session.jobs[:1]), session)
     assert question is not None
     return question
@@ -133,12 +133,12 @@ def without_file() -> Snapshot:
 
 
 def test_a_file_that_its_writer_never_wrote_is_told_by_name() -> None:
-    desk = Desk(without_file(), 0.0)
+    desk = Desk(without_file())
     assert reason(desk.session.jobs[1], desk.session) == "iter_8/done.txt never came"
 
 
 def test_a_skip_that_no_failure_explains_needs_a_person() -> None:
-    desk = Desk(without_file(), 0.0)
+    desk = Desk(without_file())
     group = next(one for one in desk.groups if one.look is Look.SKIPPED)
     assert group.title == "iter_8/done.txt never came"
     assert desk.session.jobs[1].needs_you
@@ -147,5 +147,5 @@ def test_a_skip_that_no_failure_explains_needs_a_person() -> None:
 def test_a_skip_that_a_failure_explains_is_not_told_twice() -> None:
     base = without_file()
     told = Why("doomed_file", (("path", "/o/a"), ("state", "FAILED")))
-    desk = Desk(with_job(base, base.jobs[1].name, why=told), 0.0)
+    desk = Desk(with_job(base, base.jobs[1].name, why=told))
     assert not any(one.look is Look.SKIPPED for one in desk.groups)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import signal
 import sys
 import time
@@ -38,10 +39,14 @@ def main(argv: Sequence[str]) -> int:
     add("--theme", default="dark", help="dark, light, ansi, or a theme file")
     add("--keymap", default="", metavar="FILE", help="your own keys")
     add("--mouse", action="store_true", help="take the mouse (off by default)")
+    add("--replay", action="store_true", help="play a session's journal (--session)")
+    add("--speed", default="60x", metavar="N", help="of a replay: 1x to 1000000x, max")
     add("--slow", action="store_true", help="repaint every two seconds")
     args = parse(made, argv)
     options = common(args)
     _require_terminal()
+    if args.replay:
+        _require_session(options, args)
     if options.config_dir or options.overrides:
         options = _with_config(options)
     if not (options.config_ref or options.session or options.manifest):
@@ -58,6 +63,37 @@ def _require_terminal() -> None:
             "the cockpit needs a terminal",
             hint="autoexp-run does the same without one.",
         )
+
+
+def _require_session(options: Options, args: argparse.Namespace) -> None:
+    """A replay is of something that happened.
+
+    Raises:
+        UsageError: the options ask for something else as well.
+    """
+    speed_of(args.speed)
+    if options.config_ref or options.manifest or args.submit:
+        raise UsageError(
+            "--replay plays what happened: it takes no plan, and submits nothing",
+            hint="autoexp-tui --session ID --replay; without ID it asks which.",
+        )
+
+
+def speed_of(text: str) -> float:
+    """Seconds of a session in one second of its replay: `60`, `60x`, `max`.
+
+    Raises:
+        UsageError: it is no speed.
+    """
+    try:
+        speed = math.inf if text == "max" else float(text.removesuffix("x"))
+    except ValueError:
+        speed = 0.0
+    if not speed >= 1:
+        raise UsageError(
+            f"--speed: {text!r} is no speed", hint="1x to 1000000x, or max"
+        )
+    return speed
 
 
 def _with_config(options: Options) -> Options:
@@ -182,7 +218,7 @@ class Cockpit:
             self._open,
             name=name,
             doing=f"{doing} {name}",
-            read_only=self._args.read_only,
+            read_only=self._args.read_only or self._args.replay,
             on_failure=self._opening_failed,
         )
 
@@ -208,7 +244,14 @@ class Cockpit:
 
     def _reopen(self, session: SessionDir) -> EngineHandle:
         from autoexp_tui.cli import opening
+        from autoexp_tui.cli.assemble import FaultLog
 
+        if self._args.replay:
+            return opening.replay_handle(
+                session,
+                speed=speed_of(self._args.speed),
+                log_fault=FaultLog(session.engine_log).write,
+            )
         if self._args.read_only:
             return opening.viewing_handle(session, read_only=True)
         return opening.any_handle(session, self._options)
@@ -234,7 +277,8 @@ class Cockpit:
         options = replace(
             _screen_options(self._options, self._args),
             come_back=self._come_back(),
-            away_since=self._left_at(),
+            away_since=None if self._args.replay else self._left_at(),
+            replay=self._args.replay,
             expression=_RowFilter,
         )
         # Opened after the first paint: planning and pydantic would slow it down.

@@ -28,7 +28,7 @@ from textual.screen import Screen
 from autoexp_tui.ui import terminal
 from autoexp_tui.ui.background import Background
 from autoexp_tui.ui.bridge import Bridge
-from autoexp_tui.ui.clock import Clock, WallClock
+from autoexp_tui.ui.clock import Clock, PlayedClock, WallClock
 from autoexp_tui.ui.commands import Commands, Pane
 from autoexp_tui.ui.desk import Desk
 from autoexp_tui.ui.notify import Voice
@@ -85,6 +85,8 @@ class CockpitOptions:
     """UTC at which the person left last; None: no digest."""
     save_directory: str = "."
     """Where saved logs and long copies go."""
+    replay: bool = False
+    """Whether the handle plays a journal: a time bar, its keys, and its time."""
     expression: Expression | None = None
     """The sweep's expression language, for filters."""
 
@@ -120,16 +122,19 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         super().__init__(driver_class=terminal.CockpitDriver)
         self.handle = handle
         self.clock: Clock = clock or WallClock()
+        if self.options.replay:
+            self.clock = PlayedClock(self.clock, lambda: self.desk.session.snapshot)
         self.commands = self.options.keymap or Commands()
         self.skin = load_skin(
             self.options.theme,
             no_color=wants_no_color(self.options),
             ascii_only=wants_ascii(self.options),
         )
-        self.desk = Desk(handle.snapshot(), self.clock.utc(), self.options.expression)
+        self.desk = Desk(handle.snapshot(), self.options.expression)
         self.background = Background("cockpit-files", self._soon)
         self.bridge = Bridge(handle, self._snapshot_waits)
-        self.voice = Voice(self._write, self.desk, quiet=not self.options.notify)
+        quiet = self.options.replay or not self.options.notify
+        self.voice = Voice(self._write, self.desk, quiet=quiet)
         self._on_leave = on_leave
         self._on_ready = on_ready
         self._acts: Acts | None = None
@@ -216,6 +221,11 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         return self.options.read_only or self.handle.read_only
 
     @property
+    def replays(self) -> bool:
+        """Whether what is shown is a journal that is played."""
+        return self.options.replay
+
+    @property
     def come_back(self) -> str:
         """How to return; empty where a multiplexer keeps the terminal anyway."""
         return "" if terminal.in_multiplexer() else self._way_back()
@@ -263,7 +273,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             return
         self._shown_at = self.clock.monotonic()
         self.desk.take(snapshot)
-        self.desk.forecast(self.clock.utc())
+        self.desk.forecast(self.clock.monotonic())
         if self._acts is not None:
             self._acts.hear(snapshot)
         screen = self.full_screen
@@ -333,7 +343,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             if self.full_screen is not None:
                 self.full_screen.carry_out(command_id)
 
-        palette = PaletteScreen(self.skin, self.commands, pane)
+        palette = PaletteScreen(self.skin, self.commands, pane, replay=self.replays)
         self.push_screen(palette, carry_on(run))
 
     def _soon(self, call: Callable[[], None]) -> None:

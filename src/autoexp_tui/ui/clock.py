@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.snapshot import Snapshot
 
 
 class Clock(Protocol):
@@ -28,3 +32,20 @@ class WallClock:
     def monotonic(self) -> float:
         """Seconds that never go back."""
         return time.monotonic()
+
+
+class PlayedClock:
+    """The time that a replay shows; how fast the screens go is the machine's."""
+
+    def __init__(self, machine: Clock, shown: Callable[[], Snapshot]) -> None:
+        self._machine = machine
+        self._shown = shown
+
+    def utc(self) -> float:
+        """The replay's moment; the machine's until there is one."""
+        playback = self._shown().playback
+        return self._machine.utc() if playback is None else playback.at
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        return self._machine.monotonic()

@@ -1,307 +1,34 @@
 """Every command of the cockpit, once: bindings, footer, palette, help and docs read it.
 
-Lower-case keys look, upper-case keys act. The lower-case twins of acting keys stay
-unbound, so that a slip of the shift key does nothing.
+Lower-case keys look, upper-case keys act. What a command is stands in `command_kinds`,
+the table itself in `command_table`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
-Pane: TypeAlias = Literal[
-    "stages", "jobs", "why", "metrics", "needs", "log", "events", "effect"
+from autoexp_tui.ui.command_kinds import Command, Pane
+from autoexp_tui.ui.command_table import TABLE
+
+__all__ = [
+    "COMMANDS",
+    "FORBIDDEN_KEYS",
+    "Command",
+    "Commands",
+    "Pane",
+    "clashes",
+    "keys_markdown",
+    "spelled",
 ]
-Group: TypeAlias = Literal["Move", "Look", "Log", "Metrics", "Act", "Cockpit"]
-
-LISTS: Final[frozenset[Pane]] = frozenset({"stages", "jobs", "needs", "events"})
-JOBS_MODE: Final[frozenset[Pane]] = frozenset(
-    {"stages", "jobs", "why", "metrics", "needs", "log"}
-)
-EVENTS_MODE: Final[frozenset[Pane]] = frozenset({"events", "effect"})
-EVERYWHERE: Final[frozenset[Pane]] = JOBS_MODE | EVENTS_MODE
-ROWS: Final[frozenset[Pane]] = frozenset({"jobs"})
-ABOUT_JOBS: Final[frozenset[Pane]] = JOBS_MODE
-LOG: Final[frozenset[Pane]] = frozenset({"log"})
-METRICS: Final[frozenset[Pane]] = frozenset({"metrics"})
 
 FORBIDDEN_KEYS: Final = frozenset({"ctrl+a", "ctrl+b", "ctrl+z"})
 """screen's and tmux's prefixes, and the key that would stop the engine."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    """One thing that a person can ask for."""
-
-    id: str
-    keys: tuple[str, ...]
-    """Textual's key names, the one to show first."""
-    label: str
-    """For the footer: a word or two."""
-    help: str
-    group: Group
-    where: frozenset[Pane]
-    acts: bool = False
-    """Whether it changes anything outside the screen."""
-    foot: int = 0
-    """Place in the footer, 1 first to stay; 0: never there."""
-    rank: int = field(default=0, compare=False)
-
-
-def _look(
-    name: str,
-    keys: str,
-    label: str,
-    text: str,
-    where: frozenset[Pane],
-    *,
-    group: Group = "Look",
-    foot: int = 0,
-) -> Command:
-    return Command(
-        id=name,
-        keys=tuple(keys.split(",")),
-        label=label,
-        help=text,
-        group=group,
-        where=where,
-        foot=foot,
-    )
-
-
-def _act(name: str, key: str, label: str, text: str, *, foot: int) -> Command:
-    return Command(
-        id=name,
-        keys=(key,),
-        label=label,
-        help=text,
-        group="Act",
-        where=ABOUT_JOBS,
-        acts=True,
-        foot=foot,
-    )
-
-
-def _move(name: str, keys: str, text: str) -> Command:
-    return _look(name, keys, "", text, EVERYWHERE, group="Move")
-
-
-def _pane(pane: str, key: str, title: str) -> Command:
-    return _look(
-        f"pane.{pane}",
-        key,
-        title,
-        f"go to pane {key}, {title}",
-        EVERYWHERE,
-        group="Move",
-    )
-
-
-_TABLE: Final = (
-    _move("move.down", "j,down", "one line down"),
-    _move("move.up", "k,up", "one line up"),
-    _move("move.first", "g,home", "to the first line"),
-    _move("move.last", "G,end", "to the last line"),
-    _move("move.half_down", "ctrl+d,pagedown", "down by half a page"),
-    _move("move.half_up", "ctrl+u,pageup", "up by half a page"),
-    _move("move.left", "h,left", "fold; the metric, or sorted column, before"),
-    _move("move.right", "l,right", "unfold; the next metric, or sorted column"),
-    _move("pane.next", "tab", "to the next pane"),
-    _move("pane.previous", "shift+tab", "to the pane before"),
-    _pane("stages", "1", "stages"),
-    _pane("jobs", "2", "jobs"),
-    _pane("why", "3", "why"),
-    _pane("metrics", "4", "metrics"),
-    _pane("needs", "5", "needs you"),
-    _look(
-        "mode.events",
-        "8",
-        "events",
-        "every command and effect, as sent",
-        EVERYWHERE,
-        group="Move",
-    ),
-    _look(
-        "pane.log",
-        "0",
-        "log",
-        "go to pane 0, the log",
-        EVERYWHERE,
-        group="Move",
-        foot=6,
-    ),
-    _look(
-        "rows.need",
-        "exclamation_mark",
-        "next",
-        "the next that needs you",
-        JOBS_MODE,
-        foot=2,
-    ),
-    _look(
-        "rows.filter",
-        "slash",
-        "filter",
-        "filter: words, lr>1e-3, stage:cooldown",
-        JOBS_MODE - LOG,
-        foot=3,
-    ),
-    _look(
-        "look.open",
-        "enter",
-        "open",
-        "open what is under the cursor",
-        LISTS | METRICS,
-        foot=5,
-    ),
-    _look("look.back", "escape", "back", "one level back", EVERYWHERE),
-    _look("look.larger", "plus", "larger", "enlarge the pane", EVERYWHERE, foot=7),
-    _look("look.smaller", "underscore", "", "shrink the pane again", EVERYWHERE),
-    _look("rows.mark", "space", "mark", "mark, or unmark, the row", ROWS, foot=8),
-    _look("rows.range", "v", "", "mark from here to where v is pressed again", ROWS),
-    _look("rows.alike", "m", "", "mark all with the same cause", JOBS_MODE - LOG),
-    _look(
-        "rows.group",
-        "b",
-        "group",
-        "fold equal causes into one row",
-        JOBS_MODE - LOG,
-        foot=9,
-    ),
-    _look("rows.order", "full_stop", "", "needs you first, or plan order", JOBS_MODE),
-    _look(
-        "events.all",
-        "full_stop",
-        "all",
-        "every event, or what was ordered, done, ended and warned of",
-        EVENTS_MODE,
-        foot=6,
-    ),
-    _look(
-        "rows.sort",
-        "comma",
-        "",
-        "sort by a column, again: reverse, again: plan order; h l: which",
-        JOBS_MODE,
-    ),
-    _look(
-        "rows.diff", "d", "diff", "compare two marked jobs", JOBS_MODE - LOG, foot=10
-    ),
-    _look(
-        "rows.curves",
-        "c",
-        "curves",
-        "curves of the marked runs",
-        JOBS_MODE - LOG,
-        foot=11,
-    ),
-    _look(
-        "rows.next_job",
-        "right_square_bracket",
-        "",
-        "the next job, pane kept",
-        JOBS_MODE,
-    ),
-    _look(
-        "rows.previous_job",
-        "left_square_bracket",
-        "",
-        "the job before, pane kept",
-        JOBS_MODE,
-    ),
-    _look("look.copy", "y", "", "copy what is under the cursor", EVERYWHERE - METRICS),
-    _look("log.follow", "f", "follow", "follow the end", LOG, group="Log", foot=2),
-    _look(
-        "log.search",
-        "slash",
-        "search",
-        "search, a regular expression",
-        LOG,
-        group="Log",
-        foot=3,
-    ),
-    _look("log.next", "n", "next", "the next match", LOG, group="Log"),
-    _look("log.previous", "N", "", "the match before", LOG, group="Log"),
-    _look(
-        "log.error",
-        "e",
-        "error",
-        "the next line that looks like an error",
-        LOG,
-        group="Log",
-        foot=4,
-    ),
-    _look("log.error_before", "E", "", "the error before", LOG, group="Log"),
-    _look("log.wrap", "w", "wrap", "wrap long lines", LOG, group="Log", foot=5),
-    _look(
-        "log.time",
-        "t",
-        "",
-        "hide, or show, the time at line beginnings",
-        LOG,
-        group="Log",
-    ),
-    _look(
-        "log.stream",
-        "o",
-        "out/err",
-        "the other stream, where there is one",
-        LOG,
-        group="Log",
-        foot=8,
-    ),
-    _look("log.save", "ctrl+s", "", "save a copy of the log here", LOG, group="Log"),
-    _look(
-        "metrics.scale",
-        "y",
-        "log y",
-        "logarithmic or linear",
-        METRICS,
-        group="Metrics",
-        foot=3,
-    ),
-    _act("run.submit", "S", "submit", "submit: all, the marked, one family", foot=4),
-    _act("run.kill", "K", "kill", "end jobs, after a question and 5 seconds", foot=2),
-    _act("run.resubmit", "R", "resubmit", "bring back jobs that ended", foot=1),
-    _act("run.answer", "A", "answer", "read an approval, and answer it", foot=1),
-    _act("run.skip", "X", "skip", "skip a waiting job, or waive a condition", foot=3),
-    _act("run.pause", "P", "pause", "pause, or resume, submission", foot=6),
-    _act("run.undo", "U", "undo", "stop a countdown", foot=0),
-    _look(
-        "app.help",
-        "question_mark",
-        "keys",
-        "this list",
-        EVERYWHERE,
-        group="Cockpit",
-        foot=1,
-    ),
-    _look(
-        "app.palette",
-        "ctrl+p,colon",
-        "palette",
-        "find a command by its name",
-        EVERYWHERE,
-        group="Cockpit",
-    ),
-    _look(
-        "app.redraw", "ctrl+l", "", "draw the screen again", EVERYWHERE, group="Cockpit"
-    ),
-    _look(
-        "app.leave",
-        "q,ctrl+q,ctrl+c",
-        "leave",
-        "leave; the engine goes on",
-        EVERYWHERE,
-        group="Cockpit",
-        foot=1,
-    ),
-)
-
 COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
-    {command.id: command for command in _TABLE}
+    {command.id: command for command in TABLE}
 )
 """By id, in the order in which help lists them."""
 
@@ -312,7 +39,7 @@ class Commands:
     def __init__(self, own_keys: Mapping[str, tuple[str, ...]] | None = None) -> None:
         own = own_keys or {}
         self._keys = {
-            command.id: own.get(command.id, command.keys) for command in _TABLE
+            command.id: own.get(command.id, command.keys) for command in TABLE
         }
 
     def __iter__(self) -> Iterator[Command]:
@@ -327,9 +54,20 @@ class Commands:
         keys = self._keys[command_id]
         return spelled(keys[0]) if keys else ""
 
-    def at(self, pane: Pane) -> Iterable[Command]:
-        """The commands that a pane has."""
-        return (command for command in self if pane in command.where)
+    def at(self, pane: Pane, *, replay: bool = False) -> Sequence[Command]:
+        """The commands that a pane has and that a key of theirs reaches.
+
+        In a replay its own come first, and what has no other key is hidden by them.
+        """
+        here = [command for command in self if pane in command.where]
+        own = [command for command in here if command.replay and replay]
+        taken = {key for command in own for key in self.keys(command.id)}
+        rest = (
+            command
+            for command in here
+            if not command.replay and not taken.issuperset(self.keys(command.id))
+        )
+        return (*own, *rest)
 
 
 _SPELLED: Final[Mapping[str, str]] = MappingProxyType(
@@ -347,6 +85,8 @@ _SPELLED: Final[Mapping[str, str]] = MappingProxyType(
         "escape": "esc",
         "minus": "-",
         "semicolon": ";",
+        "less_than_sign": "<",
+        "greater_than_sign": ">",
     }
 )
 
@@ -358,7 +98,8 @@ def spelled(key: str) -> str:
 
 def clashes(first: Command, second: Command) -> bool:
     """Whether two commands may not share a key."""
-    return first.id != second.id and bool(first.where & second.where)
+    alike = first.replay == second.replay  # a replay's keys go before all others
+    return first.id != second.id and alike and bool(first.where & second.where)
 
 
 def keys_markdown(commands: Commands) -> str:

@@ -32,7 +32,7 @@ class Desk:
     """The newest session, and how it is looked at."""
 
     def __init__(
-        self, snapshot: Snapshot, now: float, expression: Expression | None = None
+        self, snapshot: Snapshot, expression: Expression | None = None
     ) -> None:
         self.session: SessionView = observe(snapshot)
         self.words = PlanWords(snapshot.plan)
@@ -54,6 +54,8 @@ class Desk:
     def take(self, snapshot: Snapshot) -> None:
         """Show a newer snapshot."""
         self.session = observe(snapshot, self.session)
+        if snapshot.playback is not None and len(snapshot.jobs) <= MANY:
+            self._forecast_at = None  # its time goes faster than the machine's
         if snapshot.plan is not self.words.plan:
             self.words = PlanWords(snapshot.plan)
         self._look_again()
@@ -66,7 +68,11 @@ class Desk:
     def forecast(self, now: float) -> bool:
         """Estimate ends anew when it is time; whether anything was estimated.
 
-        While the engine is silent nothing is: estimates freeze with their data.
+        While the engine is silent estimates freeze with their data: they count from
+        its newest word.
+
+        Args:
+            now: monotonic seconds.
         """
         last = self._forecast_at
         many = len(self.session.jobs) > MANY

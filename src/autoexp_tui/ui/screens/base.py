@@ -7,7 +7,7 @@ to keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -20,14 +20,17 @@ from textual.widget import Widget
 
 from autoexp_tui.ui.commands import COMMANDS, Pane
 from autoexp_tui.ui.painting import ThriftyCompositor
-from autoexp_tui.ui.view.layout import too_small
+from autoexp_tui.ui.screens.replay_commands import carry_out_replay
+from autoexp_tui.ui.view.layout import TALL_FROM, Box, too_small
 from autoexp_tui.ui.view.spans import Line, Role, Span
 from autoexp_tui.ui.widgets import pane as panes
-from autoexp_tui.ui.widgets.bars import Footer, Header, Prompt
+from autoexp_tui.ui.widgets.bars import Footer, Header, Prompt, TimeBar
 
 if TYPE_CHECKING:
     from autoexp_tui.ui.app import CockpitApp
-    from autoexp_tui.ui.view.layout import Box, Boxes
+    from autoexp_tui.ui.desk import Desk
+    from autoexp_tui.ui.themes import Skin
+    from autoexp_tui.ui.view.layout import Boxes
 
 NOTICE_SECONDS = 6.0
 
@@ -118,8 +121,8 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         if self.prompting is not None:
             self.prompting.focus(scroll_visible=False)
             return
-        pane = self.pane_name()
-        for command in self.cockpit.commands.at(pane):
+        pane, replay = self.pane_name(), self.cockpit.replays
+        for command in self.cockpit.commands.at(pane, replay=replay):
             if key in self.cockpit.commands.keys(command.id):
                 self.carry_out(command.id)
                 return
@@ -134,13 +137,20 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         elif prefix == "pane" and rest not in ("next", "previous"):
             self.do_pane(cast("Pane", rest))
         elif command.acts and self.cockpit.read_only:
-            self.say("read only: this view sends no commands", "warning")
+            self.say(self._no_commands(), "warning")
+        elif command.replay:
+            carry_out_replay(self, command_id)
         elif command.acts and too_small(*self.size):
             return  # nobody could read what is asked; the one line says why
         elif command_id in self.COMMANDS_HERE:
             self.COMMANDS_HERE[command_id](self)
         else:
             getattr(self, f"do_{command_id.replace('.', '_')}")()
+
+    def _no_commands(self) -> str:
+        if self.cockpit.replays:
+            return "a replay: what has happened takes no commands"
+        return "read only: this view sends no commands"
 
     def do_move(self, how: str) -> None:
         """Move in the focused pane."""
@@ -196,9 +206,21 @@ class BoxScreen(Screen[None], inherit_bindings=False):
             self.enlarged = pane
             self.place()
 
+    @property
+    def room(self) -> Size:
+        """What the panes have: all of the screen but a replay's time bar."""
+        return self.size - Size(0, self._bar_rows())
+
+    def _bar_rows(self) -> int:
+        if not self.cockpit.replays or too_small(*self.size):
+            return 0
+        return 1 if self.size.height < TALL_FROM else 2
+
     def place(self) -> None:
         """Put every pane where it belongs at the present size."""
-        boxes = dict(self.boxes_for(self.size))
+        boxes = dict(self.boxes_for(self.room))
+        if rows := self._bar_rows():
+            boxes["timebar"] = Box(0, self.room.height, self.size.width, rows)
         if self.prompting is not None and "footer" in boxes:
             boxes[cast("Pane", "prompt")] = _after(boxes["footer"], len(self._label))
         moved = boxes != self._boxes
@@ -232,6 +254,21 @@ class BoxScreen(Screen[None], inherit_bindings=False):
     def renew(self) -> None:
         """Show the desk's newest session."""
         raise NotImplementedError
+
+    def frame(self, skin: Skin, desk: Desk) -> Iterator[Widget]:
+        """What every screen has above and below its panes."""
+        yield Header(skin, desk, id="header")
+        if self.cockpit.replays:
+            yield TimeBar(skin, desk, id="timebar")
+        footer = Footer(skin, self.cockpit.commands, id="footer")
+        footer.replay = self.cockpit.replays
+        yield footer
+
+    def tell_time(self) -> None:
+        """Let header and time bar tell the present."""
+        self.header.tell(self.cockpit.clock.utc())
+        for bar in self.query(TimeBar):
+            bar.repaint()
 
     # --------------------------------------------------------------------- notices
     @property

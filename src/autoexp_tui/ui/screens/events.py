@@ -18,7 +18,6 @@ from autoexp_tui.ui.view.chronicle import (
 )
 from autoexp_tui.ui.view.layout import Boxes, events_boxes
 from autoexp_tui.ui.view.spans import Line, Span
-from autoexp_tui.ui.widgets.bars import Footer, Header
 from autoexp_tui.ui.widgets.list_pane import ListPane
 from autoexp_tui.ui.widgets.text_pane import TextPane
 
@@ -109,15 +108,14 @@ class EventsScreen(BoxScreen):
     def compose(self) -> ComposeResult:
         self.events_pane = EventsPane(self.skin, self.desk, id="events")
         self.effect = EffectPane(self.skin, self.desk, id="effect")
-        yield Header(self.skin, self.desk, id="header")
         yield self.events_pane
         yield self.effect
-        yield Footer(self.skin, self.cockpit.commands, id="footer")
+        yield from self.frame(self.skin, self.desk)
 
     def on_mount(self) -> None:
         super().on_mount()
         self.header.read_only = self.cockpit.read_only
-        self.set_interval(1.0, lambda: self.header.tell(self.cockpit.clock.utc()))
+        self.set_interval(1.0, self.tell_time)
 
     def boxes_for(self, size: Size) -> Boxes:
         return events_boxes(size.width, size.height, enlarged=self.enlarged == "effect")
@@ -125,7 +123,7 @@ class EventsScreen(BoxScreen):
     def renew(self) -> None:
         if not self.is_mounted:
             return
-        self.header.tell(self.cockpit.clock.utc())
+        self.tell_time()
         self.events_pane.renew()
         self.effect.show(self.events_pane.entry())
         self.tell_footer()

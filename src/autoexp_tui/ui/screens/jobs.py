@@ -20,7 +20,7 @@ from autoexp_tui.ui.view.loss import killable
 from autoexp_tui.ui.view.rows import column_beside, sort_by
 from autoexp_tui.ui.view.scope import Scope, scope
 from autoexp_tui.ui.view.spans import outside, plain
-from autoexp_tui.ui.widgets.bars import Footer, Header, ProblemLine, Prompt
+from autoexp_tui.ui.widgets.bars import ProblemLine, Prompt
 from autoexp_tui.ui.widgets.job_panes import JobsPane, NeedsPane, StagesPane
 from autoexp_tui.ui.widgets.log_pane import LogPane
 from autoexp_tui.ui.widgets.metrics_pane import MetricsPane
@@ -70,7 +70,6 @@ class JobsScreen(BoxScreen):
         self.why = WhyPane(skin, desk, self.cockpit.come_back, id="why")
         self.metrics = MetricsPane(skin, desk, id="metrics")
         self.logs = LogPane(skin, self._background, id="log")
-        yield Header(skin, desk, id="header")
         yield self.stages
         yield self.jobs
         yield self.needs
@@ -78,7 +77,7 @@ class JobsScreen(BoxScreen):
         yield self.why
         yield self.logs
         yield ProblemLine(skin, id="problem")
-        yield Footer(skin, self.cockpit.commands, id="footer")
+        yield from self.frame(skin, desk)
         self.list: Lists = self.jobs
 
     def on_mount(self) -> None:
@@ -93,7 +92,7 @@ class JobsScreen(BoxScreen):
         if not self.is_mounted:
             return
         self._fit_plan()
-        self.header.tell(self.cockpit.clock.utc())
+        self.tell_time()
         self.stages.renew()
         self.jobs.renew()
         self.needs.renew()
@@ -113,12 +112,12 @@ class JobsScreen(BoxScreen):
 
     def tick(self) -> None:
         """A second has passed: ages grow, the log may have."""
-        self.header.tell(self.cockpit.clock.utc())
+        self.tell_time()
         self.logs.tick()
 
     def forecast(self) -> None:
         """Estimate ends anew when it is time."""
-        if self.desk.forecast(self.cockpit.clock.utc()):
+        if self.desk.forecast(self.cockpit.clock.monotonic()):
             self.renew()
 
     def under_cursor(self) -> tuple[JobView, ...]:
@@ -175,7 +174,7 @@ class JobsScreen(BoxScreen):
         return len(self.desk.session.jobs) or None
 
     def place(self) -> None:
-        side = fits_side(*self.size)
+        side = fits_side(*self.room)
         self.stages.bare = not side and self.enlarged != "stages"
         self._fold_by_height()
         self._rows_placed = self._rows()
@@ -188,15 +187,15 @@ class JobsScreen(BoxScreen):
 
     def _fold_by_height(self) -> None:
         """Low screens fold equal causes when the rows do not fit."""
-        low = folds(self.size.height)
+        low = folds(self.room.height)
         if low != self._folds_by_height:
             self._folds_by_height = low
-            room = self.size.height // 2
+            room = self.room.height // 2
             self.desk.fold(on=low and len(self.desk.session.jobs) > room)
 
     def do_pane(self, name: Pane) -> None:
         """Go to a pane; one without a place of its own opens enlarged."""
-        usual = boxes(*self.size, len(self.desk.stages))
+        usual = boxes(*self.room, len(self.desk.stages))
         if name not in usual:
             self.enlarge(name)
         elif self.enlarged not in (None, name):

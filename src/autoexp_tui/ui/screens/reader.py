@@ -76,7 +76,17 @@ def help_lines(commands: Commands) -> Sequence[Line]:
     return lines[1:]
 
 
-_GROUPS = ("Act", "Look", "Move", "Log", "Metrics", "Cockpit")
+_GROUPS = (
+    "Act",
+    "Look",
+    "Move",
+    "Log",
+    "Metrics",
+    "Events",
+    "Time-line",
+    "Replay",
+    "Cockpit",
+)
 
 
 def _group_place(command: Command) -> int:
@@ -99,10 +109,13 @@ class PaletteScreen(Overlay[str | None]):
     edge_role = "accent"
     SHOWN = 12
 
-    def __init__(self, skin: Skin, commands: Commands, pane: Pane) -> None:
+    def __init__(
+        self, skin: Skin, commands: Commands, pane: Pane, *, replay: bool = False
+    ) -> None:
         super().__init__(skin)
         self.commands = commands
         self._pane = pane
+        self._replay = replay
         self._chosen = 0
         self._typed = ""
 
@@ -117,7 +130,7 @@ class PaletteScreen(Overlay[str | None]):
         words = self._typed.lower().split()
         return [
             command
-            for command in self.commands.at(self._pane)
+            for command in self.commands.at(self._pane, replay=self._replay)
             if command.group != "Move" or words
             if all(word in _searched(command) for word in words)
         ]

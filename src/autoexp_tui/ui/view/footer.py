@@ -14,15 +14,21 @@ _BORDER = "│"
 
 
 def footer_line(
-    commands: Commands, pane: Pane, useful: Collection[str], cells: int
+    commands: Commands,
+    pane: Pane,
+    useful: Collection[str],
+    cells: int,
+    *,
+    replay: bool = False,
 ) -> Line:
     """The footer for a pane, at most `cells` wide.
 
     `useful` holds the ids of acting commands that could do something now. Where the
     line is too long, what stands last in the table's order of importance goes first.
     """
-    looks = [entry for entry in commands.at(pane) if _looks(entry)]
-    acts = [entry for entry in commands.at(pane) if entry.acts and entry.foot]
+    here = commands.at(pane, replay=replay)
+    looks = [entry for entry in here if _looks(entry)]
+    acts = [entry for entry in here if entry.acts and entry.foot]
     acts = [entry for entry in acts if entry.id in useful]
     looks = _own_first(looks)
     acts.sort(key=lambda entry: entry.foot)
@@ -38,8 +44,10 @@ def _looks(entry: Command) -> bool:
 
 
 def _own_first(entries: list[Command]) -> list[Command]:
-    """By importance; a pane's own commands before those that are everywhere."""
-    return sorted(entries, key=lambda entry: (entry.foot, len(entry.where)))
+    """A replay's, then by importance; a pane's own before those of everywhere."""
+    return sorted(
+        entries, key=lambda entry: (not entry.replay, entry.foot, len(entry.where))
+    )
 
 
 def _line(looks: list[Command], acts: list[Command], commands: Commands) -> Line:

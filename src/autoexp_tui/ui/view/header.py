@@ -81,7 +81,9 @@ def _left(session: SessionView, facts: Facts, *, compact: bool) -> list[Line]:
 
 def _role(engine: EngineView, *, read_only: bool) -> Line:
     if engine.role == "replay":
-        return (Span("replay", "accent"),)
+        if engine.owner_alive:
+            return (Span("replay", "accent"),)
+        return line(Span("replay", "accent"), Span(", no engine lived", "warning"))
     if engine.role == "viewer":
         owner = "watching" if engine.owner_alive else "watching, its engine is gone"
         return (Span(owner, "accent" if engine.owner_alive else "warning"),)
@@ -108,6 +110,8 @@ def _engine_age(session: SessionView, facts: Facts) -> Line:
     engine = session.snapshot.engine
     if engine.doing:
         return (Span(outside(engine.doing), "accent"),)
+    if engine.role == "replay":
+        return ()
     if engine.role == "plan":
         return (Span("not submitted", "muted"),)
     if session.snapshot.finished:

@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.ui.commands import Pane
 
-Place: TypeAlias = Pane | Literal["header", "footer", "problem"]
+Place: TypeAlias = Pane | Literal["header", "footer", "problem", "timebar"]
 
 SMALLEST: Final = (60, 16)
 SIDE_FROM: Final = 110

@@ -13,6 +13,7 @@ from autoexp_tui.ui.view.footer import footer_line
 from autoexp_tui.ui.view.header import Facts, counts_line, header_line
 from autoexp_tui.ui.view.layout import SMALLEST, too_small
 from autoexp_tui.ui.view.spans import Line, Span, cut
+from autoexp_tui.ui.view.time_bar import time_bar
 from autoexp_tui.ui.widgets.pane import LinesWidget, Painted
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class Footer(LinesWidget):
     def __init__(self, skin: Skin, commands: Commands, **options: Any) -> None:
         super().__init__(skin, **options)
         self.commands = commands
+        self.replay = False
+        """Whether a replay's keys are among them."""
         self.pane: Pane = "jobs"
         self.useful: Collection[str] = ()
         self.notice: Line = ()
@@ -79,7 +82,24 @@ class Footer(LinesWidget):
     def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
         if self.notice:
             return [Painted(cut(self.notice, cells))]
-        return [Painted(footer_line(self.commands, self.pane, self.useful, cells))]
+        content = footer_line(
+            self.commands, self.pane, self.useful, cells, replay=self.replay
+        )
+        return [Painted(content)]
+
+
+class TimeBar(LinesWidget):
+    """Where a replay stands between the beginning and the end of its journal."""
+
+    def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
+        super().__init__(skin, **options)
+        self.desk = desk
+
+    def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
+        playback = self.desk.session.snapshot.playback
+        if playback is None:
+            return [Painted((Span(" reading the journal", "muted"),))]
+        return [Painted(one) for one in time_bar(playback, cells, rows)]
 
 
 class ProblemLine(LinesWidget):

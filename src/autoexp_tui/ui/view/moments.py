@@ -1,0 +1,73 @@
+"""What a person types for a moment of a journal: a time, a distance, a share."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Final
+
+_UNITS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_DISTANCE: Final = re.compile(r"([+-])\s*(\d+(?:\.\d+)?)\s*(s|min|m|h|d)")
+_SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+_CLOCK: Final = re.compile(
+    r"(?:(?:(\d{4})-)?(\d{1,2})-(\d{1,2})[ T])?(\d{1,2}):(\d{2})(?::(\d{2}))?"
+)
+_DAY: Final = re.compile(r"(?:(\d{4})-)?(\d{1,2})-(\d{1,2})")
+EXAMPLES: Final = "14:02, 03-12 14:02, +2h, -1d, 50%"
+
+
+class NoMoment(ValueError):
+    """What was typed is no moment; the message says what would be."""
+
+
+def parse_moment(text: str, at: float, begin: float, end: float) -> float:
+    """The moment (UTC) that is meant, seen from `at`; may lie outside the journal.
+
+    A time of day without a date is that of the shown day; where the journal does not
+    have that, of the nearest day on which it does.
+
+    Raises:
+        NoMoment: it is none.
+    """
+    wanted = text.strip()
+    if match := _DISTANCE.fullmatch(wanted):
+        seconds = float(match[2]) * _UNITS[match[3]]
+        return at + (seconds if match[1] == "+" else -seconds)
+    if match := _SHARE.fullmatch(wanted):
+        return begin + (end - begin) * float(match[1]) / 100
+    if match := _CLOCK.fullmatch(wanted):
+        year, month, day, *clock = match.groups()
+        hours, minutes, seconds = (int(part or 0) for part in clock)
+        if hours > 23 or minutes > 59 or seconds > 59:
+            raise NoMoment(f"no time of day: {wanted}")
+        of_day = (hours, minutes, int(seconds))
+        if month is None:
+            return _nearest(of_day, at, begin, end)
+        return _moment(year, month, day, of_day, at)
+    if match := _DAY.fullmatch(wanted):
+        return _moment(match[1], match[2], match[3], (0, 0, 0), at)
+    raise NoMoment(f"a time reads {EXAMPLES}")
+
+
+def _moment(
+    year: str | None, month: str, day: str, clock: tuple[int, int, int], at: float
+) -> float:
+    """A date and time in the machine's zone; the year is that of `at` if not given."""
+    wanted = int(year or time.localtime(at).tm_year)
+    made = time.mktime((wanted, int(month), int(day), *clock, 0, 0, -1))
+    if time.localtime(made)[1:3] != (int(month), int(day)):
+        raise NoMoment(f"no such day: {month}-{day}")
+    return made
+
+
+def _nearest(clock: tuple[int, int, int], at: float, begin: float, end: float) -> float:
+    """That time of the shown day, or of the nearest one at which the journal has it."""
+    shown = time.localtime(at)
+    days = sorted(range(-31, 32), key=abs)
+    moments = [
+        time.mktime(
+            (shown.tm_year, shown.tm_mon, shown.tm_mday + day, *clock, 0, 0, -1)
+        )
+        for day in days
+    ]
+    return next((one for one in moments if begin <= one <= end), moments[0])
