@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from autoexp_tui.core import events
 from autoexp_tui.core.commands import Command, Order, Submit
+from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.events import Event
 from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.core.specs import Plan
@@ -31,6 +32,7 @@ class Bench:
         approve: frozenset[str] = frozenset(),
         submit: bool = True,
         has_nodes: bool = False,
+        done: Sequence[DoneWork] = (),
     ) -> None:
         self.clock = ManualClock()
         self.files = Files(self.clock)
@@ -54,6 +56,7 @@ class Bench:
         """Before the next engine: how long none lived."""
         self._orders = 0
         self._plan = plan
+        self._done = tuple(done)
         self.start()
         if submit:
             self.order(Submit())
@@ -84,6 +87,7 @@ class Bench:
                 plan_sha=sha,
             )
             first = [opened, started, events.PlanAdded(sha=sha)]
+            first += [events.DoneFound(works=self._done)] if self._done else []
         self.engine = Engine(state, parts, self.snapshots.append)
         self.engine.begin(first)
 

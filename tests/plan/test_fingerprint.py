@@ -38,6 +38,8 @@ def test_order_of_keys_does_not_count() -> None:
         {"ui": {"theme": "light"}},
         {"project": {"name": "x", "base_output_dir": "/elsewhere"}},
         {"slurm": {"log_dir": "/l", "client": "S", "sbatch": {"time": 1}}},
+        {"slurm": {"sbatch": {"time": 2, "partition": "gpu"}, "srun_opts": "-v"}},
+        {"slurm": {"template_path": "/a.sbatch", "launcher_cmd": ""}},
     ],
 )
 def test_what_does_not_change_the_work_does_not_count(change: dict[str, Any]) -> None:
@@ -49,7 +51,7 @@ def test_what_does_not_change_the_work_does_not_count(change: dict[str, Any]) ->
     [
         {"backend": {"lr": 2e-3, "args": {"save": "/out/x/ckpt"}}},
         {"project": {"name": "y"}},
-        {"slurm": {"sbatch": {"time": 2}}},
+        {"slurm": {"launcher_cmd": "apptainer exec a.sif"}},
         {"seed": 1},
     ],
 )

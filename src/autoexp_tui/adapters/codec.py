@@ -28,6 +28,7 @@ from typing import Any, TypeVar, cast, get_args
 from autoexp_tui.adapters.own_lines import Makers, read_own
 from autoexp_tui.adapters.validators import complaint, validator
 from autoexp_tui.core.commands import Order
+from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.errors import JournalDamaged, Problem, ValidationFailed
 from autoexp_tui.core.events import Event, Recorded
 from autoexp_tui.core.snapshot import EngineView, Live
@@ -274,6 +275,20 @@ def encode_order(order: Order) -> bytes:
 def decode_order(data: bytes, where: str = "order") -> Order:
     """The order of `encode_order`; raises as `decode_plan` does."""
     return _decode(Order, data, where)
+
+
+def encode_done(work: DoneWork) -> bytes:
+    """What a completed job leaves, as JSON.
+
+    Raises:
+        Unencodable: a field holds what JSON cannot.
+    """
+    return _encode(work)
+
+
+def decode_done(data: bytes, where: str = "done.json") -> DoneWork:
+    """The work of `encode_done`; raises as `decode_plan` does."""
+    return _decode(DoneWork, data, where)
 
 
 # ------------------------------------------------------------------ live detail

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from autoexp_tui import __version__
 from autoexp_tui.adapters.clock import SystemClock
+from autoexp_tui.adapters.done_file import forget_done, found_done, write_done
 from autoexp_tui.adapters.errands import LocalErrands
 from autoexp_tui.adapters.fact_source import OutsideFacts
 from autoexp_tui.adapters.file_journal import FileJournal
@@ -25,7 +27,13 @@ from autoexp_tui.adapters.lease import FileLease, acquire
 from autoexp_tui.adapters.live_sink import FileLiveSink
 from autoexp_tui.adapters.log_tail import LogReader
 from autoexp_tui.adapters.nudge import Nudger
-from autoexp_tui.adapters.owner import Living, Owner, require_free, take_ownership
+from autoexp_tui.adapters.owner import (
+    Living,
+    Owner,
+    read_owner,
+    require_free,
+    take_ownership,
+)
 from autoexp_tui.adapters.planning import ChildPlanner
 from autoexp_tui.adapters.pools import ThreadPool
 from autoexp_tui.adapters.provenance import (
@@ -42,6 +50,7 @@ from autoexp_tui.cli.executors import (
     require_executor,
 )
 from autoexp_tui.core import events
+from autoexp_tui.core.done import DoneReport, DoneWork, done_before
 from autoexp_tui.core.errors import AutoexpError, UsageError
 from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.core.specs import JobSpec, Plan
@@ -61,6 +70,8 @@ class Wanted:
 
     state_dir: Path
     approve: frozenset[str] = frozenset()
+    force: bool = False
+    """Run also what an earlier session has done."""
     wait_for_lease: float = 0.0
     """Seconds to wait for a former owner to give the session back."""
 
@@ -72,15 +83,21 @@ def start_session(plan: Plan, listener: Listener, wanted: Wanted) -> Engine:
         SessionOwned: a living session writes one of the output directories.
         AutoexpError: the session cannot be made; nothing was submitted.
     """
-    living = Living()
+    living, done = Living(), {} if wanted.force else done_of(plan).done
     for spec in plan.jobs:
-        require_free(Path(spec.output_dir), living)
+        if spec.name not in done:
+            require_free(Path(spec.output_dir), living)
     require_executor(plan)
     session = create_session(wanted.state_dir)
     remember(session.state_dir)
     lease = acquire(session, SystemClock())
     with _given_back(lease):
-        return _begin_session(session, lease, plan, listener, wanted)
+        return _begin_session(session, lease, plan, listener, wanted, done)
+
+
+def done_of(plan: Plan) -> DoneReport:
+    """Which jobs of a plan are done, as their output directories tell."""
+    return done_before(plan, found_done(plan.jobs))
 
 
 def _begin_session(
@@ -89,6 +106,7 @@ def _begin_session(
     plan: Plan,
     listener: Listener,
     wanted: Wanted,
+    done: Mapping[str, DoneWork],
 ) -> Engine:
     journal = _journal(session, lease)
     sha = journal.add_plan(plan)
@@ -105,9 +123,20 @@ def _begin_session(
         ),
         _engine_started(journal),
         events.PlanAdded(sha=sha),
+        *_done_found(done),
     ]
     engine.begin(first)
     return engine
+
+
+def _done_found(done: Mapping[str, DoneWork]) -> Iterator[events.DoneFound]:
+    """In portions: a line of the journal need not hold 10,000 jobs."""
+    works = iter(done.values())
+    while portion := tuple(islice(works, _PORTION)):
+        yield events.DoneFound(works=portion)
+
+
+_PORTION = 200
 
 
 def resume_session(session: SessionDir, listener: Listener, wanted: Wanted) -> Engine:
@@ -285,14 +314,28 @@ class Ground:
         """
         del submission
         for spec in specs:
-            mine = Owner(
-                session=self.session.id,
-                state_dir=str(self.session.state_dir),
-                job=spec.name,
-                fingerprint=spec.fingerprint,
-            )
-            take_ownership(Path(spec.output_dir), mine, self._living)
+            take_ownership(Path(spec.output_dir), self._owner(spec), self._living)
+            forget_done(Path(spec.output_dir))
             write_provenance(self.plan, spec, self._provenance())
+
+    def note_done(self, spec: JobSpec, work: DoneWork) -> None:
+        """Leave word that the job's work is done, while the directory is ours.
+
+        Raises:
+            AutoexpError: the disk refused.
+        """
+        directory = Path(spec.output_dir)
+        owner = read_owner(directory)
+        if owner is not None and owner.same_session(self._owner(spec)):
+            write_done(directory, work)
+
+    def _owner(self, spec: JobSpec) -> Owner:
+        return Owner(
+            session=self.session.id,
+            state_dir=str(self.session.state_dir),
+            job=spec.name,
+            fingerprint=spec.fingerprint,
+        )
 
     def _provenance(self) -> ProvenanceRecord | None:
         if not self._looked:

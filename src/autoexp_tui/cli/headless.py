@@ -21,7 +21,7 @@ from autoexp_tui.core.errors import AutoexpError
 from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import ACTIVE, JobState
-from autoexp_tui.core.wording import clock_time, sentence
+from autoexp_tui.core.wording import clock_time, plural, sentence
 
 if TYPE_CHECKING:
     from autoexp_tui.engine.handle import EngineHandle
@@ -150,6 +150,7 @@ class Report:
     quiet: bool = False
     out: Callable[[str], None] = say
     _seen: dict[str, tuple[JobState, int]] = field(default_factory=dict)
+    _done: set[str] = field(default_factory=set)
     _asked: set[str] = field(default_factory=set)
     _warned: set[str] = field(default_factory=set)
     _queued_for: set[str] = field(default_factory=set)
@@ -162,6 +163,7 @@ class Report:
         if self.quiet:
             return
         self._show_session(snapshot)
+        self._show_done(snapshot)
         for job in snapshot.jobs:
             self._show_job(job, snapshot.t)
         for warning in snapshot.warnings:
@@ -191,6 +193,17 @@ class Report:
             self._holding = snapshot.engine.holding
             if self._holding:
                 self.out(f"holding: {self._holding}")
+
+    def _show_done(self, snapshot: Snapshot) -> None:
+        """What an earlier session has done, in one line however many they are."""
+        done = [job for job in snapshot.jobs if job.done_before]
+        new = [job for job in done if job.name not in self._done]
+        for job in new:
+            self._done.add(job.name)
+            self._seen[job.name] = (job.state, len(job.attempts))
+        if new:
+            of = f"{len(new)} of {plural(len(snapshot.jobs), 'job')}"
+            self._line(snapshot.t, "done before", f"{of}: not run again (--force does)")
 
     def _show_job(self, job: JobRecord, now: float) -> None:
         mark = (job.state, len(job.attempts))
@@ -273,6 +286,8 @@ def summary(snapshot: Snapshot) -> str:
     for job in snapshot.jobs:
         counts[job.state] = counts.get(job.state, 0) + 1
     head = ", ".join(f"{n} {state.value.lower()}" for state, n in counts.items())
+    before = sum(1 for job in snapshot.jobs if job.done_before)
+    head += f" ({before} done before)" if before else ""
     rest = [
         f"  {job.state.value.lower():<10} {clean(job.name)}{_tail(job, snapshot.t)}"
         for job in snapshot.jobs

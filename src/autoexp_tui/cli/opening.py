@@ -87,7 +87,9 @@ def wanted_for(plan: Plan, options: Options) -> Wanted:
     from autoexp_tui.cli.assemble import Wanted
 
     return Wanted(
-        state_dir=state_dir_of(options, plan.state_dir), approve=options.approve
+        state_dir=state_dir_of(options, plan.state_dir),
+        approve=options.approve,
+        force=options.force,
     )
 
 
@@ -114,7 +116,7 @@ def places_of(options: Options) -> tuple[Path, ...]:
 def plan_handle(plan: Plan, options: Options) -> LiveHandle:
     """A handle on a plan that nobody has submitted."""
     from autoexp_tui.adapters.journal_pages import EarlierRecords
-    from autoexp_tui.cli.assemble import start_session
+    from autoexp_tui.cli.assemble import done_of, start_session
     from autoexp_tui.cli.executors import offer_of
     from autoexp_tui.engine.live import LiveHandle
 
@@ -124,6 +126,7 @@ def plan_handle(plan: Plan, options: Options) -> LiveHandle:
         slots=offer.slots,
         gpus=offer.gpus,
         earlier=EarlierRecords(),
+        done={} if options.force else done_of(plan).done,
         start=lambda plan, listener: start_session(plan, listener, wanted),
     )
 

@@ -33,6 +33,8 @@ class Options:
     approve: frozenset[str] = frozenset()
     """Stages; `*` for all."""
     yes: bool = False
+    force: bool = False
+    """Run also what an earlier session has done."""
     no_color: bool = False
     overrides: tuple[str, ...] = ()
 
@@ -104,9 +106,16 @@ def common(args: argparse.Namespace) -> Options:
         local=args.local,
         approve=_stages(args.approve),
         yes=args.yes,
+        force=getattr(args, "force", False),
         no_color=args.no_color or "NO_COLOR" in os.environ,
         overrides=with_local(overrides, local=args.local),
     )
+
+
+def add_force(made: argparse.ArgumentParser) -> None:
+    """`--force`, for commands that submit a plan."""
+    text = "run also what an earlier session has done"
+    made.add_argument("--force", action="store_true", help=text)
 
 
 def parse(made: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,8 @@ from autoexp_tui.core.errors import UsageError
 
 if TYPE_CHECKING:
     from autoexp_tui.adapters.planning import PlanningResult
-    from autoexp_tui.core.specs import PlanFinding
+    from autoexp_tui.core.done import DoneReport
+    from autoexp_tui.core.specs import Plan, PlanFinding
 
 
 def main(argv: Sequence[str]) -> int:
@@ -117,6 +118,8 @@ def show_plan(result: PlanningResult, options: Options) -> int:
         from autoexp_tui.cli.visualize import text_of
 
         print(text_of(result.plan))
+        for line in _done_lines(result.plan):
+            print(line)
         if result.manifest:
             print(f"manifest  {result.manifest}")
     return ExitCode.OK
@@ -175,7 +178,48 @@ def as_json(result: PlanningResult) -> dict[str, object]:
             "errors": errors,
             "warnings": warnings,
         }
-    return {**plan_to_json(result.plan), "errors": errors}
+    done = _done(result.plan)
+    return {
+        **plan_to_json(result.plan),
+        "errors": errors,
+        "done_before": list(done.done),
+        "changed_since": list(done.changed),
+        "builds_on_changed": list(done.upstream),
+    }
+
+
+def _done(plan: Plan) -> DoneReport:
+    """What earlier sessions have done of a plan."""
+    from autoexp_tui.adapters.done_file import found_done
+    from autoexp_tui.core.done import done_before
+
+    return done_before(plan, found_done(plan.jobs))
+
+
+def _done_lines(plan: Plan) -> Iterator[str]:
+    """How many jobs would not run again, and why others would."""
+    from autoexp_tui.core.wording import plural
+
+    report, total = _done(plan), plural(len(plan.jobs), "job")
+    if report.done:
+        verb = "is" if len(report.done) == 1 else "are"
+        yield f"{len(report.done)} of {total} {verb} done already: not run again"
+    if report.changed:
+        yield f"changed since they were done, run again: {_named(report.changed)}"
+    if report.upstream:
+        yield f"build on what runs again, run again: {_named(report.upstream)}"
+
+
+_MOST_NAMED = 5
+
+
+def _named(names: Sequence[str]) -> str:
+    """A few names, and how many more."""
+    from autoexp_tui.core.clean import clean
+
+    shown = ", ".join(clean(name) for name in names[:_MOST_NAMED])
+    more = len(names) - _MOST_NAMED
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def show_diff(result: PlanningResult, other: str) -> int:

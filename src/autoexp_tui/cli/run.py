@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
-from autoexp_tui.cli.options import Options, common, parse, parser
+from autoexp_tui.cli.options import Options, add_force, common, parse, parser
 
 if TYPE_CHECKING:
     from autoexp_tui.cli.headless import Watching
@@ -23,6 +23,7 @@ def main(argv: Sequence[str]) -> int:
         help="end with 1 when only approvals that nobody gives are left",
     )
     made.add_argument("--quiet", action="store_true", help="say nothing until the end")
+    add_force(made)
     args = parse(made, argv)
     options = common(args)
     from autoexp_tui.cli.headless import Watching

@@ -316,7 +316,10 @@ def _retry(args: argparse.Namespace, options: Options) -> int:
     from autoexp_tui.core.commands import Resubmit
 
     jobs = _jobs(args, options, lambda job: job.state in REVIVABLE)
-    return _command(args, options, Resubmit(jobs=jobs))
+    records = _load(_session(args, options)).jobs
+    # What is done would go on from its end, and do nothing.
+    anew = all(records[name].done_before for name in jobs)
+    return _command(args, options, Resubmit(jobs=jobs, from_checkpoint=not anew))
 
 
 def _skip(args: argparse.Namespace, options: Options) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
-from autoexp_tui.cli.options import Options, common, parse, parser
+from autoexp_tui.cli.options import Options, add_force, common, parse, parser
 from autoexp_tui.core.states import JobState
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def main(argv: Sequence[str]) -> int:
     made.add_argument(
         "--detach", action="store_true", help="leave an engine behind that goes on"
     )
+    add_force(made)
     args = parse(made, argv)
     return submit(common(args), detach=args.detach)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
-from autoexp_tui.cli.options import Options, common, parse, parser
+from autoexp_tui.cli.options import Options, add_force, common, parse, parser
 from autoexp_tui.core.errors import AutoexpError, UsageError
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def main(argv: Sequence[str]) -> int:
     add("--replay", action="store_true", help="play a session's journal (--session)")
     add("--speed", default="60x", metavar="N", help="of a replay: 1x to 1000000x, max")
     add("--slow", action="store_true", help="repaint every two seconds")
+    add_force(made)
     args = parse(made, argv)
     options = common(args)
     _require_terminal()

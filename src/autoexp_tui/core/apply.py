@@ -106,6 +106,8 @@ def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
             state.engine_stopped = True
         case events.PlanAdded():
             _plan_added(state, record, event)
+        case events.DoneFound():
+            _done_found(state, event)
         case events.SubmissionPaused():
             state.paused = event.why
         case events.SubmissionResumed():
@@ -125,7 +127,7 @@ def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
         case events.ApprovalAnswered():
             _approval_answered(state, event)
         case events.JobReplanned():
-            _update(state, event.job, spec=event.spec)
+            _job_replanned(state, event)
         case events.SubmissionUncertain():
             _submission_moves(
                 state, record, event.token, JobState.SUBMIT_UNKNOWN, event.why
@@ -165,10 +167,17 @@ def _update(state: SessionState, job: str, **changes: Any) -> None:
 
 
 def _move(
-    state: SessionState, record: Recorded, job: str, new: JobState, **changes: Any
+    state: SessionState,
+    record: Recorded,
+    job: str,
+    new: JobState,
+    *,
+    again: bool = False,
+    **changes: Any,
 ) -> None:
+    """`again`: it completed without a run of this session, and may still have one."""
     old = state.jobs[job]
-    if not may_become(old.state, new):
+    if not (again or may_become(old.state, new)):
         raise IllegalTransition(f"{job}: {old.state} -> {new} by {record.event!r}")
     since = old.since if old.state is new else record.t
     state.jobs[job] = state.renew(old, state=new, since=since, **changes)
@@ -233,8 +242,33 @@ def _plan_added(state: SessionState, record: Recorded, event: events.PlanAdded) 
             since=record.t,
             start=(None,) * len(spec.start_conditions),
             cancel=(None,) * len(spec.cancel_conditions),
+            work=spec.fingerprint,
         )
     state.order = (*state.order, *(spec.name for spec in new))
+
+
+def _done_found(state: SessionState, event: events.DoneFound) -> None:
+    for work in event.works:
+        noted = None
+        if work.step is not None:
+            noted = events.MetricsNoted(
+                job=work.job,
+                attempt=0,
+                run=0,
+                step=work.step,
+                total=work.total,
+                values=work.values,
+            )
+        _update(state, work.job, done=work, metadata=work.metadata, noted=noted)
+
+
+def _job_replanned(state: SessionState, event: events.JobReplanned) -> None:
+    """A job that had ended is planned anew by a person, who asks for other work; one
+    that is to be tried again does the plan's work still."""
+    old = state.jobs[event.job]
+    changed = old.ended and event.spec.fingerprint != old.spec.fingerprint
+    work = event.spec.fingerprint if changed else old.work
+    _update(state, event.job, spec=event.spec, work=work)
 
 
 # ------------------------------------------------------------------- conditions
@@ -305,6 +339,7 @@ def _effect_ordered(
             | effects.RunNotifyCommand()
             | effects.AppendText()
             | effects.RunActionCommand()
+            | effects.NoteDone()
         ):
             pass
         case _:
@@ -447,12 +482,16 @@ def _job_ended(state: SessionState, record: Recorded, event: events.JobEnded) ->
 def _job_revived(
     state: SessionState, record: Recorded, event: events.JobRevived
 ) -> None:
-    spec = state.jobs[event.job].spec
+    old = state.jobs[event.job]
+    spec, again = old.spec, old.done_before
+    if old.done is not None:  # a former life's words say nothing of the run to come
+        _update(state, event.job, done=None, metadata={}, noted=None)
     _move(
         state,
         record,
         event.job,
         JobState.WAITING,
+        again=again,
         cause=None,
         why=None,
         waiting_since=record.t,

@@ -77,6 +77,14 @@ class RunActionCommand:
     """Empty: where the engine runs."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteDone:
+    """Leave word in a completed job's output directory, for sessions to come."""
+
+    kind: Literal["note_done"] = "note_done"
+    job: str
+
+
 Effect: TypeAlias = (
     SubmitTasks
     | CancelTasks
@@ -84,6 +92,7 @@ Effect: TypeAlias = (
     | RunNotifyCommand
     | AppendText
     | RunActionCommand
+    | NoteDone
 )
 
 Recovery: TypeAlias = Literal["redo", "probe", "once"]
@@ -95,5 +104,6 @@ RECOVERY: Final[dict[str, Recovery]] = {
     "notify": "once",
     "append": "once",
     "command": "once",
+    "note_done": "redo",
 }
 """By kind. Cancelling what has ended is silent everywhere, so it is redone."""

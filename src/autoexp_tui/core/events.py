@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.effects import Effect
 from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.states import Cause, JobState, Outcome
@@ -66,6 +67,14 @@ class PlanAdded:
     """Jobs joined the session; the plan lies beside the journal under its sha."""
 
     sha: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoneFound:
+    """Jobs whose work an earlier session has done; they complete when they are let
+    run."""
+
+    works: tuple[DoneWork, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -405,6 +414,7 @@ Event: TypeAlias = (
     | EngineStopped
     | JournalRotated
     | PlanAdded
+    | DoneFound
     | SubmissionPaused
     | SubmissionResumed
     | NodeExcluded

@@ -1,4 +1,5 @@
-"""Who comes back with a job: those that ended only because it did.
+"""Who comes back with a job: those that ended only because it did, and those whose
+work was done on its earlier results.
 
 The engine revives by this, and a front end counts and names by it before it asks, so
 that what was shown is what is done. Pure; jobs are handed in.
@@ -10,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.core.states import REVIVABLE, Cause, JobState
 
 if TYPE_CHECKING:
     from autoexp_tui.core.state import JobRecord
@@ -22,6 +23,16 @@ _ENDED_SO: Final = frozenset({JobState.SKIPPED, JobState.CANCELLED})
 def ended_by_others(job: JobRecord) -> bool:
     """Whether the job was skipped or cancelled on another one's account."""
     return job.state in _ENDED_SO and job.cause in _BECAUSE_OF_OTHERS
+
+
+def may_come_back(job: JobRecord) -> bool:
+    """Whether R runs it again: it ended badly, or an earlier session did its work."""
+    return job.state in REVIVABLE or job.done_before
+
+
+def goes_along(job: JobRecord) -> bool:
+    """Whether it comes back with what it depends on."""
+    return ended_by_others(job) or job.done_before
 
 
 def dependants(jobs: Iterable[JobRecord]) -> Mapping[str, Sequence[str]]:
@@ -38,7 +49,7 @@ def ended_because_of(
     jobs: Mapping[str, JobRecord],
     below: Mapping[str, Sequence[str]],
 ) -> Iterator[str]:
-    """Jobs, however far downstream of `names`, that ended on their account.
+    """Jobs, however far downstream of `names`, that come back on their account.
 
     Args:
         names: the jobs that come back; they are not told again.
@@ -49,7 +60,7 @@ def ended_because_of(
     found = set(queue)
     while queue:
         for other in below.get(queue.popleft(), ()):
-            if other not in found and ended_by_others(jobs[other]):
+            if other not in found and goes_along(jobs[other]):
                 found.add(other)
                 queue.append(other)
                 yield other

@@ -379,6 +379,11 @@ _ENDS = {
         "a lost run is fenced",
         "nobody has seen the lost run end: should it still live, it is to end",
     ),
+    "done_before": (
+        "done before",
+        "done already[ in session {session}][, {at:clock}]: it is not run again. R "
+        "runs it anew.",
+    ),
     "late_exit_record": ("ended after all", "its exit record came late: it completed"),
     "budget": ("budget spent", "the budget is spent[: {spent} of {limit}][: {reason}]"),
 }

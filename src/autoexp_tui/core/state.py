@@ -15,6 +15,7 @@ from autoexp_tui.core.copying import Renew, changed
 from autoexp_tui.core.states import NOT_STARTED, TERMINAL, Cause, JobState, Outcome
 
 if TYPE_CHECKING:  # a first paint needs neither effects nor events
+    from autoexp_tui.core.done import DoneWork
     from autoexp_tui.core.effects import Effect
     from autoexp_tui.core.events import MetricsNoted
     from autoexp_tui.core.specs import JobSpec, Plan
@@ -178,6 +179,10 @@ class JobRecord:
     """Action -> when it last fired."""
     deferred: Mapping[str, Deferred] = field(default_factory=dict)
     """Action -> what it was deferred for; some outlive the job's end."""
+    work: str = ""
+    """Fingerprint of what was asked for: the plan's, or a person's overrides since."""
+    done: DoneWork | None = None
+    """An earlier session's, which this job need not do again."""
 
     @property
     def name(self) -> str:
@@ -193,6 +198,11 @@ class JobRecord:
     def ended(self) -> bool:
         """Whether it ended for good."""
         return self.state in TERMINAL
+
+    @property
+    def done_before(self) -> bool:
+        """Whether it completed by an earlier session's work, without a run here."""
+        return self.done is not None and self.state is JobState.COMPLETED
 
     @property
     def started(self) -> bool:

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import assert_never
 
+from autoexp_tui.core.done import work_of
 from autoexp_tui.core.effects import (
     RECOVERY,
     AppendText,
     CancelTasks,
     ComposeJob,
+    NoteDone,
     RunActionCommand,
     RunNotifyCommand,
     SubmitTasks,
@@ -158,6 +160,8 @@ class Dispatcher:
                 self._send_compose(state, pending.effect_id, compose)
             case RunNotifyCommand() as notify:
                 self._send_notify(pending.effect_id, notify)
+            case NoteDone() as note:
+                self._send_note(state, pending.effect_id, note)
             case AppendText() as append:
                 self._send_append(pending.effect_id, append)
             case RunActionCommand() as command:
@@ -301,6 +305,19 @@ class Dispatcher:
             )
 
         self._run(self.outside.errand_pool, effect_id, "command", call)
+
+    def _send_note(self, state: SessionState, effect_id: str, note: NoteDone) -> None:
+        job = state.jobs[note.job]
+        spec, work = job.spec, work_of(state, job)
+
+        def call() -> Observation:
+            try:
+                self.outside.preparation.note_done(spec, work)
+            except AutoexpError as error:
+                return seen.DoneNoted(effect_id=effect_id, problem=error.line)
+            return seen.DoneNoted(effect_id=effect_id)
+
+        self._run(self.outside.executor_pool, effect_id, "note_done", call)
 
 
 def _elsewhere(task: Task, nodes: tuple[str, ...]) -> Task:

@@ -60,7 +60,7 @@ def in_words(effect: Effect) -> str:
             return effect.message
         case effects.SubmitTasks() | effects.CancelTasks():
             return ", ".join(job for job, _ in effect.tasks)
-        case effects.ComposeJob():
+        case effects.ComposeJob() | effects.NoteDone():
             return effect.job
         case _:
             assert_never(effect)

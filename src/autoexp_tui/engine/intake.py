@@ -84,6 +84,8 @@ class Intake:
                 self._notified(desk, observation)
             case seen.ErrandRun():
                 self._errand_run(desk, observation)
+            case seen.DoneNoted():
+                self._done_noted(desk, observation)
             case seen.Polled():
                 self._polled(desk, observation)
             case seen.FactsSeen():
@@ -287,6 +289,11 @@ class Intake:
         self._settle(desk, got.effect_id, "ok" if got.ok else "failed", got.detail)
         if not got.ok:
             warn_of_errand(desk, pending, got.detail)
+
+    def _done_noted(self, desk: Desk, got: seen.DoneNoted) -> None:
+        if got.effect_id in desk.state.pending:
+            outcome = "failed" if got.problem else "ok"
+            self._settle(desk, got.effect_id, outcome, got.problem)
 
     def _settle(self, desk: Desk, effect_id: str, outcome: str, detail: str) -> None:
         settled = events.EffectSettled(

@@ -11,6 +11,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from autoexp_tui.core.commands import Command, Order, StopEngine, Submit
@@ -20,6 +21,7 @@ from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.state import JobRecord
 
 if TYPE_CHECKING:
+    from autoexp_tui.core.done import DoneWork
     from autoexp_tui.core.events import Recorded
     from autoexp_tui.engine.handle import Player
     from autoexp_tui.engine.loop import Engine
@@ -46,6 +48,8 @@ def new_command_id() -> str:
 class LiveHandle:
     """Commands in, snapshots out, over an engine thread of this process."""
 
+    _snapshot: Snapshot | None
+
     def __init__(
         self,
         *,
@@ -53,6 +57,7 @@ class LiveHandle:
         start: StartEngine | None = None,
         slots: int = 0,
         gpus: int | None = None,
+        done: Mapping[str, DoneWork] | None = None,
         log_fault: Callable[[str], None] = lambda _text: None,
         earlier: Earlier = nothing_earlier,
     ) -> None:
@@ -71,7 +76,10 @@ class LiveHandle:
         self._starting = False
         self.problem: AutoexpError | None = None
         """Why the session could not be made; None while all is well."""
-        self._snapshot = plan_snapshot(plan, slots=slots, gpus=gpus) if plan else None
+        self._snapshot = None
+        if plan is not None:
+            shown = plan_snapshot(plan, slots=slots, gpus=gpus, done=done or {})
+            self._snapshot = shown
 
     # ---------------------------------------------------------------------- handle
     def snapshot(self) -> Snapshot:
@@ -192,13 +200,20 @@ class LiveHandle:
             self.publish(replace(snapshot, engine=view))
 
 
-def plan_snapshot(plan: Plan, *, slots: int = 0, gpus: int | None = None) -> Snapshot:
+def plan_snapshot(
+    plan: Plan,
+    *,
+    slots: int = 0,
+    gpus: int | None = None,
+    done: Mapping[str, DoneWork] = MappingProxyType({}),
+) -> Snapshot:
     """A plan as nobody has submitted it: every job PLANNED, nothing on disk.
 
     Args:
         plan: what was planned.
         slots: how many tasks its executor would run at a time; 0: not known.
         gpus: how many its machine has; None: not known.
+        done: jobs whose work an earlier session has done.
     """
     jobs = tuple(
         JobRecord(
@@ -206,6 +221,7 @@ def plan_snapshot(plan: Plan, *, slots: int = 0, gpus: int | None = None) -> Sna
             since=plan.created_at,
             start=(None,) * len(spec.start_conditions),
             cancel=(None,) * len(spec.cancel_conditions),
+            done=done.get(spec.name),
         )
         for spec in sorted(plan.jobs, key=lambda spec: spec.index)
     )

@@ -73,6 +73,14 @@ class ErrandRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DoneNoted:
+    """Word of a completed job was left, or could not be."""
+
+    effect_id: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Polled:
     """A look at the executor."""
 
@@ -140,6 +148,7 @@ Observation: TypeAlias = (
     | Composed
     | Notified
     | ErrandRun
+    | DoneNoted
     | Polled
     | FactsSeen
     | LogsRead

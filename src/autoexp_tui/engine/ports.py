@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from autoexp_tui.core.commands import Order
+from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.effects import TaskId
 from autoexp_tui.core.events import JournalRotated, Recorded
 from autoexp_tui.core.facts import CommandResult, Fact, OutsideKey
@@ -461,13 +462,23 @@ class Errands(Protocol):
 
 
 class Preparation(Protocol):
-    """What must be on disk before a submission is sent; blocks."""
+    """What is kept in output directories, before a submission and after success;
+    blocks."""
 
     def prepare(self, submission: Submission, specs: Sequence[JobSpec]) -> None:
         """Claim the output directories, write scripts and provenance; repeatable.
 
         Raises:
             AutoexpError: the submission cannot be sent; the text says why.
+        """
+        ...
+
+    def note_done(self, spec: JobSpec, work: DoneWork) -> None:
+        """Keep that the job's work is done; nothing, where the directory has another
+        owner by now. Repeatable.
+
+        Raises:
+            AutoexpError: it cannot be kept; the text says why.
         """
         ...
 

@@ -13,7 +13,6 @@ from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import (
     ACTIVE,
-    REVIVABLE,
     Cause,
     JobState,
 )
@@ -121,8 +120,11 @@ def _by_person(order: Order, reason: str) -> Why:
 
 # -------------------------------------------------------------------------- submit
 def _submit(desk: Desk, submit: commands.Submit) -> None:
+    """Let jobs run; what is done already completes, whoever was chosen."""
     everyone = [desk.job(name) for name in desk.state.order]
+    done = [job for job in everyone if job.done and job.state in _CHOOSABLE]
     chosen = set(submit.jobs) or {job.name for job in everyone}
+    chosen |= {job.name for job in done}
     released = [
         job.name for job in everyone if job.name in chosen and job.state in _CHOOSABLE
     ]
@@ -135,6 +137,17 @@ def _submit(desk: Desk, submit: commands.Submit) -> None:
         desk.draft.emit(events.JobsReleased(jobs=tuple(released)))
     if held and released:
         desk.draft.emit(events.JobsHeld(jobs=tuple(held)))
+    for job in done:
+        _complete(desk, job)
+
+
+def _complete(desk: Desk, job: JobRecord) -> None:
+    """End a job whose work an earlier session has done."""
+    if job.done is not None:
+        reason = why("done_before", session=job.done.session, at=job.done.at)
+        desk.draft.emit(
+            events.JobEnded(job=job.name, state=JobState.COMPLETED, why=reason)
+        )
 
 
 # -------------------------------------------------------------------- kill and skip
@@ -171,7 +184,7 @@ def _waive(desk: Desk, waive: commands.Waive) -> None:
 def _resubmit(desk: Desk, resubmit: commands.Resubmit, order: Order) -> None:
     for name in resubmit.jobs:
         job = desk.job(name)
-        if job.state not in REVIVABLE:
+        if not revival.may_come_back(job):
             continue
         _replan(desk, job, resubmit)
         if resubmit.overrides:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from autoexp_tui.core import events
+from autoexp_tui.core.effects import NoteDone
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.monitor.armed import outlives_its_job
 from autoexp_tui.monitor.desk import Desk
+from autoexp_tui.monitor.orders import order_effect
 
 
 def end_job(
@@ -17,7 +19,10 @@ def end_job(
     cause: Cause | None,
     reason: Why | None,
 ) -> None:
-    """Let a job reach an end state; actions on its run are dropped with it."""
+    """Let a job reach an end state; actions on its run are dropped with it.
+
+    One that completed leaves word, so that sessions to come need not do its work again.
+    """
     keeps: list[str] = []
     for key, put_off in job.deferred.items():
         if outlives_its_job(desk, job.name, key, put_off):
@@ -29,6 +34,8 @@ def end_job(
             job=job.name, state=state, cause=cause, why=reason, keeps=tuple(keeps)
         )
     )
+    if state is JobState.COMPLETED and job.work:
+        order_effect(desk, NoteDone(job=job.name))
 
 
 def drop(desk: Desk, job: str, action: str, trigger: str, reason: Why) -> None:

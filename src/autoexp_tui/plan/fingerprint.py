@@ -1,8 +1,10 @@
 """What tells whether a job would do the same work as one that is done.
 
-The fingerprint covers the resolved config and the command, without the paths that are
-ours and without what only concerns watching: moving the outputs, polling more often
-or adding a job before this one leaves it as it is.
+The fingerprint covers the resolved config (the backend's variables and directory with
+it) and the command, without the paths that are ours and without what only concerns
+watching or where it runs: moving the outputs, polling more often, another partition, a
+longer time limit or adding a job before this one leaves it as it is. Of `slurm` the
+launcher counts, which may be a container.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from typing import Final
 _WATCHING: Final = ("monitoring", "ui", "index", "family", "_refs", "sweep")
 _PATHS: Final = {
     "project": ("base_output_dir",),
-    "slurm": ("log_dir", "script_dir", "client", "max_parallel"),
 }
+_RUNS_IN: Final = "launcher_cmd"
 
 
 def fingerprint(
@@ -32,6 +34,9 @@ def fingerprint(
         inner = kept.get(section)
         if isinstance(inner, Mapping):
             kept[section] = {k: v for k, v in inner.items() if k not in names}
+    slurm = kept.pop("slurm", None)
+    if isinstance(slurm, Mapping) and (launcher := slurm.get(_RUNS_IN)):
+        kept["slurm"] = {_RUNS_IN: launcher}
     text = canonical({"config": kept, "command": list(command)}, paths)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

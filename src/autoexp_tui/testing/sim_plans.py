@@ -133,6 +133,7 @@ def _job(
         stage=stage,
         depends_on=depends_on,
         command=("train", name),
+        fingerprint=name,
         output_dir=f"/out/{name}",
         log_dir=f"/logs/{name}",
         **conditions,  # type: ignore[arg-type]

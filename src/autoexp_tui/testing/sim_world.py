@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autoexp_tui.core.commands import Order
+from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.facts import (
     CommandKey,
     CommandResult,
@@ -137,10 +138,19 @@ class Mailbox:
 
 @dataclass(slots=True)
 class Ready:
-    """Implements `ports.Preparation`: nothing to do in memory."""
+    """Implements `ports.Preparation`: no directories, words of success are kept."""
+
+    done: dict[str, DoneWork] = field(default_factory=dict)
+    """Job -> what it left."""
 
     def prepare(self, submission: Submission, specs: Sequence[JobSpec]) -> None:
-        """Nothing."""
+        """What runs again is not done."""
+        for spec in specs:
+            self.done.pop(spec.name, None)
+
+    def note_done(self, spec: JobSpec, work: DoneWork) -> None:
+        """Keep it."""
+        self.done[spec.name] = work
 
 
 @dataclass(slots=True)
@@ -204,6 +214,7 @@ class World:
     slots: int = 0
     errands: Errands = field(default_factory=lambda: Errands())
     has_nodes: bool = False
+    ready: Ready = field(default_factory=Ready)
 
     def parts(self, lease: MemoryLease, pool: InlinePool) -> Parts:
         """An engine's ports, every pool being `pool`."""
@@ -224,7 +235,7 @@ class World:
             executor=self.executor,
             facts=self.files,
             planner=Recompose(),
-            preparation=Ready(),
+            preparation=self.ready,
             executor_pool=pool,
             command_pool=pool,
             planner_pool=pool,

@@ -311,6 +311,9 @@ class Campaign:
         """A completed job was begun by its last attempt and never after success."""
         if job.state is not JobState.COMPLETED:
             return
+        left = self.world.ready.done.get(job.name)
+        if left is None or left.attempts != len(job.attempts):
+            raise Violation(f"{job.name} is completed and left no word of it")
         begun = [b for b in self.world.executor.begun if b.task[0] == job.name]
         if not begun or max(b.task[1] for b in begun) != len(job.attempts):
             raise Violation(f"{job.name} is completed, but begun {begun}")

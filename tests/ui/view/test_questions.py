@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.specs import ExecutorSpec, Resources
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState
@@ -300,6 +301,37 @@ def test_one_family_first_holds_the_rest() -> None:
     session = observe(planned(10))
     found = choices(submit_question(Scope(jobs=(session.jobs[4],)), session))["family"]
     assert found.jobs == tuple(job.name for job in session.jobs[3:6])
+
+
+def done_by_another(job: JobRecord) -> JobRecord:
+    work = DoneWork(job=job.name, session="k7f2", mark="k", fingerprint="f", at=1.0)
+    return replace(job, done=work)
+
+
+def test_submitting_says_how_many_are_done_already_and_bills_the_rest() -> None:
+    base = planned(10)
+    jobs = (*map(done_by_another, base.jobs[:3]), *base.jobs[3:])
+    question = submit_question(Scope(jobs=()), observe(replace(base, jobs=jobs)))
+    assert "3 of 10 jobs are done already" in body(question)
+    before = choices(submit_question(Scope(jobs=()), observe(base)))["all"]
+    assert choices(question)["all"].label != before.label
+
+
+def test_a_plan_that_is_all_done_has_nothing_left_to_run() -> None:
+    base = planned(4)
+    jobs = tuple(map(done_by_another, base.jobs))
+    question = submit_question(Scope(jobs=()), observe(replace(base, jobs=jobs)))
+    assert "nothing is left to run" in choices(question)["all"].label
+
+
+def test_what_is_done_already_is_run_anew_from_the_beginning_first() -> None:
+    base = all_done(4)
+    jobs = tuple(replace(done_by_another(job), attempts=()) for job in base.jobs)
+    session = observe(replace(base, jobs=jobs))
+    question = questions.resubmit_question(Scope(jobs=session.jobs[:1]), session)
+    assert question is not None
+    assert not question.choices[0].from_checkpoint
+    assert "build on its results" in body(question)
 
 
 def test_nothing_planned_is_nothing_to_submit() -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.geometry import Size
 
-from autoexp_tui.core.states import NOT_STARTED, REVIVABLE
+from autoexp_tui.core.revival import may_come_back
+from autoexp_tui.core.states import NOT_STARTED
 from autoexp_tui.core.wording import plural
 from autoexp_tui.ui.screens.base import BoxScreen
 from autoexp_tui.ui.screens.job_commands import JOB_COMMANDS
@@ -365,7 +366,7 @@ class JobsScreen(BoxScreen):
         states = {job.record.state for job in jobs}
         counts = self.desk.session.counts
         found = {"run.pause"} if self.desk.session.snapshot.paused else set()
-        if states & REVIVABLE:
+        if any(may_come_back(job.record) for job in jobs):
             found.add("run.resubmit")
         if killable(jobs):
             found.add("run.kill")

@@ -136,7 +136,12 @@ def _jobs_of(effect: effects.Effect) -> Sequence[str]:
     match effect:
         case effects.SubmitTasks() | effects.CancelTasks():
             return [job for job, _ in effect.tasks]
-        case effects.ComposeJob() | effects.AppendText() | effects.RunActionCommand():
+        case (
+            effects.ComposeJob()
+            | effects.AppendText()
+            | effects.RunActionCommand()
+            | effects.NoteDone()
+        ):
             return [effect.job]
         case effects.RunNotifyCommand():
             return ()
@@ -206,6 +211,8 @@ def _effect(effect: effects.Effect) -> str:
             return f"{effect.path}: {effect.text}"
         case effects.RunActionCommand():
             return f"$ {shlex.join(effect.command)}"
+        case effects.NoteDone():
+            return "left word of success in its output directory"
 
 
 def _spell(value: object, now: float, most: int = 6) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.core.commands import Command, Resubmit, Skip, Submit, Waive
-from autoexp_tui.core.states import NOT_STARTED, REVIVABLE
+from autoexp_tui.core.revival import may_come_back
+from autoexp_tui.core.states import NOT_STARTED
 
 if TYPE_CHECKING:
     from autoexp_tui.ui.view.questions import Choice
@@ -113,7 +114,7 @@ def seen(jobs: Sequence[JobView]) -> Mapping[str, int]:
 
 def revivable(job: JobView) -> bool:
     """Whether R can bring it back."""
-    return job.record.state in REVIVABLE
+    return may_come_back(job.record)
 
 
 def skippable(job: JobView) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoexp_tui.core import revival
-from autoexp_tui.core.states import NOT_STARTED, REVIVABLE, JobState
+from autoexp_tui.core.states import NOT_STARTED, JobState
 from autoexp_tui.core.wording import plural
 from autoexp_tui.core.wording import size as spell_size
 from autoexp_tui.ui.view.looks import FACES, Look
@@ -136,7 +136,7 @@ def _have(number: int) -> str:
 # --------------------------------------------------------------------- resubmit
 def resubmit_question(scope: Scope, session: SessionView) -> Question | None:
     """What R asks; None when nothing in the scope ended in a way that R mends."""
-    jobs = [job for job in scope.jobs if job.record.state in REVIVABLE]
+    jobs = [job for job in scope.jobs if revival.may_come_back(job.record)]
     if not jobs:
         return None
     revived = _revived_with(jobs, session)
@@ -144,8 +144,7 @@ def resubmit_question(scope: Scope, session: SessionView) -> Question | None:
     lines += _names(jobs, session)
     if revived:
         number = plural(len(revived), "job")
-        was = "was" if len(revived) == 1 else "were"
-        text = f"Brings back {number} that {was} skipped because of this:"
+        text = f"Brings back {number} {_because(revived)}:"
         lines.append((Span(text, "accent"),))
         lines += _names(revived, session)
     return Question(
@@ -155,6 +154,14 @@ def resubmit_question(scope: Scope, session: SessionView) -> Question | None:
         confirm="resubmit",
         choices=tuple(_resubmit_choices(jobs)),
     )
+
+
+def _because(revived: Sequence[JobView]) -> str:
+    """Why jobs come back with others."""
+    was, builds = ("was", "builds") if len(revived) == 1 else ("were", "build")
+    if any(job.record.done_before for job in revived):
+        return f"that {was} skipped because of this, or {builds} on its results"
+    return f"that {was} skipped because of this"
 
 
 def _revived_with(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
@@ -168,10 +175,11 @@ def _revived_with(jobs: Sequence[JobView], session: SessionView) -> tuple[JobVie
 def _resubmit_choices(jobs: Sequence[JobView]) -> Iterable[Choice]:
     """The ways back; each says from where, the first one is the advised one."""
     ill = [job for job in jobs if holds_nan(job)]
+    anew = bool(ill) or any(job.record.done_before for job in jobs)
     saved, fresh = _from_saved(jobs), _from_the_beginning(ill)
-    yield from (fresh, saved) if ill else (saved, fresh)
-    start = "from the beginning" if ill else _place_saved(jobs).split(" (")[0]
-    keeps = not ill
+    yield from (fresh, saved) if anew else (saved, fresh)
+    start = "from the beginning" if anew else _place_saved(jobs).split(" (")[0]
+    keeps = not anew
     nodes = dict.fromkeys(
         outside(job.attempt.node) for job in jobs if job.attempt and job.attempt.node
     )

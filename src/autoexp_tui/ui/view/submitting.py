@@ -32,6 +32,7 @@ def submit_question(scope: Scope, session: SessionView) -> Question | None:
     where = f"{_where(session)}{_partitions(waiting, session)}"
     limits = _limits(waiting, session)
     lines: list[Line] = [(Span(f"{where}{_room(plan, session)}{limits}."),)]
+    lines += _done_words(waiting)
     lines += _too_large_words(waiting, session)
     lines += [
         (Span(f"! {outside(finding.message)}", "warning"),) for finding in plan.warnings
@@ -98,9 +99,25 @@ def _room(plan: Plan, session: SessionView) -> str:
     return f"{at_once}, {plural(engine.gpus, 'GPU') if engine.gpus else 'no GPU'}"
 
 
+# ------------------------------------------------------------------- done already
+def _done_words(jobs: Sequence[JobView]) -> Iterable[Line]:
+    """How many need not run, since an earlier session has done their work."""
+    done = sum(1 for job in jobs if job.record.done)
+    if done:
+        text = f"{done} of {plural(len(jobs), 'job')} {_is(done)} done already"
+        more = " and not run again; --force runs all, R one of them anew."
+        yield (Span(text, "done"), Span(more))
+
+
+def _is(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
 # -------------------------------------------------------------------- too large
 def _is_too_large(job: JobView, session: SessionView) -> bool:
     gpus = session.snapshot.engine.gpus
+    if job.record.done:
+        return False
     return gpus is not None and job.record.spec.resources.gpus > gpus
 
 
@@ -184,12 +201,15 @@ def _choice(
 ) -> Choice:
     large = sum(1 for job in jobs if _is_too_large(job, session))
     refused = f", {large} of them refused here" if large else ""
+    left = [job for job in jobs if not job.record.done]
     return Choice(
-        name, f"{label}{refused}: {_cost(jobs)}", tuple(job.name for job in jobs)
+        name, f"{label}{refused}: {_cost(left)}", tuple(job.name for job in jobs)
     )
 
 
 def _cost(jobs: Sequence[JobView]) -> str:
+    if not jobs:
+        return "nothing is left to run"
     bound = gpu_bound(jobs)
     if bound is None:
         return "GPU hours without a bound: no time limit"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autoexp_tui.core.states import REVIVABLE
+from autoexp_tui.core.revival import may_come_back
 from autoexp_tui.core.verdicts import Result
 from autoexp_tui.core.wording import CAUSES, clock_time, count, duration, number, plural
 from autoexp_tui.ui.view.causes import PlanWords, cause_key
@@ -349,8 +349,7 @@ def _next(jobs: Sequence[JobView]) -> Line:
 
 def _steps(jobs: Sequence[JobView]) -> Iterable[tuple[str, str]]:
     looks = {job.look for job in jobs}
-    states = {job.record.state for job in jobs}
-    if states & REVIVABLE:
+    if any(may_come_back(job.record) for job in jobs):
         saved = max((checkpoint_step(job) or 0 for job in jobs), default=0)
         start = f" (from {count(saved)}, options)" if saved else " (options)"
         if any(holds_nan(job) for job in jobs):

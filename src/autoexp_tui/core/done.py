@@ -1,0 +1,133 @@
+"""Work that is done already: what a completed job leaves, and what it spares a plan.
+
+A job's work is known by its fingerprint, and its results by the session that made
+them. A job need not run again when its work was done and everything it builds on is
+still what it was built on then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from autoexp_tui.core.specs import JobSpec, Plan
+    from autoexp_tui.core.state import JobRecord, SessionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoneWork:
+    """What is known of a job that completed, for sessions to come."""
+
+    job: str
+    session: str
+    mark: str
+    """Names the session among all that ever were, also those with the same id."""
+    fingerprint: str
+    at: float
+    """When it completed, UTC."""
+    attempts: int = 0
+    upstream: Mapping[str, str] = field(default_factory=dict)
+    """Job that it depends on -> the mark of the session whose results it used."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """What its log told: others may wait for it."""
+    step: int | None = None
+    """Its newest metrics; None: none were noted."""
+    total: int | None = None
+    values: Mapping[str, float | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoneReport:
+    """Which jobs of a plan are done, and why others that once were are not."""
+
+    done: Mapping[str, DoneWork] = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
+    """Completed before, and would do other work now."""
+    upstream: tuple[str, ...] = ()
+    """Completed before, and build on something that has run, or will run, again."""
+
+
+def mark_of(state: SessionState) -> str:
+    """The mark of a session."""
+    return f"{state.session}@{state.started_at:.3f}"
+
+
+def work_of(state: SessionState, job: JobRecord) -> DoneWork:
+    """What a completed job leaves."""
+    noted = job.noted
+    return DoneWork(
+        job=job.name,
+        session=state.session,
+        mark=mark_of(state),
+        fingerprint=job.work,
+        at=job.since,
+        attempts=len(job.attempts),
+        upstream={
+            name: _made_by(state, state.jobs[name])
+            for name in job.spec.depends_on
+            if name in state.jobs
+        },
+        metadata=job.metadata,
+        step=noted.step if noted else None,
+        total=noted.total if noted else None,
+        values=noted.values if noted else {},
+    )
+
+
+def _made_by(state: SessionState, job: JobRecord) -> str:
+    """The mark of the session whose results of `job` are there."""
+    return job.done.mark if job.done else mark_of(state)
+
+
+def done_before(plan: Plan, found: Mapping[str, DoneWork]) -> DoneReport:
+    """Which jobs of `plan` need not run, by what was found of each.
+
+    Args:
+        plan: what would run.
+        found: job -> what lies in its output directory.
+    """
+    done: dict[str, DoneWork] = {}
+    changed: list[str] = []
+    upstream: list[str] = []
+    for job in _upstream_first(plan):
+        work = found.get(job.name)
+        if work is None:
+            continue
+        if not _same(job, work):
+            changed.append(job.name)
+        elif _stands(job, work, done):
+            done[job.name] = work
+        else:
+            upstream.append(job.name)
+    return DoneReport(done=done, changed=tuple(changed), upstream=tuple(upstream))
+
+
+def _same(job: JobSpec, work: DoneWork) -> bool:
+    same = work.job == job.name and work.fingerprint == job.fingerprint
+    return same and bool(job.fingerprint)
+
+
+def _stands(job: JobSpec, work: DoneWork, done: Mapping[str, DoneWork]) -> bool:
+    """Whether all that the job builds on is there as it was then."""
+    return all(
+        name in done and done[name].mark == work.upstream.get(name)
+        for name in job.depends_on
+    )
+
+
+def _upstream_first(plan: Plan) -> Iterator[JobSpec]:
+    """Every job of the plan after all that it depends on; a circle is left out."""
+    left = {job.name: len(set(job.depends_on)) for job in plan.jobs}
+    below: dict[str, list[JobSpec]] = {}
+    for job in plan.jobs:
+        for name in set(job.depends_on):
+            below.setdefault(name, []).append(job)
+    ready = [job for job in plan.jobs if not left[job.name]]
+    for job in ready:  # grows while it is walked
+        yield job
+        for after in below.get(job.name, ()):
+            left[after.name] -= 1
+            if not left[after.name]:
+                ready.append(after)

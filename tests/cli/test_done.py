@@ -1,0 +1,181 @@
+"""A plan that is submitted again, on real processes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.adapters.codec import decode_plan, encode_plan
+from autoexp_tui.adapters.done_file import done_path
+from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.plan import main as plan
+from autoexp_tui.cli.run import main as run
+from autoexp_tui.cli.sessions import main as sessions
+from autoexp_tui.cli.submit import main as submit
+from autoexp_tui.core.specs import Plan
+from tests.e2e.campaign import Campaign, result_of
+
+Main = Callable[[list[str]], int]
+
+
+class Again:
+    """A small campaign whose jobs have fingerprints."""
+
+    def __init__(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.campaign = Campaign(root)
+        self.campaign.write(families=2, seconds=0.3)
+        self._capsys = capsys
+        self.change(lambda plan: plan)
+
+    def change(self, how: Callable[[Plan], Plan], **prints: str) -> None:
+        """Write the plan anew; `prints`: jobs that would do other work."""
+        manifest = self.campaign.manifest
+        made = how(decode_plan(manifest.read_bytes()))
+        jobs = tuple(
+            replace(job, fingerprint=prints.get(job.name, f"f-{job.name}"))
+            for job in made.jobs
+        )
+        manifest.write_bytes(encode_plan(replace(made, jobs=jobs)))
+
+    def call(self, main: Callable[..., int], *words: str) -> tuple[int, str, str]:
+        place = ["--state-dir", str(self.campaign.state_dir)]
+        code = guarded(main, [*words, *place])
+        captured = self._capsys.readouterr()
+        return code, captured.out, captured.err
+
+    def run(self, *words: str) -> dict[str, dict[str, object]]:
+        """`autoexp-run`, which must end well; its jobs."""
+        given = ["--manifest", str(self.campaign.manifest), "--json", *words]
+        code, out, err = self.call(run, *given)
+        assert code == 0, err
+        return result_of(out)
+
+    def begun(self) -> int:
+        """How often any process of a job began, so far."""
+        return sum(self.campaign.begun().values())
+
+    def sessions(self) -> list[str]:
+        place = self.campaign.state_dir
+        return sorted(path.parent.name for path in place.glob("*/plan.json"))
+
+
+@pytest.fixture
+def again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Again:
+    made = Again(tmp_path, capsys)
+    made.run()
+    return made
+
+
+def test_the_second_run_ends_at_once_and_starts_no_process(again: Again) -> None:
+    before = again.begun()
+    jobs = again.run()
+    assert again.begun() == before
+    assert {job["state"] for job in jobs.values()} == {"COMPLETED"}
+    assert {job["attempts"] for job in jobs.values()} == {0}
+    assert "done already in session" in str(jobs["report"]["why"])
+    assert len(again.sessions()) == 2
+
+
+def test_force_runs_all_anew(again: Again) -> None:
+    before = again.begun()
+    jobs = again.run("--force")
+    assert {job["attempts"] for job in jobs.values()} <= {1, 2}
+    assert again.begun() >= before + len(jobs)
+
+
+def test_a_changed_job_runs_and_what_builds_on_it(again: Again) -> None:
+    again.change(lambda plan: plan, stable1="other")
+    jobs = again.run()
+    ran = {name for name, job in jobs.items() if job["attempts"]}
+    assert ran == {"stable1", "cooldown1", "report"}
+
+
+def test_it_outlives_the_session_that_did_it(again: Again) -> None:
+    (session,) = again.sessions()
+    code, _, err = again.call(sessions, "clean", session, "--yes")
+    assert code == 0, err
+    before = again.begun()
+    again.run()
+    assert again.begun() == before
+
+
+def test_an_output_directory_that_is_gone_is_not_done(again: Again) -> None:
+    shutil.rmtree(again.campaign.root / "out/stable1")
+    (again.campaign.root / "out/stable1").mkdir()
+    jobs = again.run()
+    ran = {name for name, job in jobs.items() if job["attempts"]}
+    assert ran == {"stable1", "cooldown1", "report"}
+
+
+def test_a_run_that_failed_half_way_is_no_longer_done(again: Again) -> None:
+    def breaks(made: Plan) -> Plan:
+        jobs = (
+            replace(job, command=("false",)) if job.name == "stable1" else job
+            for job in made.jobs
+        )
+        return replace(
+            made,
+            jobs=tuple(jobs),
+            monitoring=replace(made.monitoring, state_events=()),
+        )
+
+    written = again.campaign.manifest.read_bytes()
+    again.change(breaks, stable1="other")
+    manifest = str(again.campaign.manifest)
+    assert again.call(run, "--manifest", manifest)[0] == 1
+    again.campaign.manifest.write_bytes(written)
+    assert again.run()["stable1"]["attempts"] == 1
+
+
+def test_the_plan_says_what_is_done_and_what_changed_since(again: Again) -> None:
+    manifest = str(again.campaign.manifest)
+    assert "5 of 5 jobs are done already" in again.call(plan, "--manifest", manifest)[1]
+    again.change(lambda plan: plan, stable1="other")
+    _, out, _ = again.call(plan, "--manifest", manifest)
+    assert "2 of 5 jobs are done already" in out
+    assert "changed since they were done, run again: stable1" in out
+    assert "build on what runs again, run again: cooldown1, report" in out
+    told = json.loads(again.call(plan, "--manifest", manifest, "--json")[1])
+    assert told["done_before"] == ["stable0", "cooldown0"]
+    assert told["changed_since"] == ["stable1"]
+
+
+def test_submit_knows_what_is_done(again: Again) -> None:
+    manifest = str(again.campaign.manifest)
+    code, out, _ = again.call(submit, "--manifest", manifest, "--json")
+    assert code == 0
+    assert set(json.loads(out)["jobs"].values()) == {"COMPLETED"}
+
+
+def test_a_run_says_in_one_line_what_is_done(again: Again) -> None:
+    code, out, err = again.call(run, "--manifest", str(again.campaign.manifest))
+    assert code == 0
+    assert "5 of 5 jobs: not run again" in err
+    assert "stable0" not in err
+    assert "5 completed (5 done before)" in out
+
+
+def test_retry_runs_a_done_job_anew(again: Again) -> None:
+    again.run()
+    newest = max(
+        again.sessions(),
+        key=lambda name: (again.campaign.state_dir / name).stat().st_mtime,
+    )
+    before = again.begun()
+    code, _, err = again.call(sessions, "retry", newest, "stable1")
+    assert code == 0, err
+    jobs = result_of(again.call(run, "--session", newest, "--json")[1])
+    ran = {name for name, job in jobs.items() if job["attempts"]}
+    assert ran == {"stable1", "cooldown1", "report"}
+    assert again.begun() == before + 3
+
+
+def test_a_word_that_somebody_damaged_means_a_run(again: Again) -> None:
+    done_path(again.campaign.root / "out/report").write_bytes(b"\x00{")
+    jobs = again.run()
+    assert {name for name, job in jobs.items() if job["attempts"]} == {"report"}
