@@ -91,7 +91,8 @@ def test_a_checkpoint_and_its_logged_iteration_are_both_waited_for() -> None:
             says(20.0, "saved checkpoint 80"),
         ),
     )
-    bench = Bench(two(start=start), {"a": [[script]]})
+    scripts = {"a": [[script]], "b": [[RunScript(seconds=30.0)]]}
+    bench = Bench(two(start=start), scripts)
     bench.run(10)
     assert [s.result.value for s in bench.job("b").start if s] == ["pass", "wait"]
     bench.until(bench.is_("b", JobState.RUNNING), 20)

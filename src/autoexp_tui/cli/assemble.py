@@ -26,7 +26,7 @@ from autoexp_tui.adapters.known_places import remember
 from autoexp_tui.adapters.lease import FileLease, acquire
 from autoexp_tui.adapters.live_sink import FileLiveSink
 from autoexp_tui.adapters.log_tail import LogReader
-from autoexp_tui.adapters.nudge import Nudger
+from autoexp_tui.adapters.nudge import LogNudger, Nudger
 from autoexp_tui.adapters.owner import (
     Living,
     Owner,
@@ -247,9 +247,12 @@ def _engine(
     )
     sink = FileLiveSink(session, clock)
     nudger = Nudger(session.attempts, lambda: engine.nudge("executor"))
+    log_homes = {os.path.dirname(spec.log_dir) for spec in plan.jobs}
+    log_nudger = LogNudger(log_homes, lambda paths: engine.nudge_files(paths))
 
     def closing() -> None:
         nudger.stop()
+        log_nudger.stop()
         sink.close()
         for pool in pools.values():
             pool.close()
@@ -270,6 +273,7 @@ def _engine(
     )
     engine = Engine(state, parts, listener)
     nudger.start()
+    log_nudger.start()
     return engine
 
 

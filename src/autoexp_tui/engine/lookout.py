@@ -25,7 +25,9 @@ from autoexp_tui.engine.ports import (
 )
 
 LOG_CHUNK = 1 << 20
-"""Bytes read from one log at a look, so that one commit stays short."""
+"""Bytes read from one log at a look."""
+LOOK_BYTES = 4 << 20
+"""Bytes of all logs at a look, so that one commit stays short."""
 TAIL_BYTES = 8192
 """Bytes of a log's end that evidence is taken from."""
 HEARTBEAT_SECONDS = 30.0
@@ -134,12 +136,24 @@ class Lookout:
     def logs(
         self, cursors: Sequence[LogCursor], now: float, poll_seconds: float
     ) -> None:
-        """One look at the logs of everything that runs or has just ended."""
+        """One look at these logs, in their order, up to `LOOK_BYTES`."""
 
         def call() -> Observation:
-            return seen.LogsRead(reads=tuple(self._read(cursor) for cursor in cursors))
+            return self._read_all(cursors)
 
         self._look("logs", self.sources.log_pool, call, now + poll_seconds)
+
+    def _read_all(self, cursors: Sequence[LogCursor]) -> Observation:
+        reads: list[LogRead] = []
+        room = LOOK_BYTES
+        for cursor in cursors:
+            if room <= 0:
+                break
+            read = self._read(cursor)
+            room -= len(read.chunk.data) if read.chunk else 0
+            reads.append(read)
+        left = tuple(cursor.job for cursor in cursors[len(reads) :])
+        return seen.LogsRead(reads=tuple(reads), left=left)
 
     def _read(self, at: LogCursor) -> LogRead:
         source = self.sources.logs

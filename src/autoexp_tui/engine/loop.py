@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -55,6 +55,8 @@ class Parts:
     live_sink: LiveSink
     policy: Policy = field(default_factory=Policy)
     log_fault: Callable[[str], None] = lambda _text: None
+    watch_files: Callable[[Callable[[Iterable[str]], None]], None] = lambda _: None
+    """Takes what is to be called, from any thread, with paths that changed."""
     closing: Callable[[], None] = lambda: None
     """Called when the engine has ended: lets go of whatever else it was given."""
     directory: Path = Path()
@@ -64,7 +66,7 @@ class Parts:
 
 
 class Engine:
-    """Runs one session. Only `post`, `order`, `nudge` may be called from outside."""
+    """Runs one session. Only `post`, `order` and nudges may be called from outside."""
 
     def __init__(
         self,
@@ -110,6 +112,7 @@ class Engine:
             on_snapshot,
         )
         self._rebuild()
+        parts.watch_files(self.nudge_files)
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -130,6 +133,11 @@ class Engine:
         for kind in kinds or ("executor", "logs", "facts"):
             self._lookout.nudge(kind)
         self._mailbox.nudge()
+
+    def nudge_files(self, paths: Iterable[str]) -> None:
+        """Files changed outside: logs among them that were quiet are read now."""
+        if self._rounds.wake(paths):
+            self._mailbox.nudge()
 
     def run(self) -> None:
         """Commit until the engine is stopped: the body of the engine's thread."""
@@ -230,7 +238,7 @@ class Engine:
             obey(desk, order)
         for observation in observations:
             judged.update(self._intake.take(desk, observation))
-            self._rounds.note(observation)
+            self._rounds.note(observation, self._clock.monotonic())
         self._telemetry.watch_stalls(desk)
         settle(desk, judged)
         self._volatile.reworded |= desk.reworded

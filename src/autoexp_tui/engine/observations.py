@@ -113,6 +113,8 @@ class LogsRead:
     """A batch of looks at logs."""
 
     reads: tuple[LogRead, ...]
+    left: tuple[str, ...] = ()
+    """Jobs whose logs had to wait for the next look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ Looks only; what they show comes back as observations.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from autoexp_tui.core.state import Attempt, JobRecord, SessionState
@@ -15,6 +15,7 @@ from autoexp_tui.engine.dispatcher import Dispatcher
 from autoexp_tui.engine.intake import Intake
 from autoexp_tui.engine.lookout import LogCursor, Lookout
 from autoexp_tui.engine.observations import Observation
+from autoexp_tui.engine.pacing import Pacing, Stream
 from autoexp_tui.engine.ports import Task
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.engine.volatile import Volatile
@@ -43,6 +44,7 @@ class Rounds:
         self._telemetry = telemetry
         self._intake = intake
         self._to_reread: dict[str, None] = {}
+        self._pacing = Pacing()
 
     def restart(self) -> None:
         """Logs of ended jobs are read again, the newest first: a former engine took
@@ -50,10 +52,35 @@ class Rounds:
         ended = [job for job in self._state.jobs.values() if job.ended and _log_of(job)]
         ended.sort(key=lambda job: job.since, reverse=True)
         self._to_reread = dict.fromkeys(job.name for job in ended[:REREAD_JOBS])
+        self._pacing = Pacing()
 
-    def note(self, observation: Observation) -> None:
+    def wake(self, paths: Iterable[str]) -> bool:
+        """Some files changed: whether a look at them comes sooner for it.
+
+        May be called from another thread.
+        """
+        return self._pacing.wake(paths)
+
+    def note(self, observation: Observation, now: float) -> None:
+        """Learn from a look at logs when to look again. `now`: monotonic seconds."""
+        if not isinstance(observation, seen.LogsRead):
+            return
+        self._note_reread(observation)
+        poll, pacing = self._poll_seconds(), self._pacing
+        for read in observation.reads:
+            chunk = read.chunk
+            if chunk is None:
+                pacing.quiet((read.job, ""), poll)
+            else:
+                more = chunk.offset + len(chunk.data) < chunk.size
+                pacing.grew((read.job, ""), now, poll, more=more)
+        for job in observation.left:
+            pacing.hurry((job, ""), now)
+        pacing.keep(self._named_with_logs())
+
+    def _note_reread(self, observation: seen.LogsRead) -> None:
         """Forget logs that were read to their end, and those of jobs revived since."""
-        if not (self._to_reread and isinstance(observation, seen.LogsRead)):
+        if not self._to_reread:
             return
         jobs = self._state.jobs
         done = {read.job for read in observation.reads if read.chunk is None}
@@ -69,10 +96,9 @@ class Rounds:
             if tasks:
                 lookout.poll(tasks, now)
         if lookout.is_due("logs", now):
-            cursors = self._cursors()
+            cursors = self._due_cursors(now)
             if cursors:
-                hurry = self._intake.ending or self._to_reread
-                lookout.logs(cursors, now, 0.0 if hurry else poll_seconds)
+                lookout.logs(cursors, now, 0.0)
         watch = self._volatile.watch
         if lookout.is_due("facts", now) or watch.take_new():
             lookout.facts(watch.outside(), now, poll_seconds)
@@ -85,10 +111,10 @@ class Rounds:
         """When something is to be looked at or sent again, monotonic."""
         kinds = ["inbox", "heartbeat"]
         kinds += ["executor"] if self._volatile.roster.active else []
-        kinds += ["logs"] if self._cursors() else []
         kinds += ["facts"] if any(True for _ in self._volatile.watch.outside()) else []
         times = [
             self._lookout.next_at(kinds, now),
+            self._logs_at(now),
             self._dispatcher.next_at(self._state),
         ]
         return [at for at in times if at is not None]
@@ -106,15 +132,44 @@ class Rounds:
             if attempt.outcome in (None, Outcome.LOST) and _is_known(attempt)
         ]
 
-    def _cursors(self) -> list[LogCursor]:
-        running = self._named(sorted(self._volatile.roster.active))
-        first = self._named(islice(self._to_reread, REREAD_AT_ONCE))
-        old = [job for job in first if job.ended]
-        return [
-            self._telemetry.cursor(job, final=job.ended or self._is_ending(job))
-            for job in (*running, *old)
-            if _log_of(job)
-        ]
+    # ----------------------------------------------------------------------- logs
+    def _logs_at(self, now: float) -> float | None:
+        """When the next log is to be read; an answer that is still out wakes us."""
+        if "logs" in self._lookout.busy:
+            return None
+        if self._hurried():
+            return now
+        return self._pacing.next_at(self._streams(), now)
+
+    def _due_cursors(self, now: float) -> list[LogCursor]:
+        """Of the logs of what runs, those whose time has come; the ends of what ended
+        at once."""
+        poll = self._poll_seconds()
+        names = dict.fromkeys(self._hurried())
+        for job, _ in self._pacing.due(self._streams(), now, poll):
+            names.setdefault(job)
+        cursors = [self._cursor(name) for name in names]
+        for cursor in cursors:
+            self._pacing.asked((cursor.job, ""), cursor.path, now, poll)
+        return cursors
+
+    def _cursor(self, name: str) -> LogCursor:
+        job = self._state.jobs[name]
+        return self._telemetry.cursor(job, final=job.ended or self._is_ending(job))
+
+    def _hurried(self) -> list[str]:
+        """Jobs whose logs are to be read to their end now."""
+        jobs = self._state.jobs
+        ending = [name for name, _ in self._intake.ending if _log_of(jobs[name])]
+        old = islice(self._to_reread, REREAD_AT_ONCE)
+        return [*sorted(set(ending)), *(name for name in old if jobs[name].ended)]
+
+    def _streams(self) -> Iterator[Stream]:
+        return ((name, "") for name in self._named_with_logs())
+
+    def _named_with_logs(self) -> Iterator[str]:
+        jobs = self._state.jobs
+        return (n for n in self._volatile.roster.active if _log_of(jobs[n]))
 
     def _is_ending(self, job: JobRecord) -> bool:
         attempt = job.attempt

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -47,6 +47,12 @@ class Files:
     clock: ManualClock
     data: dict[str, bytes] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
+    watcher: Callable[[Sequence[str]], None] = lambda _: None
+    """Told of each write: by the newest engine, to be woken."""
+
+    def watch(self, watcher: Callable[[Sequence[str]], None]) -> None:
+        """Tell `watcher`, and nobody else any more, of writes."""
+        self.watcher = watcher
 
     def append(self, path: str, data: bytes) -> None:
         """A run writes; a run's log also becomes the job's current one."""
@@ -54,6 +60,7 @@ class Files:
         directory, _, name = path.rpartition("/")
         if name.startswith("slurm-"):
             self.links[f"{directory}/current.log"] = path
+        self.watcher((path,))
 
     def read(self, path: str) -> bytes | None:
         """A file's bytes through its link, None when there is none."""
@@ -256,6 +263,7 @@ class World:
                 has_nodes=self.has_nodes,
             ),
             log_fault=self.faults.append,
+            watch_files=self.files.watch,
         )
 
     def engine(self, lease: MemoryLease, pool: InlinePool) -> Engine:

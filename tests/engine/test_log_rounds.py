@@ -1,0 +1,117 @@
+"""Which logs an engine looks at, and when."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from autoexp_tui.core.specs import Plan
+from autoexp_tui.core.states import JobState
+from autoexp_tui.engine import lookout
+from autoexp_tui.engine.ports import LogChunk
+from autoexp_tui.testing.fake_script import RunScript, Write
+from autoexp_tui.testing.sim_world import Logs
+from tests.core.builders import job, plan
+from tests.engine.bench import Bench
+
+LINE = b"iteration 10/100 | lm loss: 2.5\n"
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each job's log was asked for."""
+    counted: Counter[str] = Counter()
+    original = Logs.read
+
+    def read(
+        self: Logs, job: str, *args: object, **more: object
+    ) -> LogChunk | None:  # the port's own arguments, passed on
+        counted[job] += 1
+        return original(self, job, *args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Logs, "read", read)
+    return counted
+
+
+def many(count: int) -> Plan:
+    return plan(*(job(f"j{n}", n) for n in range(count)))
+
+
+def quiet(seconds: float = 1e6) -> RunScript:
+    return RunScript(seconds=seconds, writes=(Write(at=1.0, data=LINE),))
+
+
+def test_of_a_hundred_quiet_logs_some_seven_are_read_a_second(
+    reads: Counter[str],
+) -> None:
+    bench = Bench(many(100), {f"j{n}": [[quiet()]] for n in range(100)})
+    bench.run(60)
+    reads.clear()
+    bench.run(60)
+    assert 300 <= reads.total() <= 600
+    assert set(reads.values()) <= {3, 4, 5, 6}
+
+
+def test_growing_logs_are_read_at_every_poll_whatever_the_quiet_ones_do(
+    reads: Counter[str],
+) -> None:
+    writes = tuple(Write(at=float(at), data=LINE) for at in range(1, 130))
+    scripts = {"j0": [[RunScript(seconds=1e6, writes=writes)]], "j1": [[quiet()]]}
+    bench = Bench(many(2), scripts)
+    bench.run(60)
+    reads.clear()
+    bench.run(60)
+    assert reads["j0"] >= 58
+    assert reads["j1"] <= 6
+
+
+def test_a_line_in_a_quiet_log_is_read_at_once_where_it_is_seen_to_change() -> None:
+    later = Write(at=100.2, data=b"iteration 20/100 | lm loss: 2.0\n")
+    script = RunScript(seconds=1e6, writes=(Write(at=1.0, data=LINE), later))
+    bench = Bench(many(1), {"j0": [[script]]})
+    bench.run(99)
+    bench.until(lambda: bench.snapshots[-1].live[0] is not None)
+    bench.run(2.5)
+    live = bench.snapshots[-1].live[0]
+    assert live is not None
+    assert live.step == 20
+
+
+def test_the_rest_of_an_ended_run_s_log_is_read_at_once() -> None:
+    last = Write(at=119.9, data=b"iteration 99/100 | lm loss: 1.0\n")
+    script = RunScript(seconds=120.0, writes=(Write(at=1.0, data=LINE), last))
+    bench = Bench(many(1), {"j0": [[script]]})
+    bench.files.watch(lambda _: None)  # nobody sees it change
+    bench.until(bench.is_("j0", JobState.COMPLETED), seconds=124)
+    noted = bench.job("j0").noted
+    assert noted is not None
+    assert noted.step == 99
+
+
+def test_one_look_reads_so_much_and_no_log_is_left_out_for_ever(
+    monkeypatch: pytest.MonkeyPatch, reads: Counter[str]
+) -> None:
+    monkeypatch.setattr(lookout, "LOOK_BYTES", 2 * len(LINE))
+    scripts = {f"j{n}": [[quiet()]] for n in range(5)}
+    bench = Bench(many(5), scripts)
+    bench.until(
+        lambda: all(
+            live is not None and live.step == 10 for live in bench.snapshots[-1].live
+        ),
+        seconds=10,
+    )
+    assert max(reads.values()) - min(reads.values()) <= 3
+
+
+def test_a_backlog_is_worked_off_without_waiting_for_polls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lookout, "LOG_CHUNK", 10 * len(LINE))
+    lines = b"".join(b"iteration %2d/100 | lm loss: 2.5\n" % n for n in range(100))
+    script = RunScript(seconds=1e6, writes=(Write(at=1.0, data=lines),))
+    bench = Bench(many(1), {"j0": [[script]]})
+    bench.run(4)
+    live = bench.snapshots[-1].live[0]
+    assert live is not None
+    assert live.step == 99
