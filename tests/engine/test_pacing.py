@@ -134,3 +134,11 @@ def test_what_runs_no_more_is_forgotten() -> None:
     watched.pacing.keep(["b"])
     assert not watched.pacing.wake(["/logs/a"])
     assert watched.pacing.wake(["/logs/b"])
+
+
+def test_where_somebody_is_impatient_a_quiet_log_is_looked_at_more_often() -> None:
+    pacing, now = Pacing(), 0.0
+    for _ in range(20):
+        pacing.asked(("a", ""), "a", now, POLL)
+        pacing.quiet(("a", ""), POLL, 3.0)
+    assert pacing.next_at([("a", "")], now) == now + 3.0

@@ -104,7 +104,7 @@ def test_another_engine_counts_from_its_first_look() -> None:
     one.start()
     one.run(25)
     assert messages(one) == []
-    one.run(10)
+    one.run(20)
     assert len(messages(one)) == 1
 
 
@@ -138,7 +138,7 @@ def test_a_requeued_run_counts_anew() -> None:
     one.run(110)
     assert one.job("a").attempts[-1].run == 1
     assert messages(one) == []
-    one.run(10)
+    one.run(20)
     assert messages(one) == ["a: no new output for 30 s"]
 
 

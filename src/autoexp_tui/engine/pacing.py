@@ -82,13 +82,18 @@ class Pacing:
             beat.due = now if more else min(beat.due, beat.due - beat.wait + poll)
             beat.wait = poll
 
-    def quiet(self, stream: Stream, poll: float) -> None:
-        """It had nothing new, or could not be read."""
+    def quiet(
+        self, stream: Stream, poll: float, slowest: float = SLOWEST_SECONDS
+    ) -> None:
+        """It had nothing new, or could not be read.
+
+        `slowest`: seconds between two looks, however long it stays so.
+        """
         beat = self._beats.get(stream)
         if beat is None:
             return
         asked = beat.due - beat.wait
-        beat.wait = min(beat.wait * SLOWER, max(SLOWEST_SECONDS, poll))
+        beat.wait = min(beat.wait * SLOWER, max(slowest, poll))
         beat.due = asked + beat.wait
         if beat.wait > poll * SLOWER:
             self._sleepers[beat.path] = stream

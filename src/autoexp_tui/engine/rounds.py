@@ -15,7 +15,7 @@ from autoexp_tui.engine.dispatcher import Dispatcher
 from autoexp_tui.engine.intake import Intake
 from autoexp_tui.engine.lookout import LogCursor, Lookout
 from autoexp_tui.engine.observations import Observation
-from autoexp_tui.engine.pacing import Pacing, Stream
+from autoexp_tui.engine.pacing import SLOWEST_SECONDS, Pacing, Stream
 from autoexp_tui.engine.ports import Task
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.engine.volatile import Volatile
@@ -23,6 +23,9 @@ from autoexp_tui.engine.volatile import Volatile
 REREAD_JOBS = 500
 """Ended jobs whose logs are read again for their curves when a session is taken up."""
 REREAD_AT_ONCE = 8
+PATIENCE_SHARE = 0.1
+"""Of the time that the least patient rule over silence waits: the longest between two
+looks at a quiet log."""
 
 
 class Rounds:
@@ -70,7 +73,9 @@ class Rounds:
         for read in observation.reads:
             chunk = read.chunk
             if chunk is None:
-                pacing.quiet((read.job, ""), poll)
+                patience = self._telemetry.patience(read.job) * PATIENCE_SHARE
+                slowest = min(patience, SLOWEST_SECONDS)
+                pacing.quiet((read.job, ""), poll, slowest)
             else:
                 more = chunk.offset + len(chunk.data) < chunk.size
                 pacing.grew((read.job, ""), now, poll, more=more)

@@ -143,6 +143,13 @@ class Telemetry:
             final=final,
         )
 
+    def patience(self, job: str) -> float:
+        """Seconds that the least patient rule over a job's silence waits."""
+        track = self._tracks.get(job)
+        if track is None:
+            return math.inf
+        return min(track.watch.shortest, track.rules.stall_after_seconds)
+
     # --------------------------------------------------------------------- chunks
     def digest(self, desk: Desk, chunk: LogChunk) -> list[str]:
         """Turn new bytes into events; returns jobs whose conditions read a metric."""
