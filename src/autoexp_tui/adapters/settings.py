@@ -164,6 +164,9 @@ class MonitoringSettings(Closed):
     progress: ProgressSettings = ProgressSettings()
     anomalies: AnomalySettings = AnomalySettings()
     stall_after_seconds: float = Field(default=1800.0, gt=0)
+    evidence_seconds: float = Field(
+        default=specs.MOST_EVIDENCE_SECONDS, ge=0, le=specs.MOST_EVIDENCE_SECONDS
+    )
     doomed: Literal["skip", "hold"] = "skip"
     doomed_grace_seconds: float = Field(default=60.0, ge=0)
     notify: NotifySettings = NotifySettings()
@@ -218,6 +221,7 @@ class HouseParser:
             progress=specs.Progress(**found.progress.model_dump()),
             anomalies=specs.Anomalies(**found.anomalies.model_dump()),
             stall_after_seconds=found.stall_after_seconds,
+            evidence_seconds=found.evidence_seconds,
             doomed=found.doomed,
             doomed_grace_seconds=found.doomed_grace_seconds,
             notify_command=tuple(found.notify.command),

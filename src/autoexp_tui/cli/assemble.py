@@ -45,6 +45,7 @@ from autoexp_tui.adapters.session_dir import SessionDir, create_session
 from autoexp_tui.adapters.wrapper_copy import install_wrapper, version_of
 from autoexp_tui.cli.executors import (
     is_for_slurm,
+    make_evidence,
     make_executor,
     offer_of,
     require_executor,
@@ -244,6 +245,8 @@ def _engine(
         errands=LocalErrands(),
         errand_pool=pools["errands"],
         attempt_dir=session.attempt,
+        evidence=make_evidence(plan, session),
+        evidence_pool=pools["evidence"],
     )
     sink = FileLiveSink(session, clock)
     nudger = Nudger(session.attempts, lambda: engine.nudge("executor"))
@@ -286,6 +289,7 @@ _POOLS = {
     "house": 1,
     "planner": 2,
     "errands": 2,
+    "evidence": 4,
 }
 """Threads of each pool; they start when they are needed."""
 

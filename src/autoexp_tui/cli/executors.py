@@ -18,7 +18,7 @@ from autoexp_tui.adapters.local import (
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.core.errors import UsageError
 from autoexp_tui.core.specs import Plan
-from autoexp_tui.engine.ports import Executor
+from autoexp_tui.engine.ports import EvidenceSource, Executor
 
 if TYPE_CHECKING:
     from autoexp_tui.adapters.slurm import SlurmSettings
@@ -90,6 +90,23 @@ def make_executor(plan: Plan, session: SessionDir) -> Executor:
     if is_for_slurm(plan):
         return _slurm(plan, session)
     return _local(plan, session)
+
+
+def make_evidence(plan: Plan, session: SessionDir) -> EvidenceSource:
+    """Who looks at runs of the plan that a rule ends.
+
+    Raises:
+        EnvironmentFailed: the disk refused the script for it.
+    """
+    from autoexp_tui.adapters import evidence
+    from autoexp_tui.adapters.slurm_commands import ClusterCommands
+
+    probe = evidence.install_probe(session.scripts)
+    if not is_for_slurm(plan):
+        return evidence.Evidence(evidence.LocalReach(probe), SystemClock())
+    python = str(plan.executor.settings.get("python") or sys.executable)
+    reach = evidence.SlurmReach(probe, python, ClusterCommands())
+    return evidence.Evidence(reach, SystemClock())
 
 
 def _local(plan: Plan, session: SessionDir) -> Executor:

@@ -132,6 +132,8 @@ def _show(args: argparse.Namespace, options: Options) -> int:
         job = state.jobs[name]
         why = sentence(job.why, now) if job.why else _waits(job, now)
         print(f"{job.state.value.lower():<12} {clean(name)}  {clean(why)}".rstrip())
+        for directory in _evidence(job):
+            print(f"{'':<12} evidence: {clean(directory)}")
     return ExitCode.OK
 
 
@@ -152,9 +154,15 @@ def _jobs_json(state: SessionState, now: float) -> list[dict[str, object]]:
             "attempts": len(job.attempts),
             "exit_code": job.attempt.exit_code if job.attempt else None,
             "why": sentence(job.why, now) if job.why else _waits(job, now),
+            "evidence": _evidence(job),
         }
         for job in (state.jobs[name] for name in state.order)
     ]
+
+
+def _evidence(job: JobRecord) -> list[str]:
+    """Directories with what was kept of runs that a rule ended, oldest first."""
+    return [place for attempt in job.attempts for place in attempt.captures]
 
 
 def _waits(job: JobRecord, now: float) -> str:

@@ -144,6 +144,8 @@ def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
             _warning_raised(state, record, event)
         case events.WarningCleared():
             state.warnings.pop(event.warning_id, None)
+        case events.EvidenceCaptured():
+            _evidence_captured(state, event)
         case events.ActionFired():
             _action_fired(state, record, event)
         case events.ActionDeferred():
@@ -340,6 +342,7 @@ def _effect_ordered(
             | effects.AppendText()
             | effects.RunActionCommand()
             | effects.NoteDone()
+            | effects.CaptureEvidence()
         ):
             pass
         case _:
@@ -524,6 +527,14 @@ def _warning_raised(
         evidence=event.evidence,
         raised_at=record.t,
     )
+
+
+def _evidence_captured(state: SessionState, event: events.EvidenceCaptured) -> None:
+    if not event.directory:
+        return
+    attempt = state.jobs[event.job].attempts[event.attempt - 1]
+    captures = (*attempt.captures, event.directory)
+    _update_attempt(state, event.job, event.attempt, captures=captures)
 
 
 def _action_fired(

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+from autoexp_tui.core.states import Cause
+
 TaskId: TypeAlias = tuple[str, int]
 """(job name, attempt number from 1)."""
 
@@ -85,6 +87,25 @@ class NoteDone:
     job: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureEvidence:
+    """Keep what can be seen of a run that a rule ends."""
+
+    kind: Literal["evidence"] = "evidence"
+    job: str
+    attempt: int
+    run: int
+    name: str
+    """Of what it is evidence: `stall`, `nan`, a rule's name."""
+    number: int
+    """Among the attempt's captures, from 1."""
+    log_only: bool = False
+    ends: Cause | None = None
+    """The cause with which the run is ended afterwards; None: that is ordered."""
+    seconds: float
+    """The longest that the end of the run waits for it."""
+
+
 Effect: TypeAlias = (
     SubmitTasks
     | CancelTasks
@@ -93,6 +114,7 @@ Effect: TypeAlias = (
     | AppendText
     | RunActionCommand
     | NoteDone
+    | CaptureEvidence
 )
 
 Recovery: TypeAlias = Literal["redo", "probe", "once"]
@@ -105,5 +127,6 @@ RECOVERY: Final[dict[str, Recovery]] = {
     "append": "once",
     "command": "once",
     "note_done": "redo",
+    "evidence": "redo",
 }
 """By kind. Cancelling what has ended is silent everywhere, so it is redone."""

@@ -357,6 +357,20 @@ class WarningCleared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceCaptured:
+    """What could be seen of a run that a rule ends was kept."""
+
+    job: str
+    attempt: int
+    reason: str
+    """`stall`, `nan`, or the rule's name."""
+    directory: str
+    """Absolute; empty: nothing could be written."""
+    summary: str
+    """What was obtained and what not, in one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ActionFired:
     """A rule's action was carried out for a job."""
 
@@ -442,6 +456,7 @@ Event: TypeAlias = (
     | MetricsNoted
     | WarningRaised
     | WarningCleared
+    | EvidenceCaptured
     | ActionFired
     | ActionDeferred
     | ActionDropped

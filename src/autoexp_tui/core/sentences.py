@@ -322,7 +322,8 @@ _ENDS = {
     "stall": (
         "no step for {seconds:duration}",
         "no step[ after {step}] for "
-        "{seconds:duration}[; the counter stands, whatever the log says]",
+        "{seconds:duration}[; the counter stands, whatever the log says]"
+        "[; evidence: {evidence:path}]",
     ),
     "stopped_moving": (
         "no step for {seconds:duration}",
@@ -338,7 +339,8 @@ _ENDS = {
     ),
     "cancelled_by_rule": (
         "by rule {rule}",
-        "ended by the rule {rule}[: {reason}][; the log says: {line}]",
+        "ended by the rule {rule}[: {reason}][; the log says: {line}]"
+        "[; evidence: {evidence:path}]",
     ),
     "finished_by_rule": (
         "done, by rule {rule}",
@@ -359,7 +361,12 @@ _ENDS = {
     ),
     "restart_ordered": (
         "restart by rule {rule}",
-        "the rule {rule} ends this run and starts it again",
+        "the rule {rule} ends this run and starts it again[; evidence: "
+        "{evidence:path}]",
+    ),
+    "ended_itself": (
+        "ended by itself",
+        "the run went another way before the rule could end it",
     ),
     "retry": (
         "retry[: {reason}]",

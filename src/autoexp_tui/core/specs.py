@@ -359,6 +359,9 @@ class MetricPattern:
     pattern: str
 
 
+MOST_EVIDENCE_SECONDS: Final = 20.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monitoring:
     """How the engine watches the jobs of a plan, or those with rules of their own."""
@@ -374,6 +377,8 @@ class Monitoring:
     progress: Progress = field(default_factory=Progress)
     anomalies: Anomalies = field(default_factory=Anomalies)
     stall_after_seconds: float = 1800.0
+    evidence_seconds: float = MOST_EVIDENCE_SECONDS
+    """How long a run that a rule ends may live on to be looked at; 0: not at all."""
     doomed: Literal["skip", "hold"] = "skip"
     doomed_grace_seconds: float = 60.0
     notify_command: tuple[str, ...] = ()

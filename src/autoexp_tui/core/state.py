@@ -98,6 +98,8 @@ class Attempt:
     signal: int | None = None
     ended_at: float | None = None
     evidence: str = ""
+    captures: tuple[str, ...] = ()
+    """Directories with what was kept of it when a rule ended it, oldest first."""
 
     @property
     def told_to_end(self) -> bool:

@@ -28,6 +28,10 @@ class Why:
         """One argument by name."""
         return dict(self.args).get(name, default)
 
+    def having(self, **args: str | float) -> Why:
+        """The same reason with further arguments."""
+        return Why(self.code, (*self.args, *args.items()))
+
 
 def why(code: str, /, **args: str | float) -> Why:
     """A `Why` from keyword arguments, in the order given."""

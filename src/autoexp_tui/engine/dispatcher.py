@@ -17,6 +17,7 @@ from autoexp_tui.core.effects import (
     RECOVERY,
     AppendText,
     CancelTasks,
+    CaptureEvidence,
     ComposeJob,
     NoteDone,
     RunActionCommand,
@@ -32,11 +33,14 @@ from autoexp_tui.core.states import Cause
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.lookout import call_failed
 from autoexp_tui.engine.observations import Observation
+from autoexp_tui.engine.partings import parting_of
 from autoexp_tui.engine.ports import (
     AdoptAnswer,
     Errands,
+    EvidenceSource,
     Executor,
     FactSource,
+    Kept,
     Planner,
     Pool,
     Preparation,
@@ -68,6 +72,10 @@ class Outside:
     errands: Errands
     errand_pool: Pool
     attempt_dir: Callable[[str, int], Path]
+    evidence: EvidenceSource | None = None
+    """None: runs that a rule ends are not looked at."""
+    evidence_pool: Pool | None = None
+    """None: that of commands."""
 
 
 @dataclass(slots=True)
@@ -81,6 +89,8 @@ class Dispatcher:
     not_before: dict[str, float] = field(default_factory=dict)
     """Effect -> monotonic seconds before which it is left alone."""
     _tasks: dict[TaskId, Task] = field(default_factory=dict)
+    _looking: dict[str, float] = field(default_factory=dict)
+    """Effect -> monotonic seconds at which a look at a run was first sent."""
 
     def adopt_former(self, state: SessionState) -> list[PendingEffect]:
         """Take over a predecessor's effects; returns those a person must judge."""
@@ -102,6 +112,18 @@ class Dispatcher:
             resting = self.not_before.get(pending.effect_id, now) > now
             if pending.effect_id not in self.in_flight and not resting:
                 self._send(state, pending)
+                if isinstance(pending.effect, CaptureEvidence):
+                    self._looking.setdefault(pending.effect_id, now)
+
+    def overdue(self, state: SessionState, now: float) -> list[PendingEffect]:
+        """Looks at runs for which their ends wait no longer; `now`: monotonic."""
+        return [
+            pending
+            for effect_id, since in self._looking.items()
+            if (pending := state.pending.get(effect_id)) is not None
+            and isinstance(pending.effect, CaptureEvidence)
+            and now - since >= pending.effect.seconds
+        ]
 
     def next_at(self, state: SessionState) -> float | None:
         """When a resting effect wants to be sent again, monotonic seconds."""
@@ -123,6 +145,7 @@ class Dispatcher:
         """The effect is settled."""
         self.landed(effect_id)
         self.in_doubt.discard(effect_id)
+        self._looking.pop(effect_id, None)
 
     def task(self, job: JobRecord, number: int) -> Task:
         """One attempt as the executor sees it."""
@@ -166,6 +189,8 @@ class Dispatcher:
                 self._send_append(pending.effect_id, append)
             case RunActionCommand() as command:
                 self._send_command(pending.effect_id, command)
+            case CaptureEvidence() as capture:
+                self._send_capture(state, pending, capture)
             case _:
                 assert_never(pending.effect)
 
@@ -318,6 +343,23 @@ class Dispatcher:
             return seen.DoneNoted(effect_id=effect_id)
 
         self._run(self.outside.executor_pool, effect_id, "note_done", call)
+
+    def _send_capture(
+        self, state: SessionState, pending: PendingEffect, capture: CaptureEvidence
+    ) -> None:
+        effect_id, source = pending.effect_id, self.outside.evidence
+        job = state.jobs[capture.job]
+        task = self.task(job, capture.attempt)
+        parting = parting_of(job, task, capture, pending)
+
+        def call() -> Observation:
+            kept = Kept(directory="", summary="nothing was looked at")
+            if source is not None and effect_id in self.in_flight:
+                kept = source.capture(parting)
+            return seen.Captured(effect_id=effect_id, kept=kept)
+
+        pool = self.outside.evidence_pool or self.outside.command_pool
+        self._run(pool, effect_id, "evidence", call)
 
 
 def _elsewhere(task: Task, nodes: tuple[str, ...]) -> Task:

@@ -60,7 +60,7 @@ def in_words(effect: Effect) -> str:
             return effect.message
         case effects.SubmitTasks() | effects.CancelTasks():
             return ", ".join(job for job, _ in effect.tasks)
-        case effects.ComposeJob() | effects.NoteDone():
+        case effects.ComposeJob() | effects.NoteDone() | effects.CaptureEvidence():
             return effect.job
         case _:
             assert_never(effect)

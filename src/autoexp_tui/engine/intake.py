@@ -7,11 +7,17 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from autoexp_tui.core import events, ids
-from autoexp_tui.core.effects import RECOVERY, SubmitTasks, TaskId
+from autoexp_tui.core.clean import clean
+from autoexp_tui.core.effects import (
+    RECOVERY,
+    CaptureEvidence,
+    SubmitTasks,
+    TaskId,
+)
 from autoexp_tui.core.facts import Fact, LogKey, OutsideKey
 from autoexp_tui.core.snapshot import InQueue
 from autoexp_tui.core.specs import JobSpec
-from autoexp_tui.core.state import JobRecord
+from autoexp_tui.core.state import JobRecord, PendingEffect
 from autoexp_tui.core.states import Cause, JobState, Outcome
 from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.engine import judge
@@ -20,9 +26,11 @@ from autoexp_tui.engine.dispatcher import PROBE_SECONDS, Dispatcher
 from autoexp_tui.engine.doubts import leave_in_doubt, warn_of_errand
 from autoexp_tui.engine.evidence import nan_line, telling_line
 from autoexp_tui.engine.observations import Observation
+from autoexp_tui.engine.partings import evidence_directory
 from autoexp_tui.engine.ports import (
     Accepted,
     Busy,
+    Kept,
     Rejected,
     TaskPhase,
     TaskReport,
@@ -32,10 +40,13 @@ from autoexp_tui.engine.steer import obey, revive
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.ending import end_job
+from autoexp_tui.monitor.last_looks import end_look
 from autoexp_tui.monitor.orders import order_effect
 from autoexp_tui.monitor.reactions import end_attempt
 from autoexp_tui.monitor.restarts import excluding
 
+SUMMARY_LIMIT = 500
+"""Characters that are recorded of what was obtained from a run."""
 BUSY_SECONDS = 10.0
 """Before an executor that is at its limit is asked again."""
 FAULT_SECONDS = 5.0
@@ -86,6 +97,8 @@ class Intake:
                 self._errand_run(desk, observation)
             case seen.DoneNoted():
                 self._done_noted(desk, observation)
+            case seen.Captured():
+                self._captured(desk, observation)
             case seen.Polled():
                 self._polled(desk, observation)
             case seen.FactsSeen():
@@ -294,6 +307,37 @@ class Intake:
         if got.effect_id in desk.state.pending:
             outcome = "failed" if got.problem else "ok"
             self._settle(desk, got.effect_id, outcome, got.problem)
+
+    def _captured(self, desk: Desk, got: seen.Captured) -> None:
+        pending = desk.state.pending.get(got.effect_id)
+        if pending is not None and isinstance(pending.effect, CaptureEvidence):
+            self._end_look(desk, pending, pending.effect, got.kept)
+
+    def wait_no_longer(self, desk: Desk) -> None:
+        """End runs although the looks at them have not come back in time."""
+        for pending in self.dispatcher.overdue(desk.state, self.monotonic()):
+            if isinstance(pending.effect, CaptureEvidence):
+                effect = pending.effect
+                home = self.dispatcher.task(desk.job(effect.job), effect.attempt)
+                kept = Kept(
+                    directory=evidence_directory(home.attempt_dir, effect),
+                    summary=f"not finished within {effect.seconds:g} s",
+                )
+                self._end_look(desk, pending, effect, kept)
+
+    def _end_look(
+        self, desk: Desk, pending: PendingEffect, effect: CaptureEvidence, kept: Kept
+    ) -> None:
+        outcome = "ok" if kept.directory else "failed"
+        self._settle(desk, pending.effect_id, outcome, kept.summary)
+        captured = events.EvidenceCaptured(
+            job=effect.job,
+            attempt=effect.attempt,
+            reason=effect.name,
+            directory=kept.directory,
+            summary=clean(kept.summary, limit=SUMMARY_LIMIT),
+        )
+        end_look(desk, effect, captured, pending.why)
 
     def _settle(self, desk: Desk, effect_id: str, outcome: str, detail: str) -> None:
         settled = events.EffectSettled(

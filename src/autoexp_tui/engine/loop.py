@@ -240,6 +240,7 @@ class Engine:
             judged.update(self._intake.take(desk, observation))
             self._rounds.note(observation, self._clock.monotonic())
         self._telemetry.watch_stalls(desk)
+        self._intake.wait_no_longer(desk)
         settle(desk, judged)
         self._volatile.reworded |= desk.reworded
         self._note_queued(draft)

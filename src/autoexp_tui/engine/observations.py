@@ -12,6 +12,7 @@ from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.engine.ports import (
     AdoptAnswer,
     CancelAnswer,
+    Kept,
     LogChunk,
     PollAnswer,
     SubmitAnswer,
@@ -78,6 +79,14 @@ class DoneNoted:
 
     effect_id: str
     problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """What a run was doing has been kept, as far as it could be."""
+
+    effect_id: str
+    kept: Kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +160,7 @@ Observation: TypeAlias = (
     | Notified
     | ErrandRun
     | DoneNoted
+    | Captured
     | Polled
     | FactsSeen
     | LogsRead

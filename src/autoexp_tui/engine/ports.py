@@ -424,6 +424,41 @@ class SessionWatcher(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parting:
+    """A run that a rule ends, to be looked at."""
+
+    task: Task
+    run: int
+    node: str
+    log_path: str
+    directory: str
+    """Absolute; what is kept goes there. It may be there from an earlier try."""
+    reason: str
+    """Why the run ends, as a sentence."""
+    log_only: bool
+    seconds: float
+    """In which the look must be over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What was kept of a run."""
+
+    directory: str
+    """Empty: nothing could be written."""
+    summary: str
+    """What was obtained and what not, in one line."""
+
+
+class EvidenceSource(Protocol):
+    """Looks at what a run is doing before it is ended; blocks."""
+
+    def capture(self, parting: Parting) -> Kept:
+        """Keep what can be seen of the run; what cannot is named in the summary."""
+        ...
+
+
 class Planner(Protocol):
     """Composes again what needs Hydra, in the planning process; blocks."""
 

@@ -15,7 +15,7 @@ from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.verdicts import why
 from autoexp_tui.monitor.desk import Desk
-from autoexp_tui.monitor.orders import order_cancel
+from autoexp_tui.monitor.orders import order_end
 from autoexp_tui.monitor.quiet import RunWatch, Still
 from autoexp_tui.monitor.reactions import log_matched
 
@@ -111,7 +111,7 @@ def _judge_stall(desk: Desk, job: JobRecord, track: Watched) -> None:
         events.WarningRaised(warning_id=warning_id, why=reason, job=job.name)
     )
     if _is_to_end(job, track.rules):
-        order_cancel(desk, job, reason, Cause.STALL)
+        order_end(desk, job, reason, Cause.STALL, "stall")
 
 
 def _is_to_end(job: JobRecord, rules: Monitoring) -> bool:

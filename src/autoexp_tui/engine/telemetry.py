@@ -29,7 +29,7 @@ from autoexp_tui.monitor.desk import Desk, rules_of
 from autoexp_tui.monitor.log_rules import CompiledRule, compile_rules, for_stage, scan
 from autoexp_tui.monitor.metric_lines import STEP
 from autoexp_tui.monitor.metrics import MetricReader, Point, canonical
-from autoexp_tui.monitor.orders import order_cancel
+from autoexp_tui.monitor.orders import order_end
 from autoexp_tui.monitor.quiet import QuietRule, RunWatch, quiet_rules
 from autoexp_tui.monitor.reactions import log_matched
 
@@ -307,7 +307,8 @@ class Telemetry:
                 )
             )
         if finding.code == "nan" and track.rules.anomalies.nan == "kill":
-            order_cancel(desk, desk.job(job), Why("nan", finding.args), Cause.NAN)
+            reason = Why("nan", finding.args)
+            order_end(desk, desk.job(job), reason, Cause.NAN, "nan")
 
     # --------------------------------------------------------------------- stalls
     def looked(self, desk: Desk, read: LogRead) -> None:

@@ -30,7 +30,7 @@ from autoexp_tui.monitor.bindings import MissingKey, bind, own_fields
 from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.ending import drop, end_job
-from autoexp_tui.monitor.orders import order_cancel, order_finish
+from autoexp_tui.monitor.orders import order_end, order_finish
 
 
 @dataclass(slots=True)
@@ -171,7 +171,7 @@ def _restart(
         return False  # one rule was first
     if ended is None:
         reason = why("restart_ordered", rule=armed.rule)
-        if order_cancel(desk, job, reason, Cause.KILL_CRITERION):
+        if order_end(desk, job, reason, Cause.KILL_CRITERION, armed.rule):
             put_off(desk, armed, job, reason, None)
         return False
     restarts.restart(desk, armed, restart, job, not_before)
@@ -185,7 +185,7 @@ def _end_by_rule(desk: Desk, cancel: Cancel, job: JobRecord, armed: Armed) -> No
         reason=deeds.text(desk, cancel.reason, job, armed),
         line=armed.line,
     )
-    order_cancel(desk, job, reason, Cause(cancel.cause))
+    order_end(desk, job, reason, Cause(cancel.cause), armed.rule)
 
 
 def _finish(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from autoexp_tui.core import events, ids
-from autoexp_tui.core.effects import CancelTasks, Effect
+from autoexp_tui.core.effects import CancelTasks, CaptureEvidence, Effect
 from autoexp_tui.core.state import JobRecord
-from autoexp_tui.core.states import Cause
+from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.verdicts import Why
 from autoexp_tui.monitor.desk import Desk
 
@@ -56,6 +57,62 @@ def order_finish(desk: Desk, job: JobRecord, reason: Why) -> bool:
     tasks = ((job.name, len(job.attempts)),)
     order_effect(desk, CancelTasks(tasks=tasks), reason, finish=True)
     return True
+
+
+_LOOKED_AT: Final = frozenset({Cause.STALL, Cause.KILL_CRITERION})
+"""Ends before which it is kept what the run was doing; after a NaN the log tells."""
+
+
+def order_end(desk: Desk, job: JobRecord, reason: Why, cause: Cause, name: str) -> bool:
+    """End a job's live run because a rule says so; False when that is under way.
+
+    A run that hangs is ended once what can be seen of it has been kept, or after the
+    time for that. `name` says for people what it is evidence of.
+    """
+    seconds = desk.rules_of(job.name).evidence_seconds
+    if not _may_cancel(job) or is_captured(desk, job):
+        return False
+    if cause in _LOOKED_AT and seconds > 0 and job.state is JobState.RUNNING:
+        _order_evidence(desk, job, reason, name, seconds, ends=cause)
+        return True
+    order_cancels(desk, (job,), reason, cause)
+    if cause is Cause.NAN and seconds > 0:
+        _order_evidence(desk, job, reason, name, seconds)
+    return True
+
+
+def is_captured(desk: Desk, job: JobRecord) -> bool:
+    """Whether the job's newest run is being looked at before its end."""
+    return any(
+        isinstance(pending.effect, CaptureEvidence)
+        and (pending.effect.job, pending.effect.attempt)
+        == (job.name, len(job.attempts))
+        and pending.effect.ends is not None
+        for pending in desk.state.pending.values()
+    )
+
+
+def _order_evidence(
+    desk: Desk,
+    job: JobRecord,
+    reason: Why,
+    name: str,
+    seconds: float,
+    *,
+    ends: Cause | None = None,
+) -> None:
+    attempt = job.attempts[-1]
+    effect = CaptureEvidence(
+        job=job.name,
+        attempt=attempt.number,
+        run=attempt.run,
+        name=name,
+        number=len(attempt.captures) + 1,
+        log_only=ends is None,
+        ends=ends,
+        seconds=seconds,
+    )
+    order_effect(desk, effect, reason)
 
 
 def _may_cancel(job: JobRecord) -> bool:

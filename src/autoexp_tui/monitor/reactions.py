@@ -72,7 +72,7 @@ def _armed_by_end(
     desk: Desk, before: JobRecord, ended: events.AttemptEnded
 ) -> Iterator[Armed]:
     trigger = f"attempt {ended.attempt}"
-    if ended.outcome is not Outcome.COMPLETED:
+    if ended.outcome in (Outcome.FAILED, Outcome.LOST):
         yield from _armed_restarts(desk, before)
     for rule in desk.rules_of(before.name).state_events:
         if _rule_applies(rule, before, ended):
@@ -81,7 +81,10 @@ def _armed_by_end(
 
 
 def _armed_restarts(desk: Desk, before: JobRecord) -> Iterator[Armed]:
-    """Restarts that a log line ordered while the run was still alive."""
+    """Restarts that a log line ordered while the run was still alive.
+
+    They are void when it completed first, or was cancelled for another reason.
+    """
     for key, put_off in before.deferred.items():
         armed = find_armed(desk, before.name, key, put_off)
         if armed is not None and isinstance(armed.action, Restart):

@@ -35,6 +35,7 @@ from autoexp_tui.engine.loop import Engine, Parts
 from autoexp_tui.engine.ports import LogChunk, Submission
 from autoexp_tui.monitor.desk import Policy
 from autoexp_tui.testing.clock import ManualClock
+from autoexp_tui.testing.fake_evidence import FakeEvidence
 from autoexp_tui.testing.fake_executor import FakeExecutor
 from autoexp_tui.testing.inline_pool import InlinePool
 from autoexp_tui.testing.memory_journal import MemoryLease, MemorySession
@@ -215,6 +216,9 @@ class World:
     files: Files
     session: MemorySession = field(default_factory=MemorySession)
     inbox: Mailbox = field(default_factory=Mailbox)
+    evidence: FakeEvidence = field(default_factory=FakeEvidence)
+    evidence_pool: InlinePool | None = None
+    """None: the one of everything else."""
     faults: list[str] = field(default_factory=list)
     """Tracebacks that engines logged: bugs."""
     auto_approve: frozenset[str] = frozenset({"*"})
@@ -249,6 +253,8 @@ class World:
             errands=self.errands,
             errand_pool=pool,
             attempt_dir=lambda job, number: Path("/attempts") / job / str(number),
+            evidence=self.evidence,
+            evidence_pool=self.evidence_pool or pool,
         )
         return Parts(
             clock=self.clock,

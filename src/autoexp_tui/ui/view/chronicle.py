@@ -88,6 +88,7 @@ _MATTER = (
     events.SubmissionPaused,
     events.NodeExcluded,
     events.WarningRaised,
+    events.EvidenceCaptured,
     events.EngineFaulted,
 )
 
@@ -141,6 +142,7 @@ def _jobs_of(effect: effects.Effect) -> Sequence[str]:
             | effects.AppendText()
             | effects.RunActionCommand()
             | effects.NoteDone()
+            | effects.CaptureEvidence()
         ):
             return [effect.job]
         case effects.RunNotifyCommand():
@@ -213,6 +215,8 @@ def _effect(effect: effects.Effect) -> str:
             return f"$ {shlex.join(effect.command)}"
         case effects.NoteDone():
             return "left word of success in its output directory"
+        case effects.CaptureEvidence():
+            return f"attempt {effect.attempt}  {effect.name}"
 
 
 def _spell(value: object, now: float, most: int = 6) -> str:

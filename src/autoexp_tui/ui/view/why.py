@@ -388,6 +388,8 @@ def _facts(job: JobView, session: SessionView) -> Iterable[Line]:
         yield _fact(outside(name), measure(value))
     for attempt in reversed(job.record.attempts):
         yield _fact(f"attempt {attempt.number}", _attempt_text(attempt, session.now))
+        for directory in attempt.captures:
+            yield _fact("evidence", outside(directory, 4096))
     for edge in session.upstream.get(job.name, ()):
         yield _fact("waits for", outside(edge))
 

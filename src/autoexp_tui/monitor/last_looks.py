@@ -1,0 +1,54 @@
+"""What follows when a run that a rule ends has been looked at: its end.
+
+The run may have gone another way meanwhile: ended by itself, been ended by a person,
+or put back into the queue. Then nothing is left to end.
+"""
+
+from __future__ import annotations
+
+from autoexp_tui.core import events
+from autoexp_tui.core.effects import CaptureEvidence
+from autoexp_tui.core.specs import Restart
+from autoexp_tui.core.state import JobRecord
+from autoexp_tui.core.states import JobState
+from autoexp_tui.core.verdicts import Why, why
+from autoexp_tui.monitor.armed import find_armed
+from autoexp_tui.monitor.desk import Desk
+from autoexp_tui.monitor.ending import drop
+from autoexp_tui.monitor.orders import order_cancel
+
+
+def end_look(
+    desk: Desk,
+    effect: CaptureEvidence,
+    captured: events.EvidenceCaptured,
+    reason: Why | None,
+) -> None:
+    """Record what was kept, and end the run that waited for it."""
+    desk.draft.emit(captured)
+    if effect.ends is None:
+        return
+    job = desk.job(effect.job)
+    if _is_alive(job, effect):
+        told = reason or Why(effect.ends.value)
+        order_cancel(desk, job, told.having(evidence=captured.directory), effect.ends)
+    elif not job.ended:
+        _forget_restarts(desk, job)
+
+
+def _is_alive(job: JobRecord, effect: CaptureEvidence) -> bool:
+    """Whether the run that was looked at is still the job's."""
+    attempt = job.attempt
+    return (
+        job.state is JobState.RUNNING
+        and attempt is not None
+        and (attempt.number, attempt.run) == (effect.attempt, effect.run)
+    )
+
+
+def _forget_restarts(desk: Desk, job: JobRecord) -> None:
+    """Restarts that were to follow on the end of a run that is no more."""
+    for key, waiting in list(job.deferred.items()):
+        armed = find_armed(desk, job.name, key, waiting)
+        if armed is not None and isinstance(armed.action, Restart):
+            drop(desk, job.name, key, waiting.trigger, why("ended_itself"))
