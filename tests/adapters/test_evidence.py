@@ -15,6 +15,7 @@ from autoexp_tui.adapters import evidence_probe
 from autoexp_tui.adapters.clock import SystemClock
 from autoexp_tui.adapters.evidence import (
     LOG_BYTES,
+    MOST_NODES,
     Evidence,
     LocalReach,
     SlurmReach,
@@ -225,16 +226,22 @@ def test_others_cannot_read_what_is_kept(tmp_path: Path, tools: Path) -> None:
 
 
 # ------------------------------------------------------------------------------- Slurm
-def by_slurm(tmp_path: Path, answer: Ran) -> tuple[Kept, ScriptedCommands]:
-    commands = ScriptedCommands({"srun": answer})
+def by_slurm(
+    tmp_path: Path, answer: Ran, squeue: Ran | None = None
+) -> tuple[Kept, ScriptedCommands]:
+    known = squeue or says("1234 2\n")
+    commands = ScriptedCommands({"squeue": known, "srun": answer})
     reach = SlurmReach(tmp_path / "probe.py", "/opt/python", commands)
     return Evidence(reach, SystemClock()).capture(parting(tmp_path)), commands
 
 
-def test_slurm_runs_the_look_beside_the_job(tmp_path: Path) -> None:
+def test_slurm_runs_the_look_beside_the_job_on_each_of_its_nodes(
+    tmp_path: Path,
+) -> None:
     _, commands = by_slurm(tmp_path, says())
-    (words,) = commands.ran
-    assert words[:3] == ("srun", "--jobid=77_3", "--overlap")
+    words = commands.ran[-1]
+    assert words[:3] == ("srun", "--jobid=1234", "--overlap")
+    assert {"--nodes=2", "--ntasks=2", "--ntasks-per-node=1"} <= set(words)
     home = str(tmp_path / "attempt")
     python = words.index("/opt/python")
     assert words[python : python + 5] == (
@@ -246,6 +253,11 @@ def test_slurm_runs_the_look_beside_the_job(tmp_path: Path) -> None:
     )
 
 
+def test_of_a_job_of_very_many_nodes_some_are_looked_at(tmp_path: Path) -> None:
+    _, commands = by_slurm(tmp_path, says(), says("1234 1024\n"))
+    assert f"--nodes={MOST_NODES}" in commands.ran[-1]
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -254,10 +266,19 @@ def test_slurm_runs_the_look_beside_the_job(tmp_path: Path) -> None:
         (says(status=None), "processes: not finished in time: srun did not answer"),
         (
             Ran(arguments=(), status=None, missing="srun is not on PATH"),
-            "processes: not looked at: srun is not on PATH",
+            "processes: srun is not on PATH",
         ),
     ],
 )
 def test_what_slurm_refuses_is_told(tmp_path: Path, answer: Ran, said: str) -> None:
     kept, _ = by_slurm(tmp_path, answer)
     assert said in kept.summary
+
+
+@pytest.mark.parametrize("answer", [says(""), says(status=1, stderr="Invalid job")])
+def test_a_job_that_slurm_does_not_know_is_not_looked_at(
+    tmp_path: Path, answer: Ran
+) -> None:
+    kept, commands = by_slurm(tmp_path, says(), answer)
+    assert "processes: not looked at: squeue" in kept.summary
+    assert commands.calls["srun"] == 0

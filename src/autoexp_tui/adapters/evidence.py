@@ -8,6 +8,7 @@ and nothing takes longer than it may.
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from autoexp_tui.adapters.atomic import link_new, make_directory, write_atomic
 from autoexp_tui.adapters.bounded_command import run_bounded
 from autoexp_tui.adapters.log_tail import LogReader
 from autoexp_tui.adapters.records import read_attempt
-from autoexp_tui.adapters.slurm_commands import Commands
+from autoexp_tui.adapters.slurm_commands import Commands, Ran
 from autoexp_tui.core.clean import clean
 from autoexp_tui.core.errors import EnvironmentFailed
 from autoexp_tui.core.spelling import size
@@ -192,24 +193,49 @@ class SlurmReach:
     commands: Commands
 
     def look(self, parting: Parting, seconds: float) -> str:
-        """Run the script by srun, once a node."""
-        job = parting.task.executor_id
-        if not job:
-            return "not looked at: the job's number is not known"
+        """Run the script by srun, once a node.
+
+        The number of nodes is exact: a range of them ends the controller of some
+        versions of Slurm. srun takes no task of an array by its name.
+        """
+        begun = time.monotonic()
+        number, nodes = self._whereabouts(parting.task.executor_id, seconds / 4)
+        if not number:
+            return f"not looked at: {nodes}"
+        seconds -= time.monotonic() - begun
         words = (
             "srun",
-            f"--jobid={job}",
+            f"--jobid={number}",
             "--overlap",
             "--quiet",
-            f"--nodes=1-{MOST_NODES}",
+            f"--nodes={nodes}",
+            f"--ntasks={nodes}",
             "--ntasks-per-node=1",
             *_words(self.python, self.probe, parting, 0, seconds),
         )
         ran = self.commands.run(words, seconds * _PROBE_SHARE)
-        if ran.ok:
-            return ""
-        if ran.missing:
-            return f"not looked at: {ran.missing}"
-        if ran.timed_out:
-            return "not finished in time: srun did not answer"
-        return f"srun: {ran.stderr.strip() or f'exit {ran.status}'}"
+        return "" if ran.ok else _refusal(ran)
+
+    def _whereabouts(self, job: str, seconds: float) -> tuple[str, str]:
+        """The job's own number and on how many nodes to look; or none and why."""
+        if not job:
+            return "", "the job's number is not known"
+        words = ("squeue", "--noheader", f"--jobs={job}", "--format=%A %D")
+        ran = self.commands.run(words, seconds)
+        found = _WHEREABOUTS.fullmatch(ran.stdout.strip())
+        if not ran.ok or found is None:
+            return "", _refusal(ran) if not ran.ok else f"squeue does not know {job}"
+        return found[1], str(min(int(found[2]), MOST_NODES))
+
+
+_WHEREABOUTS: Final = re.compile(r"(\d+) (\d+)")
+
+
+def _refusal(ran: Ran) -> str:
+    """What a command of Slurm's that did not end well says."""
+    if ran.missing:
+        return ran.missing
+    program = ran.arguments[0]
+    if ran.timed_out:
+        return f"not finished in time: {program} did not answer"
+    return f"{program}: {ran.stderr.strip() or f'exit {ran.status}'}"

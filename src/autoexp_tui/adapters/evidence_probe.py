@@ -196,7 +196,8 @@ def main(arguments: list[str]) -> int:
     """The script."""
     deadline = time.monotonic() + float(arguments[3])
     os.umask(0o077)
-    directory = os.path.join(arguments[0], socket.gethostname())
+    host = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+    directory = os.path.join(arguments[0], host)
     os.makedirs(directory, exist_ok=True)
     found = look(directory, arguments[1], int(arguments[2]), deadline)
     write(directory, "found.txt", found)
