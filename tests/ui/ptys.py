@@ -81,6 +81,20 @@ class OnTerminal:
         """What is written within `seconds`."""
         return self._read(time.monotonic() + seconds, None)
 
+    def read_some(self, patience: float) -> bytes:
+        """What comes next, at once; nothing when nothing came for `patience`."""
+        ready, _, _ = select.select([self.master], [], [], patience)
+        data = os.read(self.master, 1 << 16) if ready else b""
+        self.written += data
+        return data
+
+    def read_during(self, seconds: float) -> bytes:
+        """All that is written in `seconds`, pauses or not."""
+        got, end = b"", time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            got += self.read_some(left)
+        return got
+
     def read_until(self, wanted: bytes, patience: float = 20.0) -> float:
         """Read until `wanted` was written; the seconds that it took."""
         start = time.monotonic()

@@ -485,7 +485,7 @@ async def test_what_happened_meanwhile_is_told_and_walked_through() -> None:
 
 
 async def test_help_lists_every_key() -> None:
-    async with cockpit(size=(120, 90)) as seat:
+    async with cockpit(size=(120, 160)) as seat:
         await seat.press("question_mark")
         for command in seat.app.commands:
             assert command.id in seat.dialog

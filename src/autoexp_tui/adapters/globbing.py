@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
 
-from autoexp_tui.adapters.glance import Glance
-
 _MAGIC = re.compile(r"[*?\[]")
 MOST_MATCHES = 10_000
 
@@ -27,12 +25,9 @@ class Expansion:
     problem: OSError | None = None
 
 
-def expand(pattern: str, glance: Glance | None = None) -> Expansion:
-    """The paths that match `pattern`, at most 10,000, in no certain order.
-
-    `glance`: shared with other patterns, a directory is listed once for all of them.
-    """
-    walk = _Walk(glance or Glance())
+def expand(pattern: str) -> Expansion:
+    """The paths that match `pattern`, at most 10,000, in no certain order."""
+    walk = _Walk()
     root = "/" if pattern.startswith("/") else ""
     parts = [part for part in pattern.split("/") if part]
     for path in walk.below(root, parts):
@@ -45,8 +40,7 @@ def expand(pattern: str, glance: Glance | None = None) -> Expansion:
 class _Walk:
     """One expansion."""
 
-    def __init__(self, glance: Glance) -> None:
-        self._glance = glance
+    def __init__(self) -> None:
         self.found: dict[str, None] = {}
         self.problem: OSError | None = None
 
@@ -80,7 +74,9 @@ class _Walk:
 
     def _names(self, directory: str) -> list[str]:
         try:
-            return self._glance.names(directory)
+            return sorted(os.listdir(directory or os.curdir))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
         except OSError as error:
             self.problem = self.problem or error
             return []

@@ -31,6 +31,7 @@ from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.state import Attempt, JobRecord, PendingEffect, SessionState
 from autoexp_tui.core.states import Cause
 from autoexp_tui.engine import observations as seen
+from autoexp_tui.engine.lookout import call_failed
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.partings import parting_of
 from autoexp_tui.engine.ports import (
@@ -198,7 +199,7 @@ class Dispatcher:
     ) -> None:
         def done(answer: object, problem: BaseException | None) -> None:
             if problem is not None:
-                self.post(seen.call_failed(what, problem, effect_id))
+                self.post(call_failed(what, problem, effect_id))
             else:
                 self.post(answer)  # type: ignore[arg-type]
 

@@ -18,7 +18,6 @@ from autoexp_tui.monitor.armed import Armed, find_armed
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.ending import end_job
 from autoexp_tui.monitor.firing import carry_out
-from autoexp_tui.monitor.log_rules import concerns
 from autoexp_tui.monitor.storm import counted, watch_storm
 
 CLASS_OF: dict[Cause, StateClass] = {
@@ -55,7 +54,6 @@ def _become(desk: Desk, before: JobRecord, ended: events.AttemptEnded) -> None:
     if job.state is not JobState.RETRYING and not job.ended:
         state = JobState(ended.outcome.value)
         end_job(desk, job, state, ended.cause, ended.why)
-        desk.draft.untold_move()  # rules over it were carried out just now
 
 
 def _late_success(desk: Desk, before: JobRecord, ended: events.AttemptEnded) -> None:
@@ -96,7 +94,7 @@ def _armed_restarts(desk: Desk, before: JobRecord) -> Iterator[Armed]:
 def _rule_applies(
     rule: StateEvent, before: JobRecord, ended: events.AttemptEnded
 ) -> bool:
-    if not concerns(rule, before.spec.stage):
+    if rule.stages and before.spec.stage not in rule.stages:
         return False
     if rule.state is not None:
         return rule.state == class_of_end(ended)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -86,10 +86,6 @@ class Files:
                 return Fact(self._search(key), now)
             case CommandKey():
                 return Fact(CommandResult(0), now)
-
-    def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
-        """One by one."""
-        return map(self.observe, keys)
 
     def _search(self, key: LogKey) -> LogFound:
         found = self.read(key.path)
@@ -230,8 +226,6 @@ class World:
     errands: Errands = field(default_factory=lambda: Errands())
     has_nodes: bool = False
     ready: Ready = field(default_factory=Ready)
-    place_of: Callable[[str], str] = lambda _path: "/"
-    """The file system of a path."""
 
     def parts(self, lease: MemoryLease, pool: InlinePool) -> Parts:
         """An engine's ports, every pool being `pool`."""
@@ -247,7 +241,6 @@ class World:
             log_pool=pool,
             command_pool=pool,
             house_pool=pool,
-            place_of=self.place_of,
         )
         outside = Outside(
             executor=self.executor,

@@ -35,7 +35,7 @@ from autoexp_tui.ui.notify import Voice
 from autoexp_tui.ui.screens.base import BoxScreen
 from autoexp_tui.ui.screens.jobs import JobsScreen
 from autoexp_tui.ui.themes import load_skin
-from autoexp_tui.ui.view.spans import Line, Role, Span
+from autoexp_tui.ui.view.spans import Line, Role, Span, outside
 
 if TYPE_CHECKING:
     from autoexp_tui.engine.handle import EngineHandle
@@ -171,7 +171,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     def _events_screen(self) -> Screen[Any]:
         from autoexp_tui.ui.screens.events import EventsScreen
 
-        return EventsScreen(self.skin, self.desk)
+        return EventsScreen(self.skin, self.desk, self.background)
 
     @property
     def acts(self) -> Acts:
@@ -328,6 +328,21 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         from autoexp_tui.ui.screens.reader import ReaderScreen
 
         self.push_screen(ReaderScreen(self.skin, title, lines))
+
+    def show_folder(self, path: str, job: str) -> None:
+        """Show what lies in a directory, once it was read."""
+        from autoexp_tui.ui.folders import read_folder
+
+        def done(lines: Any, problem: BaseException | None) -> None:
+            if isinstance(problem, OSError):
+                reason = problem.strerror or str(problem)
+                self.say(f"{outside(path)} cannot be read: {reason}", "warning")
+            elif problem is not None:
+                raise problem
+            else:
+                self.read_out(f"What was seen of {outside(job)}", lines)
+
+        self.background.call("folder", lambda: read_folder(path), done)
 
     def show_help(self) -> None:
         """List the keys."""

@@ -38,7 +38,7 @@ LISTS: Final[frozenset[Pane]] = frozenset(
 )
 ROWS: Final[frozenset[Pane]] = frozenset({"jobs"})
 ABOUT_JOBS: Final[frozenset[Pane]] = JOBS_MODE | TIMELINE_MODE | WAITING_MODE
-LOG: Final[frozenset[Pane]] = frozenset({"log"})
+LOG: Final[frozenset[Pane]] = frozenset({"log", "evidence"})
 METRICS: Final[frozenset[Pane]] = frozenset({"metrics"})
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from autoexp_tui.core import effects, events
@@ -10,20 +12,23 @@ from autoexp_tui.core.states import JobState
 from autoexp_tui.core.verdicts import why
 from autoexp_tui.testing.campaigns import T0, campaign
 from autoexp_tui.testing.scripted_handle import with_events
+from autoexp_tui.ui.view.annals import Annals
 from autoexp_tui.ui.view.chronicle import (
     Entry,
     detail,
-    entries,
     entry_line,
     entry_text,
 )
+from autoexp_tui.ui.view.event_kinds import EventFilter
 from autoexp_tui.ui.view.spans import plain, width
 
 SUBMIT = effects.SubmitTasks(token="t", tasks=(("a", 1), ("b", 1)))
 
 
-def told(*happened: Event) -> tuple[Entry, ...]:
-    return entries(with_events(campaign(4), happened))
+def told(*happened: Event) -> Sequence[Entry]:
+    annals = Annals()
+    annals.want(EventFilter(everything=True), with_events(campaign(4), happened))
+    return annals.entries
 
 
 def lines(entry: Entry) -> str:

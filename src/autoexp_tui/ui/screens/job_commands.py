@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from autoexp_tui.ui.screens.log_screen import LOG_COMMANDS
 from autoexp_tui.ui.view.filtering import unfinished
 from autoexp_tui.ui.view.reasons import cause_words
 
 if TYPE_CHECKING:
     from autoexp_tui.ui.screens.jobs import JobsScreen
-    from autoexp_tui.ui.screens.question import Answered
 
 LIVE_FILTER_UP_TO = 2000
 """Jobs up to which a filter works while it is typed."""
@@ -145,42 +145,6 @@ def diff(screen: JobsScreen) -> None:
     screen.cockpit.read_out("What differs", difference(first, second))
 
 
-# ----------------------------------------------------------------------------- log
-def ask_search(screen: JobsScreen) -> None:
-    """Ask what to look for in the log; its own keys go on from there."""
-    logs = screen.logs
-
-    def back() -> None:
-        logs.focus(scroll_visible=False)
-
-    def search(text: str) -> None:
-        back()
-        logs.search(text)
-
-    screen.prompt("search", "a regular expression", "", search, given_up=back)
-
-
-def save_log(screen: JobsScreen) -> None:
-    """Save a copy of the log; ask first where it is large."""
-    from autoexp_tui.ui.screens.question import QuestionScreen
-    from autoexp_tui.ui.view.questions import save_question
-
-    logs, directory = screen.logs, screen.cockpit.options.save_directory
-    if not logs.path:
-        screen.say("no log to save: this job has not begun", "warning")
-        return
-    question = save_question(logs.path, logs.copy_in(directory), logs.file_size)
-    if question is None:
-        logs.save(directory)
-        return
-
-    def answered(answer: Answered | None) -> None:
-        if answer is not None:
-            logs.save(directory)
-
-    screen.cockpit.push_screen(QuestionScreen(screen.cockpit.skin, question), answered)
-
-
 # ---------------------------------------------------------------------------- runs
 def skip(screen: JobsScreen) -> None:
     """Ask what to skip or waive; acknowledge a warning."""
@@ -205,16 +169,7 @@ JOB_COMMANDS: Final[Mapping[str, Callable[[JobsScreen], object]]] = MappingProxy
         "rows.alike": mark_alike,
         "rows.curves": lambda screen: screen.do_pane("metrics"),
         "rows.diff": diff,
-        "log.follow": lambda screen: screen.logs.set_follow(on=not screen.logs.follow),
-        "log.search": ask_search,
-        "log.next": lambda screen: screen.logs.seek(forward=True),
-        "log.previous": lambda screen: screen.logs.seek(forward=False),
-        "log.error": lambda screen: screen.logs.seek(forward=True, errors=True),
-        "log.error_before": lambda screen: screen.logs.seek(forward=False, errors=True),
-        "log.wrap": lambda screen: screen.logs.set_wrap(),
-        "log.time": lambda screen: screen.logs.toggle_time(),
-        "log.stream": lambda screen: screen.logs.next_source(),
-        "log.save": save_log,
+        **LOG_COMMANDS,
         "metrics.scale": lambda screen: screen.metrics.toggle_scale(),
         "run.submit": lambda screen: screen.cockpit.acts.submit(screen.scope()),
         "run.kill": lambda screen: screen.cockpit.acts.kill(screen.scope()),

@@ -12,8 +12,8 @@ from textual.geometry import Size
 from autoexp_tui.core.revival import may_come_back
 from autoexp_tui.core.states import NOT_STARTED
 from autoexp_tui.core.wording import plural
-from autoexp_tui.ui.screens.base import BoxScreen
 from autoexp_tui.ui.screens.job_commands import JOB_COMMANDS
+from autoexp_tui.ui.screens.log_screen import LogScreen
 from autoexp_tui.ui.view.filtering import FilterError, check_names, compile_filter
 from autoexp_tui.ui.view.layout import Box, Boxes, boxes, fits_side, folds
 from autoexp_tui.ui.view.logs import log_of
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Lists = StagesPane | JobsPane | NeedsPane
 
 
-class JobsScreen(BoxScreen):
+class JobsScreen(LogScreen):
     """The main screen. What its keys do beyond looking stands in `job_commands`."""
 
     COMMANDS_HERE = JOB_COMMANDS
@@ -152,10 +152,6 @@ class JobsScreen(BoxScreen):
             self.list = self.focused
         if not self.list.jobs():
             self.list = self.jobs
-
-    def on_log_pane_said(self, message: LogPane.Said) -> None:
-        message.stop()
-        self.say(message.text, "warning" if message.bad else "accent")
 
     # ---------------------------------------------------------------------- places
     def boxes_for(self, size: Size) -> Boxes:

@@ -1,7 +1,7 @@
 """Events mode: what was ordered, what was sent, what it said, newest last.
 
-Every event of the snapshot's tail is a line; an effect's line carries what came of it,
-and its exact words stand below when the cursor is on it.
+Every event is a line; an effect's line carries what came of it, and its exact words
+stand below when the cursor is on it. Which entries there are is told by `annals`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from autoexp_tui.ui.view.spans import (
 
 if TYPE_CHECKING:
     from autoexp_tui.core.events import Event, Recorded
-    from autoexp_tui.core.snapshot import Snapshot
 
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -48,38 +47,6 @@ class Entry:
         return self.record.event
 
 
-def entries(snapshot: Snapshot, *, everything: bool = True) -> tuple[Entry, ...]:
-    """The chronicle; settlements are folded into the effects that they settle.
-
-    Without `everything` only commands and what they did, effects, ends and warnings.
-    """
-    settled = {
-        record.event.effect_id: record.event
-        for record in snapshot.events
-        if isinstance(record.event, events.EffectSettled)
-    }
-    ordered = {
-        record.event.effect_id
-        for record in snapshot.events
-        if isinstance(record.event, events.EffectOrdered)
-    }
-    found = _entries(snapshot, settled, ordered)
-    return tuple(one for one in found if everything or _matters(one))
-
-
-def _entries(
-    snapshot: Snapshot, settled: Mapping[str, events.EffectSettled], ordered: set[str]
-) -> Iterable[Entry]:
-    for record in snapshot.events:
-        event = record.event
-        if isinstance(event, events.EffectSettled) and event.effect_id in ordered:
-            continue
-        outcome = None
-        if isinstance(event, events.EffectOrdered):
-            outcome = settled.get(event.effect_id)
-        yield Entry(f"{record.epoch}-{record.seq}", record, outcome)
-
-
 _MATTER = (
     events.EffectOrdered,
     events.EffectSettled,
@@ -93,7 +60,7 @@ _MATTER = (
 )
 
 
-def _matters(entry: Entry) -> bool:
+def is_weighty(entry: Entry) -> bool:
     """Whether a person asked for it, or it was done, ended, or warned of."""
     return bool(entry.record.command_id) or isinstance(entry.event, _MATTER)
 
@@ -107,10 +74,10 @@ def entry_line(entry: Entry, now: float, cells: int) -> Line:
     about = outside(_sent(entry) or _about(entry.event, now))
     content = line(
         Span(f"{mark} ", role),
-        Span(f"{_to_the_second(entry.record.t)}  ", "muted"),
+        Span(f"{_when(entry.record.t, now)}  ", "muted"),
         Span(f"{fit(job, job_cells)}  ", "text"),
         Span(f"{verb} ", "text" if role == "muted" else role),
-        Span(fit(about, max(1, cells - job_cells - 33)), "muted"),
+        Span(fit(about, max(1, cells - job_cells - 36)), "muted"),
     )
     return cut(content, cells)
 
@@ -125,12 +92,17 @@ def _sent(entry: Entry) -> str:
     return first if alone and first.startswith("$ ") else ""
 
 
+def jobs_of(event: Event) -> Sequence[str]:
+    """The jobs that an event is about; none for the session's own."""
+    if isinstance(event, events.EffectOrdered):
+        return _jobs_of(event.effect)
+    one = getattr(event, "job", "")
+    return (str(one),) if one else getattr(event, "jobs", ())
+
+
 def _job(event: Event) -> str:
     """The job that an event is about, or how many; empty for the session's own."""
-    if isinstance(event, events.EffectOrdered):
-        return _of_several(_jobs_of(event.effect))
-    one = getattr(event, "job", "")
-    return str(one) if one else _of_several(getattr(event, "jobs", ()))
+    return _of_several(jobs_of(event))
 
 
 def _jobs_of(effect: effects.Effect) -> Sequence[str]:
@@ -153,8 +125,10 @@ def _of_several(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else plural(len(names), "job") if names else ""
 
 
-def _to_the_second(t: float) -> str:
-    return f"{clock_time(t)}:{int(t) % 60:02}"
+def _when(t: float, now: float) -> str:
+    """To the second today, with its date before: 11 cells."""
+    told = clock_time(t, now)
+    return told[5:] if " " in told else f"   {told}:{int(t) % 60:02}"
 
 
 def _outcome(entry: Entry) -> tuple[str, Role]:

@@ -158,7 +158,7 @@ def _beside(
     return places
 
 
-def events_boxes(width: int, height: int, *, enlarged: bool = False) -> Boxes:
+def events_boxes(width: int, height: int, enlarged: Pane | None = None) -> Boxes:
     """The places of Events mode: the list, and the effect under the cursor."""
     if too_small(width, height):
         return {"header": Box(0, 0, width, height)}
@@ -168,8 +168,8 @@ def events_boxes(width: int, height: int, *, enlarged: bool = False) -> Boxes:
         "footer": Box(0, height - 1, width, 1),
     }
     middle = height - top - 1
-    if enlarged:
-        return {**frame, "effect": Box(0, top, width, middle)}
+    if enlarged is not None:
+        return {**frame, enlarged: Box(0, top, width, middle)}
     below = max(6, middle // 3)
     return {
         **frame,

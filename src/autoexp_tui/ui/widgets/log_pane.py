@@ -12,7 +12,7 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.message import Message
 
@@ -36,6 +36,7 @@ from autoexp_tui.ui.widgets.pane import Painted, Pane, Tone
 
 if TYPE_CHECKING:
     from autoexp_tui.ui.background import Background
+    from autoexp_tui.ui.commands import Pane as PaneName
     from autoexp_tui.ui.themes import Skin
     from autoexp_tui.ui.view.logs import Source
 
@@ -59,7 +60,7 @@ class Page:
 class LogPane(Pane):
     """The tail of a log; further up on request."""
 
-    name_in_table = "log"
+    name_in_table: ClassVar[PaneName] = "log"
     number = "0"
     heading = "Log"
 
@@ -95,6 +96,8 @@ class LogPane(Pane):
         self._searching = False
         self._stop_search = False
         self._quiet = 0
+        self._aim: Callable[[], None] | None = None
+        """Where to go once there is room to show it."""
 
     # -------------------------------------------------------------------- the file
     def read(self, sources: Sequence[Source], trailer: str, job: str = "") -> None:
@@ -120,6 +123,7 @@ class LogPane(Pane):
         self._file = LogFile(self.path) if self.path else None
         self.lines, self.match, self.problem = (), None, ""
         self.follow, self._file_size, self._missing, self._wanted = True, 0, False, 0
+        self._aim = None
         self._quiet = 0
         self.repaint()
         self.look()
@@ -283,6 +287,41 @@ class LogPane(Pane):
             self.post_message(self.Said("no further match", bad=True))
         self.repaint()
 
+    def go_to(self, offset: int) -> None:
+        """Show the line at `offset` among its neighbours, as one that was found."""
+        self._aim = lambda: self._show_at(offset)
+        self._take_aim()
+
+    def look_for(self, words: str) -> None:
+        """Find the newest line that has these very words."""
+        self._aim = lambda: self._find_words(words)
+        self._take_aim()
+
+    def _take_aim(self) -> None:
+        """Go where somebody wants to, as soon as the pane has a size."""
+        aim = self._aim
+        if aim is not None and self.display and self.body_rows:
+            self._aim = None
+            aim()
+
+    def _show_at(self, offset: int) -> None:
+        self.follow = False
+        rows = self.body_rows
+
+        def work(file: LogFile) -> Page:
+            if file.poll() is Change.MISSING:
+                return Page(Change.MISSING, 0, ())
+            lines = tuple(file.moved(offset, -(rows // 2), rows))
+            before = [one.offset for one in lines if one.offset <= offset]
+            return Page(Change.NONE, file.size, lines, max(before, default=None))
+
+        self._ask("page", work)
+
+    def _find_words(self, words: str) -> None:
+        self.pattern = re.compile(re.escape(words.encode("utf-8", "replace")))
+        self.match = None
+        self.seek(forward=False)
+
     def _seen_match(self) -> int | None:
         """The match of the last search, while it is on the screen."""
         seen = any(one.offset == self.match for one in self.lines)
@@ -408,7 +447,10 @@ class LogPane(Pane):
 
     def on_resize(self) -> None:
         super().on_resize()
-        self.look()
+        if self._aim is None:
+            self.look()
+        else:
+            self._take_aim()
 
 
 def _page(file: LogFile, lines: Sequence[LogLine]) -> Page:
