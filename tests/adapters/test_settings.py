@@ -367,3 +367,26 @@ def test_a_storm_counts_somewhere() -> None:
     (problem,) = checked(monitoring={"storm": {"per": []}})
 
     assert problem.where == "monitoring.storm.per"
+
+
+@pytest.mark.parametrize(
+    ("action", "known"),
+    [
+        ({"class_name": "RestartAction", "quarantine_after": 2}, False),
+        ({"class_name": "RestartAction"}, True),
+        ({"class_name": "QuarantineCheckpointAction"}, False),
+        ({"class_name": "QuarantineCheckpoint", "path": "{checkpoint_path}"}, True),
+    ],
+)
+def test_who_moves_checkpoints_says_where_they_are(
+    action: dict[str, object], known: bool
+) -> None:
+    rules = {"state_events": [{"name": "c", "state": "crash", "actions": [action]}]}
+
+    found = checked(monitoring=rules)
+
+    assert (not found) == known
+    assert not checked(monitoring={**rules, "checkpoints": {"glob": "iter_*"}})
+    for problem in found:
+        assert problem.where == "monitoring.state_events.0.actions.0"
+        assert "monitoring.checkpoints.glob" in problem.hint

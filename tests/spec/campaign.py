@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from autoexp_tui.adapters.checkpoint_files import CheckpointFiles
 from autoexp_tui.adapters.fact_source import OutsideFacts
 from autoexp_tui.adapters.hydra_compose import HydraComposer
 from autoexp_tui.adapters.log_tail import LogReader
@@ -147,6 +148,7 @@ class Campaign:
                     facts=facts,
                     planner=Recompose(),
                     preparation=Ready(),
+                    checkpoints=CheckpointFiles(),
                     executor_pool=pool,
                     command_pool=pool,
                     planner_pool=pool,

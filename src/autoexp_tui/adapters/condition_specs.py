@@ -209,12 +209,24 @@ def _action(fields: Fields, findings: Findings) -> None:
 
 def _restart(fields: Fields, findings: Findings) -> None:
     _action(fields, findings)
+    _not_negative("quarantine_after", fields, findings)
     overrides = texts(fields.get("overrides", []))
     fields["overrides"] = overrides
     for at, text in enumerate(overrides if isinstance(overrides, list) else ()):
         if isinstance(text, str) and not _OVERRIDE.fullmatch(text):
             hint = "an override is key=value; +key=value adds, ~key removes"
             findings.add(f"`{text}` is not an override", f"overrides.{at}", hint)
+
+
+def _quarantine(fields: Fields, findings: Findings) -> None:
+    _action(fields, findings)
+    _not_negative("keep", fields, findings)
+
+
+def _not_negative(name: str, fields: Fields, findings: Findings) -> None:
+    value = fields.get(name)
+    if isinstance(value, int) and value < 0:
+        findings.add(f"is {value}; it must not be less than 0", name)
 
 
 def _append_to_file(fields: Fields, findings: Findings) -> None:
@@ -269,4 +281,5 @@ ACTIONS: Final[Mapping[str, Kind]] = {
         specs.AppendToFile, also=("content",), prepare=_append_to_file
     ),
     "Command": Kind(specs.RunCommand, prepare=_action_command),
+    "QuarantineCheckpoint": Kind(specs.QuarantineCheckpoint, prepare=_quarantine),
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, Literal, TypeVar
 
@@ -144,6 +144,13 @@ class StormSettings(Closed):
     action: Literal["pause", "exclude_node"] = "pause"
 
 
+class CheckpointSettings(Closed):
+    """`monitoring.checkpoints`."""
+
+    glob: str = ""
+    pointer: str = ""
+
+
 class NotifySettings(Closed):
     """`monitoring.notify`."""
 
@@ -170,6 +177,7 @@ class MonitoringSettings(Closed):
     doomed: Literal["skip", "hold"] = "skip"
     doomed_grace_seconds: float = Field(default=60.0, ge=0)
     notify: NotifySettings = NotifySettings()
+    checkpoints: CheckpointSettings = CheckpointSettings()
     storm: StormSettings = StormSettings()
 
 
@@ -225,6 +233,7 @@ class HouseParser:
             doomed=found.doomed,
             doomed_grace_seconds=found.doomed_grace_seconds,
             notify_command=tuple(found.notify.command),
+            checkpoints=specs.Checkpoints(**found.checkpoints.model_dump()),
             storm=specs.Storm(**found.storm.model_dump()),
         )
 
@@ -348,9 +357,23 @@ def _rules(found: MonitoringSettings) -> dict[str, tuple[Any, ...]]:
                 problems += error.problems
         problems += _twice(built, key)
         rules[key] = tuple(built)
+        if key != "metrics" and not found.checkpoints.glob:
+            problems += _without_checkpoints(built, key)
     if problems:
         raise SpecRefused(tuple(problems))
     return rules
+
+
+def _without_checkpoints(rules: Sequence[Any], key: str) -> Iterator[Problem]:
+    """Actions on checkpoints that nobody has said the place of."""
+    for at, rule in enumerate(rules):
+        for number, action in enumerate(rule.actions):
+            restart = isinstance(action, specs.Restart) and action.quarantine_after
+            move = isinstance(action, specs.QuarantineCheckpoint) and not action.path
+            if restart or move:
+                where = f"monitoring.{key}.{at}.actions.{number}"
+                hint = "monitoring.checkpoints.glob: checkpoints/iter_*"
+                yield Problem("does not know where checkpoints are", where, hint=hint)
 
 
 def _twice(rules: Sequence[Any], key: str) -> list[Problem]:

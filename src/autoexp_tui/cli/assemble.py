@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from autoexp_tui import __version__
+from autoexp_tui.adapters.checkpoint_files import CheckpointFiles
 from autoexp_tui.adapters.clock import SystemClock
 from autoexp_tui.adapters.done_file import forget_done, found_done, write_done
 from autoexp_tui.adapters.errands import LocalErrands
@@ -239,6 +240,7 @@ def _engine(
         facts=facts,
         planner=ChildPlanner(),
         preparation=Ground(session, plan),
+        checkpoints=CheckpointFiles(),
         executor_pool=pools["executor"],
         command_pool=pools["commands"],
         planner_pool=pools["planner"],

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 from autoexp_tui.core import effects, events
+from autoexp_tui.core.checkpoints import Checkpoint, SavedCheckpoint
 from autoexp_tui.core.copying import amended, changed
 from autoexp_tui.core.events import Event, Recorded
 from autoexp_tui.core.state import (
@@ -136,6 +137,10 @@ def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
             _submission_moves(state, record, event.token, JobState.SUBMITTING, None)
         case events.RunRequeued():
             _move(state, record, event.job, JobState.QUEUED, why=event.why)
+        case events.CheckpointSeen():
+            _update(state, event.job, saved=event.saved)
+        case events.CheckpointQuarantined():
+            _checkpoint_quarantined(state, event)
         case events.RetryOrdered():
             _retry_ordered(state, record, event)
         case events.JobRevived():
@@ -342,6 +347,8 @@ def _effect_ordered(
             | effects.AppendText()
             | effects.RunActionCommand()
             | effects.NoteDone()
+            | effects.LookForCheckpoint()
+            | effects.MoveCheckpoint()
             | effects.CaptureEvidence()
         ):
             pass
@@ -452,8 +459,34 @@ def _attempt_ended(state: SessionState, event: events.AttemptEnded) -> None:
         signal=event.signal,
         ended_at=event.ended_at,
         evidence=event.evidence,
+        reached=event.reached,
     )
     count_end(state, event)
+
+
+def _checkpoint_quarantined(
+    state: SessionState, event: events.CheckpointQuarantined
+) -> None:
+    """The one before counts; what the log told of the newest is no longer so."""
+    before = event.before
+    saved = SavedCheckpoint(checkpoint=before) if before else None
+    metadata = dict(state.jobs[event.job].metadata)
+    for key in [key for key in metadata if key.startswith("checkpoint")]:
+        told = _told_instead(metadata[key], event.checkpoint, before)
+        if told is None:
+            del metadata[key]
+        else:
+            metadata[key] = told
+    _update(state, event.job, saved=saved, metadata=metadata)
+
+
+def _told_instead(value: str, moved: Checkpoint, now: Checkpoint | None) -> str | None:
+    """A log's word of a checkpoint once that is moved; None: there is no other."""
+    if value == moved.path:
+        return now.path if now else None
+    if value == str(moved.step):
+        return str(now.step) if now and now.step is not None else None
+    return value
 
 
 def _retry_ordered(

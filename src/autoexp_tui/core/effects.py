@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+from autoexp_tui.core.checkpoints import Checkpoint
 from autoexp_tui.core.states import Cause
 
 TaskId: TypeAlias = tuple[str, int]
@@ -106,6 +107,41 @@ class CaptureEvidence:
     """The longest that the end of the run waits for it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookForCheckpoint:
+    """See what a job's next attempt would go on from, and whether to move it aside."""
+
+    kind: Literal["look_for_checkpoint"] = "look_for_checkpoint"
+    job: str
+    attempt: int
+    """The one that has ended."""
+    output_dir: str
+    """Nothing outside of it is looked at or moved."""
+    glob: str = ""
+    path: str = ""
+    """A certain one; empty: the newest match of `glob`."""
+    pointer: str = ""
+    keep: int = 0
+    after: int = 0
+    """Strikes from which on it is moved; 0: at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveCheckpoint:
+    """Move a checkpoint aside, to a name beside it; done twice is done once."""
+
+    kind: Literal["move_checkpoint"] = "move_checkpoint"
+    job: str
+    output_dir: str
+    checkpoint: Checkpoint
+    target: str
+    pointer: str = ""
+    before: Checkpoint | None = None
+    """What the pointer is to name afterwards."""
+    strikes: int = 0
+    """How many attempts in a row blame it; 0: a rule says so."""
+
+
 Effect: TypeAlias = (
     SubmitTasks
     | CancelTasks
@@ -114,6 +150,8 @@ Effect: TypeAlias = (
     | AppendText
     | RunActionCommand
     | NoteDone
+    | LookForCheckpoint
+    | MoveCheckpoint
     | CaptureEvidence
 )
 
@@ -127,6 +165,8 @@ RECOVERY: Final[dict[str, Recovery]] = {
     "append": "once",
     "command": "once",
     "note_done": "redo",
+    "look_for_checkpoint": "redo",
+    "move_checkpoint": "redo",
     "evidence": "redo",
 }
 """By kind. Cancelling what has ended is silent everywhere, so it is redone."""

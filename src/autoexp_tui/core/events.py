@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from autoexp_tui.core.checkpoints import Checkpoint, SavedCheckpoint
 from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.effects import Effect
 from autoexp_tui.core.specs import JobSpec
@@ -273,9 +274,30 @@ class AttemptEnded:
     why: Why | None = None
     evidence: str = ""
     """The last telling line of its log, cleaned."""
+    reached: int | None = None
+    """The last step that its log reported; None: none, or it was not read."""
     streak: Literal["", "quick", "broken"] = ""
     """What it is to the count of quick failures in a row: one more, the end of it, or
     nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointSeen:
+    """What the next attempt of a job would go on from; None: from nothing."""
+
+    job: str
+    saved: SavedCheckpoint | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointQuarantined:
+    """A job's checkpoint was moved aside."""
+
+    job: str
+    checkpoint: Checkpoint
+    moved_to: str
+    before: Checkpoint | None = None
+    """The newest that is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -449,6 +471,8 @@ Event: TypeAlias = (
     | RunBegan
     | RunRequeued
     | AttemptEnded
+    | CheckpointSeen
+    | CheckpointQuarantined
     | RetryOrdered
     | JobEnded
     | JobRevived

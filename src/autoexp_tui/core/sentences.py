@@ -386,6 +386,23 @@ _ENDS = {
         "a lost run is fenced",
         "nobody has seen the lost run end: should it still live, it is to end",
     ),
+    "after_the_run": ("after the run", "done when the run has ended"),
+    "quarantine": (
+        "checkpoint to blame",
+        "{attempts} in a row went on from {path:path} and came no further",
+    ),
+    "quarantine_asked": ("as a rule says", "a rule says that {path:path} goes aside"),
+    "quarantined": (
+        "{path:tail} moved aside",
+        "the checkpoint {path:path} was moved to {target:tail}[, since {attempts} "
+        "in a row came no further than it]; the job goes on from {before}. Move it "
+        "back by hand if it was good.",
+    ),
+    "not_quarantined": (
+        "checkpoint not moved",
+        "the checkpoint[ {path:path}] was not moved aside: {problem}. The job goes on "
+        "from what there is.",
+    ),
     "done_before": (
         "done before",
         "done already[ in session {session}][, {at:clock}]: it is not run again. R "

@@ -207,6 +207,9 @@ class Restart(ActionBase):
     overrides: tuple[str, ...] = ()
     exclude_node: bool = False
     from_checkpoint: bool = True
+    quarantine_after: int = 0
+    """Failures in a row of attempts that went on from one checkpoint and came no
+    further, before it is moved aside; 0: never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,7 +270,27 @@ class RunCommand(ActionBase):
     """Beside the engine's own environment."""
 
 
-Action: TypeAlias = Restart | Cancel | Log | Notify | Finish | AppendToFile | RunCommand
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineCheckpoint(ActionBase):
+    """Move the job's newest checkpoint aside, so that the one before it is used."""
+
+    kind: Literal["quarantine_checkpoint"] = "quarantine_checkpoint"
+    path: str = ""
+    """A certain one; empty: the newest. A relative one starts in `output_dir`."""
+    keep: int = 0
+    """Nothing is moved when fewer than this would be left."""
+
+
+Action: TypeAlias = (
+    Restart
+    | Cancel
+    | Log
+    | Notify
+    | Finish
+    | AppendToFile
+    | RunCommand
+    | QuarantineCheckpoint
+)
 
 
 # ------------------------------------------------------------------------ rules
@@ -352,6 +375,16 @@ class Storm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """Where a job's program keeps what it goes on from."""
+
+    glob: str = ""
+    """Each match is one checkpoint; relative to `output_dir`. Empty: not known."""
+    pointer: str = ""
+    """A file or link beside them that names the newest; empty: there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MetricPattern:
     """A regex with one group that yields a metric from a log line."""
 
@@ -382,6 +415,7 @@ class Monitoring:
     doomed: Literal["skip", "hold"] = "skip"
     doomed_grace_seconds: float = 60.0
     notify_command: tuple[str, ...] = ()
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
     storm: Storm = field(default_factory=Storm)
     """One for the whole session."""
 

@@ -15,6 +15,7 @@ from autoexp_tui.core.copying import Renew, changed
 from autoexp_tui.core.states import NOT_STARTED, TERMINAL, Cause, JobState, Outcome
 
 if TYPE_CHECKING:  # a first paint needs neither effects nor events
+    from autoexp_tui.core.checkpoints import SavedCheckpoint
     from autoexp_tui.core.done import DoneWork
     from autoexp_tui.core.effects import Effect
     from autoexp_tui.core.events import MetricsNoted
@@ -98,6 +99,8 @@ class Attempt:
     signal: int | None = None
     ended_at: float | None = None
     evidence: str = ""
+    reached: int | None = None
+    """The last step that its log reported."""
     captures: tuple[str, ...] = ()
     """Directories with what was kept of it when a rule ended it, oldest first."""
 
@@ -181,6 +184,8 @@ class JobRecord:
     """Action -> when it last fired."""
     deferred: Mapping[str, Deferred] = field(default_factory=dict)
     """Action -> what it was deferred for; some outlive the job's end."""
+    saved: SavedCheckpoint | None = None
+    """What the next attempt would go on from, where somebody looked."""
     work: str = ""
     """Fingerprint of what was asked for: the plan's, or a person's overrides since."""
     done: DoneWork | None = None

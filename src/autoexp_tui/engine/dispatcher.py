@@ -19,6 +19,8 @@ from autoexp_tui.core.effects import (
     CancelTasks,
     CaptureEvidence,
     ComposeJob,
+    LookForCheckpoint,
+    MoveCheckpoint,
     NoteDone,
     RunActionCommand,
     RunNotifyCommand,
@@ -36,6 +38,7 @@ from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.partings import parting_of
 from autoexp_tui.engine.ports import (
     AdoptAnswer,
+    Checkpoints,
     Errands,
     EvidenceSource,
     Executor,
@@ -66,6 +69,7 @@ class Outside:
     facts: FactSource
     planner: Planner
     preparation: Preparation
+    checkpoints: Checkpoints
     executor_pool: Pool
     command_pool: Pool
     planner_pool: Pool
@@ -185,6 +189,10 @@ class Dispatcher:
                 self._send_notify(pending.effect_id, notify)
             case NoteDone() as note:
                 self._send_note(state, pending.effect_id, note)
+            case LookForCheckpoint() as look:
+                self._send_look(pending.effect_id, look)
+            case MoveCheckpoint() as move:
+                self._send_move(pending.effect_id, move)
             case AppendText() as append:
                 self._send_append(pending.effect_id, append)
             case RunActionCommand() as command:
@@ -360,6 +368,26 @@ class Dispatcher:
 
         pool = self.outside.evidence_pool or self.outside.command_pool
         self._run(pool, effect_id, "evidence", call)
+
+    def _send_look(self, effect_id: str, look: LookForCheckpoint) -> None:
+        def call() -> Observation:
+            try:
+                found = self.outside.checkpoints.find(look)
+            except AutoexpError as error:
+                return seen.CheckpointLooked(effect_id=effect_id, problem=error.line)
+            return seen.CheckpointLooked(effect_id=effect_id, found=found)
+
+        self._run(self.outside.executor_pool, effect_id, look.kind, call)
+
+    def _send_move(self, effect_id: str, move: MoveCheckpoint) -> None:
+        def call() -> Observation:
+            try:
+                self.outside.checkpoints.move(move)
+            except AutoexpError as error:
+                return seen.CheckpointMoved(effect_id=effect_id, problem=error.line)
+            return seen.CheckpointMoved(effect_id=effect_id)
+
+        self._run(self.outside.executor_pool, effect_id, move.kind, call)
 
 
 def _elsewhere(task: Task, nodes: tuple[str, ...]) -> Task:

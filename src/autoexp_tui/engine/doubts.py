@@ -60,7 +60,14 @@ def in_words(effect: Effect) -> str:
             return effect.message
         case effects.SubmitTasks() | effects.CancelTasks():
             return ", ".join(job for job, _ in effect.tasks)
-        case effects.ComposeJob() | effects.NoteDone() | effects.CaptureEvidence():
+        case (
+            effects.ComposeJob()
+            | effects.NoteDone()
+            | effects.CaptureEvidence()
+            | effects.LookForCheckpoint()
+        ):
             return effect.job
+        case effects.MoveCheckpoint():
+            return effect.checkpoint.path
         case _:
             assert_never(effect)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from autoexp_tui.core import events, ids
@@ -11,6 +11,8 @@ from autoexp_tui.core.clean import clean
 from autoexp_tui.core.effects import (
     RECOVERY,
     CaptureEvidence,
+    LookForCheckpoint,
+    MoveCheckpoint,
     SubmitTasks,
     TaskId,
 )
@@ -38,6 +40,7 @@ from autoexp_tui.engine.ports import (
 )
 from autoexp_tui.engine.steer import obey, revive
 from autoexp_tui.engine.telemetry import Telemetry
+from autoexp_tui.monitor import checkpoints
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.ending import end_job
 from autoexp_tui.monitor.last_looks import end_look
@@ -99,6 +102,10 @@ class Intake:
                 self._done_noted(desk, observation)
             case seen.Captured():
                 self._captured(desk, observation)
+            case seen.CheckpointLooked():
+                self._looked(desk, observation)
+            case seen.CheckpointMoved():
+                self._moved(desk, observation)
             case seen.Polled():
                 self._polled(desk, observation)
             case seen.FactsSeen():
@@ -339,6 +346,22 @@ class Intake:
         )
         end_look(desk, effect, captured, pending.why)
 
+    def _looked(self, desk: Desk, got: seen.CheckpointLooked) -> None:
+        pending = desk.state.pending.get(got.effect_id)
+        if pending is not None and isinstance(pending.effect, LookForCheckpoint):
+            outcome = "failed" if got.problem else "ok"
+            newest = got.found.newest.path if got.found else "none"
+            self._settle(desk, got.effect_id, outcome, got.problem or newest)
+            checkpoints.looked(desk, pending.effect, got.found, got.problem)
+
+    def _moved(self, desk: Desk, got: seen.CheckpointMoved) -> None:
+        pending = desk.state.pending.get(got.effect_id)
+        if pending is not None and isinstance(pending.effect, MoveCheckpoint):
+            outcome = "failed" if got.problem else "ok"
+            detail = got.problem or pending.effect.target
+            self._settle(desk, got.effect_id, outcome, detail)
+            checkpoints.moved(desk, pending.effect, got.problem)
+
     def _settle(self, desk: Desk, effect_id: str, outcome: str, detail: str) -> None:
         settled = events.EffectSettled(
             effect_id=effect_id,
@@ -440,7 +463,8 @@ class Intake:
         job = desk.job(read.job)
         evidence = _evidence(job, read)
         ended = judge.attempt_ended(job, report, desk.now, evidence)
-        end_attempt(desk, ended)
+        reached = self.telemetry.reached(read.job, read.attempt)
+        end_attempt(desk, replace(ended, reached=reached))
 
     def _call_failed(self, desk: Desk, got: seen.CallFailed) -> None:
         self.log_fault(got.trace)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from autoexp_tui.core.checkpoints import FoundCheckpoint
 from autoexp_tui.core.commands import Order
 from autoexp_tui.core.effects import ComposeJob
 from autoexp_tui.core.facts import Fact, OutsideKey
@@ -90,6 +91,23 @@ class Captured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointLooked:
+    """What a job would go on from; None: nothing."""
+
+    effect_id: str
+    found: FoundCheckpoint | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointMoved:
+    """A checkpoint was moved aside, or could not be."""
+
+    effect_id: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Polled:
     """A look at the executor."""
 
@@ -160,6 +178,8 @@ Observation: TypeAlias = (
     | Notified
     | ErrandRun
     | DoneNoted
+    | CheckpointLooked
+    | CheckpointMoved
     | Captured
     | Polled
     | FactsSeen

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from autoexp_tui.core.checkpoints import FoundCheckpoint
 from autoexp_tui.core.commands import Order
 from autoexp_tui.core.done import DoneWork
-from autoexp_tui.core.effects import TaskId
+from autoexp_tui.core.effects import LookForCheckpoint, MoveCheckpoint, TaskId
 from autoexp_tui.core.events import JournalRotated, Recorded
 from autoexp_tui.core.facts import CommandResult, Fact, OutsideKey
 from autoexp_tui.core.snapshot import EngineView, Live
@@ -492,6 +493,27 @@ class Errands(Protocol):
 
         Raises:
             OSError: it cannot be written.
+        """
+        ...
+
+
+class Checkpoints(Protocol):
+    """Looks at and moves what jobs go on from; blocks. Never leaves `output_dir`."""
+
+    def find(self, look: LookForCheckpoint) -> FoundCheckpoint | None:
+        """The checkpoint that is meant, and a free name to move it to; None: there is
+        none.
+
+        Raises:
+            AutoexpError: it cannot be looked for, or lies where it must not.
+        """
+        ...
+
+    def move(self, move: MoveCheckpoint) -> None:
+        """Rename it, and let the pointer name the one before; repeatable.
+
+        Raises:
+            AutoexpError: it cannot be moved, or is not what was found.
         """
         ...
 

@@ -89,6 +89,8 @@ class Track:
     pace: Pace = field(default_factory=Pace)
     watch: RunWatch = field(default_factory=RunWatch)
     output_at: float | None = None
+    reached: int | None = None
+    """The last step that this run reported; None: it reported none."""
     noted_at: float = float("-inf")
     noted: tuple[int, dict[str, float]] | None = None
     restarted: bool = False
@@ -209,6 +211,7 @@ class Telemetry:
         track.rules = rules
         track.watch = RunWatch(quiet, afresh=not attempt.resume and attempt.run <= 0)
         track.offset = 0
+        track.reached = None
         track.once = set()
         track.reader = MetricReader(rules.metrics)
         track.anomalies = AnomalyWatch(rules.anomalies, canonical(rules.loss))
@@ -270,6 +273,7 @@ class Telemetry:
             track.watch.step(step, desk.now, point.offset)
             track.pace.see(step, desk.now)
         track.at = point.step if track.step is None else track.step
+        track.reached = track.at
         track.total = point.total or track.total
         for name, value in point.values.items():
             track.newest[name] = value
@@ -332,6 +336,12 @@ class Telemetry:
         track = self._tracks.get(job)
         if track is not None and track.newest:
             self._note(desk, track, job)
+
+    def reached(self, job: str, attempt: int) -> int | None:
+        """The last step that an attempt's newest run reported; None: none."""
+        track = self._tracks.get(job)
+        same = track is not None and track.attempt == attempt
+        return track.reached if track is not None and same else None
 
     @staticmethod
     def _note(desk: Desk, track: Track, job: str) -> None:

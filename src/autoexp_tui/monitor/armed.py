@@ -13,14 +13,17 @@ from autoexp_tui.core.specs import (
     Cancel,
     Finish,
     LogEvent,
+    QuarantineCheckpoint,
     Restart,
     StateEvent,
 )
 from autoexp_tui.core.state import Deferred
 from autoexp_tui.monitor.desk import Desk
 
-OF_THE_RUN = (Restart, Cancel, Finish)
+OF_THE_RUN = (Restart, Cancel, Finish, QuarantineCheckpoint)
 """Actions on the job's own run: once the job has ended there is nothing to do."""
+AFTER_THE_RUN = (Restart, QuarantineCheckpoint)
+"""Actions that wait for the end of the run that made them due."""
 
 
 @dataclass(frozen=True, slots=True)

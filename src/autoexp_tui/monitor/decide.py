@@ -19,6 +19,7 @@ from autoexp_tui.core.state import ConditionStatus, JobRecord
 from autoexp_tui.core.states import ACTIVE, Cause, JobState, Outcome
 from autoexp_tui.core.verdicts import Result, Verdict, Why, why
 from autoexp_tui.monitor.bindings import bind
+from autoexp_tui.monitor.checkpoints import held_by_looks
 from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.ending import end_job
@@ -361,7 +362,10 @@ def _is_planned_anew(desk: Desk, name: str) -> bool:
 
 def release(desk: Desk) -> None:
     """Submit ready jobs, lowest index first, as far as slots and the pause allow."""
-    ready = sorted(desk.roster.ready, key=lambda name: desk.job(name).spec.index)
+    ready = sorted(
+        desk.roster.ready - held_by_looks(desk),
+        key=lambda name: desk.job(name).spec.index,
+    )
     chosen: list[JobRecord] = []
     for name in ready:
         reason = _in_the_way(desk, len(chosen))

@@ -11,15 +11,21 @@ from dataclasses import replace
 
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.effects import AppendText, RunActionCommand, RunNotifyCommand
-from autoexp_tui.core.specs import Action, AppendToFile, RunCommand
+from autoexp_tui.core.specs import (
+    Action,
+    AppendToFile,
+    QuarantineCheckpoint,
+    RunCommand,
+)
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.monitor.armed import Armed
 from autoexp_tui.monitor.bindings import MissingKey, bind, bind_text, own_fields
+from autoexp_tui.monitor.checkpoints import order_quarantine
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.orders import order_effect
 
-OUTSIDE = (AppendToFile, RunCommand)
+OUTSIDE = (AppendToFile, RunCommand, QuarantineCheckpoint)
 """Actions that are done outside: every value in them has to be known."""
 
 
@@ -80,6 +86,8 @@ def order(desk: Desk, armed: Armed, job: JobRecord) -> None:
                 cwd=_place(desk, job),
             )
             order_effect(desk, command, _because(armed))
+        case QuarantineCheckpoint():
+            order_quarantine(desk, job, action, _because(armed))
 
 
 def _because(armed: Armed) -> Why:

@@ -18,6 +18,7 @@ from autoexp_tui.core.specs import (
     Finish,
     Log,
     Notify,
+    QuarantineCheckpoint,
     Restart,
     RunCommand,
 )
@@ -25,7 +26,7 @@ from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.verdicts import Result, Verdict, Why, why
 from autoexp_tui.monitor import deeds, restarts
-from autoexp_tui.monitor.armed import Armed, find_armed
+from autoexp_tui.monitor.armed import AFTER_THE_RUN, Armed, find_armed
 from autoexp_tui.monitor.bindings import MissingKey, bind, own_fields
 from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.monitor.desk import Desk
@@ -154,6 +155,11 @@ def _fire(
             deeds.notify(desk, deeds.text(desk, notify.message, job, armed), job, armed)
         case AppendToFile() | RunCommand():
             deeds.order(desk, armed, job)
+        case QuarantineCheckpoint():
+            if ended is None and job.state is JobState.RUNNING:
+                put_off(desk, armed, job, why("after_the_run"), None)
+                return
+            deeds.order(desk, armed, job)
     desk.draft.emit(
         events.ActionFired(job=job.name, action=armed.key, trigger=armed.trigger)
     )
@@ -246,8 +252,8 @@ def judge_deferred(desk: Desk, name: str) -> Judged:
 
 
 def _may_fire_now(armed: Armed, job: JobRecord) -> bool:
-    """Restarts fire when the attempt ends; a run must be there to be ended."""
-    if isinstance(armed.action, Restart):
+    """What comes after the run fires when it ends; a run must be there to be ended."""
+    if isinstance(armed.action, AFTER_THE_RUN):
         return False
     return not isinstance(armed.action, Cancel | Finish) or (
         job.state is JobState.RUNNING

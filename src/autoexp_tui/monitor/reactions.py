@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autoexp_tui.core import events
-from autoexp_tui.core.specs import LogEvent, Restart, StateClass, StateEvent
+from autoexp_tui.core.specs import LogEvent, StateClass, StateEvent
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState, Outcome
 from autoexp_tui.core.verdicts import why
-from autoexp_tui.monitor.armed import Armed, find_armed
+from autoexp_tui.monitor.armed import AFTER_THE_RUN, Armed, find_armed
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.ending import end_job
 from autoexp_tui.monitor.firing import carry_out
@@ -73,21 +73,21 @@ def _armed_by_end(
 ) -> Iterator[Armed]:
     trigger = f"attempt {ended.attempt}"
     if ended.outcome in (Outcome.FAILED, Outcome.LOST):
-        yield from _armed_restarts(desk, before)
+        yield from _armed_by_the_run(desk, before)
     for rule in desk.rules_of(before.name).state_events:
         if _rule_applies(rule, before, ended):
             for index, action in enumerate(rule.actions):
                 yield Armed(f"{rule.name}/{index}", action, trigger, ended.evidence)
 
 
-def _armed_restarts(desk: Desk, before: JobRecord) -> Iterator[Armed]:
-    """Restarts that a log line ordered while the run was still alive.
+def _armed_by_the_run(desk: Desk, before: JobRecord) -> Iterator[Armed]:
+    """What a log line ordered for after the run, while that was still alive.
 
-    They are void when it completed first, or was cancelled for another reason.
+    It is void when the run completed first, or was cancelled for another reason.
     """
     for key, put_off in before.deferred.items():
         armed = find_armed(desk, before.name, key, put_off)
-        if armed is not None and isinstance(armed.action, Restart):
+        if armed is not None and isinstance(armed.action, AFTER_THE_RUN):
             yield armed
 
 

@@ -14,6 +14,7 @@ from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.verdicts import why
 from autoexp_tui.monitor import deeds
 from autoexp_tui.monitor.armed import Armed
+from autoexp_tui.monitor.checkpoints import order_look
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.orders import order_effect
 
@@ -25,6 +26,8 @@ def restart(
     reason = deeds.text(desk, action.reason, job, armed) or armed.rule
     again = why("retry", reason=reason, attempt=len(job.attempts) + 1)
     _avoid_node(desk, action, job)
+    if action.quarantine_after and action.from_checkpoint:
+        order_look(desk, job, after=action.quarantine_after)
     overrides = _overrides(desk, armed, action, job)
     if overrides:
         order_effect(

@@ -12,8 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from autoexp_tui.core.checkpoints import Checkpoint, FoundCheckpoint
 from autoexp_tui.core.commands import Order
 from autoexp_tui.core.done import DoneWork
+from autoexp_tui.core.effects import LookForCheckpoint, MoveCheckpoint
+from autoexp_tui.core.errors import EnvironmentFailed
 from autoexp_tui.core.facts import (
     CommandKey,
     CommandResult,
@@ -162,6 +165,39 @@ class Ready:
 
 
 @dataclass(slots=True)
+class Shelf:
+    """Implements `ports.Checkpoints`: those of each output directory, newest last."""
+
+    saved: dict[str, list[Checkpoint]] = field(default_factory=dict)
+    """Output directory -> what a job would go on from."""
+    aside: list[str] = field(default_factory=list)
+    """What was moved, as it is called now."""
+    problem: str = ""
+    """Why nothing can be moved."""
+
+    def find(self, look: LookForCheckpoint) -> FoundCheckpoint | None:
+        """The newest."""
+        there = self.saved.get(look.output_dir, [])
+        if not there:
+            return None
+        return FoundCheckpoint(
+            newest=there[-1],
+            target=f"{there[-1].path}.quarantined-1",
+            before=there[-2] if len(there) > 1 else None,
+            others=len(there) - 1,
+        )
+
+    def move(self, move: MoveCheckpoint) -> None:
+        """Take it off the shelf; once is enough."""
+        if self.problem:
+            raise EnvironmentFailed(self.problem)
+        there = self.saved[move.output_dir]
+        if move.checkpoint in there:
+            there.remove(move.checkpoint)
+            self.aside.append(move.target)
+
+
+@dataclass(slots=True)
 class Recompose:
     """Implements `ports.Planner`: the same job with further overrides noted."""
 
@@ -226,6 +262,7 @@ class World:
     errands: Errands = field(default_factory=lambda: Errands())
     has_nodes: bool = False
     ready: Ready = field(default_factory=Ready)
+    shelf: Shelf = field(default_factory=Shelf)
 
     def parts(self, lease: MemoryLease, pool: InlinePool) -> Parts:
         """An engine's ports, every pool being `pool`."""
@@ -247,6 +284,7 @@ class World:
             facts=self.files,
             planner=Recompose(),
             preparation=self.ready,
+            checkpoints=self.shelf,
             executor_pool=pool,
             command_pool=pool,
             planner_pool=pool,

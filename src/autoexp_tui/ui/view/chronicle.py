@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from autoexp_tui.core import effects, events
+from autoexp_tui.core.checkpoints import Checkpoint, SavedCheckpoint
 from autoexp_tui.core.verdicts import Why
 from autoexp_tui.core.wording import clock_time, plural, sentence
 from autoexp_tui.ui.view.spans import (
@@ -54,6 +55,7 @@ _MATTER = (
     events.JobEnded,
     events.SubmissionPaused,
     events.NodeExcluded,
+    events.CheckpointQuarantined,
     events.WarningRaised,
     events.EvidenceCaptured,
     events.EngineFaulted,
@@ -114,6 +116,8 @@ def _jobs_of(effect: effects.Effect) -> Sequence[str]:
             | effects.AppendText()
             | effects.RunActionCommand()
             | effects.NoteDone()
+            | effects.LookForCheckpoint()
+            | effects.MoveCheckpoint()
             | effects.CaptureEvidence()
         ):
             return [effect.job]
@@ -189,6 +193,10 @@ def _effect(effect: effects.Effect) -> str:
             return f"$ {shlex.join(effect.command)}"
         case effects.NoteDone():
             return "left word of success in its output directory"
+        case effects.LookForCheckpoint():
+            return effect.path or effect.glob
+        case effects.MoveCheckpoint():
+            return f"{effect.checkpoint.path} -> {effect.target}"
         case effects.CaptureEvidence():
             return f"attempt {effect.attempt}  {effect.name}"
 
@@ -198,6 +206,10 @@ def _spell(value: object, now: float, most: int = 6) -> str:
     match value:
         case Why():
             return sentence(value, now)
+        case Checkpoint():
+            return value.path
+        case SavedCheckpoint():
+            return value.checkpoint.path
         case tuple():
             more = f" and {len(value) - most} more" if len(value) > most else ""
             return ", ".join(str(part) for part in value[:most]) + more
