@@ -169,6 +169,13 @@ def test_stalled_jobs_told_together_say_how_long_at_least() -> None:
     assert reason_of_all([job, other], session) == "no step for > 52 min"
 
 
+def test_the_expected_end_of_a_stalled_job_stands_still() -> None:
+    live = Live(step=3, total=9, rate=0.001, last_step_at=T0 - 3600)
+    job, session = changed(Look.STALLED, live)
+    assert outlook(job, session.now).ends_at == T0 - 3600 + 6000
+    assert outlook(job, session.now + 60).ends_at == T0 - 3600 + 6000
+
+
 def test_a_held_job_says_how_to_release_it() -> None:
     job, session = changed(Look.WAITING, state=JobState.HELD, why=why("held"))
     assert "S submits it" in reason(job, session)

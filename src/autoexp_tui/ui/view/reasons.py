@@ -39,7 +39,10 @@ class Outlook:
 
 
 def outlook(job: JobView, now: float) -> Outlook:
-    """What observed step rates say; nothing without total, step and rate."""
+    """What observed step rates say; nothing without total, step and rate.
+
+    Of a stalled job counted from its last step: it stands still as the counter does.
+    """
     attempt = job.attempt
     limit = job.record.spec.resources.time_limit_seconds
     began = attempt.began_at if attempt else None
@@ -47,7 +50,9 @@ def outlook(job: JobView, now: float) -> Outlook:
     rate = job.live.rate if job.live else None
     if job.step is None or not job.total or not rate or rate <= 0:
         return Outlook(limit_at=limit_at)
-    return Outlook(now + max(0, job.total - job.step) / rate, limit_at)
+    stood = _stood(job, now) if job.look is Look.STALLED else 0.0
+    ends_at = now - stood + max(0, job.total - job.step) / rate
+    return Outlook(max(now, ends_at), limit_at)
 
 
 def reason(job: JobView, session: SessionView) -> str:
