@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from autoexp_tui.core import events, ids
-from autoexp_tui.core.clean import clean
 from autoexp_tui.core.effects import (
     RECOVERY,
     CaptureEvidence,
@@ -28,7 +27,7 @@ from autoexp_tui.engine.dispatcher import PROBE_SECONDS, Dispatcher
 from autoexp_tui.engine.doubts import leave_in_doubt, warn_of_errand
 from autoexp_tui.engine.evidence import nan_line, telling_line
 from autoexp_tui.engine.observations import Observation
-from autoexp_tui.engine.partings import evidence_directory
+from autoexp_tui.engine.partings import captured, kept_too_late
 from autoexp_tui.engine.ports import (
     Accepted,
     Busy,
@@ -48,8 +47,6 @@ from autoexp_tui.monitor.orders import order_effect
 from autoexp_tui.monitor.reactions import end_attempt
 from autoexp_tui.monitor.restarts import excluding
 
-SUMMARY_LIMIT = 500
-"""Characters that are recorded of what was obtained from a run."""
 BUSY_SECONDS = 10.0
 """Before an executor that is at its limit is asked again."""
 FAULT_SECONDS = 5.0
@@ -324,27 +321,16 @@ class Intake:
         """End runs although the looks at them have not come back in time."""
         for pending in self.dispatcher.overdue(desk.state, self.monotonic()):
             if isinstance(pending.effect, CaptureEvidence):
-                effect = pending.effect
-                home = self.dispatcher.task(desk.job(effect.job), effect.attempt)
-                kept = Kept(
-                    directory=evidence_directory(home.attempt_dir, effect),
-                    summary=f"not finished within {effect.seconds:g} s",
-                )
-                self._end_look(desk, pending, effect, kept)
+                look = pending.effect
+                task = self.dispatcher.task(desk.job(look.job), look.attempt)
+                self._end_look(desk, pending, look, kept_too_late(task, look))
 
     def _end_look(
-        self, desk: Desk, pending: PendingEffect, effect: CaptureEvidence, kept: Kept
+        self, desk: Desk, pending: PendingEffect, look: CaptureEvidence, kept: Kept
     ) -> None:
         outcome = "ok" if kept.directory else "failed"
         self._settle(desk, pending.effect_id, outcome, kept.summary)
-        captured = events.EvidenceCaptured(
-            job=effect.job,
-            attempt=effect.attempt,
-            reason=effect.name,
-            directory=kept.directory,
-            summary=clean(kept.summary, limit=SUMMARY_LIMIT),
-        )
-        end_look(desk, effect, captured, pending.why)
+        end_look(desk, look, captured(look, kept), pending.why)
 
     def _looked(self, desk: Desk, got: seen.CheckpointLooked) -> None:
         pending = desk.state.pending.get(got.effect_id)

@@ -1,14 +1,19 @@
-"""A run that a rule ends, as whoever is to look at it needs to know it."""
+"""A run that a rule ends: how it is described to whoever looks, and what came of it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from autoexp_tui.core import events
+from autoexp_tui.core.clean import clean
 from autoexp_tui.core.effects import CaptureEvidence
 from autoexp_tui.core.ids import safe_filename
 from autoexp_tui.core.state import JobRecord, PendingEffect
 from autoexp_tui.core.wording import sentence
-from autoexp_tui.engine.ports import Parting, Task
+from autoexp_tui.engine.ports import Kept, Parting, Task
+
+SUMMARY_LIMIT = 500
+"""Characters that are recorded of what was obtained."""
 
 
 def parting_of(
@@ -25,6 +30,25 @@ def parting_of(
         reason=sentence(pending.why, pending.ordered_at) if pending.why else "",
         log_only=capture.log_only,
         seconds=capture.seconds,
+    )
+
+
+def captured(capture: CaptureEvidence, kept: Kept) -> events.EvidenceCaptured:
+    """What came of a look, as it is recorded."""
+    return events.EvidenceCaptured(
+        job=capture.job,
+        attempt=capture.attempt,
+        reason=capture.name,
+        directory=kept.directory,
+        summary=clean(kept.summary, limit=SUMMARY_LIMIT),
+    )
+
+
+def kept_too_late(task: Task, capture: CaptureEvidence) -> Kept:
+    """What can be said of a look that has not come back: some of it may be there."""
+    return Kept(
+        directory=evidence_directory(task.attempt_dir, capture),
+        summary=f"not finished within {capture.seconds:g} s",
     )
 
 
