@@ -409,6 +409,11 @@ def test_the_waiting_time_goes_by_the_name_of_older_configs_too() -> None:
     assert made == log_event({**written, "after_seconds": 90}, "w")
 
 
+def test_a_cause_instead_of_a_state_is_answered_with_the_class() -> None:
+    (found,) = refused(state_event, {"name": "n", "transition": [None, "TIMEOUT"]})
+    assert found.hint == "such an end is FAILED; write state: timeout"
+
+
 def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
     made = log_event(
         {
@@ -539,6 +544,31 @@ def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
             {"name": "n", "transition": ["RUNNING", "DEAD"]},
             "w.transition.1",
             "there is no state `DEAD`",
+        ),
+        (
+            state_event,
+            {"name": "n", "transition": ["COMPLETED", "RUNNING"]},
+            "w.transition",
+            "jobs never go from COMPLETED to RUNNING",
+        ),
+        (
+            state_event,
+            {"name": "n", "transition": [None, "PLANNED"]},
+            "w.transition",
+            "jobs never go from any state to PLANNED",
+        ),
+        (
+            state_event,
+            {
+                "name": "n",
+                "transition": [None, "SKIPPED"],
+                "actions": [
+                    {"class_name": "Log", "message": "x"},
+                    {"class_name": "Restart"},
+                ],
+            },
+            "w.actions.1",
+            "a job that becomes SKIPPED has no run to act upon",
         ),
         (
             state_event,

@@ -33,6 +33,7 @@ class Bench:
         submit: bool = True,
         has_nodes: bool = False,
         done: Sequence[DoneWork] = (),
+        place_of: Callable[[str], str] = lambda _path: "/",
     ) -> None:
         self.clock = ManualClock()
         self.files = Files(self.clock)
@@ -50,6 +51,7 @@ class Bench:
             auto_approve=approve,
             slots=slots,
             has_nodes=has_nodes,
+            place_of=place_of,
         )
         self.snapshots: list[Snapshot] = []
         self.gap_seconds = 0.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from autoexp_tui.core import commands, events
 from autoexp_tui.core.effects import CancelTasks, CaptureEvidence
 from autoexp_tui.core.specs import (
@@ -224,9 +226,11 @@ def test_a_run_that_completes_meanwhile_is_completed() -> None:
     assert len(one.job("a").attempts) == 1
 
 
-def test_a_run_that_was_requeued_meanwhile_goes_on() -> None:
+@pytest.mark.parametrize("delay", [1.0, 40.0])
+def test_a_run_that_was_requeued_meanwhile_goes_on(delay: float) -> None:
     requeued = hangs(15.0, ends="requeue")
-    later = RunScript(begin_delay=30.0, seconds=4.0)
+    alive = tuple(says(float(n), "alive") for n in range(1, 40))
+    later = RunScript(begin_delay=delay, seconds=40.0, writes=alive)
     silent = LogEvent(
         name="silent", pattern_type="inactivity", after_seconds=5.0, actions=(again(),)
     )

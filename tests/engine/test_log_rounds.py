@@ -8,7 +8,7 @@ import pytest
 
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.states import JobState
-from autoexp_tui.engine import lookout
+from autoexp_tui.engine import log_rounds
 from autoexp_tui.engine.ports import LogChunk
 from autoexp_tui.testing.fake_script import RunScript, Write
 from autoexp_tui.testing.sim_world import Logs
@@ -92,7 +92,7 @@ def test_the_rest_of_an_ended_run_s_log_is_read_at_once() -> None:
 def test_one_look_reads_so_much_and_no_log_is_left_out_for_ever(
     monkeypatch: pytest.MonkeyPatch, reads: Counter[str]
 ) -> None:
-    monkeypatch.setattr(lookout, "LOOK_BYTES", 2 * len(LINE))
+    monkeypatch.setattr(log_rounds, "LOOK_BYTES", 2 * len(LINE))
     scripts = {f"j{n}": [[quiet()]] for n in range(5)}
     bench = Bench(many(5), scripts)
     bench.until(
@@ -107,7 +107,7 @@ def test_one_look_reads_so_much_and_no_log_is_left_out_for_ever(
 def test_a_backlog_is_worked_off_without_waiting_for_polls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lookout, "LOG_CHUNK", 10 * len(LINE))
+    monkeypatch.setattr(log_rounds, "LOG_CHUNK", 10 * len(LINE))
     lines = b"".join(b"iteration %2d/100 | lm loss: 2.5\n" % n for n in range(100))
     script = RunScript(seconds=1e6, writes=(Write(at=1.0, data=lines),))
     bench = Bench(many(1), {"j0": [[script]]})

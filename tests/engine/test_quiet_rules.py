@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from autoexp_tui.core import events
 from autoexp_tui.core.specs import (
     Cancel,
@@ -108,7 +110,8 @@ def test_another_engine_counts_from_its_first_look() -> None:
     assert len(messages(one)) == 1
 
 
-def test_a_jump_of_the_clock_is_no_silence_and_no_stall() -> None:
+@pytest.mark.parametrize("seconds", [100.0, 3600.0])
+def test_a_jump_of_the_clock_is_no_silence_and_no_stall(seconds: float) -> None:
     rules = Monitoring(
         stall_after_seconds=60.0,
         log_events=(silent(60.0), progress(60.0)),
@@ -117,7 +120,7 @@ def test_a_jump_of_the_clock_is_no_silence_and_no_stall() -> None:
     script = RunScript(seconds=9000.0, writes=(step(1.0, 10),))
     one = bench(plan(job("a"), monitoring=rules), script)
     one.run(30)
-    one.clock.advance(3600.0)  # the machine slept
+    one.clock.advance(seconds)  # the machine slept
     one.run(45)
     assert (messages(one), one.engine.state.warnings) == ([], {})
     assert one.job("a").state is JobState.RUNNING

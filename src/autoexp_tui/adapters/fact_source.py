@@ -9,11 +9,13 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import assert_never
 
 from autoexp_tui.adapters.bounded_command import run_bounded
+from autoexp_tui.adapters.glance import Glance, OpenFile, glance
 from autoexp_tui.adapters.globbing import expand
-from autoexp_tui.adapters.log_tail import opened
 from autoexp_tui.adapters.log_watch import LogWatch
 from autoexp_tui.core.facts import (
     CommandKey,
@@ -33,6 +35,9 @@ from autoexp_tui.engine.ports import Clock
 
 MOST_TEXT = 1 << 20
 """Bytes of a file whose text a condition may look at."""
+_SETTLED_SECONDS = 2.0
+"""A file this old cannot change again with the same times."""
+_MOST_TEXTS = 10_000
 
 
 class OutsideFacts:
@@ -41,41 +46,73 @@ class OutsideFacts:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._watches: dict[LogKey, dict[str, LogWatch]] = {}
+        self._texts: dict[str, _Text] = {}
 
     def observe(self, key: OutsideKey) -> Fact:
         """The fact for `key`; a failed look has `error` and no value."""
+        return next(self.observe_all([key]))
+
+    def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
+        """The facts for `keys`, one after another; shared paths are asked once."""
+        with glance() as at:
+            for key in keys:
+                yield self._observe(key, at)
+
+    def _observe(self, key: OutsideKey, at: Glance) -> Fact:
         try:
-            value = self._look(key)
+            value = self._look(key, at)
         except OSError as error:
             return Fact(None, self._clock.utc(), error=_words(error))
         except (ValueError, re.error) as error:
             return Fact(None, self._clock.utc(), error=str(error))
         return Fact(value, self._clock.utc())
 
-    def _look(self, key: OutsideKey) -> FactValue:
+    def _look(self, key: OutsideKey, at: Glance) -> FactValue:
         match key:
             case StatKey():
-                return look_at(key.path)
+                return look_at(key.path, at)
             case GlobKey():
-                return matches(key.pattern)
+                return matches(key.pattern, at)
             case TextKey():
-                return FileText(text_of(key.path))
+                return self._text(key.path, at)
             case LogKey():
-                return self._log(key)
+                return self._log(key, at)
             case CommandKey():
                 return run_bounded(key.command, key.timeout)
             case _:
                 assert_never(key)
 
+    # ------------------------------------------------------------------------- texts
+    def _text(self, path: str, at: Glance) -> FileText:
+        """The text of a file, read again only when the file may be another."""
+        file = at.open(path)
+        if file is None:
+            self._texts.pop(path, None)
+            return FileText(None)
+        stamp = _stamp(file.stat)
+        known = self._texts.get(path)
+        if known is not None and known.stamp == stamp and known.settled:
+            return known.text
+        text = FileText(_text_in(path, file))
+        if len(self._texts) >= _MOST_TEXTS:
+            self._texts.clear()
+        self._texts[path] = _Text(stamp, text, self._is_settled(file.stat))
+        return text
+
+    def _is_settled(self, found: os.stat_result) -> bool:
+        """Whether a later write surely shows in the file's times."""
+        newest = max(found.st_mtime, found.st_ctime)
+        return self._clock.utc() - newest > _SETTLED_SECONDS
+
     # -------------------------------------------------------------------------- logs
-    def _log(self, key: LogKey) -> LogFound:
-        paths = _paths(key)
+    def _log(self, key: LogKey, at: Glance) -> LogFound:
+        paths = _paths(key, at)
         known = self._watches.get(key)
         watches = {path: _watch(key, path, known) for path in paths}
         problem = None
         for watch in watches.values():
             try:
-                watch.look()
+                watch.look(at)
             except OSError as error:
                 problem = problem or error
         self._watches[key] = watches
@@ -106,36 +143,36 @@ def _watch(key: LogKey, path: str, known: dict[str, LogWatch] | None) -> LogWatc
     )
 
 
-def _paths(key: LogKey) -> list[str]:
+def _paths(key: LogKey, at: Glance) -> list[str]:
     if not key.glob:
         return [key.path]
-    found = expand(key.path)
+    found = expand(key.path, at)
     if found.problem and not found.paths:
         raise found.problem
     return sorted(found.paths)
 
 
 # -------------------------------------------------------------------------- the others
-def look_at(path: str) -> FileStat:
+def look_at(path: str, at: Glance) -> FileStat:
     """Size and age of a path. Raises OSError: it could not be looked at."""
-    found = _stat(path)
+    found = at.stat(path)
     if found is None:
         return FileStat(exists=False)
     return FileStat(exists=True, size=found.st_size, mtime=found.st_mtime)
 
 
-def matches(pattern: str) -> Matches:
+def matches(pattern: str, at: Glance) -> Matches:
     """The matches of a pattern, newest last.
 
     Raises:
         OSError: nothing was found, and something could not be looked at.
     """
-    expansion = expand(pattern)
+    expansion = expand(pattern, at)
     problem = expansion.problem
     found: list[tuple[float, str, int]] = []
     for path in expansion.paths:
         try:
-            stat = _stat(path)
+            stat = at.stat(path)
         except OSError as error:
             problem = problem or error
             continue
@@ -149,26 +186,25 @@ def matches(pattern: str) -> Matches:
     )
 
 
-def text_of(path: str) -> str | None:
-    """The text of a file, None when there is none.
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """What was read of a file, and when that still holds."""
 
-    Raises:
-        OSError: it cannot be read, or is too large.
-    """
-    with opened(path) as handle:
-        if handle is None:
-            return None
-        data = os.pread(handle, MOST_TEXT + 1, 0)
+    stamp: tuple[int, ...]
+    text: FileText
+    settled: bool
+
+
+def _stamp(found: os.stat_result) -> tuple[int, ...]:
+    times = (found.st_mtime_ns, found.st_ctime_ns)
+    return (found.st_dev, found.st_ino, found.st_size, *times)
+
+
+def _text_in(path: str, file: OpenFile) -> str:
+    data = file.pread(MOST_TEXT + 1, 0)
     if len(data) > MOST_TEXT:
         raise OSError(errno.EFBIG, f"larger than {MOST_TEXT} bytes", path)
     return data.decode("utf-8", "replace")
-
-
-def _stat(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
 
 
 def _words(error: OSError) -> str:

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
 
+from autoexp_tui.adapters.glance import Glance
+
 _MAGIC = re.compile(r"[*?\[]")
 MOST_MATCHES = 10_000
 
@@ -25,9 +27,12 @@ class Expansion:
     problem: OSError | None = None
 
 
-def expand(pattern: str) -> Expansion:
-    """The paths that match `pattern`, at most 10,000, in no certain order."""
-    walk = _Walk()
+def expand(pattern: str, glance: Glance | None = None) -> Expansion:
+    """The paths that match `pattern`, at most 10,000, in no certain order.
+
+    `glance`: shared with other patterns, a directory is listed once for all of them.
+    """
+    walk = _Walk(glance or Glance())
     root = "/" if pattern.startswith("/") else ""
     parts = [part for part in pattern.split("/") if part]
     for path in walk.below(root, parts):
@@ -40,7 +45,8 @@ def expand(pattern: str) -> Expansion:
 class _Walk:
     """One expansion."""
 
-    def __init__(self) -> None:
+    def __init__(self, glance: Glance) -> None:
+        self._glance = glance
         self.found: dict[str, None] = {}
         self.problem: OSError | None = None
 
@@ -74,9 +80,7 @@ class _Walk:
 
     def _names(self, directory: str) -> list[str]:
         try:
-            return sorted(os.listdir(directory or os.curdir))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
+            return self._glance.names(directory)
         except OSError as error:
             self.problem = self.problem or error
             return []

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 
-from autoexp_tui.adapters.log_tail import opened
+from autoexp_tui.adapters.glance import Glance, OpenFile
 
 _CHUNK = 1 << 20
 _MOST_OVERLAP = 1 << 16
@@ -39,48 +38,48 @@ class LogWatch:
     _end: int = 0
     """Up to here everything was searched."""
 
-    def look(self) -> None:
-        """Search what is new.
+    def look(self, at: Glance) -> None:
+        """Search what is new; other searches of the same file share its reading.
 
         Raises:
             OSError: it cannot be read, for another reason than that it is not there.
         """
-        with opened(self.path) as handle:
-            self.exists = handle is not None
-            if handle is None:
-                self._start_over(None)
-            else:
-                self._look_into(handle)
+        file = at.open(self.path)
+        self.exists = file is not None
+        if file is None:
+            self._start_over(None)
+        else:
+            self._look_into(file)
         self.started = True
 
-    def _look_into(self, handle: int) -> None:
-        found = os.fstat(handle)
+    def _look_into(self, file: OpenFile) -> None:
+        found = file.stat
         identity = (found.st_dev, found.st_ino)
         if identity != self._identity or found.st_size < self._end:
             self._start_over(identity)
             if not self.started:
-                self._offset = self._first_offset(handle, found.st_size)
+                self._offset = self._first_offset(file, found.st_size)
         if self.line is not None:
             self._end = found.st_size
         elif found.st_size != self._end:
-            self._search(handle)
+            self._search(file)
 
     def _start_over(self, identity: tuple[int, int] | None) -> None:
         self._identity = identity
         self.line = None
         self._offset = self._end = 0
 
-    def _first_offset(self, handle: int, size: int) -> int:
+    def _first_offset(self, file: OpenFile, size: int) -> int:
         if size <= self.tail_bytes:
             return 0
         start = size - self.tail_bytes
-        data = os.pread(handle, _MOST_OVERLAP, start - 1)
+        data = file.pread(_MOST_OVERLAP, start - 1)
         return start + data.find(b"\n")  # not within a line, if that line ends soon
 
-    def _search(self, handle: int) -> None:
+    def _search(self, file: OpenFile) -> None:
         stop = self._offset + LOOK_BYTES
         while self.line is None and self._offset < stop:
-            data = os.pread(handle, _CHUNK, self._offset)
+            data = file.pread(_CHUNK, self._offset)
             self.line = self._found_in(data)
             self._end = self._offset + len(data)
             self._offset = self._end - _overlap(data)

@@ -23,7 +23,7 @@ from autoexp_tui.adapters.spec_building import (
     texts,
 )
 from autoexp_tui.core import specs
-from autoexp_tui.core.states import JobState
+from autoexp_tui.core.states import NOT_STARTED, TRANSITIONS, JobState
 from autoexp_tui.plan.near import did_you_mean
 
 
@@ -150,9 +150,42 @@ def _state_rule(fields: Fields, findings: Findings) -> None:
         findings.add("needs exactly one of state and transition", hint=hint)
     if "transition" in given:
         fields["transition"] = _transition(fields["transition"], findings)
+        _check_transition(fields, findings)
     state = fields.get("state")
     if isinstance(state, str):
         fields["state"] = state.lower()
+
+
+_RESTING: Final = NOT_STARTED | {JobState.RETRYING, JobState.SKIPPED}
+"""States in which there is no run that an action could end or follow on."""
+
+
+def _check_transition(fields: Fields, findings: Findings) -> None:
+    """Jobs go that way, and the actions have a run to act upon."""
+    old, new = fields["transition"]
+    states = JobState.__members__
+    if new not in states or (old is not None and old not in states):
+        return  # found before
+    ways = [state for state in JobState if JobState(new) in TRANSITIONS[state]]
+    if not ways or (old is not None and JobState(old) not in ways):
+        start = "any state" if old is None else old
+        hint = f"they become {new} from: {', '.join(ways)}" if ways else ""
+        findings.add(f"jobs never go from {start} to {new}", "transition", hint)
+    actions = fields.get("actions") or ()
+    if JobState(new) in _RESTING:
+        for at, one in enumerate(actions):
+            if isinstance(one, specs.Restart | specs.Cancel | specs.Finish):
+                message = f"a job that becomes {new} has no run to act upon"
+                findings.add(message, f"actions.{at}")
+
+
+_CAUSES: Final = {
+    "TIMEOUT": "such an end is FAILED; write state: timeout",
+    "OUT_OF_MEMORY": "such an end is FAILED; write state: oom",
+    "NODE_FAIL": "such an end is FAILED; write state: node_fail",
+    "PREEMPTED": "such an end is FAILED; write state: preempted",
+}
+"""Slurm's own words -> what to write for them."""
 
 
 def _transition(value: object, findings: Findings) -> object:
@@ -166,7 +199,9 @@ def _transition(value: object, findings: Findings) -> object:
             continue
         pair[at] = str(name).upper()
         if pair[at] not in JobState.__members__:
-            hint = did_you_mean(str(name), JobState.__members__, "states")
+            hint = _CAUSES.get(pair[at]) or did_you_mean(
+                str(name), JobState.__members__, "states"
+            )
             findings.add(f"there is no state `{name}`", f"transition.{at}", hint)
     return tuple(pair)
 

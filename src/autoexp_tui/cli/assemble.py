@@ -27,6 +27,7 @@ from autoexp_tui.adapters.known_places import remember
 from autoexp_tui.adapters.lease import FileLease, acquire
 from autoexp_tui.adapters.live_sink import FileLiveSink
 from autoexp_tui.adapters.log_tail import LogReader
+from autoexp_tui.adapters.mounts import Mounts
 from autoexp_tui.adapters.nudge import LogNudger, Nudger
 from autoexp_tui.adapters.owner import (
     Living,
@@ -221,6 +222,7 @@ def _engine(
     faults = FaultLog(session.engine_log)
     facts = OutsideFacts(clock)
     pools = {name: ThreadPool(name, n) for name, n in _POOLS.items()}
+    mounts = Mounts(clock)
     sources = Sources(
         executor=executor,
         facts=facts,
@@ -234,6 +236,7 @@ def _engine(
         log_pool=pools["logs"],
         command_pool=pools["commands"],
         house_pool=pools["house"],
+        place_of=mounts.of,
     )
     outside = Outside(
         executor=executor,
@@ -285,15 +288,17 @@ def _engine(
 _POOLS = {
     "poll": 1,
     "executor": 4,
-    "files": 2,
-    "logs": 2,
-    "commands": 4,
+    "files": 32,
+    "logs": 32,
+    "commands": 16,
     "house": 1,
     "planner": 2,
     "errands": 2,
     "evidence": 4,
 }
-"""Threads of each pool; they start when they are needed."""
+"""The most threads of each pool; they start when they are needed. Of files and logs
+each file system has one at a time, and a few more when it hangs (`engine.lanes`); of
+commands a few run at a time, the rest is for those that hang."""
 
 
 def _policy(plan: Plan, executor: Executor, wanted: Wanted) -> Policy:

@@ -6,15 +6,45 @@ moves only after the journal has the events.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from autoexp_tui.core.apply import apply
 from autoexp_tui.core.events import Event, Recorded, SessionStarted
 from autoexp_tui.core.ids import event_id
+from autoexp_tui.core.state import JobRecord, Layer
 
 if TYPE_CHECKING:
-    from autoexp_tui.core.state import JobRecord, SessionState
+    from autoexp_tui.core.state import SessionState
+    from autoexp_tui.core.states import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A job went from one state to another."""
+
+    job: str
+    old: JobState
+    new: JobState
+    seq: int
+    """Of the event before the one that moved it."""
+
+
+class _Jobs(Layer[JobRecord]):
+    """A draft's jobs, which note when one of them changes its state."""
+
+    __slots__ = ("_draft",)
+
+    def __init__(self, base: Mapping[str, JobRecord], draft: Draft) -> None:
+        super().__init__(base)
+        self._draft = draft
+
+    def __setitem__(self, key: str, value: JobRecord) -> None:
+        old = self.get(key)
+        if old is not None and old.state is not value.state:
+            self._draft.note_move(key, old.state, value.state)
+        super().__setitem__(key, value)
 
 
 class Draft:
@@ -22,6 +52,8 @@ class Draft:
 
     def __init__(self, state: SessionState, now: float, epoch: int) -> None:
         self.state = state.fork()
+        self.state.jobs = _Jobs(state.jobs, self)
+        self._moves: list[Move] = []
         self.now = max(now, state.t)
         self.epoch = epoch
         self.records: list[Recorded] = []
@@ -55,6 +87,19 @@ class Draft:
         apply(self.state, record)
         self.records.append(record)
         return record
+
+    def note_move(self, job: str, old: JobState, new: JobState) -> None:
+        """A job of the draft changed its state."""
+        self._moves.append(Move(job, old, new, self.state.seq))
+
+    def take_moves(self) -> list[Move]:
+        """Moves since the last call, oldest first."""
+        moves, self._moves = self._moves, []
+        return moves
+
+    def untold_move(self) -> None:
+        """Forget the last move: it has been reacted to as something else."""
+        self._moves.pop()
 
     def commit(self) -> list[Recorded]:
         """The records as they go to the journal: they count together or not at all."""

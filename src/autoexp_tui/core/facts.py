@@ -187,12 +187,24 @@ FactValue: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
+class Silence:
+    """Something outside that does not answer."""
+
+    place: str
+    """A mount point, or a command."""
+    since: float
+    """UTC."""
+
+
+@dataclass(frozen=True, slots=True)
 class Fact:
     """A value, and when it was seen; `error` says why it is not known."""
 
     value: FactValue
     observed_at: float
     error: str = ""
+    silence: Silence | None = None
+    """The look has not come back; `error` is set too."""
 
 
 class Facts(Protocol):

@@ -30,6 +30,11 @@ _LOOKING = {
         "could not look[ at {what}]: {error}. It is asked again; nothing is decided "
         "by a failed look.",
     ),
+    "no_answer": (
+        "no answer from {place:tail}",
+        "no answer from {place:path} for {since:age}[, asked for {what:path}]. What is "
+        "there is not known, and nothing is decided by that.",
+    ),
     "bad_condition": (
         "bad condition",
         "this condition cannot be judged: {problem}. X waives it.",
@@ -428,6 +433,11 @@ _WARNINGS = {
         "a rule's {kind} failed[: {what}][: {problem}]",
     ),
     "rule_matched": ("{rule}", "the rule {rule} matched[: {line}]"),
+    "place_silent": (
+        "no answer from {place:tail}",
+        "no answer from {place:path} for {since:age}: its files and logs are not "
+        "known until it answers. Whoever needs them waits; all else goes on.",
+    ),
     "engine_fault": (
         "engine fault",
         "the engine met a fault in {where}: {problem}. The session goes on; its log "

@@ -260,6 +260,13 @@ def _clock(value: Arg, now: float | None) -> str:
     return _text(value) if isinstance(value, str) else clock_time(value, now)
 
 
+def _age(value: Arg, now: float | None) -> str:
+    """How long ago a moment was; where nobody says what time it is, the moment."""
+    if isinstance(value, str) or now is None:
+        return _clock(value, now)
+    return duration(now - value)
+
+
 def _ordinal(value: float) -> str:
     return ordinal(int(value)) if math.isfinite(value) else UNKNOWN
 
@@ -275,6 +282,7 @@ _FORMS: Final[Mapping[str, Callable[[Arg, float | None], str]]] = MappingProxyTy
         "who": _who,
         "name": _name,
         "clock": _clock,
+        "age": _age,
         "duration": _numeric(duration),
         "size": _numeric(size),
         "count": _numeric(count),

@@ -33,7 +33,6 @@ from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.state import Attempt, JobRecord, PendingEffect, SessionState
 from autoexp_tui.core.states import Cause
 from autoexp_tui.engine import observations as seen
-from autoexp_tui.engine.lookout import call_failed
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.partings import parting_of
 from autoexp_tui.engine.ports import (
@@ -207,7 +206,7 @@ class Dispatcher:
     ) -> None:
         def done(answer: object, problem: BaseException | None) -> None:
             if problem is not None:
-                self.post(call_failed(what, problem, effect_id))
+                self.post(seen.call_failed(what, problem, effect_id))
             else:
                 self.post(answer)  # type: ignore[arg-type]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -107,6 +107,8 @@ class Intake:
                 self._polled(desk, observation)
             case seen.FactsSeen():
                 return self._facts(desk, observation)
+            case seen.PlaceHeard():
+                _place_heard(desk, observation)
             case seen.LogsRead():
                 return self._logs(desk, observation)
             case seen.OrdersTaken():
@@ -421,11 +423,18 @@ class Intake:
     def _facts(self, desk: Desk, got: seen.FactsSeen) -> list[str]:
         touched: list[str] = []
         for key, fact in got.facts:
+            if not desk.watch.is_read(key):
+                continue
             old = self.outside.get(key)
             self.outside[key] = fact
             if old is None or old.value != fact.value or old.error != fact.error:
                 touched.extend(desk.watch.jobs(key))
         return touched
+
+    def forget(self, keys: Iterable[OutsideKey]) -> None:
+        """Nobody reads these any more: an old look must not count as a new one."""
+        for key in keys:
+            self.outside.pop(key, None)
 
     # ----------------------------------------------------------------------- logs
     def _logs(self, desk: Desk, got: seen.LogsRead) -> list[str]:
@@ -467,6 +476,18 @@ class Intake:
         """A job moved on: forget what no longer concerns it."""
         if job.state is not JobState.QUEUED:
             self.health.queue.pop(job.name, None)
+
+
+def _place_heard(desk: Desk, got: seen.PlaceHeard) -> None:
+    """A file system that is silent is a warning until it answers."""
+    warning_id = "f" + ids.digest(got.place)
+    stands = warning_id in desk.state.warnings
+    if got.silence is None:
+        if stands:
+            desk.draft.emit(events.WarningCleared(warning_id=warning_id))
+    elif not stands:
+        reason = why("place_silent", place=got.place, since=got.silence.since)
+        desk.draft.emit(events.WarningRaised(warning_id=warning_id, why=reason))
 
 
 def _order_submit(desk: Desk, tasks: tuple[TaskId, ...], reason: Why) -> None:

@@ -340,7 +340,7 @@ class Engine:
             return
         now = self._clock.monotonic()
         self._dispatcher.dispatch(self.state, now)
-        self._rounds.look(now)
+        self._rounds.look(now, self._clock.utc())
         self._stop_when_idle()
 
     def _stop_when_idle(self) -> None:

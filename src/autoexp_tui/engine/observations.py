@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from autoexp_tui.core.checkpoints import FoundCheckpoint
 from autoexp_tui.core.commands import Order
 from autoexp_tui.core.effects import ComposeJob
-from autoexp_tui.core.facts import Fact, OutsideKey
+from autoexp_tui.core.facts import Fact, OutsideKey, Silence
 from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.engine.ports import (
     AdoptAnswer,
@@ -122,6 +123,15 @@ class FactsSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceHeard:
+    """A file system answered, or has been silent for a while."""
+
+    place: str
+    """Its mount point."""
+    silence: Silence | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogRead:
     """One look at one run's log."""
 
@@ -183,8 +193,19 @@ Observation: TypeAlias = (
     | Captured
     | Polled
     | FactsSeen
+    | PlaceHeard
     | LogsRead
     | OrdersTaken
     | Heartbeat
     | CallFailed
 )
+
+
+def call_failed(what: str, problem: BaseException, effect_id: str = "") -> Observation:
+    """The observation of an outside call that raised what it should not."""
+    return CallFailed(
+        what=what,
+        effect_id=effect_id,
+        problem=f"{type(problem).__name__}: {problem}",
+        trace="".join(traceback.format_exception(problem)),
+    )

@@ -7,7 +7,7 @@ never from its own thread, except `Journal` (the one blocking call of a commit) 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -271,6 +271,13 @@ class FactSource(Protocol):
 
     def observe(self, key: OutsideKey) -> Fact:
         """The fact for `key`; a failed look has `error` and no value."""
+        ...
+
+    def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
+        """The facts for `keys` in their order, each looked for when it is asked for.
+
+        Keys of one call share what they look at: a path is asked about once.
+        """
         ...
 
 

@@ -13,7 +13,8 @@ from autoexp_tui.core.states import Outcome
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import Dispatcher
 from autoexp_tui.engine.intake import Intake
-from autoexp_tui.engine.lookout import LogCursor, Lookout
+from autoexp_tui.engine.log_rounds import LogCursor
+from autoexp_tui.engine.lookout import Lookout
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.pacing import SLOWEST_SECONDS, Pacing, Stream
 from autoexp_tui.engine.ports import Task
@@ -93,20 +94,17 @@ class Rounds:
         for name in done:
             self._to_reread.pop(name, None)
 
-    def look(self, now: float) -> None:
-        """Every look that is due."""
+    def look(self, now: float, utc: float) -> None:
+        """Every look that is due; `now` is monotonic, `utc` the same moment."""
         lookout, poll_seconds = self._lookout, self._poll_seconds()
         if lookout.is_due("executor", now):
             tasks = self._open_tasks()
             if tasks:
                 lookout.poll(tasks, now)
-        if lookout.is_due("logs", now):
-            cursors = self._due_cursors(now)
-            if cursors:
-                lookout.logs(cursors, now, 0.0)
         watch = self._volatile.watch
-        if lookout.is_due("facts", now) or watch.take_new():
-            lookout.facts(watch.outside(), now, poll_seconds)
+        self._intake.forget(watch.take_dropped())
+        lookout.outside(watch, now, utc, poll_seconds)
+        lookout.logs(self._due_cursors(now), now, utc)
         if lookout.is_due("inbox", now):
             lookout.inbox(now)
         if lookout.is_due("heartbeat", now):
@@ -116,9 +114,9 @@ class Rounds:
         """When something is to be looked at or sent again, monotonic."""
         kinds = ["inbox", "heartbeat"]
         kinds += ["executor"] if self._volatile.roster.active else []
-        kinds += ["facts"] if any(True for _ in self._volatile.watch.outside()) else []
         times = [
             self._lookout.next_at(kinds, now),
+            self._lookout.facts.next_at(),
             self._logs_at(now),
             self._dispatcher.next_at(self._state),
         ]
@@ -140,8 +138,6 @@ class Rounds:
     # ----------------------------------------------------------------------- logs
     def _logs_at(self, now: float) -> float | None:
         """When the next log is to be read; an answer that is still out wakes us."""
-        if "logs" in self._lookout.busy:
-            return None
         if self._hurried():
             return now
         return self._pacing.next_at(self._streams(), now)
@@ -167,10 +163,16 @@ class Rounds:
         jobs = self._state.jobs
         ending = [name for name, _ in self._intake.ending if _log_of(jobs[name])]
         old = islice(self._to_reread, REREAD_AT_ONCE)
-        return [*sorted(set(ending)), *(name for name in old if jobs[name].ended)]
+        names = [*sorted(set(ending)), *(name for name in old if jobs[name].ended)]
+        return [
+            name for name in names if not self._lookout.log_rounds.reads((name, ""))
+        ]
 
     def _streams(self) -> Iterator[Stream]:
-        return ((name, "") for name in self._named_with_logs())
+        """What may be looked at: it is not being looked at already."""
+        reads = self._lookout.log_rounds.reads
+        streams = ((name, "") for name in self._named_with_logs())
+        return (stream for stream in streams if not reads(stream))
 
     def _named_with_logs(self) -> Iterator[str]:
         jobs = self._state.jobs

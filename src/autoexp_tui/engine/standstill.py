@@ -15,6 +15,7 @@ from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.verdicts import why
 from autoexp_tui.monitor.desk import Desk
+from autoexp_tui.monitor.log_rules import concerns
 from autoexp_tui.monitor.orders import order_end
 from autoexp_tui.monitor.quiet import RunWatch, Still
 from autoexp_tui.monitor.reactions import log_matched
@@ -117,6 +118,6 @@ def _judge_stall(desk: Desk, job: JobRecord, track: Watched) -> None:
 def _is_to_end(job: JobRecord, rules: Monitoring) -> bool:
     """Whether a rule says what is to follow on a stall of this job."""
     return any(
-        rule.state == "stall" and (not rule.stages or job.spec.stage in rule.stages)
+        rule.state == "stall" and concerns(rule, job.spec.stage)
         for rule in rules.state_events
     )

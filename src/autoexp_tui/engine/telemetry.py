@@ -19,7 +19,7 @@ from autoexp_tui.core.specs import Monitoring
 from autoexp_tui.core.state import JobRecord, SessionState
 from autoexp_tui.core.states import Cause
 from autoexp_tui.core.verdicts import Why
-from autoexp_tui.engine.lookout import LogCursor
+from autoexp_tui.engine.log_rounds import LogCursor
 from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import LogChunk
 from autoexp_tui.engine.standstill import Standstills

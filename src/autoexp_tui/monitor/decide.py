@@ -25,6 +25,7 @@ from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.ending import end_job
 from autoexp_tui.monitor.firing import judge_deferred
 from autoexp_tui.monitor.orders import order_cancel, order_effect
+from autoexp_tui.monitor.transitions import react_to_moves
 from autoexp_tui.monitor.watch import facts_changed, jobs_changed
 
 
@@ -71,6 +72,7 @@ class _Queue:
 
 def _follow(desk: Desk, queue: _Queue, seen: int) -> int:
     """Take the events after `seen` into the indexes and queue whom they touch."""
+    react_to_moves(desk)
     records = desk.draft.records
     for record in records[seen:]:
         event = record.event

@@ -52,7 +52,7 @@ T = TypeVar("T")
 _ARG_LIMIT: Final = 1000
 """Characters of an argument that are kept."""
 
-UNTIMED: Final = frozenset({"not_looked", "look_failed"})
+UNTIMED: Final = frozenset({"not_looked", "look_failed", "no_answer"})
 """Codes of a WAIT that no timeout ends: nobody knows what there is."""
 UNKNOWN: Final = UNTIMED | {"bad_condition", "no_metric"}
 """Codes of a WAIT that says nothing about the world; `Not` passes them on."""
@@ -114,6 +114,11 @@ def _seen(fact: Fact | None, kind: type[T], what: str) -> T | Verdict:
     """A fact's value, or the WAIT of one that is unknown."""
     if fact is None:
         return say_wait("not_looked", what=what)
+    if fact.silence is not None:
+        silence = fact.silence
+        return say_wait(
+            "no_answer", place=silence.place, since=silence.since, what=what
+        )
     if fact.error:
         return say_wait("look_failed", error=fact.error, what=what)
     if not isinstance(fact.value, kind):

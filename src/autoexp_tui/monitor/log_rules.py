@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, MutableSet, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from autoexp_tui.core.specs import QUIET_TYPES, LogEvent
+from autoexp_tui.core.specs import QUIET_TYPES, LogEvent, StateEvent
 from autoexp_tui.monitor.prefilter import LineFinder, line_text, with_newlines
 
 MAX_SHOWN: Final = 2000
@@ -58,7 +58,7 @@ def for_stage(rules: Iterable[CompiledRule], stage: str) -> tuple[CompiledRule, 
     return tuple(item for item in rules if concerns(item.rule, stage))
 
 
-def concerns(rule: LogEvent, stage: str) -> bool:
+def concerns(rule: LogEvent | StateEvent, stage: str) -> bool:
     """Whether a rule is about jobs of `stage`."""
     return not rule.stages or stage in rule.stages
 

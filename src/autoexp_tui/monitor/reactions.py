@@ -18,6 +18,7 @@ from autoexp_tui.monitor.armed import AFTER_THE_RUN, Armed, find_armed
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.ending import end_job
 from autoexp_tui.monitor.firing import carry_out
+from autoexp_tui.monitor.log_rules import concerns
 from autoexp_tui.monitor.storm import counted, watch_storm
 
 CLASS_OF: dict[Cause, StateClass] = {
@@ -54,6 +55,7 @@ def _become(desk: Desk, before: JobRecord, ended: events.AttemptEnded) -> None:
     if job.state is not JobState.RETRYING and not job.ended:
         state = JobState(ended.outcome.value)
         end_job(desk, job, state, ended.cause, ended.why)
+        desk.draft.untold_move()  # rules over it were carried out just now
 
 
 def _late_success(desk: Desk, before: JobRecord, ended: events.AttemptEnded) -> None:
@@ -94,7 +96,7 @@ def _armed_by_the_run(desk: Desk, before: JobRecord) -> Iterator[Armed]:
 def _rule_applies(
     rule: StateEvent, before: JobRecord, ended: events.AttemptEnded
 ) -> bool:
-    if rule.stages and before.spec.stage not in rule.stages:
+    if not concerns(rule, before.spec.stage):
         return False
     if rule.state is not None:
         return rule.state == class_of_end(ended)

@@ -34,11 +34,18 @@ class Watch:
     def __init__(self) -> None:
         self._jobs: dict[FactKey, set[str]] = {}
         self._keys: dict[str, frozenset[FactKey]] = {}
-        self._outside: dict[OutsideKey, None] = {}
-        self._new = False
+        self._wanted: dict[OutsideKey, None] = {}
+        self._dropped: dict[OutsideKey, None] = {}
 
     def set(self, job: str, keys: frozenset[FactKey]) -> None:
-        """`job` reads exactly `keys` from now on."""
+        """`job` reads exactly `keys` from now on.
+
+        It was judged just now, so something has changed for it: what it reads outside
+        is worth another look.
+        """
+        for key in keys:
+            if isinstance(key, _OUTSIDE):
+                self._wanted[key] = None
         old = self._keys.get(job, frozenset())
         if keys == old:
             return
@@ -46,9 +53,6 @@ class Watch:
             self._drop(key, job)
         for key in keys - old:
             self._jobs.setdefault(key, set()).add(job)
-            if isinstance(key, _OUTSIDE) and key not in self._outside:
-                self._outside[key] = None
-                self._new = True
         self._keys[job] = keys
         if not keys:
             del self._keys[job]
@@ -59,20 +63,25 @@ class Watch:
         if not readers:
             del self._jobs[key]
             if isinstance(key, _OUTSIDE):
-                self._outside.pop(key, None)
+                self._dropped[key] = None
 
     def jobs(self, key: FactKey) -> Iterable[str]:
         """The jobs that read `key`."""
         return self._jobs.get(key, ())
 
-    def outside(self) -> Iterable[OutsideKey]:
-        """The keys that somebody has to go and look at."""
-        return self._outside.keys()
+    def is_read(self, key: FactKey) -> bool:
+        """Whether any job reads `key`."""
+        return key in self._jobs
 
-    def take_new(self) -> bool:
-        """Whether outside keys were added since the last call."""
-        new, self._new = self._new, False
-        return new
+    def take_wanted(self) -> Iterable[OutsideKey]:
+        """Outside keys of jobs that were judged since the last call."""
+        wanted, self._wanted = self._wanted, {}
+        return wanted
+
+    def take_dropped(self) -> Iterable[OutsideKey]:
+        """Outside keys that lost their last reader since the last call."""
+        dropped, self._dropped = self._dropped, {}
+        return [key for key in dropped if key not in self._jobs]
 
 
 class Timers:

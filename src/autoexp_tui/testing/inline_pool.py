@@ -37,6 +37,8 @@ class InlinePool:
         self._items: dict[str, _Item] = {}
         self._closed = False
         self.steps = 0
+        self.held: set[str] = set()
+        """Calls whose key begins with one of these hang: no step touches them."""
 
     def submit(self, key: str, call: Call, done: Done) -> bool:
         """Take a call; False when `key` is outstanding or the pool is closed."""
@@ -60,9 +62,9 @@ class InlinePool:
 
     def step(self) -> bool:
         """Make one call, or deliver one answer; False when there is nothing to do."""
-        if not self._items:
+        keys = tuple(key for key in self._items if not self._hangs(key))
+        if not keys:
             return False
-        keys = self.pending
         key = self._random.choice(keys) if self._random else keys[0]
         if self._items[key].called:
             self._deliver(key)
@@ -89,6 +91,9 @@ class InlinePool:
     def deliver(self, key: str) -> None:
         """Deliver the answer of `key`, which was called."""
         self._deliver(key)
+
+    def _hangs(self, key: str) -> bool:
+        return any(key.startswith(prefix) for prefix in self.held)
 
     def _call(self, key: str) -> None:
         item = self._items[key]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -89,6 +89,10 @@ class Files:
                 return Fact(self._search(key), now)
             case CommandKey():
                 return Fact(CommandResult(0), now)
+
+    def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
+        """One by one."""
+        return map(self.observe, keys)
 
     def _search(self, key: LogKey) -> LogFound:
         found = self.read(key.path)
@@ -263,6 +267,8 @@ class World:
     has_nodes: bool = False
     ready: Ready = field(default_factory=Ready)
     shelf: Shelf = field(default_factory=Shelf)
+    place_of: Callable[[str], str] = lambda _path: "/"
+    """The file system of a path."""
 
     def parts(self, lease: MemoryLease, pool: InlinePool) -> Parts:
         """An engine's ports, every pool being `pool`."""
@@ -278,6 +284,7 @@ class World:
             log_pool=pool,
             command_pool=pool,
             house_pool=pool,
+            place_of=self.place_of,
         )
         outside = Outside(
             executor=self.executor,

@@ -1,0 +1,126 @@
+"""Reads new bytes of logs, each file system in a lane of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from autoexp_tui.engine import observations as seen
+from autoexp_tui.engine.lanes import Lanes
+from autoexp_tui.engine.observations import LogRead, Observation
+from autoexp_tui.engine.pacing import Stream
+from autoexp_tui.engine.place_news import PlaceNews
+from autoexp_tui.engine.ports import LogSource, Pool
+
+LOG_CHUNK = 1 << 20
+"""Bytes read from one log at a look."""
+LOOK_BYTES = 4 << 20
+"""Bytes of all logs at a look, so that one commit stays short."""
+TAIL_BYTES = 8192
+"""Bytes of a log's end that evidence is taken from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCursor:
+    """Where the reading of one run's log stands."""
+
+    job: str
+    attempt: int
+    run: int
+    path: str
+    offset: int
+    final: bool = False
+
+    @property
+    def stream(self) -> Stream:
+        """Whose file it is, and which: of each one there is one look at a time."""
+        return (self.job, "")
+
+
+class LogRounds:
+    """Looks at logs. Used by the engine's thread alone."""
+
+    def __init__(
+        self,
+        source: LogSource,
+        pool: Pool,
+        place_of: Callable[[str], str],
+        post: Callable[[Observation], None],
+    ) -> None:
+        self._lanes = Lanes("logs", pool, place_of, _LogWays(source, post))
+        self._places = PlaceNews(post)
+        self._post = post
+
+    def reads(self, stream: Stream) -> bool:
+        """Whether an answer for this file is on its way, or late."""
+        return self._lanes.holds_key(stream)
+
+    def send(self, cursors: Iterable[LogCursor]) -> None:
+        """Look at these; a log that is being looked at is left out."""
+        self._lanes.send(cursors)
+
+    def tend(self, now: float, utc: float) -> None:
+        """Begin what can begin, say what does not answer, and what nobody got to."""
+        tended = self._lanes.tend(now, utc)
+        self._places.tell(tended)
+        if tended.again:
+            left = tuple(cursor.job for cursor in tended.again)
+            self._post(seen.LogsRead(reads=(), left=left))
+
+
+@dataclass(frozen=True, slots=True)
+class _LogWays:
+    """How lanes look at logs."""
+
+    source: LogSource
+    post: Callable[[Observation], None]
+
+    def key(self, item: LogCursor) -> Hashable:
+        """The file, whichever run wrote it."""
+        return item.stream
+
+    def path(self, item: LogCursor) -> str:
+        """The log's."""
+        return item.path
+
+    def look(self, items: Sequence[LogCursor]) -> Iterator[LogRead]:
+        """One by one, in their order, up to `LOOK_BYTES`."""
+        room = LOOK_BYTES
+        for item in items:
+            if room <= 0:
+                return
+            read = self._read(item)
+            room -= len(read.chunk.data) if read.chunk else 0
+            yield read
+
+    def tell(self, answers: Sequence[tuple[LogCursor, LogRead]]) -> None:
+        """As an observation."""
+        if answers:
+            self.post(seen.LogsRead(reads=tuple(read for _, read in answers)))
+
+    def fault(self, name: str, problem: BaseException) -> None:
+        """As an observation."""
+        self.post(seen.call_failed(name, problem))
+
+    def _read(self, at: LogCursor) -> LogRead:
+        source = self.source
+        made = {"job": at.job, "attempt": at.attempt, "run": at.run}
+        try:
+            chunk = source.read(
+                at.job,
+                at.attempt,
+                at.run,
+                at.path,
+                at.offset,
+                LOG_CHUNK,
+                final=at.final,
+            )
+            tail = source.tail(at.path, TAIL_BYTES) if at.final else ""
+        except OSError as error:
+            return LogRead(
+                **made,  # type: ignore[arg-type]
+                chunk=None,
+                final=at.final,
+                problem=str(error),
+            )
+        return LogRead(**made, chunk=chunk, final=at.final, tail=tail)  # type: ignore[arg-type]

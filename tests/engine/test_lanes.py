@@ -1,0 +1,258 @@
+"""Looks by file system: what hangs holds up nobody else."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from autoexp_tui.adapters.pools import ThreadPool
+from autoexp_tui.engine.lanes import MOST_LOOKS, SILENT_SECONDS, Lanes, Tended
+from autoexp_tui.testing.inline_pool import InlinePool
+
+WAIT = 20.0
+"""Seconds that a thread of a test may take at most."""
+
+
+def place_of(path: str) -> str:
+    return "/" + path.split("/")[1]
+
+
+@dataclass
+class Disk:
+    """Answers with the path; paths that begin with one of `hanging` do not return."""
+
+    hanging: set[str] = field(default_factory=set)
+    back: threading.Event = field(default_factory=threading.Event)
+    told: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    heard: threading.Condition = field(default_factory=threading.Condition)
+
+    def key(self, item: str) -> str:
+        return item
+
+    def path(self, item: str) -> str:
+        return item
+
+    def look(self, items: Sequence[str]) -> Iterator[str]:
+        for item in items:
+            with self.heard:
+                self.asked.append(item)
+                self.heard.notify_all()
+            if any(item.startswith(prefix) for prefix in self.hanging):
+                self.back.wait(WAIT)
+            yield item
+
+    def tell(self, answers: Sequence[tuple[str, str]]) -> None:
+        with self.heard:
+            self.told += [answer for _, answer in answers]
+            self.heard.notify_all()
+
+    def fault(self, name: str, problem: BaseException) -> None:
+        self.faults.append(f"{name}: {problem}")
+
+    def until(self, what: str, *paths: str) -> None:
+        """Wait until these were `asked` or `told`."""
+        with self.heard:
+            assert self.heard.wait_for(
+                lambda: set(paths) <= set(getattr(self, what)), WAIT
+            ), f"{getattr(self, what)}"
+
+
+@dataclass
+class Bench:
+    disk: Disk
+    lanes: Lanes[str, str]
+    now: float = 0.0
+    silent: dict[str, float] = field(default_factory=dict)
+    """Path -> since when nothing is known of it."""
+    again: list[str] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+
+    def pass_(self, seconds: float = 0.0) -> Tended[str, str]:
+        self.now += seconds
+        tended = self.lanes.tend(self.now, 1_000.0 + self.now)
+        for silence, items in tended.silent.values():
+            self.silent |= dict.fromkeys(items, silence.since)
+        self.again += tended.again
+        self.places += tended.heard
+        return tended
+
+    def silence(self) -> None:
+        """Let so much time pass that a look is stuck."""
+        for _ in range(3):
+            self.pass_(SILENT_SECONDS / 2)
+
+
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    made = Disk()
+    yield made
+    made.back.set()
+
+
+@pytest.fixture
+def bench(disk: Disk) -> Iterator[Bench]:
+    pool = ThreadPool("test", 32)
+    yield Bench(disk, Lanes("t", pool, place_of, disk))
+    disk.back.set()
+    pool.close()
+
+
+def test_what_is_sent_is_answered(bench: Bench) -> None:
+    bench.lanes.send(["/a/1", "/a/2"])
+    bench.pass_()
+    bench.disk.until("told", "/a/1", "/a/2")
+    bench.pass_()
+    assert not bench.lanes.holds("/a/1")
+    assert bench.places == ["/a"]
+
+
+def test_other_file_systems_go_on_beside_one_that_hangs(bench: Bench) -> None:
+    bench.disk.hanging = {"/hung"}
+    bench.lanes.send(["/hung/1", "/fine/1"])
+    bench.pass_()
+    bench.disk.until("told", "/fine/1")
+    bench.disk.until("asked", "/hung/1")
+    bench.lanes.send(["/fine/2"])
+    bench.pass_(1.0)
+    bench.disk.until("told", "/fine/2")
+    assert "/hung/1" not in bench.disk.told
+
+
+def test_what_does_not_answer_is_silent_since_it_was_asked(bench: Bench) -> None:
+    bench.disk.hanging = {"/hung"}
+    bench.lanes.send(["/hung/a/b/c/1", "/hung/a/b/c/2"])
+    bench.pass_()
+    bench.disk.until("asked", "/hung/a/b/c/1")
+    assert bench.silent == {}
+    bench.silence()
+    assert bench.silent == {"/hung/a/b/c/1": 1_000.0, "/hung/a/b/c/2": 1_000.0}
+
+
+def test_silence_is_told_once(bench: Bench) -> None:
+    bench.disk.hanging = {"/hung"}
+    bench.lanes.send(["/hung/1"])
+    bench.pass_()
+    bench.disk.until("asked", "/hung/1")
+    bench.silence()
+    bench.silent.clear()
+    bench.silence()
+    assert bench.silent == {}
+
+
+def test_what_was_found_before_the_hang_is_told(bench: Bench) -> None:
+    bench.disk.hanging = {"/d/2"}
+    bench.lanes.send(["/d/1", "/d/2"])
+    bench.pass_()
+    bench.disk.until("asked", "/d/2")
+    bench.silence()
+    assert bench.disk.told == ["/d/1"]
+    assert list(bench.silent) == ["/d/2"]
+
+
+def test_a_link_to_what_hangs_does_not_hold_up_the_rest_of_its_place(
+    bench: Bench,
+) -> None:
+    bench.disk.hanging = {"/home/u/link"}
+    links = [f"/home/u/link/run{n}/done" for n in range(10)]
+    others = [f"/home/u/other/run{n}/done" for n in range(10)]
+    bench.lanes.send([*links, *others])
+    bench.pass_()
+    bench.disk.until("asked", links[0])
+    bench.silence()
+    bench.disk.until("told", *others)
+    assert set(bench.disk.asked) == {links[0], *others}
+
+
+def test_a_place_that_hangs_for_good_costs_a_few_threads(bench: Bench) -> None:
+    bench.disk.hanging = {"/hung"}
+    paths = [f"/hung/u{n}/x/y/done" for n in range(20)]
+    bench.lanes.send(paths)
+    for n in range(MOST_LOOKS + 3):
+        bench.pass_()
+        bench.disk.until("asked", *sorted(paths)[: min(n + 1, MOST_LOOKS)])
+        bench.silence()
+    assert len(bench.disk.asked) == MOST_LOOKS
+    assert set(bench.silent) == set(paths)
+    late = "/hung/z/x/y/late"
+    bench.lanes.send([late])
+    bench.pass_()
+    assert late in bench.silent
+
+
+def test_when_it_answers_again_everything_is_asked_anew(bench: Bench) -> None:
+    bench.disk.hanging = {"/hung"}
+    paths = ["/hung/a/b/c/1", "/hung/a/b/c/2"]
+    bench.lanes.send(paths)
+    bench.pass_()
+    bench.disk.until("asked", paths[0])
+    bench.silence()
+    bench.disk.hanging = set()
+    bench.disk.back.set()
+    bench.disk.until("told", paths[0])
+    bench.pass_()
+    assert bench.again == [paths[1]]
+    assert bench.places == ["/hung"]
+    bench.lanes.send(paths)
+    bench.pass_()
+    bench.disk.until("told", *paths)
+
+
+def test_an_engine_that_slept_calls_nobody_silent(bench: Bench) -> None:
+    bench.disk.hanging = {"/hung"}
+    bench.lanes.send(["/hung/1"])
+    bench.pass_()
+    bench.disk.until("asked", "/hung/1")
+    bench.pass_(3_600.0)
+    assert bench.silent == {}
+
+
+def test_a_slow_look_that_moves_on_is_not_silent() -> None:
+    disk = Disk()
+    pool = InlinePool()
+    bench = Bench(disk, Lanes("t", pool, place_of, disk))
+    bench.lanes.send(["/slow/1"])
+    bench.pass_()
+    pool.call(pool.pending[0])
+    for _ in range(4):
+        bench.pass_(SILENT_SECONDS / 2)
+    assert bench.silent == {}  # the answer is there, and on its way
+    pool.deliver(pool.pending[0])
+    bench.pass_()
+    assert not bench.lanes.holds("/slow/1")
+
+
+def test_what_is_under_way_is_not_sent_twice() -> None:
+    disk = Disk()
+    pool = InlinePool()
+    bench = Bench(disk, Lanes("t", pool, place_of, disk))
+    bench.lanes.send(["/a/1"])
+    bench.pass_()
+    bench.lanes.send(["/a/1"])
+    bench.pass_()
+    pool.drain()
+    bench.pass_()
+    pool.drain()
+    assert disk.asked == ["/a/1"]
+
+
+def test_a_look_that_raises_is_reported_and_its_things_are_free_again() -> None:
+    class Broken(Disk):
+        def look(self, items: Sequence[str]) -> Iterator[str]:
+            yield items[0]
+            raise ValueError("a bug")
+
+    disk = Broken()
+    pool = InlinePool()
+    bench = Bench(disk, Lanes("t", pool, place_of, disk))
+    bench.lanes.send(["/a/1", "/a/2"])
+    bench.pass_()
+    pool.drain()
+    bench.pass_()
+    assert disk.faults == ["t /a #1: a bug"]
+    assert disk.told == ["/a/1"]
+    assert bench.again == ["/a/2"]
