@@ -14,6 +14,7 @@ from autoexp_tui.adapters.atomic import sync_data
 from autoexp_tui.adapters.file_journal import FileJournal, Rotation
 from autoexp_tui.adapters.journal import load_state, read_session
 from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.adapters.state_keeper import KEEP_RECORDS
 from autoexp_tui.core.events import Recorded
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.testing.inline_pool import InlinePool
@@ -49,6 +50,7 @@ class DiskStore:
         self.session = SessionDir(path)
         self.session.make()
         self.rotation = Rotation()
+        self.keep_every = KEEP_RECORDS
         self.pool = InlinePool()
         self.faults: list[str] = []
         self._leases: list[FixedLease] = []
@@ -63,6 +65,7 @@ class DiskStore:
             self.session,
             lease,
             rotation=self.rotation,
+            keep_every=self.keep_every,
             pool=self.pool,
             log_fault=self.faults.append,
         )

@@ -354,7 +354,7 @@ def _to_json(value: object, check: Callable[[bytes], object]) -> bytes:
     except Unencodable:
         raise
     except (ValueError, TypeError):  # nan, lone surrogates, strange keys
-        data = _COMPACT.encode(_mended(value)).encode()
+        data = _COMPACT.encode(mended(value)).encode()
     try:
         check(data)
     except (Undecodable, JournalDamaged) as error:
@@ -366,8 +366,12 @@ def _check_record(data: bytes) -> None:
     parse_record(data)
 
 
-def _mended(value: object) -> object:
-    """`value` as plain JSON data, numbers and characters of no JSON form replaced."""
+def mended(value: object) -> object:
+    """`value` as plain JSON data, numbers and characters of no JSON form replaced.
+
+    Raises:
+        Unencodable: a part of it has no JSON form at all.
+    """
     if isinstance(value, str):
         return _SURROGATES.sub("\ufffd", value)
     if isinstance(value, float):
@@ -375,9 +379,9 @@ def _mended(value: object) -> object:
     if value is None or isinstance(value, int):
         return value
     if isinstance(value, list | tuple):
-        return [_mended(part) for part in value]
+        return [mended(part) for part in value]
     tree = cast("Mapping[object, object]", _plain(value))
-    return {_mended_key(key): _mended(part) for key, part in tree.items()}
+    return {_mended_key(key): mended(part) for key, part in tree.items()}
 
 
 def _mended_key(key: object) -> str:

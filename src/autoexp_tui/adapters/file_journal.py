@@ -27,9 +27,11 @@ from autoexp_tui.adapters.journal_pack import pack
 from autoexp_tui.adapters.journal_parts import Notices, Seal, find_chain, find_seal
 from autoexp_tui.adapters.pools import ThreadPool
 from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.adapters.state_keeper import KEEP_RECORDS, StateKeeper
 from autoexp_tui.core.errors import SessionOwned
 from autoexp_tui.core.events import EngineStarted, Event, JournalRotated, Recorded
 from autoexp_tui.core.specs import Plan
+from autoexp_tui.core.state import SessionState
 from autoexp_tui.engine.ports import Pool
 
 
@@ -64,12 +66,14 @@ class FileJournal:
         lease: Held,
         *,
         rotation: Rotation = Rotation(),
+        keep_every: int = KEEP_RECORDS,
         pool: Pool | None = None,
         log_fault: Callable[[str], None] = lambda _text: None,
     ) -> None:
         """Open the journal under a lease that is held already.
 
-        `pool` is for what nobody waits for; its faults go to `log_fault`.
+        `pool` is for what nobody waits for; its faults go to `log_fault`. A state is
+        kept every `keep_every` records.
 
         Raises:
             JournalDamaged: the chain of parts is broken.
@@ -80,6 +84,9 @@ class FileJournal:
         self._longest = rotation
         self._pool = pool or ThreadPool("journal", 1)
         self._log_fault = log_fault
+        self._keeper = StateKeeper(
+            session, lease.epoch, self._pool, log_fault, every=keep_every, recent=TAIL
+        )
         self._notices = Notices()
         self._chain = find_chain(session, self._notices)
         self.seal = Seal()
@@ -111,6 +118,7 @@ class FileJournal:
         loaded = fold_chain(self.session, self._chain, self._notices, tail)
         if self._seq is None:
             self._seq = loaded.position.seq
+            self._keeper.loaded(self._chain, loaded.events, loaded.folded)
         return loaded
 
     def append(self, records: Sequence[Recorded]) -> None:
@@ -126,9 +134,9 @@ class FileJournal:
         if not records:
             return
         self._check(records)
-        data = b"".join([encode_record(record) for record in records])
+        lines = [encode_record(record) for record in records]
         try:
-            self._append(data)
+            self._append(b"".join(lines))
         except OSError as error:
             self._surplus = True
             with suppress(OSError):  # or else before the next append
@@ -136,6 +144,7 @@ class FileJournal:
             raise explained(error, self._path, "write the journal") from error
         self._seq = records[-1].seq
         self._written += len(records)
+        self._keeper.wrote(records, lines)
 
     def rotation(self) -> JournalRotated | None:
         """What opens the next part, once this one is long enough."""
@@ -152,6 +161,13 @@ class FileJournal:
             ValidationFailed: the plan holds a value that JSON cannot.
         """
         return self.session.store_plan(plan)
+
+    def keep(self, state: SessionState, *, last: bool = False) -> None:
+        """Keep `state` beside the journal when one is due, or it is the `last`."""
+        if last:
+            self._keeper.keep_now(state)
+        else:
+            self._keeper.keep(state)
 
     def close(self) -> None:
         """Release the file; appending ends. Closing twice is one closing."""
@@ -174,9 +190,15 @@ class FileJournal:
         # After the sync, not before: an engine that was stopped in between must not
         # believe bytes that its successor's seal has left out.
         self._still_ours()
-        if self._segment and not self._good:
-            self._pack_former()
+        if not self._good:
+            self._begin_part()
         self._good += len(data)
+
+    def _begin_part(self) -> None:
+        """The part's first records are synced: it is the newest of the journal."""
+        self._keeper.began(self._path)
+        if self._segment:
+            self._pack_former()
 
     def _create(self) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
@@ -218,13 +240,12 @@ class FileJournal:
             raise self._deposed()
         if self._closed:
             raise ValueError("the journal is closed")
-        if self._seq is None:
-            self._seq = self.load(tail=0).position.seq
+        seq = self.load().position.seq if self._seq is None else self._seq
         if isinstance(records[0].event, JournalRotated) and self._good:
             self._turn(records[0].event)
         if self._good == 0:
             self._check_seal(records[0])
-        for expected, record in enumerate(records, self._seq + 1):
+        for expected, record in enumerate(records, seq + 1):
             if record.seq != expected or record.epoch != self._lease.epoch:
                 raise ValueError(
                     f"record {record.seq} of epoch {record.epoch} after {expected - 1}"

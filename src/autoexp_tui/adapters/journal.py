@@ -6,8 +6,10 @@ successor seals the part counts for everybody (`journal_parts`). Never writes.
 
 from __future__ import annotations
 
+import gc
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from autoexp_tui.adapters.journal_parts import (
@@ -17,6 +19,7 @@ from autoexp_tui.adapters.journal_parts import (
     read_part,
 )
 from autoexp_tui.adapters.session_dir import PartId, SessionDir
+from autoexp_tui.adapters.state_cache import Cover, find_kept
 from autoexp_tui.core.apply import IllegalTransition, apply, unseen
 from autoexp_tui.core.errors import JournalDamaged
 from autoexp_tui.core.events import Recorded
@@ -51,6 +54,8 @@ class Loaded:
     events: tuple[Recorded, ...]
     """The newest ones, oldest first."""
     position: Position
+    folded: int = 0
+    """How many of its records were folded, not taken from a kept state."""
     notices: tuple[str, ...] = ()
     """What is no damage but worth a word: torn lines, void bytes."""
 
@@ -117,18 +122,42 @@ def fold_chain(
     session: SessionDir, chain: Sequence[Part], notices: Notices, tail: int
 ) -> Loaded:
     """The state that the records of `chain` add up to; raises as `load_state`."""
-    state = SessionState(plans=StoredPlans(session))
-    newest: deque[Recorded] = deque(maxlen=tail)
-    position = Position()
-    with unseen(state):
-        for part in chain:
-            position = _fold_part(state, part, notices, newest, position)
+    plans = StoredPlans(session)
+    with _no_search_for_garbage():
+        kept = find_kept(session, chain, plans) if tail <= TAIL else None
+        state = kept.state if kept else SessionState(plans=plans)
+        position = _position_of(kept.cover, chain) if kept else Position()
+        newest: deque[Recorded] = deque(kept.events if kept else (), maxlen=tail)
+        rest = chain[len(kept.cover.parts) - 1 :] if kept else chain
+        with unseen(state, ours=True):
+            for part in rest:
+                position = _fold_part(state, part, notices, newest, position)
     return Loaded(
         state=state,
         events=tuple(newest),
         position=position,
+        folded=state.seq - (kept.cover.seq if kept else 0),
         notices=tuple(notices.lines),
     )
+
+
+def _position_of(cover: Cover, chain: Sequence[Part]) -> Position:
+    part = chain[len(cover.parts) - 1]
+    return Position(
+        part=part.id, start=cover.start, offset=cover.parts[-1][1], seq=cover.seq
+    )
+
+
+@contextmanager
+def _no_search_for_garbage() -> Iterator[None]:
+    """Nothing of what is loaded is garbage; looking for it takes twice the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _fold_part(
@@ -138,8 +167,9 @@ def _fold_part(
     newest: deque[Recorded],
     position: Position,
 ) -> Position:
+    offset = position.offset if position.part == part.id else 0
     start = end = 0
-    for record, start, end in read_records(part, state.seq, notices):  # noqa: B007
+    for record, start, end in read_records(part, state.seq, notices, offset):  # noqa: B007
         try:
             apply(state, record)
         except (IllegalTransition, KeyError, IndexError, ValueError) as error:

@@ -16,25 +16,51 @@ if TYPE_CHECKING:
 
 Schema: TypeAlias = Any
 """A node of a pydantic core schema: nested dicts, lists and plain values."""
+FieldOf: TypeAlias = tuple[type, str]
+"""A dataclass and the name of one of its fields."""
 
 
 @cache
-def validator(model: Any, *, finite: bool = True) -> SchemaValidator:
+def validator(
+    model: Any, *, finite: bool = True, free: frozenset[FieldOf] = frozenset()
+) -> SchemaValidator:
     """The validator of a dataclass `model`, None not among what it accepts by contract.
 
-    Unknown fields are refused. `finite` refuses nan and the infinities as numbers.
+    Unknown fields are refused. `finite` refuses nan and the infinities as numbers; the
+    fields in `free` take anything that JSON has.
     """
     from pydantic import ConfigDict, TypeAdapter
     from pydantic_core import CoreConfig, SchemaValidator
 
-    from autoexp_tui.core import verdicts
-
     config = ConfigDict(extra="forbid", allow_inf_nan=not finite, defer_build=True)
     # A bare dataclass takes no config of ours; inside `| None` it takes the union's.
     adapter: TypeAdapter[Any] = TypeAdapter(model | None, config=config)
-    # Modules of a first paint name these words for the type checker alone.
-    adapter.rebuild(_types_namespace=vars(verdicts))
-    return SchemaValidator(tag_unions(adapter.core_schema), CoreConfig())
+    adapter.rebuild(_types_namespace=names_of_core())
+    schema = adapter.core_schema
+    if free:
+        schema = _loosened(schema, free)
+    return SchemaValidator(tag_unions(schema), CoreConfig())
+
+
+@cache
+def names_of_core() -> dict[str, Any]:
+    """What modules of a first paint name for the type checker alone."""
+    from autoexp_tui.core import effects, events, specs, verdicts
+
+    return {**vars(specs), **vars(effects), **vars(events), **vars(verdicts)}
+
+
+def _loosened(node: Schema, free: frozenset[FieldOf]) -> Schema:
+    if isinstance(node, list | tuple):
+        return type(node)(_loosened(part, free) for part in node)
+    if not isinstance(node, dict):
+        return node
+    new = {key: _loosened(value, free) for key, value in node.items()}
+    if new.get("type") == "dataclass":
+        for field in new["schema"]["fields"]:
+            if (new["cls"], field["name"]) in free:
+                field["schema"] = {"type": "any"}
+    return new
 
 
 def complaint(error: Exception) -> str:

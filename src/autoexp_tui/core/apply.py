@@ -45,14 +45,14 @@ def fold(state: SessionState, records: Iterable[Recorded]) -> SessionState:
 
 
 @contextmanager
-def unseen(state: SessionState) -> Iterator[None]:
+def unseen(state: SessionState, *, ours: bool = False) -> Iterator[None]:
     """Fold fast: nobody looks at `state` before this ends.
 
     A job's records are then changed where they are, not copied at each event; a long
-    journal folds in half the time. Only for a state that has no jobs yet: records that
-    somebody may hold already are left alone.
+    journal folds in half the time. Only for a state that has no jobs yet, or whose
+    records are `ours`: those that somebody may hold already are left alone.
     """
-    if state.jobs:
+    if state.jobs and not ours:
         yield
         return
     state.renew = amended

@@ -145,6 +145,8 @@ class Engine:
             self._mailbox.sleep(self.next_wake())
             self.commit()
         self._parts.closing()
+        if not self._health.deposed:
+            self._parts.journal.keep(self.state, last=True)
         self._parts.journal.close()
         try:
             self._parts.lease.release()
@@ -326,6 +328,7 @@ class Engine:
             self._lookout.orders_done(list(dict.fromkeys(commands)))
         if any(isinstance(record.event, events.EngineStopped) for record in records):
             self._stop()
+        self._parts.journal.keep(self.state)
         self._dispatcher.dispatch(self.state, self._clock.monotonic())
 
     def _stop(self) -> None:
