@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.specs import JobStateIs, PlanFinding
 from autoexp_tui.core.state import ConditionStatus
 from autoexp_tui.core.states import Cause
@@ -45,6 +46,17 @@ def test_a_failure_says_when_how_and_where() -> None:
     assert "out of memory" in told
     assert "exit 137" in told
     assert job.record.attempts[0].node in told
+
+
+def test_what_an_earlier_session_did_says_so_and_how_to_run_it_anew() -> None:
+    reason = why("done_before", session="k7f2", at=1.0)
+    work = DoneWork(job="x", session="k7f2", mark="k", fingerprint="f", at=1.0)
+    done = next(job for job in SESSION.jobs if job.look is Look.DONE)
+    changed = with_job(SESSION.snapshot, done.name, attempts=(), done=work, why=reason)
+    session = observe(changed)
+    told = text(why_job(session.jobs[done.index], session, WORDS))
+    assert "done already in session k7f2" in told
+    assert "resubmit" in told
 
 
 def test_a_failure_shows_its_last_error_line() -> None:
