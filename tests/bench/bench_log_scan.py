@@ -1,7 +1,11 @@
-"""How fast logs become metrics and matches, beside naive per-line regexes.
+"""How fast log text becomes metrics and events, beside naive per-line regexes.
 
-Run `python -m tests.bench.bench_log_scan`. One mebibyte of each kind of log, as the
-engine reads them; CPU time, best of several; prints rates and ratios, asserts nothing.
+    python -m tests.bench.bench_log_scan
+
+A mebibyte amid a large log of each kind, as the engine reads a backlog: twelve rules,
+and the progress of the run. CPU time of one core, best of several rounds;
+prints rates and ratios, asserts nothing. `whole`: every point is read, as of a log
+that grows slowly.
 """
 
 from __future__ import annotations
@@ -9,40 +13,58 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
+from autoexp_tui.adapters.fast_search import fast_test
 from autoexp_tui.core.specs import LogEvent
-from autoexp_tui.monitor.log_rules import compile_rules, scan
+from autoexp_tui.engine.telemetry import THINNING
+from autoexp_tui.monitor.log_rules import Scanner, compile_rules
 from autoexp_tui.monitor.metrics import MetricReader
 
 SIZE = 1 << 20
+LOG_SIZE = 1 << 30
+"""Of the log that the mebibyte is a part of."""
 ROUNDS = 9
-EVERY = SIZE // 64
-"""Bytes between two points where the engine works off a backlog."""
 
 NAIVE_METRICS = tuple(
     re.compile(pattern)
     for pattern in (
-        r"iteration\s+(\d+)/\s*(\d+)",
-        r"lm loss:\s*(\S+)",
-        r"learning rate:\s*(\S+)",
-        r"tokens/s:\s*(\S+)",
-        r"grad norm:\s*(\S+)",
+        r"(?:iteration|step|iter)\D{0,3}\s*(\d+)",
+        r"(?:lm )?loss'?[:= ]\s*(\S+)",
+        r"(?:learning rate|lr|learning_rate'?)[:= ]\s*(\S+)",
+        r"tok(?:en)?s?/s[:= ]\s*(\S+)",
+        r"grad[_ ]norm'?[:= ]\s*(\S+)",
     )
 )
-RULES = (
+RULES = tuple(
     LogEvent(
-        name="saved",
-        pattern=r"successfully saved checkpoint from iteration\s+(?P<it>\d+) to (\S+)",
+        name=f"rule {number}",
+        pattern=pattern,
         pattern_type="regex",
-        extract_groups={"checkpoint_iteration": "it"},
-    ),
-    LogEvent(name="fatal", pattern="FATAL|Traceback", pattern_type="regex"),
-    LogEvent(name="oom", pattern="CUDA out of memory"),
-    LogEvent(name="nccl", pattern=r"NCCL (?:WARN|ERROR)\b", pattern_type="regex"),
-    LogEvent(name="slow", pattern="straggler detected"),
+        extract_groups={"iteration": "it"} if "?P<it>" in pattern else {},
+    )
+    for number, pattern in enumerate(
+        (
+            r"successfully saved checkpoint from iteration\s+(?P<it>\d+) to (\S+)",
+            "FATAL",
+            "Traceback",
+            "CUDA out of memory",
+            r"NCCL (?:WARN|ERROR)\b",
+            "straggler detected",
+            "Segmentation fault",
+            "slurmstepd: error",
+            "DUE TO TIME LIMIT",
+            "RuntimeError",
+            "ChildFailedError",
+            "Killed",
+        )
+    )
 )
-NAIVE_RULES = tuple(re.compile(rule.pattern) for rule in RULES)
+CASELESS = tuple(
+    LogEvent(name=rule.name, pattern=f"(?i){rule.pattern}", pattern_type="regex")
+    for rule in RULES
+)
+BLIND = (*RULES, LogEvent(name="x", pattern=r"\d\d\.\d\d%", pattern_type="regex"))
 
 
 def filled(line: Callable[[int], str]) -> bytes:
@@ -68,7 +90,7 @@ def chatter(rng: random.Random) -> Callable[[int], str]:
     return lambda _: rng.choice(shapes).format(rng.randint(0, 4095), rng.randint(0, 59))
 
 
-def metric_line(rng: random.Random) -> Callable[[int], str]:
+def megatron(rng: random.Random) -> Callable[[int], str]:
     """A line of metrics a step, as Megatron writes it."""
     return lambda n: (
         f" [2026-01-01 12:00:{n % 60:02d}] iteration {n:8d}/   60000 |"
@@ -81,70 +103,119 @@ def metric_line(rng: random.Random) -> Callable[[int], str]:
 
 
 def mixed(rng: random.Random) -> Callable[[int], str]:
-    """A metric line in twenty."""
-    talk, metrics = chatter(rng), metric_line(rng)
-    return lambda n: metrics(n) if n % 20 == 0 else talk(n)
+    """A metric line in twenty, and now and then an evaluation and a checkpoint."""
+    talk, metrics = chatter(rng), megatron(rng)
+
+    def line(n: int) -> str:
+        if n % 2000 == 1999:
+            return (
+                f" validation loss at iteration {n} | lm loss value: 2.5E+00 |\n"
+                f"  successfully saved checkpoint from iteration {n:7d} to /c/{n}\n"
+            )
+        return metrics(n) if n % 20 == 0 else talk(n)
+
+    return line
 
 
-def naive_metrics(data: bytes) -> list[tuple[int, list[float]]]:
-    """Each regex on each line."""
-    found = []
+def trainer(rng: random.Random) -> Callable[[int], str]:
+    """The Hugging Face trainer's dicts."""
+    return lambda n: (
+        f"{{'loss': {2 + rng.random():.4f}, 'grad_norm': {rng.random():.16f}, "
+        f"'learning_rate': {rng.random() * 1e-4:.16e}, 'epoch': {n / 100:.2f}}}\n"
+    )
+
+
+def bars(rng: random.Random) -> Callable[[int], str]:
+    """The states of a progress bar, as Lightning and tqdm write them."""
+    return lambda n: (
+        f"\rEpoch 0:  {n % 100:2d}%|{'█' * (n % 100 // 4):25}| {n % 1000}/1000 "
+        f"[00:{n % 60:02d}<00:55, 10.01it/s, v_num=0, loss={rng.random():.3f}]"
+    )
+
+
+def nano(rng: random.Random) -> Callable[[int], str]:
+    """nanoGPT: a line a step, evaluations in between."""
+
+    def line(n: int) -> str:
+        if n % 250 == 0:
+            return f"step {n}: train loss {rng.random():.4f}, val loss 2.1234\n"
+        return f"iter {n}: loss {rng.random():.4f}, time 23.41ms, mfu 30.10%\n"
+
+    return line
+
+
+def pairs(rng: random.Random) -> Callable[[int], str]:
+    """key=value."""
+    return lambda n: f"INFO step={n} loss={rng.random():.5f} lr=1e-3 tokens/s=40021\n"
+
+
+def demo(rng: random.Random) -> Callable[[int], str]:
+    """The trainer of the default experiment."""
+    return lambda n: (
+        f"iteration {n:5d}/20000 | lm loss: {rng.random():.4f} | learning rate: "
+        f"1.000e-03 | tokens/s: 40020 | grad norm: {rng.random():.3f}\n"
+    )
+
+
+LOGS = {
+    "no metrics": chatter,
+    "mixed": mixed,
+    "Megatron": megatron,
+    "HF trainer": trainer,
+    "progress bars": bars,
+    "nanoGPT": nano,
+    "key=value": pairs,
+    "demo": demo,
+}
+
+
+def naive(data: bytes, rules: tuple[re.Pattern[str], ...]) -> int:
+    """Each regex on each line: how many matches, and how many metrics."""
+    found = 0
     for line in data.decode("utf-8", "replace").splitlines():
-        matches = [regex.search(line) for regex in NAIVE_METRICS]
-        if matches[0]:
-            values = [float(match[1]) for match in matches[1:] if match]
-            found.append((int(matches[0][1]), values))
+        found += sum(rule.search(line) is not None for rule in rules)
+        found += sum(regex.search(line) is not None for regex in NAIVE_METRICS)
     return found
 
 
-def naive_matches(data: bytes) -> list[str]:
-    """Each regex on each line."""
-    lines = data.decode("utf-8", "replace").splitlines()
-    return [line for line in lines if any(rule.search(line) for rule in NAIVE_RULES)]
+def seconds(*works: Callable[[], object]) -> list[float]:
+    """CPU seconds of each, the best of several rounds."""
+    return [min(_taken(work) for _ in range(ROUNDS)) for work in works]
 
 
-def rate(work: Callable[[], object]) -> float:
-    """Megabytes a second of CPU time, the best of several rounds."""
-    best = float("inf")
-    for _ in range(ROUNDS):
-        begin = time.process_time()
-        work()
-        best = min(best, time.process_time() - begin)
-    return SIZE / 1e6 / best
+def _taken(work: Callable[[], object]) -> float:
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
 
 
-def rows() -> Iterator[tuple[str, float, float]]:
-    """(what, naive rate, ours)."""
-    rules = compile_rules(RULES)
-    for name, make in (
-        ("no metrics", chatter),
-        ("mixed", mixed),
-        ("dense", metric_line),
-    ):
-        data = filled(make(random.Random(0)))
-        naive = rate(lambda data=data: naive_metrics(data))  # type: ignore[misc]
-        yield (
-            f"metrics, {name}",
-            naive,
-            rate(lambda data=data: MetricReader().feed(data)),  # type: ignore[misc]
-        )
-        yield (
-            f"metrics, {name}, backlog",
-            naive,
-            rate(lambda data=data: MetricReader().feed(data, 0, EVERY)),  # type: ignore[misc]
-        )
-        yield (
-            f"{len(rules)} rules, {name}",
-            rate(lambda data=data: naive_matches(data)),  # type: ignore[misc]
-            rate(lambda data=data: scan(rules, data, 0)),  # type: ignore[misc]
-        )
+def compare(name: str, data: bytes, rules: tuple[LogEvent, ...]) -> None:
+    """Print one line of the table."""
+    scanner = Scanner(compile_rules(rules), fast_test)
+    regexes = tuple(re.compile(rule.pattern) for rule in rules)
+    reader = MetricReader((), fast_test)
+    every = LOG_SIZE // THINNING
+
+    def ours(every: int) -> None:
+        reader.feed(data, 0, every)
+        scanner.scan(data, 0)
+
+    taken = seconds(lambda: naive(data, regexes), lambda: ours(every), lambda: ours(0))
+    slow, fast, whole = (len(data) / 1e6 / one for one in taken)
+    ratio = fast / slow
+    print(f"{name:24}{slow:9.0f}{fast:9.0f}{ratio:8.1f}x{whole:9.0f} MB/s")
 
 
 def main() -> None:
     """Print the table."""
-    print(f"{'':28}{'naive':>10}{'ours':>10}{'ratio':>8}")
-    for name, naive, ours in rows():
-        print(f"{name:28}{naive:7.0f} MB/s{ours:5.0f} MB/s{ours / naive:7.1f}x")
+    print(
+        f"{'12 rules and progress':24}{'naive':>9}{'ours':>9}{'ratio':>9}{'whole':>9}"
+    )
+    for name, make in LOGS.items():
+        compare(name, filled(make(random.Random(0))), RULES)
+    data = filled(mixed(random.Random(0)))
+    compare("mixed, (?i) rules", data, CASELESS)
+    compare("mixed, a rule of digits", data, BLIND)
 
 
 if __name__ == "__main__":

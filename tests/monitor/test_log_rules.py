@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.core.specs import LogEvent
-from autoexp_tui.monitor.log_rules import Match, compile_rules, for_stage, scan
+from autoexp_tui.monitor.log_rules import Match, Scanner, compile_rules, for_stage
 from autoexp_tui.monitor.prefilter import MAX_LINE, LineFinder, required_literals
 
 SAVED = LogEvent(
@@ -22,7 +22,7 @@ SAVED = LogEvent(
 
 
 def found(rule: LogEvent, text: bytes, offset: int = 0) -> list[Match]:
-    return scan(compile_rules([rule]), text, offset)
+    return Scanner(compile_rules([rule])).scan(text, offset)
 
 
 def substring(pattern: str, **more: bool) -> LogEvent:
@@ -66,15 +66,17 @@ def test_matches_come_in_the_order_of_lines_then_rules() -> None:
     rules = compile_rules(
         [LogEvent(name="two", pattern="b"), LogEvent(name="one", pattern="a")]
     )
-    names = [(match.rule, match.offset) for match in scan(rules, b"a\nab\nb\n", 0)]
+    names = [
+        (match.rule, match.offset) for match in Scanner(rules).scan(b"a\nab\nb\n", 0)
+    ]
     assert names == [("one", 0), ("two", 2), ("one", 2), ("two", 5)]
 
 
 def test_a_rule_that_matches_once_is_not_looked_for_again() -> None:
     rules = compile_rules([substring("a", match_once=True)])
     seen: set[str] = set()
-    first = scan(rules, b"a\na\n", 0, seen)
-    assert (len(first), scan(rules, b"a\n", 4, seen), seen) == (1, [], {"r"})
+    first = Scanner(rules).scan(b"a\na\n", 0, seen)
+    assert (len(first), Scanner(rules).scan(b"a\n", 4, seen), seen) == (1, [], {"r"})
 
 
 def test_each_state_of_a_progress_bar_is_a_line() -> None:
@@ -185,13 +187,15 @@ def test_any_chunking_at_line_ends_gives_the_same_matches(
     place = offset
     for begin, end in pairwise(borders):
         chunk = b"".join(ended[begin:end])
-        parts += scan(rules, chunk, place, seen)
+        parts += Scanner(rules).scan(chunk, place, seen)
         place += len(chunk)
-    assert parts == scan(rules, b"".join(ended), offset, set())
+    assert parts == Scanner(rules).scan(b"".join(ended), offset, set())
 
 
 REGEXES = st.recursive(
-    st.sampled_from(["a", "b", "ab", "ö", "\\d", ".", "[ab]", "^", "$", "\\b", "\n"]),
+    st.sampled_from(
+        ["a", "b", "ab", "ö", "K", "s", "\\d", ".", "[ab]", "^", "$", "\\b", "\n"]
+    ),
     lambda inner: st.one_of(
         st.lists(inner, min_size=1, max_size=3).map("".join),
         st.lists(inner, min_size=1, max_size=3).map(lambda r: f"(?:{'|'.join(r)})"),
@@ -204,8 +208,8 @@ REGEXES = st.recursive(
         inner.map(lambda r: f"({r})"),
     ),
     max_leaves=8,
-)
-TEXTS = st.lists(st.text("abABö1\ufffd", max_size=6), max_size=5)
+).flatmap(lambda r: st.sampled_from([r, r, f"(?i){r}"]))
+TEXTS = st.lists(st.text("abABöÖ1\ufffdks\u212a\u017f", max_size=6), max_size=5)
 
 
 @given(REGEXES, TEXTS, st.booleans())
@@ -234,9 +238,16 @@ def _spans(data: bytes) -> list[tuple[int, int]]:
     [
         ("FATAL|Traceback", {b"FATAL", b"Traceback"}),
         (SAVED.pattern, {b"successfully saved checkpoint from iteration"}),
-        (r"loss is (nan|inf)", {b"loss is "}),
+        (r"loss is (nan|inf)", {b"loss is nan", b"loss is inf"}),
+        (r"NCCL (?:WARN|ERROR)\b", {b"NCCL WARN", b"NCCL ERROR"}),
+        (r"[Ee]rror", {b"Error", b"error"}),
+        (r"a(?:b|c\d)d", {b"a"}),
+        (r"ab(?=x)cd", {b"abcd"}),
+        (r"(?:a|b|c|d)(?:e|f|g|h)(?:i|j)k", {b"ik", b"jk"}),
         (r"\d+", set()),
-        ("(?i)oom", set()),
+        ("(?i)OOM|größe", set()),
+        ("(?i)OOM kill", {b"oom kill"}),
+        ("(?x) cuda [ ] error # a comment", {b"cuda error"}),
         ("a|", set()),
         ("x?yz", {b"yz"}),
     ],

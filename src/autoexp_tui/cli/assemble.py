@@ -20,6 +20,7 @@ from autoexp_tui.adapters.clock import SystemClock
 from autoexp_tui.adapters.done_file import forget_done, found_done, write_done
 from autoexp_tui.adapters.errands import LocalErrands
 from autoexp_tui.adapters.fact_source import OutsideFacts
+from autoexp_tui.adapters.fast_search import fast_test
 from autoexp_tui.adapters.file_journal import FileJournal
 from autoexp_tui.adapters.inbox import FileInbox
 from autoexp_tui.adapters.journal import Loaded
@@ -274,6 +275,7 @@ def _engine(
         live_sink=sink,
         policy=_policy(plan, executor, wanted),
         log_fault=faults.write,
+        make_test=fast_test,
         closing=closing,
         directory=session.path,
         log_file=str(session.engine_log),

@@ -38,6 +38,7 @@ from autoexp_tui.engine.volatile import Volatile
 from autoexp_tui.engine.writing import Writer, Written
 from autoexp_tui.monitor.decide import settle
 from autoexp_tui.monitor.desk import Desk, Policy
+from autoexp_tui.monitor.sieve import MakeTest, by_re
 
 IDLE_SECONDS = 5.0
 """The longest sleep; timers on the wall clock are looked at this often."""
@@ -55,6 +56,8 @@ class Parts:
     live_sink: LiveSink
     policy: Policy = field(default_factory=Policy)
     log_fault: Callable[[str], None] = lambda _text: None
+    make_test: MakeTest = by_re
+    """Tells fast what pieces of a log hold nothing of interest."""
     watch_files: Callable[[Callable[[Iterable[str]], None]], None] = lambda _: None
     """Takes what is to be called, from any thread, with paths that changed."""
     closing: Callable[[], None] = lambda: None
@@ -82,7 +85,7 @@ class Engine:
         self._health = Health()
         self._outside_facts: dict[OutsideKey, Fact] = {}
         self._volatile = Volatile()
-        self._telemetry = Telemetry(state)
+        self._telemetry = Telemetry(state, parts.make_test)
         self._lookout = Lookout(parts.sources, self.post)
         self._dispatcher = Dispatcher(parts.outside, self.post)
         self._intake = Intake(

@@ -26,18 +26,21 @@ from autoexp_tui.engine.standstill import Standstills
 from autoexp_tui.monitor.anomalies import AnomalyWatch, Finding
 from autoexp_tui.monitor.curves import Thinned, trend
 from autoexp_tui.monitor.desk import Desk, rules_of
-from autoexp_tui.monitor.log_rules import CompiledRule, compile_rules, for_stage, scan
+from autoexp_tui.monitor.log_rules import Scanner, compile_rules, for_stage
 from autoexp_tui.monitor.metric_lines import STEP
 from autoexp_tui.monitor.metrics import MetricReader, Point, canonical
 from autoexp_tui.monitor.orders import order_end
 from autoexp_tui.monitor.quiet import QuietRule, RunWatch, quiet_rules
 from autoexp_tui.monitor.reactions import log_matched
+from autoexp_tui.monitor.sieve import MakeTest, by_re
 
 NOTE_SECONDS = 15.0
 """Between two journaled notes of a job's newest metrics."""
 TREND_POINTS = 32
-THINNING = 64
-"""At most about so many points are read from one chunk; small ones are read whole."""
+THINNING = 768
+"""Stretches of a log: of each, a backlog leaves the lowest, highest and last point."""
+SMALL_CHUNK = 64 << 10
+"""Bytes up to which all points of a chunk are read."""
 _LINE_LIMIT = 500
 """Characters of a matched line that are kept."""
 
@@ -101,14 +104,15 @@ class _Compiled(NamedTuple):
     """A job's rules, ready to use."""
 
     rules: Monitoring
-    lines: tuple[CompiledRule, ...]
+    lines: Scanner
     quiet: tuple[QuietRule, ...]
 
 
 class Telemetry:
     """Reads chunks of logs for all jobs of a session."""
 
-    def __init__(self, state: SessionState) -> None:
+    def __init__(self, state: SessionState, make_test: MakeTest = by_re) -> None:
+        self._make_test = make_test
         self.metrics: dict[str, Mapping[str, MetricFact]] = {}
         self._compiled_of: dict[tuple[int, str], _Compiled] = {}
         """By the identity of the rules (which are held, so that it stays theirs)."""
@@ -180,8 +184,7 @@ class Telemetry:
         return self._measure(desk, track, chunk)
 
     def _take_all(self, desk: Desk, track: Track, chunk: LogChunk) -> None:
-        every = len(chunk.data) // THINNING
-        for point in track.reader.feed(chunk.data, chunk.offset, every=every):
+        for point in _points(track, chunk):
             self._plot(desk, track, point)
 
     def _track(self, job: JobRecord) -> Track:
@@ -201,7 +204,7 @@ class Telemetry:
         rules = rules_of(self._state, job.spec)
         return Track(
             rules=rules,
-            reader=MetricReader(rules.metrics),
+            reader=MetricReader(rules.metrics, self._make_test),
             anomalies=AnomalyWatch(rules.anomalies, canonical(rules.loss)),
         )
 
@@ -213,7 +216,7 @@ class Telemetry:
         track.offset = 0
         track.reached = None
         track.once = set()
-        track.reader = MetricReader(rules.metrics)
+        track.reader = MetricReader(rules.metrics, self._make_test)
         track.anomalies = AnomalyWatch(rules.anomalies, canonical(rules.loss))
         track.pace = Pace()
 
@@ -221,16 +224,16 @@ class Telemetry:
     def _compiled(self, rules: Monitoring, stage: str) -> _Compiled:
         key = (id(rules), stage)
         if key not in self._compiled_of:
-            lines = for_stage(compile_rules(rules.log_events), stage)
+            compiled = for_stage(compile_rules(rules.log_events), stage)
+            lines = Scanner(compiled, self._make_test)
             made = _Compiled(rules, lines, quiet_rules(rules, stage))
             self._compiled_of[key] = made
         return self._compiled_of[key]
 
     def _scan(self, desk: Desk, track: Track, chunk: LogChunk) -> None:
         stage = desk.job(chunk.job).spec.stage
-        compiled = self._compiled(track.rules, stage).lines
-        by_name = {item.rule.name: item.rule for item in compiled}
-        for match in scan(compiled, chunk.data, chunk.offset, track.once):
+        scanner = self._compiled(track.rules, stage).lines
+        for match in scanner.scan(chunk.data, chunk.offset, track.once):
             matched = events.LogMatched(
                 match_id=ids.match_id(
                     chunk.job, chunk.attempt, chunk.run, match.rule, match.offset
@@ -243,13 +246,11 @@ class Telemetry:
                 line=match.line[:_LINE_LIMIT],
                 metadata=match.metadata,
             )
-            log_matched(desk, matched, by_name[match.rule])
+            log_matched(desk, matched, scanner.rules[match.rule])
 
     # -------------------------------------------------------------------- metrics
     def _measure(self, desk: Desk, track: Track, chunk: LogChunk) -> list[str]:
-        points = track.reader.feed(
-            chunk.data, chunk.offset, every=len(chunk.data) // THINNING
-        )
+        points = _points(track, chunk)
         if not points:
             return []
         for point in points:
@@ -388,6 +389,11 @@ def _from_a_line_s_start(chunk: LogChunk) -> LogChunk:
     return replace(
         chunk, offset=chunk.offset + start, data=chunk.data[start:], midline=False
     )
+
+
+def _points(track: Track, chunk: LogChunk) -> list[Point]:
+    every = chunk.size // THINNING if len(chunk.data) > SMALL_CHUNK else 0
+    return track.reader.feed(chunk.data, chunk.offset, every)
 
 
 def _stop_worrying(desk: Desk, job: str) -> None:

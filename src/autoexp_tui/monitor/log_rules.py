@@ -1,7 +1,7 @@
 """The rules over new log lines: which match, and what they extract.
 
-`scan` looks at whole lines and keeps nothing between calls: a match is named by the
-byte offset of its line, so scanning the same bytes again, or cut otherwise at line
+A `Scanner` looks at whole lines and keeps nothing between calls: a match is named by
+the byte offset of its line, so scanning the same bytes again, or cut otherwise at line
 ends, finds the same matches. Conditions and actions of a rule are not its concern.
 """
 
@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 from autoexp_tui.core.specs import QUIET_TYPES, LogEvent, StateEvent
 from autoexp_tui.monitor.prefilter import LineFinder, line_text, with_newlines
+from autoexp_tui.monitor.sieve import MakeTest, Sieve, as_text, by_re
 
 MAX_SHOWN: Final = 2000
 """Characters of a line, or of an extracted value, that a match keeps."""
@@ -63,39 +64,86 @@ def concerns(rule: LogEvent | StateEvent, stage: str) -> bool:
     return not rule.stages or stage in rule.stages
 
 
-def scan(
-    rules: Sequence[CompiledRule],
-    chunk: bytes,
-    offset: int,
-    seen: MutableSet[str] | None = None,
-) -> list[Match]:
-    """The matches in whole lines, in the order of lines, then of rules.
+class Scanner:
+    """Looks for all rules of a job in new lines."""
 
-    Args:
-        rules: what to look for.
-        chunk: whole lines; a last one without its end counts as a line.
-        offset: where `chunk` starts in the file, bytes.
-        seen: names of `match_once` rules that matched in this run; those are not
-            looked for again, and new ones are added.
-    """
-    data = with_newlines(chunk)
-    found = [
-        (start, order, match)
-        for order, item in enumerate(rules)
-        for start, match in _matches(item, data, offset, seen)
-    ]
-    found.sort(key=lambda entry: entry[:2])
-    return [match for _, _, match in found]
+    def __init__(
+        self, rules: Sequence[CompiledRule], make_test: MakeTest = by_re
+    ) -> None:
+        """`make_test`: how pieces without any of the rules' literals are told."""
+        self.rules = {item.rule.name: item.rule for item in rules}
+        ordered = list(enumerate(rules))
+        self._groups = [
+            _Group([pair for pair in ordered if _is_of(pair[1], kind)], kind, make_test)
+            for kind in ("exact", "caseless", "unknown")
+        ]
+
+    def scan(
+        self, chunk: bytes, offset: int, seen: MutableSet[str] | None = None
+    ) -> list[Match]:
+        """The matches in whole lines, in the order of lines, then of rules.
+
+        Args:
+            chunk: whole lines; a last one without its end counts as a line.
+            offset: where `chunk` starts in the file, bytes.
+            seen: names of `match_once` rules that matched in this run; those are not
+                looked for again, and new ones are added.
+        """
+        data = with_newlines(chunk)
+        text = as_text(data)
+        found = [
+            (start, order, match)
+            for group in self._groups
+            for begin, end in group.spans(data, text)
+            for order, item in group.members
+            for start, match in _matches(item, data, (begin, end), offset, seen)
+        ]
+        found.sort(key=lambda entry: entry[:2])
+        return [match for _, _, match in found]
+
+
+class _Group:
+    """Rules that are told by one test."""
+
+    def __init__(
+        self, members: list[tuple[int, CompiledRule]], kind: str, make_test: MakeTest
+    ) -> None:
+        self.members = members
+        self._caseless = kind == "caseless"
+        literals = {text for _, item in members for text in item.finder.literals}
+        self._sieve = (
+            Sieve(sorted(literals), make_test, caseless=self._caseless)
+            if literals
+            else None
+        )
+
+    def spans(self, data: bytes, text: str) -> Iterable[tuple[int, int]]:
+        """Where the rules are to be looked for."""
+        if not self.members:
+            return ()
+        if self._sieve is None or (self._caseless and not data.isascii()):
+            return ((0, len(data)),)
+        return self._sieve.spans(data, text)
+
+
+def _is_of(item: CompiledRule, kind: str) -> bool:
+    if not item.finder.literals:
+        return kind == "unknown"
+    return kind == ("caseless" if item.finder.caseless else "exact")
 
 
 def _matches(
-    item: CompiledRule, data: bytes, offset: int, seen: MutableSet[str] | None
+    item: CompiledRule,
+    data: bytes,
+    span: tuple[int, int],
+    offset: int,
+    seen: MutableSet[str] | None,
 ) -> Iterable[tuple[int, Match]]:
     name = item.rule.name
     once = item.rule.match_once and seen is not None
     if once and seen is not None and name in seen:
         return
-    for start, end in item.finder.lines(data):
+    for start, end in item.finder.lines(data, *span):
         line = line_text(data, start, end)
         metadata = item.search(line)
         if metadata is None:

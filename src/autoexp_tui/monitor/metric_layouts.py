@@ -23,6 +23,7 @@ from autoexp_tui.monitor.metric_lines import (
     Places,
     Reading,
 )
+from autoexp_tui.monitor.sieve import escaped
 
 _MOST: Final = 8
 """Layouts that one log may have."""
@@ -32,9 +33,9 @@ _LONGEST: Final = 2000
 """Bytes of a line that is worth learning."""
 
 _TOKEN: Final = re.compile(rb"( *)((?:(?<=[ :|(])[-+])?\d+\.?\d*(?:e[-+]?\d+)?)")
-_FLOAT: Final = rb"(\d+\.?\d*(?:e[-+]?\d+)?)"
-_SIGNED: Final = rb"([-+]?\d+\.?\d*(?:e[-+]?\d+)?)"
-_WHOLE: Final = rb"(\d{1,15})"
+_FLOAT: Final = r"([0-9]+\.?[0-9]*(?:e[-+]?[0-9]+)?)"
+_SIGNED: Final = r"([-+]?[0-9]+\.?[0-9]*(?:e[-+]?[0-9]+)?)"
+_WHOLE: Final = r"([0-9]{1,15})"
 
 
 _Values: TypeAlias = dict[str, float]
@@ -62,8 +63,23 @@ class Layout:
     scales: Mapping[str, float]
     """What a unit multiplies a metric by."""
     evaluation: bool
-    guards: tuple[tuple[bytes, int], ...]
-    """How often these stand in each line; empty: its lines are never passed over."""
+    alike: str
+    """The pattern for a `monitor.sieve.MakeTest` of text that is nothing but lines of
+    this layout."""
+    label: bytes = b""
+    """What stands before the loss, once in each line; empty: no line is passed over."""
+
+    def alike_with(self, loss: str) -> str:
+        """`alike`, for losses of a pattern alone; empty when their place is not plain.
+
+        `loss`: stands for the padding before the number, too.
+        """
+        label = escaped(self.label.decode("latin-1"))
+        before, found, after = self.alike.partition(label)
+        for hole in (f" +{_SIGNED}", _SIGNED):
+            if found and after.startswith(hole):
+                return f"{before}{label}{loss}{after[len(hole) :]}"
+        return ""
 
     def read(self, low: bytes, line: re.Match[bytes], most: int) -> Run:
         """What the unbroken run of lines says that begins with `line`.
@@ -113,13 +129,6 @@ class Layout:
         scaled = {name: values[name] * scale for name, scale in self.scales.items()}
         return {**values, **scaled, **self.extra}
 
-    def fills(self, low: bytes, start: int, end: int) -> bool:
-        """Whether the lines in a span surely say nothing new but finite numbers."""
-        lines = low.count(b"\n", start, end)
-        return bool(self.guards) and all(
-            low.count(text, start, end) == times * lines for text, times in self.guards
-        )
-
 
 def _whole(column: tuple[bytes, ...] | None) -> Iterable[int | None]:
     return repeat(None) if column is None else map(int, column)
@@ -130,13 +139,21 @@ class Layouts:
 
     def __init__(self) -> None:
         self._known: list[Layout] = []
-        self._seen: set[bytes] = set()
+        self._seen: set[str] = set()
+        self._newest: Layout | None = None
+
+    @property
+    def main(self) -> Layout | None:
+        """The layout that was found last of those with lines to be passed over."""
+        return self._newest
 
     def find(self, low: bytes, start: int) -> tuple[Layout, re.Match[bytes]] | None:
         """The known layout of the line at `start`, and its match."""
         for layout in self._known:
             match = layout.regex.match(low, start)
             if match:
+                if layout.label:
+                    self._newest = layout
                 return layout, match
         return None
 
@@ -156,35 +173,32 @@ class Layouts:
             return
         pattern, names, extra = found
         if pattern in self._seen:
-            guards = _guards(line, start, places, extra)
+            regex, alike = _compiled(pattern), rf"^(?:{pattern}\n)+$"
+            label = b"" if extra or reading.evaluation else _label(line, start, places)
             scales, evaluation = places.scales, reading.evaluation
-            regex = _compiled(pattern)
-            self._known.append(Layout(regex, names, extra, scales, evaluation, guards))
+            made = Layout(regex, names, extra, scales, evaluation, alike, label)
+            self._known.append(made)
         self._seen.add(pattern)
 
 
-def _guards(
-    line: bytes, start: int, places: Places, extra: Mapping[str, float]
-) -> tuple[tuple[bytes, int], ...]:
-    """What, counted, shows a line that is not like this one: another loss, or nan."""
-    if LOSS not in places.spans or extra:
-        return ()
+def _label(line: bytes, start: int, places: Places) -> bytes:
+    """What stands before the loss, when it stands nowhere else in the line."""
+    if LOSS not in places.spans:
+        return b""
     number = places.spans[LOSS][0] - start
-    before = max(
-        (t.end() for t in _TOKEN.finditer(line) if t.end() < number), default=0
-    )
-    label = line[before:number].rstrip(b" ")
-    return tuple((text, line.count(text)) for text in (label, b"loss", b"nan", b"inf"))
+    tokens = (t.end() for t in _TOKEN.finditer(line) if t.end() < number)
+    label = line[max(tokens, default=0) : number].rstrip(b" ")
+    return label if line.count(label) == 1 else b""
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(pattern: bytes) -> re.Pattern[bytes]:
-    """Compiling is slow; the logs of a campaign share their layouts."""
-    return re.compile(pattern)
+def _compiled(pattern: str) -> re.Pattern[bytes]:
+    """A whole line; compiling is slow, and the logs of a campaign share layouts."""
+    return re.compile(rf"{pattern}(?:\n|\Z)".encode("latin-1"))
 
 
 # ------------------------------------------------------------------------ sketching
-_Sketch: TypeAlias = tuple[bytes, tuple[str, ...], Mapping[str, float]]
+_Sketch: TypeAlias = tuple[str, tuple[str, ...], Mapping[str, float]]
 """(pattern, names of its groups in order, metrics that the text itself gives)."""
 
 
@@ -200,33 +214,44 @@ def _sketch(
     }
     holes = {span: name for name, span in spans.items() if name not in extra}
     names: list[str] = []
-    pattern = b"".join(_pieces(line, holes, names))
+    pattern = "".join(_pieces(line, holes, names))
     return (pattern, tuple(names), extra) if len(names) == len(holes) else None
 
 
 def _pieces(
     line: bytes, holes: Mapping[tuple[int, int], str], names: list[str]
-) -> Iterator[bytes]:
+) -> Iterator[str]:
     """Pieces of the regex; appends the names of the holes that it has."""
     done = 0
     for token in _TOKEN.finditer(line):
-        yield re.escape(line[done : token.start()])
-        yield b" +" if token[1] else b""
+        yield _text(line[done : token.start()])
+        yield " +" if token[1] else ""
         name = holes.get(token.span(2))
-        yield _hole(name) if name else _number_alike(token[2])
+        yield _hole(name) if name else _number_alike(token[2].decode())
         names.extend([name] if name else [])
         done = token.end()
-    yield re.escape(line[done:]) + rb"(?:\n|\Z)"
+    yield _text(line[done:])
 
 
-def _hole(name: str) -> bytes:
+def _text(some: bytes) -> str:
+    return escaped(some.decode("latin-1"))
+
+
+def _hole(name: str) -> str:
     if name in (STEP, TOTAL):
         return _WHOLE
     return _FLOAT if name == TOKENS_PER_SECOND else _SIGNED
 
 
-def _number_alike(text: bytes) -> bytes:
+def _number_alike(text: str) -> str:
     """A number spelled alike: signed, with a fraction, with an exponent, or not."""
-    kinds = re.sub(rb"[-+]", b"[-+]", text)
-    kinds = re.sub(rb"\d+", rb"\\d+", kinds).replace(b".", rb"\.")
-    return kinds.replace(b"e[-+]", b"e[-+]?").replace(rb"e\d", rb"e[-+]?\d")
+    kinds = "".join(_kind(part) for part in re.findall(r"[0-9]+|.", text))
+    return kinds.replace("e[-+]", "e[-+]?").replace("e[0-9]", "e[-+]?[0-9]")
+
+
+def _kind(part: str) -> str:
+    return (
+        "[0-9]+"
+        if part.isdigit()
+        else {"+": "[-+]", "-": "[-+]", ".": r"\."}.get(part, part)
+    )

@@ -57,6 +57,8 @@ class Reading(NamedTuple):
     values: dict[str, float]
     evaluation: bool = False
     """It speaks of an evaluation: its step is the trained model's at best."""
+    passed_over: int = 0
+    """Lines like it, right before it, that were not read."""
 
 
 class Places(NamedTuple):

@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Final, NamedTuple
 
 from autoexp_tui.core.specs import MetricPattern
 from autoexp_tui.monitor.comparing import as_number
+from autoexp_tui.monitor.metric_backlog import span_end, thin
 from autoexp_tui.monitor.metric_layouts import Layouts
 from autoexp_tui.monitor.metric_lines import (
     EVAL_LOSS,
@@ -33,6 +35,7 @@ from autoexp_tui.monitor.prefilter import (
     line_text,
     with_newlines,
 )
+from autoexp_tui.monitor.sieve import MakeTest, Sieve, as_text, by_re
 
 _ALIASES: Final = {
     "iteration": STEP,
@@ -98,9 +101,12 @@ class MetricReader:
     """
 
     patterns: Iterable[MetricPattern] = ()
+    make_test: MakeTest = by_re
+    """How pieces of a log that say nothing are told."""
     _custom: tuple[_Custom, ...] = field(init=False)
     _owned: frozenset[str] = field(init=False)
     _layouts: Layouts = field(default_factory=Layouts, init=False)
+    _sieve: Sieve = field(init=False)
     _step: int = 0
     _total: int | None = None
     _reported: set[str] | None = None
@@ -109,6 +115,7 @@ class MetricReader:
     def __post_init__(self) -> None:
         self._custom = tuple(_compiled(pattern) for pattern in self.patterns)
         self._owned = frozenset(custom.name for custom in self._custom)
+        self._sieve = _marks(self.make_test)
 
     def feed(self, data: bytes, offset: int = 0, every: int = 0) -> list[Point]:
         """The points of whole lines that begin at byte `offset` of the file.
@@ -116,20 +123,47 @@ class MetricReader:
         Args:
             data: whole lines.
             offset: where they stand in the file, bytes.
-            every: for a backlog. In an unbroken run of lines of one layout, lines may
-                be passed over so that one remains in about so many bytes; never the
-                last line, one with nan or inf, or one with another loss. 0: none is.
+            every: for a backlog. Of the lines of one layout, some may be passed over,
+                so that in about so many bytes the lowest, the highest and the last
+                loss remain; never one that says anything else, or nan. 0: none is.
         """
-        low = fold(data)
-        readings: Iterable[tuple[int, Reading]] = _readings(low, self._layouts, every)
+        lines = with_newlines(data)
+        readings = self._readings(lines, every)
         if self._custom:
-            readings = self._with_custom(with_newlines(data), low, readings)
+            readings = self._with_custom(lines, readings)
         return [self._point(reading, offset + start) for start, reading in readings]
 
+    def _readings(self, data: bytes, every: int) -> Iterable[tuple[int, Reading]]:
+        """(start of line, what it says) for each line that says something."""
+        for begin, end in self._sieve.spans(data, as_text(data)):
+            low = fold(data[begin:end])
+            if every:
+                found = self._thinned(low, every)
+            else:
+                found = _read(low, 0, len(low), self._layouts)
+            for start, reading in found:
+                yield begin + start, reading
+
+    def _thinned(self, low: bytes, every: int) -> Iterator[tuple[int, Reading]]:
+        start = 0
+        while start < len(low):
+            stop = span_end(low, start, every)
+            kept = thin(
+                low, start, stop, self._layouts.main, self._sieve.test, self.make_test
+            )
+            for span in kept:
+                found = _read(low, span.start, span.end, self._layouts)
+                if not span.passed_over:
+                    yield from found
+                    continue
+                for place, reading in found:
+                    yield place, reading._replace(passed_over=span.passed_over)
+            start = stop
+
     def _point(self, reading: Reading, offset: int) -> Point:
-        step, total, values, evaluation = reading
+        step, total, values, evaluation, passed_over = reading
         if step is None or (evaluation and step < self._step):
-            step = self._step + self._has_any(values)
+            step = self._step + self._has_any(values) + passed_over
         if step != self._step or self._reported is None:
             self._step, self._reported = step, set(values)
         else:
@@ -144,7 +178,7 @@ class MetricReader:
 
     # ----------------------------------------------------------------------- custom
     def _with_custom(
-        self, data: bytes, low: bytes, readings: Iterable[tuple[int, Reading]]
+        self, data: bytes, readings: Iterable[tuple[int, Reading]]
     ) -> list[tuple[int, Reading]]:
         """The readings with the user's own metrics, which win over known ones."""
         lines = {start: self._without_owned(reading) for start, reading in readings}
@@ -152,15 +186,15 @@ class MetricReader:
             for start, end in custom.finder.lines(data):
                 value = _value(custom.regex, line_text(data, start, end))
                 if value is not None:
-                    old = lines.get(start) or self._beside(low, start, end)
+                    old = lines.get(start) or self._beside(data[start:end])
                     lines[start] = _added(old, custom.name, value)
         kept = ((start, reading) for start, reading in lines.items() if reading)
         return sorted(kept, key=lambda entry: entry[0])
 
-    def _beside(self, low: bytes, start: int, end: int) -> Reading:
+    def _beside(self, line: bytes) -> Reading:
         """What else a line says that holds a metric of the user's."""
-        end = _near_end(low, start, end)
-        found = read_line(low, start, end, has_values=True)
+        low = fold(line)
+        found = read_line(low, 0, _near_end(low, 0, len(low)), has_values=True)
         own = self._without_owned(found[0]) if found else None
         return own or Reading(None, None, {})
 
@@ -201,35 +235,35 @@ _RUN: Final = 512
 """Lines of one layout that are read together."""
 
 
-def _readings(
-    low: bytes, layouts: Layouts, every: int
+@cache
+def _marks(make_test: MakeTest) -> Sieve:
+    return Sieve(MARKS, make_test, caseless=True)
+
+
+def _read(
+    low: bytes, begin: int, end: int, layouts: Layouts
 ) -> Iterator[tuple[int, Reading]]:
-    """(start of line, what it says) for each line that says something."""
+    """(start of line, what it says) of the whole lines in a span of folded bytes."""
+    if begin or end < len(low):
+        lines = _read(low[begin:end], 0, end - begin, layouts)
+        yield from ((begin + start, reading) for start, reading in lines)
+        return
     places = [-1] * len(MARKS)
-    start, end, looked = 0, -1, 0
+    start, stop = 0, -1
     while start < len(low):
         known = layouts.find(low, start)
         if known is not None:
             layout, line = known
-            run = layout.read(low, line, 1 if every else _RUN)
+            run = layout.read(low, line, _RUN)
             yield from run.readings
-            start, end = run.end, -1
-            if every and start >= looked:
-                looked = _span_end(low, start, every)
-                start = looked if layout.fills(low, start, looked) else start
-        elif start <= end:
-            yield from _read_long(low, start, end, layouts)
-            start, end = end + 1, -1
+            start, stop = run.end, -1
+        elif start <= stop:
+            yield from _read_long(low, start, stop, layouts)
+            start, stop = stop + 1, -1
         elif (place := _candidate(low, places, start)) is not None:
-            start, end = place
+            start, stop = place
         else:
             return
-
-
-def _span_end(low: bytes, start: int, size: int) -> int:
-    """The end of the whole lines in about `size` bytes, the last line left out."""
-    last = low.rfind(b"\n", start, len(low) - 1) + 1
-    return max(start, min(last, low.rfind(b"\n", start, start + size) + 1))
 
 
 def _read_long(

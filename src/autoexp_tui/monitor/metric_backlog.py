@@ -1,0 +1,270 @@
+"""Which lines of a backlog of metrics are read, and which may be passed over.
+
+A curve keeps a few hundred points of a run, so of many lines that differ in their
+numbers alone only some are read: of each stretch the lowest, the highest and the last
+loss, and every line that says anything else. That a line differs in its numbers alone
+is tested and not guessed; where it does not hold, all lines are read.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import Final, NamedTuple, TypeAlias
+
+from autoexp_tui.monitor.metric_layouts import Layout
+from autoexp_tui.monitor.sieve import MakeTest, Test, escaped
+
+_LONGEST_NUMBER: Final = 40
+"""Bytes within which a number must end to be read here, padding included."""
+_SMALL: Final = 4 << 10
+"""Bytes that are not halved any more to find lines that are alike."""
+_FIXED: Final = re.compile(rb" *([0-9]+)\.([0-9]+)(e[-+][0-9]+)?(?![0-9.])")
+
+
+class Span(NamedTuple):
+    """Lines to be read."""
+
+    start: int
+    end: int
+    passed_over: int = 0
+    """Lines like the (single) line of the span, right before it, that are not read."""
+
+
+class _Line(NamedTuple):
+    """A line whose like may be passed over."""
+
+    place: int
+    """Among those of its block."""
+    start: int
+    end: int
+    loss: float
+
+
+class _Block(NamedTuple):
+    """Lines of the layout, and between them nothing that says anything."""
+
+    size: int
+    """Lines."""
+    lowest: _Line
+    highest: _Line
+    last: _Line
+
+
+class _Gap(NamedTuple):
+    """Lines of another kind, of which some may say something."""
+
+    start: int
+    end: int
+
+
+_Parts: TypeAlias = list[_Block | _Gap]
+
+
+class _Unlike(Exception):
+    """All is to be read: what looks like a line of the layout is none, or its loss is
+    not finite."""
+
+
+def span_end(low: bytes, start: int, size: int) -> int:
+    """The end of the whole lines in about `size` bytes."""
+    end = low.rfind(b"\n", start, start + size) + 1 or low.find(b"\n", start) + 1
+    return end or len(low)
+
+
+def thin(
+    low: bytes,
+    start: int,
+    end: int,
+    layout: Layout | None,
+    is_marked: Test,
+    make_test: MakeTest,
+) -> Sequence[Span]:
+    """The lines of a stretch of folded bytes that are to be read, in order.
+
+    Args:
+        low: holds the stretch, whole lines from `start` to `end`.
+        layout: whose lines may be passed over; None: none are.
+        is_marked: whether a text may say anything of metrics.
+        make_test: makes the test whether lines are of the layout.
+    """
+    stretch = low[start:end]
+    if layout is None or not stretch.isascii():
+        return [Span(start, end)]
+    try:
+        reader = _Stretch(stretch, start, layout, is_marked, make_test)
+        return list(_kept(reader.parts()))
+    except _Unlike:
+        middle = span_end(low, start, (end - start) // 2)
+        if end - start <= _SMALL or middle >= end:
+            return [Span(start, end)]
+    halves = ((start, middle), (middle, end))
+    return [
+        span
+        for begin, stop in halves
+        for span in thin(low, begin, stop, layout, is_marked, make_test)
+    ]
+
+
+def _kept(parts: _Parts) -> Iterator[Span]:
+    """What is read of a stretch, in order."""
+    blocks = [part for part in parts if isinstance(part, _Block)]
+    lowest = min(blocks, key=lambda block: block.lowest.loss, default=None)
+    highest = max(blocks, key=lambda block: block.highest.loss, default=None)
+    passed = 0
+    for part, following in zip(parts, [*parts[1:], None], strict=False):
+        if isinstance(part, _Gap):
+            yield Span(part.start, part.end)
+            continue
+        lines = [part.lowest] if part is lowest else []
+        lines += [part.highest] if part is highest else []
+        lines += [] if isinstance(following, _Block) else [part.last]
+        before = -1
+        for line in sorted(set(lines)):
+            yield Span(line.start, line.end, passed + line.place - before - 1)
+            passed, before = 0, line.place
+        passed += part.size - before - 1
+
+
+class _Stretch:
+    """Some lines of folded ASCII."""
+
+    def __init__(
+        self,
+        low: bytes,
+        base: int,
+        layout: Layout,
+        is_marked: Test,
+        make_test: MakeTest,
+    ) -> None:
+        """`base`: where `low` stands."""
+        self.low = low
+        self.base = base
+        self.label = layout.label
+        self.is_marked = is_marked
+        self.is_alike = _test_of(layout.alike, make_test)
+        pattern = _fixed(low, layout)
+        self.is_fixed = _test_of(pattern, make_test) if pattern else None
+        self.pieces = low.split(layout.label)
+        """Piece n+1 begins with the loss of line n."""
+        self._ends: list[int] = []
+        """How long the pieces are together up to each, once it was asked."""
+
+    def parts(self) -> _Parts:
+        """The stretch as blocks and gaps that say something, in order.
+
+        Raises:
+            _Unlike: it is to be read whole.
+        """
+        text = self.low.decode("ascii")
+        if self._is_fixed(text):
+            return [self._block(0, len(self.pieces) - 1, fixed=True)]
+        gaps = dict(self._gaps())
+        lines = self._without(text, gaps.values())
+        fixed = self._is_fixed(lines)
+        if lines and not fixed and not self.is_alike(lines):
+            raise _Unlike
+        return list(self._parts(self._marked(text, gaps), fixed=fixed))
+
+    def _is_fixed(self, text: str) -> bool:
+        return self.is_fixed is not None and self.is_fixed(text)
+
+    def _gaps(self) -> Iterator[tuple[int, tuple[int, int]]]:
+        """(line that it lies before, where) of what lies between the lines."""
+        pieces, last = self.pieces, len(self.pieces) - 1
+        suspects = [at for at, one in enumerate(pieces) if one.count(b"\n") != 1]
+        ends = self._ends = list(accumulate(map(len, pieces)))
+        for at in sorted({0, *suspects, last}):
+            end = ends[at] + at * len(self.label)
+            begin = end - len(pieces[at])
+            start = self.low.find(b"\n", begin, end) + 1 if at else 0
+            stop = end if at == last else self.low.rfind(b"\n", begin, end) + 1
+            if (start or not at) and start < stop:
+                yield at, (start, stop)
+
+    def _without(self, text: str, gaps: Iterable[tuple[int, int]]) -> str:
+        kept, at = [], 0
+        for start, stop in gaps:
+            kept.append(text[at:start])
+            at = stop
+        return "".join([*kept, text[at:]])
+
+    def _marked(
+        self, text: str, gaps: Mapping[int, tuple[int, int]]
+    ) -> Mapping[int, tuple[int, int]]:
+        """The gaps that may say something."""
+        together = "".join([text[start:stop] for start, stop in gaps.values()])
+        if not self.is_marked(together):
+            return {}
+        is_marked = self.is_marked
+        return {at: gap for at, gap in gaps.items() if is_marked(text[gap[0] : gap[1]])}
+
+    def _parts(
+        self, marked: Mapping[int, tuple[int, int]], *, fixed: bool
+    ) -> Iterator[_Block | _Gap]:
+        lines, begun = len(self.pieces) - 1, 0
+        for at in sorted({*marked, lines}):
+            if begun < at:
+                yield self._block(begun, at, fixed=fixed)
+            begun = at
+            if at in marked:
+                start, stop = marked[at]
+                yield _Gap(self.base + start, self.base + stop)
+
+    def _block(self, begin: int, end: int, *, fixed: bool) -> _Block:
+        """Of the lines from one to before another."""
+        texts = self.pieces[begin + 1 : end + 1]
+        if fixed:
+            low, high = texts.index(min(texts)), texts.index(max(texts))
+        else:
+            losses = [_number(text) for text in texts]
+            low, high = losses.index(min(losses)), losses.index(max(losses))
+        places = (low, high, len(texts) - 1)
+        return _Block(len(texts), *(self._line(begin, place) for place in places))
+
+    def _line(self, begin: int, place: int) -> _Line:
+        index = begin + place
+        end = (
+            self._ends[index] if self._ends else sum(map(len, self.pieces[: index + 1]))
+        )
+        at = end + index * len(self.label)
+        start, end = self.low.rfind(b"\n", 0, at) + 1, self.low.find(b"\n", at) + 1
+        loss = _number(self.pieces[index + 1])
+        return _Line(place, self.base + start, self.base + end, loss)
+
+
+def _fixed(low: bytes, layout: Layout) -> str:
+    """The pattern of lines whose losses are spelled with as many digits as the first:
+    then their order is that of their text. Empty when there is none."""
+    at = low.find(layout.label)
+    match = _FIXED.match(low, at + len(layout.label)) if at >= 0 else None
+    if match is None:
+        return ""
+    whole, fraction, exponent = match.groups(b"")
+    padding = match.start(1) - match.start()
+    digits = f"[0-9]{{{len(whole)}}}\\.[0-9]{{{len(fraction)}}}"
+    return layout.alike_with(f"{' ' * padding}{digits}{escaped(exponent.decode())}")
+
+
+@lru_cache(maxsize=512)
+def _test_of(pattern: str, make_test: MakeTest) -> Test:
+    return make_test(pattern)
+
+
+def _number(text: bytes) -> float:
+    """The number that a text begins with.
+
+    Raises:
+        _Unlike: it begins with none, or with one that is not finite.
+    """
+    words = text[:_LONGEST_NUMBER].replace(b"|", b" ").split(None, 1)
+    try:
+        number = float(words[0])
+    except (IndexError, ValueError):
+        raise _Unlike from None
+    if not math.isfinite(number):
+        raise _Unlike
+    return number

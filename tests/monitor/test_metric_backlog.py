@@ -1,0 +1,134 @@
+"""What remains of a backlog of metrics: the ends, the extremes, all that is unlike."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoexp_tui.adapters.fast_search import fast_test
+from autoexp_tui.monitor.metrics import MetricReader, Point
+from autoexp_tui.monitor.sieve import MakeTest, by_re
+
+ENGINES = pytest.mark.parametrize("make_test", [by_re, fast_test])
+EVERY = 4096
+
+
+def backlog(lines: int, **others: bytes) -> bytes:
+    """A dense log; `others`: lines that stand after the line of their number."""
+    dense = [
+        b"iteration %8d/ 9999 | lm loss: %.3fE+00 | nan iterations: 0 |\n"
+        % (n, 3 - n / 9e3)
+        for n in range(lines)
+    ]
+    for number, line in others.items():
+        dense[int(number[1:])] += line + b"\n"
+    return b"".join(dense)
+
+
+def losses(points: list[Point]) -> list[float]:
+    return [point.values["loss"] for point in points if "loss" in point.values]
+
+
+@ENGINES
+def test_of_a_stretch_of_a_backlog_three_lines_remain(make_test: MakeTest) -> None:
+    data = backlog(2000)
+    first = data.count(b"\n", 0, EVERY)  # what the layout is learned from
+    points = MetricReader((), make_test).feed(data, 0, every=EVERY)
+    assert len(points) <= first + 3 * (len(data) / EVERY + 1)
+
+
+def test_the_last_line_of_a_backlog_remains() -> None:
+    data = backlog(2000)
+    assert MetricReader().feed(data, 0, every=EVERY)[-1].step == 1999
+
+
+@ENGINES
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"iteration     1000/ 9999 | lm loss: nan | nan iterations: 1 |",
+        b"iteration     1000/ 9999 | lm loss: inf | nan iterations: 0 |",
+        b"iteration     1000/ 9999 | lm loss: 1e999 | nan iterations: 0 |",
+        b"iteration     1000/ 9999 | lm loss: 9.0E+00 | nan iterations: 0 |",
+        b"iteration     1000/ 9999 | lm loss: 0.5E+00 | nan iterations: 0 |",
+        b"iteration     1000/ 9999 | val loss: 2.0 | nan iterations: 0 |",
+        b"validation loss at iteration 1000 | lm loss value: 2.0E+00 |",
+        b"{'eval_loss': 2.0}",
+    ],
+)
+@pytest.mark.parametrize("talk", [b"", b"some text\n"])
+def test_what_must_be_seen_is_never_passed_over(
+    line: bytes, talk: bytes, make_test: MakeTest
+) -> None:
+    (alone,) = MetricReader().feed(line + b"\n")
+    data = backlog(2000, n1000=line).replace(b" 0 |\n", b" 0 |\n" + talk)
+    read = MetricReader((), make_test).feed(data, 0, every=EVERY)
+    assert any(repr(point.values) == repr(alone.values) for point in read)
+
+
+def test_text_between_the_lines_keeps_none_of_them_from_being_passed_over() -> None:
+    data = b"".join(b"step %d loss 2.5\nsome text\n" % n for n in range(2000))
+    assert len(MetricReader().feed(data, 0, every=1024)) < 250
+
+
+@ENGINES
+def test_a_value_without_a_step_keeps_the_step_of_the_line_before_it(
+    make_test: MakeTest,
+) -> None:
+    data = backlog(2000, n1234=b"  val loss: 2.0")
+    read = MetricReader((), make_test).feed(data, 0, every=EVERY)
+    assert [p.step for p in read if "eval_loss" in p.values] == [1234]
+
+
+@ENGINES
+def test_the_points_of_a_log_without_steps_are_counted_whether_read_or_not(
+    make_test: MakeTest,
+) -> None:
+    rng = random.Random(1)
+    lines = [b"{'loss': %.4f, 'epoch': 0.1}\n" % rng.random() for _ in range(2000)]
+    lines[700] += b"{'eval_loss': 2.5, 'epoch': 0.2}\n"
+    data = b"".join(lines)
+    whole = {p.offset: p for p in MetricReader().feed(data)}
+    thinned = MetricReader((), make_test).feed(data, 0, every=EVERY)
+    assert len(thinned) < 400
+    assert thinned == [whole[point.offset] for point in thinned]
+
+
+KINDS = [
+    b"iteration %d/ 9999 | lm loss: %.3f | grad norm: 1.0 |\n",
+    b"iteration %d/ 9999 | lm loss: %.3f | grad norm: 1.0 |\n",
+    b"iteration %d/ 9999 | lm loss: %.3f | grad norm: 1.0 |\n",
+    b"iter %d: val loss %.2f\n",
+    b"{'loss': %d, 'x': %.1f}\n",
+    b"text %d %.1f without any\n",
+    b"step %d of text %.1f\n",
+    b"iteration %d/ 9999 | lm loss: nan | grad norm: %.1f |\n",
+    b"\xff\xfe %d loss: %.1f\n",
+]
+
+
+@ENGINES
+@given(
+    st.lists(st.tuples(st.sampled_from(KINDS), st.floats(0, 99)), max_size=80),
+    st.integers(60, 600),
+)
+def test_what_remains_is_as_it_was_with_all_extremes(
+    make_test: MakeTest, drawn: list[tuple[bytes, float]], every: int
+) -> None:
+    data = b"".join(kind % (n, value) for n, (kind, value) in enumerate(drawn, 1))
+    whole = MetricReader().feed(data, 7)
+    thinned = MetricReader((), make_test).feed(data, 7, every)
+    known = {point.offset: repr(point) for point in whole}
+    assert all(known[point.offset] == repr(point) for point in thinned)
+    finite = [loss for loss in losses(whole) if loss == loss]
+    kept = losses(thinned)
+    if finite:
+        assert min(finite) in kept
+        assert max(finite) in kept
+    assert sum(v != v for v in kept) == sum(v != v for v in losses(whole))
+    assert [p for p in thinned if "eval_loss" in p.values] == [
+        p for p in whole if "eval_loss" in p.values
+    ]
