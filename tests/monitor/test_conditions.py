@@ -47,6 +47,7 @@ from autoexp_tui.core.specs import (
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.verdicts import Result, Verdict
 from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
+from autoexp_tui.monitor.fact_keys import log_key
 from tests.monitor.known import NOW, Known, failed_look, job, known, path_and_writer
 
 CTX = EvalContext(job="me", waiting_since=NOW - 100, action="rule/0")
@@ -113,8 +114,24 @@ def test_a_glob_without_matches_waits() -> None:
 def test_a_file_is_doomed_only_when_its_writer_ended_for_good(state: JobState) -> None:
     ended = state in {S.COMPLETED, S.FAILED, S.CANCELLED, S.SKIPPED, S.LOST}
     facts = path_and_writer("/o/done.txt", job(state, ended_at=NOW - 60))
-    expected = (Result.FAIL, "doomed_file") if ended else (Result.WAIT, "file_missing")
-    assert says(FILE, facts) == expected
+    result, code = says(FILE, facts)
+    assert result is (Result.FAIL if ended else Result.WAIT)
+    assert (code == "doomed_file") == ended
+
+
+@pytest.mark.parametrize("state", [S.PLANNED, S.HELD])
+def test_a_wait_for_a_job_that_nobody_asked_to_run_says_so(state: JobState) -> None:
+    held = (Result.WAIT, "upstream_held")
+    writer = job(state)
+    absent: dict[FactKey, FactValue] = {JobKey("w"): writer}
+    assert says(FILE, path_and_writer("/o/done.txt", writer)) == held
+    assert says(JobStateIs(jobs=("w",), state="COMPLETED"), absent) == held
+    assert says(MetadataIs(key="k", job="w", value=1), absent) == held
+    log = LogPattern(log_path="/l", pattern="x", writer="w")
+    assert says(log, absent | {log_key(log): LogFound(files=1)}) == held
+    metric = MetricIs(name="loss", job="w", value=1.0)
+    assert says(metric, absent) == (Result.WAIT, "metric_held")
+    assert says(Not(condition=metric), absent) == (Result.WAIT, "metric_held")
 
 
 def test_a_file_may_still_appear_within_the_grace() -> None:

@@ -22,6 +22,7 @@ from autoexp_tui.core.state import (
     ConditionStatus,
     Deferred,
     JobRecord,
+    Latched,
     PendingEffect,
     Retry,
     SessionState,
@@ -121,6 +122,8 @@ def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
             _move_all(state, record, event.jobs, JobState.WAITING)
         case events.JobsHeld():
             _move_all(state, record, event.jobs, JobState.HELD)
+        case events.ConditionLatched():
+            _condition_latched(state, event)
         case events.ConditionWaived():
             _condition_waived(state, record, event)
         case events.ApprovalAsked():
@@ -231,6 +234,9 @@ def _shift_waiting(state: SessionState, seconds: float) -> None:
     for name, job in list(state.jobs.items()):
         if job.waiting_since is not None:
             _update(state, name, waiting_since=job.waiting_since + seconds)
+        if job.ask is not None and job.ask.approved is None:
+            ask = state.renew(job.ask, asked_at=job.ask.asked_at + seconds)
+            _update(state, name, ask=ask)
         if job.deferred:
             moved = {
                 key: replace(put_off, since=put_off.since + seconds)
@@ -292,6 +298,12 @@ def _condition_judged(
         waived=old.waived if old else "",
     )
     _update(state, event.job, **{event.role: tuple(statuses)})
+
+
+def _condition_latched(state: SessionState, event: events.ConditionLatched) -> None:
+    latched = Latched(line=event.line, path=event.path)
+    known = state.jobs[event.job].latched
+    _update(state, event.job, latched={**known, event.key: latched})
 
 
 def _condition_waived(
@@ -534,6 +546,7 @@ def _job_revived(
         resume=event.from_checkpoint,
         start=(None,) * len(spec.start_conditions),
         cancel=(None,) * len(spec.cancel_conditions),
+        latched={},
         ask=None,
         retry=None,
     )

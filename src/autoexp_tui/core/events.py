@@ -133,6 +133,17 @@ class ConditionJudged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionLatched:
+    """A start condition's pattern was found in a log: for this wait it stays found."""
+
+    job: str
+    key: str
+    """Of the search: a digest."""
+    line: str = ""
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionWaived:
     """A person let a start condition count as passed."""
 
@@ -458,6 +469,7 @@ Event: TypeAlias = (
     | JobsReleased
     | JobsHeld
     | ConditionJudged
+    | ConditionLatched
     | ConditionWaived
     | WaitExplained
     | ApprovalAsked

@@ -104,7 +104,14 @@ _VALUES = {
     ),
 }
 
+_HELD = (
+    "its {job} is held",
+    "waits for {what:path}, and {job} is held: it is not among the chosen jobs. S "
+    "submits it.",
+)
 _JOBS = {
+    "upstream_held": _HELD,
+    "metric_held": _HELD,
     "job_waits": (
         "waits for {job}",
         "waits for {job}[ to be {wanted:state}][; and for {more} more]",

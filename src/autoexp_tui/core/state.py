@@ -122,6 +122,14 @@ class ConditionStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Latched:
+    """A pattern that was found in a log while its job waited."""
+
+    line: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
     """An approval that was asked, and its answer."""
 
@@ -175,6 +183,8 @@ class JobRecord:
     attempts: tuple[Attempt, ...] = ()
     start: tuple[ConditionStatus | None, ...] = ()
     cancel: tuple[ConditionStatus | None, ...] = ()
+    latched: Mapping[str, Latched] = field(default_factory=dict)
+    """What this wait has found in logs, by the search; it stays found."""
     ask: Ask | None = None
     retry: Retry | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)

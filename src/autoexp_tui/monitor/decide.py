@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.effects import CancelTasks, ComposeJob, SubmitTasks
-from autoexp_tui.core.facts import ApprovalFact, ApprovalKey, Fact, FactKey, MetadataKey
-from autoexp_tui.core.specs import Approval, Composite, Condition, LogPattern, Not
-from autoexp_tui.core.specs import Restart as RestartAction
+from autoexp_tui.core.specs import Approval, Composite, Condition, Not
 from autoexp_tui.core.state import ConditionStatus, JobRecord
 from autoexp_tui.core.states import ACTIVE, Cause, JobState, Outcome
 from autoexp_tui.core.verdicts import Result, Verdict, Why, why
-from autoexp_tui.monitor.bindings import bind
 from autoexp_tui.monitor.checkpoints import held_by_looks
-from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.ending import end_job
 from autoexp_tui.monitor.firing import judge_deferred
+from autoexp_tui.monitor.looking import Look
 from autoexp_tui.monitor.orders import order_cancel, order_effect
 from autoexp_tui.monitor.transitions import react_to_moves
 from autoexp_tui.monitor.watch import facts_changed, jobs_changed
@@ -96,7 +92,7 @@ def _jobs_of(event: events.Event) -> tuple[str, ...]:
 def judge(desk: Desk, name: str) -> None:
     """Look at one job: its cancel conditions first, then what it waits for."""
     job = desk.job(name)
-    look = _Look(desk, job)
+    look = Look(desk, job)
     if job.state not in _AT_REST and not _judge_cancel(desk, look):
         _judge_state(desk, look)
     put_off = judge_deferred(desk, name)
@@ -109,7 +105,7 @@ def judge(desk: Desk, name: str) -> None:
 _AT_REST = frozenset(set(JobState) - ACTIVE - {JobState.WAITING, JobState.RETRYING})
 
 
-def _judge_state(desk: Desk, look: _Look) -> None:
+def _judge_state(desk: Desk, look: Look) -> None:
     match look.job.state:
         case JobState.WAITING:
             _judge_start(desk, look)
@@ -119,104 +115,14 @@ def _judge_state(desk: Desk, look: _Look) -> None:
             pass  # it runs, and waits for nothing
 
 
-class _Look:
-    """One look at one job: collects the keys read and the next moment to look."""
-
-    def __init__(self, desk: Desk, job: JobRecord) -> None:
-        self.desk = desk
-        self.job = job
-        self.keys: set[FactKey] = set()
-        self.wake: float | None = None
-
-    def wake_by(self, at: float | None) -> None:
-        if at is not None and (self.wake is None or at < self.wake):
-            self.wake = at
-
-    def verdict(self, spec: Condition, *, assume_approved: bool = False) -> Verdict:
-        bound = self._bind(spec)
-        if isinstance(bound, Verdict):
-            return bound
-        self.keys |= needs(bound, self.job.name)
-        ctx = self.context()
-        facts = _Assumed(self.desk, self.job.name) if assume_approved else self.desk
-        self.wake_by(wake_at(bound, facts, self.desk.now, ctx))
-        return evaluate(bound, facts, self.desk.now, ctx)
-
-    def context(self) -> EvalContext:
-        return EvalContext(
-            job=self.job.name,
-            waiting_since=self.job.waiting_since,
-            grace_seconds=self.desk.rules_of(self.job.name).doomed_grace_seconds,
-            asked_at=self.job.ask.asked_at if self.job.ask else None,
-        )
-
-    def _bind(self, spec: Condition) -> Condition | Verdict:
-        bound, missing = bind(spec, self._metadata, self.desk.state.jobs)
-        self.keys |= {MetadataKey(job, key) for job, key in missing}
-        if bound is not None:
-            return bound
-        job, key = missing[0]
-        return Verdict(Result.WAIT, why("no_metadata", job=job, key=key))
-
-    def _metadata(self, job: str, key: str) -> str | None:
-        self.keys.add(MetadataKey(job, key))
-        record = self.desk.state.jobs.get(job)
-        return None if record is None else record.metadata.get(key)
-
-
-@dataclass(frozen=True, slots=True)
-class _Assumed:
-    """The facts as they would be if the person had approved."""
-
-    desk: Desk
-    job: str
-
-    def get(self, key: FactKey) -> Fact | None:
-        if key == ApprovalKey(self.job):
-            return Fact(ApprovalFact(approved=True, by=""), self.desk.now)
-        return self.desk.get(key)
-
-
 # ------------------------------------------------------------------ cancel first
-def _judge_cancel(desk: Desk, look: _Look) -> bool:
+def _judge_cancel(desk: Desk, look: Look) -> bool:
     for index, spec in enumerate(look.job.spec.cancel_conditions):
-        verdict = _cancel_verdict(desk, look, spec)
+        verdict = look.cancel(spec)
         _record(desk, look.job, "cancel", index, verdict)
-        if verdict.result is Result.PASS:
+        if verdict.result is Result.PASS and spec.blocking:
             return _cancel(desk, look.job, verdict.why)
     return False
-
-
-def _cancel_verdict(desk: Desk, look: _Look, spec: Condition) -> Verdict:
-    verdict = look.verdict(spec)
-    if verdict.result is Result.PASS and isinstance(spec, LogPattern):
-        return _log_may_count(desk, spec) or verdict
-    return verdict
-
-
-def _log_may_count(desk: Desk, spec: LogPattern) -> Verdict | None:
-    """A sibling's log judges us only when that sibling's own fate is settled.
-
-    Between runs its current.log is an old run's; and while a restart may still follow,
-    what killed this run need not concern the dependants.
-    """
-    writer = desk.state.jobs.get(spec.writer)
-    if writer is None or writer.ended:
-        return None
-    if writer.state is not JobState.RUNNING:
-        return Verdict(Result.WAIT, why("log_of_earlier_run", job=writer.name))
-    if _may_restart(desk, writer):
-        return Verdict(Result.WAIT, why("log_may_restart", job=writer.name))
-    return None
-
-
-def _may_restart(desk: Desk, job: JobRecord) -> bool:
-    return any(
-        isinstance(action, RestartAction)
-        for rule in desk.rules_of(job.name).state_events
-        if not rule.stages or job.spec.stage in rule.stages
-        for action in rule.actions
-    )
 
 
 def _cancel(desk: Desk, job: JobRecord, reason: Why) -> bool:
@@ -227,7 +133,7 @@ def _cancel(desk: Desk, job: JobRecord, reason: Why) -> bool:
 
 
 # --------------------------------------------------------------- start conditions
-def _judge_start(desk: Desk, look: _Look) -> None:
+def _judge_start(desk: Desk, look: Look) -> None:
     job = look.job
     verdicts = [_start_verdict(look, index) for index in range(len(job.start))]
     for index, verdict in enumerate(verdicts):
@@ -245,15 +151,16 @@ def _judge_start(desk: Desk, look: _Look) -> None:
         desk.roster.ready.add(job.name)
     else:
         desk.roster.ready.discard(job.name)
+        look.latch()
         _maybe_ask(desk, look)
 
 
-def _start_verdict(look: _Look, index: int) -> Verdict:
+def _start_verdict(look: Look, index: int) -> Verdict:
     status = look.job.start[index]
     if status is not None and status.waived:
         return Verdict(Result.PASS, why("waived", reason=status.waived))
     spec = look.job.spec.start_conditions[index]
-    verdict = look.verdict(spec)
+    verdict = look.start(spec)
     if isinstance(spec, Approval) and look.job.ask is None:
         return Verdict(Result.WAIT, why("asks_later"))
     return verdict
@@ -297,7 +204,7 @@ def _record(
 
 
 # ---------------------------------------------------------------------- approvals
-def _maybe_ask(desk: Desk, look: _Look) -> None:
+def _maybe_ask(desk: Desk, look: Look) -> None:
     """Ask the person once nothing but their word is missing."""
     job = desk.job(look.job.name)
     prompts = [
@@ -334,17 +241,17 @@ def approvals_in(spec: Condition) -> tuple[Approval, ...]:
             return ()
 
 
-def _all_else_passes(look: _Look, job: JobRecord) -> bool:
+def _all_else_passes(look: Look, job: JobRecord) -> bool:
     return all(
         (status is not None and bool(status.waived))
-        or look.verdict(spec, assume_approved=True).result is Result.PASS
+        or look.start(spec, assume_approved=True).result is Result.PASS
         for spec, status in zip(job.spec.start_conditions, job.start, strict=True)
         if spec.blocking
     )
 
 
 # ------------------------------------------------------------------------ release
-def _judge_retry(desk: Desk, look: _Look) -> None:
+def _judge_retry(desk: Desk, look: Look) -> None:
     retry = look.job.retry
     if retry is None or _is_planned_anew(desk, look.job.name):
         return

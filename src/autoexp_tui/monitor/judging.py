@@ -26,6 +26,7 @@ from autoexp_tui.core.facts import (
     JobFact,
     JobKey,
     LogFound,
+    LogKey,
     Matches,
     MetricFact,
 )
@@ -54,7 +55,7 @@ _ARG_LIMIT: Final = 1000
 
 UNTIMED: Final = frozenset({"not_looked", "look_failed", "no_answer"})
 """Codes of a WAIT that no timeout ends: nobody knows what there is."""
-UNKNOWN: Final = UNTIMED | {"bad_condition", "no_metric"}
+UNKNOWN: Final = UNTIMED | {"bad_condition", "no_metric", "metric_held"}
 """Codes of a WAIT that says nothing about the world; `Not` passes them on."""
 
 RAW_CAUSES: Final = {
@@ -136,6 +137,19 @@ def ended_job(facts: Facts, name: str) -> JobFact | None:
     return job if isinstance(job, JobFact) and job.state in TERMINAL else None
 
 
+def _held(
+    facts: Facts, name: str, what: str, code: str = "upstream_held"
+) -> Verdict | None:
+    """WAIT for what only a job can bring that nobody has asked to run."""
+    job = _job(facts, name) if name else None
+    if isinstance(job, JobFact) and job.state in _NOT_CHOSEN:
+        return say_wait(code, what=what, job=name)
+    return None
+
+
+_NOT_CHOSEN: Final = frozenset({JobState.PLANNED, JobState.HELD})
+
+
 def grace_ends(job: JobFact, ctx: EvalContext) -> float:
     """Until when what an ended job wrote may still appear."""
     return (job.ended_at or 0.0) + ctx.grace_seconds
@@ -173,7 +187,8 @@ def judge_file_exists(
     if there and size >= spec.min_size:
         return say_pass("file_there", path=spec.path, size=size)
     waits = _file_waits(spec, size if there else None)
-    return _doomed(spec, facts, now, ctx) or waits
+    held = _held(facts, spec.writer, spec.path)
+    return _doomed(spec, facts, now, ctx) or held or waits
 
 
 def _file_waits(spec: FileExists, size: int | None) -> Verdict:
@@ -198,7 +213,8 @@ def judge_file_content(
     code = "file_missing" if file.text is None else "text_missing"
     pattern = "" if file.text is None else spec.pattern
     waits = say_wait(code, path=spec.path, writer=spec.writer, pattern=pattern)
-    return _doomed(spec, facts, now, ctx) or waits
+    held = _held(facts, spec.writer, spec.path)
+    return _doomed(spec, facts, now, ctx) or held or waits
 
 
 def _holds_text(spec: FileContent, text: str) -> bool | Verdict:
@@ -262,7 +278,8 @@ def judge_metadata(
         wanted = "" if spec.value is None else str(spec.value)
         args = {"job": job, "key": spec.key, "value": value, "wanted": wanted}
         waits = say_wait("metadata_is_not", **args, op=spec.op)
-    return _doomed_value(job, spec.key, facts, now, ctx) or waits
+    held = _held(facts, job if job != ctx.job else "", spec.key)
+    return _doomed_value(job, spec.key, facts, now, ctx) or held or waits
 
 
 def judge_metric(spec: MetricIs, facts: Facts, now: float, ctx: EvalContext) -> Verdict:
@@ -271,7 +288,9 @@ def judge_metric(spec: MetricIs, facts: Facts, now: float, ctx: EvalContext) -> 
     fact = facts.get(value_key(spec, ctx.job))
     if fact is None or (fact.value is None and not fact.error):
         waits = say_wait("no_metric", job=job, name=spec.name)
-        return _doomed_value(job, spec.name, facts, now, ctx) or waits
+        other = job if job != ctx.job else ""
+        held = _held(facts, other, spec.name, code="metric_held")
+        return _doomed_value(job, spec.name, facts, now, ctx) or held or waits
     metric = _seen(fact, MetricFact, f"{spec.name} of {job}")
     if isinstance(metric, Verdict):
         return metric
@@ -337,7 +356,8 @@ def _job_state(name: str, wanted: str, facts: Facts) -> Verdict:
         return say_pass("job_ok", **args)
     if job.state in TERMINAL:
         return say_fail("upstream", **args, step=job.step)
-    return say_wait("job_waits", job=name, wanted=wanted)
+    waits = say_wait("job_waits", job=name, wanted=wanted)
+    return _held(facts, name, f"{name} to be {wanted}") or waits
 
 
 def is_in_state(job: JobFact, wanted: str) -> bool:
@@ -379,11 +399,17 @@ def judge_log_pattern(
     found = _seen(facts.get(log_key(spec)), LogFound, spec.log_path)
     if isinstance(found, Verdict):
         return found
-    wanted = 1 if spec.check_mode == "any" else found.files
-    if found.files and found.matched >= wanted:
+    if is_found(log_key(spec), found):
         path = found.path or spec.log_path
         return say_pass("log_matched", line=found.line, path=path)
-    return _doomed_log(spec, facts, now, ctx) or _log_waits(spec, found)
+    held = _held(facts, spec.writer, spec.log_path)
+    return _doomed_log(spec, facts, now, ctx) or held or _log_waits(spec, found)
+
+
+def is_found(key: LogKey, found: LogFound) -> bool:
+    """Whether any, or all, of the files hold what `key` looks for."""
+    wanted = 1 if key.check_mode == "any" else found.files
+    return found.files > 0 and found.matched >= wanted
 
 
 def _doomed_log(
