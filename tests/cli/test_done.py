@@ -11,13 +11,19 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.adapters.codec import decode_plan, encode_plan
-from autoexp_tui.adapters.done_file import done_path
+from autoexp_tui.adapters.done_file import done_path, read_done
+from autoexp_tui.adapters.owner import Owner, take_ownership
+from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.cli.assemble import Ground
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.plan import main as plan
 from autoexp_tui.cli.run import main as run
 from autoexp_tui.cli.sessions import main as sessions
 from autoexp_tui.cli.submit import main as submit
+from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.specs import Plan
+from tests.core.builders import job
+from tests.core.builders import plan as plan_of
 from tests.e2e.campaign import Campaign, result_of
 
 Main = Callable[[list[str]], int]
@@ -179,3 +185,20 @@ def test_a_word_that_somebody_damaged_means_a_run(again: Again) -> None:
     done_path(again.campaign.root / "out/report").write_bytes(b"\x00{")
     jobs = again.run()
     assert {name for name, job in jobs.items() if job["attempts"]} == {"report"}
+
+
+def test_no_word_is_left_in_a_directory_that_another_session_has_by_now(
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "out"
+    spec = job("a", output_dir=str(out), fingerprint="f")
+    work = DoneWork(job="a", session="s1", mark="m", fingerprint="f", at=1.0)
+    ground = Ground(SessionDir(tmp_path / "state/s1"), plan_of(spec))
+    theirs = Owner(session="s2", state_dir=str(tmp_path / "state"), job="a")
+    take_ownership(out, theirs)
+    ground.note_done(spec, work)
+    assert read_done(out) is None
+    mine = Owner(session="s1", state_dir=str(tmp_path / "state"), job="a")
+    take_ownership(out, mine)
+    ground.note_done(spec, work)
+    assert read_done(out) == work

@@ -90,10 +90,18 @@ def test_the_first_attempt_went_on_from_nothing_and_blames_nothing() -> None:
 def test_it_is_moved_before_the_next_attempt_starts() -> None:
     one = bench(restarting(1), CRASH, CRASH, OK, steps=(100, 200))
     one.until(one.is_("a", JobState.COMPLETED))
-    kinds = [type(record.event).__name__ for record in one.world.session.records]
-    moved = kinds.index("CheckpointQuarantined")
-    assert kinds[:moved].count("RunBegan") == 2
-    assert kinds[moved:].count("RunBegan") == 1
+    happened = [record.event for record in one.world.session.records]
+    kinds = [
+        event.effect.kind if isinstance(event, events.EffectOrdered) else ""
+        for event in happened
+    ]
+    (moved,) = (
+        at
+        for at, event in enumerate(happened)
+        if isinstance(event, events.CheckpointQuarantined)
+    )
+    assert kinds[:moved].count("submit") == 2
+    assert kinds[moved:].count("submit") == 1
 
 
 def test_a_run_that_came_further_blames_nothing() -> None:

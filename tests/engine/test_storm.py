@@ -129,8 +129,16 @@ def test_restarts_count_and_are_held_back() -> None:
 def test_what_runs_goes_on_in_a_storm() -> None:
     long = RunScript(seconds=40.0)
     one = Bench(jobs(5), {"j0": [[long]], **{f"j{n}": [[CRASH]] for n in range(1, 5)}})
+    one.until(lambda: one.engine.state.paused is not None)
     one.until(one.is_("j0", JobState.COMPLETED))
-    assert one.engine.state.paused is None or one.job("j0").attempt is not None
+
+
+def test_failures_that_follow_in_a_storm_pause_nothing_twice() -> None:
+    crashes = {f"j{n}": [[RunScript(seconds=2.0 + n, exit_code=1)]] for n in range(6)}
+    one = Bench(jobs(6), crashes)
+    one.run(30)
+    assert all(job.ended for job in one.engine.state.jobs.values())
+    assert len(one.happened(events.SubmissionPaused)) == 1
 
 
 def test_stages_are_counted_each_for_itself() -> None:
