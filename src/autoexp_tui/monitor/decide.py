@@ -7,20 +7,20 @@ its dependants in the same commit. It emits events into the draft and nothing el
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 
 from autoexp_tui.core import events, ids
-from autoexp_tui.core.effects import CancelTasks, ComposeJob, SubmitTasks
+from autoexp_tui.core.effects import ComposeJob, SubmitTasks
 from autoexp_tui.core.specs import Approval, Composite, Condition, Not
 from autoexp_tui.core.state import ConditionStatus, JobRecord
-from autoexp_tui.core.states import ACTIVE, Cause, JobState, Outcome
+from autoexp_tui.core.states import ACTIVE, Cause, JobState
 from autoexp_tui.core.verdicts import Result, Verdict, Why, why
-from autoexp_tui.monitor.checkpoints import held_by_looks
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.ending import end_job
 from autoexp_tui.monitor.firing import judge_deferred
 from autoexp_tui.monitor.looking import Look
-from autoexp_tui.monitor.orders import order_cancel, order_effect
+from autoexp_tui.monitor.orders import order_cancel
+from autoexp_tui.monitor.release import release
 from autoexp_tui.monitor.transitions import react_to_moves
 from autoexp_tui.monitor.watch import facts_changed, jobs_changed
 
@@ -148,7 +148,7 @@ def _judge_start(desk: Desk, look: Look) -> None:
     if failed:
         _give_up(desk, job, failed[0].why)
     elif not holding:
-        desk.roster.ready.add(job.name)
+        desk.roster.ready.add(job.name, job.spec.index)
     else:
         desk.roster.ready.discard(job.name)
         look.latch()
@@ -250,13 +250,13 @@ def _all_else_passes(look: Look, job: JobRecord) -> bool:
     )
 
 
-# ------------------------------------------------------------------------ release
+# ------------------------------------------------------------------------ retries
 def _judge_retry(desk: Desk, look: Look) -> None:
     retry = look.job.retry
     if retry is None or _is_planned_anew(desk, look.job.name):
         return
     if retry.not_before <= desk.now:
-        desk.roster.ready.add(look.job.name)
+        desk.roster.ready.add(look.job.name, look.job.spec.index)
     else:
         look.wake_by(retry.not_before)
 
@@ -267,81 +267,3 @@ def _is_planned_anew(desk: Desk, name: str) -> bool:
         isinstance(pending.effect, ComposeJob) and pending.effect.job == name
         for pending in desk.state.pending.values()
     )
-
-
-def release(desk: Desk) -> None:
-    """Submit ready jobs, lowest index first, as far as slots and the pause allow."""
-    ready = sorted(
-        desk.roster.ready - held_by_looks(desk),
-        key=lambda name: desk.job(name).spec.index,
-    )
-    chosen: list[JobRecord] = []
-    for name in ready:
-        reason = _in_the_way(desk, len(chosen))
-        if reason is None:
-            chosen.append(desk.job(name))
-        else:
-            _explain(desk, desk.job(name), reason)
-    for together in _alike(chosen, desk.policy.array_size):
-        _submit(desk, together)
-
-
-def _in_the_way(desk: Desk, chosen: int) -> Why | None:
-    if paused := desk.state.paused:
-        what = paused.arg("what")
-        stormy = paused.code == "storm"
-        return why("held_by_storm", what=what) if stormy else why("paused")
-    slots = desk.policy.slots
-    if slots and len(desk.roster.active) + chosen >= slots:
-        return why("held_by_slots", slots=slots, limit=_limit(desk, slots))
-    return None
-
-
-def _alike(jobs: Sequence[JobRecord], at_most: int) -> Iterator[Sequence[JobRecord]]:
-    """Jobs that can go as one submission: of one stage, asking for the same."""
-    if at_most <= 1:
-        yield from ((job,) for job in jobs)
-        return
-    groups: dict[tuple[str, str], list[JobRecord]] = {}
-    for job in jobs:
-        wants = repr((job.spec.resources, sorted(job.spec.resources.options.items())))
-        groups.setdefault((job.spec.stage, wants), []).append(job)
-    for group in groups.values():
-        for first in range(0, len(group), at_most):
-            yield group[first : first + at_most]
-
-
-def _limit(desk: Desk, slots: int) -> str:
-    """What allows no more than `slots`, for people."""
-    plan = desk.state.plan
-    wanted = plan.executor.max_parallel if plan else 0
-    if wanted == slots:
-        return "max_parallel"
-    place = desk.policy.place
-    return "this machine" if place == "local" else f"the executor {place}"
-
-
-def _submit(desk: Desk, jobs: Sequence[JobRecord]) -> None:
-    tasks = tuple((job.name, len(job.attempts) + 1) for job in jobs)
-    token = ids.submission_token(desk.state.session, tasks)
-    _fence_lost(desk, jobs)
-    order_effect(desk, SubmitTasks(token=token, tasks=tasks))
-    for job in jobs:
-        desk.roster.ready.discard(job.name)
-        desk.roster.note(desk.job(job.name))
-
-
-def _fence_lost(desk: Desk, jobs: Sequence[JobRecord]) -> None:
-    """Cancel what nobody has seen to end: it may live where nobody can see it."""
-    lost = [
-        (job.name, attempt.number)
-        for job in jobs
-        if (attempt := job.attempt) and attempt.outcome is Outcome.LOST
-    ]
-    if lost:
-        order_effect(desk, CancelTasks(tasks=tuple(lost)), why("fenced"), Cause.LOST)
-
-
-def _explain(desk: Desk, job: JobRecord, reason: Why) -> None:
-    if job.why is None or job.why.code != reason.code:
-        desk.draft.emit(events.WaitExplained(job=job.name, why=reason))

@@ -29,6 +29,7 @@ from autoexp_tui.core.specs import JobSpec, Monitoring
 from autoexp_tui.core.state import JobRecord, SessionState
 from autoexp_tui.core.states import ACTIVE, JobState
 from autoexp_tui.core.verdicts import Verdict
+from autoexp_tui.monitor.ready import Ready
 from autoexp_tui.monitor.watch import Timers, Watch
 
 
@@ -53,7 +54,7 @@ class Roster:
     """Jobs by what they do just now, kept in step with the draft."""
 
     active: set[str] = field(default_factory=set)
-    ready: set[str] = field(default_factory=set)
+    ready: Ready = field(default_factory=Ready)
     """Everything passed; only a slot, or the pause, is in the way."""
     lost: set[str] = field(default_factory=set)
     """A late exit record may still tell how they ended."""
