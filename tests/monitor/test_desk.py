@@ -11,8 +11,8 @@ from autoexp_tui.core.specs import ExecutorSpec
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.verdicts import why
-from autoexp_tui.monitor.decide import release
 from autoexp_tui.monitor.desk import Desk, Policy, Roster
+from autoexp_tui.monitor.release import release
 from autoexp_tui.monitor.watch import Timers, Watch
 from tests.core.builders import ended, happen, job, plan, run, started
 
