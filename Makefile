@@ -50,7 +50,7 @@ bench: $(READY)
 	@for bench in tests/bench/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
 simulate: $(READY)
-	@$(BIN)/python -m autoexp_tui.testing.simulate --seeds $(SEEDS)
+	@$(BIN)/python -m autoexp_tui.cli.simulate --seeds $(SEEDS)
 
 screenshots: $(READY)
 	@$(BIN)/python screenshots/make.py

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.core.done import DoneWork, done_before
+from autoexp_tui.core.done import DoneWork, done_before, is_of_later
 from autoexp_tui.core.specs import JobSpec, Plan
 from tests.core.builders import job, plan
 
@@ -86,6 +86,13 @@ def test_another_job_s_word_in_the_directory_is_no_word_of_this_one() -> None:
 def test_jobs_without_a_fingerprint_always_run() -> None:
     bare = made("a", fingerprint="")
     assert not done_before(plan(bare), {"a": left(bare)}).done
+
+
+def test_a_word_outlives_a_submission_that_was_ordered_before_it() -> None:
+    word = left(made("a"), at=50.0)
+    assert is_of_later(word, word.session, ordered_at=40.0)
+    assert not is_of_later(word, word.session, ordered_at=60.0)
+    assert not is_of_later(word, "another", ordered_at=40.0)
 
 
 @st.composite

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from autoexp_tui.engine.ports import (
     TaskPhase,
     TaskReport,
 )
-from tests.core.builders import ended, happen, job, plan, run, started
+from tests.core.builders import ended, happen, job, plan, run, started, submit_event
 
 
 def running(cancel: Cause | None = None) -> JobRecord:
@@ -89,6 +90,18 @@ def test_a_task_without_trace_is_lost_only_after_the_grace() -> None:
     assert not judge.has_ended(running(), gone, lost_after_seconds=5.0)
     assert judge.has_ended(running(), gone, lost_after_seconds=4.0)
     assert judge.attempt_ended(running(), gone, 10.0).outcome is Outcome.LOST
+
+
+def test_a_task_that_is_sent_again_is_not_lost_to_a_look_from_before() -> None:
+    state = started(plan(job("a")))
+    first = submit_event("a", 1)
+    taken = events.SubmissionAccepted(
+        token="token-a-1", executor_ids=("x1",), submitted_at=1.0
+    )
+    happen(state, events.JobsReleased(jobs=("a",)), first, taken)
+    happen(state, replace(first, effect_id="e9"))
+    gone = report(phase=TaskPhase.ENDED, gone_for=400.0, unclaimed=True)
+    assert not judge.has_ended(state.jobs["a"], gone, lost_after_seconds=300.0)
 
 
 @pytest.mark.parametrize("phase", [TaskPhase.UNKNOWN, TaskPhase.QUEUED])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from autoexp_tui.core.events import JournalRotated
-from autoexp_tui.testing.simulate import Campaign
+from autoexp_tui.testing.sim_campaign import Campaign
+from autoexp_tui.testing.sim_clusters import KINDS
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_campaigns_of_many_parts_end_as_they_should(seed: int) -> None:
-    campaign = Campaign(seed)
-    campaign.world.session.rotate_records = 7
+    campaign = Campaign(seed, KINDS["memory"], families=4)
+    campaign.session.rotate_records = 7
     campaign.run()
-    records = campaign.world.session.records
+    records = campaign.session.records
     assert sum(isinstance(record.event, JournalRotated) for record in records) > 3

@@ -10,7 +10,8 @@ from autoexp_tui.adapters.codec import decode_record, encode_record
 from autoexp_tui.adapters.state_codec import decode_state, encode_state
 from autoexp_tui.core.apply import fold
 from autoexp_tui.core.state import SessionState
-from autoexp_tui.testing.simulate import Campaign
+from autoexp_tui.testing.sim_campaign import Campaign
+from autoexp_tui.testing.sim_clusters import KINDS
 
 SHARE = 0.05
 """Of the commits after which the state is kept."""
@@ -18,8 +19,8 @@ SHARE = 0.05
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_kept_state_and_its_tail_are_the_fold_of_all(seed: int) -> None:
-    campaign = Campaign(seed)
-    session = campaign.world.session
+    campaign = Campaign(seed, KINDS["memory"], families=4)
+    session = campaign.session
     rng = random.Random(seed)
     kept: list[tuple[int, bytes]] = []
 

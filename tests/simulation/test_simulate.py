@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from autoexp_tui.cli.simulate import ALL_KINDS
 from autoexp_tui.core import events
 from autoexp_tui.core.commands import Order, Submit
 from autoexp_tui.core.effects import TaskId
@@ -17,23 +18,42 @@ from autoexp_tui.testing.fake_executor import FakeExecutor
 from autoexp_tui.testing.fake_script import by_job
 from autoexp_tui.testing.inline_pool import InlinePool
 from autoexp_tui.testing.memory_journal import Fault, Killed
-from autoexp_tui.testing.sim_plans import make_plan, make_scripts
+from autoexp_tui.testing.sim_bugs import BUGS
+from autoexp_tui.testing.sim_checks import Violation
+from autoexp_tui.testing.sim_plans import make_plan
+from autoexp_tui.testing.sim_scripts import make_scripts
 from autoexp_tui.testing.sim_world import Files, World
-from autoexp_tui.testing.simulate import Violation, simulate
+from autoexp_tui.testing.simulate import Case, simulate
 
-SEED = 45
+SEED = 374
 """A short campaign with crashes that are restarted, one for good, a cancelled job and
 skipped ones."""
+CAMPAIGNS = 200
+SEEDS = 8
+"""Tests that share the campaigns, so that they run side by side."""
+ENOUGH = 60
+"""Seeds within which a deliberate bug shows."""
 SHARDS = 4
 """Tests that share the kills at every step outside, so that they run side by side."""
 TICK_SECONDS = 1.0
 """How far the clock moves when nothing is left to do: the time between two polls."""
 
 
-@pytest.mark.parametrize("first", range(0, 200, 25))
+@pytest.mark.parametrize("first", range(SEEDS))
 def test_campaigns_under_faults_keep_every_invariant(first: int) -> None:
-    for seed in range(first, first + 25):
-        simulate(seed)
+    for seed in range(first, CAMPAIGNS, SEEDS):
+        simulate(Case(seed=seed), ALL_KINDS)
+
+
+@pytest.mark.parametrize("bug", sorted(BUGS))
+def test_a_deliberate_bug_is_caught_within_few_seeds(bug: str) -> None:
+    with pytest.raises(Violation, match=f"--bug {bug}"):
+        _simulate_all(bug, range(ENOUGH))
+
+
+def _simulate_all(bug: str, seeds: range) -> None:
+    for seed in seeds:
+        simulate(Case(seed=seed, bug=bug), ALL_KINDS)
 
 
 @dataclass
@@ -181,29 +201,3 @@ def test_the_shards_leave_no_step_out(
 def steps_of(shard: int, steps: int) -> range:
     """The steps after which a shard kills: all shards together, every one."""
     return range(1 + shard, steps + 1, SHARDS)
-
-
-def test_the_simulator_sees_an_attempt_that_is_begun_twice(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Without the claim, a submission that was taken twice runs twice."""
-
-    class NoClaims(dict[object, object]):
-        def setdefault(self, key: object, default: object = None) -> object:
-            self[key] = default
-            return default
-
-    original = FakeExecutor.__init__
-
-    def forgetful(self: FakeExecutor, *args: object, **kwargs: object) -> None:
-        original(self, *args, **kwargs)  # type: ignore[arg-type]
-        self.claims = NoClaims()  # type: ignore[assignment]
-
-    monkeypatch.setattr(FakeExecutor, "__init__", forgetful)
-    with pytest.raises(Violation, match="begun"):
-        _simulate_all(range(20))
-
-
-def _simulate_all(seeds: range) -> None:
-    for seed in seeds:
-        simulate(seed)

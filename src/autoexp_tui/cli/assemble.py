@@ -17,7 +17,12 @@ from pathlib import Path
 from autoexp_tui import __version__
 from autoexp_tui.adapters.checkpoint_files import CheckpointFiles
 from autoexp_tui.adapters.clock import SystemClock
-from autoexp_tui.adapters.done_file import forget_done, found_done, write_done
+from autoexp_tui.adapters.done_file import (
+    forget_done,
+    found_done,
+    read_done,
+    write_done,
+)
 from autoexp_tui.adapters.errands import LocalErrands
 from autoexp_tui.adapters.fact_source import OutsideFacts
 from autoexp_tui.adapters.fast_search import fast_test
@@ -54,7 +59,7 @@ from autoexp_tui.cli.executors import (
     require_executor,
 )
 from autoexp_tui.core import events
-from autoexp_tui.core.done import DoneReport, DoneWork, done_before
+from autoexp_tui.core.done import DoneReport, DoneWork, done_before, is_of_later
 from autoexp_tui.core.errors import AutoexpError, UsageError
 from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.core.specs import JobSpec, Plan
@@ -329,10 +334,14 @@ class Ground:
         Raises:
             AutoexpError: another living session owns one, or the disk refused.
         """
-        del submission
         for spec in specs:
-            take_ownership(Path(spec.output_dir), self._owner(spec), self._living)
-            forget_done(Path(spec.output_dir))
+            directory = Path(spec.output_dir)
+            take_ownership(directory, self._owner(spec), self._living)
+            left = read_done(directory)
+            if left is None or not is_of_later(
+                left, submission.session, submission.ordered_at
+            ):
+                forget_done(directory)
             write_provenance(self.plan, spec, self._provenance())
 
     def note_done(self, spec: JobSpec, work: DoneWork) -> None:

@@ -28,7 +28,7 @@ from autoexp_tui.core.state import (
     SessionState,
     Warned,
 )
-from autoexp_tui.core.states import Cause, JobState, may_become
+from autoexp_tui.core.states import UNANSWERED, Cause, JobState, may_become
 from autoexp_tui.core.streaks import count_end
 from autoexp_tui.core.verdicts import Result, Why
 
@@ -422,11 +422,8 @@ def _submission_accepted(
         )
         current = state.jobs[job]
         newest = current.attempt
-        if newest and newest.number == number and current.state in _UNANSWERED:
+        if newest and newest.number == number and current.state in UNANSWERED:
             _move(state, record, job, JobState.QUEUED, why=None)
-
-
-_UNANSWERED = frozenset({JobState.SUBMITTING, JobState.SUBMIT_UNKNOWN})
 
 
 def _submission_moves(
@@ -439,7 +436,7 @@ def _submission_moves(
     for job, number in state.tokens[token]:
         current = state.jobs[job]
         newest = current.attempt
-        if newest and newest.number == number and current.state in _UNANSWERED:
+        if newest and newest.number == number and current.state in UNANSWERED:
             _move(state, record, job, new, why=why)
 
 

@@ -49,6 +49,20 @@ class DoneReport:
     """Completed before, and build on something that has run, or will run, again."""
 
 
+def is_of_later(work: DoneWork, session: str, ordered_at: float) -> bool:
+    """Whether a word of success is younger than a submission that is about to be sent.
+
+    An engine that was deposed amid sending may go on when the job has long completed:
+    what it sends finds the attempt claimed, and the word must stay.
+
+    Args:
+        work: the word that lies there.
+        session: of the submission.
+        ordered_at: when the submission was ordered, UTC of the same session.
+    """
+    return work.session == session and work.at >= ordered_at
+
+
 def mark_of(state: SessionState) -> str:
     """The mark of a session."""
     return f"{state.session}@{state.started_at:.3f}"

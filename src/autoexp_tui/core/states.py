@@ -77,6 +77,9 @@ TERMINAL: Final = frozenset(
 ACTIVE: Final = frozenset({_S.SUBMITTING, _S.SUBMIT_UNKNOWN, _S.QUEUED, _S.RUNNING})
 """An attempt exists outside, or may exist."""
 
+UNANSWERED: Final = frozenset({_S.SUBMITTING, _S.SUBMIT_UNKNOWN})
+"""The executor has not said yet that it has the newest attempt."""
+
 NOT_STARTED: Final = frozenset({_S.PLANNED, _S.HELD, _S.WAITING})
 
 REVIVABLE: Final = frozenset({_S.FAILED, _S.CANCELLED, _S.SKIPPED, _S.LOST})

@@ -29,7 +29,7 @@ from autoexp_tui.core.effects import (
 )
 from autoexp_tui.core.errors import AutoexpError
 from autoexp_tui.core.facts import CommandKey, Fact
-from autoexp_tui.core.specs import JobSpec
+from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.state import Attempt, JobRecord, PendingEffect, SessionState
 from autoexp_tui.core.states import Cause
 from autoexp_tui.engine import observations as seen
@@ -288,7 +288,7 @@ class Dispatcher:
     def _send_compose(
         self, state: SessionState, effect_id: str, compose: ComposeJob
     ) -> None:
-        plan = state.plan
+        plan = _plan_of(state, compose.job)
         if plan is None:
             return
 
@@ -387,6 +387,15 @@ class Dispatcher:
             return seen.CheckpointMoved(effect_id=effect_id)
 
         self._run(self.outside.executor_pool, effect_id, move.kind, call)
+
+
+def _plan_of(state: SessionState, job: str) -> Plan | None:
+    """The plan that a job came with: the session's newest one may not know it."""
+    plans = (state.plan, *tuple(state.plans.values())[::-1])
+    for plan in plans:
+        if plan is not None and any(spec.name == job for spec in plan.jobs):
+            return plan
+    return None
 
 
 def _elsewhere(task: Task, nodes: tuple[str, ...]) -> Task:

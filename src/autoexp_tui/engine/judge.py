@@ -12,7 +12,7 @@ import signal
 from autoexp_tui.core import events
 from autoexp_tui.core.clean import clean
 from autoexp_tui.core.state import Attempt, JobRecord
-from autoexp_tui.core.states import Cause, JobState, Outcome
+from autoexp_tui.core.states import UNANSWERED, Cause, JobState, Outcome
 from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.engine.ports import BeginRecord, ExitRecord, TaskPhase, TaskReport
 
@@ -68,9 +68,15 @@ def has_ended(job: JobRecord, report: TaskReport, lost_after_seconds: float) -> 
         return False
     if report.exited is not None:
         return attempt.run <= report.exited.run
-    if attempt.outcome is Outcome.LOST:
+    if attempt.outcome is Outcome.LOST or _is_on_its_way(job, attempt):
         return False
     return report.phase is TaskPhase.ENDED and report.gone_for >= lost_after_seconds
+
+
+def _is_on_its_way(job: JobRecord, attempt: Attempt) -> bool:
+    """Whether the attempt is being sent, be it for the second time: whoever looked
+    before it arrived did not see it."""
+    return attempt is job.attempt and job.state in UNANSWERED
 
 
 def is_forgotten(job: JobRecord, report: TaskReport, lost_after_seconds: float) -> bool:

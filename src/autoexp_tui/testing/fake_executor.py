@@ -239,6 +239,11 @@ class FakeExecutor:
         self.settle()
         return tuple(copy.task.id for copy in self.copies if copy.running)
 
+    def succeeded(self, task: TaskId) -> bool:
+        """Whether a run of the task ended by itself with status 0."""
+        ends = (run.exit for copy in self._copies_of(task) for run in copy.runs)
+        return any(end is not None and end.exit_code == 0 for end in ends)
+
     def problems(self) -> tuple[str, ...]:
         """What must never be: an attempt begun by two, or twice at a time."""
         self.settle()

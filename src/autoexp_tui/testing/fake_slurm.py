@@ -8,6 +8,7 @@ that the caller wants answers in, so that it stands where the real commands stan
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -43,6 +44,9 @@ NO_CONTROLLER: Final = "Unable to contact slurm controller (connect failure)"
 NO_DATABASE: Final = "Problem talking to the database: Connection refused"
 NO_ACCOUNTING: Final = "Slurm accounting storage is disabled"
 TIMED_OUT: Final = "Socket timed out on send/recv operation"
+STRANGE: Final = "MIGRATING"
+"""A state that no Slurm knows."""
+_LIVING_WORDS: Final = re.compile(r"\|(?:PENDING|RUNNING|COMPLETING)\|")
 RETRY_SECONDS: Final = 95.0
 """For which scancel tries to signal a job that waits."""
 
@@ -138,6 +142,8 @@ class FakeSlurm(Generic[R]):
                 return self._last.get(program, "")
             case SlurmFault.GARBLED:
                 return self._do(words, timeout)[:-9]
+            case SlurmFault.STRANGE:
+                return _LIVING_WORDS.sub(f"|{STRANGE}|", self._do(words, timeout))
 
     # ...................................................................... commands
     def _do(self, words: tuple[str, ...], timeout: float) -> str:

@@ -31,11 +31,27 @@ class Cluster(Controller):
         self._nodes.down.discard(name)
         self._wake()
 
+    def down_nodes(self) -> tuple[str, ...]:
+        """The nodes that are lost."""
+        return tuple(sorted(self._nodes.down))
+
     def kill_supervisor(self, task: TaskId) -> None:
         """SIGKILL to a running task's wrapper: its guard ends the command, tells so."""
         for job in self.jobs:
             if job.run is not None and not job.run.over and job.run.task == task:
                 self._end_run(job, job.run, signal=KILL, note="the supervisor died")
+
+    def forget(self, job: Job) -> None:
+        """A job vanishes with its processes, and nobody has ever heard of it."""
+        if job.run is not None:
+            job.run.over = True
+        self.jobs.remove(job)
+        self._accounts.pop(job.id, None)
+        self._wake()
+
+    def wrap_ids(self) -> None:
+        """The next ids are the first ones again, but for those that are remembered."""
+        self._next_id = 1
 
     def crash(self) -> tuple[str, ...]:
         """SIGKILL to the controller: what it had not saved never was; these ids.

@@ -78,9 +78,14 @@ class Controller:
         """Those that the controller remembers, oldest first."""
         self.begun: list[tuple[TaskId, int, str]] = []
         """Commands that were started: task, run, job id."""
+        self.claims = wrapper.claim
+        """How a start takes its attempt."""
+        self.succeeded: set[TaskId] = set()
+        """Whose command ended by itself with status 0."""
         self._time = Timeline(clock)
         self._nodes = Nodes(self.settings.nodes, self.settings.node_jobs)
         self._script = script or by_job({})
+        self._partitions = {one.name: one for one in self.settings.partitions}
         self._accounts: dict[str, Job] = {}
         self._woken = False
         self._pids = count(1000, 3)
@@ -143,6 +148,9 @@ class Controller:
             raise no_submission("Slurm temporarily unable to accept job, sleeping")
 
     def _new_id(self) -> int:
+        taken = {job.parent for job in self.jobs} | {job.raw_id for job in self.jobs}
+        while self._next_id in taken:
+            self._next_id += 1
         self._next_id += 1
         return self._next_id - 1
 
@@ -180,7 +188,7 @@ class Controller:
             return
         run.ending = "signal 15"
         if run.script.ignores_term:
-            grace = float(run.fields.get("grace_seconds", 10.0))
+            grace = wrapper.grace_of(run)
             self._time.at(grace, partial(self._end_run, job, run, signal=KILL))
         else:
             self._end_run(job, run, signal=TERM)
@@ -238,9 +246,21 @@ class Controller:
         waiting = [job for job in self.jobs if self._may_start(job)]
         waiting.sort(key=lambda job: -self._partition(job.order.partition).tier)
         crowded: set[int] = set()
+        hopeless: set[tuple[object, ...]] = set()
         for job in waiting:
-            if job.parent in crowded or not self._try_to_start(job):
-                crowded.add(job.parent)  # its other tasks want the same
+            if job.parent in crowded:
+                continue  # another of its array wanted the same in vain
+            if self._wish(job) in hopeless:
+                job.reason = "Resources"
+            elif not self._try_to_start(job):
+                crowded.add(job.parent)
+                if job.reason == "Resources":
+                    hopeless.add(self._wish(job))
+
+    def _wish(self, job: Job) -> tuple[object, ...]:
+        """What decides whether there is room for a job: equal wishes, equal answers."""
+        order = job.order
+        return order.nodes, order.exclusive, self._partition(order.partition).tier
 
     def _try_to_start(self, job: Job) -> bool:
         if self._throttled(job):
@@ -278,21 +298,26 @@ class Controller:
 
     def _make_room(self, job: Job) -> bool:
         """Preempt jobs of lower tiers, the youngest first; whether any was."""
-        tier = self._partition(job.order.partition).tier
-        weaker = [other for other in self.jobs if self._yields(other, tier)]
+        names = self._weaker_than(self._partition(job.order.partition))
+        weaker = (
+            [other for other in self.jobs if _yields(other, names)] if names else []
+        )
         for other in reversed(weaker):
             self.preempt(other)
             if self._places(job) is not None:
                 return True
         return bool(weaker)
 
-    def _yields(self, job: Job, tier: int) -> bool:
-        partition = self._partition(job.order.partition)
-        weaker = partition.tier < tier and partition.preempt != "off"
-        return job.word == "RUNNING" and weaker
+    def _weaker_than(self, partition: Partition) -> frozenset[str]:
+        """Partitions whose running jobs give way to those of `partition`."""
+        return frozenset(
+            other.name
+            for other in self.settings.partitions
+            if other.tier < partition.tier and other.preempt != "off"
+        )
 
     def _partition(self, name: str) -> Partition:
-        return next(one for one in self.settings.partitions if one.name == name)
+        return self._partitions[name]
 
     # .......................................................................... runs
     def _start(self, job: Job, nodes: tuple[str, ...]) -> None:
@@ -336,7 +361,7 @@ class Controller:
             return
         fields = json.loads(path.read_text())
         start = self._start_of(job, fields)
-        number = wrapper.claim(fields, start)
+        number = self.claims(fields, start)
         if number is not None and Path(fields["attempt_dir"], "cancel").exists():
             wrapper.void(fields, start, "cancel file")
             number = None
@@ -399,6 +424,8 @@ class Controller:
         if run.over:
             return
         run.over = True
+        if exit_code == 0:
+            self.succeeded.add(run.task)
         lag = run.script.record_lag
         write = partial(
             wrapper.write_exit,
@@ -459,8 +486,15 @@ class Controller:
         job.ended_utc = job.started_utc = None
         job.leaves_as, job.exit_code = "", 0
         job.restarts += 1
-        job.eligible_at = self._time.now + self.settings.requeue_seconds
-        self._time.at(self.settings.requeue_seconds, self._schedule)
+        wait = self.settings.requeue_seconds
+        if run is not None and not run.over:  # it ignores TERM: its end comes first
+            wait = max(wait, wrapper.grace_of(run))
+        job.eligible_at = self._time.now + wait
+        self._time.at(wait, self._schedule)
+
+
+def _yields(job: Job, partitions: frozenset[str]) -> bool:
+    return job.word == "RUNNING" and job.order.partition in partitions
 
 
 def _append(run: PlayedRun, path: Path, data: bytes) -> None:

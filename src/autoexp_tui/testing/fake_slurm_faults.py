@@ -25,6 +25,8 @@ class SlurmFault(StrEnum):
     """The program's answer before this one, once more."""
     GARBLED = "garbled"
     """The answer breaks off in the middle of its last line."""
+    STRANGE = "strange"
+    """squeue: what lives is in states whose names nobody knows."""
     MISSING = "missing"
     """The program is not there."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 
 from autoexp_tui.engine.ports import Clock
@@ -51,11 +52,20 @@ class Nodes:
 
     def places(self, job: Job, others: Sequence[Job]) -> tuple[str, ...] | None:
         """As many nodes as the job wants; None: there is no room for it."""
-        free = [name for name in self._names if self._has_room(name, job, others)]
+        crowds = self._crowds(others)
+        free = [name for name in self._names if self._has_room(job, name, crowds)]
         return tuple(free[: job.order.nodes]) if len(free) >= job.order.nodes else None
 
-    def _has_room(self, node: str, job: Job, others: Sequence[Job]) -> bool:
-        there = [other for other in others if other.live and node in other.nodes]
-        if job.order.exclusive or any(other.order.exclusive for other in there):
-            return node not in self.down and not there
-        return node not in self.down and len(there) < self._jobs_each
+    def _crowds(self, jobs: Sequence[Job]) -> Mapping[str, int]:
+        """Node -> jobs on it; one that is alone there counts as many as fit."""
+        crowds: Counter[str] = Counter()
+        for job in jobs:
+            if job.nodes and job.live:
+                weight = self._jobs_each if job.order.exclusive else 1
+                crowds.update(dict.fromkeys(job.nodes, weight))
+        return crowds
+
+    def _has_room(self, job: Job, node: str, crowds: Mapping[str, int]) -> bool:
+        crowd = crowds.get(node, 0)
+        fits = not crowd if job.order.exclusive else crowd < self._jobs_each
+        return fits and node not in self.down

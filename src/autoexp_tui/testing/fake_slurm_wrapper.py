@@ -70,6 +70,11 @@ class PlayedRun:
         return Path(self.fields["attempt_dir"])
 
 
+def grace_of(run: PlayedRun) -> float:
+    """Seconds between asking a run's command to end and killing it."""
+    return float(run.fields.get("grace_seconds", 10.0))
+
+
 def task_file(script: str, index: int | None) -> Path | None:
     """The task file that a script hands to the wrapper; None: it starts none."""
     for line in script.splitlines():
@@ -116,6 +121,13 @@ def claim(fields: Record, start: Start) -> int | None:
         name = plain(start.executor_id) if same else fields["nonce"]
         write_record(directory / f"duplicate.{name}.json", wanted, start.utc)
         return None
+    return _newest_run(directory) + 1
+
+
+def no_claim(fields: Record, start: Start) -> int | None:
+    """What a wrapper would do that had forgotten to claim: a deliberate bug."""
+    directory = Path(fields["attempt_dir"])
+    write_record(directory / "claim", _wanted(fields, start), start.utc)
     return _newest_run(directory) + 1
 
 

@@ -141,6 +141,13 @@ class MemoryJournal:
         if fault is not None:
             raise Killed(f"after append {self._session.appends - 1}")
 
+    def append_unfenced(self, records: Sequence[Recorded]) -> None:
+        """As `append`, but a deposed engine's records count too: a deliberate bug."""
+        if self._lease.held():
+            self.append(records)
+        else:
+            self._session.records.extend(records)
+
     def rotation(self) -> JournalRotated | None:
         """What opens the next part, once this one has `rotate_records`."""
         now, longest = len(self._session.records), self._session.rotate_records

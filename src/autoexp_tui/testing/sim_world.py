@@ -11,10 +11,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from autoexp_tui.core.checkpoints import Checkpoint, FoundCheckpoint
 from autoexp_tui.core.commands import Order
-from autoexp_tui.core.done import DoneWork
+from autoexp_tui.core.done import DoneWork, is_of_later
 from autoexp_tui.core.effects import LookForCheckpoint, MoveCheckpoint
 from autoexp_tui.core.errors import EnvironmentFailed
 from autoexp_tui.core.facts import (
@@ -35,7 +36,14 @@ from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.engine.dispatcher import Outside
 from autoexp_tui.engine.lookout import Sources
 from autoexp_tui.engine.loop import Engine, Parts
-from autoexp_tui.engine.ports import LogChunk, Submission
+from autoexp_tui.engine.ports import (
+    Clock,
+    Executor,
+    FactSource,
+    LogChunk,
+    LogSource,
+    Submission,
+)
 from autoexp_tui.monitor.desk import Policy
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_evidence import FakeEvidence
@@ -43,18 +51,21 @@ from autoexp_tui.testing.fake_executor import FakeExecutor
 from autoexp_tui.testing.inline_pool import InlinePool
 from autoexp_tui.testing.memory_journal import MemoryLease, MemorySession
 
+Watcher: TypeAlias = Callable[[Sequence[str]], None]
+"""Told of paths that were written."""
+
 
 @dataclass(slots=True)
 class Files:
     """A file system of appended bytes; `current.log` leads to the newest log."""
 
-    clock: ManualClock
+    clock: Clock
     data: dict[str, bytes] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
-    watcher: Callable[[Sequence[str]], None] = lambda _: None
+    watcher: Watcher = lambda _: None
     """Told of each write: by the newest engine, to be woken."""
 
-    def watch(self, watcher: Callable[[Sequence[str]], None]) -> None:
+    def watch(self, watcher: Watcher) -> None:
         """Tell `watcher`, and nobody else any more, of writes."""
         self.watcher = watcher
 
@@ -161,7 +172,12 @@ class Ready:
     def prepare(self, submission: Submission, specs: Sequence[JobSpec]) -> None:
         """What runs again is not done."""
         for spec in specs:
-            self.done.pop(spec.name, None)
+            left = self.done.get(spec.name)
+            late = left is not None and is_of_later(
+                left, submission.session, submission.ordered_at
+            )
+            if not late:
+                self.done.pop(spec.name, None)
 
     def note_done(self, spec: JobSpec, work: DoneWork) -> None:
         """Keep it."""
@@ -247,13 +263,19 @@ class Nobody:
         """Nothing."""
 
 
-@dataclass(slots=True)
-class World:
-    """All that outlives an engine."""
+def memory_attempt_dir(job: str, number: int) -> Path:
+    """Where an attempt's records would lie if there were a disk."""
+    return Path("/attempts") / job / str(number)
 
-    clock: ManualClock
-    executor: FakeExecutor
-    files: Files
+
+@dataclass(slots=True)
+class House:
+    """All that outlives an engine, whatever runs its jobs."""
+
+    clock: Clock
+    """The engine's."""
+    executor: Executor
+    files: FactSource
     session: MemorySession = field(default_factory=MemorySession)
     inbox: Mailbox = field(default_factory=Mailbox)
     evidence: FakeEvidence = field(default_factory=FakeEvidence)
@@ -270,13 +292,23 @@ class World:
     place_of: Callable[[str], str] = lambda _path: "/"
     """The file system of a path."""
 
+    def log_source(self) -> LogSource:
+        """What reads logs."""
+        raise NotImplementedError
+
+    def attempt_dir(self, job: str, number: int) -> Path:
+        """Where an attempt's records lie."""
+        return memory_attempt_dir(job, number)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Have a new engine told of files that change; here nobody is."""
+
     def parts(self, lease: MemoryLease, pool: InlinePool) -> Parts:
         """An engine's ports, every pool being `pool`."""
-        logs = Logs(self.files)
         sources = Sources(
             executor=self.executor,
             facts=self.files,
-            logs=logs,
+            logs=self.log_source(),
             inbox=self.inbox,
             lease=lease,
             poll_pool=pool,
@@ -297,7 +329,7 @@ class World:
             planner_pool=pool,
             errands=self.errands,
             errand_pool=pool,
-            attempt_dir=lambda job, number: Path("/attempts") / job / str(number),
+            attempt_dir=self.attempt_dir,
             evidence=self.evidence,
             evidence_pool=self.evidence_pool or pool,
         )
@@ -314,9 +346,26 @@ class World:
                 has_nodes=self.has_nodes,
             ),
             log_fault=self.faults.append,
-            watch_files=self.files.watch,
+            watch_files=self.watch,
         )
 
     def engine(self, lease: MemoryLease, pool: InlinePool) -> Engine:
         """An engine over the session as it is synced."""
         return Engine(self.session.load(), self.parts(lease, pool))
+
+
+@dataclass(slots=True)
+class World(House):
+    """All that outlives an engine, in memory."""
+
+    clock: ManualClock
+    executor: FakeExecutor
+    files: Files
+
+    def log_source(self) -> LogSource:
+        """Of the files in memory."""
+        return Logs(self.files)
+
+    def watch(self, watcher: Watcher) -> None:
+        """The newest engine is told of each write."""
+        self.files.watch(watcher)

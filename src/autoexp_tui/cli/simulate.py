@@ -1,0 +1,73 @@
+"""`python -m autoexp_tui.cli.simulate`: the fault simulator with the real adapters.
+
+The campaigns are `testing.simulate`'s; here they get the executor, the readers of files
+and of logs that a session on a real cluster has. Needs nothing beyond the standard
+library.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from autoexp_tui.adapters.fact_source import OutsideFacts
+from autoexp_tui.adapters.log_tail import LogReader
+from autoexp_tui.adapters.slurm import SlurmExecutor, SlurmSettings
+from autoexp_tui.adapters.slurm_commands import Ran
+from autoexp_tui.adapters.slurm_submit import SubmitSettings
+from autoexp_tui.adapters.slurm_watch import Rhythm
+from autoexp_tui.engine.ports import Clock, Executor
+from autoexp_tui.testing.clock import ManualClock
+from autoexp_tui.testing.fake_slurm import FakeSlurm
+from autoexp_tui.testing.sim_clusters import KINDS, Danger, Kind
+from autoexp_tui.testing.sim_slurm import Adapters, SlurmCluster, Times
+from autoexp_tui.testing.simulate import main
+
+
+def slurm_executor(
+    commands: FakeSlurm[Ran], clock: Clock, root: Path, times: Times, array_size: int
+) -> Executor:
+    """The executor of a session whose cluster is made up."""
+    settings = SlurmSettings(
+        submit=SubmitSettings(
+            wrapper=root / "session" / "wrapper.py",
+            python="python3",
+            scripts=root / "scripts",
+            array_logs=root / "logs" / ".arrays",
+            grace_seconds=times.grace,
+            submit_seconds=times.submit,
+        ),
+        ask_seconds=times.ask,
+        settle_seconds=times.settle,
+        patience_seconds=times.patience,
+        lost_seconds=times.lost,
+        array_size=array_size,
+        rhythm=Rhythm(first=times.first, latest=times.latest),
+    )
+    return SlurmExecutor(settings, commands, clock)
+
+
+ADAPTERS: Final = Adapters(
+    answer=Ran, executor=slurm_executor, facts=OutsideFacts, logs=LogReader
+)
+
+
+def _slurm(
+    rng: random.Random, clock: ManualClock, danger: Danger, *, accounting: bool
+) -> SlurmCluster[Ran]:
+    return SlurmCluster(rng, clock, danger, ADAPTERS, accounting=accounting)
+
+
+ALL_KINDS: Final[Mapping[str, Kind]] = {
+    **KINDS,
+    "slurm": partial(_slurm, accounting=True),
+    "bare": partial(_slurm, accounting=False),
+}
+"""Campaigns by what runs their jobs; `bare`: a Slurm without accounting."""
+
+if __name__ == "__main__":
+    sys.exit(main(kinds=ALL_KINDS))

@@ -1,0 +1,519 @@
+"""One simulated campaign: the real engine over a made-up cluster, from one seed.
+
+The engine is killed between any two steps and at named points, is stopped, or sleeps
+while another takes the session; its disk is full, its clock jumps; a person meddles and
+the cluster lies. After every step the invariants of `sim_checks` hold. When enough has
+happened all is mended, and the campaign must come to its end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from autoexp_tui.core import events
+from autoexp_tui.core.commands import Submit
+from autoexp_tui.core.errors import EnvironmentFailed, SessionOwned
+from autoexp_tui.core.specs import Plan
+from autoexp_tui.core.state import SessionState
+from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.engine.loop import Engine
+from autoexp_tui.engine.ports import LogSource
+from autoexp_tui.testing.clock import ManualClock, SkewedClock
+from autoexp_tui.testing.inline_pool import InlinePool
+from autoexp_tui.testing.memory_journal import Fault as DiskFault
+from autoexp_tui.testing.memory_journal import Killed, MemoryJournal, MemoryLease
+from autoexp_tui.testing.sim_bugs import Bug
+from autoexp_tui.testing.sim_checks import Checks, Violation
+from autoexp_tui.testing.sim_clusters import Danger, Kind, SimCluster
+from autoexp_tui.testing.sim_person import Person
+from autoexp_tui.testing.sim_plans import make_plan
+from autoexp_tui.testing.sim_scripts import make_scripts
+from autoexp_tui.testing.sim_tally import Tally
+from autoexp_tui.testing.sim_watched import ShakyFacts, WatchedExecutor
+from autoexp_tui.testing.sim_world import House, Watcher
+
+MOST_STEPS: Final = 200_000
+FAMILIES: Final = (2, 6, 12, 24, 48, 72, 96)
+"""Sizes of plans; three jobs or so a family."""
+STEPS_A_JOB: Final = 30
+"""With faults; afterwards the campaign must come to its end."""
+HOPS: Final = (0.1, 0.5, 2.0, 5.0, 5.0, 10.0)
+"""Seconds that pass between two rounds of an engine that has nothing to do."""
+CALM_HOPS: Final = (2.0, 10.0, 20.0)
+ORPHAN_SECONDS: Final = 7200.0
+"""After a campaign's end, for whatever still runs to show itself."""
+PERSON_LOOKS: Final = 25
+"""Steps between two looks of the person who brings the campaign home."""
+
+
+@dataclass(slots=True)
+class Holder:
+    """An engine and what it holds."""
+
+    engine: Engine
+    pool: InlinePool
+    lease: MemoryLease
+
+
+@dataclass(slots=True)
+class _House(House):
+    """What outlives the engines of a campaign."""
+
+    cluster: SimCluster = field(kw_only=True)
+
+    def log_source(self) -> LogSource:
+        return self.cluster.logs
+
+    def attempt_dir(self, job: str, number: int) -> Path:
+        return self.cluster.attempt_dir(job, number)
+
+    def watch(self, watcher: Watcher) -> None:
+        self.cluster.watch(watcher)
+
+
+class Campaign:
+    """One seed's campaign, step by step."""
+
+    def __init__(
+        self,
+        seed: int,
+        make: Kind,
+        *,
+        bug: Bug | None = None,
+        families: int = 0,
+        without: Container[str] = (),
+        verbose: bool = False,
+    ) -> None:
+        """`families`: of the plan, 0 as the seed says; `without`: happenings, by name,
+        that do not come to pass.
+        """
+        self.seed = seed
+        self.tally = Tally(campaigns=1)
+        self._verbose = verbose
+        self._told = 0
+        self._happenings = [h for h in HAPPENINGS if h[2].__name__ not in without]
+        self._bug = bug or Bug()
+        self._rng = random.Random(seed)
+        self._true_clock = ManualClock()
+        self._clock = SkewedClock(self._true_clock)
+        self.danger = Danger(self._rng, self.tally.faults, Killed)
+        self.cluster = make(self._rng, self._true_clock, self.danger)
+        self.tally.kinds[self.cluster.kind] += 1
+        families = families or self._rng.choice(FAMILIES)
+        self.plan = self._make_plan(families, "", 0)
+        self._later = self._make_plan(2, "_later", len(self.plan.jobs))
+        self._joins = self._rng.random() < 0.3
+        self.world = self._make_world()
+        self.session = self.world.session
+        self.session.rotate_records = self._rng.choice([0, 0, 150])
+        self.checks = Checks(self.session, self.cluster)
+        self._bug.cluster(self.cluster)
+        self.person = Person(self._rng, self.world.inbox, self.tally.faults)
+        self._paused: list[Holder] = []
+        self._calm = False
+        self._rests = False
+        """The engine has nothing to do until time passes."""
+        self._faulty_steps = STEPS_A_JOB * (len(self.plan.jobs) + 10)
+        self._begun_at = self._true_clock.monotonic()
+        self.holder = self._first_engine()
+
+    def _make_plan(self, families: int, series: str, first: int) -> Plan:
+        shape = self.cluster.shape(families, series, first)
+        plan = make_plan(self._rng, shape)
+        scripts = make_scripts(plan, self._rng, pace=shape.pace)
+        self.cluster.scripts.update(scripts)
+        self.cluster.prepare(plan.jobs)
+        return plan
+
+    def _make_world(self) -> _House:
+        everybody = frozenset({"*"})
+        return _House(
+            cluster=self.cluster,
+            clock=self._clock,
+            executor=self.cluster.executor(self._clock),
+            files=ShakyFacts(
+                self.cluster.facts, self._rng, self.danger, self._true_clock
+            ),
+            auto_approve=everybody if self._rng.random() < 0.6 else frozenset(),
+            slots=self._rng.choice([0, 0, 0, 6, 20]),
+            has_nodes=self._rng.random() < 0.5,
+        )
+
+    @property
+    def state(self) -> SessionState:
+        """Of the engine that owns the session."""
+        return self.holder.engine.state
+
+    # -------------------------------------------------------------------- engines
+    def _first_engine(self) -> Holder:
+        lease = self.session.acquire()
+        holder, journal = self._holder(lease, SessionState(plans=self.session.plans))
+        sha = journal.add_plan(self.plan)
+        holder.engine.begin(
+            [
+                events.SessionStarted(
+                    session="sim",
+                    name="sim",
+                    engine_version="0",
+                    wrapper_version="0",
+                    plan_sha=sha,
+                ),
+                events.EngineStarted(host="sim", pid=1),
+                events.PlanAdded(sha=sha),
+            ]
+        )
+        some = tuple(spec.name for spec in self.plan.jobs if self._rng.random() < 0.9)
+        self.person.order(Submit(jobs=some if self._rng.random() < 0.3 else ()))
+        return holder
+
+    def _holder(
+        self, lease: MemoryLease, state: SessionState
+    ) -> tuple[Holder, MemoryJournal]:
+        pool = InlinePool(seed=self._rng.randrange(1 << 30))
+        self.world.executor = WatchedExecutor(
+            self._bug.executor(self.cluster.executor(self._clock)),
+            self.checks,
+            self.danger,
+            lambda: not lease.held(),
+        )
+        parts = self.world.parts(lease, pool)
+        journal = parts.journal
+        assert isinstance(journal, MemoryJournal)
+        engine = self._bug.engine(
+            state, replace(parts, journal=self._bug.journal(journal))
+        )
+        return Holder(engine, pool, lease), journal
+
+    def _next_engine(self, *, dead: bool = True) -> Holder:
+        """A successor; it may itself be killed while it begins."""
+        while True:
+            lease = self.session.acquire(holder_is_dead=dead)
+            dead = True
+            loaded = self.session.load()
+            holder, journal = self._holder(lease, loaded)
+            try:
+                self.danger.point("as it began", 0.05)
+                holder.engine.begin(self._first_events(loaded, journal))
+            except Killed as killed:
+                self._say(f"killed {killed} as it began")
+            except EnvironmentFailed:
+                self._say("the disk was full as it began")
+            else:
+                self.checks.look_whole(holder.engine.state)
+                return holder
+
+    def _first_events(
+        self, loaded: SessionState, journal: MemoryJournal
+    ) -> list[events.Event]:
+        started = events.EngineStarted(
+            host="sim",
+            pid=1,
+            sealed_part=journal.seal.part,
+            sealed_bytes=journal.seal.bytes,
+            gap_seconds=max(0.0, self._clock.utc() - loaded.t),
+        )
+        if not self._joins or self._later.jobs[0].name in loaded.jobs:
+            return [started]
+        self.tally.faults["plan joined later"] += 1
+        self.person.order(Submit(jobs=tuple(spec.name for spec in self._later.jobs)))
+        return [started, events.PlanAdded(sha=journal.add_plan(self._later))]
+
+    # ----------------------------------------------------------------------- steps
+    def run(self) -> Tally:
+        """Go through the campaign.
+
+        Raises:
+            Violation: an invariant does not hold.
+        """
+        try:
+            while not self.is_over():
+                self.step()
+                if self.tally.steps > MOST_STEPS:
+                    raise Violation(f"it does not end: {self._unfinished()}")
+            self.check_end()
+        finally:
+            self.cluster.close()
+        return self.tally
+
+    def step(self) -> None:
+        """One step of anybody, and a look at the invariants.
+
+        Raises:
+            Violation: one does not hold.
+        """
+        self.tally.steps += 1
+        if not self._calm and self.tally.steps > self._faulty_steps:
+            self._calm_down()
+        try:
+            if self._calm or not self._happens():
+                self._work()
+        except Killed as killed:
+            self._say(f"killed {killed}")
+            self.holder = self._next_engine()
+        self._look()
+
+    def _look(self) -> None:
+        if self._verbose:
+            self._tell()
+        self.checks.look(self.state)
+        if traces := [text for text in self.world.faults if "Traceback" in text]:
+            raise Violation(traces[0])
+        if self.holder.engine.stopped:
+            self._say("the engine has stopped")
+            self.holder.lease.release()
+            self.holder = self._next_engine(dead=False)
+
+    def _work(self) -> None:
+        """The engine goes on, or time does."""
+        draw = self._rng.random()
+        pool = self.holder.pool
+        if draw < 0.7 and pool.step():
+            return
+        if draw < 0.9 and not self._rests:
+            self.holder.engine.commit()
+            self._rests = not pool.pending
+        elif self._calm and self._rng.random() < 0.1:
+            self.person.bring_home(self.state)
+        else:
+            self._rests = False
+            self._hop(self._rng.choice(CALM_HOPS if self._calm else HOPS))
+
+    def _hop(self, seconds: float) -> None:
+        self._true_clock.advance(seconds)
+        self.cluster.settle()
+
+    # ------------------------------------------------------------------- happenings
+    def _happens(self) -> bool:
+        """Draw what befalls the campaign now; whether anything does."""
+        draw = self._rng.random()
+        for share, a_campaign, happening in self._happenings:
+            draw -= share + a_campaign / self._faulty_steps
+            if draw < 0:
+                happening(self)
+                return True
+        return False
+
+    def kill(self) -> None:
+        """The engine dies between two steps."""
+        self.tally.faults["killed between two steps"] += 1
+        raise Killed("between two steps")
+
+    def stop(self) -> None:
+        """A person ends the engine."""
+        self.tally.faults["stopped by a person"] += 1
+        self.person.stop_engine()
+
+    def pause_engine(self) -> None:
+        """The engine sleeps; another one takes the session, as from a dead one."""
+        self._say("the engine sleeps")
+        self.tally.faults["taken over while paused"] += 1
+        self._paused.append(self.holder)
+        self._hop(self._rng.choice([1.0, 60.0, 600.0]))
+        self.holder = self._next_engine()
+
+    def wake_paused(self) -> None:
+        """A deposed engine goes on as if nothing had happened, until it notices."""
+        if not self._paused:
+            return
+        self._say("a deposed engine wakes")
+        self.tally.faults["paused engine woke"] += 1
+        holder = self._paused.pop(0)
+        before = len(self.session.records)
+        try:
+            for _ in range(self._rng.randint(1, 40)):
+                if self._rng.random() < 0.5 or not holder.pool.step():
+                    holder.engine.commit()
+                self.checks.look_outside()
+                if holder.engine.stopped:
+                    break
+        except Killed as killed:
+            self._say(f"it was killed {killed}")
+        if len(self.session.records) != before:
+            raise Violation("a deposed engine wrote what is believed")
+
+    def second_starter(self) -> None:
+        """Another engine wants the session of a living one."""
+        try:
+            self.session.acquire()
+        except SessionOwned:
+            self.tally.faults["second starter refused"] += 1
+        else:
+            raise Violation("two engines own the session")
+
+    def break_disk(self) -> None:
+        """The next write is refused, or the engine dies at it."""
+        kind = self._rng.choice(tuple(_DISK))
+        self.tally.faults[_DISK[kind]] += 1
+        self.session.faults[self.session.appends] = DiskFault(
+            kind=kind,  # type: ignore[arg-type]
+            kept=self._rng.randint(0, 3),
+        )
+
+    def jump(self) -> None:
+        """The engine's wall clock is set."""
+        name, least, most = self._rng.choice(_JUMPS)
+        self.tally.faults[name] += 1
+        self._clock.offset += self._rng.uniform(least, most)
+
+    def strike(self) -> None:
+        """Something befalls the cluster."""
+        if name := self.cluster.strike(self._rng):
+            self._say(name)
+            self.tally.faults[name] += 1
+
+    def meddle(self) -> None:
+        """A person gives an order."""
+        if said := self.person.meddle(self.state):
+            self._say(f"a person {said}")
+
+    def refold(self) -> None:
+        """The journal, folded from its begin, and from somewhere in it."""
+        self.tally.faults["snapshot and tail"] += 1
+        cut = self._rng.randint(0, len(self.session.records))
+        self.checks.look_by_parts(self.state, cut)
+
+    def _calm_down(self) -> None:
+        """Mend everything: the campaign must come to its end now."""
+        self._say("all is mended")
+        self._calm = self.danger.over = True
+        self.session.faults.clear()
+        self.cluster.heal()
+        while self._paused:
+            self.wake_paused()
+
+    # -------------------------------------------------------------------------- end
+    def is_over(self) -> bool:
+        """Whether all is mended, and everything has come to its end."""
+        if not self._calm or self.world.inbox.orders:
+            return False
+        state = self.state
+        return (
+            not state.pending
+            and len(state.jobs) >= len(self.plan.jobs)
+            and all(job.ended for job in state.jobs.values())
+        )
+
+    def check_end(self) -> None:
+        """Look at the whole, and whether anything lives on; count it.
+
+        Raises:
+            Violation: something is not as it must be.
+        """
+        self.checks.look_whole(self.state)
+        self.checks.look_by_parts(self.state, len(self.session.records) // 2)
+        wanted = {spec.name for spec in self.plan.jobs}
+        if lost := wanted - set(self.state.jobs):
+            raise Violation(f"jobs are lost: {sorted(lost)}")
+        self._check_words()
+        self._hop(ORPHAN_SECONDS)
+        self.checks.look_outside()
+        if living := self.cluster.living():
+            raise Violation(f"orphans run on: {living}")
+        self._count()
+
+    def _check_words(self) -> None:
+        """Every completed job left word of it, for the next session."""
+        for name, job in self.state.jobs.items():
+            left = self.world.ready.done.get(name)
+            done = job.state is JobState.COMPLETED
+            if done and (left is None or left.attempts != len(job.attempts)):
+                raise Violation(f"{name} is completed and left no word of it")
+
+    def digest(self) -> str:
+        """Of all that was journaled; equal for equal seeds, wherever they run."""
+        made = hashlib.sha256()
+        shas = {sha: plan.plan_id for sha, plan in self.session.plans.items()}
+        for record in self.session.records:
+            text = repr(record).replace(self.cluster.root, "")
+            for sha, name in shas.items():
+                text = text.replace(sha, name)
+            made.update(text.encode())
+        return made.hexdigest()[:16]
+
+    def _count(self) -> None:
+        tally, records = self.tally, self.session.records
+        tally.events = len(records)
+        tally.seconds = self._elapsed() - ORPHAN_SECONDS
+        for job in self.state.jobs.values():
+            tally.jobs[job.state.value] += 1
+        for record in records:
+            event = record.event
+            if isinstance(event, events.AttemptEnded) and event.cause in _FATES:
+                tally.faults[_FATES[event.cause]] += 1
+            elif isinstance(event, events.RunRequeued):
+                tally.faults["run was requeued"] += 1
+        for (name, attempt), run, _ in self.cluster.begun(0):
+            runs = self.cluster.scripts[name][attempt - 1 : attempt]
+            late = runs and runs[0][min(run, len(runs[0]) - 1)].record_lag > 0
+            tally.faults["exit record late"] += bool(late)
+
+    def _elapsed(self) -> float:
+        return self._true_clock.monotonic() - self._begun_at
+
+    def _say(self, text: str) -> None:
+        if self._verbose:
+            print(f"{self._elapsed():9.1f}  {text}", file=sys.stderr)  # noqa: T201
+
+    def _tell(self) -> None:
+        """Print what was synced since the last time."""
+        for record in self.session.records[self._told :]:
+            self._say(f"{record.seq:5} {record.epoch} {record.event!r}"[:400])
+        self._told = len(self.session.records)
+
+    def _unfinished(self) -> str:
+        rest = [
+            f"{job.name} {job.state} {job.why.code if job.why else ''}"
+            for job in self.state.jobs.values()
+            if not job.ended
+        ]
+        pending = list(self.state.pending.values())
+        orders = sorted(self.world.inbox.orders)
+        return f"jobs {rest}, pending {pending}, orders {orders}"
+
+
+_DISK: Final = {
+    "refused": "disk full",
+    "killed_before": "killed before a write",
+    "killed_amid": "killed amid a write",
+    "killed_after": "killed after a write",
+}
+_JUMPS: Final = (
+    ("clock forward", 5.0, 7200.0),
+    ("clock back", -300.0, -5.0),
+    ("clock slewed", -0.5, 0.5),
+)
+_FATES: Final = {
+    Cause.EXIT_CODE: "run crashed",
+    Cause.SIGNAL: "run was killed",
+    Cause.LOST: "run vanished",
+    Cause.NAN: "run diverged",
+    Cause.STALL: "run stood still",
+    Cause.KILL_CRITERION: "run hung",
+    Cause.OUT_OF_MEMORY: "run used too much memory",
+    Cause.TIMEOUT: "run used too much time",
+    Cause.PREEMPTED: "run was preempted",
+    Cause.NODE_FAIL: "run lost its node",
+}
+HAPPENINGS: Final[tuple[tuple[float, float, Callable[[Campaign], None]], ...]] = (
+    (0.0, 4.0, Campaign.kill),
+    (0.0, 0.5, Campaign.stop),
+    (0.0, 1.0, Campaign.pause_engine),
+    (0.0, 4.0, Campaign.wake_paused),
+    (0.0, 1.0, Campaign.second_starter),
+    (0.0, 3.0, Campaign.break_disk),
+    (0.0, 2.0, Campaign.jump),
+    (0.003, 6.0, Campaign.strike),
+    (0.004, 4.0, Campaign.meddle),
+    (0.0, 0.5, Campaign.refold),
+)
+"""How often each comes: a share of the steps with faults, and times a campaign.
+
+Whatever makes a new engine fold the whole journal is counted by campaign: its price
+grows with the journal.
+"""
