@@ -138,6 +138,8 @@ def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
             )
         case events.SubmissionAbsent():
             _submission_moves(state, record, event.token, JobState.SUBMITTING, None)
+        case events.LogReplaced():
+            _log_replaced(state, event)
         case events.RunRequeued():
             _move(state, record, event.job, JobState.QUEUED, why=event.why)
         case events.CheckpointSeen():
@@ -449,12 +451,21 @@ def _run_began(state: SessionState, record: Recorded, event: events.RunBegan) ->
         "partition": event.partition,
         "pid": event.pid,
         "log_path": event.log_path,
+        "log_replaced": 0,
     }
     if event.executor_id:
         found["executor_id"] = event.executor_id
     _update_attempt(state, event.job, event.attempt, **found)
     if not state.jobs[event.job].ended:
         _move(state, record, event.job, JobState.RUNNING, why=None)
+
+
+def _log_replaced(state: SessionState, event: events.LogReplaced) -> None:
+    _update_attempt(state, event.job, event.attempt, log_replaced=event.count)
+    noted = state.jobs[event.job].noted
+    if noted is not None and noted.judged.get(""):
+        judged = {**noted.judged, "": 0}
+        _update(state, event.job, noted=replace(noted, judged=judged))
 
 
 def _attempt_ended(state: SessionState, event: events.AttemptEnded) -> None:

@@ -272,6 +272,17 @@ class RunRequeued:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogReplaced:
+    """The log of a run that goes on began anew: rotated, truncated, or swapped."""
+
+    job: str
+    attempt: int
+    run: int
+    count: int
+    """How often by now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptEnded:
     """An attempt is over; what it means for the job follows in the same commit."""
 
@@ -368,6 +379,8 @@ class MetricsNoted:
     total: int | None
     values: Mapping[str, float | str]
     """Finite numbers as numbers; `nan`, `inf`, `-inf` as text (JSON has none)."""
+    judged: Mapping[str, int] = field(default_factory=dict)
+    """File (the log: empty) -> the bytes of it of which all anomalies were noted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -482,6 +495,7 @@ Event: TypeAlias = (
     | SubmissionAbsent
     | RunBegan
     | RunRequeued
+    | LogReplaced
     | AttemptEnded
     | CheckpointSeen
     | CheckpointQuarantined

@@ -26,9 +26,15 @@ def event_id(session: str, epoch: int, seq: int) -> str:
     return f"{session}-{epoch}-{seq}"
 
 
-def match_id(job: str, attempt: int, run: int, rule: str, offset: int) -> str:
-    """The identity of a log match: scanning the same bytes again changes nothing."""
-    return "m" + digest(job, attempt, run, rule, offset)
+def match_id(
+    job: str, attempt: int, run: int, rule: str, offset: int, log: int = 0
+) -> str:
+    """The identity of a log match: scanning the same bytes again changes nothing.
+
+    `log`: how often the run's log began anew before the one that `offset` is in.
+    """
+    parts = (job, attempt, run, rule, offset)
+    return "m" + (digest(*parts, log) if log else digest(*parts))
 
 
 def submission_token(session: str, tasks: tuple[tuple[str, int], ...]) -> str:

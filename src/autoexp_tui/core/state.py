@@ -88,6 +88,8 @@ class Attempt:
     partition: str = ""
     pid: int = 0
     log_path: str = ""
+    log_replaced: int = 0
+    """How often the newest run's log began anew."""
     cancel_cause: Cause | None = None
     """Set when we ordered its end: our own cancels are our own record."""
     cancel_why: Why | None = None

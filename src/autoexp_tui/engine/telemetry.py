@@ -15,7 +15,7 @@ from typing import NamedTuple
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.facts import MetricFact, MetricKey
 from autoexp_tui.core.snapshot import Live
-from autoexp_tui.core.specs import Monitoring
+from autoexp_tui.core.specs import LogEvent, Monitoring
 from autoexp_tui.core.state import JobRecord, SessionState
 from autoexp_tui.core.states import Cause
 from autoexp_tui.core.verdicts import Why
@@ -98,6 +98,11 @@ class Track:
     noted: tuple[int, dict[str, float]] | None = None
     restarted: bool = False
     """The log began anew within the attempt: its worries are void."""
+    replaced: int = 0
+    """How often the run's log began anew."""
+    judged: int = 0
+    """Bytes of the log whose anomalies are in the journal: read again, they show
+    nothing new."""
 
 
 class _Compiled(NamedTuple):
@@ -164,9 +169,7 @@ class Telemetry:
         if (chunk.attempt, chunk.run) != (track.attempt, track.run):
             return []
         if chunk.reset:
-            self._rewind(track, track.rules, job)
-            track.watch.look(desk.now)
-            track.restarted = True
+            self._replaced(desk, track, job)
         elif chunk.offset != track.offset:
             return []
         if track.restarted:
@@ -183,6 +186,24 @@ class Telemetry:
         self._scan(desk, track, chunk)
         return self._measure(desk, track, chunk)
 
+    def _replaced(self, desk: Desk, track: Track, job: JobRecord) -> None:
+        """The log of a run begins anew: what follows is another text."""
+        once = track.once
+        self._rewind(track, track.rules, job)
+        track.once = once
+        track.watch.look(desk.now)
+        track.restarted = True
+        track.replaced += 1
+        if not job.ended:
+            desk.draft.emit(
+                events.LogReplaced(
+                    job=job.name,
+                    attempt=track.attempt,
+                    run=track.run,
+                    count=track.replaced,
+                )
+            )
+
     def _take_all(self, desk: Desk, track: Track, chunk: LogChunk) -> None:
         for point in _points(track, chunk):
             self._plot(desk, track, point)
@@ -197,6 +218,8 @@ class Telemetry:
             track.restarted = track.attempt == attempt.number
             track.attempt, track.run = attempt.number, attempt.run
             self._rewind(track, rules_of(self._state, job.spec), job)
+            track.replaced = attempt.log_replaced
+            track.judged = _judged(job)
             self._standstills.look_soon()
         return track
 
@@ -213,7 +236,7 @@ class Telemetry:
         quiet = self._compiled(rules, job.spec.stage).quiet
         track.rules = rules
         track.watch = RunWatch(quiet, afresh=not attempt.resume and attempt.run <= 0)
-        track.offset = 0
+        track.offset = track.judged = 0
         track.reached = None
         track.once = set()
         track.reader = MetricReader(rules.metrics, self._make_test)
@@ -234,10 +257,12 @@ class Telemetry:
         stage = desk.job(chunk.job).spec.stage
         scanner = self._compiled(track.rules, stage).lines
         for match in scanner.scan(chunk.data, chunk.offset, track.once):
+            rule = scanner.rules[match.rule]
+            match_id = _match_id(desk, track, chunk.job, rule, match.offset)
+            if match_id is None:
+                continue
             matched = events.LogMatched(
-                match_id=ids.match_id(
-                    chunk.job, chunk.attempt, chunk.run, match.rule, match.offset
-                ),
+                match_id=match_id,
                 job=chunk.job,
                 attempt=chunk.attempt,
                 run=chunk.run,
@@ -246,21 +271,22 @@ class Telemetry:
                 line=match.line[:_LINE_LIMIT],
                 metadata=match.metadata,
             )
-            log_matched(desk, matched, scanner.rules[match.rule])
+            log_matched(desk, matched, rule)
 
     # -------------------------------------------------------------------- metrics
     def _measure(self, desk: Desk, track: Track, chunk: LogChunk) -> list[str]:
         points = _points(track, chunk)
         if not points:
             return []
+        told = False
         for point in points:
             self._plot(desk, track, point)
-            self._watch_loss(desk, track, chunk.job, point)
+            told |= self._watch_loss(desk, track, chunk.job, point)
         self.metrics[chunk.job] = {
             name: MetricFact(value, track.at) for name, value in track.newest.items()
         }
-        if desk.now - track.noted_at >= NOTE_SECONDS:
-            self._note(desk, track, chunk.job)
+        if told or desk.now - track.noted_at >= NOTE_SECONDS:
+            self._note(desk, track, chunk.job, told=told)
         return [
             reader
             for name in track.newest
@@ -280,11 +306,15 @@ class Telemetry:
             track.newest[name] = value
             track.curves.setdefault(name, Thinned()).add(track.at, value)
 
-    def _watch_loss(self, desk: Desk, track: Track, job: str, point: Point) -> None:
+    def _watch_loss(self, desk: Desk, track: Track, job: str, point: Point) -> bool:
+        """Judge the point; whether there was anything to tell."""
         loss = point.values.get(canonical(track.rules.loss))
-        if loss is not None:
-            for finding in track.anomalies.feed(track.at, loss):
-                self._react(desk, track, job, finding)
+        findings = [] if loss is None else track.anomalies.feed(track.at, loss)
+        if point.offset < track.judged:
+            return False  # a former engine told of it
+        for finding in findings:
+            self._react(desk, track, job, finding)
+        return bool(findings)
 
     @staticmethod
     def _step_of(rules: Monitoring, point: Point) -> int | None:
@@ -345,9 +375,10 @@ class Telemetry:
         return track.reached if track is not None and same else None
 
     @staticmethod
-    def _note(desk: Desk, track: Track, job: str) -> None:
+    def _note(desk: Desk, track: Track, job: str, *, told: bool = False) -> None:
+        """Journal the newest values; `told`: and that anomalies were noted."""
         now = (track.at, dict(track.newest))
-        if now == track.noted:
+        if now == track.noted and not told:
             return
         track.noted_at, track.noted = desk.now, now
         desk.draft.emit(
@@ -358,6 +389,7 @@ class Telemetry:
                 step=track.at,
                 total=track.total,
                 values={name: _plain(value) for name, value in track.newest.items()},
+                judged={"": max(track.offset, track.judged)},
             )
         )
 
@@ -401,6 +433,25 @@ def _stop_worrying(desk: Desk, job: str) -> None:
     for warning in list(desk.state.warnings.values()):
         if warning.job == job and warning.why.code in _PASSING:
             desk.draft.emit(events.WarningCleared(warning_id=warning.warning_id))
+
+
+def _match_id(
+    desk: Desk, track: Track, job: str, rule: LogEvent, offset: int
+) -> str | None:
+    """The identity of a match; None: a rule that matches once has matched."""
+    place = (job, track.attempt, track.run, rule.name)
+    if not rule.match_once:
+        return ids.match_id(*place, offset, track.replaced)
+    known = ids.match_id(*place, offset) in desk.state.matches  # by 0.1's journals
+    return None if known else ids.match_id(*place, 0)
+
+
+def _judged(job: JobRecord) -> int:
+    """Bytes of the newest run's log whose anomalies are in the journal."""
+    noted, attempt = job.noted, job.attempts[-1]
+    if noted is None or (noted.attempt, noted.run) != (attempt.number, attempt.run):
+        return 0
+    return noted.judged.get("", 0)
 
 
 def _plain(value: float) -> float | str:

@@ -51,6 +51,7 @@ _OF_TYPES: Final[Mapping[type, str]] = MappingProxyType(
         events.JobRevived: "state",
         events.RunBegan: "state",
         events.RunRequeued: "state",
+        events.LogReplaced: "state",
         events.AttemptEnded: "state",
         events.JobEnded: "state",
         events.ConditionJudged: "condition",

@@ -1,0 +1,163 @@
+"""Logs that are read again, or begin anew: nothing is told twice, nothing is missed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoexp_tui.core import events
+from autoexp_tui.core.specs import Anomalies, Log, LogEvent, Monitoring
+from autoexp_tui.core.states import JobState
+from autoexp_tui.testing.fake_script import RunScript, Write
+from autoexp_tui.testing.sim_world import Logs
+from tests.core.builders import job, plan
+from tests.engine.bench import Bench
+
+QUICK = Anomalies(min_points=2, plateau_steps=5, divergence="off", nan="warn")
+
+
+def says(at: float, *lines: str) -> Write:
+    return Write(at=at, data="".join(f"{line}\n" for line in lines).encode())
+
+
+def steps(first: int, count: int, loss: float, slope: float = 0.0) -> list[str]:
+    return [f"step: {first + n} loss: {loss - slope * n:.4f}" for n in range(count)]
+
+
+def running(*writes: Write, rules: Monitoring) -> Bench:
+    script = RunScript(seconds=1e6, writes=writes)
+    return Bench(plan(job("a"), monitoring=rules), {"a": [[script]]})
+
+
+def told(bench: Bench) -> list[str]:
+    """Warnings raised and cleared, oldest first."""
+    return [
+        type(record.event).__name__
+        for record in bench.world.session.records
+        if isinstance(record.event, events.WarningRaised | events.WarningCleared)
+    ]
+
+
+def test_an_episode_that_passed_is_not_told_again_by_the_next_engine() -> None:
+    flat, falls = steps(1, 10, 2.0), steps(11, 10, 1.9, 0.1)
+    bench = running(
+        says(1.0, *flat), says(5.0, *falls), rules=Monitoring(anomalies=QUICK)
+    )
+    bench.run(20)
+    assert told(bench) == ["WarningRaised", "WarningCleared"]
+    for _ in range(3):
+        bench.start()
+        bench.run(5)
+    assert told(bench) == ["WarningRaised", "WarningCleared"]
+
+
+def test_an_episode_that_lasts_is_cleared_by_the_next_engine() -> None:
+    bench = running(
+        says(1.0, *steps(1, 10, 2.0)),
+        says(50.0, *steps(11, 10, 1.9, 0.1)),
+        rules=Monitoring(anomalies=QUICK),
+    )
+    bench.run(20)
+    bench.start()
+    bench.run(10)
+    assert told(bench) == ["WarningRaised"]
+    bench.run(40)
+    assert told(bench) == ["WarningRaised", "WarningCleared"]
+
+
+def test_what_came_while_no_engine_lived_is_told() -> None:
+    bench = running(
+        says(1.0, *steps(1, 3, 2.0)),
+        says(50.0, "step: 4 loss: nan"),
+        rules=Monitoring(anomalies=QUICK),
+    )
+    bench.run(20)
+    bench.clock.advance(60.0)
+    bench.executor.settle()
+    bench.start()
+    bench.run(5)
+    assert told(bench) == ["WarningRaised"]
+
+
+def test_a_nan_kills_once_however_often_its_log_is_read() -> None:
+    bench = running(says(1.0, "step: 4 loss: nan"), rules=Monitoring())
+    bench.until(bench.is_("a", JobState.FAILED))
+    bench.start()
+    bench.run(20)
+    assert len(told(bench)) == 1
+
+
+# ------------------------------------------------------------------ logs begun anew
+class Swap:
+    """A log whose text is replaced, as a copied and truncated one's is."""
+
+    def __init__(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.reset = False
+        original = Logs.read
+
+        def read(logs: Logs, *args: object, **more: object) -> object:
+            if self.reset:
+                self.reset = False
+                start = (*args[:4], 0, *args[5:])
+                chunk = original(logs, *start, **more)  # type: ignore[arg-type]
+                assert chunk is not None
+                return replace(chunk, reset=True)  # type: ignore[type-var]
+            return original(logs, *args, **more)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Logs, "read", read)
+        self.bench = bench
+
+    def by(self, *lines: str) -> None:
+        path = self.bench.job("a").attempts[-1].log_path
+        self.bench.files.data[path] = says(0.0, *lines).data
+        self.reset = True
+        self.bench.files.watcher((path,))
+
+
+NOTE = (Log(message="{line}"),)
+
+
+def matched(bench: Bench) -> list[str]:
+    return [event.line for event in bench.happened(events.LogMatched)]  # type: ignore[union-attr]
+
+
+def test_a_match_at_the_same_place_of_another_log_is_another_match(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rules = Monitoring(log_events=(LogEvent(name="e", pattern="E", actions=NOTE),))
+    bench = running(says(1.0, "E one"), rules=rules)
+    bench.run(5)
+    Swap(bench, monkeypatch).by("E two")
+    bench.run(5)
+    assert matched(bench) == ["E one", "E two"]
+    bench.start()
+    bench.run(5)
+    assert matched(bench) == ["E one", "E two"]
+
+
+def test_a_rule_that_matches_once_has_matched_whatever_becomes_of_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    once = LogEvent(name="e", pattern="E", match_once=True, actions=NOTE)
+    bench = running(says(1.0, "E one"), rules=Monitoring(log_events=(once,)))
+    bench.run(5)
+    Swap(bench, monkeypatch).by("text", "E two")
+    bench.run(5)
+    bench.start()
+    bench.run(5)
+    assert matched(bench) == ["E one"]
+
+
+def test_a_log_begun_anew_is_judged_from_its_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = running(
+        says(1.0, *steps(1, 30, 2.0, 0.01)), rules=Monitoring(anomalies=QUICK)
+    )
+    bench.run(30)
+    Swap(bench, monkeypatch).by("step: 31 loss: nan")
+    bench.run(5)
+    bench.start()
+    bench.run(5)
+    assert told(bench) == ["WarningRaised"]
