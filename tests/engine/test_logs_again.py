@@ -102,7 +102,7 @@ class Swap:
                 start = (*args[:4], 0, *args[5:])
                 chunk = original(logs, *start, **more)  # type: ignore[arg-type]
                 assert chunk is not None
-                return replace(chunk, reset=True)  # type: ignore[type-var]
+                return replace(chunk, reset=True)
             return original(logs, *args, **more)  # type: ignore[arg-type]
 
         monkeypatch.setattr(Logs, "read", read)
