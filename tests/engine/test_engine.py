@@ -20,6 +20,7 @@ from autoexp_tui.core.specs import (
     Notify,
     Plan,
     Progress,
+    Resources,
     Restart,
     StateEvent,
     TimeReached,
@@ -412,6 +413,18 @@ def test_an_approved_job_runs_and_a_refused_one_is_skipped() -> None:
         bench.order(commands.Answer(job="b", digest=ask.digest, approved=approved))
         bench.until(bench.is_("b", end))
     assert bench.job("b").cause is Cause.APPROVAL_REFUSED
+
+
+def test_an_answer_is_bound_to_what_the_job_takes_from_its_executor() -> None:
+    digests = set()
+    for gpus in (1, 8):
+        spec = job("a", start_conditions=(Approval(),), resources=Resources(gpus=gpus))
+        bench = Bench(plan(spec))
+        bench.step()
+        ask = bench.job("a").ask
+        assert ask is not None
+        digests.add(ask.digest)
+    assert len(digests) == 2
 
 
 def test_approvals_of_a_stage_can_be_given_beforehand() -> None:

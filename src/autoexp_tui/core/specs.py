@@ -430,6 +430,12 @@ class Resources:
     options: Mapping[str, Scalar] = field(default_factory=dict)
     """The executor's own options (for Slurm: sbatch's)."""
 
+    @property
+    def key(self) -> str:
+        """The same text for jobs that ask for the same."""
+        options = sorted(self.options.items())
+        return repr((self.time_limit_seconds, self.gpus, options))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorSpec:

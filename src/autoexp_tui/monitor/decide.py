@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.effects import ComposeJob, SubmitTasks
-from autoexp_tui.core.specs import Approval, Composite, Condition, Not
+from autoexp_tui.core.specs import Approval, Composite, Condition, JobSpec, Not
 from autoexp_tui.core.state import ConditionStatus, JobRecord
 from autoexp_tui.core.states import ACTIVE, Cause, JobState
 from autoexp_tui.core.verdicts import Result, Verdict, Why, why
@@ -215,7 +215,7 @@ def _maybe_ask(desk: Desk, look: Look) -> None:
     if not prompts or job.ask is not None or not _all_else_passes(look, job):
         return
     number = len(job.attempts) + 1
-    seal = ids.digest(job.name, number, job.spec.fingerprint, job.spec.command)
+    seal = _seal(job.spec, number)
     prompt = "\n".join(prompt.prompt for prompt in prompts if prompt.prompt)
     desk.draft.emit(
         events.ApprovalAsked(job=job.name, attempt=number, digest=seal, prompt=prompt)
@@ -226,6 +226,12 @@ def _maybe_ask(desk: Desk, look: Look) -> None:
                 job=job.name, digest=seal, approved=True, by="--approve"
             )
         )
+
+
+def _seal(spec: JobSpec, attempt: int) -> str:
+    """What an answer is bound to: the work, and what it takes from the executor."""
+    wants = spec.resources.key
+    return ids.digest(spec.name, attempt, spec.fingerprint, spec.command, wants)
 
 
 def approvals_in(spec: Condition) -> tuple[Approval, ...]:

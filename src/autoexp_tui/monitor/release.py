@@ -59,8 +59,7 @@ def _alike(jobs: Sequence[JobRecord], at_most: int) -> Iterator[Sequence[JobReco
         return
     groups: dict[tuple[str, str], list[JobRecord]] = {}
     for job in jobs:
-        wants = repr((job.spec.resources, sorted(job.spec.resources.options.items())))
-        groups.setdefault((job.spec.stage, wants), []).append(job)
+        groups.setdefault((job.spec.stage, job.spec.resources.key), []).append(job)
     for group in groups.values():
         for first in range(0, len(group), at_most):
             yield group[first : first + at_most]
