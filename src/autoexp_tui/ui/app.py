@@ -160,6 +160,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         """Show the first snapshot, then listen."""
         self.add_mode("jobs", self.get_default_screen)
         self.add_mode("events", self._events_screen)
+        self.add_mode("waiting", self._waiting_screen)
         self.background.start()
         self.bridge.open()
         self.call_after_refresh(self._shown)
@@ -172,6 +173,11 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         from autoexp_tui.ui.screens.events import EventsScreen
 
         return EventsScreen(self.skin, self.desk, self.background)
+
+    def _waiting_screen(self) -> Screen[Any]:
+        from autoexp_tui.ui.screens.waiting import WaitingScreen
+
+        return WaitingScreen(self.skin, self.desk)
 
     @property
     def acts(self) -> Acts:
@@ -299,6 +305,13 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.switch_mode("jobs")
         self.jobs_screen.renew()
         self.jobs_screen.do_pane(pane)
+
+    def to_mode(self, name: str) -> None:
+        """To another mode; there already, to its list."""
+        if self.current_mode != name:
+            self.switch_mode(name)
+        elif self.full_screen is not None:
+            self.full_screen.to_list()
 
     def on_screen_resume(self) -> None:
         """A mode was switched to."""

@@ -110,6 +110,14 @@ TABLE: Final = (
         group="Move",
     ),
     _look(
+        "mode.waiting",
+        "w",
+        "waiting",
+        "all that waits, by reason, the longest wait first",
+        EVERYWHERE - LOG,
+        group="Move",
+    ),
+    _look(
         "pane.log",
         "0",
         "log",

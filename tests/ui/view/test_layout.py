@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.ui.view.layout import Box, boxes, events_boxes, too_small
+from autoexp_tui.ui.view.layout import Box, boxes, too_small, two_boxes
 
 SIZES = [
     (60, 16), (76, 20), (80, 24), (99, 24), (109, 29), (110, 30), (120, 40),
@@ -89,5 +89,5 @@ def test_too_small_a_screen_has_one_line_to_say_so(size: tuple[int, int]) -> Non
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("enlarged", [False, True])
 def test_events_mode_tiles_the_screen(size: tuple[int, int], enlarged: bool) -> None:
-    places = events_boxes(*size, "effect" if enlarged else None)
+    places = two_boxes(*size, "events", "effect", "effect" if enlarged else None)
     assert sum(box.width * box.height for box in places.values()) == size[0] * size[1]

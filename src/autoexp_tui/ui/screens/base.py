@@ -158,8 +158,16 @@ class BoxScreen(Screen[None], inherit_bindings=False):
             self.focused.move(how)
 
     def do_pane(self, name: Pane) -> None:
-        """Go to a pane; subclasses say where it is."""
-        raise NotImplementedError
+        """Go to a pane of Jobs mode; that screen says where it is."""
+        self.cockpit.to_jobs(name)
+
+    def do_mode_events(self) -> None:
+        """To Events mode."""
+        self.cockpit.to_mode("events")
+
+    def do_mode_waiting(self) -> None:
+        """To all that waits."""
+        self.cockpit.to_mode("waiting")
 
     def do_pane_next(self) -> None:
         """To the next pane on the screen."""
@@ -176,6 +184,10 @@ class BoxScreen(Screen[None], inherit_bindings=False):
     def do_look_smaller(self) -> None:
         """Back to the usual places."""
         self.enlarge(None)
+
+    def to_list(self) -> None:
+        """Focus what this screen begins with."""
+        self.query_one(f"#{self.first_pane}").focus(scroll_visible=False)
 
     def do_app_help(self) -> None:
         """List the keys."""

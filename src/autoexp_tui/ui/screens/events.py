@@ -18,7 +18,7 @@ from autoexp_tui.ui.screens.log_screen import LOG_COMMANDS, LogScreen
 from autoexp_tui.ui.view.annals import Page, page_of
 from autoexp_tui.ui.view.chronicle import entry_text, jobs_of
 from autoexp_tui.ui.view.event_kinds import EventFilter, NoSuchKind, with_text
-from autoexp_tui.ui.view.layout import Boxes, events_boxes
+from autoexp_tui.ui.view.layout import Boxes, two_boxes
 from autoexp_tui.ui.view.proof import Folder, LogSpot, proof_of
 from autoexp_tui.ui.widgets.events_panes import EffectPane, EventsPane, EvidencePane
 
@@ -66,7 +66,7 @@ class EventsScreen(LogScreen):
         self.logs.tick()
 
     def boxes_for(self, size: Size) -> Boxes:
-        return events_boxes(size.width, size.height, self.enlarged)
+        return two_boxes(size.width, size.height, "events", "effect", self.enlarged)
 
     def renew(self) -> None:
         if not self.is_mounted:
@@ -171,14 +171,6 @@ class EventsScreen(LogScreen):
             return
         self.cockpit.to_jobs("jobs")
         self.cockpit.jobs_screen.reveal(jobs[0])
-
-    def do_pane(self, name: Pane) -> None:
-        """A pane of Jobs mode: go there."""
-        self.cockpit.to_jobs(name)
-
-    def do_mode_events(self) -> None:
-        """Already here."""
-        self.events_pane.focus(scroll_visible=False)
 
     def do_look_open(self) -> None:
         """The evidence of the event; where there is none, its own words."""

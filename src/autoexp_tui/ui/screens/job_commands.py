@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from autoexp_tui.ui.screens.acting import RUN_COMMANDS
 from autoexp_tui.ui.screens.log_screen import LOG_COMMANDS
 from autoexp_tui.ui.view.filtering import unfinished
 from autoexp_tui.ui.view.reasons import cause_words
@@ -171,13 +172,8 @@ JOB_COMMANDS: Final[Mapping[str, Callable[[JobsScreen], object]]] = MappingProxy
         "rows.diff": diff,
         **LOG_COMMANDS,
         "metrics.scale": lambda screen: screen.metrics.toggle_scale(),
-        "run.submit": lambda screen: screen.cockpit.acts.submit(screen.scope()),
-        "run.kill": lambda screen: screen.cockpit.acts.kill(screen.scope()),
-        "run.resubmit": lambda screen: screen.cockpit.acts.resubmit(screen.scope()),
-        "run.answer": lambda screen: screen.cockpit.acts.answer(screen.scope()),
+        **RUN_COMMANDS,
         "run.skip": skip,
-        "run.pause": lambda screen: screen.cockpit.acts.pause_or_resume(),
-        "run.undo": lambda screen: screen.cockpit.acts.undo(),
     }
 )
 """By command id."""

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.geometry import Size
 
-from autoexp_tui.core.revival import may_come_back
-from autoexp_tui.core.states import NOT_STARTED
 from autoexp_tui.core.wording import plural
+from autoexp_tui.ui.screens.acting import ActingScreen
 from autoexp_tui.ui.screens.job_commands import JOB_COMMANDS
 from autoexp_tui.ui.screens.log_screen import LogScreen
 from autoexp_tui.ui.view.filtering import FilterError, check_names, compile_filter
 from autoexp_tui.ui.view.layout import Box, Boxes, boxes, fits_side, folds
 from autoexp_tui.ui.view.logs import log_of
-from autoexp_tui.ui.view.loss import killable
 from autoexp_tui.ui.view.rows import column_beside, sort_by
-from autoexp_tui.ui.view.scope import Scope, scope
 from autoexp_tui.ui.view.spans import outside, plain
 from autoexp_tui.ui.widgets.bars import ProblemLine, Prompt
 from autoexp_tui.ui.widgets.job_panes import JobsPane, NeedsPane, StagesPane
@@ -39,7 +36,7 @@ if TYPE_CHECKING:
 Lists = StagesPane | JobsPane | NeedsPane
 
 
-class JobsScreen(LogScreen):
+class JobsScreen(LogScreen, ActingScreen):
     """The main screen. What its keys do beyond looking stands in `job_commands`."""
 
     COMMANDS_HERE = JOB_COMMANDS
@@ -199,10 +196,6 @@ class JobsScreen(LogScreen):
             self.enlarge(None)
         self.query_one(f"#{name}").focus(scroll_visible=False)
 
-    def do_mode_events(self) -> None:
-        """To Events mode."""
-        self.cockpit.switch_mode("events")
-
     # --------------------------------------------------------------------- looking
     def do_look_open(self) -> None:
         """Open what is under the cursor."""
@@ -344,32 +337,5 @@ class JobsScreen(LogScreen):
             return plain(self.needs.row(self.needs.cursor, 200)).strip()
         return "\n".join(outside(job.name, 2000) for job in self.under_cursor())
 
-    # ---------------------------------------------------------------------- acting
-    def scope(self) -> Scope:
-        """What a verb would touch now."""
-        return scope(
-            self.desk.session,
-            self.desk.marks,
-            self.desk.shown,
-            self.under_cursor(),
-            outside(self.list.words()),
-        )
-
-    def useful(self) -> Collection[str]:
-        if self.cockpit.read_only:
-            return ()
-        jobs = self.scope().jobs
-        states = {job.record.state for job in jobs}
-        counts = self.desk.session.counts
-        found = {"run.pause"} if self.desk.session.snapshot.paused else set()
-        if any(may_come_back(job.record) for job in jobs):
-            found.add("run.resubmit")
-        if killable(jobs):
-            found.add("run.kill")
-        if states & NOT_STARTED:
-            found.add("run.skip")
-        if any(str(look) in ("planned", "held") for look in counts):
-            found.add("run.submit")
-        if any(str(look) == "asks" for look in counts):
-            found.add("run.answer")
-        return found
+    def subject(self) -> str:
+        return self.list.words()

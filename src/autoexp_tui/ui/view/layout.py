@@ -158,8 +158,10 @@ def _beside(
     return places
 
 
-def events_boxes(width: int, height: int, enlarged: Pane | None = None) -> Boxes:
-    """The places of Events mode: the list, and the effect under the cursor."""
+def two_boxes(
+    width: int, height: int, upper: Pane, lower: Pane, enlarged: Pane | None = None
+) -> Boxes:
+    """A list, and about what is under its cursor below it; or one of them alone."""
     if too_small(width, height):
         return {"header": Box(0, 0, width, height)}
     top = 1 if height < TALL_FROM else 2
@@ -173,6 +175,6 @@ def events_boxes(width: int, height: int, enlarged: Pane | None = None) -> Boxes
     below = max(6, middle // 3)
     return {
         **frame,
-        "events": Box(0, top, width, middle - below),
-        "effect": Box(0, top + middle - below, width, below),
+        upper: Box(0, top, width, middle - below),
+        lower: Box(0, top + middle - below, width, below),
     }

@@ -7,6 +7,8 @@ of the core, and a first screen, which has none of them, loads without.
 from __future__ import annotations
 
 import posixpath
+import shlex
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoexp_tui.core.wording import clock_time, duration
@@ -75,3 +77,29 @@ def _time(spec: specs.TimeReached) -> str:
 
 def _end_of(path: str) -> str:
     return "/".join(path.rstrip("/").split("/")[-2:])
+
+
+def what_is_read(spec: specs.Condition) -> Iterator[str]:
+    """Where a condition looks, in full: paths, jobs, commands; clean."""
+    match spec.kind:
+        case "composite":
+            for part in spec.conditions:
+                yield from what_is_read(part)
+        case "not":
+            yield from what_is_read(spec.condition)
+        case "job_state":
+            yield from (outside(f"the state of {name}") for name in spec.jobs)
+        case "file_exists" | "file_content":
+            yield _of_writer(spec.path, spec.writer)
+        case "log_pattern":
+            yield _of_writer(spec.log_path, spec.writer)
+        case "metadata":
+            yield outside(f"{spec.key} of {spec.job or 'its own log'}")
+        case "metric":
+            yield outside(f"{spec.name} of {spec.job or 'its own log'}")
+        case "command":
+            yield outside(f"$ {shlex.join(spec.command)}", 2000)
+
+
+def _of_writer(path: str, writer: str) -> str:
+    return outside(f"{path}, written by {writer}" if writer else path, 4000)

@@ -34,7 +34,7 @@ from autoexp_tui.ui.view.reasons import (
     told,
 )
 from autoexp_tui.ui.view.spans import Line, Span, join, line, outside, wrap
-from autoexp_tui.ui.view.subjects import condition_subject
+from autoexp_tui.ui.view.subjects import condition_subject, what_is_read
 
 if TYPE_CHECKING:
     from autoexp_tui.core.specs import Condition
@@ -45,7 +45,7 @@ _INDENT = "   "
 _MARKS = {
     Result.PASS: Span("✓", "done"),
     Result.WAIT: Span("◌", "waiting"),
-    Result.FAIL: Span("⊘", "doomed"),
+    Result.FAIL: Span("✗", "doomed"),
 }
 
 
@@ -302,7 +302,16 @@ def condition_line(
         Span("✓", "done") if waived else mark,
         Span(f" {condition_subject(spec, session)}{optional}: "),
         Span(_status_text(job, status, session), "text" if not waived else "muted"),
+        Span(_since(status, session.now), "muted"),
     )
+
+
+def _since(status: ConditionStatus | None, now: float) -> str:
+    """Since when a verdict stands: `  since 14:02 (12 min)`."""
+    if status is None or not status.since:
+        return ""
+    span = duration(now - status.since)
+    return f"  since {clock_time(status.since, now)} ({span})"
 
 
 def _status_text(
@@ -392,6 +401,10 @@ def _facts(job: JobView, session: SessionView) -> Iterable[Line]:
             yield _fact("evidence", outside(directory, 4096))
     for edge in session.upstream.get(job.name, ()):
         yield _fact("waits for", outside(edge))
+    if not job.record.started:
+        for condition in spec.start_conditions:
+            for text in what_is_read(condition):
+                yield _fact("reads", text)
 
 
 def _fact(label: str, text: str) -> Line:

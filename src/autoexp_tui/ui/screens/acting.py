@@ -1,0 +1,74 @@
+"""A screen whose rows are jobs that a person may act on: what a verb touches there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from autoexp_tui.core.revival import may_come_back
+from autoexp_tui.core.states import NOT_STARTED
+from autoexp_tui.ui.screens.base import BoxScreen
+from autoexp_tui.ui.view.loss import killable
+from autoexp_tui.ui.view.scope import Scope, scope
+from autoexp_tui.ui.view.spans import outside
+
+if TYPE_CHECKING:
+    from autoexp_tui.ui.desk import Desk
+    from autoexp_tui.ui.view.session import JobView
+
+
+class ActingScreen(BoxScreen):
+    """Says which jobs are under its cursor; verbs act on those, or on the marked."""
+
+    desk: Desk
+
+    def under_cursor(self) -> tuple[JobView, ...]:
+        """The jobs of the row that the person looks at."""
+        raise NotImplementedError
+
+    def subject(self) -> str:
+        """What that row is called, where it is more than one job; not cleaned."""
+        return ""
+
+    def scope(self) -> Scope:
+        """What a verb would touch now."""
+        return scope(
+            self.desk.session,
+            self.desk.marks,
+            self.desk.shown,
+            self.under_cursor(),
+            outside(self.subject()),
+        )
+
+    def useful(self) -> Collection[str]:
+        if self.cockpit.read_only:
+            return ()
+        jobs = self.scope().jobs
+        counts = self.desk.session.counts
+        found = {"run.pause"} if self.desk.session.snapshot.paused else set()
+        if any(may_come_back(job.record) for job in jobs):
+            found.add("run.resubmit")
+        if killable(jobs):
+            found.add("run.kill")
+        if {job.record.state for job in jobs} & NOT_STARTED:
+            found.add("run.skip")
+        if any(str(look) in ("planned", "held") for look in counts):
+            found.add("run.submit")
+        if any(str(look) == "asks" for look in counts):
+            found.add("run.answer")
+        return found
+
+
+RUN_COMMANDS: Final[Mapping[str, Callable[[ActingScreen], object]]] = MappingProxyType(
+    {
+        "run.submit": lambda screen: screen.cockpit.acts.submit(screen.scope()),
+        "run.kill": lambda screen: screen.cockpit.acts.kill(screen.scope()),
+        "run.resubmit": lambda screen: screen.cockpit.acts.resubmit(screen.scope()),
+        "run.answer": lambda screen: screen.cockpit.acts.answer(screen.scope()),
+        "run.skip": lambda screen: screen.cockpit.acts.skip(screen.scope()),
+        "run.pause": lambda screen: screen.cockpit.acts.pause_or_resume(),
+        "run.undo": lambda screen: screen.cockpit.acts.undo(),
+    }
+)
+"""By command id. Each asks before anything is sent."""
