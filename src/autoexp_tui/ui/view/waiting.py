@@ -7,6 +7,7 @@ does not change; sentences are made for what is seen.
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
