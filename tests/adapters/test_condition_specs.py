@@ -5,12 +5,8 @@ from typing import Any, get_args
 
 import pytest
 
-from autoexp_tui.adapters.condition_specs import (
-    ACTIONS,
-    CONDITIONS,
-    action,
-    condition,
-)
+from autoexp_tui.adapters.action_specs import ACTIONS, action
+from autoexp_tui.adapters.condition_specs import CONDITIONS, condition
 from autoexp_tui.adapters.rule_specs import log_event, metric_pattern, state_event
 from autoexp_tui.core import specs
 from autoexp_tui.core.errors import Problem
@@ -279,14 +275,6 @@ def test_a_restart_takes_overrides_and_conditions() -> None:
         overrides=("backend.args.lr=1e-4", "~backend.args.x"),
         conditions=(specs.MaxAttempts(max_attempts=3),),
     )
-
-
-@pytest.mark.parametrize("name", ["RunAutoexpAction", "NewJob"])
-def test_an_action_of_a_later_version_is_refused_in_a_sentence(name: str) -> None:
-    found = refused(action, {"class_name": name})[0]
-
-    assert found.message.endswith("is not available in this version")
-    assert found.hint.startswith("available: Restart, Cancel, Log, Notify")
 
 
 @pytest.mark.parametrize(

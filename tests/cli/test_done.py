@@ -23,7 +23,6 @@ from autoexp_tui.cli.submit import main as submit
 from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.specs import Plan
 from tests.core.builders import job
-from tests.core.builders import plan as plan_of
 from tests.e2e.campaign import Campaign, result_of
 
 Main = Callable[[list[str]], int]
@@ -193,7 +192,7 @@ def test_no_word_is_left_in_a_directory_that_another_session_has_by_now(
     out = tmp_path / "out"
     spec = job("a", output_dir=str(out), fingerprint="f")
     work = DoneWork(job="a", session="s1", mark="m", fingerprint="f", at=1.0)
-    ground = Ground(SessionDir(tmp_path / "state/s1"), plan_of(spec))
+    ground = Ground(SessionDir(tmp_path / "state/s1"))
     theirs = Owner(session="s2", state_dir=str(tmp_path / "state"), job="a")
     take_ownership(out, theirs)
     ground.note_done(spec, work)

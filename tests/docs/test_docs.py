@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from autoexp_tui.adapters import wrapper
-from autoexp_tui.adapters.condition_specs import ACTIONS, CONDITIONS, condition
+from autoexp_tui.adapters.action_specs import ACTIONS
+from autoexp_tui.adapters.condition_specs import CONDITIONS, condition
 from autoexp_tui.adapters.settings import HouseParser
 from autoexp_tui.adapters.yaml_files import parse_yaml
 from autoexp_tui.cli.diagnostics import ExitCode

@@ -21,8 +21,10 @@ from tests.engine.bench import Bench
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Three alike jobs; nothing can be written for `b`."""
 
-    def prepare(_: Ready, submission: Submission, specs: Sequence[JobSpec]) -> None:
-        del submission
+    def prepare(
+        _: Ready, submission: Submission, specs: Sequence[JobSpec], plans: object
+    ) -> None:
+        del submission, plans
         if any(spec.name == "b" for spec in specs):
             raise EnvironmentFailed("cannot make the directory", "/full/b")
 

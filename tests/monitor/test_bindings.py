@@ -17,6 +17,8 @@ from autoexp_tui.core.specs import (
     Not,
     Notify,
     Restart,
+    RunAutoexp,
+    RunCommand,
     TimeReached,
 )
 from autoexp_tui.monitor.bindings import (
@@ -169,6 +171,58 @@ def test_a_condition_of_an_action_may_name_them_too() -> None:
 def test_an_override_never_gets_a_value_that_hydra_would_read() -> None:
     spec = Restart(overrides=("x={runtime.up.shell}",))
     assert bind(spec, lookup, JOBS, OWN) == (None, (("up", "shell"),))
+
+
+@pytest.mark.parametrize(
+    ("written", "value", "bound"),
+    [
+        ("load={v}", "/a/b-1", "load=/a/b-1"),
+        ("load={v}/x", "/lr=1,b=2", "load='/lr=1,b=2/x'"),
+        ("load='{v}'", "/lr=1,b=2", "load='/lr=1,b=2'"),
+        ('load="{v} x"', "a b", 'load="a b x"'),
+        ("load=[{v}]", "a", "load=[a]"),
+        ("load=a b{v}", "c", "load=a bc"),
+        ("{v}=1", "a.b", "a.b=1"),
+        ("~{v}", "a", "~a"),
+    ],
+)
+def test_a_value_in_an_override_is_only_text(
+    written: str, value: str, bound: str
+) -> None:
+    spec = RunAutoexp(overrides=(written,))
+    done, missing = bind(spec, lambda job, key: value, JOBS, OWN)
+    assert (done, missing) == (RunAutoexp(overrides=(bound,)), ())
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("load={v}", "it's"),
+        ("load={v}", "${oc.env:HOME}"),
+        ("load={v}", "{sibling.x.name}"),
+        ("load={v}", "a\\"),
+        ("load={v}", "a\nb"),
+        ("load=[{v}]", "a,b"),
+        ("load=${oc.eval:{v}}", "1,2"),
+        ("load='a' + {v}", "b c"),
+        ("{v}=1", "a=b"),
+        ("~{v}", "a b"),
+    ],
+)
+def test_a_value_that_cannot_be_only_text_in_an_override_is_missing(
+    written: str, value: str
+) -> None:
+    spec = RunAutoexp(overrides=(written,))
+    done, missing = bind(spec, lambda job, key: value, JOBS, OWN)
+    assert (done, missing) == (None, (("me", "v"),))
+
+
+def test_only_the_words_of_a_shell_s_command_must_be_plain() -> None:
+    shell = RunCommand(command=("sh", "-c", "echo $V"), env={"V": "{v}"})
+    done, _ = bind(shell, lambda job, key: "a; b", JOBS, OWN)
+    assert done == RunCommand(command=("sh", "-c", "echo $V"), env={"V": "a; b"})
+    wrong = RunCommand(command=("sh", "-c", "echo {v}"))
+    assert bind(wrong, lambda job, key: "a; b", JOBS, OWN)[0] is None
 
 
 def test_a_bare_name_nobody_knows_is_missing() -> None:

@@ -129,12 +129,22 @@ def test_the_first_golden_journal_leaves_nothing_pending(v1: Loaded) -> None:
 
 def test_the_plan_of_the_first_golden_journal_reads(v1: Loaded) -> None:
     assert v1.state.plan is not None
-    assert v1.state.plan.plan_id == "20260314-0930"
+    assert v1.state.plan.plan_id == "20260314-0841"
     either = job(v1, "lr3e-4_s0_cooldown").spec.start_conditions[1]
     assert isinstance(either, Composite)
     assert either.conditions[1] == Not(
         condition=MetricIs(name="loss", op=">", value=3.5, after_step=100)
     )
+
+
+def test_what_joined_in_the_first_golden_journal_is_part_of_its_plan(
+    v1: Loaded,
+) -> None:
+    assert v1.state.plan is not None
+    assert v1.state.plan.jobs[-1].name == "lr3e-4_s2_train"
+    further = v1.state.plan_of("lr3e-4_s2_train")
+    assert further is not None
+    assert further.plan_id == "20260314-0930"
 
 
 def test_records_of_the_first_version_survive_being_written_anew() -> None:

@@ -154,6 +154,7 @@ class Campaign:
                     planner_pool=pool,
                     errands=Errands(),
                     errand_pool=pool,
+                    store_plan=journal.add_plan,
                     attempt_dir=self._attempt_dir,
                 ),
                 live_sink=Nobody(),

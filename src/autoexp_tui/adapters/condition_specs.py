@@ -1,4 +1,4 @@
-"""Conditions and actions from plain mappings to core specs.
+"""Conditions from plain mappings to core specs.
 
 `class_name` is one of our names, with or without its suffix. What a mapping lacks, has
 too much of, or has wrong is found all at once; patterns are compiled here so that a
@@ -8,12 +8,10 @@ is resolved: planning does that before and after.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from autoexp_tui.adapters.backends import spelled
 from autoexp_tui.adapters.spec_building import (
     Fields,
     Findings,
@@ -33,10 +31,6 @@ RAW_STATES: Final = frozenset({"TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPT
 """Slurm's own words that mean FAILED with that cause."""
 JOB_STATES: Final = frozenset(state.value for state in JobState) | RAW_STATES
 
-_LATER: Final = frozenset({"RunAutoexp", "NewJob"})
-"""Actions of the design that this version does not carry out."""
-_OVERRIDE: Final = re.compile(r"~\S+|[^=\s]+=.*", re.DOTALL)
-
 
 def condition(value: object, where: str) -> specs.Condition:
     """The condition that a mapping describes.
@@ -44,21 +38,16 @@ def condition(value: object, where: str) -> specs.Condition:
     Raises:
         SpecRefused: with everything that is wrong with it.
     """
-    made: specs.Condition = _member(value, where, CONDITIONS, "Condition")
+    made: specs.Condition = member(value, where, CONDITIONS, "Condition")
     return made
 
 
-def action(value: object, where: str) -> specs.Action:
-    """The action that a mapping describes.
+def member(value: object, where: str, kinds: Mapping[str, Kind], suffix: str) -> Any:
+    """The spec that a mapping's `class_name` and fields stand for.
 
     Raises:
-        SpecRefused: with everything that is wrong with it.
+        SpecRefused: with everything that is wrong with them.
     """
-    made: specs.Action = _member(value, where, ACTIONS, "Action")
-    return made
-
-
-def _member(value: object, where: str, kinds: Mapping[str, Kind], suffix: str) -> Any:
     fields = mapping(value, where)
     name = fields.pop("class_name", None)
     return built(_kind(name, where, kinds, suffix), fields, where)
@@ -73,10 +62,7 @@ def _kind(name: object, where: str, kinds: Mapping[str, Kind], suffix: str) -> K
     short = name.removesuffix(suffix)
     if short in kinds:
         return kinds[short]
-    if suffix == "Action" and short in _LATER:
-        hint = f"available: {', '.join(kinds)}"
-        findings.add(f"{short} is not available in this version", "class_name", hint)
-    elif ":" in name:
+    if ":" in name:
         message = f"a {suffix.lower()} of one's own is not available in this version"
         findings.add(
             f"{message}: `{name}`", "class_name", f"listed: {', '.join(kinds)}"
@@ -132,7 +118,8 @@ def _job_state(fields: Fields, findings: Findings) -> None:
             findings.add(f"there is no state `{state}`", "state", hint)
 
 
-def _command(fields: Fields, findings: Findings) -> None:
+def command_words(fields: Fields, findings: Findings) -> None:
+    """A command is a list of words: a text would ask for a shell."""
     command = fields.get("command")
     if isinstance(command, str):
         hint = 'write its words as a list: ["test", "-f", "x"]; no shell is used'
@@ -200,51 +187,6 @@ def _not(fields: Fields, findings: Findings) -> None:
         fields["condition"] = specs.MaxAttempts(max_attempts=1)  # refused anyway
 
 
-def _action(fields: Fields, findings: Findings) -> None:
-    if "conditions" in fields:
-        fields["conditions"] = each(
-            fields["conditions"], findings, "conditions", condition
-        )
-
-
-def _restart(fields: Fields, findings: Findings) -> None:
-    _action(fields, findings)
-    _not_negative("quarantine_after", fields, findings)
-    overrides = texts(fields.get("overrides", []))
-    fields["overrides"] = overrides
-    for at, text in enumerate(overrides if isinstance(overrides, list) else ()):
-        if isinstance(text, str) and not _OVERRIDE.fullmatch(text):
-            hint = "an override is key=value; +key=value adds, ~key removes"
-            findings.add(f"`{text}` is not an override", f"overrides.{at}", hint)
-
-
-def _quarantine(fields: Fields, findings: Findings) -> None:
-    _action(fields, findings)
-    _not_negative("keep", fields, findings)
-
-
-def _not_negative(name: str, fields: Fields, findings: Findings) -> None:
-    value = fields.get(name)
-    if isinstance(value, int) and value < 0:
-        findings.add(f"is {value}; it must not be less than 0", name)
-
-
-def _append_to_file(fields: Fields, findings: Findings) -> None:
-    _action(fields, findings)
-    if "content" in fields:
-        content = fields.pop("content")
-        if fields.setdefault("text", content) != content:
-            findings.add("`text` and `content` are both given", hint="keep one")
-
-
-def _action_command(fields: Fields, findings: Findings) -> None:
-    _action(fields, findings)
-    _command(fields, findings)
-    env = fields.get("env")
-    if isinstance(env, Mapping):
-        fields["env"] = {str(key): spelled(value) for key, value in env.items()}
-
-
 CONDITIONS: Final[Mapping[str, Kind]] = {
     "FileExists": Kind(specs.FileExists, hidden=("writer",), prepare=_file_exists),
     "FileContent": Kind(specs.FileContent, hidden=("writer",), prepare=_file_content),
@@ -256,7 +198,7 @@ CONDITIONS: Final[Mapping[str, Kind]] = {
     "JobState": Kind(
         specs.JobStateIs, also=("job_name",), hidden=("jobs",), prepare=_job_state
     ),
-    "Command": Kind(specs.CommandPasses, prepare=_command),
+    "Command": Kind(specs.CommandPasses, prepare=command_words),
     "LogPattern": Kind(
         specs.LogPattern,
         also=("log_pattern",),
@@ -269,17 +211,4 @@ CONDITIONS: Final[Mapping[str, Kind]] = {
     "Cooldown": Kind(specs.Cooldown),
     "Composite": Kind(specs.Composite, prepare=_composite),
     "Not": Kind(specs.Not, prepare=_not),
-}
-
-ACTIONS: Final[Mapping[str, Kind]] = {
-    "Restart": Kind(specs.Restart, prepare=_restart),
-    "Cancel": Kind(specs.Cancel, prepare=_action),
-    "Log": Kind(specs.Log, prepare=_action),
-    "Notify": Kind(specs.Notify, prepare=_action),
-    "Finish": Kind(specs.Finish, prepare=_action),
-    "AppendToFile": Kind(
-        specs.AppendToFile, also=("content",), prepare=_append_to_file
-    ),
-    "Command": Kind(specs.RunCommand, prepare=_action_command),
-    "QuarantineCheckpoint": Kind(specs.QuarantineCheckpoint, prepare=_quarantine),
 }

@@ -65,6 +65,7 @@ class HydraComposer:
         environ: Mapping[str, str] | None = None,
         cwd: str = "",
         now: float | None = None,
+        search_dirs: Sequence[str] = (),
     ) -> None:
         """Take over Hydra's globals; nothing is read before the first question.
 
@@ -72,6 +73,7 @@ class HydraComposer:
         relative directories (outputs, logs, scripts, state) start, so that a plan
         means the same from anywhere; empty: they stay as written. `now`: what
         `${now:...}` shows, seconds since the epoch; the present when None.
+        `search_dirs`: where groups are looked for after `config_dir`.
         """
         self.config_ref = config_ref.removesuffix(".yaml")
         self.config_dir = Path(config_dir)
@@ -89,6 +91,7 @@ class HydraComposer:
         self._base: DictConfig | None = None
         self._sweep: Mapping[str, object] | None = None
         self._repository: Any = None
+        self._search_dirs = tuple(search_dirs)
         self._hydra = self._made()
 
     def close(self) -> None:
@@ -157,6 +160,8 @@ class HydraComposer:
         GlobalHydra.instance().clear()
         Plugins.instance().register(AutoexpSource)
         search_path = create_config_search_path(f"{SCHEME}://{self.config_dir}")
+        for place in self._search_dirs:
+            search_path.prepend("autoexp", place, anchor="schema")
         for element in search_path.get_path():
             element.path = str(routed(element.path))
         made = Hydra.create_main_hydra2("autoexp", search_path)

@@ -37,6 +37,8 @@ from autoexp_tui.core.errors import (
     ValidationFailed,
 )
 from autoexp_tui.core.specs import JobSpec, Plan, PlanFinding
+from autoexp_tui.engine.ports import FurtherPlan
+from autoexp_tui.plan.further import as_further
 
 __all__ = [
     "ChildPlanner",
@@ -205,8 +207,47 @@ def plan_in_child(
 class ChildPlanner:
     """`engine.ports.Planner`: composes one job again, in a planning process."""
 
-    def __init__(self, limit_seconds: float = 120.0) -> None:
+    def __init__(self, limit_seconds: float = 120.0, state_dir: str = "") -> None:
+        """`state_dir`: where what joins a session is kept; empty: as configs say."""
         self._limit_seconds = limit_seconds
+        self._state_dir = state_dir
+
+    def plan(self, asked: FurtherPlan) -> Plan:
+        """The plan of another config, for the session that has `asked.known`.
+
+        Raises:
+            ValidationFailed: it has errors.
+            UsageError: its config does not compose.
+            EnvironmentFailed: planning took too long or was killed.
+            AutoexpError: planning crashed.
+        """
+        base = asked.base
+        ref, place, search = asked.config_ref, base.config_dir, base.search_dirs
+        if asked.config_path:
+            path = Path(asked.config_path).expanduser()
+            ref, place = path.stem, str(path.parent)
+            search = (*((base.config_dir,) if base.config_dir else ()), *search)
+        request = PlanningRequest(
+            config_ref=ref,
+            config_dir=place,
+            search_dirs=search,
+            overrides=asked.overrides,
+            cwd=_cwd_of(base),
+            state_dir=self._state_dir,
+            keep=True,
+            known=asked.known,
+            now=asked.now,
+        )
+        result = plan_in_child(request, self._limit_seconds)
+        result.raise_errors()
+        if result.plan is None:
+            raise UsageError("planning gave no plan", hint="This is a bug.")
+        return as_further(
+            result.plan,
+            family=asked.family,
+            families=asked.families,
+            stage=asked.stage if asked.config_path else "",
+        )
 
     def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
         """The job with further overrides; its name, directories and waits stay.
@@ -216,6 +257,12 @@ class ChildPlanner:
             EnvironmentFailed: planning took too long or was killed.
             AutoexpError: planning crashed.
         """
+        if not plan.config_ref:
+            raise UsageError(
+                "it has no config that overrides could change",
+                where=job,
+                hint="a rule made it of a command; R without overrides runs it again",
+            )
         with tempfile.NamedTemporaryFile(prefix="plan-", suffix=".json") as held:
             held.write(encode_plan(plan))
             held.flush()
@@ -225,6 +272,7 @@ class ChildPlanner:
                 now=plan.created_at,
                 config_ref=plan.config_ref,
                 config_dir=plan.config_dir,
+                search_dirs=plan.search_dirs,
                 overrides=plan.overrides,
                 manifest=held.name,
                 job=job,

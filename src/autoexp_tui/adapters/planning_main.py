@@ -17,6 +17,7 @@ from typing import Final
 
 import yaml
 
+from autoexp_tui.adapters.action_checks import ActionChecks
 from autoexp_tui.adapters.codec import encode_job, encode_plan
 from autoexp_tui.adapters.config_files import config_dir, state_dir
 from autoexp_tui.adapters.hydra_compose import HydraComposer
@@ -54,6 +55,7 @@ from autoexp_tui.plan.ports import (
     SpecRefused,
 )
 from autoexp_tui.plan.sweep import expand_sweep
+from autoexp_tui.plan.validation import told_once
 
 _Dumper: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -103,6 +105,7 @@ def _composer(request: PlanningRequest) -> HydraComposer:
         request.overrides,
         cwd=str(_cwd(request)),
         now=request.now or None,
+        search_dirs=request.search_dirs,
     )
 
 
@@ -123,6 +126,12 @@ def _plan(request: PlanningRequest) -> PlanningAnswer:
     warnings = (*composer.warnings, *findings(outcome.warnings))
     if outcome.plan is None:
         return PlanningAnswer(errors=outcome.errors, warnings=warnings, failed="plan")
+    checks = ActionChecks(composer.config_dir, _cwd(request))
+    checks.look_at(outcome.plan)
+    warnings += findings(told_once(checks.warnings))
+    if checks.errors:
+        errors = told_once(checks.errors)
+        return PlanningAnswer(errors=errors, warnings=warnings, failed="plan")
     plan = replace(
         outcome.plan, environment=composer.environment.digests(), warnings=warnings
     )
@@ -148,6 +157,8 @@ def _source(request: PlanningRequest, composer: HydraComposer) -> PlanSource:
         state_dir=str(place),
         cwd=str(_cwd(request)),
         created_at=request.now,
+        known=request.known,
+        search_dirs=request.search_dirs,
     )
 
 

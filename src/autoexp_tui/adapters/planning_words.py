@@ -18,6 +18,9 @@ Want: TypeAlias = Literal["plan", "points", "config", "job"]
 """`plan`: everything; `points`: the expanded sweep; `config`: the composed primary
 config, or one job's; `job`: one job of a plan with further overrides."""
 
+KnownJob: TypeAlias = tuple[str, str, str]
+"""A job's name, its output directory and its log directory."""
+
 Stage: TypeAlias = Literal["", "config", "plan", "environment"]
 """Where it failed: the command line or primary config (exit 2), validation (exit 3),
 or the machine (exit 5)."""
@@ -40,6 +43,10 @@ class PlanningRequest:
     """For `points`: expand this file's sweep, without any other config."""
     keep: bool = False
     """Write the manifest, and the record of provenance beside it."""
+    known: tuple[KnownJob, ...] = ()
+    """Jobs of the session that the plan is to join."""
+    search_dirs: tuple[str, ...] = ()
+    """Where config groups are looked for beside the primary config's directory."""
     now: float = 0.0
     """UTC; becomes the plan's `created_at`, and what `${now:...}` shows."""
     job: str = ""
@@ -75,8 +82,9 @@ def encode_request(request: PlanningRequest) -> bytes:
 def decode_request(data: bytes) -> PlanningRequest:
     """The request of `encode_request`."""
     tree: dict[str, Any] = json.loads(data)
-    for key in ("overrides", "further"):
+    for key in ("overrides", "further", "search_dirs"):
         tree[key] = tuple(tree[key])
+    tree["known"] = tuple(tuple(job) for job in tree["known"])
     return PlanningRequest(**tree)
 
 

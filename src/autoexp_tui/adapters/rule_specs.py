@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from autoexp_tui.adapters.condition_specs import action, condition
+from autoexp_tui.adapters.action_specs import action
+from autoexp_tui.adapters.condition_specs import condition
 from autoexp_tui.adapters.spec_building import (
     Fields,
     Findings,

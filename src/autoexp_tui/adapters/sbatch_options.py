@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Final
 
+from autoexp_tui.core.errors import Problem
+
 Scalar = str | int | float | bool | None
 
 _NAMES: Final = """
@@ -119,3 +121,30 @@ def _count(value: Scalar) -> int:
     if found:
         return int(found[1])
     return 1 if text.isidentifier() else 0
+
+
+def options_of(
+    written: Mapping[str, Scalar], place: str
+) -> tuple[dict[str, Scalar], list[Problem]]:
+    """Options as a config writes them, spelled with dashes, null ones left out.
+
+    With what is wrong with them; `place` is the config key that they stand at.
+    """
+    options: dict[str, Scalar] = {}
+    problems: list[Problem] = []
+    for key, value in written.items():
+        name = key.replace("_", "-")
+        where = f"{place}.{key}"
+        meant = known_option(name)
+        if meant in OURS_ALONE and value is not None and value is not False:
+            message = "is not for you to set"
+            problems.append(Problem(message, where=where, hint=OURS_ALONE[meant]))
+        elif meant != name:
+            hint = f"did you mean `{meant}`?"
+            problems.append(Problem("is no option of sbatch", where=where, hint=hint))
+        elif name == "time" and value is not None and seconds(value) is None:
+            hint = "minutes, HH:MM:SS or D-HH:MM:SS, between quotes"
+            problems.append(Problem(f"is {value!r}, no time", where=where, hint=hint))
+        elif value is not None:
+            options[name] = value
+    return options, problems

@@ -16,12 +16,11 @@ from typing import Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from autoexp_tui.adapters import backends, condition_specs, rule_specs
+from autoexp_tui.adapters import action_specs, backends, condition_specs, rule_specs
 from autoexp_tui.adapters.config_files import DEFAULT_STATE_DIR
 from autoexp_tui.adapters.sbatch_options import (
-    OURS_ALONE,
     gpus,
-    known_option,
+    options_of,
     seconds,
 )
 from autoexp_tui.adapters.slurm_submit import read_template
@@ -209,8 +208,8 @@ class HouseParser:
         return condition_specs.condition(value, where)
 
     def action(self, value: Mapping[str, object], where: str) -> specs.Action:
-        """An action; see `condition_specs.action`."""
-        return condition_specs.action(value, where)
+        """An action; see `action_specs.action`."""
+        return action_specs.action(value, where)
 
     def monitoring(self, config: Mapping[str, object]) -> specs.Monitoring:
         """How the plan's jobs are watched.
@@ -259,7 +258,7 @@ class HouseParser:
             SpecRefused: an option is unknown, or a time or count is not readable.
         """
         found = section(config, "slurm", SlurmSettings)
-        options, problems = _options(found.sbatch)
+        options, problems = options_of(found.sbatch, "slurm.sbatch")
         if problems:
             raise SpecRefused(tuple(problems))
         return specs.Resources(
@@ -427,30 +426,6 @@ def _executor_settings(found: SlurmSettings) -> dict[str, Scalar]:
     }
     client = found.client.model_dump(exclude={"class_name"}, exclude_none=True)
     return {key: value for key, value in texts.items() if value} | client
-
-
-def _options(
-    written: Mapping[str, Scalar],
-) -> tuple[dict[str, Scalar], list[Problem]]:
-    """sbatch's options spelled with dashes, null ones left out; what is wrong."""
-    options: dict[str, Scalar] = {}
-    problems: list[Problem] = []
-    for key, value in written.items():
-        name = key.replace("_", "-")
-        where = f"slurm.sbatch.{key}"
-        meant = known_option(name)
-        if meant in OURS_ALONE and value is not None and value is not False:
-            message = "is not for you to set"
-            problems.append(Problem(message, where=where, hint=OURS_ALONE[meant]))
-        elif meant != name:
-            hint = f"did you mean `{meant}`?"
-            problems.append(Problem("is no option of sbatch", where=where, hint=hint))
-        elif name == "time" and value is not None and seconds(value) is None:
-            hint = "minutes, HH:MM:SS or D-HH:MM:SS, between quotes"
-            problems.append(Problem(f"is {value!r}, no time", where=where, hint=hint))
-        elif value is not None:
-            options[name] = value
-    return options, problems
 
 
 # ------------------------------------------------------------------------- top level

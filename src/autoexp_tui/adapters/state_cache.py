@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -96,7 +96,7 @@ def forget_older(session: SessionDir, epoch: int) -> None:
 
 # ------------------------------------------------------------------------ reading
 def find_kept(
-    session: SessionDir, chain: Sequence[Part], plans: Mapping[str, Plan]
+    session: SessionDir, chain: Sequence[Part], plans: MutableMapping[str, Plan]
 ) -> Kept | None:
     """The newest kept state that counts for `chain`; None: fold from the beginning."""
     if not chain:
@@ -108,7 +108,9 @@ def find_kept(
     return None
 
 
-def read_kept(path: Path, chain: Sequence[Part], plans: Mapping[str, Plan]) -> Kept:
+def read_kept(
+    path: Path, chain: Sequence[Part], plans: MutableMapping[str, Plan]
+) -> Kept:
     """What is kept at `path`.
 
     Raises:

@@ -1,6 +1,7 @@
 """A session's whole state as JSON, and back: what `state_cache` keeps.
 
-Jobs name their specs by the plan that has them, and a field at its default is left out.
+Jobs name their specs by their place in the plan that all plans of the session make
+together, which is made anew from those; a field at its default is left out.
 What comes back equals the state that the journal folds to, JSON's own limits included
 (see `codec`). No file is touched here.
 """
@@ -8,14 +9,15 @@ What comes back equals the state that the journal folds to, JSON's own limits in
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass, make_dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from autoexp_tui.adapters.codec import Undecodable, decode_job, encode_job, mended
 from autoexp_tui.adapters.validators import complaint, names_of_core, validator
 from autoexp_tui.core.copying import amended
+from autoexp_tui.core.joining import joined_all
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.state import JobRecord, SessionState
 
@@ -27,9 +29,6 @@ _ELSEWHERE = ("plans", "plan", "renew")
 _NEVER = object()
 """Equals no value."""
 
-SpecRef = tuple[int, int]
-"""(which of the kept plans, which of its jobs)."""
-
 
 def encode_state(state: SessionState) -> bytes:
     """`state` as JSON.
@@ -37,18 +36,16 @@ def encode_state(state: SessionState) -> bytes:
     Raises:
         ValueError: it holds what JSON cannot, or a plan that it does not know by sha.
     """
-    shas = list(state.plans)
-    plans = [state.plans[sha] for sha in shas]
-    refs = {
-        id(spec): (n, i) for n, p in enumerate(plans) for i, spec in enumerate(p.jobs)
-    }
+    if state.plan is not None and not state.joined:
+        raise ValueError("the plan of the state is not known by its sha")
+    jobs = state.plan.jobs if state.plan else ()
+    places = {id(spec): place for place, spec in enumerate(jobs)}
     tree = {name: getattr(state, name) for name in _kept_names()}
-    tree["jobs"] = {name: _job(job, refs) for name, job in state.jobs.items()}
-    plan = None if state.plan is None else _index_of(state.plan, plans)
-    return _to_json({"plans": shas, "plan": plan, "state": tree})
+    tree["jobs"] = {name: _job(job, places) for name, job in state.jobs.items()}
+    return _to_json({"state": tree})
 
 
-def decode_state(data: bytes, plans: Mapping[str, Plan]) -> SessionState:
+def decode_state(data: bytes, plans: MutableMapping[str, Plan]) -> SessionState:
     """The state of `encode_state`; `plans` must give every sha that it names.
 
     Raises:
@@ -60,26 +57,19 @@ def decode_state(data: bytes, plans: Mapping[str, Plan]) -> SessionState:
         kept: Any = validate.validate_json(data)
     except ValueError as error:
         raise Undecodable(complaint(error)) from error
-    known = [plans[sha] for sha in kept.plans]
+    plan = joined_all((sha, plans[sha]) for sha in kept.state.joined)
+    specs = plan.jobs if plan else ()
     for job in kept.state.jobs.values():
-        amended(job, spec=_spec(job.spec, known))
+        amended(job, spec=_spec(job.spec, specs))
     named = {name: getattr(kept.state, name) for name in _kept_names()}
-    plan = None if kept.plan is None else known[kept.plan]
     return SessionState(plans=plans, plan=plan, **named)
 
 
 # --------------------------------------------------------------------------- out
-def _index_of(plan: Plan, plans: list[Plan]) -> int:
-    for index, one in enumerate(plans):
-        if one is plan:
-            return index
-    raise ValueError("the newest plan is not among those of the state")
-
-
-def _job(job: JobRecord, refs: Mapping[int, SpecRef]) -> dict[str, object]:
-    ref = refs.get(id(job.spec))
+def _job(job: JobRecord, places: Mapping[int, int]) -> dict[str, object]:
+    place = places.get(id(job.spec))
     tree = _lean(job)
-    tree["spec"] = ref if ref else json.loads(encode_job(job.spec))
+    tree["spec"] = json.loads(encode_job(job.spec)) if place is None else place
     return tree
 
 
@@ -138,19 +128,17 @@ def _document() -> SchemaValidator:
     state: Any = make_dataclass("KeptState", kept, kw_only=True, slots=True)
     document: Any = make_dataclass(
         "KeptDocument",
-        [("plans", tuple[str, ...]), ("plan", int | None), ("state", state)],
+        [("state", state)],
         kw_only=True,
         slots=True,
     )
     return validator(document, free=frozenset({(JobRecord, "spec")}))
 
 
-def _spec(kept: object, plans: list[Plan]) -> JobSpec:
-    """The spec that a job's record names, or holds itself."""
+def _spec(kept: object, specs: Sequence[JobSpec]) -> JobSpec:
+    """The spec at a place of the plan, or one that is kept as a whole."""
     if isinstance(kept, dict):
         return decode_job(json.dumps(kept).encode())
-    try:
-        which, index = cast(SpecRef, kept)
-        return plans[which].jobs[index]
-    except (TypeError, ValueError, IndexError) as error:
-        raise Undecodable(f"no plan has the spec {kept!r:.80}") from error
+    if isinstance(kept, int) and 0 <= kept < len(specs):
+        return specs[kept]
+    raise Undecodable(f"the plan has no spec {kept!r:.80}")

@@ -28,7 +28,7 @@ from autoexp_tui.adapters.fact_source import OutsideFacts
 from autoexp_tui.adapters.fast_search import fast_test
 from autoexp_tui.adapters.file_journal import FileJournal
 from autoexp_tui.adapters.inbox import FileInbox
-from autoexp_tui.adapters.journal import Loaded
+from autoexp_tui.adapters.journal import Loaded, StoredPlans
 from autoexp_tui.adapters.known_places import remember
 from autoexp_tui.adapters.lease import FileLease, acquire
 from autoexp_tui.adapters.live_sink import FileLiveSink
@@ -120,7 +120,9 @@ def _begin_session(
     journal = _journal(session, lease)
     sha = journal.add_plan(plan)
     wrapper = install_wrapper(session.path)
-    state = SessionState(plans={sha: plan})
+    plans = StoredPlans(session)
+    plans[sha] = plan
+    state = SessionState(plans=plans)
     engine = _engine(session, lease, journal, plan, state, listener, wanted)
     first: list[events.Event] = [
         events.SessionStarted(
@@ -247,8 +249,8 @@ def _engine(
     outside = Outside(
         executor=executor,
         facts=facts,
-        planner=ChildPlanner(),
-        preparation=Ground(session, plan),
+        planner=ChildPlanner(state_dir=str(session.state_dir)),
+        preparation=Ground(session),
         checkpoints=CheckpointFiles(),
         executor_pool=pools["executor"],
         command_pool=pools["commands"],
@@ -256,6 +258,7 @@ def _engine(
         errands=LocalErrands(),
         errand_pool=pools["errands"],
         attempt_dir=session.attempt,
+        store_plan=session.store_plan,
         evidence=make_evidence(plan, session),
         evidence_pool=pools["evidence"],
     )
@@ -323,18 +326,22 @@ class Ground:
     """What must be on disk before jobs are sent. Implements `ports.Preparation`."""
 
     session: SessionDir
-    plan: Plan
     _living: Living = field(default_factory=Living)
-    _record: ProvenanceRecord | None = None
-    _looked: bool = False
+    _records: dict[str, ProvenanceRecord | None] = field(default_factory=dict)
+    """By plan id, as they were first asked for."""
 
-    def prepare(self, submission: Submission, specs: Sequence[JobSpec]) -> None:
+    def prepare(
+        self,
+        submission: Submission,
+        specs: Sequence[JobSpec],
+        plans: Sequence[Plan | None],
+    ) -> None:
         """Own the output directories and keep how each job came to be.
 
         Raises:
             AutoexpError: another living session owns one, or the disk refused.
         """
-        for spec in specs:
+        for spec, plan in zip(specs, plans, strict=True):
             directory = Path(spec.output_dir)
             take_ownership(directory, self._owner(spec), self._living)
             left = read_done(directory)
@@ -342,7 +349,8 @@ class Ground:
                 left, submission.session, submission.ordered_at
             ):
                 forget_done(directory)
-            write_provenance(self.plan, spec, self._provenance())
+            if plan is not None:
+                write_provenance(plan, spec, self._provenance(plan.plan_id))
 
     def note_done(self, spec: JobSpec, work: DoneWork) -> None:
         """Leave word that the job's work is done, while the directory is ours.
@@ -363,11 +371,10 @@ class Ground:
             fingerprint=spec.fingerprint,
         )
 
-    def _provenance(self) -> ProvenanceRecord | None:
-        if not self._looked:
-            self._record = load_record(self.session.state_dir, self.plan.plan_id)
-            self._looked = True
-        return self._record
+    def _provenance(self, plan_id: str) -> ProvenanceRecord | None:
+        if plan_id not in self._records:
+            self._records[plan_id] = load_record(self.session.state_dir, plan_id)
+        return self._records[plan_id]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ bug in the decider and raises; nothing is repaired silently.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, assert_never
@@ -15,6 +15,8 @@ from autoexp_tui.core import effects, events
 from autoexp_tui.core.checkpoints import Checkpoint, SavedCheckpoint
 from autoexp_tui.core.copying import amended, changed
 from autoexp_tui.core.events import Event, Recorded
+from autoexp_tui.core.joining import joined
+from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.state import (
     GAPS,
     Ask,
@@ -119,7 +121,7 @@ def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
             state.excluded_nodes = (*state.excluded_nodes, event.node)
             state.streaks.clear()
         case events.JobsReleased():
-            _move_all(state, record, event.jobs, JobState.WAITING)
+            _move_all(state, record, event.jobs, JobState.WAITING, ahead=event.ahead)
         case events.JobsHeld():
             _move_all(state, record, event.jobs, JobState.HELD)
         case events.ConditionLatched():
@@ -196,11 +198,15 @@ def _move(
 
 
 def _move_all(
-    state: SessionState, record: Recorded, jobs: tuple[str, ...], new: JobState
+    state: SessionState,
+    record: Recorded,
+    jobs: tuple[str, ...],
+    new: JobState,
+    **changes: Any,
 ) -> None:
     waiting = record.t if new is JobState.WAITING else None
     for job in jobs:
-        _move(state, record, job, new, waiting_since=waiting, why=None)
+        _move(state, record, job, new, waiting_since=waiting, why=None, **changes)
 
 
 def _update_attempt(state: SessionState, job: str, number: int, **changes: Any) -> None:
@@ -249,11 +255,18 @@ def _shift_waiting(state: SessionState, seconds: float) -> None:
 
 def _plan_added(state: SessionState, record: Recorded, event: events.PlanAdded) -> None:
     plan = state.plans[event.sha]
-    state.plan = plan
-    new = [spec for spec in plan.jobs if spec.name not in state.jobs]
+    new: Sequence[JobSpec] = plan.jobs
+    if state.plan is None:
+        state.plan = plan
+    else:
+        state.plan, new = joined(state.plan, plan, event.sha)
+    state.joined = (*state.joined, event.sha)
     for spec in new:
         state.jobs[spec.name] = JobRecord(
             spec=spec,
+            plan_sha=event.sha,
+            parent=event.job,
+            parent_action=event.action,
             since=record.t,
             start=(None,) * len(spec.start_conditions),
             cancel=(None,) * len(spec.cancel_conditions),
@@ -364,6 +377,8 @@ def _effect_ordered(
             | effects.LookForCheckpoint()
             | effects.MoveCheckpoint()
             | effects.CaptureEvidence()
+            | effects.PlanJobs()
+            | effects.AddJob()
         ):
             pass
         case _:
@@ -594,8 +609,10 @@ def _evidence_captured(state: SessionState, event: events.EvidenceCaptured) -> N
 def _action_fired(
     state: SessionState, record: Recorded, event: events.ActionFired
 ) -> None:
-    fired = {**state.jobs[event.job].fired, event.action: record.t}
-    _update(state, event.job, fired=fired)
+    job = state.jobs[event.job]
+    fired = {**job.fired, event.action: record.t}
+    firings = {**job.firings, event.action: job.firings.get(event.action, 0) + 1}
+    _update(state, event.job, fired=fired, firings=firings)
     _forget_deferred(state, event.job, event.action)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.core.checkpoints import Checkpoint
+from autoexp_tui.core.specs import JobSpec, JoinMode
 from autoexp_tui.core.states import Cause
 
 TaskId: TypeAlias = tuple[str, int]
@@ -142,6 +143,40 @@ class MoveCheckpoint:
     """How many attempts in a row blame it; 0: a rule says so."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanJobs:
+    """Plan a config, in the planning process, for its jobs to join the session."""
+
+    kind: Literal["plan"] = "plan"
+    job: str
+    """Whose rule asked for it."""
+    action: str
+    """`<rule>/<index>`."""
+    config_ref: str = ""
+    config_path: str = ""
+    """A file; then there is no `config_ref`."""
+    overrides: tuple[str, ...] = ()
+    mode: JoinMode = "queue"
+
+    @property
+    def words(self) -> str:
+        """What is planned, as on a command line."""
+        return " ".join((self.config_ref or self.config_path, *self.overrides))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddJob:
+    """Let one job join the session, as it is."""
+
+    kind: Literal["add"] = "add"
+    job: str
+    """Whose rule asked for it."""
+    action: str
+    """`<rule>/<index>`."""
+    spec: JobSpec
+    mode: JoinMode = "queue"
+
+
 Effect: TypeAlias = (
     SubmitTasks
     | CancelTasks
@@ -153,6 +188,8 @@ Effect: TypeAlias = (
     | LookForCheckpoint
     | MoveCheckpoint
     | CaptureEvidence
+    | PlanJobs
+    | AddJob
 )
 
 Recovery: TypeAlias = Literal["redo", "probe", "once"]
@@ -168,5 +205,8 @@ RECOVERY: Final[dict[str, Recovery]] = {
     "look_for_checkpoint": "redo",
     "move_checkpoint": "redo",
     "evidence": "redo",
+    "plan": "redo",
+    "add": "redo",
 }
-"""By kind. Cancelling what has ended is silent everywhere, so it is redone."""
+"""By kind. Cancelling what has ended is silent everywhere, and planning changes nothing
+outside, so both are redone."""

@@ -68,6 +68,10 @@ class PlanAdded:
     """Jobs joined the session; the plan lies beside the journal under its sha."""
 
     sha: str
+    job: str = ""
+    """Whose rule asked for it; empty: a person did."""
+    action: str = ""
+    """Of that rule: `<rule>/<index>`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +116,8 @@ class JobsReleased:
     """PLANNED or HELD jobs may run as soon as their conditions pass."""
 
     jobs: tuple[str, ...]
+    ahead: bool = False
+    """Before all others that wait for a slot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -366,6 +366,11 @@ _ENDS = {
         "its job is over",
         "not done: the job had ended, or was to end, before",
     ),
+    "own_offspring": (
+        "its own job",
+        "not done: the rule {rule} made this job, or one that it goes back to, and no "
+        "MaxAttempts says how often it may do so",
+    ),
     "rule_is_gone": ("its rule is gone", "not done: the job has no such rule any more"),
     "value_never_came": (
         "{key} never came",

@@ -281,6 +281,47 @@ class QuarantineCheckpoint(ActionBase):
     """Nothing is moved when fewer than this would be left."""
 
 
+JoinMode: TypeAlias = Literal["queue", "now"]
+"""Where jobs stand that join: behind all that wait for a slot, or before them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob(ActionBase):
+    """Let one further job join the session; what is not given is the trigger's."""
+
+    kind: Literal["new_job"] = "new_job"
+    command: tuple[str, ...]
+    name: str = ""
+    """Empty: `<job>_<rule>`, counted on where that is taken."""
+    stage: str = ""
+    """Empty: the rule's name."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Beside the variables of the job that triggered it."""
+    cwd: str = ""
+    start_conditions: tuple[Condition, ...] = ()
+    cancel_conditions: tuple[Condition, ...] = ()
+    options: Mapping[str, Scalar] = field(default_factory=dict)
+    """The executor's own options that differ."""
+    time_limit_seconds: float | None = None
+    gpus: int | None = None
+    mode: JoinMode = "queue"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAutoexp(ActionBase):
+    """Plan a config, and let its jobs join the session."""
+
+    kind: Literal["run_autoexp"] = "run_autoexp"
+    config_ref: str = ""
+    """As on the command line; this or `config_path`."""
+    config_path: str = ""
+    """A YAML file; a relative one starts where the job runs."""
+    overrides: tuple[str, ...] = ()
+    mode: JoinMode = "queue"
+    script: str = ""
+    """Accepted for old configs, never run: planning is the engine's own work."""
+
+
 Action: TypeAlias = (
     Restart
     | Cancel
@@ -290,6 +331,8 @@ Action: TypeAlias = (
     | AppendToFile
     | RunCommand
     | QuarantineCheckpoint
+    | NewJob
+    | RunAutoexp
 )
 
 
@@ -516,6 +559,8 @@ class Plan:
     overrides: tuple[str, ...] = ()
     cwd: str = ""
     """Where it was composed, and its relative paths start; empty: not known."""
+    search_dirs: tuple[str, ...] = ()
+    """Further directories that were searched for config groups."""
     created_at: float = 0.0
     """UTC, seconds since the epoch."""
     state_dir: str

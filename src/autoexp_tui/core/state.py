@@ -172,6 +172,12 @@ class JobRecord:
     """All that the session knows of a job."""
 
     spec: JobSpec
+    plan_sha: str = ""
+    """The plan that it came with."""
+    parent: str = ""
+    """The job whose rule asked for it; empty: a person did."""
+    parent_action: str = ""
+    """Of that rule: `<rule>/<index>`."""
     state: JobState = JobState.PLANNED
     since: float = 0.0
     """When `state` was entered."""
@@ -182,6 +188,8 @@ class JobRecord:
     """Start of the waiting clock, moved on by time without an engine."""
     resume: bool = False
     """Whether the next attempt starts from the newest checkpoint."""
+    ahead: bool = False
+    """Whether it goes before the others that wait for a slot."""
     attempts: tuple[Attempt, ...] = ()
     start: tuple[ConditionStatus | None, ...] = ()
     cancel: tuple[ConditionStatus | None, ...] = ()
@@ -194,6 +202,8 @@ class JobRecord:
     """The newest recorded metrics."""
     fired: Mapping[str, float] = field(default_factory=dict)
     """Action -> when it last fired."""
+    firings: Mapping[str, int] = field(default_factory=dict)
+    """Action -> how often it fired."""
     deferred: Mapping[str, Deferred] = field(default_factory=dict)
     """Action -> what it was deferred for; some outlive the job's end."""
     saved: SavedCheckpoint | None = None
@@ -256,7 +266,7 @@ class Warned:
 class SessionState:
     """The fold of a journal. `plans` must hold every sha that `PlanAdded` names."""
 
-    plans: Mapping[str, Plan] = field(default_factory=dict)
+    plans: MutableMapping[str, Plan] = field(default_factory=dict)
     session: str = ""
     name: str = ""
     seq: int = 0
@@ -272,7 +282,9 @@ class SessionState:
     gaps: tuple[tuple[float, float], ...] = ()
     """When no engine lived: from and until (UTC), oldest first, the newest `GAPS`."""
     plan: Plan | None = None
-    """The newest plan: its monitoring holds where a job has no rules of its own."""
+    """The session's first plan, with the jobs, edges and rules of all that joined."""
+    joined: tuple[str, ...] = ()
+    """Shas of the plans that it is made of, the first one first."""
     order: tuple[str, ...] = ()
     """Job names in plan order."""
     jobs: MutableMapping[str, JobRecord] = field(default_factory=dict)
@@ -291,6 +303,11 @@ class SessionState:
     renew: Renew = field(default=changed, compare=False, repr=False)
     """How a record is changed: by a copy, but in `apply.unseen`."""
 
+    def plan_of(self, job: str) -> Plan | None:
+        """The plan that a job came with, as it was made."""
+        sha = self.jobs[job].plan_sha
+        return self.plans[sha] if sha else self.plan
+
     def fork(self) -> SessionState:
         """A draft: what is applied to it leaves this state as it is."""
         return SessionState(
@@ -308,6 +325,7 @@ class SessionState:
             excluded_nodes=self.excluded_nodes,
             gaps=self.gaps,
             plan=self.plan,
+            joined=self.joined,
             order=self.order,
             jobs=Layer(self.jobs),
             tokens=Layer(self.tokens),

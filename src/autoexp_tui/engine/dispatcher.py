@@ -15,6 +15,7 @@ from typing import assert_never
 from autoexp_tui.core.done import work_of
 from autoexp_tui.core.effects import (
     RECOVERY,
+    AddJob,
     AppendText,
     CancelTasks,
     CaptureEvidence,
@@ -22,6 +23,7 @@ from autoexp_tui.core.effects import (
     LookForCheckpoint,
     MoveCheckpoint,
     NoteDone,
+    PlanJobs,
     RunActionCommand,
     RunNotifyCommand,
     SubmitTasks,
@@ -32,6 +34,7 @@ from autoexp_tui.core.facts import CommandKey, Fact
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.state import Attempt, JobRecord, PendingEffect, SessionState
 from autoexp_tui.core.states import Cause
+from autoexp_tui.engine import join
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.partings import parting_of
@@ -75,6 +78,8 @@ class Outside:
     errands: Errands
     errand_pool: Pool
     attempt_dir: Callable[[str, int], Path]
+    store_plan: Callable[[Plan], str]
+    """Keeps a plan beside the journal, durable; gives its sha. Blocks."""
     evidence: EvidenceSource | None = None
     """None: runs that a rule ends are not looked at."""
     evidence_pool: Pool | None = None
@@ -198,6 +203,8 @@ class Dispatcher:
                 self._send_command(pending.effect_id, command)
             case CaptureEvidence() as capture:
                 self._send_capture(state, pending, capture)
+            case PlanJobs() | AddJob() as further:
+                self._send_further(state, pending, further)
             case _:
                 assert_never(pending.effect)
 
@@ -228,10 +235,11 @@ class Dispatcher:
             ordered_at=state.pending[effect_id].ordered_at,
         )
         specs = [job.spec for job in jobs]
+        plans = [state.plan_of(job.name) for job in jobs]
         if effect_id in self.in_doubt:
             call = self._probe_call(effect_id, submission)
         else:
-            call = self._submit_call(effect_id, submission, specs)
+            call = self._submit_call(effect_id, submission, specs, plans)
         self._run(self.outside.executor_pool, effect_id, "submit", call)
 
     def _submit_call(
@@ -239,11 +247,12 @@ class Dispatcher:
         effect_id: str,
         submission: Submission,
         specs: list[JobSpec],
+        plans: list[Plan | None],
     ) -> Callable[[], Observation]:
         def call() -> Observation:
             answer: SubmitAnswer
             try:
-                self.outside.preparation.prepare(submission, specs)
+                self.outside.preparation.prepare(submission, specs, plans)
             except AutoexpError as error:
                 answer = Rejected(message=error.line, cause=Cause.SUBMIT_ERROR)
             else:
@@ -288,7 +297,7 @@ class Dispatcher:
     def _send_compose(
         self, state: SessionState, effect_id: str, compose: ComposeJob
     ) -> None:
-        plan = _plan_of(state, compose.job)
+        plan = state.plan_of(compose.job)
         if plan is None:
             return
 
@@ -313,6 +322,30 @@ class Dispatcher:
             return seen.Notified(effect_id=effect_id, fact=fact)
 
         self._run(self.outside.command_pool, effect_id, "notify", call)
+
+    def _send_further(
+        self, state: SessionState, pending: PendingEffect, effect: PlanJobs | AddJob
+    ) -> None:
+        """Make and store a plan that is to join; it joins when that is known."""
+        effect_id, at = pending.effect_id, pending.ordered_at
+        made: Callable[[], Plan | None]
+        if isinstance(effect, PlanJobs):
+            asked = join.asked_of_planning(state, effect, at)
+            planner = self.outside.planner
+            made = (lambda: planner.plan(asked)) if asked else (lambda: None)
+        else:
+            one = join.plan_of_one(state, effect_id, effect, at)
+            made = lambda: one  # noqa: E731 - beside the other one
+
+        def call() -> Observation:
+            try:
+                plan = made()
+                sha = self.outside.store_plan(plan) if plan else ""
+            except AutoexpError as error:
+                return seen.FurtherPlanned(effect_id=effect_id, problem=str(error))
+            return seen.FurtherPlanned(effect_id=effect_id, plan=plan, sha=sha)
+
+        self._run(self.outside.planner_pool, effect_id, "plan", call)
 
     def _send_append(self, effect_id: str, append: AppendText) -> None:
         def call() -> Observation:
@@ -387,15 +420,6 @@ class Dispatcher:
             return seen.CheckpointMoved(effect_id=effect_id)
 
         self._run(self.outside.executor_pool, effect_id, move.kind, call)
-
-
-def _plan_of(state: SessionState, job: str) -> Plan | None:
-    """The plan that a job came with: the session's newest one may not know it."""
-    plans = (state.plan, *tuple(state.plans.values())[::-1])
-    for plan in plans:
-        if plan is not None and any(spec.name == job for spec in plan.jobs):
-            return plan
-    return None
 
 
 def _elsewhere(task: Task, nodes: tuple[str, ...]) -> Task:

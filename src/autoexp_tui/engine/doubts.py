@@ -69,5 +69,9 @@ def in_words(effect: Effect) -> str:
             return effect.job
         case effects.MoveCheckpoint():
             return effect.checkpoint.path
+        case effects.PlanJobs():
+            return effect.words
+        case effects.AddJob():
+            return effect.spec.name
         case _:
             assert_never(effect)

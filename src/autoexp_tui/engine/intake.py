@@ -9,9 +9,11 @@ from typing import assert_never
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.effects import (
     RECOVERY,
+    AddJob,
     CaptureEvidence,
     LookForCheckpoint,
     MoveCheckpoint,
+    PlanJobs,
     SubmitTasks,
     TaskId,
 )
@@ -21,7 +23,7 @@ from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.state import JobRecord, PendingEffect
 from autoexp_tui.core.states import Cause, JobState, Outcome
 from autoexp_tui.core.verdicts import Why, why
-from autoexp_tui.engine import judge
+from autoexp_tui.engine import join, judge
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import PROBE_SECONDS, Dispatcher
 from autoexp_tui.engine.doubts import leave_in_doubt, warn_of_errand
@@ -47,6 +49,10 @@ from autoexp_tui.monitor.orders import order_effect
 from autoexp_tui.monitor.reactions import end_attempt
 from autoexp_tui.monitor.restarts import excluding
 
+JOIN_SECONDS = 2.0
+"""Before a plan is made again that needs what is still being planned."""
+MOST_TOLD = 12
+"""Jobs that are named where many join."""
 BUSY_SECONDS = 10.0
 """Before an executor that is at its limit is asked again."""
 FAULT_SECONDS = 5.0
@@ -103,6 +109,8 @@ class Intake:
                 self._looked(desk, observation)
             case seen.CheckpointMoved():
                 self._moved(desk, observation)
+            case seen.FurtherPlanned():
+                self._further_planned(desk, observation)
             case seen.Polled():
                 self._polled(desk, observation)
             case seen.FactsSeen():
@@ -278,7 +286,7 @@ class Intake:
         overrides = " ".join(got.effect.overrides)
         self._settle(desk, got.effect_id, "ok", overrides)
         reason = why("other_overrides", overrides=overrides)
-        spec = _as_avoiding(got.spec, desk.job(job).spec)
+        spec = _as_it_joined(got.spec, desk.job(job).spec)
         desk.draft.emit(events.JobReplanned(job=job, spec=spec, why=reason))
         if desk.job(job).ended:
             revive(desk, job, "person", from_checkpoint=got.effect.from_checkpoint)
@@ -349,6 +357,33 @@ class Intake:
             detail = got.problem or pending.effect.target
             self._settle(desk, got.effect_id, outcome, detail)
             checkpoints.moved(desk, pending.effect, got.problem)
+
+    def _further_planned(self, desk: Desk, got: seen.FurtherPlanned) -> None:
+        """Let a plan join, all of it in this commit, or say why it cannot."""
+        pending = desk.state.pending.get(got.effect_id)
+        if pending is None:
+            return
+        plan, problem, effect = got.plan, got.problem, pending.effect
+        assert isinstance(effect, PlanJobs | AddJob)
+        if plan is not None:
+            problem = join.why_not(desk.state, plan)
+        if (plan is None or problem) and join.others_come_first(desk.state, pending):
+            rest = self.monotonic() + JOIN_SECONDS
+            self.dispatcher.landed(got.effect_id, rest_until=rest)
+            return
+        if plan is None or problem:
+            self._settle(desk, got.effect_id, "failed", problem)
+            warn_of_errand(desk, pending, problem)
+            return
+        desk.state.plans[got.sha] = plan
+        names = tuple(job.name for job in plan.jobs)
+        added = events.PlanAdded(sha=got.sha, job=effect.job, action=effect.action)
+        desk.draft.emit(added)
+        released = events.JobsReleased(jobs=names, ahead=effect.mode == "now")
+        desk.draft.emit(released)
+        told = ", ".join(names[:MOST_TOLD])
+        more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
+        self._settle(desk, got.effect_id, "ok", f"joined: {told}{more}")
 
     def _settle(self, desk: Desk, effect_id: str, outcome: str, detail: str) -> None:
         settled = events.EffectSettled(
@@ -517,6 +552,12 @@ def _as_avoiding(new: JobSpec, old: JobSpec) -> JobSpec:
     """A job planned anew avoids the nodes that it avoided before."""
     nodes = str(old.resources.options.get("exclude") or "")
     return excluding(new, tuple(nodes.split(","))) if nodes else new
+
+
+def _as_it_joined(new: JobSpec, old: JobSpec) -> JobSpec:
+    """A job planned anew keeps its place, and what holds for it in this session."""
+    kept = replace(new, index=old.index, family=old.family, rules=old.rules)
+    return _as_avoiding(replace(kept, stage=old.stage), old)
 
 
 def _words(sent: str, said: str) -> str:

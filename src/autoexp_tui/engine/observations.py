@@ -10,7 +10,7 @@ from autoexp_tui.core.checkpoints import FoundCheckpoint
 from autoexp_tui.core.commands import Order
 from autoexp_tui.core.effects import ComposeJob
 from autoexp_tui.core.facts import Fact, OutsideKey, Silence
-from autoexp_tui.core.specs import JobSpec
+from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.engine.ports import (
     AdoptAnswer,
     CancelAnswer,
@@ -80,6 +80,16 @@ class DoneNoted:
     """Word of a completed job was left, or could not be."""
 
     effect_id: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FurtherPlanned:
+    """A plan that is to join was made and stored; without one there is a `problem`."""
+
+    effect_id: str
+    plan: Plan | None = None
+    sha: str = ""
     problem: str = ""
 
 
@@ -191,6 +201,7 @@ Observation: TypeAlias = (
     | CheckpointLooked
     | CheckpointMoved
     | Captured
+    | FurtherPlanned
     | Polled
     | FactsSeen
     | PlaceHeard

@@ -475,8 +475,38 @@ class EvidenceSource(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FurtherPlan:
+    """What is to be planned so that it may join a session."""
+
+    base: Plan
+    """Of the job whose rule asks: configs are found, and paths start, as there."""
+    config_ref: str = ""
+    config_path: str = ""
+    """A file, absolute; then there is no `config_ref`."""
+    overrides: tuple[str, ...] = ()
+    known: tuple[tuple[str, str, str], ...] = ()
+    """Name, output and log directory of the session's jobs."""
+    stage: str = ""
+    """Of the job whose rule asks."""
+    family: str = ""
+    """Of the same."""
+    families: int = 0
+    """How many the session has."""
+    now: float = 0.0
+    """UTC at which it was ordered: asked again, the answer is the same."""
+
+
 class Planner(Protocol):
     """Composes again what needs Hydra, in the planning process; blocks."""
+
+    def plan(self, asked: FurtherPlan) -> Plan:
+        """The plan of another config.
+
+        Raises:
+            AutoexpError: it does not compose, or is not valid.
+        """
+        ...
 
     def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
         """The job as it would be with further overrides.
@@ -537,8 +567,15 @@ class Preparation(Protocol):
     """What is kept in output directories, before a submission and after success;
     blocks."""
 
-    def prepare(self, submission: Submission, specs: Sequence[JobSpec]) -> None:
+    def prepare(
+        self,
+        submission: Submission,
+        specs: Sequence[JobSpec],
+        plans: Sequence[Plan | None],
+    ) -> None:
         """Claim the output directories, write scripts and provenance; repeatable.
+
+        `plans`: the one that each job came with.
 
         Raises:
             AutoexpError: the submission cannot be sent; the text says why.

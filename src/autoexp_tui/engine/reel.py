@@ -11,7 +11,7 @@ Policy never runs again; what was decided then is shown as it was decided.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
@@ -133,7 +133,11 @@ class Reel:
     """Stands after some number of records of a history, and can stand anywhere."""
 
     def __init__(
-        self, history: History, plans: Mapping[str, Plan], *, interval: int = INTERVAL
+        self,
+        history: History,
+        plans: MutableMapping[str, Plan],
+        *,
+        interval: int = INTERVAL,
     ) -> None:
         """Begin with an empty history; `plans` by the sha that records name."""
         self.history = history
@@ -288,7 +292,7 @@ class Reel:
         return any(begin < t < end for begin, end in self._gone)
 
 
-def _fresh(plans: Mapping[str, Plan]) -> SessionState:
+def _fresh(plans: MutableMapping[str, Plan]) -> SessionState:
     state = SessionState(plans=plans)
     state.matches = state.commands = Forgetful()
     return state

@@ -24,7 +24,7 @@ from autoexp_tui.core.specs import (
     JobSpec,
     LogPattern,
     MetadataIs,
-    Restart,
+    NewJob,
     RunCommand,
 )
 from autoexp_tui.core.wording import spell_float
@@ -45,6 +45,10 @@ _FIXED: Final = frozenset(
     {"kind", "pattern", "mode", "check_mode", "op", "state", "cause", "level"}
     | {"description", "on_timeout"}
 )
+_QUOTABLE: Final = re.compile(r"""[^'"\\${}\x00-\x1f\x7f]*""")
+"""What Hydra reads as text, and as nothing more, between quotes."""
+_STRUCTURE: Final = re.compile(r"""['"\\$\[\](){},]""")
+"""What makes an override's value more than one unquoted text."""
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish"})
 _SCRIPT_FLAGS: Final = frozenset({"-c", "-e", "--command", "--eval"})
 
@@ -151,7 +155,11 @@ class _Binder:
 
     def _value(self, value: object, spec: object, name: str) -> object:
         if isinstance(value, str):
-            return self.text(value, _literal(spec, name)) if "{" in value else value
+            if "{" not in value:
+                return value
+            if name == "overrides":
+                return self.override(value)
+            return self.text(value, _literal(spec, name))
         if isinstance(value, Mapping):
             bound = {key: self._value(part, spec, name) for key, part in value.items()}
             return value if all(bound[key] is value[key] for key in value) else bound
@@ -165,6 +173,28 @@ class _Binder:
         """`text` with its references replaced, each value through `literal`."""
         pattern = _RUNTIME if self._own is None else _BARE
         return pattern.sub(lambda match: self._replacement(match, literal), text)
+
+    def override(self, text: str) -> str:
+        """A Hydra override with its references replaced by values that are only text.
+
+        A value that the grammar would read as more is put between quotes, as long as
+        the override is written so that it can be; otherwise it counts as missing.
+        """
+        head, separator, body = text.partition("=")
+        if not separator:
+            return self.text(text, _plain_only)
+        key = self.text(head, _plain_only)
+        marks = _STRUCTURE.findall(_BARE.sub("", body))
+        if marks and not _is_quoted(body, marks):
+            return f"{key}={self.text(body, _plain_only)}"
+        odd: list[str] = []
+
+        def quotable(value: str) -> str | None:
+            odd.extend([value] if _plain_only(value) is None else [])
+            return value if _QUOTABLE.fullmatch(value) else None
+
+        bound = self.text(body, quotable)
+        return f"{key}={bound}" if marks or not odd else f"{key}='{bound}'"
 
     def _replacement(
         self, match: re.Match[str], literal: Callable[[str], str | None]
@@ -208,12 +238,11 @@ def _literal(spec: object, name: str) -> Callable[[str], str | None]:
             return glob.escape
         case LogPattern(glob=True) if name == "log_path":
             return glob.escape
-        case CommandPasses(command=command) | RunCommand(command=command) if _runs_text(
-            command
-        ):
+        case CommandPasses(command=command) if _runs_text(command):
             return _plain_only
-        case Restart() if name == "overrides":
-            return _plain_only
+        case RunCommand(command=command) | NewJob(command=command):
+            runs = name == "command" and _runs_text(command)
+            return _plain_only if runs else _without_nul
         case MetadataIs():
             return str
         case _:
@@ -224,6 +253,11 @@ def _runs_text(command: tuple[str, ...]) -> bool:
     """Whether the user wrote a script as an argument: it would run what a log says."""
     shells = any(PurePosixPath(word).name in _SHELLS for word in command[:3])
     return shells or not _SCRIPT_FLAGS.isdisjoint(command)
+
+
+def _is_quoted(body: str, marks: list[str]) -> bool:
+    """Whether an override's value is one text between quotes."""
+    return len(marks) == 2 and body[:1] == body[-1:] == marks[0] and marks[0] in "'\""
 
 
 def _plain_only(value: str) -> str | None:

@@ -148,7 +148,7 @@ def _judge_start(desk: Desk, look: Look) -> None:
     if failed:
         _give_up(desk, job, failed[0].why)
     elif not holding:
-        desk.roster.ready.add(job.name, job.spec.index)
+        desk.roster.ready.add(job.name, _place(job))
     else:
         desk.roster.ready.discard(job.name)
         look.latch()
@@ -262,7 +262,7 @@ def _judge_retry(desk: Desk, look: Look) -> None:
     if retry is None or _is_planned_anew(desk, look.job.name):
         return
     if retry.not_before <= desk.now:
-        desk.roster.ready.add(look.job.name, look.job.spec.index)
+        desk.roster.ready.add(look.job.name, _place(look.job))
     else:
         look.wake_by(retry.not_before)
 
@@ -273,3 +273,12 @@ def _is_planned_anew(desk: Desk, name: str) -> bool:
         isinstance(pending.effect, ComposeJob) and pending.effect.job == name
         for pending in desk.state.pending.values()
     )
+
+
+_AHEAD = 1 << 40
+"""More than there are ever jobs in a session."""
+
+
+def _place(job: JobRecord) -> int:
+    """Where a ready job stands in line."""
+    return job.spec.index - (_AHEAD if job.ahead else 0)

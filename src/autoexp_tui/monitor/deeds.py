@@ -10,22 +10,31 @@ import posixpath
 from dataclasses import replace
 
 from autoexp_tui.core import events, ids
-from autoexp_tui.core.effects import AppendText, RunActionCommand, RunNotifyCommand
+from autoexp_tui.core.effects import (
+    AddJob,
+    AppendText,
+    PlanJobs,
+    RunActionCommand,
+    RunNotifyCommand,
+)
 from autoexp_tui.core.specs import (
     Action,
     AppendToFile,
+    NewJob,
     QuarantineCheckpoint,
+    RunAutoexp,
     RunCommand,
 )
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.verdicts import Why, why
+from autoexp_tui.monitor import new_jobs
 from autoexp_tui.monitor.armed import Armed
 from autoexp_tui.monitor.bindings import MissingKey, bind, bind_text, own_fields
 from autoexp_tui.monitor.checkpoints import order_quarantine
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.orders import order_effect
 
-OUTSIDE = (AppendToFile, RunCommand, QuarantineCheckpoint)
+OUTSIDE = (AppendToFile, RunCommand, QuarantineCheckpoint, NewJob, RunAutoexp)
 """Actions that are done outside: every value in them has to be known."""
 
 
@@ -65,7 +74,9 @@ def bound(
     Its conditions are left out: they were judged already.
     """
     own = _own(job, armed)
-    action = replace(armed.action, conditions=())
+    action: Action = replace(armed.action, conditions=())
+    if isinstance(action, NewJob):
+        return new_jobs.bound(desk, action, own)
     return bind(action, desk.metadata, desk.state.jobs, own)
 
 
@@ -88,6 +99,24 @@ def order(desk: Desk, armed: Armed, job: JobRecord) -> None:
             order_effect(desk, command, _because(armed))
         case QuarantineCheckpoint():
             order_quarantine(desk, job, action, _because(armed))
+        case NewJob():
+            spec = new_jobs.spec_of(desk, action, job, armed.rule)
+            add = AddJob(job=job.name, action=armed.key, spec=spec, mode=action.mode)
+            order_effect(desk, add, _because(armed))
+        case RunAutoexp():
+            order_effect(desk, _planning(desk, armed, action, job), _because(armed))
+
+
+def _planning(desk: Desk, armed: Armed, action: RunAutoexp, job: JobRecord) -> PlanJobs:
+    path = action.config_path
+    return PlanJobs(
+        job=job.name,
+        action=armed.key,
+        config_ref=action.config_ref,
+        config_path=posixpath.join(_place(desk, job), path) if path else "",
+        overrides=action.overrides,
+        mode=action.mode,
+    )
 
 
 def _because(armed: Armed) -> Why:

@@ -12,14 +12,17 @@ from operator import attrgetter
 
 from autoexp_tui.core import events
 from autoexp_tui.core.facts import FactKey, MetadataKey
+from autoexp_tui.core.limits import limits_attempts
 from autoexp_tui.core.specs import (
     AppendToFile,
     Cancel,
     Finish,
     Log,
+    NewJob,
     Notify,
     QuarantineCheckpoint,
     Restart,
+    RunAutoexp,
     RunCommand,
 )
 from autoexp_tui.core.state import JobRecord
@@ -31,6 +34,7 @@ from autoexp_tui.monitor.bindings import MissingKey, bind, own_fields
 from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.ending import drop, end_job
+from autoexp_tui.monitor.lineage import firings, goes_back_to
 from autoexp_tui.monitor.orders import order_end, order_finish
 
 
@@ -64,7 +68,14 @@ def judge_action(
     `since`: when it was put off; time-outs of its conditions count from then on.
     """
     judged = Judged(Verdict(Result.PASS, why("ok")))
-    ctx = EvalContext(job=job.name, waiting_since=since, action=armed.key)
+    ctx = EvalContext(
+        job=job.name,
+        waiting_since=since,
+        action=armed.key,
+        attempts=_attempts(desk, armed, job),
+    )
+    if _feeds_itself(desk, armed, job):
+        return Judged(Verdict(Result.FAIL, why("own_offspring", rule=armed.rule)))
     for spec in filter(attrgetter("blocking"), armed.action.conditions):
         bound, missing = bind(spec, desk.metadata, desk.state.jobs, own_of(job))
         if bound is None:
@@ -82,6 +93,22 @@ def judge_action(
         missing = deeds.missing(desk, armed, job)
         return _without(desk, judged, missing) if missing else judged
     return judged
+
+
+def _attempts(desk: Desk, armed: Armed, job: JobRecord) -> int | None:
+    """For actions that make jobs, how often they did; the job's own for the others."""
+    if isinstance(armed.action, NewJob | RunAutoexp):
+        return firings(desk.state, job, armed.key)
+    return None
+
+
+def _feeds_itself(desk: Desk, armed: Armed, job: JobRecord) -> bool:
+    """Whether an action would make jobs for its own jobs, and nothing bounds that."""
+    return (
+        isinstance(armed.action, NewJob | RunAutoexp)
+        and goes_back_to(desk.state, job, armed.key)
+        and not limits_attempts(armed.action.conditions)
+    )
 
 
 def own_of(job: JobRecord) -> dict[str, str]:
@@ -153,7 +180,7 @@ def _fire(
             )
         case Notify() as notify:
             deeds.notify(desk, deeds.text(desk, notify.message, job, armed), job, armed)
-        case AppendToFile() | RunCommand():
+        case AppendToFile() | RunCommand() | NewJob() | RunAutoexp():
             deeds.order(desk, armed, job)
         case QuarantineCheckpoint():
             if ended is None and job.state is JobState.RUNNING:

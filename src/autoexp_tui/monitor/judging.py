@@ -76,6 +76,8 @@ class EvalContext:
     """Start of the waiting clock; None while the job does not wait: no timeout runs."""
     action: str = ""
     """`<rule>/<index>` of the action whose condition it is, for `Cooldown`."""
+    attempts: int | None = None
+    """What `MaxAttempts` counts instead of the job's own attempts."""
     grace_seconds: float = 60.0
     """How long after its writer's end a file may still appear."""
     asked_at: float | None = None
@@ -465,12 +467,13 @@ def judge_approval(spec: Approval, facts: Facts, ctx: EvalContext) -> Verdict:
 
 
 def judge_max_attempts(spec: MaxAttempts, facts: Facts, ctx: EvalContext) -> Verdict:
-    """Whether the job has had fewer attempts."""
+    """Whether the job has had fewer attempts, or the action fired less often."""
     job = _job(facts, ctx.job)
     if isinstance(job, Verdict):
         return job
-    args = {"attempts": job.attempts, "max": spec.max_attempts}
-    if job.attempts < spec.max_attempts:
+    attempts = job.attempts if ctx.attempts is None else ctx.attempts
+    args = {"attempts": attempts, "max": spec.max_attempts}
+    if attempts < spec.max_attempts:
         return say_pass("attempts_left", **args)
     return say_fail("attempts_spent", **args)
 

@@ -23,7 +23,7 @@ class Ready:
     """What everybody else was told last."""
 
     def add(self, name: str, index: int) -> None:
-        """`name` may start; `index` is its place in the plan."""
+        """`name` may start; `index` is its place in line."""
         if self._index.get(name) != index:
             self._index[name] = index
             self._untold.add(name)

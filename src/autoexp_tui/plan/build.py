@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from autoexp_tui.core.errors import Problem, ValidationFailed
 from autoexp_tui.core.ids import digest
@@ -36,6 +36,10 @@ from autoexp_tui.plan.watching import CLOSED, RuleSets, SessionWide
 DEFAULT_STATE_DIR = "outputs/.autoexp"
 
 
+KnownJob: TypeAlias = tuple[str, str, str]
+"""A job's name, its output directory and its log directory."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSource:
     """Where a plan comes from: what it keeps of that, for people and for resuming."""
@@ -52,6 +56,10 @@ class PlanSource:
     environment: Mapping[str, str] = field(default_factory=dict)
     sweep: Mapping[str, object] | None = None
     """Instead of the config's own sweep."""
+    known: tuple[KnownJob, ...] = ()
+    """Jobs of the session that the plan is to join: conditions may name them."""
+    search_dirs: tuple[str, ...] = ()
+    """Where config groups were looked for beside `config_dir`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +128,7 @@ def plan_outcome(
     if errors:
         return PlanOutcome(None, errors, warnings, expansion.points)
     plan = _plan(source, base, common, resolution, drafts)
-    found = validate_execution_plan(plan)
+    found = validate_execution_plan(plan, known=[name for name, *_ in source.known])
     warnings += found.warnings
     finished = replace(plan, warnings=tuple(map(_finding, warnings)))
     made = None if found.errors else finished
@@ -183,7 +191,7 @@ def _plan(
     resolution: Resolution,
     drafts: Sequence[Draft],
 ) -> Plan:
-    edges = _edges(drafts, resolution)
+    edges = _edges(drafts, resolution, source.known)
     rules = RuleSets(common.monitoring)
     jobs = tuple(_jobs(drafts, edges, rules))
     state_dir = source.state_dir or common.setting("monitoring", "state_dir")
@@ -195,6 +203,7 @@ def _plan(
         config_dir=source.config_dir,
         overrides=source.overrides,
         cwd=source.cwd,
+        search_dirs=source.search_dirs,
         created_at=source.created_at,
         state_dir=state_dir or DEFAULT_STATE_DIR,
         base_output_dir=_base_output_dir(base),
@@ -215,24 +224,27 @@ def _base_output_dir(base: ConfigView) -> str:
         return ""
 
 
-def _places(drafts: Iterable[Draft]) -> Places:
+def _places(drafts: Iterable[Draft], known: Iterable[KnownJob]) -> Places:
     identities = (draft.identity for draft in drafts)
-    return Places((i.name, i.output_dir, i.log_dir) for i in identities)
+    return Places([*((i.name, i.output_dir, i.log_dir) for i in identities), *known])
 
 
-def _add_writers(drafts: Sequence[Draft]) -> Places:
+def _add_writers(drafts: Sequence[Draft], known: Iterable[KnownJob]) -> Places:
     """Tell each condition on a file who writes it; gives all places."""
-    whose = _places(drafts)
+    whose = _places(drafts, known)
     for draft in drafts:
         draft.start = tuple(map(whose.with_writers, draft.start))
         draft.cancel = tuple(map(whose.with_writers, draft.cancel))
     return whose
 
 
-def _edges(drafts: Sequence[Draft], resolution: Resolution) -> tuple[Edge, ...]:
+def _edges(
+    drafts: Sequence[Draft], resolution: Resolution, known: Sequence[KnownJob]
+) -> tuple[Edge, ...]:
     """Who waits for whom and who reads whom, in order of the later job."""
-    whose = _add_writers(drafts)
-    index = {draft.identity.name: draft.point.index for draft in drafts}
+    whose = _add_writers(drafts, known)
+    index = {name: at - len(known) for at, (name, *_) in enumerate(known)}
+    index |= {draft.identity.name: draft.point.index for draft in drafts}
     found: list[Edge] = []
     for draft in drafts:
         name = draft.identity.name

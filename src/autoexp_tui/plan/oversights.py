@@ -6,20 +6,19 @@ Warnings only, for somebody may mean it after all. Looks at the plan alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from autoexp_tui.core.errors import Problem
+from autoexp_tui.core.limits import limits_attempts
 from autoexp_tui.core.specs import (
     Action,
-    Composite,
-    Condition,
     JobSpec,
     LogEvent,
-    MaxAttempts,
     Monitoring,
     Plan,
     Restart,
+    RunAutoexp,
     StateEvent,
 )
 
@@ -34,27 +33,55 @@ _REFERENCE: Final = re.compile(
 # -------------------------------------------------------------------- endless restarts
 def endless_restarts(plan: Plan) -> Iterator[Problem]:
     """Rules that start a broken job again, however often it breaks."""
-    yield from _endless(plan.monitoring, "")
-    for job in plan.jobs:
-        rules = plan.rules_of(job)
-        if rules is not plan.monitoring:
-            yield from _endless(rules, job.name)
+    for job, rules in all_rules(plan):
+        yield from _endless(rules, job)
 
 
 def _endless(rules: Monitoring, job: str) -> Iterator[Problem]:
-    places: Mapping[str, Sequence[LogEvent | StateEvent]] = {
-        "log_events": rules.log_events,
-        "state_events": rules.state_events,
-    }
-    for place, events in places.items():
-        for at, event in enumerate(events):
-            if any(_is_endless(action) for action in event.actions if _broke(event)):
+    for place, event in events_of(rules):
+        if any(_is_endless(action) for action in event.actions if _broke(event)):
+            yield Problem(
+                f"{event.name} restarts a job without a limit",
+                where=place,
+                job=job,
+                hint="add the condition MaxAttemptsCondition: max_attempts: 3",
+            )
+
+
+# ------------------------------------------------------------------- scripts never run
+def unused_scripts(plan: Plan) -> Iterator[Problem]:
+    """Scripts that old configs name, and that nobody runs."""
+    for job, rules in all_rules(plan):
+        yield from _unused(rules, job)
+
+
+def _unused(rules: Monitoring, job: str) -> Iterator[Problem]:
+    for place, event in events_of(rules):
+        for at, action in enumerate(event.actions):
+            if isinstance(action, RunAutoexp) and action.script:
                 yield Problem(
-                    f"{event.name} restarts a job without a limit",
-                    where=f"monitoring.{place}.{at}",
+                    f"{action.script} is not run: the engine plans the config itself",
+                    where=f"{place}.actions.{at}.script",
                     job=job,
-                    hint="add the condition MaxAttemptsCondition: max_attempts: 3",
+                    hint="leave `script` out",
                 )
+
+
+def all_rules(plan: Plan) -> Iterator[tuple[str, Monitoring]]:
+    """The plan's rules, then those of jobs with their own: the job, and its rules."""
+    yield "", plan.monitoring
+    for job in plan.jobs:
+        rules = plan.rules_of(job)
+        if rules is not plan.monitoring:
+            yield job.name, rules
+
+
+def events_of(rules: Monitoring) -> Iterator[tuple[str, LogEvent | StateEvent]]:
+    """Every rule, with its place in the config."""
+    for at, log_event in enumerate(rules.log_events):
+        yield f"monitoring.log_events.{at}", log_event
+    for at, state_event in enumerate(rules.state_events):
+        yield f"monitoring.state_events.{at}", state_event
 
 
 def _broke(event: LogEvent | StateEvent) -> bool:
@@ -66,19 +93,7 @@ def _broke(event: LogEvent | StateEvent) -> bool:
 
 
 def _is_endless(action: Action) -> bool:
-    return isinstance(action, Restart) and not _limited(action.conditions)
-
-
-def _limited(conditions: Iterable[Condition]) -> bool:
-    return any(
-        isinstance(one, MaxAttempts)
-        or (
-            isinstance(one, Composite)
-            and one.mode == "all"
-            and _limited(one.conditions)
-        )
-        for one in conditions
-    )
+    return isinstance(action, Restart) and not limits_attempts(action.conditions)
 
 
 # ------------------------------------------------------------------- unread references

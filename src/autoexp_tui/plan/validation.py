@@ -37,21 +37,27 @@ class ValidationResult:
     warnings: tuple[Problem, ...] = ()
 
 
-def validate_execution_plan(plan: Plan) -> ValidationResult:
-    """Everything that is wrong, or odd, about a plan."""
+def validate_execution_plan(
+    plan: Plan, *, known: Iterable[str] = ()
+) -> ValidationResult:
+    """Everything that is wrong, or odd, about a plan.
+
+    `known`: jobs of the session that it is to join, which conditions may name.
+    """
     errors = [
         *_no_jobs(plan),
         *_names(plan.jobs),
         *directories.shared(plan.jobs),
         *directories.overlaps(plan),
         *_rings(plan),
-        *_strangers(plan.jobs),
+        *_strangers(plan.jobs, known),
     ]
     warnings = [
         *directories.nested(plan.jobs),
         *_reads_without_waits(plan),
         *_waits_without_end(plan.jobs),
         *oversights.endless_restarts(plan),
+        *oversights.unused_scripts(plan),
         *oversights.unread_references(plan.jobs),
     ]
     return ValidationResult(told_once(errors), told_once(warnings))
@@ -124,9 +130,9 @@ def _rings(plan: Plan) -> Iterator[Problem]:
         yield Problem(message, where="start_conditions", job=names[0], hint=hint)
 
 
-def _strangers(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
-    """Conditions that name jobs which are not in the plan."""
-    known = {job.name for job in jobs}
+def _strangers(jobs: Sequence[JobSpec], others: Iterable[str]) -> Iterator[Problem]:
+    """Conditions that name jobs which nobody knows."""
+    known = {*others, *(job.name for job in jobs)}
     for job in jobs:
         for where, conditions in (
             ("start_conditions", job.start_conditions),

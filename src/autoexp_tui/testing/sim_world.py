@@ -17,7 +17,7 @@ from autoexp_tui.core.checkpoints import Checkpoint, FoundCheckpoint
 from autoexp_tui.core.commands import Order
 from autoexp_tui.core.done import DoneWork, is_of_later
 from autoexp_tui.core.effects import LookForCheckpoint, MoveCheckpoint
-from autoexp_tui.core.errors import EnvironmentFailed
+from autoexp_tui.core.errors import EnvironmentFailed, UsageError
 from autoexp_tui.core.facts import (
     CommandKey,
     CommandResult,
@@ -32,7 +32,7 @@ from autoexp_tui.core.facts import (
     StatKey,
     TextKey,
 )
-from autoexp_tui.core.specs import JobSpec, Plan
+from autoexp_tui.core.specs import Edge, JobSpec, JobStateIs, Monitoring, Plan
 from autoexp_tui.engine.dispatcher import Outside
 from autoexp_tui.engine.lookout import Sources
 from autoexp_tui.engine.loop import Engine, Parts
@@ -40,11 +40,13 @@ from autoexp_tui.engine.ports import (
     Clock,
     Executor,
     FactSource,
+    FurtherPlan,
     LogChunk,
     LogSource,
     Submission,
 )
 from autoexp_tui.monitor.desk import Policy
+from autoexp_tui.plan.further import as_further
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_evidence import FakeEvidence
 from autoexp_tui.testing.fake_executor import FakeExecutor
@@ -169,7 +171,12 @@ class Ready:
     done: dict[str, DoneWork] = field(default_factory=dict)
     """Job -> what it left."""
 
-    def prepare(self, submission: Submission, specs: Sequence[JobSpec]) -> None:
+    def prepare(
+        self,
+        submission: Submission,
+        specs: Sequence[JobSpec],
+        plans: Sequence[Plan | None],
+    ) -> None:
         """What runs again is not done."""
         for spec in specs:
             left = self.done.get(spec.name)
@@ -221,10 +228,53 @@ class Shelf:
 class Recompose:
     """Implements `ports.Planner`: the same job with further overrides noted."""
 
+    monitoring: Monitoring = field(default_factory=Monitoring)
+    """Of plans that are to join."""
+
     def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
         """The job of the plan."""
         spec = next(spec for spec in plan.jobs if spec.name == job)
         return replace(spec, overrides=tuple(overrides))
+
+    def plan(self, asked: FurtherPlan) -> Plan:
+        """One job, named by `project.name=`, that runs the config's name.
+
+        Raises:
+            UsageError: the config is called `broken`.
+        """
+        ref = asked.config_ref or asked.config_path
+        if ref == "broken":
+            raise UsageError("there is no config `broken`")
+        given = dict(text.partition("=")[::2] for text in asked.overrides)
+        name = given.get("project.name", ref)
+        waits = given.get("after", "")
+        job = JobSpec(
+            name=name,
+            index=0,
+            stage=ref,
+            family="f0",
+            overrides=asked.overrides,
+            command=("run", ref, *asked.overrides),
+            output_dir=f"/out/{name}",
+            log_dir=f"/logs/{name}",
+            start_conditions=(
+                (JobStateIs(jobs=(waits,), state="COMPLETED"),) if waits else ()
+            ),
+            depends_on=(waits,) if waits else (),
+        )
+        made = Plan(
+            plan_id=f"further-{name}-{asked.now}",
+            name=ref,
+            config_ref=ref,
+            state_dir=asked.base.state_dir,
+            created_at=asked.now,
+            jobs=(job,),
+            monitoring=self.monitoring,
+            edges=tuple(
+                Edge(before=b, after=name, mode="waits") for b in job.depends_on
+            ),
+        )
+        return as_further(made, family=asked.family, families=asked.families)
 
 
 @dataclass(slots=True)
@@ -286,6 +336,7 @@ class House:
     auto_approve: frozenset[str] = frozenset({"*"})
     slots: int = 0
     errands: Errands = field(default_factory=lambda: Errands())
+    planner: Recompose = field(default_factory=lambda: Recompose())
     has_nodes: bool = False
     ready: Ready = field(default_factory=Ready)
     shelf: Shelf = field(default_factory=Shelf)
@@ -321,7 +372,7 @@ class House:
         outside = Outside(
             executor=self.executor,
             facts=self.files,
-            planner=Recompose(),
+            planner=self.planner,
             preparation=self.ready,
             checkpoints=self.shelf,
             executor_pool=pool,
@@ -329,6 +380,7 @@ class House:
             planner_pool=pool,
             errands=self.errands,
             errand_pool=pool,
+            store_plan=self.session.open(lease).add_plan,
             attempt_dir=self.attempt_dir,
             evidence=self.evidence,
             evidence_pool=self.evidence_pool or pool,

@@ -119,6 +119,8 @@ def _jobs_of(effect: effects.Effect) -> Sequence[str]:
             | effects.LookForCheckpoint()
             | effects.MoveCheckpoint()
             | effects.CaptureEvidence()
+            | effects.PlanJobs()
+            | effects.AddJob()
         ):
             return [effect.job]
         case effects.RunNotifyCommand():
@@ -199,6 +201,10 @@ def _effect(effect: effects.Effect) -> str:
             return f"{effect.checkpoint.path} -> {effect.target}"
         case effects.CaptureEvidence():
             return f"attempt {effect.attempt}  {effect.name}"
+        case effects.PlanJobs():
+            return effect.words
+        case effects.AddJob():
+            return f"{effect.spec.name}: {shlex.join(effect.spec.command)}"
 
 
 def _spell(value: object, now: float, most: int = 6) -> str:

@@ -1,0 +1,125 @@
+"""Plans that join a running session: what is asked of planning, and what may join.
+
+Pure. A plan joins in one commit, with its jobs let go; what cannot join is refused with
+the reason, and nothing of it is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from autoexp_tui.core.effects import AddJob, PlanJobs
+from autoexp_tui.core.errors import Problem
+from autoexp_tui.core.ids import digest
+from autoexp_tui.core.specs import Edge, JobSpec, Plan
+from autoexp_tui.core.state import PendingEffect, SessionState
+from autoexp_tui.engine.ports import FurtherPlan
+from autoexp_tui.monitor.desk import rules_of
+from autoexp_tui.plan import directories
+from autoexp_tui.plan.places import Places
+from autoexp_tui.plan.validation import validate_execution_plan
+
+MOST_TOLD = 3
+"""Problems of a plan that are told where it is refused."""
+
+
+def asked_of_planning(
+    state: SessionState, effect: PlanJobs, ordered_at: float
+) -> FurtherPlan | None:
+    """What planning is asked; None when the session has no plan to start from."""
+    base = state.plan_of(effect.job)
+    if base is None:
+        return None
+    trigger = state.jobs[effect.job].spec
+    return FurtherPlan(
+        base=base,
+        config_ref=effect.config_ref,
+        config_path=effect.config_path,
+        overrides=effect.overrides,
+        known=tuple(_known(state)),
+        stage=trigger.stage,
+        family=trigger.family,
+        families=len({job.spec.family for job in state.jobs.values()}),
+        now=ordered_at,
+    )
+
+
+def _known(state: SessionState) -> Iterator[tuple[str, str, str]]:
+    for job in state.jobs.values():
+        yield job.name, job.spec.output_dir, job.spec.log_dir
+
+
+def plan_of_one(
+    state: SessionState, effect_id: str, effect: AddJob, ordered_at: float
+) -> Plan | None:
+    """The plan of a job that a rule made; None when there is none to be like."""
+    base = state.plan_of(effect.job)
+    if base is None:
+        return None
+    spec = effect.spec
+    whose = Places([*_known(state), (spec.name, spec.output_dir, spec.log_dir)])
+    start = tuple(map(whose.with_writers, spec.start_conditions))
+    cancel = tuple(map(whose.with_writers, spec.cancel_conditions))
+    waits = {name for condition in start for name in whose.waited_for(condition)}
+    before = [name for name in state.order if name in waits]
+    made = replace(
+        spec,
+        start_conditions=start,
+        cancel_conditions=cancel,
+        depends_on=tuple(before),
+    )
+    return replace(
+        base,
+        plan_id=digest(effect_id, spec.name),
+        config_ref="",
+        overrides=(),
+        created_at=ordered_at,
+        jobs=(made,),
+        edges=tuple(Edge(before=b, after=spec.name, mode="waits") for b in before),
+        monitoring=rules_of(state, state.jobs[effect.job].spec),
+        rule_sets={},
+        warnings=(),
+        environment={},
+    )
+
+
+def others_come_first(state: SessionState, pending: PendingEffect) -> bool:
+    """Whether plans that were ordered before are still on their way.
+
+    One that cannot join may only lack their jobs: it is not refused before them.
+    """
+    return any(
+        isinstance(other.effect, PlanJobs | AddJob) and other.seq < pending.seq
+        for other in state.pending.values()
+    )
+
+
+def why_not(state: SessionState, plan: Plan) -> str:
+    """Why a plan cannot join; empty when it can."""
+    found = [
+        *_taken(state, plan),
+        *_shared(state, plan),
+        *validate_execution_plan(plan, known=state.jobs).errors,
+    ]
+    more = f" (and {len(found) - MOST_TOLD} more)" if len(found) > MOST_TOLD else ""
+    return "; ".join(str(problem) for problem in found[:MOST_TOLD]) + more
+
+
+def _taken(state: SessionState, plan: Plan) -> Iterator[Problem]:
+    for job in plan.jobs:
+        if job.name in state.jobs:
+            yield Problem(
+                "the session has a job of this name",
+                where="project.name",
+                job=job.name,
+                hint="put what differs into it: {checkpoint_iteration}, {attempt}",
+            )
+
+
+def _shared(state: SessionState, plan: Plan) -> Iterator[Problem]:
+    """Directories that two jobs would write into."""
+    new = {job.name for job in plan.jobs if job.name not in state.jobs}
+    specs: list[JobSpec] = [job.spec for job in state.jobs.values()]
+    specs += [job for job in plan.jobs if job.name in new]
+    return (found for found in directories.shared(specs) if found.job in new)

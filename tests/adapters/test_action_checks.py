@@ -1,0 +1,92 @@
+"""What actions name, looked at before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.adapters.action_checks import ActionChecks
+from autoexp_tui.core.specs import (
+    Action,
+    LogEvent,
+    Monitoring,
+    NewJob,
+    Restart,
+    RunAutoexp,
+    RunCommand,
+)
+from tests.core.builders import job, plan
+
+
+@pytest.fixture
+def checks(tmp_path: Path) -> ActionChecks:
+    place = tmp_path / "config" / "experiments"
+    place.mkdir(parents=True)
+    (place / "evaluate.yaml").write_text("a: 1\n")
+    (tmp_path / "tool.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "tool.sh").chmod(0o755)
+    return ActionChecks(tmp_path / "config", tmp_path)
+
+
+def look(checks: ActionChecks, action: Action) -> None:
+    rule = LogEvent(name="saved", pattern="saved", actions=(action,))
+    checks.look_at(plan(job("a"), monitoring=Monitoring(log_events=(rule,))))
+
+
+def test_a_config_that_is_not_there_is_an_error_with_the_near_one(
+    checks: ActionChecks,
+) -> None:
+    look(checks, RunAutoexp(config_ref="experiments/evaluat"))
+    (found,) = checks.errors
+    assert found.message == "there is no config `experiments/evaluat`"
+    assert found.where == "monitoring.log_events.0.actions.0.config_ref"
+    assert "experiments/evaluate" in found.hint
+
+
+def test_what_holds_a_reference_is_known_only_later(checks: ActionChecks) -> None:
+    look(checks, RunAutoexp(config_ref="experiments/{stage}"))
+    look(checks, RunAutoexp(config_path="{output_dir}/config.yaml"))
+    look(checks, RunCommand(command=("{output_dir}/run.sh",)))
+    assert not checks.errors
+    assert not checks.warnings
+
+
+def test_a_file_that_is_not_there_yet_is_a_warning(checks: ActionChecks) -> None:
+    look(checks, RunAutoexp(config_path="best.yaml"))
+    (found,) = checks.warnings
+    assert found.message == "best.yaml is not there"
+
+
+@pytest.mark.parametrize("program", ["surely-no-such-program", "./none.sh"])
+def test_a_program_that_is_not_there_is_a_warning(
+    checks: ActionChecks, program: str
+) -> None:
+    look(checks, RunCommand(command=(program, "x")))
+    look(checks, NewJob(command=(program,)))
+    assert [w.message for w in checks.warnings] == [
+        f"there is no program {program} here"
+    ] * 2
+
+
+def test_programs_that_are_there_pass(checks: ActionChecks) -> None:
+    look(checks, RunCommand(command=("./tool.sh",)))
+    look(checks, NewJob(command=("sh", "x")))
+    assert not checks.warnings
+
+
+@pytest.mark.parametrize("kind", [RunAutoexp, Restart])
+def test_an_override_that_hydra_cannot_read_is_an_error(
+    checks: ActionChecks, kind: type[RunAutoexp | Restart]
+) -> None:
+    look(checks, kind(overrides=("lr={best_lr}", "a=[1,", "b={x} c")))
+    places = [found.where for found in checks.errors]
+    assert "monitoring.log_events.0.actions.0.overrides.1" in places
+    assert not any(place.endswith("overrides.0") for place in places)
+
+
+def test_rules_of_single_jobs_are_looked_at_as_well(checks: ActionChecks) -> None:
+    rule = LogEvent(name="r", pattern="x", actions=(RunAutoexp(config_ref="nothing"),))
+    own = Monitoring(log_events=(rule,))
+    checks.look_at(plan(job("a"), job("b", 1, rules="o"), rule_sets={"o": own}))
+    assert [found.job for found in checks.errors] == ["b"]
