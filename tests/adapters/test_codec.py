@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from autoexp_tui.adapters import codec
 from autoexp_tui.adapters.codec import (
     LiveDetail,
+    Undecodable,
     Unencodable,
     decode_job,
     decode_live,
@@ -29,6 +30,8 @@ from autoexp_tui.adapters.codec import (
     encode_order,
     encode_plan,
     encode_record,
+    one_bit_back,
+    parse_record,
 )
 from autoexp_tui.core.commands import Kill, Order
 from autoexp_tui.core.errors import JournalDamaged, ValidationFailed
@@ -107,8 +110,30 @@ def test_every_flipped_bit_of_a_line_is_noticed() -> None:
     for index in range(8 * (len(line) - 1)):
         flipped = bytearray(line)
         flipped[index // 8] ^= 1 << index % 8
-        with pytest.raises(JournalDamaged):
-            decode_record(bytes(flipped))
+        with pytest.raises(Undecodable):
+            parse_record(bytes(flipped))
+
+
+def test_every_flipped_bit_of_a_line_is_told_by_its_check() -> None:
+    line = encode_record(recorded(MessageLogged(text="loss 2.5"), command_id="k"))
+    for index in range(8 * (len(line) - 1)):
+        flipped = bytearray(line)
+        flipped[index // 8] ^= 1 << index % 8
+        assert one_bit_back(bytes(flipped)) == line
+        assert decode_record(bytes(flipped)) == decode_record(line)
+
+
+@given(bits=st.sets(st.integers(0, 999), min_size=2, max_size=2))
+def test_two_flipped_bits_are_never_taken_for_one(bits: set[int]) -> None:
+    line = encode_record(recorded(MessageLogged(text="x" * 60), command_id="k"))
+    flipped = bytearray(line)
+    for index in bits:
+        flipped[index // 8] ^= 1 << index % 8
+    assert one_bit_back(bytes(flipped)) is None
+
+
+def test_a_line_without_a_check_tells_no_bit() -> None:
+    assert one_bit_back(line(type="JobsHeld", jobs=["a"])) is None
 
 
 def test_a_line_without_a_check_is_one_of_an_earlier_version() -> None:

@@ -252,7 +252,7 @@ def test_late_bytes_of_a_deposed_engine_do_not_count(store: DiskStore) -> None:
     append_bytes(part(store, 1), b"".join(encode_record(record) for record in late))
     notices = Notices()
     assert list(read_session(store.session, notices)) == before + after
-    assert any("do not count" in line for line in notices.lines)
+    assert any("no later part counts" in line for line in notices.lines)
 
 
 def test_an_engine_deposed_between_its_sync_and_its_question_is_told(
@@ -467,7 +467,7 @@ def test_damage_in_a_sealed_part_has_no_truncate_as_remedy(store: DiskStore) -> 
     Writer(store).begin()
     Writer(store).begin()
     data = part(store, 1).read_bytes()
-    part(store, 1).write_bytes(data.replace(b'"type"', b'"tipe"'))
+    part(store, 1).write_bytes(data.replace(b'"type"', b'"tope"'))
     assert "truncate" not in damaged(store).hint
 
 

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from autoexp_tui.adapters.clock import SystemClock
 from autoexp_tui.adapters.known_places import remember
+from autoexp_tui.adapters.lease import acquire
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.sessions import main
 from tests.adapters.test_session_list import Engine
+from tests.adapters.whole_session import WholeSession, whole
 from tests.e2e.campaign import Campaign
 
 Say = Callable[..., tuple[int, str, str]]
@@ -133,3 +136,54 @@ def test_stopping_the_engine_ends_its_process_and_leaves_the_jobs(
     assert campaign.living()
     sessions("stop", campaign.session(), "--jobs", "--yes")
     _until(lambda: not campaign.living())
+
+
+# ---------------------------------------------------------------------------- check
+def damaged(state_dir: Path) -> WholeSession:
+    """A session with two flipped bits in its last commit, and no kept state."""
+    made = whole(state_dir / "k7f2")
+    for epoch in made.session.state_caches():
+        made.session.state_cache(epoch).unlink()
+    path = made.session.journal_part(2)
+    path.write_bytes(path.read_bytes().replace(b"loss", b"lOsS"))
+    return made
+
+
+def test_a_check_of_a_damaged_session_says_where_and_what_would_help(
+    tmp_path: Path, sessions: Say
+) -> None:
+    damaged(tmp_path / "state")
+    code, out, _ = sessions("check", "k7f2")
+    assert code == 1
+    assert "journal.2.jsonl, line 4" in out
+    assert "would: go on after record" in out
+    assert "autoexp-sessions check k7f2 --repair --yes" in out
+    assert "1 error, 0 warnings" in out
+
+
+def test_a_check_as_json_is_one_line(tmp_path: Path, sessions: Say) -> None:
+    damaged(tmp_path / "state")
+    code, out, _ = sessions("check", "k7f2", "--json")
+    (line,) = out.splitlines()
+    told = json.loads(line)
+    assert (code, told["sound"]) == (1, False)
+    assert told["flaws"][0]["severity"] == "error"
+
+
+def test_a_repair_is_done_only_with_a_yes(tmp_path: Path, sessions: Say) -> None:
+    made = damaged(tmp_path / "state")
+    code, out, _ = sessions("check", "k7f2", "--repair")
+    assert (code, "add --yes" in out) == (1, True)
+    assert made.session.journal_parts() == [(1, 0), (2, 0)]
+    code, out, _ = sessions("check", "k7f2", "--repair", "--yes")
+    assert "done     journal.3.jsonl goes on there" in out
+    code, out, _ = sessions("check", "k7f2")
+    assert (code, "nothing is damaged" in out) == (0, True)
+
+
+def test_a_repair_beside_an_engine_is_refused(tmp_path: Path, sessions: Say) -> None:
+    made = damaged(tmp_path / "state")
+    acquire(made.session, SystemClock())
+    code, _, err = sessions("check", "k7f2", "--repair", "--yes")
+    assert code == 4
+    assert "autoexp-sessions stop k7f2" in err

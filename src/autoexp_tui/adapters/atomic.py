@@ -40,6 +40,8 @@ _REMEDIES: Final = {
     errno.ENOENT: "The directory is gone or was never made: check the path.",
     errno.ENOTDIR: "A part of the path is a file, not a directory: check the path, "
     "or {elsewhere}.",
+    errno.EISDIR: "A directory has the name of the file: move it away, and bring back "
+    "the file.",
     errno.EEXIST: "A file has the name of the directory: move it away, or {elsewhere}.",
     errno.EFBIG: "A limit on file sizes was reached (`ulimit -f`): raise it.",
     errno.EMFILE: "Too many files are open (`ulimit -n`): raise the limit.",

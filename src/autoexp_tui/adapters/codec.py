@@ -41,6 +41,7 @@ MORE = b'{"more":true,'
 """How the line of a record begins that others of its commit follow."""
 
 _CRC = b',"crc":"'
+_CHECK = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
 _CRC_START = -len(_CRC) - len(b'01234567"}')
 """Where the check begins in a line without its newline."""
 
@@ -54,6 +55,8 @@ _FIELD_NAMES: dict[Any, tuple[str, ...]] = {}
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _NEWER = "It was written by a newer autoexp-tui: read it with that version."
 _UNKNOWN_FIELD = "Unexpected keyword argument"
+_MENDABLE = 11_000
+"""Bytes of a line in which CRC-32 tells any flipped bit from any two."""
 _BOM = b"\xef\xbb\xbf"
 _BY_OTHERS = "an editor or a copy rewrote the file"
 
@@ -116,7 +119,7 @@ def _with_crc(line: bytes) -> bytes:
 
 
 def decode_record(line: bytes, where: str = "") -> Recorded:
-    """The record of one journal line.
+    """The record of one journal line, a single flipped bit put right.
 
     Raises:
         JournalDamaged: it does not read; names `where`, what is wrong and the remedy.
@@ -124,7 +127,10 @@ def decode_record(line: bytes, where: str = "") -> Recorded:
     try:
         return parse_record(line)
     except Undecodable as error:
-        raise JournalDamaged(str(error), where, error.hint) from error
+        written = one_bit_back(line)
+        if written is None:
+            raise JournalDamaged(str(error), where, error.hint) from error
+        return parse_record(written)
 
 
 def parse_record(line: bytes) -> Recorded:
@@ -149,6 +155,40 @@ def _without_crc(line: bytes) -> bytes:
     if line[_CRC_START + len(_CRC) :] != b'%08x"}' % zlib.crc32(rest):
         raise _rewritten(line)
     return rest + b"}"
+
+
+def one_bit_back(line: bytes) -> bytes | None:
+    """`line` as it was written, if all that is wrong with it is one flipped bit.
+
+    Its check tells which one: no other single bit, nor any two, would fit. None: more
+    is wrong, or less.
+    """
+    line = line.removesuffix(b"\n")
+    rest, check = line[:_CRC_START], line[_CRC_START:]
+    right = b'%s%08x"}' % (_CRC, zlib.crc32(rest))
+    if _one_bit_apart(check, right):
+        return rest + right + b"\n"
+    flipped = _with_crc_of(rest, check)
+    return None if flipped is None else flipped + check + b"\n"
+
+
+def _one_bit_apart(one: bytes, other: bytes) -> bool:
+    bits = int.from_bytes(one, "big") ^ int.from_bytes(other, "big")
+    return len(one) == len(other) and bits.bit_count() == 1
+
+
+def _with_crc_of(rest: bytes, check: bytes) -> bytes | None:
+    """`rest` with the bit flipped that makes it fit `check`."""
+    match = _CHECK.fullmatch(check)
+    if match is None or len(rest) > _MENDABLE:
+        return None
+    wanted, flipped = int(match[1], 16), bytearray(rest)
+    for bit in range(8 * len(rest)):
+        flipped[bit >> 3] ^= 1 << (bit & 7)
+        if zlib.crc32(flipped) == wanted:
+            return bytes(flipped)
+        flipped[bit >> 3] ^= 1 << (bit & 7)
+    return None
 
 
 def _rewritten(line: bytes) -> Undecodable:

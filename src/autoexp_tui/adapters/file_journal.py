@@ -24,7 +24,13 @@ from autoexp_tui.adapters.atomic import (
 from autoexp_tui.adapters.codec import encode_record
 from autoexp_tui.adapters.journal import TAIL, Loaded, fold_chain
 from autoexp_tui.adapters.journal_pack import pack
-from autoexp_tui.adapters.journal_parts import Notices, Seal, find_chain, find_seal
+from autoexp_tui.adapters.journal_parts import (
+    Notices,
+    Part,
+    Seal,
+    find_chain,
+    find_seal,
+)
 from autoexp_tui.adapters.pools import ThreadPool
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.adapters.state_keeper import KEEP_RECORDS, StateKeeper
@@ -67,13 +73,15 @@ class FileJournal:
         *,
         rotation: Rotation = Rotation(),
         keep_every: int = KEEP_RECORDS,
+        chain: Sequence[Part] | None = None,
         pool: Pool | None = None,
         log_fault: Callable[[str], None] = lambda _text: None,
     ) -> None:
         """Open the journal under a lease that is held already.
 
         `pool` is for what nobody waits for; its faults go to `log_fault`. A state is
-        kept every `keep_every` records.
+        kept every `keep_every` records. `chain`: what counts of the journal, when
+        that is not for the journal itself to tell.
 
         Raises:
             JournalDamaged: the chain of parts is broken.
@@ -88,7 +96,9 @@ class FileJournal:
             session, lease.epoch, self._pool, log_fault, every=keep_every, recent=TAIL
         )
         self._notices = Notices()
-        self._chain = find_chain(session, self._notices)
+        if chain is None:
+            chain = find_chain(session, self._notices)
+        self._chain = list(chain)
         self.seal = Seal()
         if self._chain:
             self.seal = find_seal(self._chain[-1])

@@ -119,12 +119,21 @@ def load_state(session: SessionDir, *, tail: int = TAIL) -> Loaded:
 
 
 def fold_chain(
-    session: SessionDir, chain: Sequence[Part], notices: Notices, tail: int
+    session: SessionDir,
+    chain: Sequence[Part],
+    notices: Notices,
+    tail: int,
+    *,
+    all_of_it: bool = False,
 ) -> Loaded:
-    """The state that the records of `chain` add up to; raises as `load_state`."""
+    """The state that the records of `chain` add up to; raises as `load_state`.
+
+    `all_of_it`: from the first record on, whatever states were kept.
+    """
     plans = StoredPlans(session)
     with _no_search_for_garbage():
-        kept = find_kept(session, chain, plans) if tail <= TAIL else None
+        no_kept = all_of_it or tail > TAIL
+        kept = None if no_kept else find_kept(session, chain, plans)
         state = kept.state if kept else SessionState(plans=plans)
         position = _position_of(kept.cover, chain) if kept else Position()
         newest: deque[Recorded] = deque(kept.events if kept else (), maxlen=tail)

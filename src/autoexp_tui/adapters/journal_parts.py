@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from autoexp_tui.adapters.atomic import explained, explaining
-from autoexp_tui.adapters.codec import MORE, Undecodable, parse_record
+from autoexp_tui.adapters.codec import MORE, Undecodable, one_bit_back, parse_record
 from autoexp_tui.adapters.session_dir import PartId, SessionDir, packed, part_id
 from autoexp_tui.core.errors import JournalDamaged
 from autoexp_tui.core.events import EngineStarted, JournalRotated, Recorded
@@ -72,8 +72,15 @@ class Notices:
         self.lines.append(f"{path}: {text}")
 
 
-def find_chain(session: SessionDir, notices: Notices | None = None) -> list[Part]:
+def find_chain(
+    session: SessionDir,
+    notices: Notices | None = None,
+    *,
+    upto: PartId | None = None,
+) -> list[Part]:
     """The parts that count, oldest first; empty when no record was ever written.
+
+    `upto`: as if there were none after that one.
 
     Raises:
         JournalDamaged: the chain is broken.
@@ -81,6 +88,8 @@ def find_chain(session: SessionDir, notices: Notices | None = None) -> list[Part
     """
     with explaining(session.path, "list the journal"):
         parts = session.journal_parts()
+    if upto is not None:
+        parts = [part for part in parts if part <= upto]
     chain: list[Part] = []
     length: int | None = None
     while parts:
@@ -142,15 +151,19 @@ def first_record(part: Part) -> Recorded | None:
     try:
         return parse_record(first)
     except Undecodable as error:
-        raise _damage(error, part, 1, 0) from error
+        return _mended(error, first, part, 0)
 
 
 def find_seal(part: Part) -> Seal:
     """The seal that a successor gives the newest part: its whole commits, as of now.
 
+    A part whose length is known already is sealed at that.
+
     Raises:
         EnvironmentFailed: the part cannot be read.
     """
+    if part.length is not None:
+        return Seal(part=part.path.name, bytes=part.length)
     with open_part(part.path) as file:
         end = _last_line_end(file, file.seek(0, os.SEEK_END))
         while end > 0:
@@ -201,7 +214,7 @@ def read_part(
             try:
                 record = parse_record(line)
             except Undecodable as error:
-                raise _damage(error, part, number, offset) from error
+                record = _mended(error, line, part, offset, notices, number)
             found = (record, offset, end)
             offset = end
             if record.more:
@@ -219,6 +232,31 @@ def read_part(
             str(part.path),
             RESTORE,
         )
+
+
+def _mended(
+    error: Undecodable,
+    line: bytes,
+    part: Part,
+    offset: int,
+    notices: Notices | None = None,
+    number: int = 1,
+) -> Recorded:
+    """The record of a line that does not read, when it is a single bit that flipped.
+
+    Raises:
+        JournalDamaged: it is more.
+    """
+    written = one_bit_back(line)
+    if written is None:
+        raise _damage(error, part, number, offset) from error
+    if notices is not None:
+        place = f"line {number} (byte {offset})"
+        notices.add(part.path, f"{place}: one bit had flipped; the check tells which")
+    try:
+        return parse_record(written)
+    except Undecodable as further:
+        raise _damage(further, part, number, offset) from further
 
 
 def _note_torn(part: Part, records: int, torn: int, notices: Notices) -> None:
@@ -270,7 +308,7 @@ def _note_void(session: SessionDir, chain: list[Part], notices: Notices) -> None
         counts = counted.get(part, 0)
         surplus = 0 if counts is None else _size(path) - counts
         if surplus > 0:
-            notices.add(path, f"{surplus} bytes of a deposed engine do not count")
+            notices.add(path, f"{surplus} bytes that no later part counts")
 
 
 def _size(path: Path) -> int:

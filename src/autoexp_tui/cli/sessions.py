@@ -8,7 +8,7 @@ pause|resume ID           submits nothing more; submits again
 kill|retry|skip ID JOB... jobs by name, or --all of what failed (retry)
 approve|reject ID [JOB]   answers what is asked
 clean ID                  removes a session that nobody runs
-check ID                  reads all of it and says what is wrong
+check ID [--repair]       reads all of it, says what is wrong and what would mend it
 """
 
 from __future__ import annotations
@@ -49,6 +49,9 @@ def main(argv: Sequence[str]) -> int:
     made.add_argument("names", nargs="*", metavar="JOB")
     made.add_argument("--jobs", action="store_true", help="stop: cancel them as well")
     made.add_argument("--all", action="store_true", help="every job that fits")
+    made.add_argument(
+        "--repair", action="store_true", help="check: what would mend it; --yes does it"
+    )
     made.add_argument("--reason", default="", help="kept with the command")
     args = parse(made, argv)
     return _VERBS[args.verb](args, common(args))
@@ -176,13 +179,9 @@ def _waits(job: JobRecord, now: float) -> str:
 
 
 def _check(args: argparse.Namespace, options: Options) -> int:
-    from autoexp_tui.adapters.journal import load_state
+    from autoexp_tui.cli.session_check import check
 
-    loaded = load_state(_session(args, options))
-    for notice in loaded.notices:
-        print(f"notice: {notice}")
-    print(f"{loaded.position.seq} events read; nothing is damaged")
-    return ExitCode.OK
+    return check(_session(args, options), options, repair=args.repair)
 
 
 # ------------------------------------------------------------------------ commanding
