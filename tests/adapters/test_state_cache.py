@@ -267,7 +267,7 @@ def put_directory(path: Path) -> None:
 
 def flip(path: Path, offset: int) -> None:
     data = bytearray(path.read_bytes())
-    data[offset] ^= 1
+    data[offset] ^= 0b11
     path.write_bytes(bytes(data))
 
 
