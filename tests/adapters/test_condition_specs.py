@@ -127,10 +127,33 @@ def test_a_mapping_becomes_its_condition(
     assert condition(value, "w") == spec
 
 
+def test_a_class_of_one_s_own_takes_its_fields_and_those_of_all_conditions() -> None:
+    value = {
+        "class_name": "tests.monitor.own_classes:EnoughLines",
+        "path": "/a",
+        "lines": 2,
+        "timeout_seconds": 60,
+        "description": "enough",
+    }
+    assert condition(value, "w") == specs.OwnCondition(
+        class_path="tests.monitor.own_classes:EnoughLines",
+        fields={"path": "/a", "lines": 2},
+        timeout_seconds=60,
+        description="enough",
+    )
+
+
+def test_a_class_of_one_s_own_that_does_not_take_its_fields_is_refused() -> None:
+    value = {"class_name": "tests.monitor.own_classes:Later", "when": 1}
+    found = refused(condition, value)[0]
+    assert found.where == "w.class_name"
+    assert "unexpected keyword argument 'when'" in found.message
+
+
 def test_every_condition_and_action_of_core_can_be_written() -> None:
     made = {kind.spec for kind in (*CONDITIONS.values(), *ACTIONS.values())}
 
-    assert made == {
+    assert made | {specs.OwnCondition} == {
         *get_args(specs.Condition),
         *get_args(specs.Action),
     }
@@ -148,10 +171,11 @@ def test_every_condition_and_action_of_core_can_be_written() -> None:
             "did you mean `FileExists`?",
         ),
         (
-            {"class_name": "my.mod:Mine"},
+            {"class_name": "no_such_mod:Mine"},
             "w.class_name",
-            "a condition of one's own is not available in this version: `my.mod:Mine`",
-            "listed: FileExists",
+            "`no_such_mod:Mine` cannot be used: ModuleNotFoundError: No module named "
+            "'no_such_mod'",
+            "it must be importable",
         ),
         (
             {"class_name": "FileExists", "path": "a", "timeout_second": 1},

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hydra.core.global_hydra import GlobalHydra
@@ -20,6 +22,8 @@ from autoexp_tui.adapters.planning_main import answered
 from autoexp_tui.adapters.planning_words import PlanningAnswer
 from autoexp_tui.core.specs import (
     Approval,
+    Composite,
+    Condition,
     Cooldown,
     FileExists,
     JobSpec,
@@ -27,6 +31,7 @@ from autoexp_tui.core.specs import (
     LogPattern,
     MaxAttempts,
     MetadataIs,
+    Not,
     Plan,
     Restart,
 )
@@ -166,10 +171,45 @@ def test_a_flaky_run_is_tried_again_at_most_three_times() -> None:
 
 
 def test_experiments_do_not_share_directories() -> None:
-    refs = ("exp", "experiments/diverging", "experiments/flaky")
+    refs = ("exp", *(f"experiments/{n}" for n in ("diverging", "flaky", "waiting")))
     places = {planned(ref).base_output_dir for ref in refs}
 
-    assert len(places) == 3
+    assert len(places) == 4
+
+
+def kinds_of(conditions: Iterable[Condition]) -> Iterator[type]:
+    for one in conditions:
+        yield type(one)
+        if isinstance(one, Composite):
+            yield from kinds_of(one.conditions)
+        elif isinstance(one, Not):
+            yield from kinds_of((one.condition,))
+
+
+def test_there_is_an_example_of_each_start_condition() -> None:
+    plan = planned("experiments/waiting")
+    kinds = {kind for job in plan.jobs for kind in kinds_of(job.start_conditions)}
+
+    assert plan.warnings == ()
+    assert kinds == {*get_args(Condition)} - {MaxAttempts, Cooldown}
+
+
+@pytest.mark.slow
+def test_what_the_examples_wait_for_comes_about(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "autoexp_tui.cli.run"]
+    run = subprocess.run(
+        [*command, "--config-ref", "experiments/waiting", "--approve=all", "--json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    result = json.loads(run.stdout.splitlines()[-1])
+
+    assert {job["state"] for job in result["jobs"]} == {"COMPLETED"}
+    assert len(result["jobs"]) == 13
 
 
 def test_the_cluster_template_leaves_the_partition_to_the_cluster() -> None:

@@ -23,6 +23,7 @@ from autoexp_tui.core.specs import (
     MetricIs,
     Monitoring,
     Not,
+    OwnCondition,
     Plan,
     Restart,
     StateEvent,
@@ -191,6 +192,31 @@ def test_a_reference_is_not_waited_for_longer_than_its_condition() -> None:
     bench = Bench(the_plan, {"a": [[LONG]]})
     bench.until(bench.is_("b", JobState.SKIPPED), 40)
     assert bench.job("b").cause is Cause.START_TIMEOUT
+
+
+# ------------------------------------------------------- conditions of one's own
+def own(name: str, **fields: object) -> OwnCondition:
+    return OwnCondition(class_path=f"tests.monitor.own_classes:{name}", fields=fields)
+
+
+def test_a_condition_of_one_s_own_is_asked_when_its_facts_change() -> None:
+    bench = Bench(alone(own("EnoughLines", path="/o/list", lines=2)))
+    bench.files.append("/o/list", b"1\n")
+    bench.run(5)
+    assert bench.job("j").state is JobState.WAITING
+    bench.files.append("/o/list", b"2\n")
+    bench.until(bench.is_("j", JobState.RUNNING), 5)
+
+
+def test_one_that_raises_stalls_nobody_and_is_told_once() -> None:
+    raises = own("Raises", at=0.0)
+    specs = [job(f"j{n}", n, start_conditions=(raises,)) for n in range(3)]
+    bench = Bench(plan(*specs, job("fine", 3)))
+    bench.run(10)
+    assert bench.job("fine").state is JobState.COMPLETED
+    assert code(bench, "j0") == "own_failed"
+    assert [w.why.code for w in bench.engine.state.warnings.values()] == ["own_failed"]
+    assert bench.world.faults == []
 
 
 # ------------------------------------------------------------------------- cancels
@@ -381,6 +407,8 @@ def everything() -> Iterator[Condition]:
     yield MaxAttempts(max_attempts=1)
     yield Not(condition=FileExists(path="/out/a/hold"))
     yield FileExists(path="/out/{runtime.a.best}/x")
+    yield own("EnoughLines", path="/out/a/list")
+    yield own("Raises", at=0.0)
 
 
 def explained(bench: Bench, name: str) -> str:

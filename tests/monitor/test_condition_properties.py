@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeAlias
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -27,6 +29,7 @@ from autoexp_tui.core.facts import (
     MetadataKey,
     MetricFact,
     MetricKey,
+    Silence,
     StatKey,
     TextKey,
 )
@@ -44,6 +47,7 @@ from autoexp_tui.core.specs import (
     MetadataIs,
     MetricIs,
     Not,
+    OwnCondition,
     TimeReached,
 )
 from autoexp_tui.core.states import Cause, JobState
@@ -114,6 +118,18 @@ SINGLE: st.SearchStrategy[Condition] = st.one_of(
     st.builds(Approval, on_timeout=st.sampled_from(["hold", "reject"]), **BASE),
     st.builds(MaxAttempts, max_attempts=st.integers(0, 3), **BASE),
     st.builds(Cooldown, cooldown_seconds=st.floats(0, 300), **BASE),
+    st.builds(
+        OwnCondition,
+        class_path=st.just("tests.monitor.own_classes:EnoughLines"),
+        fields=st.just({"path": "/a", "lines": 1}),
+        **BASE,
+    ),
+    st.builds(
+        OwnCondition,
+        class_path=st.just("tests.monitor.own_classes:Later"),
+        fields=st.fixed_dictionaries({"at": st.floats(NOW - 100, NOW + 100)}),
+        **BASE,
+    ),
 )
 
 
@@ -246,3 +262,107 @@ def test_arguments_of_a_reason_can_be_kept_in_a_journal(
     spec, facts, ctx = situation
     for _, value in evaluate(spec, Known(facts), NOW, ctx).why.args:
         assert isinstance(value, str) or abs(value) < float("inf")
+
+
+# ---------------------------------------------------------------- what is unknown
+OUTSIDE = (StatKey, GlobKey, TextKey, LogKey, CommandKey)
+UNKNOWN_FACTS = st.sampled_from(
+    [
+        None,
+        Fact(None, NOW, "Stale file handle"),
+        Fact(None, NOW, "no answer from /a", Silence("/a", NOW - 42)),
+    ]
+)
+LOOKED_AT = SINGLE.filter(
+    lambda spec: isinstance(spec, FileExists | FileContent | LogPattern | CommandPasses)
+)
+
+
+def _joined(parts: st.SearchStrategy[Condition]) -> st.SearchStrategy[Condition]:
+    return _composed(parts).filter(
+        lambda spec: not isinstance(spec, Composite) or bool(spec.conditions)
+    )
+
+
+@given(st.recursive(LOOKED_AT, _joined, max_leaves=4), CONTEXTS, st.data())
+def test_what_nobody_could_look_at_decides_nothing(
+    spec: Condition, ctx: EvalContext, data: st.DataObject
+) -> None:
+    facts: dict[FactKey, Fact] = {}
+    for key in sorted(needs(spec, ctx.job, ctx.action), key=repr):
+        inside = not isinstance(key, OUTSIDE)
+        strategy = VALUES[type(key)].map(lambda value: Fact(value, NOW))
+        fact = data.draw(strategy if inside else UNKNOWN_FACTS)
+        if fact is not None:
+            facts[key] = fact
+    assert evaluate(spec, Known(facts), NOW + 10_000, ctx).result is Result.WAIT
+
+
+# ------------------------------------------------------------------------ algebra
+def plain(spec: Condition) -> Condition:
+    """Without a time-out, and blocking: what remains is what it says itself."""
+    return replace(spec, timeout_seconds=None, blocking=True)
+
+
+PLAIN = st.lists(SINGLE.map(plain), min_size=1, max_size=4)
+Situation: TypeAlias = tuple[tuple[Condition, ...], Known, EvalContext]
+
+
+@st.composite
+def several(draw: st.DrawFn) -> Situation:
+    """Conditions and one set of facts for all of them."""
+    parts = tuple(draw(PLAIN))
+    ctx = draw(CONTEXTS)
+    keys = {key for part in parts for key in needs(part, ctx.job, ctx.action)}
+    known_keys = [key for key in sorted(keys, key=repr) if draw(st.integers(0, 3))]
+    facts = {key: _fact(draw, key, fitting=True) for key in known_keys}
+    return parts, Known(facts), ctx
+
+
+def every(*parts: Condition) -> Composite:
+    return Composite(mode="all", conditions=parts)
+
+
+def some(*parts: Condition) -> Composite:
+    return Composite(mode="any", conditions=parts)
+
+
+def opposite(parts: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    return tuple(Not(condition=part) for part in parts)
+
+
+@given(several())
+def test_the_order_of_parts_decides_nothing(situation: Situation) -> None:
+    parts, facts, ctx = situation
+    for joined in (every, some):
+        one = evaluate(joined(*parts), facts, NOW, ctx).result
+        assert evaluate(joined(*reversed(parts)), facts, NOW, ctx).result is one
+
+
+@given(several())
+def test_one_part_alone_is_the_whole(situation: Situation) -> None:
+    parts, facts, ctx = situation
+    alone = evaluate(parts[0], facts, NOW, ctx).result
+    for joined in (every, some):
+        assert evaluate(joined(parts[0]), facts, NOW, ctx).result is alone
+
+
+@given(several())
+def test_nesting_alike_changes_nothing(situation: Situation) -> None:
+    parts, facts, ctx = situation
+    for joined in (every, some):
+        flat = evaluate(joined(*parts), facts, NOW, ctx).result
+        nested = joined(joined(*parts[:1]), *parts[1:])
+        assert evaluate(nested, facts, NOW, ctx).result is flat
+
+
+@given(several())
+def test_not_any_is_none_and_not_all_is_some_not(situation: Situation) -> None:
+    parts, facts, ctx = situation
+    pairs: list[tuple[Condition, Condition]] = [
+        (Not(condition=some(*parts)), every(*opposite(parts))),
+        (Not(condition=every(*parts)), some(*opposite(parts))),
+    ]
+    for one, other in pairs:
+        first = evaluate(one, facts, NOW, ctx).result
+        assert evaluate(other, facts, NOW, ctx).result is first

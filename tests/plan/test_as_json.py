@@ -34,6 +34,10 @@ CONDITIONS: list[specs.Condition] = [
     specs.Approval(prompt="Go?", show_files=("/a", "/b"), on_timeout="reject"),
     specs.MaxAttempts(max_attempts=2),
     specs.Cooldown(cooldown_seconds=60.0),
+    specs.OwnCondition(
+        class_path="tests.monitor.own_classes:EnoughLines",
+        fields={"path": "/a", "lines": 2},
+    ),
     specs.Composite(
         mode="any", conditions=(specs.FileExists(path="/x"), specs.Approval())
     ),

@@ -8,6 +8,7 @@ is resolved: planning does that before and after.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -24,6 +25,7 @@ from autoexp_tui.adapters.spec_building import (
 )
 from autoexp_tui.core import specs
 from autoexp_tui.core.states import JobState
+from autoexp_tui.monitor.own import OwnFailed, make
 from autoexp_tui.plan.near import did_you_mean
 from autoexp_tui.plan.ports import SpecRefused
 
@@ -38,8 +40,38 @@ def condition(value: object, where: str) -> specs.Condition:
     Raises:
         SpecRefused: with everything that is wrong with it.
     """
+    if isinstance(value, Mapping) and ":" in str(value.get("class_name", "")):
+        return own_condition(mapping(value, where), where)
     made: specs.Condition = member(value, where, CONDITIONS, "Condition")
     return made
+
+
+def own_condition(fields: Fields, where: str) -> specs.OwnCondition:
+    """The condition of a class of the user's, which is made once to see that it can.
+
+    Raises:
+        SpecRefused: it cannot be imported or made, or a field of ours is wrong.
+    """
+    class_path = str(fields.pop("class_name"))
+    ours: Fields = {name: fields.pop(name) for name in _OWN_BASE if name in fields}
+    findings = Findings(where)
+    try:
+        make(class_path, fields)
+    except OwnFailed as error:
+        hint = "it must be importable: installed, or on PYTHONPATH; it takes its fields"
+        findings.add(f"`{class_path}` cannot be used: {error}", "class_name", hint)
+    try:
+        kept = json.loads(json.dumps(fields))
+    except (TypeError, ValueError) as error:
+        findings.add(f"has a field that cannot be kept: {error}")
+        kept = {}
+    findings.settle()
+    given: Fields = {**ours, "class_path": class_path, "fields": kept}
+    made: specs.OwnCondition = built(Kind(specs.OwnCondition), given, where)
+    return made
+
+
+_OWN_BASE: Final = ("timeout_seconds", "blocking", "description")
 
 
 def member(value: object, where: str, kinds: Mapping[str, Kind], suffix: str) -> Any:

@@ -39,6 +39,12 @@ _LOOKING = {
         "bad condition",
         "this condition cannot be judged: {problem}. X waives it.",
     ),
+    "own_failed": (
+        "{what} cannot say",
+        "{what} cannot say: {problem}. It is asked again when something changes; X "
+        "waives it.",
+    ),
+    "own_says": ("{text}", "{text}"),
     "ok": ("ready", "nothing is in the way"),
     "all_hold": ("all hold", "all {count} conditions hold"),
     "none_holds": ("none holds", "none of {count} alternatives can hold any more"),

@@ -172,6 +172,15 @@ class Not(ConditionBase):
     condition: Condition
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCondition(ConditionBase):
+    """A class of the user's, made of `fields`: `pkg.mod:Class`."""
+
+    kind: Literal["own"] = "own"
+    class_path: str
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+
 Condition: TypeAlias = (
     FileExists
     | FileContent
@@ -184,6 +193,7 @@ Condition: TypeAlias = (
     | Approval
     | MaxAttempts
     | Cooldown
+    | OwnCondition
     | Composite
     | Not
 )

@@ -43,6 +43,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+./:-]*")
 """What neither a shell nor Hydra's override grammar reads as more than text."""
 _FIXED: Final = frozenset(
     {"kind", "pattern", "mode", "check_mode", "op", "state", "cause", "level"}
+    | {"class_path"}
     | {"description", "on_timeout"}
 )
 _QUOTABLE: Final = re.compile(r"""[^'"\\${}\x00-\x1f\x7f]*""")
@@ -163,10 +164,10 @@ class _Binder:
         if isinstance(value, Mapping):
             bound = {key: self._value(part, spec, name) for key, part in value.items()}
             return value if all(bound[key] is value[key] for key in value) else bound
-        if isinstance(value, tuple):
-            new = tuple(self._value(part, spec, name) for part in value)
+        if isinstance(value, tuple | list):
+            new = [self._value(part, spec, name) for part in value]
             same = all(one is two for one, two in zip(new, value, strict=True))
-            return value if same else new
+            return value if same else type(value)(new)
         return self.spec(value)
 
     def text(self, text: str, literal: Callable[[str], str | None] = str) -> str:

@@ -29,6 +29,7 @@ from autoexp_tui.core.specs import (
     MetadataIs,
     MetricIs,
     Not,
+    OwnCondition,
     TimeReached,
 )
 from autoexp_tui.core.verdicts import Result, Verdict
@@ -56,9 +57,11 @@ from autoexp_tui.monitor.judging import (
     judge_time,
     looked_since,
     moment,
+    said,
     say_fail,
     say_pass,
 )
+from autoexp_tui.monitor.own import own_verdict, own_wake
 
 __all__ = [
     "UNKNOWN",
@@ -124,6 +127,8 @@ def _judge(spec: Condition, facts: Facts, now: float, ctx: EvalContext) -> Verdi
             return judge_max_attempts(spec, facts, ctx)
         case Cooldown():
             return judge_cooldown(spec, facts, now, ctx)
+        case OwnCondition():
+            return said(own_verdict(spec, facts, now, ctx.job))
         case Composite():
             return _composite(spec, facts, now, ctx)
         case Not():
@@ -192,6 +197,9 @@ def _moments(
         case Cooldown():
             at = cool_at(spec, facts.get(FiredKey(ctx.job, ctx.action)))
             yield from () if at is None else (at,)
+        case OwnCondition():
+            own = own_wake(spec, facts, now, ctx.job)
+            yield from () if own is None else (own,)
         case Composite():
             for part in spec.conditions:
                 yield from _moments(part, facts, now, ctx)

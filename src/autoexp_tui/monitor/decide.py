@@ -201,6 +201,15 @@ def _record(
         why=verdict.why,
     )
     desk.draft.emit(judged)
+    if verdict.why.code == "own_failed":
+        _warn_of_own(desk, verdict.why)
+
+
+def _warn_of_own(desk: Desk, reason: Why) -> None:
+    """A user's class that fails is told once, however many jobs ask it."""
+    warning_id = "o" + ids.digest(reason.arg("what"), reason.arg("problem"))
+    if warning_id not in desk.state.warnings:
+        desk.draft.emit(events.WarningRaised(warning_id=warning_id, why=reason))
 
 
 # ---------------------------------------------------------------------- approvals

@@ -18,6 +18,7 @@ from autoexp_tui.core.specs import (
     MetadataIs,
     MetricIs,
     Not,
+    OwnCondition,
     TimeReached,
 )
 
@@ -51,6 +52,8 @@ def _described(spec: Condition) -> str:
             return f"fewer than {spec.max_attempts} attempts"
         case Cooldown():
             return "a cooldown"
+        case OwnCondition():
+            return spec.class_path
         case Composite():
             joint = " and " if spec.mode == "all" else " or "
             return joint.join(describe(part) for part in spec.conditions)

@@ -33,9 +33,11 @@ from autoexp_tui.core.specs import (
     MetadataIs,
     MetricIs,
     Not,
+    OwnCondition,
     TimeReached,
 )
 from autoexp_tui.monitor.metrics import canonical
+from autoexp_tui.monitor.own import own_needs
 
 
 def needs(spec: Condition, job: str, action: str = "") -> frozenset[FactKey]:
@@ -72,6 +74,8 @@ def _keys(spec: Condition, job: str, action: str) -> Iterator[FactKey]:
                 yield from _keys(part, job, action)
         case Not():
             yield from _keys(spec.condition, job, action)
+        case OwnCondition():
+            yield from own_needs(spec, job)
         case TimeReached():
             pass
         case _:

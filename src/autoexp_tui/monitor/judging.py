@@ -55,7 +55,7 @@ _ARG_LIMIT: Final = 1000
 
 UNTIMED: Final = frozenset({"not_looked", "look_failed", "no_answer"})
 """Codes of a WAIT that no timeout ends: nobody knows what there is."""
-UNKNOWN: Final = UNTIMED | {"bad_condition", "no_metric", "metric_held"}
+UNKNOWN: Final = UNTIMED | {"bad_condition", "own_failed", "no_metric", "metric_held"}
 """Codes of a WAIT that says nothing about the world; `Not` passes them on."""
 
 RAW_CAUSES: Final = {
@@ -96,6 +96,11 @@ def _arg(value: str | float) -> str | float:
     if isinstance(value, str):
         return clean(value, limit=_ARG_LIMIT)
     return value if math.isfinite(value) else str(value)
+
+
+def said(verdict: Verdict) -> Verdict:
+    """A verdict of a user's class with a reason that a journal can hold."""
+    return Verdict(verdict.result, _why(verdict.why.code, **dict(verdict.why.args)))
 
 
 def say_pass(code: str, **args: str | float | None) -> Verdict:

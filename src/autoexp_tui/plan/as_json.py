@@ -30,6 +30,7 @@ from autoexp_tui.core.specs import (
     MetadataIs,
     MetricIs,
     Not,
+    OwnCondition,
     Plan,
     PlanFinding,
     TimeReached,
@@ -51,13 +52,15 @@ CLASS_NAMES: Final[Mapping[type[ConditionBase], str]] = MappingProxyType(
         Cooldown: "CooldownCondition",
         Composite: "CompositeCondition",
         Not: "NotCondition",
+        OwnCondition: "",
     }
 )
-"""Each condition's `class_name` in configs."""
+"""Each condition's `class_name` in configs; empty: it is the user's own."""
 _CONFIG_FIELDS: Final[Mapping[tuple[type[ConditionBase], str], str]] = MappingProxyType(
     {(JobStateIs, "jobs"): "job_name"}
 )
 """Fields that configs call otherwise."""
+_NOT_WRITTEN: Final = frozenset({"kind", "class_path", "fields"})
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -114,9 +117,12 @@ def condition_to_json(spec: ConditionBase) -> dict[str, object]:
     `writer`, which only planning sets, is there when it knows one.
     """
     tree: dict[str, object] = {"class_name": CLASS_NAMES[type(spec)]}
+    if isinstance(spec, OwnCondition):
+        tree = {"class_name": json_safe(spec.class_path)}
+        tree |= {_text(key): json_safe(value) for key, value in spec.fields.items()}
     for field in fields(spec):
         value = getattr(spec, field.name)
-        if field.name == "kind" or (field.name == "writer" and not value):
+        if field.name in _NOT_WRITTEN or (field.name == "writer" and not value):
             continue
         name = _CONFIG_FIELDS.get((type(spec), field.name), field.name)
         tree[name] = json_safe(value)

@@ -28,6 +28,7 @@ from autoexp_tui.core.specs import (
     MetadataIs,
     MetricIs,
     Not,
+    OwnCondition,
     Plan,
     TimeReached,
 )
@@ -177,7 +178,12 @@ class Words:
 
 # ------------------------------------------------------------------ parts of phrases
 def _alone(
-    spec: CommandPasses | TimeReached | Approval | MaxAttempts | Cooldown,
+    spec: CommandPasses
+    | TimeReached
+    | Approval
+    | MaxAttempts
+    | Cooldown
+    | OwnCondition,
 ) -> str:
     """Conditions that speak of no other job."""
     match spec:
@@ -192,6 +198,8 @@ def _alone(
             return f"a person says yes{asked}"
         case MaxAttempts():
             return f"it has had fewer than {plural(spec.max_attempts, 'attempt')}"
+        case OwnCondition():
+            return f"{said(spec.class_path)} says so"
         case Cooldown():
             return f"the last time is {duration(spec.cooldown_seconds)} ago"
         case _:
@@ -204,8 +212,9 @@ def _notes(spec: Condition, purpose: Purpose) -> Iterable[str]:
     if limit is not None and not held:
         verb = "gives up" if purpose == "start" else "looks no more"
         yield f"{verb} after {duration(limit).replace(' ', UNBROKEN)}"
-    if not spec.blocking and purpose == "start":
-        yield "only shown, holds nothing back"
+    if not spec.blocking:
+        does = "holds nothing back" if purpose == "start" else "cancels nothing"
+        yield f"only shown, {does}"
 
 
 def _compared(spec: MetadataIs | MetricIs) -> str:
