@@ -9,14 +9,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SEEDS ?= 2000
+RACES ?= 1000
 PYTEST_ARGS ?= -n auto --dist loadgroup
 
-.PHONY: run test check bench simulate screenshots clean help setup
+.PHONY: run test check bench simulate races screenshots clean help setup
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed '/^$$/q'
 	@echo "make bench        measure, side by side with the references"
 	@echo "make simulate     run the fault simulator (SEEDS=$(SEEDS))"
+	@echo "make races        race real processes for a session (RACES=$(RACES))"
 	@echo "make screenshots  picture real runs into screenshots/"
 	@echo "make clean        remove .venv and caches"
 
@@ -51,6 +53,9 @@ bench: $(READY)
 
 simulate: $(READY)
 	@$(BIN)/python -m autoexp_tui.cli.simulate --seeds $(SEEDS)
+
+races: $(READY)
+	@$(BIN)/python -W ignore -m tests.adapters.races --starters 8 --races $(RACES)
 
 screenshots: $(READY)
 	@$(BIN)/python screenshots/make.py

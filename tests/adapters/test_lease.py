@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +16,13 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.adapters.atomic import link_new
+from autoexp_tui.adapters.clock import SystemClock
 from autoexp_tui.adapters.file_journal import FileJournal
 from autoexp_tui.adapters.identity import Alive, Identity
 from autoexp_tui.adapters.journal import read_session
 from autoexp_tui.adapters.lease import (
     FileLease,
+    Holder,
     LeaseWatch,
     acquire,
     highest_epoch,
@@ -26,10 +30,11 @@ from autoexp_tui.adapters.lease import (
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.core.draft import Draft
 from autoexp_tui.core.errors import EnvironmentFailed, SessionOwned
-from autoexp_tui.core.events import EngineStarted
+from autoexp_tui.core.events import EngineStarted, Recorded, SessionStarted
 from autoexp_tui.testing.clock import ManualClock
 
 from .lease_racers import winners
+from .races import engines_in, leave_dead_holder, race
 
 ME = Identity.of_this_process()
 ELSEWHERE = replace(ME, host="login2", machine="m2", boot="b2")
@@ -171,6 +176,104 @@ def test_a_lease_that_does_not_read_is_watched_not_taken(session: SessionDir) ->
     (session.lease / "1.json").write_bytes(b"?")
     with pytest.raises(SessionOwned, match="does not read"):
         take(session)
+
+
+DEEP = b"[" * 60_000
+UNREADABLE = {
+    "empty": b"",
+    "binary": b"\xff\0\x1b[31m",
+    "deep": DEEP,
+    "another tree": b'{"epoch": 1}',
+    "a list": b"[1, 2]",
+    "zeros": b"\0" * 200,
+    "a number too large": json.dumps({**ME.as_json(), "since": 1}).encode()[:-2]
+    + b"0" * 5000
+    + b"}",
+}
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_a_lease_with_rubbish_in_it_is_free_once_it_was_seen_still(
+    session: SessionDir, clock: ManualClock, what: str
+) -> None:
+    (session.lease / "1.json").write_bytes(UNREADABLE[what])
+    watch = LeaseWatch(session, stale_seconds=600)
+    assert watch.try_acquire(clock.monotonic(), 0.0) is None
+    clock.advance(600)
+    taken = watch.try_acquire(clock.monotonic(), 0.0)
+    assert taken is not None
+    assert taken.epoch == 2
+
+
+def test_a_lease_from_the_future_is_judged_by_its_holder_as_any_other(
+    session: SessionDir,
+) -> None:
+    data = json.dumps({"epoch": 900_000, "since": 0.0, **DEAD.as_json()})
+    (session.lease / "900000.json").write_text(data)
+    assert take(session).epoch == 900_001
+
+
+def test_parts_of_an_engine_from_the_future_are_read(session: SessionDir) -> None:
+    (session.lease / "900000.json").write_text(
+        json.dumps({"epoch": 1, "since": 0.0, **DEAD.as_json()})
+    )
+    journal = FileJournal(session, take(session))
+    records = _opening(journal)
+    journal.append(records)
+    assert list(read_session(session)) == records
+
+
+def _opening(journal: FileJournal) -> list[Recorded]:
+    draft = Draft(journal.load().state, 2.0, 900_001)
+    draft.emit(
+        SessionStarted(
+            session="s", name="n", engine_version="1", wrapper_version="1", plan_sha=""
+        )
+    )
+    return draft.records
+
+
+def test_a_number_that_no_part_could_have_is_no_lease(session: SessionDir) -> None:
+    (session.lease / "1000000000.json").write_bytes(b"")
+    (session.lease / "007.json").write_bytes(b"")
+    assert take(session).epoch == 1
+
+
+def test_a_lease_with_the_last_number_is_an_error_that_names_it(
+    session: SessionDir,
+) -> None:
+    data = json.dumps({"epoch": 1, "since": 0.0, **DEAD.as_json()})
+    (session.lease / "999999999.json").write_text(data)
+    with pytest.raises(EnvironmentFailed, match=r"999999999\.json"):
+        take(session)
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_disk_that_takes_no_lease_is_an_error_with_a_remedy(
+    session: SessionDir, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refuse(*_args: object, **_named: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("autoexp_tui.adapters.atomic.os.open", refuse)
+    with pytest.raises(EnvironmentFailed) as caught:
+        take(session)
+    assert caught.value.hint
+    assert highest_epoch(session) == 0
+
+
+def test_a_holder_whose_name_would_steer_the_terminal_is_told_without(
+    session: SessionDir,
+) -> None:
+    take(session, replace(ELSEWHERE, host="a\x1b[31mb"))
+    with pytest.raises(SessionOwned, match="host ab, pid"):
+        take(session)
+
+
+@pytest.mark.parametrize("since", [1e300, -1e300, float("nan"), float("inf")])
+def test_a_holder_since_no_possible_time_is_told_without_it(since: float) -> None:
+    holder = Holder(epoch=1, identity=ME, since=since, released=False, mtime_ns=0)
+    assert str(holder) == f"host {ME.host}, pid {ME.pid}"
 
 
 def test_a_lease_that_cannot_be_listed_is_an_error_of_the_environment(
@@ -356,6 +459,17 @@ def test_a_killed_engine_is_followed_at_once(
     assert take(session).epoch == 2
 
 
+def test_a_killed_engine_s_session_is_written_again_within_a_second(
+    session: SessionDir, holder: subprocess.Popen[str]
+) -> None:
+    holder.kill()
+    holder.wait()
+    start = time.monotonic()
+    succeed(session, acquire(session, SystemClock())).close()
+    assert time.monotonic() - start < 1.0
+    assert isinstance(list(read_session(session))[-1].event, EngineStarted)
+
+
 def test_a_killed_engine_that_nobody_reaped_is_dead(
     session: SessionDir, holder: subprocess.Popen[str]
 ) -> None:
@@ -410,3 +524,15 @@ def test_hosts_that_share_a_name_are_told_apart() -> None:
 def test_what_is_no_identity_is_refused(tree: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="identity"):
         Identity.from_json(tree)
+
+
+# -------------------------------------------------------------------------- races
+def test_races_of_whole_engines_have_one_engine_each(tmp_path: Path) -> None:
+    for number in range(6):
+        session = SessionDir(tmp_path / f"race{number}")
+        session.make()
+        if number % 2:
+            leave_dead_holder(session)
+        written, _ = race(session, 8)
+        assert written == 1
+        assert engines_in(session) == 1 + number % 2

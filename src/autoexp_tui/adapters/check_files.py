@@ -59,7 +59,7 @@ def _leases(session: SessionDir) -> Iterator[Flaw]:
 def _lease(path: Path) -> Iterator[Flaw]:
     try:
         Identity.from_json(json.loads(path.read_bytes()))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         said = "nothing" if not path.stat().st_size else "no lease"
         yield _flaw(
             "warning",

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,13 +23,17 @@ from pathlib import Path
 from autoexp_tui.adapters.atomic import explaining, link_new, make_directory
 from autoexp_tui.adapters.identity import Alive, Identity
 from autoexp_tui.adapters.session_dir import SessionDir
-from autoexp_tui.core.errors import SessionOwned
+from autoexp_tui.core.clean import clean
+from autoexp_tui.core.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.engine.ports import Clock
 
 STALE_SECONDS = 600.0
 """Default of `monitoring.lock_stale_seconds`."""
 HEARTBEAT_SECONDS = 30.0
 """How often a holder touches its file."""
+HIGHEST_EPOCH = 999_999_999
+"""Nobody gets there; a file with a higher number is no lease."""
+_NAME = re.compile(r"([1-9][0-9]{0,8})\.json")
 WAIT_STEP_SECONDS = 1.0
 """Between two looks while waiting for a lease."""
 
@@ -48,8 +53,12 @@ class Holder:
     def __str__(self) -> str:
         if self.identity is None:
             return "an engine whose lease does not read"
-        since = datetime.fromtimestamp(self.since, UTC).strftime("%Y-%m-%d %H:%M UTC")
-        return f"host {self.identity.host}, pid {self.identity.pid}, since {since}"
+        who = f"host {clean(self.identity.host)}, pid {self.identity.pid}"
+        try:
+            since = datetime.fromtimestamp(self.since, UTC)
+        except (ValueError, OverflowError, OSError):
+            return who
+        return f"{who}, since {since.strftime('%Y-%m-%d %H:%M UTC')}"
 
 
 class FileLease:
@@ -153,6 +162,8 @@ class LeaseWatch:
         if self.alive(holder, now) is not Alive.NO:
             return None
         epoch = holder.epoch + 1 if holder else 1
+        if epoch > HIGHEST_EPOCH:
+            raise _used_up(self._session)
         record = {"epoch": epoch, "since": utc, **self._me.as_json()}
         data = json.dumps(record).encode()
         if not link_new(self._session.lease / f"{epoch}.json", data):
@@ -217,8 +228,17 @@ def highest_epoch(session: SessionDir) -> int:
         names = os.listdir(session.lease)
     except FileNotFoundError:
         return 0
-    stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
-    return max((int(stem) for stem in stems if stem.isdecimal()), default=0)
+    found = (_NAME.fullmatch(name) for name in names)
+    return max((int(match[1]) for match in found if match), default=0)
+
+
+def _used_up(session: SessionDir) -> EnvironmentFailed:
+    return EnvironmentFailed(
+        "its number is the highest there can be: no engine of ours took it",
+        str(session.lease / f"{HIGHEST_EPOCH}.json"),
+        "Move it away if no engine runs this session; "
+        f"`autoexp-sessions check {session.id}` tells what else is odd.",
+    )
 
 
 def _release_mark(session: SessionDir, epoch: int) -> Path:
@@ -245,5 +265,5 @@ def _parse(data: bytes) -> tuple[Identity | None, float]:
     try:
         tree = json.loads(data)
         return Identity.from_json(tree), float(tree["since"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None, 0.0

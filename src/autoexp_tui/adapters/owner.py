@@ -102,7 +102,7 @@ def read_owner(output_dir: Path, number: int | None = None) -> Owner | None:
     data = read_if_there(_path(output_dir, number)) if number >= 0 else None
     try:
         return Owner(**json.loads(data)) if data else None
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
 
 

@@ -152,7 +152,7 @@ class _Reading:
             return parse(_read_json(os.path.join(self.directory, name)))
         except FileNotFoundError:  # removed since the listing
             return None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             self.damaged.append(name)
             return None
 

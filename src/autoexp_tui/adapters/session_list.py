@@ -140,7 +140,14 @@ def _cached(session: SessionDir) -> dict[str, Any] | None:
         fits = cache["of"] == _mark(session) and set(summary) == _KEYS
         known = {state.value for state in JobState}
         return summary if fits and known.issuperset(summary["counts"]) else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ):
         return None
 
 

@@ -139,7 +139,7 @@ def _header(head: bytes, body: bytes) -> tuple[int, Cover]:
         cover = tree["cover"]
         parts = tuple((str(name), int(size)) for name, size in cover.pop("parts"))
         found = int(tree["recent"]), Cover(parts=parts, **cover)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Unfit("its first line does not read") from error
     if not same or not folding_code():
         raise Unfit("another version wrote it")
