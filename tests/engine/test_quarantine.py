@@ -218,6 +218,16 @@ def test_a_rule_moves_and_restarts_in_that_order() -> None:
     assert left(one) == [100]
 
 
+def test_a_retry_that_waits_for_a_move_says_so() -> None:
+    restart = Restart(conditions=(MaxAttempts(max_attempts=2),))
+    one = bench(on_crash(QuarantineCheckpoint(), restart), CRASH, OK, steps=(100, 200))
+    one.until(one.is_("a", JobState.COMPLETED))
+    told = [record.event for record in one.world.session.records]
+    reasons = [e.why for e in told if isinstance(e, events.WaitExplained)]
+    assert [reason.code for reason in reasons] == ["held_by_look"]
+    assert "checkpoint" in sentence(reasons[0], 0.0)
+
+
 def test_as_many_are_kept_as_asked() -> None:
     one = bench(on_crash(QuarantineCheckpoint(keep=2)), CRASH, steps=(100, 200))
     one.run(10)

@@ -264,6 +264,11 @@ _SENDING = {
         "ready; waits for a slot[: {limit} allows {slots} at a time]"
         "[, {place:ordinal} in line]",
     ),
+    "held_by_look": (
+        "its checkpoint is looked at",
+        "ready; starts when its newest checkpoint has been looked at, and moved aside "
+        "where that was asked for",
+    ),
     "paused": (
         "submissions paused",
         "submissions are paused[ by {by:who}][: {reason}]. P goes on.",

@@ -30,6 +30,8 @@ def release(desk: Desk) -> None:
     if reason is not None:
         for name in ready.untold(reason.code, held):
             _explain(desk, desk.job(name), reason)
+    for name in sorted(name for name in held if name in ready):
+        _explain(desk, desk.job(name), why("held_by_look"))
 
 
 def _room(desk: Desk) -> int | None:

@@ -11,19 +11,21 @@ from __future__ import annotations
 import hashlib
 import random
 import sys
+from collections import Counter
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from autoexp_tui.core import events
+from autoexp_tui.core.checkpoints import Checkpoint
 from autoexp_tui.core.commands import Submit
 from autoexp_tui.core.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.engine.loop import Engine
-from autoexp_tui.engine.ports import LogSource
+from autoexp_tui.engine.ports import FurtherPlan, LogSource
 from autoexp_tui.testing.clock import ManualClock, SkewedClock
 from autoexp_tui.testing.inline_pool import InlinePool
 from autoexp_tui.testing.memory_journal import Fault as DiskFault
@@ -32,11 +34,11 @@ from autoexp_tui.testing.sim_bugs import Bug
 from autoexp_tui.testing.sim_checks import Checks, Violation
 from autoexp_tui.testing.sim_clusters import Danger, Kind, SimCluster
 from autoexp_tui.testing.sim_person import Person
-from autoexp_tui.testing.sim_plans import make_plan
+from autoexp_tui.testing.sim_plans import LEDGER, make_plan
 from autoexp_tui.testing.sim_scripts import make_scripts
 from autoexp_tui.testing.sim_tally import Tally
 from autoexp_tui.testing.sim_watched import ShakyFacts, WatchedExecutor
-from autoexp_tui.testing.sim_world import House, Watcher
+from autoexp_tui.testing.sim_world import House, Recompose, Watcher
 
 MOST_STEPS: Final = 200_000
 FAMILIES: Final = (2, 6, 12, 24, 48, 72, 96)
@@ -77,6 +79,25 @@ class _House(House):
         self.cluster.watch(watcher)
 
 
+@dataclass(slots=True)
+class _Planner(Recompose):
+    """Plans further jobs of a campaign, below its own directory."""
+
+    root: str = ""
+
+    def plan(self, asked: FurtherPlan) -> Plan:
+        made = super(_Planner, self).plan(asked)
+        jobs = (
+            replace(
+                spec,
+                output_dir=f"{self.root}{spec.output_dir}",
+                log_dir=f"{self.root}{spec.log_dir}",
+            )
+            for spec in made.jobs
+        )
+        return replace(made, jobs=tuple(jobs))
+
+
 class Campaign:
     """One seed's campaign, step by step."""
 
@@ -88,10 +109,12 @@ class Campaign:
         bug: Bug | None = None,
         families: int = 0,
         without: Container[str] = (),
+        led: bool = False,
         verbose: bool = False,
     ) -> None:
         """`families`: of the plan, 0 as the seed says; `without`: happenings, by name,
-        that do not come to pass.
+        that do not come to pass; `led`: nothing comes by itself, everything is asked
+        for with `do`.
         """
         self.seed = seed
         self.tally = Tally(campaigns=1)
@@ -110,6 +133,7 @@ class Campaign:
         self._later = self._make_plan(2, "_later", len(self.plan.jobs))
         self._joins = self._rng.random() < 0.3
         self.world = self._make_world()
+        self._stock_shelf()
         self.session = self.world.session
         self.session.rotate_records = self._rng.choice([0, 0, 150])
         self.checks = Checks(self.session, self.cluster)
@@ -121,6 +145,8 @@ class Campaign:
         """The engine has nothing to do until time passes."""
         self._faulty_steps = STEPS_A_JOB * (len(self.plan.jobs) + 10)
         self._begun_at = self._true_clock.monotonic()
+        self._led = led
+        self.danger.over = led
         self.holder = self._first_engine()
 
     def _make_plan(self, families: int, series: str, first: int) -> Plan:
@@ -130,6 +156,14 @@ class Campaign:
         self.cluster.scripts.update(scripts)
         self.cluster.prepare(plan.jobs)
         return plan
+
+    def _stock_shelf(self) -> None:
+        """Each job has two checkpoints to go on from."""
+        for spec in (*self.plan.jobs, *self._later.jobs):
+            self.world.shelf.saved[spec.output_dir] = [
+                Checkpoint(path=f"{spec.output_dir}/iter_{step}", step=step)
+                for step in (20, 40)
+            ]
 
     def _make_world(self) -> _House:
         everybody = frozenset({"*"})
@@ -141,6 +175,7 @@ class Campaign:
                 self.cluster.facts, self._rng, self.danger, self._true_clock
             ),
             auto_approve=everybody if self._rng.random() < 0.6 else frozenset(),
+            planner=_Planner(root=self.cluster.shape(0, "", 0).root),
             slots=self._rng.choice([0, 0, 0, 6, 20]),
             has_nodes=self._rng.random() < 0.5,
         )
@@ -247,12 +282,19 @@ class Campaign:
         Raises:
             Violation: one does not hold.
         """
+        if not self._calm and self.tally.steps >= self._faulty_steps:
+            self.calm_down()
+        self.do(Campaign._happen_or_work)
+
+    def do(self, act: Callable[[Campaign], object]) -> None:
+        """Take a certain step, and look at the invariants.
+
+        Raises:
+            Violation: one does not hold.
+        """
         self.tally.steps += 1
-        if not self._calm and self.tally.steps > self._faulty_steps:
-            self._calm_down()
         try:
-            if self._calm or not self._happens():
-                self._work()
+            act(self)
         except Killed as killed:
             self._say(f"killed {killed}")
             self.holder = self._next_engine()
@@ -269,7 +311,11 @@ class Campaign:
             self.holder.lease.release()
             self.holder = self._next_engine(dead=False)
 
-    def _work(self) -> None:
+    def _happen_or_work(self) -> None:
+        if self._calm or not self._happens():
+            self.work()
+
+    def work(self) -> None:
         """The engine goes on, or time does."""
         draw = self._rng.random()
         pool = self.holder.pool
@@ -282,9 +328,10 @@ class Campaign:
             self.person.bring_home(self.state)
         else:
             self._rests = False
-            self._hop(self._rng.choice(CALM_HOPS if self._calm else HOPS))
+            self.hop(self._rng.choice(CALM_HOPS if self._calm else HOPS))
 
-    def _hop(self, seconds: float) -> None:
+    def hop(self, seconds: float) -> None:
+        """Time passes."""
         self._true_clock.advance(seconds)
         self.cluster.settle()
 
@@ -314,7 +361,7 @@ class Campaign:
         self._say("the engine sleeps")
         self.tally.faults["taken over while paused"] += 1
         self._paused.append(self.holder)
-        self._hop(self._rng.choice([1.0, 60.0, 600.0]))
+        self.hop(self._rng.choice([1.0, 60.0, 600.0]))
         self.holder = self._next_engine()
 
     def wake_paused(self) -> None:
@@ -355,6 +402,20 @@ class Campaign:
             kept=self._rng.randint(0, 3),
         )
 
+    def break_errands(self) -> None:
+        """What rules ask for beside the jobs goes wrong for a while, or goes again."""
+        if self.world.errands.problem:
+            self._mend_errands()
+            return
+        self.tally.faults["errands fail"] += 1
+        trouble = "no space left on device"
+        self.world.errands.problem = self.world.shelf.problem = trouble
+        self.world.errands.exit_code = self._rng.choice([1, None])
+
+    def _mend_errands(self) -> None:
+        self.world.errands.problem = self.world.shelf.problem = ""
+        self.world.errands.exit_code = 0
+
     def jump(self) -> None:
         """The engine's wall clock is set."""
         name, least, most = self._rng.choice(_JUMPS)
@@ -378,12 +439,14 @@ class Campaign:
         cut = self._rng.randint(0, len(self.session.records))
         self.checks.look_by_parts(self.state, cut)
 
-    def _calm_down(self) -> None:
+    def calm_down(self) -> None:
         """Mend everything: the campaign must come to its end now."""
         self._say("all is mended")
-        self._calm = self.danger.over = True
+        self._calm = True
+        self.danger.end()
         self.session.faults.clear()
         self.cluster.heal()
+        self._mend_errands()
         while self._paused:
             self.wake_paused()
 
@@ -411,7 +474,8 @@ class Campaign:
         if lost := wanted - set(self.state.jobs):
             raise Violation(f"jobs are lost: {sorted(lost)}")
         self._check_words()
-        self._hop(ORPHAN_SECONDS)
+        self._check_ledger()
+        self.hop(ORPHAN_SECONDS)
         self.checks.look_outside()
         if living := self.cluster.living():
             raise Violation(f"orphans run on: {living}")
@@ -421,9 +485,16 @@ class Campaign:
         """Every completed job left word of it, for the next session."""
         for name, job in self.state.jobs.items():
             left = self.world.ready.done.get(name)
-            done = job.state is JobState.COMPLETED
+            done = job.state is JobState.COMPLETED and job.spec.fingerprint
             if done and (left is None or left.attempts != len(job.attempts)):
                 raise Violation(f"{name} is completed and left no word of it")
+
+    def _check_ledger(self) -> None:
+        """What must be done once, in doubt rather not, was not done twice."""
+        lines = Counter(self.world.errands.written.get(LEDGER, "").splitlines())
+        lines += Counter(" ".join(command) for command in self.world.errands.ran)
+        if twice := [line for line, number in lines.items() if number > 1]:
+            raise Violation(f"done twice: {twice}")
 
     def digest(self) -> str:
         """Of all that was journaled; equal for equal seeds, wherever they run."""
@@ -449,7 +520,7 @@ class Campaign:
             elif isinstance(event, events.RunRequeued):
                 tally.faults["run was requeued"] += 1
         for (name, attempt), run, _ in self.cluster.begun(0):
-            runs = self.cluster.scripts[name][attempt - 1 : attempt]
+            runs = self.cluster.scripts.get(name, ())[attempt - 1 : attempt]
             late = runs and runs[0][min(run, len(runs[0]) - 1)].record_lag > 0
             tally.faults["exit record late"] += bool(late)
 
@@ -507,6 +578,7 @@ HAPPENINGS: Final[tuple[tuple[float, float, Callable[[Campaign], None]], ...]] =
     (0.0, 4.0, Campaign.wake_paused),
     (0.0, 1.0, Campaign.second_starter),
     (0.0, 3.0, Campaign.break_disk),
+    (0.0, 2.0, Campaign.break_errands),
     (0.0, 2.0, Campaign.jump),
     (0.003, 6.0, Campaign.strike),
     (0.004, 4.0, Campaign.meddle),

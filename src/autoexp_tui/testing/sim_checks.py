@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Final, Protocol
 
 from autoexp_tui.core import events
@@ -24,15 +25,15 @@ from autoexp_tui.core.wording import sentence, short
 from autoexp_tui.monitor.desk import rules_of
 from autoexp_tui.testing.memory_journal import MemorySession
 
-PARTS: Final = (
-    *("session", "epoch", "t", "engine_stopped", "paused", "excluded_nodes", "order"),
-    *("pending", "warnings", "streaks", "matches", "commands", "tokens"),
+PARTS: Final = tuple(
+    field.name
+    for field in fields(SessionState)
+    if field.name not in ("plans", "plan", "jobs", "renew", "seq")
 )
 """What of a state must be equal, beside its jobs."""
-SMALL: Final = (
-    *("epoch", "t", "paused", "excluded_nodes", "pending", "warnings", "streaks"),
-)
-"""What of it may be compared after every commit: it stays small."""
+GROWS: Final = frozenset({"matches", "commands", "tokens", "order"})
+SMALL: Final = tuple(part for part in PARTS if part not in GROWS)
+"""What of it is compared after every commit: it stays small."""
 
 
 class Violation(Exception):
@@ -207,7 +208,8 @@ class Checks:
             raise Violation(f"{job.name} ended {job.state} without a cause")
         if job.state is JobState.COMPLETED and job.attempts:
             tasks = [(job.name, attempt.number) for attempt in job.attempts]
-            if not any(self._truth.succeeded(task) for task in tasks):
+            done = any(attempt.finished for attempt in job.attempts)
+            if not done and not any(map(self._truth.succeeded, tasks)):
                 raise Violation(f"{job.name} is completed, but never succeeded")
 
     # ------------------------------------------------------------------------- states
@@ -308,7 +310,7 @@ class Checks:
         for name, number in tasks:
             job = self.shadow.jobs[name]
             ordered = [a for a in job.attempts if a.number == number]
-            if not ordered or ordered[0].cancel_cause is None:
+            if not ordered or not ordered[0].told_to_end:
                 text = f"{(name, number)} is cancelled without an order"
                 self._broken.append(text)
 

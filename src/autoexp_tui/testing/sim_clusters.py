@@ -38,8 +38,12 @@ RATES: Final = {
 }
 
 
+DEATH: Final = "death"
+"""Ordered at a named point: the engine dies there."""
+
+
 class Danger:
-    """Kills the engine at named points, as a seed says; never once it is `over`."""
+    """What goes wrong around an engine: by a seed until it is `over`, or as ordered."""
 
     def __init__(self, rng: random.Random, counts: Counter[str], kill: type) -> None:
         self.over = False
@@ -47,6 +51,24 @@ class Danger:
         """Faults by name, of everything around the engine."""
         self._rng = rng
         self._kill = kill
+        self._ordered: list[tuple[str, object]] = []
+
+    def order(self, call: str, fault: object) -> None:
+        """Have the next call of that name go wrong so."""
+        self._ordered.append((call, fault))
+
+    def ordered(self, call: str) -> object:
+        """What was ordered for a call that is made now; None: nothing was."""
+        for one in self._ordered:
+            if one[0] == call:
+                self._ordered.remove(one)
+                return one[1]
+        return None
+
+    def end(self) -> None:
+        """Nothing goes wrong any more."""
+        self.over = True
+        self._ordered.clear()
 
     def point(self, name: str, rate: float) -> None:
         """A place where the engine may die.
@@ -54,7 +76,8 @@ class Danger:
         Raises:
             BaseException: it does, by the exception that was asked for.
         """
-        if not self.over and self._rng.random() < rate:
+        drawn = not self.over and self._rng.random() < rate
+        if drawn or self.ordered(name) is DEATH:
             self.counts[f"killed {name}"] += 1
             raise self._kill(name)
 
@@ -201,7 +224,9 @@ class MemoryCluster:
         """Nothing is left."""
 
     def _fault(self, call: str) -> Fault | None:
-        fault = self._faults(call)  # type: ignore[arg-type]
+        ordered = self._danger.ordered(call)
+        drawn = self._faults(call)  # type: ignore[arg-type]
+        fault = ordered if isinstance(ordered, Fault) else drawn
         if fault is not None:
             name = fault.value.removeprefix(f"{call} ")
             self._danger.counts[f"{call}: {name}"] += 1

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from autoexp_tui.core.specs import (
     Action,
     Anomalies,
+    AppendToFile,
     Approval,
     Cancel,
     CommandPasses,
@@ -22,6 +23,7 @@ from autoexp_tui.core.specs import (
     Edge,
     FileContent,
     FileExists,
+    Finish,
     JobSpec,
     JobStateIs,
     Log,
@@ -31,11 +33,15 @@ from autoexp_tui.core.specs import (
     MetadataIs,
     MetricIs,
     Monitoring,
+    NewJob,
     Not,
     Notify,
     Plan,
+    QuarantineCheckpoint,
     Resources,
     Restart,
+    RunAutoexp,
+    RunCommand,
     Scalar,
     StateClass,
     StateEvent,
@@ -47,6 +53,8 @@ Conditions = tuple[Condition, ...]
 
 MOST_ATTEMPTS = 4
 """No rule of these plans allows a job more."""
+LEDGER = "/ledger.txt"
+"""Each attempt that succeeded adds a line to it."""
 DONE_FILE = "done_80.txt"
 """What a run leaves in its output directory when it is four fifths through."""
 
@@ -138,6 +146,17 @@ def _log_events(rng: random.Random) -> tuple[LogEvent, ...]:
             actions=(_restart(MOST_ATTEMPTS - 1, rng.choice([1.0, 30.0])),),
         ),
         LogEvent(
+            name="enough",
+            pattern="loss is low enough",
+            actions=(Finish(reason="it is good enough"),),
+        ),
+        LogEvent(
+            name="silent",
+            pattern_type="inactivity",
+            after_seconds=40.0,
+            actions=(Notify(message="{name} says nothing"),),
+        ),
+        LogEvent(
             name="hopeless",
             pattern="cannot go on",
             actions=(Cancel(reason="it said so", cause="kill_criterion"),),
@@ -149,24 +168,45 @@ def _state_events(rng: random.Random) -> list[StateEvent]:
     """Most classes of ends are answered by a restart, some by a word."""
     found = [
         _on("crash", _restart(rng.randint(2, 3), rng.choice([1.0, 20.0]))),
-        _on("oom", _restart(2, 1.0, exclude_node=True)),
+        _on("oom", _restart(2, 1.0, exclude_node=True, quarantine_after=1)),
         _on("node_fail", _restart(MOST_ATTEMPTS, 1.0)),
         _on("preempted", _restart(MOST_ATTEMPTS, 5.0)),
         _on("timeout", _restart(3, 1.0, overrides=("train.steps=100",))),
-        _on("success", Log(message="{name} is done")),
+        _on(
+            "success",
+            Log(message="{name} is done"),
+            AppendToFile(path=LEDGER, text="{name} {attempt}"),
+        ),
     ]
     if rng.random() < 0.7:
         found.append(_on("stall", _restart(2, 1.0, from_checkpoint=False)))
+    found += _joining()
     moved = StateEvent(
         name="failed",
         transition=("RUNNING", "FAILED"),
-        actions=(Notify(message="{name} failed"),),
+        actions=(
+            Notify(message="{name} failed"),
+            RunCommand(command=("after", "{name}", "{attempt}")),
+            QuarantineCheckpoint(keep=1),
+        ),
     )
     return [*found, moved]
 
 
-def _on(state: StateClass, action: Action) -> StateEvent:
-    return StateEvent(name=state, state=state, actions=(action,))
+def _joining() -> tuple[StateEvent, ...]:
+    """Success of some stages plans further jobs."""
+    after = NewJob(command=("after", "{name}"), name="{name}_after")
+    more = RunAutoexp(
+        config_ref="further", overrides=("project.name={name}_more",), mode="now"
+    )
+    return (
+        StateEvent(name="after", state="success", actions=(after,), stages=("lone",)),
+        StateEvent(name="more", state="success", actions=(more,), stages=("seeker",)),
+    )
+
+
+def _on(state: StateClass, *actions: Action) -> StateEvent:
+    return StateEvent(name=state, state=state, actions=actions)
 
 
 # -------------------------------------------------------------------------- its jobs

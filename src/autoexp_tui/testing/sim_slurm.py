@@ -14,7 +14,6 @@ import os
 import random
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,8 +52,8 @@ LIES: Final = frozenset(
 )
 COMMAND_RATE: Final = 0.002
 """Of deaths of the engine, before a command and after one."""
-MOST_LIES: Final = 2
-"""In a row, of squeue and sacct."""
+LYING_SHARE: Final = 0.5
+"""Of the time for which an ended job is remembered: nobody lies for longer."""
 MEMORY: Final = "/dev/shm"
 """Where a directory of the campaign's own is made."""
 
@@ -126,7 +125,9 @@ class SlurmCluster(Generic[R]):
         self._times = AS_SHIPPED if rng.random() < 0.25 else SWIFT
         self._pace = 4.0 if self._times is AS_SHIPPED else 1.5
         self._arrays = rng.choice([1, 3, 50])
-        self._lies: Counter[str] = Counter()
+        self._clock = clock
+        self._lying_since: dict[str, float] = {}
+        """By program: since when all its answers were lies."""
         self._rng = random.Random(rng.randrange(1 << 30))
         settings = ClusterSettings(
             nodes=rng.choice([2, 6, 20]),
@@ -192,17 +193,33 @@ class SlurmCluster(Generic[R]):
     # ------------------------------------------------------------------------ faults
     def _fault(self, program: str) -> SlurmFault | None:
         """What goes wrong with a command."""
-        if self._danger.over:
-            return None
-        fault = next(filter(self._is_drawn(program), CALLS[program]), None)
-        lies = self._lies
-        lies[program] = lies[program] + 1 if fault in LIES else 0
-        if lies[program] > MOST_LIES and program != "sbatch":
-            lies[program] = 0
+        fault = self._ordered(program) or self._drawn(program)
+        if fault not in LIES:
+            self._lying_since.pop(program, None)
+        elif self._lies_too_long(program):
             return None
         if fault is not None:
             self._danger.counts[f"{program}: {fault.value}"] += 1
         return fault
+
+    def _lies_too_long(self, program: str) -> bool:
+        """Whether a further lie would last longer than anybody can tell it from truth;
+        then there is none, and the next one is a first one."""
+        now = self._clock.monotonic()
+        since = self._lying_since.setdefault(program, now)
+        too_long = now - since > LYING_SHARE * self._times.lost
+        if too_long:
+            del self._lying_since[program]
+        return too_long
+
+    def _ordered(self, program: str) -> SlurmFault | None:
+        ordered = self._danger.ordered(program)
+        return ordered if isinstance(ordered, SlurmFault) else None
+
+    def _drawn(self, program: str) -> SlurmFault | None:
+        if self._danger.over:
+            return None
+        return next(filter(self._is_drawn(program), CALLS[program]), None)
 
     def _is_drawn(self, program: str) -> Callable[[SlurmFault], bool]:
         rate = RATES[program]

@@ -27,6 +27,7 @@ EVERYWHERE: Final = (
     "paused engine woke",
     "second starter refused",
     "disk full",
+    "errands fail",
     "clock forward",
     "clock back",
     "clock slewed",
