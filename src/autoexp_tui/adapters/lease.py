@@ -178,15 +178,18 @@ def acquire(
     wait: float = 0.0,
     me: Identity | None = None,
     stale_seconds: float = STALE_SECONDS,
+    watch: LeaseWatch | None = None,
     pause: Callable[[float], None] = time.sleep,
 ) -> FileLease:
     """Become the session's owner, at once or within `wait` seconds.
+
+    `watch` has looked at the lease before: a heartbeat that it saw stand still counts.
 
     Raises:
         SessionOwned: another engine owns it, or may; names it and what to do.
         EnvironmentFailed: the disk refused.
     """
-    watch = LeaseWatch(session, me=me, stale_seconds=stale_seconds)
+    watch = watch or LeaseWatch(session, me=me, stale_seconds=stale_seconds)
     deadline = clock.monotonic() + wait
     while True:
         now = clock.monotonic()

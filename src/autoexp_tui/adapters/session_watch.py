@@ -26,12 +26,14 @@ class FileSessionWatcher:
         session: SessionDir,
         clock: Clock,
         *,
+        lease: LeaseWatch | None = None,
         stale_seconds: float = STALE_SECONDS,
     ) -> None:
+        """`lease` is whose eyes look at the lease, when they have looked before."""
         self._session = session
         self._clock = clock
         self._follower: JournalFollower | None = None
-        self._lease = LeaseWatch(session, stale_seconds=stale_seconds)
+        self._lease = lease or LeaseWatch(session, stale_seconds=stale_seconds)
         self._reader = LiveReader(session)
         self._heartbeat = ViewerHeartbeat(session)
         self._beat_due = float("-inf")

@@ -30,7 +30,7 @@ from autoexp_tui.adapters.file_journal import FileJournal
 from autoexp_tui.adapters.inbox import FileInbox
 from autoexp_tui.adapters.journal import Loaded, StoredPlans
 from autoexp_tui.adapters.known_places import remember
-from autoexp_tui.adapters.lease import FileLease, acquire
+from autoexp_tui.adapters.lease import FileLease, LeaseWatch, acquire
 from autoexp_tui.adapters.live_sink import FileLiveSink
 from autoexp_tui.adapters.log_tail import LogReader
 from autoexp_tui.adapters.mounts import Mounts
@@ -83,6 +83,8 @@ class Wanted:
     """Run also what an earlier session has done."""
     wait_for_lease: float = 0.0
     """Seconds to wait for a former owner to give the session back."""
+    lease_watch: LeaseWatch | None = None
+    """What has looked at the session's lease before, and seen who is still."""
 
 
 def start_session(plan: Plan, listener: Listener, wanted: Wanted) -> Engine:
@@ -157,7 +159,12 @@ def resume_session(session: SessionDir, listener: Listener, wanted: Wanted) -> E
         SessionOwned: another engine lives.
         AutoexpError: the session cannot be read.
     """
-    lease = acquire(session, SystemClock(), wait=wanted.wait_for_lease)
+    lease = acquire(
+        session,
+        SystemClock(),
+        wait=wanted.wait_for_lease,
+        watch=wanted.lease_watch,
+    )
     with _given_back(lease):
         return _take_up(session, lease, listener, wanted)
 

@@ -18,10 +18,11 @@ from autoexp_tui.cli.detach import go_dark, place_of
 from autoexp_tui.cli.diagnostics import ExitCode, say
 from autoexp_tui.core.clean import clean
 from autoexp_tui.core.errors import AutoexpError
-from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.core.snapshot import EngineView, Snapshot
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import ACTIVE, JobState
 from autoexp_tui.core.wording import clock_time, plural, sentence
+from autoexp_tui.engine.joined import is_at_rest, is_deposed
 
 if TYPE_CHECKING:
     from autoexp_tui.engine.handle import EngineHandle
@@ -99,7 +100,7 @@ def over(snapshot: Snapshot, how: Watching) -> bool:
     """Whether nothing moves any more without a person."""
     if not snapshot.session:
         return bool(snapshot.engine.holding)
-    if snapshot.engine.stopped and snapshot.engine.role == "live":
+    if is_at_rest(snapshot) or _has_ended(snapshot.engine):
         return True
     if how.after and not _carried_out(snapshot, how.after):
         return False
@@ -111,6 +112,11 @@ def over(snapshot: Snapshot, how: Watching) -> bool:
     if not how.wait_for_approval and moving and all(map(_asks, moving)):
         return True
     return not moving and not snapshot.pending and not _acts_later(snapshot)
+
+
+def _has_ended(engine: EngineView) -> bool:
+    """Whether the engine of this process has."""
+    return engine.stopped and engine.role == "live"
 
 
 def _acts_later(snapshot: Snapshot) -> bool:
@@ -157,12 +163,15 @@ class Report:
     """What jobs in the executor's queue were said to wait for."""
     _holding: str = ""
     _session: str = ""
+    _engine: tuple[str, bool, int] = ("", True, 0)
+    """Our part in it, whether it lives, its epoch: as they were said."""
 
     def show(self, snapshot: Snapshot) -> None:
         """Report what is new in `snapshot`."""
         if self.quiet:
             return
         self._show_session(snapshot)
+        self._show_engine(snapshot)
         self._show_done(snapshot)
         for job in snapshot.jobs:
             self._show_job(job, snapshot.t)
@@ -194,6 +203,18 @@ class Report:
             if self._holding:
                 self.out(f"holding: {self._holding}")
 
+    def _show_engine(self, snapshot: Snapshot) -> None:
+        """Which engine runs what is watched, and what becomes of it."""
+        engine = snapshot.engine
+        now = (engine.role, engine.owner_alive, engine.epoch)
+        before, self._engine = self._engine, now
+        if before == now:
+            return
+        if engine.role == "viewer":
+            self._line(snapshot.t, "engine", _watched(engine))
+        elif before[0] == "viewer":
+            self._line(snapshot.t, "engine", "this process goes on with the session")
+
     def _show_done(self, snapshot: Snapshot) -> None:
         """What an earlier session has done, in one line however many they are."""
         done = [job for job in snapshot.jobs if job.done_before]
@@ -217,6 +238,13 @@ class Report:
 
     def _line(self, now: float, what: str, text: str) -> None:
         self.out(f"{clock_time(now)}  {what:<12} {clean(text)}")
+
+
+def _watched(engine: EngineView) -> str:
+    who = f"on host {engine.host}, pid {engine.pid}"
+    if engine.owner_alive:
+        return f"{who}: runs this session; watching it"
+    return f"{who}: {'has left' if engine.stopped else 'is gone'}"
 
 
 def _tail(job: JobRecord, now: float) -> str:
@@ -255,9 +283,14 @@ def finish(snapshot: Snapshot, *, as_json: bool) -> int:
         print(json.dumps(result(snapshot)), file=sys.stdout)
     else:
         print(summary(snapshot), file=sys.stdout)
+    if is_deposed(snapshot):
+        say(_taken(snapshot))
+        return ExitCode.OWNED
     if in_storm(snapshot) and not snapshot.finished:
         say(_storm(snapshot))
         return ExitCode.GUARD
+    if snapshot.engine.stopped and not snapshot.finished:
+        say(_told_to_stop(snapshot))
     done = all(job.state is JobState.COMPLETED for job in snapshot.jobs)
     return ExitCode.OK if done else ExitCode.JOBS_NOT_COMPLETED
 
@@ -271,6 +304,22 @@ def _storm(snapshot: Snapshot) -> str:
         "Without a screen:\n"
         f"  autoexp-sessions resume {session}{place}\n"
         f"  autoexp-run --session {session}{place}"
+    )
+
+
+def _taken(snapshot: Snapshot) -> str:
+    session, place = snapshot.session, place_of(snapshot.engine.directory)
+    return (
+        "another engine has taken this session over, and goes on with it. Watch it:\n"
+        f"  autoexp-monitor --session {session}{place}"
+    )
+
+
+def _told_to_stop(snapshot: Snapshot) -> str:
+    session, place = snapshot.session, place_of(snapshot.engine.directory)
+    return (
+        "the engine was told to stop; what runs goes on. Resume with:\n"
+        f"  autoexp-monitor --session {session}{place}"
     )
 
 

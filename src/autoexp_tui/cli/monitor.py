@@ -12,6 +12,7 @@ from autoexp_tui.core.errors import UsageError
 
 if TYPE_CHECKING:
     from autoexp_tui.adapters.session_dir import SessionDir
+    from autoexp_tui.core.snapshot import Snapshot
 
 HEIR_WAIT_SECONDS = 15.0
 """How long an heir waits for the one it inherits from to let go."""
@@ -43,28 +44,29 @@ def monitor(options: Options, *, quiet: bool) -> int:
     """Report a session until nothing moves any more; 0 when all completed."""
     from autoexp_tui.cli import opening
     from autoexp_tui.cli.headless import Interrupted, Watching, finish, watch
+    from autoexp_tui.cli.joining import joined_handle
 
     session = opening.session_of(options)
-    handle = opening.any_handle(session, options)
-    if handle.role == "viewer":
-        say("another engine runs this session; watching it")
+    handle = joined_handle(session, options)
     try:
         snapshot = watch(handle, Watching(json=options.json, quiet=quiet))
     except Interrupted:
+        words = _resume(session, handle.snapshot())
         handle.close()
-        say("stopped watching" if handle.role == "viewer" else _resume(session))
+        say(words)
         return ExitCode.INTERRUPTED
     handle.close()
     return finish(snapshot, as_json=options.json)
 
 
-def _resume(session: SessionDir) -> str:
+def _resume(session: SessionDir, snapshot: Snapshot) -> str:
     from autoexp_tui.cli.detach import place
 
-    return (
-        "interrupted; what runs goes on. Resume with:\n"
-        f"  autoexp-monitor --session {session.id}{place(session.state_dir)}"
-    )
+    again = f"autoexp-monitor --session {session.id}{place(session.state_dir)}"
+    engine = snapshot.engine
+    if engine.role == "viewer" and engine.owner_alive:
+        return f"interrupted; the engine goes on. Watch it again with:\n  {again}"
+    return f"interrupted; what runs goes on. Resume with:\n  {again}"
 
 
 def inherit(options: Options) -> int:

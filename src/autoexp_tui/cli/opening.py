@@ -11,6 +11,7 @@ from autoexp_tui.cli.options import Options, state_dir_of, with_local
 from autoexp_tui.core.errors import JournalDamaged, SessionOwned, UsageError
 
 if TYPE_CHECKING:
+    from autoexp_tui.adapters.lease import LeaseWatch
     from autoexp_tui.adapters.session_dir import SessionDir
     from autoexp_tui.cli.assemble import Wanted
     from autoexp_tui.core.specs import Plan
@@ -132,9 +133,15 @@ def plan_handle(plan: Plan, options: Options) -> LiveHandle:
 
 
 def owned_handle(
-    session: SessionDir, options: Options, wait: float = 0.0
+    session: SessionDir,
+    options: Options,
+    wait: float = 0.0,
+    lease_watch: LeaseWatch | None = None,
 ) -> LiveHandle:
     """A handle that owns an existing session: its engine runs in this process.
+
+    `wait` is how many seconds another engine is given to let go; `lease_watch` what
+    has looked at the lease before.
 
     Raises:
         SessionOwned: another engine lives.
@@ -145,7 +152,10 @@ def owned_handle(
     from autoexp_tui.engine.live import LiveHandle
 
     wanted = Wanted(
-        state_dir=session.state_dir, approve=options.approve, wait_for_lease=wait
+        state_dir=session.state_dir,
+        approve=options.approve,
+        wait_for_lease=wait,
+        lease_watch=lease_watch,
     )
     handle = LiveHandle(earlier=EarlierRecords())
     engine = resume_session(session, handle.publish, wanted)
@@ -153,7 +163,12 @@ def owned_handle(
     return handle
 
 
-def viewing_handle(session: SessionDir, *, read_only: bool = False) -> ViewerHandle:
+def viewing_handle(
+    session: SessionDir,
+    *,
+    read_only: bool = False,
+    lease_watch: LeaseWatch | None = None,
+) -> ViewerHandle:
     """A handle on a session that another process runs."""
     from autoexp_tui.adapters.clock import SystemClock
     from autoexp_tui.adapters.journal_pages import EarlierRecords
@@ -162,9 +177,10 @@ def viewing_handle(session: SessionDir, *, read_only: bool = False) -> ViewerHan
 
     clock, pages = SystemClock(), EarlierRecords()
     return ViewerHandle(
-        FileSessionWatcher(session, clock),
+        FileSessionWatcher(session, clock, lease=lease_watch),
         clock,
         read_only=read_only,
+        directory=str(session.path),
         earlier=lambda _, seq, count: pages(str(session.path), seq, count),
     )
 

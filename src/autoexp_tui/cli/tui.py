@@ -233,6 +233,7 @@ class Cockpit:
 
     def _opened(self) -> EngineHandle:
         from autoexp_tui.cli import opening
+        from autoexp_tui.cli.joining import staying
         from autoexp_tui.core.commands import Submit
 
         if self._session is not None:
@@ -241,11 +242,12 @@ class Cockpit:
         handle.read_only = self._args.read_only
         if self._args.submit:
             handle.send(Submit())
-        return handle
+        return staying(handle, self._options)
 
     def _reopen(self, session: SessionDir) -> EngineHandle:
         from autoexp_tui.cli import opening
         from autoexp_tui.cli.assemble import FaultLog
+        from autoexp_tui.cli.joining import joined_handle
 
         if self._args.replay:
             return opening.replay_handle(
@@ -255,7 +257,7 @@ class Cockpit:
             )
         if self._args.read_only:
             return opening.viewing_handle(session, read_only=True)
-        return opening.any_handle(session, self._options)
+        return joined_handle(session, self._options)
 
     def _opening_failed(self, error: BaseException) -> None:
         self._failure.error = error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +99,9 @@ class StopEngine:
     hand_over: bool = False
     """A successor will take the lease: say so in the journal."""
 
+
+LEAVING: Final = "front end"
+"""Who orders a stop when an engine's own process ends."""
 
 Command: TypeAlias = (
     Submit

@@ -51,6 +51,8 @@ class EngineStopped:
     """An engine gave the session back in an orderly way."""
 
     reason: str = ""
+    on_request: bool = False
+    """Somebody told it to: who watches leaves the session at rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
-from autoexp_tui.core.commands import Command, Order, StopEngine, Submit
+from autoexp_tui.core.commands import LEAVING, Command, Order, StopEngine, Submit
 from autoexp_tui.core.errors import AutoexpError
 from autoexp_tui.core.snapshot import EngineView, Role, Snapshot
 from autoexp_tui.core.specs import Plan
@@ -129,7 +129,7 @@ class LiveHandle:
         engine, thread = self._engine, self._thread
         if engine is None or thread is None or not thread.is_alive():
             return
-        self.send(StopEngine(), by="front end")
+        self.send(StopEngine(), by=LEAVING)
         thread.join()
 
     # ----------------------------------------------------------------- the engine

@@ -353,7 +353,10 @@ class Engine:
         if self._health.stop_when_idle and not self._volatile.roster.active:
             self._health.stop_when_idle = False
             draft = self._draft()
-            draft.emit(events.EngineStopped(reason="stopped with its jobs"))
+            stopped = events.EngineStopped(
+                reason="stopped with its jobs", on_request=True
+            )
+            draft.emit(stopped)
             self._write(draft.commit())
 
     # --------------------------------------------------------------------- helpers

@@ -272,4 +272,5 @@ def _stop(desk: Desk, stop: commands.StopEngine, order: Order) -> None:
         if desk.roster.active:
             return  # the engine stays until they have ended
     reason = "handed over" if stop.hand_over else f"stopped by {order.by}"
-    desk.draft.emit(events.EngineStopped(reason=reason))
+    asked = order.by != commands.LEAVING
+    desk.draft.emit(events.EngineStopped(reason=reason, on_request=asked))

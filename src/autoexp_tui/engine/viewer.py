@@ -54,8 +54,9 @@ class ViewerHandle:
         read_only: bool = False,
         log_fault: Callable[[str], None] = lambda _text: None,
         earlier: Earlier = nothing_earlier,
+        directory: str = "",
     ) -> None:
-        """Read the session as it stands.
+        """Read the session as it stands; `directory` is where it lies.
 
         Raises:
             AutoexpError: it cannot be read.
@@ -63,6 +64,7 @@ class ViewerHandle:
         self.read_only = read_only
         self.player: Player | None = None
         self._earlier = earlier
+        self._directory = directory
         self._watcher = watcher
         self._clock = clock
         self._log_fault = log_fault
@@ -81,7 +83,7 @@ class ViewerHandle:
 
     def earlier(self, seq: int, count: int) -> Sequence[Recorded]:
         """The newest `count` records before record `seq`, from the journal."""
-        return self._earlier(self._snapshot.engine.directory, seq, count)
+        return self._earlier(self._directory, seq, count)
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener` on each new snapshot, from the viewer's thread."""
@@ -178,6 +180,7 @@ class ViewerHandle:
             pid=state.engine_pid,
             stopped=state.engine_stopped,
             owner_alive=self._watcher.owner_alive(),
+            directory=self._directory or view.directory,
             holding=self._problem or view.holding,
         )
         snapshot = self._folded.publisher.snapshot(state, view, live)
