@@ -20,6 +20,7 @@ from autoexp_tui.testing.scripted_handle import HOSTILE, ScriptedHandle
 from autoexp_tui.ui.app import CockpitApp, CockpitOptions
 from autoexp_tui.ui.screens.picker import SessionPicker
 from tests.ui.test_other_screens import eventful
+from tests.ui.test_replay import replay_of, told
 from tests.ui.view.test_small_views import Session
 
 Compare = Callable[..., bool]
@@ -107,6 +108,91 @@ def test_events(snap_compare: Compare) -> None:
     )
 
 
+def replayed(**options: Any) -> CockpitApp:
+    clock = ManualClock(T0)
+    handle = replay_of(told(), clock, playing=False)
+    wanted: dict[str, Any] = {"ascii": False, "no_color": False, **options}
+    return CockpitApp(
+        handle, options=CockpitOptions(replay=True, **wanted), clock=clock
+    )
+
+
+def to_the_midst(*pressed: str) -> Callable[[Any], Any]:
+    """Go to the midst of a replay, then press keys."""
+
+    async def press(pilot: Any) -> None:
+        await pilot.pause()
+        begin, end = told().records[0].t, told().records[-1].t
+        moment = begin + 0.55 * (end - begin)
+        pilot.app.handle.player.jump(moment)
+        for _ in range(500):
+            playback = pilot.app.desk.session.snapshot.playback
+            if playback is not None and playback.at == moment:
+                break
+            pilot.app.bridge_hurry()
+            await asyncio.sleep(0.01)
+        for key in pressed:
+            await pilot.press(key)
+            await pilot.pause()
+        pilot.app.full_screen.tell_time()
+        for _ in range(200):
+            if pilot.app.background.idle:
+                break
+            await asyncio.sleep(0.01)
+        await pilot.pause()
+
+    return press
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize(
+    ("name", "pressed"),
+    [
+        ("replay", []),
+        ("timeline", ["9", "enter", "j"]),
+        ("events", ["8", "right_square_bracket"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_replay(
+    snap_compare: Compare, name: str, pressed: Sequence[str], look: str
+) -> None:
+    shown = replayed(**LOOKS[look])
+    assert snap_compare(
+        shown, terminal_size=(120, 40), run_before=to_the_midst(*pressed)
+    )
+
+
+@pytest.mark.parametrize(
+    "pressed",
+    [[], ["9", "plus"], ["8", "full_stop"]],
+    ids=["replay", "timeline", "events"],
+)
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=["80x24", "200x60"])
+def test_a_replay_at(
+    snap_compare: Compare, size: tuple[int, int], pressed: list[str]
+) -> None:
+    assert snap_compare(
+        replayed(), terminal_size=size, run_before=to_the_midst(*pressed)
+    )
+
+
+@pytest.mark.parametrize("pressed", [[], ["9", "enter"]], ids=["replay", "timeline"])
+def test_a_replay_in_ascii(snap_compare: Compare, pressed: list[str]) -> None:
+    shown = replayed(ascii=True, no_color=True)
+    assert snap_compare(
+        shown, terminal_size=(120, 40), run_before=to_the_midst(*pressed)
+    )
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_waiting(snap_compare: Compare, size: tuple[int, int], look: str) -> None:
+    shown = app(**LOOKS[look])
+    pressed = ["w", "j", "l", "j"]
+    assert snap_compare(shown, terminal_size=size, run_before=keys(*pressed))
+
+
 def test_ascii(snap_compare: Compare) -> None:
     shown = app(ascii=True, no_color=True)
     assert snap_compare(
@@ -116,8 +202,8 @@ def test_ascii(snap_compare: Compare) -> None:
 
 @pytest.mark.parametrize(
     "pressed",
-    [["G"], ["exclamation_mark", "R"], ["4"]],
-    ids=["rows", "question", "metrics"],
+    [["G"], ["exclamation_mark", "R"], ["4"], ["w", "l"], ["9", "enter"]],
+    ids=["rows", "question", "metrics", "waiting", "timeline"],
 )
 def test_hostile_names(snap_compare: Compare, pressed: list[str]) -> None:
     shown = app(campaign(60, names=HOSTILE))

@@ -55,9 +55,11 @@ async def test_going_up_beyond_the_first_line_reads_back(monkeypatch: Any) -> No
         await seat.press("k")
         await seat.until(lambda: listed(seat).annals.first == before - 50)
         more = len(listed(seat).entries) - shown
-        assert listed(seat).cursor == more > 30
+        assert more > 30
+        assert listed(seat).cursor in (more, more + 1)
+        at = listed(seat).cursor
         await seat.press("k")
-        assert listed(seat).cursor == more - 1
+        assert listed(seat).cursor == at - 1
 
 
 async def test_what_cannot_be_read_back_is_said_once(monkeypatch: Any) -> None:

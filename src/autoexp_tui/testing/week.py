@@ -30,8 +30,8 @@ from autoexp_tui.testing.campaigns import HOUR, STEPS, T0, plan_of, planned
 DAY: Final = 24 * HOUR
 SHA: Final = "0123456789abcdef"
 """Under which the records name the plan; who stores it elsewhere says so in `week`."""
-ENGINES_DIE: Final = (1.3 * DAY, 3.1 * DAY, 4.9 * DAY)
-"""Seconds after the beginning; the next engine comes some hours later."""
+ENGINES_DIE: Final = (0.21, 0.5, 0.79)
+"""Shares of the whole after which an engine dies; the next one comes much later."""
 _HOURS: Final = {"stable": (3.0, 6.0), "cooldown": (1.0, 3.0), "evaluate": (0.4, 1.0)}
 _FAULTS: Final = (
     (0.03, Cause.EXIT_CODE, 1, 'KeyError: "rope"'),
@@ -136,9 +136,9 @@ class _Story:
         self.emit(self.begin, start, events.EngineStarted(host="login1", pid=4242))
         self.emit(self.begin, events.PlanAdded(sha=sha))
         self.emit(self.begin + 5, events.JobsReleased(jobs=names), by="c-submit")
-        for after in ENGINES_DIE:
-            self.at(self.begin + after, self.engine_dies)
-        self.at(self.begin + 2.2 * DAY, self.pause)
+        for share in ENGINES_DIE:
+            self.at(self.begin + share * self.length, self.engine_dies)
+        self.at(self.begin + 0.35 * self.length, self.pause)
         self.at(self.begin + 6, self.first_look)
         while self._next:
             t, _, call = heapq.heappop(self._next)
@@ -147,6 +147,12 @@ class _Story:
             else:
                 call(t)
         return self.records
+
+    @property
+    def length(self) -> float:
+        """About how long it all takes: the usual hours of every job, slot by slot."""
+        hours = (sum(_HOURS.get(spec.stage, (0.2, 0.4))) / 2 for spec in self.plan.jobs)
+        return sum(hours) / self.slots * HOUR
 
     def at(self, t: float, call: Callable[[float], None]) -> None:
         heapq.heappush(self._next, (t, next(self._numbers), call))
@@ -457,7 +463,7 @@ class _Story:
 
     # ---------------------------------------------------------------- the engine
     def engine_dies(self, t: float) -> None:
-        gap = self.rng.uniform(0.5, 5) * HOUR
+        gap = self.rng.uniform(0.003, 0.03) * self.length
         self._away = t + gap
         self.at(t + gap, self.engine_returns)
 
@@ -475,7 +481,7 @@ class _Story:
     def pause(self, t: float) -> None:
         told = why("paused_by", by="cockpit")
         self.emit(t, events.SubmissionPaused(why=told), by="c-pause")
-        self.at(t + HOUR, self.resume)
+        self.at(t + 0.007 * self.length, self.resume)
 
     def resume(self, t: float) -> None:
         self.emit(t, events.SubmissionResumed(), by="c-resume")

@@ -161,6 +161,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.add_mode("jobs", self.get_default_screen)
         self.add_mode("events", self._events_screen)
         self.add_mode("waiting", self._waiting_screen)
+        self.add_mode("timeline", self._timeline_screen)
         self.background.start()
         self.bridge.open()
         self.call_after_refresh(self._shown)
@@ -178,6 +179,11 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         from autoexp_tui.ui.screens.waiting import WaitingScreen
 
         return WaitingScreen(self.skin, self.desk)
+
+    def _timeline_screen(self) -> Screen[Any]:
+        from autoexp_tui.ui.screens.timeline import TimelineScreen
+
+        return TimelineScreen(self.skin, self.desk)
 
     @property
     def acts(self) -> Acts:

@@ -28,7 +28,7 @@ JOBS_MODE: Final[frozenset[Pane]] = frozenset(
 )
 CHRONICLE: Final[frozenset[Pane]] = frozenset({"events", "effect"})
 EVENTS_MODE: Final[frozenset[Pane]] = CHRONICLE | {"evidence"}
-TIMELINE_MODE: Final[frozenset[Pane]] = frozenset({"timeline"})
+TIMELINE_MODE: Final[frozenset[Pane]] = frozenset({"timeline", "conditions"})
 WAITING_MODE: Final[frozenset[Pane]] = frozenset({"waiting", "conditions"})
 EVERYWHERE: Final[frozenset[Pane]] = (
     JOBS_MODE | EVENTS_MODE | TIMELINE_MODE | WAITING_MODE
@@ -38,6 +38,7 @@ LISTS: Final[frozenset[Pane]] = frozenset(
 )
 ROWS: Final[frozenset[Pane]] = frozenset({"jobs"})
 ABOUT_JOBS: Final[frozenset[Pane]] = JOBS_MODE | TIMELINE_MODE | WAITING_MODE
+STRIPS: Final[frozenset[Pane]] = frozenset({"timeline"})
 LOG: Final[frozenset[Pane]] = frozenset({"log", "evidence"})
 METRICS: Final[frozenset[Pane]] = frozenset({"metrics"})
 

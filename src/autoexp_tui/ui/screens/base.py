@@ -165,6 +165,10 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         """To Events mode."""
         self.cockpit.to_mode("events")
 
+    def do_mode_timeline(self) -> None:
+        """To the campaign over time."""
+        self.cockpit.to_mode("timeline")
+
     def do_mode_waiting(self) -> None:
         """To all that waits."""
         self.cockpit.to_mode("waiting")

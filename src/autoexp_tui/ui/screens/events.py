@@ -106,8 +106,7 @@ class EventsScreen(LogScreen):
             if problem is not None:
                 self._not_read(problem)
             elif annals.wanted is wanted and annals.first == first:
-                annals.prepend(result)
-                pane.show_entries()
+                pane.show_older(result)
             self.renew()
 
         self._background.call("events", work, done)

@@ -161,12 +161,12 @@ def stage_counts(
 
 def _fitting(tallies: Sequence[Span], cells: int) -> Line:
     """The tallies, indented as far as they fit; the last ones need you, and stay."""
-    found, shown = list(tallies), (Span("    "), *_spaced(tallies))
+    found, shown = list(tallies), (Span("    "), *spaced(tallies))
     if width(shown) > cells:
-        shown = (Span("  "), *_spaced(found))
+        shown = (Span("  "), *spaced(found))
     while width(shown) > cells and len(found) > 1:
         del found[0]
-        shown = (Span("  … ", "muted"), *_spaced(found))
+        shown = (Span("  … ", "muted"), *spaced(found))
     return shown
 
 
@@ -185,7 +185,7 @@ def compact_line(
 ) -> Line:
     """The stage in one line: name, total, bar, tallies."""
     head = f"{fit(stage.name, name_cells)} {stage.total:>4} "
-    tallies = tuple(_spaced(stage.tallies(apart=apart)))
+    tallies = tuple(spaced(stage.tallies(apart=apart)))
     room = cells - len(head) - width(tallies) - 1
     filled, empty = bar(stage.done, max(6, min(20, room)))
     parts = line(
@@ -200,7 +200,8 @@ def family_line(family: FamilyView, cells: int) -> Line:
     return cut(line(Span("      "), *glyphs, Span(f" {family.label}", "muted")), cells)
 
 
-def _spaced(spans: Iterable[Span]) -> Iterable[Span]:
+def spaced(spans: Iterable[Span]) -> Iterable[Span]:
+    """The spans, a blank between two."""
     for place, span in enumerate(spans):
         if place:
             yield Span(" ")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from textual.message import Message
 
 from autoexp_tui.core.wording import plural
-from autoexp_tui.ui.view.annals import Annals
+from autoexp_tui.ui.view.annals import Annals, Page
 from autoexp_tui.ui.view.chronicle import Entry, detail, entry_line
 from autoexp_tui.ui.view.spans import Line, Span, join, outside, shorten_middle
 from autoexp_tui.ui.widgets.list_pane import ListPane
@@ -66,6 +66,17 @@ class EventsPane(ListPane):
         self.set_keys(tuple(entry.key for entry in self.entries))
         if at_end:
             self.move("last")
+
+    def show_older(self, page: Page) -> None:
+        """Put an older page before the rest; the cursor stays where it is.
+
+        Its line may have gone: what came of an order is told with the order.
+        """
+        kept, below = self.key, len(self.keys) - self.cursor
+        self.annals.prepend(page)
+        self.show_entries()
+        if self.place_of(kept) is None:
+            self.move_to(len(self.keys) - below)
 
     @property
     def wants_more(self) -> bool:

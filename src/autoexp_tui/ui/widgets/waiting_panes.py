@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from autoexp_tui.core.wording import plural
+from autoexp_tui.ui.view.numbers import moment
 from autoexp_tui.ui.view.spans import Line, Span, shorten_middle
+from autoexp_tui.ui.view.stages import spaced, still_waits
 from autoexp_tui.ui.view.waiting import (
     WaitGroup,
     Waits,
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from autoexp_tui.ui.desk import Desk
     from autoexp_tui.ui.themes import Skin
     from autoexp_tui.ui.view.session import JobView
+    from autoexp_tui.ui.view.stages import StageView
 
 Row = tuple[WaitGroup, "JobView | None"]
 
@@ -117,16 +121,26 @@ class AnswerPane(TextPane):
         self.desk = desk
         self._name = ""
         self._lead: Line = ()
+        self._stage: StageView | None = None
         self._told = why_nothing()
 
-    def show(self, job: JobView | None, lead: Line = ()) -> None:
-        """Tell about a job, after a line that says which one it is."""
+    def show(
+        self,
+        job: JobView | None,
+        lead: Line = (),
+        *,
+        stage: StageView | None = None,
+    ) -> None:
+        """Tell about a job, after a line that says which one; or about a stage."""
         name = job.name if job is not None else ""
         fresh = name != self._name
-        self._name, self._lead = name, lead
+        self._name, self._lead, self._stage = name, lead, stage
         self.renew(to_top=fresh)
 
     def make(self, cells: int) -> Sequence[Line]:
+        if not self._name and self._stage is not None:
+            self._told = stage_told(self._stage, self.desk.session.now)
+            return self._told.wrapped(cells)
         job = self.desk.session.job(self._name) if self._name else None
         if job is None:
             self._told = why_nothing()
@@ -140,6 +154,17 @@ class AnswerPane(TextPane):
     def title(self) -> Line:
         room = max(8, self.size.width - len(self.heading) - 8)
         return (Span(shorten_middle(self._told.title, room), "muted"),)
+
+
+def stage_told(stage: StageView, now: float) -> WhyText:
+    """A stage in a few lines: its counts, when it should end, what it waits for."""
+    number = (Span(f" {plural(stage.total, 'job')}   ", "strong"),)
+    lines: list[Line] = [(*number, *spaced(stage.tallies()))]
+    if stage.ends_at is not None:
+        lines.append((Span(f"   ends {moment(stage.ends_at, now)}"),))
+    if still_waits(stage):
+        lines.append((Span(f"   waits: {stage.waits}", "muted"),))
+    return WhyText(f"stage {stage.name}", tuple(lines))
 
 
 def lead_of(group: WaitGroup, pane: WaitingPane) -> Line:
