@@ -115,6 +115,26 @@ GOOD = encode_order(Order(command_id="c", command=Pause()))
         ("a.json", GOOD.replace(b"pause", b"explode"), "command"),
         ("a.json", b" " * (inbox_module.MAX_BYTES + 1), "bytes, more than"),
         ("a.txt", GOOD, ".json"),
+        ("deep.json", b"[" * 100_000, "no command"),
+        ("deep.json", b'{"command":' * 50_000, "no command"),
+        ("binary.json", bytes(range(256)) * 100, "no command"),
+        ("list.json", b"[1, 2, 3]", "no command"),
+        ("type.json", GOOD.replace(b'"command_id":"c"', b'"command_id":7'), "command"),
+        ("id.json", GOOD.replace(b'"command_id":"c"', b'"command_id":""'), "none"),
+        (
+            "long.json",
+            GOOD.replace(b'"command_id":"c"', b'"command_id":"%s"' % (b"c" * 201)),
+            "none",
+        ),
+        (
+            "lines.json",
+            GOOD.replace(b'"command_id":"c"', b'"command_id":"a\\nb"'),
+            "none",
+        ),
+        ("two\nlines", b"?", ".json"),
+        ("\x1b[31mred.json", b"?", "no command"),
+        ("x" * 250 + ".json", b"?", "no command"),
+        ("\u00e9" * 120 + ".json", b"?", "no command"),
     ],
 )
 def test_rubbish_is_set_aside_with_its_reason(
@@ -210,3 +230,75 @@ def test_an_inbox_that_cannot_be_written_is_an_error_of_the_environment(
     session.inbox.touch()
     with pytest.raises(EnvironmentFailed):
         leave(session, order("c1"), 1.0)
+
+
+def test_a_name_that_is_no_text_is_set_aside_with_its_reason(
+    session: SessionDir,
+) -> None:
+    name = os.fsencode(session.inbox) + b"/\xff\xfe.json"
+    with open(name, "wb") as file:
+        file.write(b"?")
+    assert ids(FileInbox(session).take()) == []
+    assert "no command" in reasons(session)
+
+
+def test_whoever_is_told_of_rubbish_is_told_in_plain_characters(
+    session: SessionDir,
+) -> None:
+    told: list[str] = []
+    (session.inbox / "a\x1b[31m\nb.json").write_bytes(b"?")
+    FileInbox(session, lambda name, reason: told.append(name + reason)).take()
+    assert "\x1b" not in told[0]
+
+
+def test_heaps_of_rubbish_hold_up_no_command(session: SessionDir) -> None:
+    for number in range(1200):
+        (session.inbox / f"{number:04}.json").write_bytes(b"?")
+    leave(session, order("c1"), 1.0)
+    inbox = FileInbox(session)
+    assert ids(inbox.take()) == ["c1"]
+    inbox.done(["c1"])
+    looks = 1
+    while len(os.listdir(session.inbox)) > 1:
+        assert ids(inbox.take()) == []
+        looks += 1
+    assert looks == -(-1201 // inbox_module.AT_A_LOOK)
+    assert len(list(session.inbox_rejected.glob("*.reason.txt"))) == 1200
+
+
+def test_files_that_cannot_be_read_just_now_hold_up_no_command(
+    session: SessionDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inbox_module, "AT_A_LOOK", 3)
+    for number in range(5):
+        leave(session, order(f"c{number}"), float(number))
+    opened = os.open
+
+    def failing(path: str, flags: int, *args: int) -> int:
+        if "-c4" not in str(path):
+            raise OSError(errno.EIO, "input/output error")
+        return opened(path, flags, *args)
+
+    inbox = FileInbox(session)
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "open", failing)
+        assert ids(inbox.take()) == []
+        assert ids(inbox.take()) == ["c4"]
+    assert ids(inbox.take()) == ["c0", "c1", "c2"]
+    assert ids(inbox.take()) == ["c3"]
+
+
+def test_an_engine_s_command_amid_all_kinds_of_rubbish_is_done(
+    session: SessionDir,
+) -> None:
+    os.mkfifo(session.inbox / "00000000000000001-pipe.json")
+    (session.inbox / "00000000000000002-directory.json").mkdir()
+    (session.inbox / "00000000000000003-link.json").symlink_to("/dev/zero")
+    (session.inbox / "00000000000000004-deep.json").write_bytes(b"[" * 100_000)
+    (session.inbox / ".00000000000000005-half.json.tmp").write_bytes(b"{")
+    leave(session, order("c1"), 1.0)
+    assert ids(FileInbox(session).take()) == ["c1"]
+    left = sorted(os.listdir(session.inbox))
+    assert [name for name in left if "c1" not in name and name != "rejected"] == [
+        ".00000000000000005-half.json.tmp"
+    ]

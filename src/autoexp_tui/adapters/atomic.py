@@ -49,6 +49,22 @@ _REMEDIES: Final = {
     errno.EIO: "The disk or the file server failed: check it, then try again.",
     errno.EMLINK: "The file system allows no more hard links there.",
 }
+PASSING: Final = frozenset(
+    {
+        errno.EAGAIN,
+        errno.EDQUOT,
+        errno.EINTR,
+        errno.EIO,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.ENOSPC,
+        errno.EROFS,
+        errno.ESTALE,
+        errno.ETIMEDOUT,
+    }
+)
+"""Errors that time, a little room or a mended disk may end: try again."""
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
@@ -58,7 +74,9 @@ def explained(
     """`error` as a sentence: what could not be done, where, and the next step."""
     reason = error.strerror or str(error)
     remedy = remedy_of(error, place)
-    return EnvironmentFailed(f"cannot {doing}: {reason}", str(path), remedy)
+    return EnvironmentFailed(
+        f"cannot {doing}: {reason}", str(path), remedy, error.errno in PASSING
+    )
 
 
 def remedy_of(error: OSError, place: Place) -> str:

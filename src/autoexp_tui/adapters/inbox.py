@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,12 +19,19 @@ from pathlib import Path
 from autoexp_tui.adapters.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.adapters.codec import decode_order, encode_order
 from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.core.clean import clean
 from autoexp_tui.core.commands import Order
 from autoexp_tui.core.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.core.ids import safe_filename
 
 MAX_BYTES = 4 << 20
 """Of one command: enough for one that names 100,000 jobs one by one."""
+
+AT_A_LOOK = 500
+"""Files that one look takes in; heaps of them take more looks, and hold up nobody."""
+_OURS = re.compile(r"\d{17}-[^/]+\.json")
+"""As `leave` names them."""
+_ID = re.compile(r"[!-~]{1,200}")
 
 _HOPELESS = {
     errno.ELOOP: "it is a symbolic link",
@@ -65,6 +73,8 @@ class FileInbox:
         self._on_rejected = on_rejected
         self._given: dict[str, str] = {}
         """File name -> command id of what was given out and is not done."""
+        self._failing: set[str] = set()
+        """Names of files that could not be read the last time."""
 
     def take(self) -> Sequence[Order]:
         """Commands since the last call, oldest first; rubbish is set aside.
@@ -73,15 +83,18 @@ class FileInbox:
             EnvironmentFailed: the inbox cannot be listed.
         """
         orders = []
-        for name in self._new_names():
+        for name in self._new_names()[:AT_A_LOOK]:
             try:
                 order = _read(self._session.inbox / name)
             except NotACommand as reason:
                 self._reject(name, str(reason))
-            else:
-                if order is not None:
-                    self._given[name] = order.command_id
-                    orders.append(order)
+                continue
+            if order is None:
+                self._failing.add(name)
+                continue
+            self._failing.discard(name)
+            self._given[name] = order.command_id
+            orders.append(order)
         return orders
 
     def done(self, command_ids: Sequence[str]) -> None:
@@ -101,10 +114,17 @@ class FileInbox:
                 return []
         own = self._session.inbox_rejected.name
         return sorted(
-            name
-            for name in names
-            if name != own and not name.startswith(".") and name not in self._given
+            (
+                name
+                for name in names
+                if name != own and not name.startswith(".") and name not in self._given
+            ),
+            key=self._turn,
         )
+
+    def _turn(self, name: str) -> tuple[bool, bool, str]:
+        """Before what: a command is not kept waiting by heaps of something else."""
+        return name in self._failing, _OURS.fullmatch(name) is None, name
 
     def _reject(self, name: str, reason: str) -> None:
         rejected = self._session.inbox_rejected
@@ -112,9 +132,11 @@ class FileInbox:
         with suppress(OSError, EnvironmentFailed):
             make_directory(rejected)
             os.replace(self._session.inbox / name, rejected / name)
-            write_atomic(rejected / f"{name[:200]}.reason.txt", f"{reason}\n".encode())
+            told = rejected / f"{safe_filename(name)}.reason.txt"
+            data = f"{reason}\n".encode("utf-8", "replace")
+            write_atomic(told, data, durable=False)
         self._given.setdefault(name, "")
-        self._on_rejected(name, reason)
+        self._on_rejected(clean(name), clean(reason))
 
 
 def _read(path: Path) -> Order | None:
@@ -132,9 +154,13 @@ def _read(path: Path) -> Order | None:
             raise NotACommand(_HOPELESS[error.errno]) from error
         return None
     try:
-        return decode_order(data, path.name)
+        order = decode_order(data, path.name)
     except JournalDamaged as error:
         raise NotACommand(f"it is no command: {error.problem}") from error
+    if not _ID.fullmatch(order.command_id):
+        # Known by it once it is done: without one it would be done again and again.
+        raise NotACommand("its command_id is none: 1 to 200 visible characters")
+    return order
 
 
 def _read_own_file(path: Path) -> bytes:

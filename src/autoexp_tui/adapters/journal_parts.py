@@ -267,17 +267,16 @@ def _note_torn(part: Part, records: int, torn: int, notices: Notices) -> None:
 
 
 def _damage(error: Undecodable, part: Part, number: int, offset: int) -> JournalDamaged:
-    hint = error.hint or _remedy(part, offset)
+    hint = error.hint or _remedy(part)
     where = f"{part.path}, line {number} (byte {offset})"
     return JournalDamaged(str(error), where, hint)
 
 
-def _remedy(part: Part, offset: int) -> str:
-    if part.sealed:
-        return RESTORE
+def _remedy(part: Part) -> str:
+    session = part.path.parent
     return (
-        f"{RESTORE} Or go back to the record before it, losing what follows: copy the "
-        f"session's directory, then `truncate -s {offset} {part.path.name}` in it."
+        f"{RESTORE} `autoexp-sessions check {session.name} --repair --state-dir "
+        f"{session.parent}` tells what going on without it would leave out."
     )
 
 

@@ -6,7 +6,6 @@ attempt, so "started" is certain knowledge. Whether one lives later is not asked
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import os
@@ -22,27 +21,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, TypeAlias
 
-from autoexp_tui.adapters.atomic import remedy_of
+from autoexp_tui.adapters.atomic import PASSING, remedy_of
 from autoexp_tui.adapters.records import Claim, read_attempt
 from autoexp_tui.adapters.wrapper_copy import compiled
 from autoexp_tui.core.states import Cause
 from autoexp_tui.engine.ports import Submission, Task
 
 TASK_PREFIX = "task."
-_PASSING = frozenset(
-    {
-        errno.EAGAIN,
-        errno.ENOMEM,
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EMFILE,
-        errno.ENFILE,
-        errno.EINTR,
-        errno.EIO,
-        errno.ESTALE,
-    }
-)
-"""Errors that time or a little room may mend: nothing was taken, try again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,7 +261,7 @@ def _failed(error: OSError | ValueError, doing: str) -> Failed:
     message = f"{doing}: {error}"
     if isinstance(error, OSError) and (remedy := remedy_of(error, "state")):
         message += f". {remedy.rstrip('.')}"
-    return Failed(message=message, passing=number in _PASSING)
+    return Failed(message=message, passing=number in PASSING)
 
 
 def _reap(

@@ -44,6 +44,7 @@ from autoexp_tui.engine.ports import (
     Submission,
     SubmitAnswer,
     Uncertain,
+    not_prepared,
 )
 
 
@@ -87,7 +88,7 @@ class Sender:
         try:
             arguments = self._prepare(submission)
         except AutoexpError as error:
-            return Rejected(message=error.line, cause=Cause.SUBMIT_ERROR)
+            return not_prepared(error)
         ran = self._commands.run(arguments, self._settings.submit_seconds)
         return self._understood(submission, ran)
 

@@ -96,6 +96,9 @@ class SessionOwned(AutoexpError):
 class EnvironmentFailed(AutoexpError):
     """The machine does not let us: unwritable, full, or something is missing."""
 
+    passing: bool = False
+    """Whether time, or a little room, may mend it: the same may succeed later."""
+
     exit_code: ClassVar[int] = 5
 
 

@@ -292,6 +292,10 @@ _SENDING = {
         "ready; submissions are paused, since jobs fail quickly[ {what}]. P goes on.",
     ),
     "submitting": ("being sent", "being sent to the executor"),
+    "disk_refuses": (
+        "a disk refuses",
+        "not sent, and tried again until the disk takes it: {message}",
+    ),
     "busy": ("executor is full", "the executor takes no more just now: {message}"),
     "in_doubt": (
         "in doubt: asking by name",

@@ -33,7 +33,6 @@ from autoexp_tui.core.errors import AutoexpError
 from autoexp_tui.core.facts import CommandKey, Fact
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.state import Attempt, JobRecord, PendingEffect, SessionState
-from autoexp_tui.core.states import Cause
 from autoexp_tui.engine import join
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.observations import Observation
@@ -49,11 +48,11 @@ from autoexp_tui.engine.ports import (
     Planner,
     Pool,
     Preparation,
-    Rejected,
     Submission,
     SubmitAnswer,
     Task,
     Uncertain,
+    not_prepared,
 )
 from autoexp_tui.monitor.restarts import avoiding
 
@@ -254,7 +253,7 @@ class Dispatcher:
             try:
                 self.outside.preparation.prepare(submission, specs, plans)
             except AutoexpError as error:
-                answer = Rejected(message=error.line, cause=Cause.SUBMIT_ERROR)
+                answer = not_prepared(error)
             else:
                 answer = self._submit(submission)
             return seen.Submitted(

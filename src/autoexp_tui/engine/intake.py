@@ -57,6 +57,8 @@ BUSY_SECONDS = 10.0
 """Before an executor that is at its limit is asked again."""
 FAULT_SECONDS = 5.0
 """Before an effect whose sending raised is sent again."""
+TELL_AGAIN_SECONDS = 3600.0
+"""Before a look that goes on failing in the same way is told of again."""
 
 
 @dataclass(slots=True)
@@ -70,6 +72,8 @@ class Health:
     calls: int = 0
     queue: dict[str, InQueue] = field(default_factory=dict)
     """Job -> what the executor says of it while it waits there."""
+    faults: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """What was looked at -> how that failed, and when it was told; monotonic."""
 
 
 @dataclass(slots=True)
@@ -142,7 +146,8 @@ class Intake:
             case Busy() as answer:
                 rest = self.monotonic() + BUSY_SECONDS
                 self.dispatcher.landed(got.effect_id, rest_until=rest)
-                reason = why("busy", message=answer.message, sent=answer.sent)
+                code = "disk_refuses" if answer.disk else "busy"
+                reason = why(code, message=answer.message, sent=answer.sent)
                 self._explain(desk, got.token, reason)
             case Uncertain() as answer:
                 self._doubt(desk, got.effect_id, got.token, answer)
@@ -497,6 +502,8 @@ class Intake:
         end_attempt(desk, replace(ended, reached=reached))
 
     def _call_failed(self, desk: Desk, got: seen.CallFailed) -> None:
+        if not got.effect_id and self._told_lately(got):
+            return
         self.log_fault(got.trace)
         pending = desk.state.pending.get(got.effect_id)
         if pending is not None and RECOVERY[pending.effect.kind] == "once":
@@ -506,6 +513,15 @@ class Intake:
             rest = self.monotonic() + FAULT_SECONDS
             self.dispatcher.landed(got.effect_id, rest_until=rest)
         desk.draft.emit(events.EngineFaulted(where=got.what, problem=got.problem))
+
+    def _told_lately(self, got: seen.CallFailed) -> bool:
+        """Whether the same was told of the same look: it goes on being tried."""
+        now = self.monotonic()
+        problem, since = self.health.faults.get(got.what, ("", 0.0))
+        if problem == got.problem and now - since < TELL_AGAIN_SECONDS:
+            return True
+        self.health.faults[got.what] = (got.problem, now)
+        return False
 
     def note_state(self, job: JobRecord) -> None:
         """A job moved on: forget what no longer concerns it."""

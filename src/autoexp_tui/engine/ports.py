@@ -16,6 +16,7 @@ from autoexp_tui.core.checkpoints import FoundCheckpoint
 from autoexp_tui.core.commands import Order
 from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.effects import LookForCheckpoint, MoveCheckpoint, TaskId
+from autoexp_tui.core.errors import AutoexpError, EnvironmentFailed
 from autoexp_tui.core.events import JournalRotated, Recorded
 from autoexp_tui.core.facts import CommandResult, Fact, OutsideKey
 from autoexp_tui.core.snapshot import EngineView, Live
@@ -103,6 +104,15 @@ class Busy:
 
     message: str
     sent: str = ""
+    disk: bool = False
+    """It is a disk that refuses, not the executor."""
+
+
+def not_prepared(error: AutoexpError) -> Rejected | Busy:
+    """What it means for a submission that something before it failed."""
+    if isinstance(error, EnvironmentFailed) and error.passing:
+        return Busy(message=error.line, disk=True)
+    return Rejected(message=error.line, cause=Cause.SUBMIT_ERROR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
