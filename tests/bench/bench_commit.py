@@ -3,13 +3,15 @@
     python tests/bench/bench_commit.py
 
 The engine is the real one over fakes in memory; half of the jobs run and write their
-logs, the other half waits for them.
+logs, the other half waits for them. Then as many jobs wait for a file of their own
+each: what ten minutes of that cost, in looks and in CPU time.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -17,7 +19,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.core.builders import job, plan
 from tests.engine.bench import Bench
 
-from autoexp_tui.core.specs import JobStateIs, Plan
+from autoexp_tui.core.facts import Fact, OutsideKey
+from autoexp_tui.core.specs import FileExists, JobStateIs, Plan
 from autoexp_tui.testing.fake_script import RunScript, Write
 
 ROUNDS = 20
@@ -81,10 +84,40 @@ def measure(jobs: int) -> None:
     )
 
 
+def measure_waits(jobs: int, minutes: int = 10) -> None:
+    """Print what so many waits for files cost, with one commit a second."""
+    specs = [
+        job(f"j{n}", n, start_conditions=(FileExists(path=f"/out/j{n}/done"),))
+        for n in range(jobs)
+    ]
+    bench = Bench(plan(*specs))
+    bench.step()
+    looks = 0
+    observe_all = bench.files.observe_all
+
+    def counted(keys: Sequence[OutsideKey]) -> Iterator[Fact]:
+        nonlocal looks
+        looks += len(keys)
+        return observe_all(keys)
+
+    type(bench.files).observe_all = lambda _, keys: counted(keys)  # type: ignore[assignment, method-assign]
+    spent = []
+    for _ in range(60 * minutes):
+        bench.clock.advance(1.0)
+        spent.append(cpu(bench.step))
+    print(
+        f"{jobs:>6} waits for files: {looks / len(spent):7.0f} looks a second, "
+        f"{sum(spent) / len(spent):6.2f} ms CPU a second, the first and "
+        f"busiest {max(spent):6.2f} ms"
+    )
+
+
 def main() -> None:
     """Measure at both sizes."""
     for jobs in (1_000, 10_000):
         measure(jobs)
+    for jobs in (1_000, 10_000):
+        measure_waits(jobs)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Looks only; what they show comes back as observations.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
@@ -49,6 +50,8 @@ class Rounds:
         self._intake = intake
         self._to_reread: dict[str, None] = {}
         self._pacing = Pacing()
+        self._logs_at: float | None = None
+        """When the next log is due; None: it has to be found out."""
 
     def restart(self) -> None:
         """Logs of ended jobs are read again, the newest first: a former engine took
@@ -57,16 +60,22 @@ class Rounds:
         ended.sort(key=lambda job: job.since, reverse=True)
         self._to_reread = dict.fromkeys(job.name for job in ended[:REREAD_JOBS])
         self._pacing = Pacing()
+        self._logs_at = None
 
     def wake(self, paths: Iterable[str]) -> bool:
         """Some files changed: whether a look at them comes sooner for it.
 
         May be called from another thread.
         """
-        return self._pacing.wake(paths)
+        woken = self._pacing.wake(paths)
+        if woken:
+            self._logs_at = None
+        return woken
 
     def note(self, observation: Observation, now: float) -> None:
         """Learn from a look at logs when to look again. `now`: monotonic seconds."""
+        if isinstance(observation, seen.LogsRead | seen.Polled):
+            self._logs_at = None  # other logs, or other times
         if not isinstance(observation, seen.LogsRead):
             return
         self._note_reread(observation)
@@ -104,7 +113,9 @@ class Rounds:
         watch = self._volatile.watch
         self._intake.forget(watch.take_dropped())
         lookout.outside(watch, now, utc, poll_seconds)
-        lookout.logs(self._due_cursors(now), now, utc)
+        if self._logs_at is None or self._logs_at <= now:
+            lookout.logs(self._due_cursors(now), now, utc)
+            self._logs_at = self._next_log(now)
         if lookout.is_due("inbox", now):
             lookout.inbox(now)
         if lookout.is_due("heartbeat", now):
@@ -117,7 +128,7 @@ class Rounds:
         times = [
             self._lookout.next_at(kinds, now),
             self._lookout.facts.next_at(),
-            self._logs_at(now),
+            now if self._logs_at is None else self._logs_at,
             self._dispatcher.next_at(self._state),
         ]
         return [at for at in times if at is not None]
@@ -136,11 +147,12 @@ class Rounds:
         ]
 
     # ----------------------------------------------------------------------- logs
-    def _logs_at(self, now: float) -> float | None:
+    def _next_log(self, now: float) -> float:
         """When the next log is to be read; an answer that is still out wakes us."""
         if self._hurried():
             return now
-        return self._pacing.next_at(self._streams(), now)
+        at = self._pacing.next_at(self._streams(), now)
+        return math.inf if at is None else at
 
     def _due_cursors(self, now: float) -> list[LogCursor]:
         """Of the logs of what runs, those whose time has come; the ends of what ended

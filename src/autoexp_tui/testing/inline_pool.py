@@ -62,7 +62,9 @@ class InlinePool:
 
     def step(self) -> bool:
         """Make one call, or deliver one answer; False when there is nothing to do."""
-        keys = tuple(key for key in self._items if not self._hangs(key))
+        keys = self.pending
+        if self.held:
+            keys = tuple(key for key in keys if not self._hangs(key))
         if not keys:
             return False
         key = self._random.choice(keys) if self._random else keys[0]
