@@ -282,6 +282,16 @@ def test_a_requeued_start_is_a_further_run_with_the_same_log(attempt: Attempt) -
     assert not attempt.has("duplicate.n1.json")
 
 
+def test_a_further_run_says_where_its_own_text_begins_in_the_log(
+    attempt: Attempt,
+) -> None:
+    for _ in range(2):
+        attempt.run("echo twelve bytes", nonce="n1")
+    begun = read_attempt(str(attempt.dir)).run
+    assert begun is not None
+    assert begun.began.log_start == len("twelve bytes\n")
+
+
 def test_the_same_start_on_two_nodes_at_once_runs_once(attempt: Attempt) -> None:
     task = attempt.task("echo ran >> ran; sleep 0.3", executor_id="")
     processes = [attempt.start(task, SLURM_JOB_ID="77") for _ in range(4)]

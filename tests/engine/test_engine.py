@@ -494,6 +494,16 @@ def test_a_requeued_run_is_a_further_run_and_not_a_further_attempt() -> None:
     assert bench.job("a").attempts[0].run == 1
 
 
+def test_what_a_requeued_run_had_logged_says_nothing_of_the_next_run() -> None:
+    fatal = Write(at=1.0, data=b"FATAL: lost a neighbour\n")
+    first = RunScript(seconds=3.0, ends="requeue", writes=(fatal,))
+    rule = LogEvent(name="fatal", pattern="FATAL", actions=(Log(message="seen"),))
+    the_plan = plan(job("a"), monitoring=Monitoring(log_events=(rule,)))
+    bench = Bench(the_plan, {"a": [[first, OK]]})
+    bench.until(bench.is_("a", JobState.COMPLETED))
+    assert len(bench.happened(events.LogMatched)) == 1
+
+
 def test_a_killed_submission_that_never_arrived_ends_cancelled() -> None:
     bench = Bench(plan(job("a")), {"a": [[OK]]}, submit=False)
     bench.fault(Fault.REQUEST_LOST)

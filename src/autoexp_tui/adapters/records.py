@@ -252,6 +252,7 @@ def _begun(fields: Mapping[str, object]) -> Run:
         partition=str(fields.get("partition") or ""),
         pid=process.pid,
         log_path=_text(fields, "log_path"),
+        log_start=_whole(fields, "log_start") if "log_start" in fields else 0,
     )
     command = _whole(fields, "command_pid") if "command_pid" in fields else 0
     return Run(began=began, process=process, command_pid=command)

@@ -908,6 +908,8 @@ class Supervisor:
         self.signals = signals
         self.gpus: list[str] = []
         self.ending = ""
+        self.log_start = 0
+        """Bytes that were in the log before this run."""
         """Why the run is being ended, once it is."""
         self.kill_at: float | None = None
         self.look_at = 0.0
@@ -920,6 +922,7 @@ class Supervisor:
         log = self._open_log() if self._take_slots() else None
         if log is None:
             return None
+        self.log_start = os.fstat(log).st_size
         child = spawn(self.task, self.run, self.gpus, log)
         os.close(log)
         while not child.command and child.listen():
@@ -980,6 +983,7 @@ class Supervisor:
             "partition": os.environ.get("SLURM_JOB_PARTITION", ""),
             "process": identity(),
             "log_path": self.task.log_path,
+            "log_start": self.log_start,
             "guard_pid": child.guard,
             "command_pid": child.command,
             "gpus": self.gpus,

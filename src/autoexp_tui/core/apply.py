@@ -466,6 +466,7 @@ def _run_began(state: SessionState, record: Recorded, event: events.RunBegan) ->
         "partition": event.partition,
         "pid": event.pid,
         "log_path": event.log_path,
+        "log_start": event.log_start,
         "log_replaced": 0,
     }
     if event.executor_id:

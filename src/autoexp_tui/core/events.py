@@ -267,6 +267,8 @@ class RunBegan:
     partition: str = ""
     pid: int = 0
     log_path: str = ""
+    log_start: int = 0
+    """Bytes that earlier runs had left in that log: they say nothing of this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,6 +88,8 @@ class Attempt:
     partition: str = ""
     pid: int = 0
     log_path: str = ""
+    log_start: int = 0
+    """Where this run's own text begins in it, bytes."""
     log_replaced: int = 0
     """How often the newest run's log began anew."""
     cancel_cause: Cause | None = None

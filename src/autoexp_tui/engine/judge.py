@@ -43,6 +43,7 @@ def _run_began(attempt: int, began: BeginRecord, report: TaskReport) -> events.R
         partition=report.partition or began.partition,
         pid=began.pid,
         log_path=began.log_path,
+        log_start=began.log_start,
     )
 
 

@@ -148,6 +148,8 @@ class BeginRecord:
     partition: str = ""
     pid: int = 0
     log_path: str = ""
+    log_start: int = 0
+    """Bytes that earlier runs had left in that log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

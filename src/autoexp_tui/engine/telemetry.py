@@ -209,7 +209,7 @@ class Telemetry:
             self._plot(desk, track, point)
 
     def _track(self, job: JobRecord) -> Track:
-        """The track of a job's newest run; a new run starts at its log's begin."""
+        """The track of a job's newest run; it starts where the run before it ended."""
         attempt = job.attempts[-1]
         track = self._tracks.get(job.name)
         if track is None:
@@ -219,6 +219,7 @@ class Telemetry:
             track.attempt, track.run = attempt.number, attempt.run
             self._rewind(track, rules_of(self._state, job.spec), job)
             track.replaced = attempt.log_replaced
+            track.offset = 0 if attempt.log_replaced else attempt.log_start
             track.judged = _judged(job)
             self._standstills.look_soon()
         return track

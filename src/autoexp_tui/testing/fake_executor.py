@@ -62,6 +62,8 @@ class FakeRun:
     exit_seen_at: float = 0.0
     """When the exit record appears."""
     cause: Cause | None = None
+    written: int = 0
+    """Bytes in its log."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -328,6 +330,7 @@ class FakeExecutor:
             host=script.node,
             pid=1000 + len(self.begun),
             log_path=f"{copy.task.log_dir}/slurm-{copy.executor_id}.out",
+            log_start=sum(run.written for run in copy.runs),
         )
         run = FakeRun(script=script, begin=begin, began_at=self._now)
         copy.runs.append(run)
@@ -348,6 +351,7 @@ class FakeExecutor:
 
     def _do_write(self, run: FakeRun, write: Write) -> None:
         if run.ended_at is None:
+            run.written += 0 if write.path else len(write.data)
             self._write(write.path or run.begin.log_path, write.data)
 
     def _keep(self, path: str, data: bytes) -> None:

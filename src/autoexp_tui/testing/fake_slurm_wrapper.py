@@ -170,6 +170,7 @@ def begin(fields: Record, start: Start, number: int, script: RunScript) -> Playe
         "executor_id": start.executor_id,
         "process": start.process,
         "log_path": str(log),
+        "log_start": log.stat().st_size,
         "command_pid": start.pid + 2,
     }
     path = Path(fields["attempt_dir"], f"begin.{number}.json")
