@@ -524,3 +524,9 @@ async def test_a_click_on_another_pane_goes_there() -> None:
         await seat.pilot.pause()
         assert seat.app.focused is seat.jobs.needs
         assert "node failure" in seat.jobs.needs.words()
+
+
+async def test_ends_of_very_many_jobs_are_estimated_in_the_background() -> None:
+    async with cockpit(campaign(3000)) as seat:
+        await seat.until(lambda: seat.app.desk.ends.session is not None)
+        await seat.until(lambda: "ends" in seat.pane("header"))

@@ -30,7 +30,7 @@ from autoexp_tui.ui.background import Background
 from autoexp_tui.ui.bridge import Bridge
 from autoexp_tui.ui.clock import Clock, PlayedClock, WallClock
 from autoexp_tui.ui.commands import Commands, Pane
-from autoexp_tui.ui.desk import Desk
+from autoexp_tui.ui.desk import Desk, outlook_of
 from autoexp_tui.ui.notify import Voice
 from autoexp_tui.ui.screens.base import BoxScreen
 from autoexp_tui.ui.screens.jobs import JobsScreen
@@ -285,7 +285,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             return
         self._shown_at = self.clock.monotonic()
         self.desk.take(snapshot)
-        self.desk.forecast(self.clock.monotonic())
+        self.forecast()
         if self._acts is not None:
             self._acts.hear(snapshot)
         screen = self.full_screen
@@ -293,6 +293,27 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             screen.renew()
         self._greet()
         self.voice.ring(self.desk)
+
+    def forecast(self) -> bool:
+        """Estimate ends when it is time; of many jobs in the background.
+
+        Whether the estimate changed here and now.
+        """
+        if not self.desk.many:
+            return self.desk.forecast(self.clock.monotonic())
+        if self.desk.due(self.clock.monotonic()):
+            session = self.desk.session
+            self.background.call(
+                "forecast", lambda: outlook_of(session), self._foreseen
+            )
+        return False
+
+    def _foreseen(self, result: Any, problem: BaseException | None) -> None:
+        if problem is not None:
+            raise problem
+        self.desk.foresee(*result)
+        if self.full_screen is not None:
+            self.full_screen.renew()
 
     @property
     def full_screen(self) -> BoxScreen | None:

@@ -28,6 +28,11 @@ FORECAST_SELDOM = 60.0
 MANY = 2000
 
 
+def outlook_of(session: SessionView) -> tuple[Ends, float]:
+    """Estimated ends and the GPU hours used; reads frozen values alone."""
+    return ends(session), gpu_hours(session)
+
+
 class Desk:
     """The newest session, and how it is looked at."""
 
@@ -54,7 +59,7 @@ class Desk:
     def take(self, snapshot: Snapshot) -> None:
         """Show a newer snapshot."""
         self.session = observe(snapshot, self.session)
-        if snapshot.playback is not None and len(snapshot.jobs) <= MANY:
+        if snapshot.playback is not None and not self.many:
             self._forecast_at = None  # its time goes faster than the machine's
         if snapshot.plan is not self.words.plan:
             self.words = PlanWords(snapshot.plan)
@@ -74,16 +79,29 @@ class Desk:
         Args:
             now: monotonic seconds.
         """
+        if not self.due(now):
+            return False
+        self.foresee(*outlook_of(self.session))
+        return True
+
+    @property
+    def many(self) -> bool:
+        """Whether an estimate takes so long that the keys would feel it."""
+        return len(self.session.jobs) > MANY
+
+    def due(self, now: float) -> bool:
+        """Whether an estimate is due at `now` (monotonic); then it counts as made."""
         last = self._forecast_at
-        many = len(self.session.jobs) > MANY
-        every = FORECAST_SELDOM if many else FORECAST_EVERY
+        every = FORECAST_SELDOM if self.many else FORECAST_EVERY
         if last is not None and 0 <= now - last < every:
             return False
         self._forecast_at = now
-        self.ends = ends(self.session)
-        self.gpu_hours = gpu_hours(self.session)
-        self.stages = stages(self.session, self.ends)
         return True
+
+    def foresee(self, expected: Ends, hours: float) -> None:
+        """Take an estimate, made here or elsewhere."""
+        self.ends, self.gpu_hours = expected, hours
+        self.stages = stages(self.session, self.ends)
 
     # ------------------------------------------------------------------------ rows
     def _arrange(self) -> None:

@@ -115,7 +115,7 @@ class JobsScreen(LogScreen, ActingScreen):
 
     def forecast(self) -> None:
         """Estimate ends anew when it is time."""
-        if self.desk.forecast(self.cockpit.clock.monotonic()):
+        if self.cockpit.forecast():
             self.renew()
 
     def under_cursor(self) -> tuple[JobView, ...]:

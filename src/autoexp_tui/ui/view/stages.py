@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from autoexp_tui.core.verdicts import Result
 from autoexp_tui.ui.view.looks import FACES, Look, glyph, tally
-from autoexp_tui.ui.view.numbers import bar, moment
+from autoexp_tui.ui.view.numbers import bar, elapsed, moment
 from autoexp_tui.ui.view.parameters import Parameter, described
 from autoexp_tui.ui.view.session import JobView, SessionView
 from autoexp_tui.ui.view.spans import (
@@ -153,10 +153,17 @@ def stage_counts(
 ) -> Line:
     """The tallies; at the right, where it fits beside them, when the stage ends."""
     tallies = _fitting(stage.tallies(apart=apart), cells)
-    ends = moment(stage.ends_at, now) if stage.ends_at is not None else ""
-    if width(tallies) + len(ends) >= cells:
-        return cut(tallies, cells)
-    return spread(tallies, (Span(ends, "muted"),), cells)
+    for ends in _ends(stage, now):
+        if width(tallies) + len(ends) < cells:
+            return spread(tallies, (Span(ends, "muted"),), cells)
+    return cut(tallies, cells)
+
+
+def _ends(stage: StageView, now: float) -> Iterator[str]:
+    """When it should end, and shorter: `in ~21 h 43`, `+21h43`."""
+    if stage.ends_at is not None:
+        yield moment(stage.ends_at, now)
+        yield f"+{elapsed(stage.ends_at - now)}"
 
 
 def _fitting(tallies: Sequence[Span], cells: int) -> Line:
