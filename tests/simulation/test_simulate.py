@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
 
 import pytest
@@ -20,14 +19,10 @@ from autoexp_tui.testing.inline_pool import InlinePool
 from autoexp_tui.testing.memory_journal import Fault, Killed
 from autoexp_tui.testing.sim_bugs import BUGS
 from autoexp_tui.testing.sim_checks import Violation
-from autoexp_tui.testing.sim_plans import make_plan
-from autoexp_tui.testing.sim_scripts import make_scripts
 from autoexp_tui.testing.sim_world import Files, World
 from autoexp_tui.testing.simulate import Case, simulate
+from tests.simulation.pinned import make_plan, make_scripts
 
-SEED = 374
-"""A short campaign with crashes that are restarted, one for good, a cancelled job and
-skipped ones."""
 CAMPAIGNS = 200
 SEEDS = 8
 """Tests that share the campaigns, so that they run side by side."""
@@ -58,7 +53,7 @@ def _simulate_all(bug: str, seeds: range) -> None:
 
 @dataclass
 class Quiet:
-    """The campaign of `SEED` without faults, but for the kills a test asks for."""
+    """The pinned campaign without faults, but for the kills a test asks for."""
 
     disk_fault: Fault | None = None
     at_append: int = -1
@@ -68,13 +63,10 @@ class Quiet:
     world: World = field(init=False)
 
     def __post_init__(self) -> None:
-        rng = random.Random(SEED)
         clock = ManualClock()
-        self.plan = make_plan(rng)
+        self.plan = make_plan()
         files = Files(clock)
-        executor = FakeExecutor(
-            clock, by_job(make_scripts(self.plan, rng)), write=files.append
-        )
+        executor = FakeExecutor(clock, by_job(make_scripts()), write=files.append)
         self.world = World(clock=clock, executor=executor, files=files)
         if self.disk_fault is not None:
             self.world.session.faults[self.at_append] = self.disk_fault
