@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -115,6 +116,15 @@ def put_directory(path: Path) -> None:
     path.mkdir()
 
 
+def rewrite(made: WholeSession, old: bytes, new: bytes) -> None:
+    """Change a part as another program would, the lines' checks included."""
+    data = part(made, 2).read_bytes().replace(old, new)
+    bare = [line.rpartition(b',"crc":"')[0] for line in data.splitlines()]
+    part(made, 2).write_bytes(
+        b"".join(b'%s,"crc":"%08x"}\n' % (line, zlib.crc32(line)) for line in bare)
+    )
+
+
 DAMAGE: dict[str, tuple[Change, str, str]] = {
     "two bits in a text": (
         lambda made: flip(part(made, 2), part(made, 2).read_bytes().index(b"loss")),
@@ -169,6 +179,23 @@ DAMAGE: dict[str, tuple[Change, str, str]] = {
         lambda made: put_directory(part(made, 1)),
         "journal.1.jsonl",
         "cannot read the journal",
+    ),
+    "a record of a newer version amid older ones": (
+        lambda made: rewrite(made, b'"v":1,"seq":9', b'"v":2,"seq":9'),
+        "journal.2.jsonl, line",
+        "version 2; this program knows 1",
+    ),
+    "an event of a newer version": (
+        lambda made: rewrite(
+            made, b'"type":"MessageLogged"', b'"type":"JobTeleported"'
+        ),
+        "journal.2.jsonl, line",
+        "unknown type of event 'JobTeleported'",
+    ),
+    "a field of a newer version": (
+        lambda made: rewrite(made, b'"text":"loss', b'"mood":1,"text":"loss'),
+        "journal.2.jsonl, line",
+        "mood: Unexpected keyword argument",
     ),
     "a lost plan": (lambda made: made.session.plan.unlink(), "plan.json", "is gone"),
 }
@@ -263,11 +290,23 @@ def test_a_kept_state_that_does_not_count_is_noted_and_removed(
 
 
 # --------------------------------------------------------------------------- repair
-REPAIRABLE = [what for what in DAMAGE if what not in {"a lost plan"}]
+MENDED_OTHERWISE = ("a lost plan", "a directory in its place")
+NEWER = [what for what in DAMAGE if "newer version" in what]
+
+
+@pytest.mark.parametrize("what", NEWER)
+def test_what_a_newer_version_wrote_is_not_repaired_away(
+    made: WholeSession, what: str
+) -> None:
+    forget_kept(made)
+    DAMAGE[what][0](made)
+    (flaw,) = found(made)
+    assert "newer autoexp-tui" in flaw.hint
+    assert flaw.mend is None
 
 
 @pytest.mark.parametrize(
-    "what", [what for what in REPAIRABLE if "directory" not in what]
+    "what", [what for what in DAMAGE if what not in (*MENDED_OTHERWISE, *NEWER)]
 )
 def test_a_repair_goes_on_from_the_last_commit_that_reads(
     made: WholeSession, what: str

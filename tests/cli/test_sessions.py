@@ -89,6 +89,8 @@ def test_a_running_session_is_listed_shown_and_stopped_with_its_jobs(
     assert json.loads(out)[0]["owner"] == "yes"
     code, out, _ = sessions("show", session)
     assert "running" in out
+    code, out, _ = sessions("check", session)
+    assert (code, "nothing is damaged" in out) == (0, True)
     code, _, err = sessions("stop", session, "--jobs")
     assert (code, "--yes" in err) == (3, True)
     code, out, err = sessions("stop", session, "--jobs", "--yes")

@@ -14,17 +14,20 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.adapters.file_journal import FileJournal, Rotation
+from autoexp_tui.adapters.identity import Identity
 from autoexp_tui.adapters.inbox import FileInbox, leave
-from autoexp_tui.adapters.journal import load_state, read_session
+from autoexp_tui.adapters.journal import StoredPlans, load_state, read_session
 from autoexp_tui.adapters.lease import FileLease, acquire
 from autoexp_tui.adapters.session_dir import SessionDir, create_session
 from autoexp_tui.cli.assemble import Ground
 from autoexp_tui.core import events
+from autoexp_tui.core.apply import fold
 from autoexp_tui.core.commands import Order, Pause, Submit
 from autoexp_tui.core.effects import SubmitTasks
 from autoexp_tui.core.errors import EnvironmentFailed
 from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.core.specs import JobSpec, JobStateIs, Plan
+from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.states import JobState
 from autoexp_tui.engine.loop import Engine, Parts
 from autoexp_tui.engine.writing import HOLD_SECONDS
@@ -62,17 +65,9 @@ class Disks:
         files = Files(self.clock)
         self.executor = FakeExecutor(self.clock, by_job({}), write=files.append)
         world = World(clock=self.clock, executor=self.executor, files=files)
-        self.pool = InlinePool()
+        self.world = world
+        self.rotation = Rotation(records=records)
         self.session: SessionDir = create_session(root / "state", lambda _n: "k7f2")
-        self.lease: FileLease = acquire(self.session, self.clock)
-        self.journal = FileJournal(
-            self.session,
-            self.lease,
-            rotation=Rotation(records=records),
-            keep_every=5,
-            pool=self.pool,
-        )
-        parts = world.parts(MemoryLease(world.session, 1), self.pool)
         self.plan = Plan(
             plan_id="p",
             name="disks",
@@ -81,6 +76,25 @@ class Disks:
         )
         self.faults: list[str] = []
         self.snapshots: list[Snapshot] = []
+        self.lease: FileLease
+        self.journal: FileJournal
+        self.start()
+
+    def start(self) -> None:
+        """An engine, the first one or after a kill."""
+        self.pool = InlinePool()
+        # Of a process that does not live: the next engine need not wait.
+        me = replace(Identity.of_this_process(), started="1")
+        self.lease = acquire(self.session, self.clock, me=me)
+        self.journal = FileJournal(
+            self.session,
+            self.lease,
+            rotation=self.rotation,
+            keep_every=5,
+            pool=self.pool,
+        )
+        world = self.world
+        parts = world.parts(MemoryLease(world.session, self.lease.epoch), self.pool)
         self.engine = self._engine(parts)
 
     def _engine(self, parts: Parts) -> Engine:
@@ -102,6 +116,16 @@ class Disks:
             log_fault=self.faults.append,
         )
         state = self.journal.load().state
+        seal = self.journal.seal
+        if state.session:
+            engine = Engine(state, real, self.snapshots.append)
+            started = events.EngineStarted(
+                host="h", pid=1, sealed_part=seal.part, sealed_bytes=seal.bytes
+            )
+            engine.begin([started])
+            # Whoever gave the command had no answer, and gives it again.
+            engine.order(Order(command_id="c1", command=Submit()))
+            return engine
         sha = self.journal.add_plan(self.plan)
         engine = Engine(
             replace(state, plans={sha: self.plan}), real, self.snapshots.append
@@ -227,6 +251,50 @@ def test_a_disk_that_refuses_at_some_write_costs_time_alone(
 @pytest.mark.slow
 def test_a_disk_that_is_full_at_any_write_costs_time_alone(tmp_path: Path) -> None:
     break_at_writes(tmp_path, errno.ENOSPC, 1)
+
+
+# ------------------------------------------------------------------------------ kills
+class Died(BaseException):
+    """Stands for the end of the process at this very point."""
+
+
+def kill_at_writes(root: Path, step: int) -> int:
+    """Kill the engine at every `step`-th write of a campaign; how many kills."""
+    kills = 0
+    for number in range(0, writes_of_a_campaign(root / "reference"), step):
+        place = root / str(number)
+        place.mkdir()
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            disk = BreakableDisk(place, monkeypatch, death=Died)
+            campaign = Disks(place)
+            disk.writes, disk.break_at = 0, (number, errno.EIO)
+            with suppress(Died):
+                while not campaign.done() and not disk.code:
+                    campaign.run(0.5)
+        kills += disk.code != 0
+        sealed = load_state(campaign.session).state
+        alone = fold(
+            SessionState(plans=StoredPlans(campaign.session)),
+            read_session(campaign.session),
+        )
+        assert sealed == alone
+        campaign.start()
+        campaign.until_done()
+        check_sound(campaign)
+    return kills
+
+
+def test_a_kill_at_some_write_loses_nothing_and_runs_nothing_twice(
+    tmp_path: Path,
+) -> None:
+    assert kill_at_writes(tmp_path, 5) > 10
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_write_loses_nothing_and_runs_nothing_twice(
+    tmp_path: Path,
+) -> None:
+    assert kill_at_writes(tmp_path, 1) > 60
 
 
 # ------------------------------------------------------------------------------ hold

@@ -101,7 +101,7 @@ def _tell_damage(
             Flaw(severity="error", where=where, problem=problem, hint=hint)
         )
         return
-    salvage = _salvage(session)
+    salvage = None if damage.newer else _salvage(session)
     mend = None if salvage is None else _Repair(session, salvage, clock)
     reading.flaws.append(
         Flaw(

@@ -72,6 +72,11 @@ class Undecodable(ValueError):
         super().__init__(problem)
         self.hint = hint
 
+    @property
+    def newer(self) -> bool:
+        """Whether a newer version wrote it."""
+        return self.hint == _NEWER
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LiveDetail:
@@ -129,7 +134,9 @@ def decode_record(line: bytes, where: str = "") -> Recorded:
     except Undecodable as error:
         written = one_bit_back(line)
         if written is None:
-            raise JournalDamaged(str(error), where, error.hint) from error
+            raise JournalDamaged(
+                str(error), where, error.hint, newer=error.newer
+            ) from error
         return parse_record(written)
 
 

@@ -269,7 +269,7 @@ def _note_torn(part: Part, records: int, torn: int, notices: Notices) -> None:
 def _damage(error: Undecodable, part: Part, number: int, offset: int) -> JournalDamaged:
     hint = error.hint or _remedy(part)
     where = f"{part.path}, line {number} (byte {offset})"
-    return JournalDamaged(str(error), where, hint)
+    return JournalDamaged(str(error), where, hint, newer=error.newer)
 
 
 def _remedy(part: Part) -> str:

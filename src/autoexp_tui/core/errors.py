@@ -106,6 +106,9 @@ class EnvironmentFailed(AutoexpError):
 class JournalDamaged(EnvironmentFailed):
     """A record other than a torn last line cannot be read."""
 
+    newer: bool = False
+    """Nothing is lost: a newer version wrote it, and reads it."""
+
 
 @dataclass(eq=False)
 class StoppedByGuard(AutoexpError):
