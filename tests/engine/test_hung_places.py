@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from autoexp_tui.core import events
+from autoexp_tui.core.effects import SubmitTasks
 from autoexp_tui.core.specs import FileExists, LogPattern, Plan
 from autoexp_tui.core.states import JobState
 from autoexp_tui.core.verdicts import Result
 from autoexp_tui.core.wording import sentence
+from autoexp_tui.engine.dispatcher import MOST_SENDING
 from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.core.builders import job, plan
 from tests.engine.bench import Bench
@@ -132,3 +134,22 @@ def test_a_pattern_in_a_log_there_is_waited_for_with_the_reason() -> None:
     status = bench.job("j").start[0]
     assert status is not None
     assert status.why.code == "no_answer"
+
+
+def test_submissions_that_hang_on_their_directories_hold_up_no_others() -> None:
+    hung = [job(f"h{n}", n, output_dir=f"/scratch/h{n}") for n in range(10)]
+    fine = [job(f"f{n}", 10 + n, output_dir=f"/home/f{n}") for n in range(3)]
+    bench = Bench(plan(*hung, *fine), place_of=place_of)
+    bench.engine.commit()
+    submits = {
+        effect_id: pending.effect.tasks[0][0]
+        for effect_id, pending in bench.engine.state.pending.items()
+        if isinstance(pending.effect, SubmitTasks)
+    }
+    bench.pool.held = {one for one, name in submits.items() if name.startswith("h")}
+    sent = bench.pool.held & set(bench.pool.pending)
+    assert len(sent) == MOST_SENDING
+    bench.run(20)
+    assert {bench.job(spec.name).state for spec in fine} == {JobState.COMPLETED}
+    bench.pool.held = set()
+    bench.until(lambda: set(bench.states().values()) == {"COMPLETED"}, 60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 
 import pytest
@@ -11,10 +12,13 @@ from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.specs import (
     Approval,
     Composite,
+    Condition,
     ExecutorSpec,
     FileExists,
     JobStateIs,
+    LogPattern,
     MetadataIs,
+    MetricIs,
     Not,
     Plan,
 )
@@ -184,3 +188,28 @@ def test_the_package_gives_its_public_names(name: str) -> None:
 def test_the_package_gives_nothing_else() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         import_module("autoexp_tui.plan").__getattr__("nothing")
+
+
+OWN = [
+    MetadataIs(key="k", value=1),
+    MetadataIs(key="k", job="a", value=1),
+    MetricIs(name="loss", value=2.0),
+    LogPattern(log_path="/logs/a/current.log", pattern="x", writer="a"),
+]
+
+
+@pytest.mark.parametrize("own", OWN)
+def test_waiting_for_what_ones_own_run_says_is_warned_about(own: Condition) -> None:
+    waits = replace(own, timeout_seconds=60)
+    (found,) = warnings(plan(job("a", start_conditions=(waits,))))
+    assert found.startswith(
+        "a start_conditions.0: waits for what its own run is to say"
+    )
+
+
+@pytest.mark.parametrize("own", OWN)
+def test_an_alternative_to_ones_own_word_is_none(own: Condition) -> None:
+    stop = FileExists(path="/go")
+    either = Composite(mode="any", conditions=(own, stop), timeout_seconds=60)
+    assert warnings(plan(job("a", start_conditions=(either,)))) == []
+    assert warnings(plan(job("a", cancel_conditions=(own,)))) == []

@@ -258,6 +258,7 @@ def _engine(
         facts=facts,
         planner=ChildPlanner(state_dir=str(session.state_dir)),
         preparation=Ground(session),
+        place_of=mounts.of,
         checkpoints=CheckpointFiles(),
         executor_pool=pools["executor"],
         command_pool=pools["commands"],
@@ -304,7 +305,7 @@ def _engine(
 
 _POOLS = {
     "poll": 1,
-    "executor": 4,
+    "executor": 16,
     "files": 32,
     "logs": 32,
     "commands": 16,
@@ -315,7 +316,8 @@ _POOLS = {
 }
 """The most threads of each pool; they start when they are needed. Of files and logs
 each file system has one at a time, and a few more when it hangs (`engine.lanes`); of
-commands a few run at a time, the rest is for those that hang."""
+submissions a few (`engine.dispatcher`); of commands a few run at a time, the rest is
+for those that hang."""
 
 
 def _policy(plan: Plan, executor: Executor, wanted: Wanted) -> Policy:

@@ -58,6 +58,9 @@ from autoexp_tui.monitor.restarts import avoiding
 
 PROBE_SECONDS = 2.0
 """Between questions about a submission in doubt."""
+MOST_SENDING = 4
+"""Submissions at a time whose directories lie on one file system: when it hangs, they
+are all that hangs."""
 NOTIFY_TIMEOUT = 30.0
 """Seconds that the user's notification command may take."""
 
@@ -83,6 +86,8 @@ class Outside:
     """None: runs that a rule ends are not looked at."""
     evidence_pool: Pool | None = None
     """None: that of commands."""
+    place_of: Callable[[str], str] = lambda _path: "/"
+    """The file system of a path, told without touching it."""
 
 
 @dataclass(slots=True)
@@ -96,6 +101,8 @@ class Dispatcher:
     not_before: dict[str, float] = field(default_factory=dict)
     """Effect -> monotonic seconds before which it is left alone."""
     _tasks: dict[TaskId, Task] = field(default_factory=dict)
+    _sending: dict[str, str] = field(default_factory=dict)
+    """Submission under way -> the file system that it is prepared on."""
     _looking: dict[str, float] = field(default_factory=dict)
     """Effect -> monotonic seconds at which a look at a run was first sent."""
 
@@ -117,7 +124,9 @@ class Dispatcher:
         """
         for pending in list(state.pending.values()):
             resting = self.not_before.get(pending.effect_id, now) > now
-            if pending.effect_id not in self.in_flight and not resting:
+            if pending.effect_id in self.in_flight or resting:
+                continue
+            if self._may_send(state, pending):
                 self._send(state, pending)
                 if isinstance(pending.effect, CaptureEvidence):
                     self._looking.setdefault(pending.effect_id, now)
@@ -144,6 +153,7 @@ class Dispatcher:
     def landed(self, effect_id: str, *, rest_until: float | None = None) -> None:
         """An effect's answer is in; `rest_until`: leave it alone till then."""
         self.in_flight.discard(effect_id)
+        self._sending.pop(effect_id, None)
         self.not_before.pop(effect_id, None)
         if rest_until is not None:
             self.not_before[effect_id] = rest_until
@@ -180,6 +190,17 @@ class Dispatcher:
         return made
 
     # ------------------------------------------------------------------- sending
+    def _may_send(self, state: SessionState, pending: PendingEffect) -> bool:
+        """Whether its file system has room for a further submission."""
+        if not isinstance(pending.effect, SubmitTasks):
+            return True
+        job, _ = pending.effect.tasks[0]
+        place = self.outside.place_of(state.jobs[job].spec.output_dir)
+        if sum(one == place for one in self._sending.values()) >= MOST_SENDING:
+            return False
+        self._sending[pending.effect_id] = place
+        return True
+
     def _send(self, state: SessionState, pending: PendingEffect) -> None:
         match pending.effect:
             case SubmitTasks() as submit:
@@ -219,6 +240,7 @@ class Dispatcher:
         self.in_flight.add(effect_id)
         if not pool.submit(effect_id, call, done):
             self.in_flight.discard(effect_id)
+            self._sending.pop(effect_id, None)
 
     def _send_submit(
         self, state: SessionState, effect_id: str, submit: SubmitTasks

@@ -1,4 +1,5 @@
-"""What a plan says plainly and hardly means: restarts without end, references unread.
+"""What a plan says plainly and hardly means: restarts without end, waits for oneself,
+references unread.
 
 Warnings only, for somebody may mean it after all. Looks at the plan alone.
 """
@@ -13,8 +14,13 @@ from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.limits import limits_attempts
 from autoexp_tui.core.specs import (
     Action,
+    Composite,
+    Condition,
     JobSpec,
     LogEvent,
+    LogPattern,
+    MetadataIs,
+    MetricIs,
     Monitoring,
     Plan,
     Restart,
@@ -94,6 +100,34 @@ def _broke(event: LogEvent | StateEvent) -> bool:
 
 def _is_endless(action: Action) -> bool:
     return isinstance(action, Restart) and not limits_attempts(action.conditions)
+
+
+# -------------------------------------------------------------------- waits for itself
+def waits_for_itself(jobs: Iterable[JobSpec]) -> Iterator[Problem]:
+    """Start conditions on what only the job's own run could say."""
+    for job in jobs:
+        for at, condition in enumerate(job.start_conditions):
+            if _asks_itself(condition, job.name):
+                yield Problem(
+                    "waits for what its own run is to say, and so would never start",
+                    where=f"start_conditions.{at}",
+                    job=job.name,
+                    hint='name the job that is meant: "{sibling.STAGE.name}"',
+                )
+
+
+def _asks_itself(condition: Condition, name: str) -> bool:
+    if not condition.blocking:
+        return False
+    match condition:
+        case MetadataIs() | MetricIs():
+            return condition.job in ("", name)
+        case LogPattern():
+            return condition.writer == name
+        case Composite(conditions=parts):
+            asks = [_asks_itself(part, name) for part in parts]
+            return any(asks) if condition.mode == "all" else bool(asks) and all(asks)
+    return False
 
 
 # ------------------------------------------------------------------- unread references

@@ -57,6 +57,7 @@ def validate_execution_plan(
         *_reads_without_waits(plan),
         *_waits_without_end(plan.jobs),
         *oversights.endless_restarts(plan),
+        *oversights.waits_for_itself(plan.jobs),
         *oversights.unused_scripts(plan),
         *oversights.unread_references(plan.jobs),
     ]

@@ -374,6 +374,7 @@ class House:
             facts=self.files,
             planner=self.planner,
             preparation=self.ready,
+            place_of=self.place_of,
             checkpoints=self.shelf,
             executor_pool=pool,
             command_pool=pool,
