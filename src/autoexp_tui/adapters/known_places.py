@@ -11,10 +11,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 
-from autoexp_tui.adapters.session_dir import SessionDir, find_session, sessions_in
+from autoexp_tui.adapters.session_dir import (
+    SessionDir,
+    called,
+    find_session,
+    meant_by,
+    require_readable,
+    sessions_in,
+)
 from autoexp_tui.core.errors import EnvironmentFailed, UsageError
 
 _LONGEST = 256 * 1024
@@ -73,12 +79,12 @@ def find_in(places: Sequence[Path], session_id: str) -> SessionDir:
 
     Raises:
         UsageError: there is none, or there are several.
-        EnvironmentFailed: the first of the places cannot be read.
+        EnvironmentFailed: the first of the places, or the session, cannot be read.
     """
     if len(places) == 1:
-        return find_session(places[0], session_id)
+        return _find_here(places[0], session_id)
     known = [session for place in places for session in _sessions(place, places[0])]
-    found = [session for session in known if session.id == session_id]
+    found = called(known, session_id)
     if len(found) == 1:
         return found[0]
     if found:
@@ -87,14 +93,30 @@ def find_in(places: Sequence[Path], session_id: str) -> SessionDir:
             f"there is a session {session_id!r} in {where}",
             hint=f"choose one with --state-dir {found[0].state_dir}",
         )
-    near = get_close_matches(session_id, {s.id for s in known}, n=3, cutoff=0.5)
-    meant = f"Did you mean {' or '.join(near)}? " if near else ""
+    for place in places:
+        require_readable(place.absolute() / session_id)
+    meant = meant_by(session_id, known)
     others = len(places) - 1
     elsewhere = "another known place" if others == 1 else f"{others} other known places"
     raise UsageError(
         f"there is no session {session_id!r} in {places[0]}, nor in {elsewhere}",
         hint=f"{meant}`autoexp-sessions list` shows them all.",
     )
+
+
+def _find_here(place: Path, session_id: str) -> SessionDir:
+    """In the one place that was named; where else it lies is told."""
+    try:
+        return find_session(place, session_id)
+    except UsageError as error:
+        elsewhere = [
+            other
+            for other in with_remembered(place)[1:]
+            if any(one.id == session_id for one in _sessions(other, place))
+        ]
+        if elsewhere:
+            error.hint = f"There is one in {elsewhere[0]}: --state-dir {elsewhere[0]}"
+        raise
 
 
 def _sessions(place: Path, first: Path) -> Sequence[SessionDir]:

@@ -7,15 +7,17 @@ stored under the digest of their bytes.
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeAlias
 
 from autoexp_tui.adapters.atomic import (
+    explained,
     explaining,
     make_directory,
     sync_directory,
@@ -36,6 +38,8 @@ _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 _LETTERS = _BASE32[:26]
 _DIGITS = _BASE32[26:]
 _TRIES_PER_LENGTH = 20
+SHORTEST_PREFIX = 2
+"""Letters of an id that may stand for all of it, when no other begins so."""
 
 PartId: TypeAlias = tuple[int, int]
 """(lease epoch of the engine that wrote it, segment from 0); sorts as written."""
@@ -329,26 +333,72 @@ def sessions_in(state_dir: Path) -> list[SessionDir]:
             entries = sorted(state_dir.iterdir())
         except FileNotFoundError:
             return []
-        found = [SessionDir(entry) for entry in entries if entry.name != MANIFESTS]
+        found = [
+            SessionDir(entry)
+            for entry in entries
+            if entry.name != MANIFESTS and not entry.name.startswith(".")
+        ]
         return [session for session in found if session.exists]
 
 
 def find_session(state_dir: Path, session_id: str) -> SessionDir:
-    """The session of that id.
+    """The session of that id, or the one whose id begins so.
 
     Raises:
-        UsageError: there is none; names those that are spelled like it.
-        EnvironmentFailed: the state dir cannot be read.
+        UsageError: there is none, and names those that are spelled like it; or several
+            begin so.
+        EnvironmentFailed: the state dir, or the session, cannot be read.
     """
-    known = {session.id: session for session in sessions_in(state_dir)}
-    if session_id in known:
-        return known[session_id]
-    near = get_close_matches(session_id, known, n=3, cutoff=0.5)
-    meant = f"Did you mean {' or '.join(near)}? " if near else ""
+    sessions = sessions_in(state_dir)
+    found = called(sessions, session_id)
+    if found:
+        return found[0]
+    require_readable(state_dir.absolute() / session_id)
+    meant = meant_by(session_id, sessions)
     raise UsageError(
         f"there is no session {session_id!r} in {state_dir}",
         hint=f"{meant}`autoexp-sessions list --state-dir {state_dir}` shows them all.",
     )
+
+
+def called(sessions: Sequence[SessionDir], session_id: str) -> list[SessionDir]:
+    """The sessions of that id; without any, the ones whose id begins so.
+
+    Raises:
+        UsageError: several sessions begin so.
+    """
+    exactly = [session for session in sessions if session.id == session_id]
+    if exactly or len(session_id) < SHORTEST_PREFIX:
+        return exactly
+    found = [session for session in sessions if session.id.startswith(session_id)]
+    ids = dict.fromkeys(session.id for session in found)
+    if len(ids) > 1:
+        raise UsageError(
+            f"several sessions begin with {session_id!r}: {', '.join(ids)}",
+            hint="Write one of them out.",
+        )
+    return found
+
+
+def meant_by(session_id: str, sessions: Sequence[SessionDir]) -> str:
+    """`Did you mean k7f2? `; empty when nothing is spelled like it."""
+    known = {session.id for session in sessions}
+    near = get_close_matches(session_id, sorted(known), n=3, cutoff=0.5)
+    return f"Did you mean {' or '.join(near)}? " if near else ""
+
+
+def require_readable(path: Path) -> None:
+    """Whether what has a session's name may be looked into at all.
+
+    Raises:
+        EnvironmentFailed: there is such a directory, and it is closed to us.
+    """
+    try:
+        os.listdir(path)
+    except PermissionError as error:
+        raise explained(error, path, "read the session") from error
+    except (OSError, ValueError):
+        return  # no session, then
 
 
 def read_if_there(path: Path) -> bytes | None:

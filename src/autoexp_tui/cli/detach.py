@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from autoexp_tui.adapters.atomic import explaining
 from autoexp_tui.adapters.lease import highest_epoch
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.cli.options import DEFAULT_STATE_DIR
@@ -30,11 +31,14 @@ def start_heir(session: SessionDir, approve: frozenset[str], epoch: int) -> bool
     """Start a detached engine for a session that was given back under `epoch`.
 
     True once it owns the session; False when it did not come up in time.
+
+    Raises:
+        EnvironmentFailed: the session's directory cannot be written.
     """
     command = [*_scope(), *heir_command(session, approve)]
-    log = os.open(
-        session.path / "heir.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
-    )
+    path = session.path / "heir.log"
+    with explaining(path, "write"):
+        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         child = subprocess.Popen(
             command,

@@ -100,10 +100,20 @@ def session_of(options: Options) -> SessionDir:
     Raises:
         UsageError: there is none of that id, or there are several.
     """
+    refuse_overrides(options, "--session")
+    return session_called(options.session, options)
+
+
+def session_called(session_id: str, options: Options) -> SessionDir:
+    """The session that an id, or the beginning of one, names.
+
+    Raises:
+        UsageError: there is none, or there are several.
+        EnvironmentFailed: it cannot be read.
+    """
     from autoexp_tui.adapters.known_places import find_in
 
-    refuse_overrides(options, "--session")
-    return find_in(places_of(options), options.session)
+    return find_in(places_of(options), session_id)
 
 
 def places_of(options: Options) -> tuple[Path, ...]:

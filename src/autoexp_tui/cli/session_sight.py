@@ -1,0 +1,94 @@
+"""One look at a session: its journal, who runs it, and what only its engine knows.
+
+Volatile detail (the queue's reasons, rates) is written only while somebody watches: a
+look is a viewer for a moment, no longer than `SIGHT_SECONDS`. Changes nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from autoexp_tui.core.states import ACTIVE
+
+if TYPE_CHECKING:
+    from autoexp_tui.adapters.identity import Alive
+    from autoexp_tui.adapters.lease import Holder
+    from autoexp_tui.adapters.session_dir import SessionDir
+    from autoexp_tui.core.snapshot import EngineView, Live
+    from autoexp_tui.core.state import SessionState
+
+SIGHT_SECONDS = 3.0
+"""An engine looks for viewers every two seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """A session as it was seen."""
+
+    session: SessionDir
+    state: SessionState
+    holder: Holder | None
+    """Of the newest lease; None before the first engine."""
+    alive: Alive
+    """Whether that engine lives, as far as can be told from here."""
+    now: float
+    """UTC."""
+    engine: EngineView | None = None
+    """Its engine's own health; None while it does not tell."""
+    live: Mapping[str, Live] = field(default_factory=dict)
+
+
+def look_at(session: SessionDir) -> Sight:
+    """Look at a session once.
+
+    Raises:
+        JournalDamaged: it cannot be read.
+        EnvironmentFailed: the disk refused.
+    """
+    from autoexp_tui.adapters.identity import Alive
+    from autoexp_tui.adapters.journal import load_state
+    from autoexp_tui.adapters.lease import LeaseWatch
+
+    state = load_state(session, tail=1).state
+    watch = LeaseWatch(session)
+    holder = watch.holder()
+    alive = watch.alive(holder, 0.0)
+    engine: EngineView | None = None
+    live: Mapping[str, Live] = {}
+    if alive is not Alive.NO and _has_volatile(state):
+        engine, live = _volatile(session)
+    return Sight(
+        session=session,
+        state=state,
+        holder=holder,
+        alive=alive,
+        now=max(time.time(), state.t),
+        engine=engine,
+        live=live,
+    )
+
+
+def _has_volatile(state: SessionState) -> bool:
+    return any(job.state in ACTIVE for job in state.jobs.values())
+
+
+def _volatile(session: SessionDir) -> tuple[EngineView | None, Mapping[str, Live]]:
+    """What the engine tells whoever watches; what it told last when it is silent.
+
+    It writes what is new as soon as somebody watches, so what it does not write anew
+    still holds.
+    """
+    from autoexp_tui.adapters.live_sink import LiveReader, ViewerHeartbeat
+
+    reader, heartbeat = LiveReader(session), ViewerHeartbeat(session)
+    before = detail = reader.read()
+    if heartbeat.beat():
+        deadline = time.monotonic() + SIGHT_SECONDS
+        while detail is before and time.monotonic() < deadline:
+            time.sleep(0.05)
+            detail = reader.read()
+    heartbeat.close()
+    return (detail.engine, detail.jobs) if detail else (None, {})

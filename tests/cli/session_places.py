@@ -1,0 +1,135 @@
+"""Sessions of one small plan, as an engine that is gone left them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.adapters.file_journal import FileJournal
+from autoexp_tui.adapters.identity import Identity
+from autoexp_tui.adapters.lease import acquire, highest_epoch
+from autoexp_tui.adapters.session_dir import SessionDir, create_session
+from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.sessions import main
+from autoexp_tui.core import events
+from autoexp_tui.core.draft import Draft
+from autoexp_tui.core.specs import (
+    Approval,
+    FileExists,
+    JobSpec,
+    JobStateIs,
+    Plan,
+    TimeReached,
+)
+from autoexp_tui.core.state import SessionState
+from autoexp_tui.testing.clock import ManualClock
+
+Said = tuple[int, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A state directory, and autoexp-sessions over it."""
+
+    root: Path
+    capsys: pytest.CaptureFixture[str]
+
+    @property
+    def state_dir(self) -> Path:
+        return self.root / "state"
+
+    def say(self, *argv: str) -> Said:
+        """What a command says: its exit code, stdout, stderr."""
+        code = guarded(main, [*argv, "--state-dir", str(self.state_dir)])
+        captured = self.capsys.readouterr()
+        return code, captured.out, captured.err
+
+    def plan(self) -> Plan:
+        """train -> wait (three conditions) -> ask."""
+        train = self._job("train", 0)
+        wait = self._job(
+            "wait",
+            1,
+            start_conditions=(
+                JobStateIs(jobs=("train",), state="COMPLETED"),
+                FileExists(path=str(self.root / "never")),
+                TimeReached(at=4e9),
+            ),
+            cancel_conditions=(FileExists(path=str(self.root / "stop")),),
+            depends_on=("train",),
+        )
+        asks = self._job("asks", 2, start_conditions=(Approval(prompt="Go on?"),))
+        return Plan(
+            plan_id="p",
+            name="small",
+            state_dir=str(self.state_dir),
+            jobs=(train, wait, asks),
+        )
+
+    def _job(self, name: str, index: int, **fields: object) -> JobSpec:
+        return JobSpec(
+            name=name,
+            index=index,
+            stage=name,
+            command=("true",),
+            output_dir=str(self.root / "out" / name),
+            log_dir=str(self.root / "logs" / name),
+            **fields,  # type: ignore[arg-type]
+        )
+
+    def session(
+        self,
+        session_id: str,
+        *happened: events.Event,
+        t: float = 1000.0,
+        plan: Plan | None = None,
+        released: bool = True,
+    ) -> SessionDir:
+        """A session in which this happened, at `t`."""
+        session = create_session(self.state_dir, lambda _length: session_id)
+        lease = acquire(session, ManualClock())
+        journal = FileJournal(session, lease)
+        sha = journal.add_plan(plan or self.plan())
+        state = SessionState(plans={sha: plan or self.plan()})
+        draft = Draft(state, t, lease.epoch)
+        draft.emit(
+            events.SessionStarted(
+                session=session_id,
+                name="small",
+                engine_version="1",
+                wrapper_version="1",
+                plan_sha=sha,
+            )
+        )
+        draft.emit(events.EngineStarted(host="here", pid=1))
+        draft.emit(events.PlanAdded(sha=sha))
+        for event in happened:
+            draft.emit(event)
+        journal.append(draft.records)
+        journal.close()
+        if released:
+            lease.release()
+        return session
+
+
+def all_ended() -> list[events.Event]:
+    """Every job of the small plan, each in another way."""
+    from autoexp_tui.core.states import Cause, JobState
+
+    return [
+        events.JobsReleased(jobs=("train", "wait", "asks")),
+        events.JobEnded(job="train", state=JobState.CANCELLED, cause=Cause.USER),
+        events.JobEnded(job="wait", state=JobState.SKIPPED, cause=Cause.UPSTREAM),
+        events.JobEnded(job="asks", state=JobState.SKIPPED, cause=Cause.UPSTREAM),
+    ]
+
+
+def held_elsewhere(session: SessionDir) -> None:
+    """An engine on another host took the session."""
+    epoch = highest_epoch(session) + 1
+    other = replace(Identity.of_this_process(), host="cn17", machine="m2", boot="b2")
+    record = {"epoch": epoch, "since": 1000.0, **asdict(other)}
+    (session.lease / f"{epoch}.json").write_text(json.dumps(record))

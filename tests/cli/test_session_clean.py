@@ -1,0 +1,183 @@
+"""autoexp-sessions clean: what goes, what stays, and what may not go."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.adapters import session_removal
+from autoexp_tui.adapters.session_removal import size_of
+from autoexp_tui.cli.session_clean import age_seconds
+from autoexp_tui.core import events
+from autoexp_tui.core.effects import SubmitTasks
+from autoexp_tui.core.errors import UsageError
+from tests.cli.session_places import Place, all_ended, held_elsewhere
+
+
+@pytest.fixture
+def place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Place:
+    return Place(tmp_path, capsys)
+
+
+def test_without_a_yes_it_only_tells_what_would_go_and_how_much(place: Place) -> None:
+    session = place.session("k7f2", *all_ended())
+    code, out, err = place.say("clean", "k7f2")
+    assert code == 3
+    assert f"would remove {session.path}" in out
+    assert f"in {size_of(session.path).files} files" in out
+    assert "nothing was removed" in err
+    assert session.exists
+
+
+def test_several_go_at_once(place: Place) -> None:
+    sessions = [place.session(name, *all_ended()) for name in ("a2aa", "b2bb")]
+    code, out, _ = place.say("clean", "a2aa", "b2bb", "--yes")
+    assert code == 0
+    assert out.count("removed") == 2
+    assert not any(session.path.exists() for session in sessions)
+
+
+def test_when_one_may_not_go_none_goes(place: Place) -> None:
+    free = place.session("a2aa", *all_ended())
+    place.session("b2bb", *all_ended(), released=False)
+    code, _, err = place.say("clean", "a2aa", "b2bb", "--yes")
+    assert code == 4
+    assert "session b2bb is run by" in err
+    assert free.exists
+
+
+def test_an_engine_elsewhere_that_may_live_keeps_its_session(place: Place) -> None:
+    session = place.session("k7f2", *all_ended())
+    held_elsewhere(session)
+    code, _, err = place.say("clean", "k7f2", "--yes")
+    assert (code, "may be run by host cn17" in err) == (4, True)
+    assert session.exists
+
+
+def test_a_session_whose_jobs_may_run_stays(place: Place) -> None:
+    order = events.EffectOrdered(
+        effect_id="x", effect=SubmitTasks(token="t", tasks=(("train", 1),))
+    )
+    released = events.JobsReleased(jobs=("train",))
+    session = place.session("k7f2", released, order)
+    code, _, err = place.say("clean", "k7f2", "--yes")
+    assert code == 2
+    assert "may still run: train" in err
+    assert session.exists
+
+
+def test_all_that_ended_goes_and_the_rest_stays(place: Place) -> None:
+    ended = place.session("a2aa", *all_ended())
+    waits = place.session("b2bb", events.JobsReleased(jobs=("wait",)))
+    runs = place.session("c2cc", *all_ended(), released=False)
+    code, out, _ = place.say("clean", "--ended", "--yes")
+    assert code == 0
+    assert [line.split()[1] for line in out.splitlines()] == [str(ended.path)]
+    assert waits.exists
+    assert runs.exists
+
+
+def test_only_old_ones_go_when_an_age_is_given(place: Place) -> None:
+    old = place.session("a2aa", *all_ended(), t=time.time() - 40 * 86400)
+    new = place.session("b2bb", *all_ended(), t=time.time() - 86400)
+    code, *_ = place.say("clean", "--older-than", "30d", "--yes")
+    assert code == 0
+    assert (old.exists, new.exists) == (False, True)
+
+
+def test_nothing_to_remove_is_no_failure(place: Place) -> None:
+    code, out, _ = place.say("clean", "--ended", "--yes")
+    assert (code, out) == (0, "no session to remove\n")
+
+
+def test_ids_beside_ended_are_refused(place: Place) -> None:
+    place.session("k7f2", *all_ended())
+    assert place.say("clean", "k7f2", "--ended", "--yes")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30d", 2592000), ("12h", 43200), ("2w", 1209600)]
+)
+def test_ages_are_read_with_their_unit(text: str, seconds: float) -> None:
+    assert age_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["30", "d", "-1d", "1y"])
+def test_an_age_without_a_known_unit_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is no age"):
+        age_seconds(text)
+
+
+def test_for_programs_it_says_what_went(place: Place) -> None:
+    session = place.session("k7f2", *all_ended())
+    _, out, _ = place.say("clean", "k7f2", "--yes", "--json")
+    told = json.loads(out)
+    assert told["removed"] is True
+    assert told["sessions"][0]["directory"] == str(session.path)
+    assert told["sessions"][0]["bytes"] > 0
+
+
+def test_links_are_removed_and_never_followed(place: Place) -> None:
+    outside = place.root / "checkpoints"
+    outside.mkdir()
+    (outside / "step.pt").write_text("weights")
+    session = place.session("k7f2", *all_ended())
+    (session.path / "link").symlink_to(outside)
+    assert place.say("clean", "k7f2", "--yes")[0] == 0
+    assert (outside / "step.pt").read_text() == "weights"
+
+
+def test_a_session_that_is_a_link_is_refused(place: Place) -> None:
+    session = place.session("k7f2", *all_ended())
+    moved = place.root / "elsewhere"
+    os.rename(session.path, moved)
+    session.path.symlink_to(moved)
+    code, _, err = place.say("clean", "k7f2", "--yes")
+    assert (code, "is a link to" in err) == (2, True)
+    assert (moved / "journal.1.jsonl").exists()
+
+
+def test_a_session_into_which_a_job_writes_is_refused(place: Place) -> None:
+    plan = place.plan()
+    inside = str(place.state_dir / "k7f2" / "out")
+    first = replace(plan.jobs[0], output_dir=inside)
+    plan = replace(plan, jobs=(first, *plan.jobs[1:]))
+    session = place.session("k7f2", *all_ended(), plan=plan)
+    code, _, err = place.say("clean", "k7f2", "--yes")
+    assert (code, "writes into the session's own directory" in err) == (2, True)
+    assert session.exists
+
+
+def test_a_damaged_session_goes_unless_a_run_is_open(place: Place) -> None:
+    session = place.session("k7f2", *all_ended())
+    session.journal_part(1).write_text("{}\n{}\n{}\n")
+    records = session.attempt("train", 1)
+    records.mkdir(parents=True)
+    (records / "begin.0.json").write_text("{}")
+    code, _, err = place.say("clean", "k7f2", "--yes")
+    assert (code, "train may still run" in err) == (2, True)
+    (records / "exit.0.json").write_text("{}")
+    assert place.say("clean", "k7f2", "--yes")[0] == 0
+    assert not session.path.exists()
+
+
+def test_what_a_killed_removal_left_is_not_listed_and_goes_with_the_next(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.session("k7f2", *all_ended())
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            session_removal.remove(place.session("b2bb", *all_ended()))
+    assert "b2bb" not in place.say("list")[1]
+    assert place.say("clean", "k7f2", "--yes")[0] == 0
+    assert os.listdir(place.state_dir) == []
+
+
+def _killed(_path: object) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,351 @@
+"""autoexp-sessions with sessions of every kind: one clear message, the right code."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.adapters.known_places import remember
+from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.cli import session_commands
+from autoexp_tui.core import events
+from autoexp_tui.core.states import JobState
+from autoexp_tui.core.verdicts import Result, why
+from tests.cli.session_places import Place, all_ended, held_elsewhere
+
+RELEASED = events.JobsReleased(jobs=("wait",))
+
+
+@pytest.fixture
+def place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Place:
+    return Place(tmp_path, capsys)
+
+
+# ------------------------------------------------------------------------ the session
+def test_without_a_verb_the_verbs_are_named(place: Place) -> None:
+    code, _, err = place.say()
+    assert code == 2
+    assert "Verbs: list, show, stop" in err
+
+
+def test_a_misspelt_verb_is_told_what_was_meant(place: Place) -> None:
+    code, _, err = place.say("shwo", "k7f2")
+    assert code == 2
+    assert "Did you mean show?" in err
+
+
+def test_a_verb_without_a_session_asks_which(place: Place) -> None:
+    code, _, err = place.say("pause")
+    assert code == 2
+    assert "pause: which session?" in err
+
+
+def test_an_option_of_another_verb_is_refused(place: Place) -> None:
+    code, _, err = place.say("show", "k7f2", "--reason", "none")
+    assert code == 2
+    assert "--reason" in err
+
+
+def test_an_options_value_is_not_taken_for_the_verb(place: Place) -> None:
+    place.session("k7f2", RELEASED)
+    code, _, err = place.say("--config-ref", "stop", "show", "k7f2", "--jobs", "failed")
+    assert code == 0, err
+
+
+def test_the_beginning_of_an_id_will_do(place: Place) -> None:
+    place.session("k7f2")
+    code, out, _ = place.say("show", "k7")
+    assert code == 0
+    assert out.startswith("k7f2  small")
+
+
+def test_the_beginning_of_two_ids_is_refused_with_both(place: Place) -> None:
+    place.session("k7f2")
+    place.session("k7aa")
+    code, _, err = place.say("show", "k7")
+    assert code == 2
+    assert "several sessions begin with 'k7': k7aa, k7f2" in err
+
+
+def test_one_letter_is_no_beginning(place: Place) -> None:
+    place.session("k7f2")
+    assert place.say("show", "k")[0] == 2
+
+
+def test_a_session_that_lies_elsewhere_is_told_where(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
+    there = Place(tmp_path / "there", place.capsys)
+    there.session("k7f2")
+    remember(there.state_dir)
+    code, _, err = place.say("show", "k7f2")
+    assert code == 2
+    assert f"--state-dir {there.state_dir}" in err
+
+
+def test_a_session_that_is_closed_to_us_is_not_called_unknown(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = place.session("k7f2")
+    _close(session.path, monkeypatch)
+    code, _, err = place.say("show", "k7f2")
+    assert code == 5
+    assert "cannot read the session: Permission denied" in err
+
+
+def _close(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a user who is not root."""
+    listdir = os.listdir
+
+    def refusing(where: str | Path = ".") -> list[str]:
+        if Path(where) == path:
+            raise PermissionError(13, "Permission denied", str(where))
+        return listdir(where)
+
+    monkeypatch.setattr(os, "listdir", refusing)
+    monkeypatch.setattr(SessionDir, "exists", False)
+
+
+# ------------------------------------------------------------------------------- show
+def test_show_says_who_ran_it_and_how_the_jobs_stand(place: Place) -> None:
+    place.session("k7f2", *all_ended())
+    code, out, _ = place.say("show", "k7f2")
+    assert code == 0
+    assert "engine       none; the last one (host " in out
+    assert "jobs         3: 1 cancelled, 2 skipped" in out
+    assert "ended by     2 what it needs ended, 1 cancelled by a person" in out
+
+
+def test_show_says_why_it_is_paused_and_which_warnings_stand(place: Place) -> None:
+    place.session(
+        "k7f2",
+        events.SubmissionPaused(why=why("paused_by", by="cockpit")),
+        events.WarningRaised(
+            warning_id="w", why=why("place_silent", place="/x", since=900.0)
+        ),
+    )
+    _, out, _ = place.say("show", "k7f2")
+    assert "paused       submissions are paused by a person" in out
+    assert "warning      " in out
+
+
+def test_show_of_chosen_states_leaves_the_others_out(place: Place) -> None:
+    place.session("k7f2", *all_ended())
+    _, out, _ = place.say("show", "k7f2", "--jobs", "cancelled")
+    assert "cancelled    train" in out
+    assert "skipped      wait" not in out
+
+
+def test_a_state_that_there_is_not_is_refused_with_those_there_are(
+    place: Place,
+) -> None:
+    place.session("k7f2")
+    code, _, err = place.say("show", "k7f2", "--jobs", "done")
+    assert code == 2
+    assert "completed" in err
+
+
+def test_show_of_a_job_tells_each_condition_with_its_number(place: Place) -> None:
+    waits = why("not_there", path=str(place.root / "never"))
+    judged = events.ConditionJudged(
+        job="wait", role="start", index=1, result=Result.WAIT, why=waits
+    )
+    place.session("k7f2", RELEASED, judged)
+    code, out, _ = place.say("show", "k7f2", "wait")
+    assert code == 0
+    assert "start 1    train COMPLETED: not looked at yet" in out
+    assert f"start 2    {place.root / 'never'}: waits since" in out
+    assert f"cancel 1   {place.root / 'stop'}: not looked at yet" in out
+
+
+def test_show_of_a_job_names_what_waits_behind_it(place: Place) -> None:
+    place.session("k7f2", RELEASED)
+    _, out, _ = place.say("show", "k7f2", "train")
+    assert "behind it  wait" in out
+
+
+def test_a_job_that_there_is_not_is_told_what_was_meant(place: Place) -> None:
+    place.session("k7f2")
+    code, _, err = place.say("show", "k7f2", "trian")
+    assert code == 2
+    assert "Did you mean train?" in err
+
+
+def test_show_for_programs_is_one_line_of_stable_keys(place: Place) -> None:
+    place.session("k7f2", *all_ended())
+    _, out, _ = place.say("show", "k7f2", "--json")
+    told = json.loads(out)
+    assert out.count("\n") == 1
+    assert {"session", "name", "directory", "engine", "paused", "warnings"} < set(told)
+    assert told["engine"]["alive"] == "no"
+    assert set(told["jobs"][0]) == {
+        "name", "state", "cause", "attempts", "exit_code", "why", "evidence",
+    }  # fmt: skip
+
+
+def test_a_job_for_programs_has_its_conditions_and_runs(place: Place) -> None:
+    place.session("k7f2", RELEASED)
+    _, out, _ = place.say("show", "k7f2", "wait", "--json")
+    job = json.loads(out)["job"]
+    assert job["start_conditions"][0]["what"] == "train COMPLETED"
+    assert (job["runs"], job["state"]) == ([], "WAITING")
+
+
+def test_hostile_names_reach_no_terminal(place: Place) -> None:
+    place.session("k7f2", events.MessageLogged(text="x"))
+    hostile = why("cancelled_by", by="\x1b[31mred", reason="\x1b]0;title\x07")
+    ended = events.JobEnded(job="train", state=JobState.CANCELLED, why=hostile)
+    place.session("m2aa", events.JobsReleased(jobs=("train",)), ended)
+    _, out, _ = place.say("show", "m2aa")
+    assert "\x1b" not in out
+
+
+# ---------------------------------------------------------------- without any engine
+def test_stop_of_a_session_without_an_engine_changes_nothing(place: Place) -> None:
+    session = place.session("k7f2", RELEASED)
+    before = sorted(os.listdir(session.lease))
+    code, out, _ = place.say("stop", "k7f2")
+    assert (code, "no engine runs k7f2" in out) == (0, True)
+    assert sorted(os.listdir(session.lease)) == before
+
+
+def test_restart_of_a_session_whose_jobs_ended_starts_nothing(place: Place) -> None:
+    session = place.session("k7f2", *all_ended())
+    code, out, _ = place.say("restart", "k7f2")
+    assert (code, "all jobs of k7f2 have ended" in out) == (0, True)
+    assert not (session.path / "heir.log").exists()
+
+
+def test_pausing_twice_and_resuming_twice_is_no_failure(place: Place) -> None:
+    place.session("k7f2", RELEASED)
+    said = [place.say(verb, "k7f2") for verb in ("pause", "pause", "resume", "resume")]
+    assert [code for code, *_ in said] == [0, 0, 0, 0]
+    assert "it is paused already" in said[1][1]
+    assert "it is not paused" in said[3][1]
+
+
+def test_a_command_for_programs_says_what_came_of_it(place: Place) -> None:
+    place.session("k7f2", RELEASED)
+    code, out, _ = place.say("skip", "k7f2", "wait", "--json")
+    assert code == 0
+    assert json.loads(out) == {
+        "session": "k7f2", "verb": "skip", "jobs": ["wait"],
+        "outcome": "done", "why": "", "engine": "none",
+    }  # fmt: skip
+
+
+def test_a_job_in_another_state_is_told_and_nothing_is_sent(place: Place) -> None:
+    session = place.session("k7f2", *all_ended())
+    before = sorted(os.listdir(session.lease))
+    code, _, err = place.say("kill", "k7f2", "train", "--yes")
+    assert code == 1
+    assert "train is cancelled: there is nothing to kill" in err
+    assert sorted(os.listdir(session.lease)) == before
+
+
+def test_names_beside_all_are_refused(place: Place) -> None:
+    place.session("k7f2", RELEASED)
+    code, _, err = place.say("kill", "k7f2", "wait", "--all", "--yes")
+    assert (code, "either --all or names" in err) == (2, True)
+
+
+def test_kill_needs_a_yes_and_names_what_it_would_end(place: Place) -> None:
+    place.session("k7f2", RELEASED)
+    code, _, err = place.say("kill", "k7f2", "wait")
+    assert (code, "this would kill 1 job: wait" in err) == (3, True)
+
+
+def test_waive_of_one_condition_among_several_asks_which(place: Place) -> None:
+    place.session("k7f2", RELEASED)
+    code, _, err = place.say("waive", "k7f2", "wait")
+    assert code == 2
+    assert "wait waits for several: 1, 2, 3" in err
+
+
+def test_waive_of_a_condition_that_there_is_not_is_refused(place: Place) -> None:
+    place.session("k7f2", RELEASED)
+    code, _, err = place.say("waive", "k7f2", "wait", "4")
+    assert (code, "no start condition '4'" in err) == (2, True)
+
+
+def test_waive_of_a_job_that_does_not_wait_is_refused(place: Place) -> None:
+    place.session("k7f2", RELEASED)
+    code, _, err = place.say("waive", "k7f2", "train")
+    assert (code, "train does not wait: it is planned" in err) == (2, True)
+
+
+def test_a_waived_condition_counts_as_passed_and_keeps_the_reason(
+    place: Place,
+) -> None:
+    place.session("k7f2", RELEASED)
+    code, _, err = place.say("waive", "k7f2", "wait", "2", "--reason", "seen it")
+    assert code == 0, err
+    assert "waived since" in place.say("show", "k7f2", "wait")[1]
+    assert "seen it" in place.say("show", "k7f2", "wait")[1]
+
+
+def test_an_approval_that_nobody_asks_for_is_refused(place: Place) -> None:
+    place.session("k7f2", RELEASED)
+    code, _, err = place.say("approve", "k7f2", "train")
+    assert code == 2
+    assert "train is planned, and does not ask" in err
+
+
+# ------------------------------------------------------------- an engine elsewhere
+@pytest.fixture
+def elsewhere(place: Place, monkeypatch: pytest.MonkeyPatch) -> SessionDir:
+    """A session that an engine on another host has."""
+    monkeypatch.setattr(session_commands, "ANSWER_SECONDS", 0.2)
+    session = place.session("k7f2", RELEASED)
+    held_elsewhere(session)
+    return session
+
+
+def test_restart_beside_an_engine_elsewhere_says_what_to_do(
+    place: Place, elsewhere: SessionDir
+) -> None:
+    code, _, err = place.say("restart", "k7f2")
+    assert code == 4
+    assert "may be run by host cn17" in err
+    assert "autoexp-monitor --session k7f2" in err
+    assert "600 s" in err
+
+
+def test_a_command_to_an_engine_elsewhere_goes_through_the_inbox(
+    place: Place, elsewhere: SessionDir
+) -> None:
+    code, _, err = place.say("stop", "k7f2")
+    assert code == 1
+    assert "cn17" in err
+    assert "the command waits in its inbox" in err
+    assert len(list(elsewhere.inbox.glob("*.json"))) == 1
+
+
+def test_silence_for_programs_is_an_outcome(
+    place: Place, elsewhere: SessionDir
+) -> None:
+    code, out, _ = place.say("pause", "k7f2", "--json")
+    assert code == 1
+    assert json.loads(out)["outcome"] == "unanswered"
+
+
+def test_show_says_that_an_engine_elsewhere_may_live(
+    place: Place, elsewhere: SessionDir
+) -> None:
+    _, out, _ = place.say("show", "k7f2")
+    assert "host cn17" in out
+    assert "whether it lives cannot be told from here" in out
+
+
+def test_an_inbox_that_cannot_be_written_is_said(
+    place: Place, elsewhere: SessionDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere.inbox.rename(elsewhere.inbox.with_name("moved"))
+    elsewhere.inbox.write_text("a file in its place")
+    code, _, err = place.say("pause", "k7f2")
+    assert code == 5
+    assert "inbox" in err
