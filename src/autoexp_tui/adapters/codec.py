@@ -41,9 +41,10 @@ MORE = b'{"more":true,'
 """How the line of a record begins that others of its commit follow."""
 
 _CRC = b',"crc":"'
-_CHECK = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
-_CRC_START = -len(_CRC) - len(b'01234567"}')
-"""Where the check begins in a line without its newline."""
+_CHECK = re.compile(rb',"crc":"([0-9a-f]{8})"\}\n')
+_DIGITS_START = -len(b'01234567"}\n')
+_CRC_START = _DIGITS_START - len(_CRC)
+"""Where the check begins in a line."""
 
 UPCASTERS: dict[tuple[str, int], Callable[[Fields], Fields]] = {}
 """(type, v) -> the fields of version v + 1. A type's version is 1 + its upcasters."""
@@ -146,7 +147,7 @@ def parse_record(line: bytes) -> Recorded:
     Raises:
         Undecodable: it does not read.
     """
-    line = _without_crc(line.removesuffix(b"\n"))
+    line = _without_crc(line)
     return (not UPCASTERS and read_own(line, _MAKERS)) or _parse_any(line)
 
 
@@ -156,10 +157,12 @@ def _without_crc(line: bytes) -> bytes:
     Raises:
         Undecodable: its bytes are not those that were written.
     """
-    if line[_CRC_START : _CRC_START + len(_CRC)] != _CRC:
+    if line[-1:] != b"\n":
+        line += b"\n"
+    if line[_CRC_START:_DIGITS_START] != _CRC:
         return line
     rest = line[:_CRC_START]
-    if line[_CRC_START + len(_CRC) :] != b'%08x"}' % zlib.crc32(rest):
+    if line[_DIGITS_START:] != b'%08x"}\n' % zlib.crc32(rest):
         raise _rewritten(line)
     return rest + b"}"
 
@@ -170,13 +173,14 @@ def one_bit_back(line: bytes) -> bytes | None:
     Its check tells which one: no other single bit, nor any two, would fit. None: more
     is wrong, or less.
     """
-    line = line.removesuffix(b"\n")
+    if line[-1:] != b"\n":
+        line += b"\n"
     rest, check = line[:_CRC_START], line[_CRC_START:]
-    right = b'%s%08x"}' % (_CRC, zlib.crc32(rest))
+    right = b'%s%08x"}\n' % (_CRC, zlib.crc32(rest))
     if _one_bit_apart(check, right):
-        return rest + right + b"\n"
+        return rest + right
     flipped = _with_crc_of(rest, check)
-    return None if flipped is None else flipped + check + b"\n"
+    return None if flipped is None else flipped + check
 
 
 def _one_bit_apart(one: bytes, other: bytes) -> bool:
@@ -201,7 +205,7 @@ def _with_crc_of(rest: bytes, check: bytes) -> bytes | None:
 def _rewritten(line: bytes) -> Undecodable:
     if line.startswith(_BOM):
         return Undecodable(f"it begins with a byte-order mark: {_BY_OTHERS}")
-    if line.endswith(b"\r"):
+    if line.endswith(b"\r\n"):
         return Undecodable(f"it ends in CR: {_BY_OTHERS}")
     return Undecodable("its bytes are not those that were written (CRC-32)")
 
