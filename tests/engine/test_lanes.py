@@ -182,6 +182,9 @@ def test_a_place_that_hangs_for_good_costs_a_few_threads(bench: Bench) -> None:
     bench.lanes.send([late])
     bench.pass_()
     assert late in bench.silent
+    bench.silent.clear()
+    bench.silence()
+    assert bench.silent == {}
 
 
 def test_when_it_answers_again_everything_is_asked_anew(bench: Bench) -> None:

@@ -226,11 +226,7 @@ class Lanes(Generic[T, A]):
         self._ways.tell(list(zip(look.items[:done], look.answers[:done], strict=True)))
         self._release(tended, look, 0, done)
         look.told = done
-        for item in rest:
-            if self._group(place, item) == look.group:
-                look.behind.append(item)
-            else:
-                place.waiting[self._ways.key(item)] = item
+        place.waiting.update((self._ways.key(item), item) for item in rest)
         self._mute(place, [in_hand, *rest], utc, tended)
 
     def _mute(
