@@ -7,7 +7,12 @@ import pytest
 
 from autoexp_tui.adapters.action_specs import ACTIONS, action
 from autoexp_tui.adapters.condition_specs import CONDITIONS, condition
-from autoexp_tui.adapters.rule_specs import log_event, metric_pattern, state_event
+from autoexp_tui.adapters.rule_specs import (
+    log_event,
+    metric_file,
+    metric_pattern,
+    state_event,
+)
 from autoexp_tui.core import specs
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.ports import SpecRefused
@@ -616,3 +621,35 @@ def test_a_metric_pattern_may_name_its_group_value() -> None:
     pattern = r"(train|eval) acc (?P<value>\d+)"
 
     assert metric_pattern({"name": "acc", "pattern": pattern}, "w").name == "acc"
+
+
+# ------------------------------------------------------------------ files of metrics
+def test_a_file_of_metrics_may_be_its_path_alone() -> None:
+    assert metric_file("m/*.jsonl", "w") == specs.MetricFile(
+        path="m/*.jsonl", format="jsonl"
+    )
+
+
+def test_a_file_of_metrics_says_its_format_where_its_name_does_not() -> None:
+    given = {"path": "log.txt", "format": "csv", "metrics": {"loss": "train loss"}}
+    assert metric_file(given, "w").metrics == {"loss": "train loss"}
+
+
+@pytest.mark.parametrize(
+    ("given", "where", "hint"),
+    [
+        ("metrics.txt", "w.path", "format: jsonl"),
+        ({"path": "{nmae}.csv"}, "w.path", "did you mean `name`?"),
+        ({"path": " ", "format": "csv"}, "w.path", ""),
+        ({"path": "a.csv", "stepp": "x"}, "w.stepp", "did you mean `step`?"),
+        ({"path": "a.csv", "format": "parquet"}, "w.format", ""),
+    ],
+)
+def test_a_file_of_metrics_that_cannot_be_meant_is_refused(
+    given: object, where: str, hint: str
+) -> None:
+    with pytest.raises(SpecRefused) as refused:
+        metric_file(given, "w")
+    (problem,) = refused.value.problems
+    assert problem.where == where
+    assert hint in problem.hint

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from autoexp_tui.adapters.log_rotation import Place, find_rest, identity_of
-from autoexp_tui.engine.ports import LogChunk
+from autoexp_tui.adapters.metric_places import find_files
+from autoexp_tui.adapters.plain_files import looked_at, opened
+from autoexp_tui.engine.ports import FoundFile, LogChunk
 
 MOST_BYTES = 1 << 20
 """Of one read: a commit must stay short."""
@@ -49,8 +49,9 @@ class LogReader:
     ) -> LogChunk | None:
         """At most `limit` bytes (and 1 MiB) from `offset` up to the last whole line.
 
-        A line longer than that comes in pieces. After a truncation or replacement the
-        chunk starts a new file with `reset`, and may be empty.
+        `run` -1: of a file that outlives its runs. A line longer than that comes in
+        pieces. After a truncation or replacement the chunk starts a new file with
+        `reset`, and may be empty.
 
         Raises:
             OSError: it cannot be read, for another reason than that it is not there.
@@ -58,9 +59,15 @@ class LogReader:
         key = (job, attempt, run, path)
         look = _Look(key, offset, min(limit, MOST_BYTES), final=final)
         chunk = self._read_again_if_stale(look)
-        if chunk is None and final:
+        if chunk is None and final and run >= 0:
             self._places.pop(key, None)
         return chunk
+
+    def find(
+        self, patterns: Sequence[str], first: str, present: str
+    ) -> Sequence[FoundFile]:
+        """The files that match any of the patterns; see `ports.LogSource`."""
+        return find_files(patterns, first, present)
 
     def _read_again_if_stale(self, look: _Look) -> LogChunk | None:
         try:
@@ -74,7 +81,7 @@ class LogReader:
         place = self._places.get(look.key)
         if place is not None and place.offset != look.offset:
             place = None
-        with _looked_at(look.path) as (handle, found):
+        with looked_at(look.path) as (handle, found):
             if handle is None or found is None:
                 return self._read_rest(look, place, closed=False)
             rest = look.final and found.st_size > look.offset
@@ -252,30 +259,3 @@ def _past_hole(handle: int, size: int) -> int:
         if error.errno == errno.ENXIO:
             return size
         return 0  # the file system knows of no holes
-
-
-@contextmanager
-def opened(path: str) -> Iterator[int | None]:
-    """A regular file to read; None when there is none.
-
-    Raises:
-        OSError: it is there, or may be, and cannot be read.
-    """
-    with _looked_at(path) as (handle, _):
-        yield handle
-
-
-@contextmanager
-def _looked_at(path: str) -> Iterator[tuple[int | None, os.stat_result | None]]:
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        yield None, None
-        return
-    try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", path)
-        yield handle, found
-    finally:
-        os.close(handle)

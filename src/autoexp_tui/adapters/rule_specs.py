@@ -25,6 +25,7 @@ from autoexp_tui.adapters.spec_building import (
 )
 from autoexp_tui.core import specs
 from autoexp_tui.core.states import NOT_STARTED, TRANSITIONS, JobState
+from autoexp_tui.monitor.metric_files import PATH_FIELDS, unknown_fields
 from autoexp_tui.plan.near import did_you_mean
 
 
@@ -55,6 +56,17 @@ def metric_pattern(value: object, where: str) -> specs.MetricPattern:
         SpecRefused: with everything that is wrong with it.
     """
     made: specs.MetricPattern = built(_METRIC, mapping(value, where), where)
+    return made
+
+
+def metric_file(value: object, where: str) -> specs.MetricFile:
+    """A file of metrics: a mapping, or its path alone.
+
+    Raises:
+        SpecRefused: with everything that is wrong with it.
+    """
+    fields = {"path": value} if isinstance(value, str) else mapping(value, where)
+    made: specs.MetricFile = built(_METRIC_FILE, fields, where)
     return made
 
 
@@ -222,4 +234,26 @@ _LOG_EVENT: Final = Kind(
     prepare=_log_rule,
 )
 _STATE_EVENT: Final = Kind(specs.StateEvent, also=("conditions",), prepare=_state_rule)
+
+
+def _file(fields: Fields, findings: Findings) -> None:
+    path = fields.get("path")
+    if not isinstance(path, str):
+        return  # the type is found wrong by the model
+    if not path.strip():
+        findings.add("is empty", "path")
+    for name in unknown_fields(path):
+        hint = did_you_mean(name, PATH_FIELDS, "fields of a job")
+        findings.add(f"there is no field `{name}` in paths of metrics", "path", hint)
+    suffix = path.rpartition(".")[2].lower()
+    form = fields.get("format") or _BY_SUFFIX.get(suffix)
+    if form is None:
+        hint = "format: jsonl (a JSON object a line), or csv"
+        findings.add("its name does not tell the format", "path", hint)
+        form = "jsonl"
+    fields["format"] = form
+
+
+_BY_SUFFIX: Final = {"jsonl": "jsonl", "ndjson": "jsonl", "csv": "csv", "tsv": "csv"}
+_METRIC_FILE: Final = Kind(specs.MetricFile, prepare=_file)
 _METRIC: Final = Kind(specs.MetricPattern, prepare=_one_group)

@@ -166,6 +166,7 @@ class MonitoringSettings(Closed):
     log_events: list[Any] = Field(default_factory=list)
     state_events: list[Any] = Field(default_factory=list)
     metrics: list[Any] = Field(default_factory=list)
+    metrics_files: list[Any] = Field(default_factory=list)
     loss: str = "loss"
     progress: ProgressSettings = ProgressSettings()
     anomalies: AnomalySettings = AnomalySettings()
@@ -224,6 +225,7 @@ class HouseParser:
             log_events=rules["log_events"],
             state_events=rules["state_events"],
             metrics=rules["metrics"],
+            metrics_files=rules["metrics_files"],
             loss=found.loss,
             progress=specs.Progress(**found.progress.model_dump()),
             anomalies=specs.Anomalies(**found.anomalies.model_dump()),
@@ -347,6 +349,7 @@ def _rules(found: MonitoringSettings) -> dict[str, tuple[Any, ...]]:
         ("log_events", rule_specs.log_event),
         ("state_events", rule_specs.state_event),
         ("metrics", rule_specs.metric_pattern),
+        ("metrics_files", rule_specs.metric_file),
     ):
         built: list[Any] = []
         for at, value in enumerate(getattr(found, key)):
@@ -356,7 +359,7 @@ def _rules(found: MonitoringSettings) -> dict[str, tuple[Any, ...]]:
                 problems += error.problems
         problems += _twice(built, key)
         rules[key] = tuple(built)
-        if key != "metrics" and not found.checkpoints.glob:
+        if key.endswith("_events") and not found.checkpoints.glob:
             problems += _without_checkpoints(built, key)
     if problems:
         raise SpecRefused(tuple(problems))
@@ -376,7 +379,7 @@ def _without_checkpoints(rules: Sequence[Any], key: str) -> Iterator[Problem]:
 
 
 def _twice(rules: Sequence[Any], key: str) -> list[Problem]:
-    names = [rule.name for rule in rules]
+    names = [getattr(rule, "name", "") or rule.path for rule in rules]
     twice = sorted({name for name in names if names.count(name) > 1})
     where = f"monitoring.{key}"
     return [Problem(f"`{name}` is there more than once", where=where) for name in twice]

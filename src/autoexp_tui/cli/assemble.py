@@ -33,6 +33,7 @@ from autoexp_tui.adapters.known_places import remember
 from autoexp_tui.adapters.lease import FileLease, LeaseWatch, acquire
 from autoexp_tui.adapters.live_sink import FileLiveSink
 from autoexp_tui.adapters.log_tail import LogReader
+from autoexp_tui.adapters.metric_places import note_lengths
 from autoexp_tui.adapters.mounts import Mounts
 from autoexp_tui.adapters.nudge import LogNudger, Nudger
 from autoexp_tui.adapters.owner import (
@@ -360,6 +361,8 @@ class Ground:
                 forget_done(directory)
             if plan is not None:
                 write_provenance(plan, spec, self._provenance(plan.plan_id))
+        for task in submission.tasks:
+            note_lengths(Path(task.attempt_dir), task.metric_places)
 
     def note_done(self, spec: JobSpec, work: DoneWork) -> None:
         """Leave word that the job's work is done, while the directory is ours.

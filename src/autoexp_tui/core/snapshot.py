@@ -38,6 +38,27 @@ class InQueue:
     partition: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class GpuLoad:
+    """What one GPU did at its last sample; None: it does not tell."""
+
+    busy_percent: float | None = None
+    used_mib: float | None = None
+    total_mib: float | None = None
+    watts: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuView:
+    """The GPUs of a run."""
+
+    gpus: tuple[GpuLoad, ...]
+    seen_at: float
+    """UTC at which the newest sample was read."""
+    idle_seconds: float = 0.0
+    """For how long every sample said that none of them did anything."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Live:
     """The volatile side of a job: what its log said last."""
@@ -58,6 +79,8 @@ class Live:
     """The newest verdicts of the start conditions, arguments as of now."""
     queue: InQueue | None = None
     """Where it stands in the executor's queue; None when it is in none."""
+    gpu: GpuView | None = None
+    """None: nobody samples its GPUs, or it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -445,6 +445,20 @@ class MetricPattern:
     pattern: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricFile:
+    """A file of a job's from which metrics are read, beside its log."""
+
+    path: str
+    """Or a glob; below the job's output directory unless absolute. `{name}`, `{stage}`
+    and further fields of the job stand for their values."""
+    format: Literal["jsonl", "csv"]
+    step: str = ""
+    """The key or column of the step; empty: one that is called like it."""
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    """Metric -> its key or column; empty: every number, by its own name."""
+
+
 MOST_EVIDENCE_SECONDS: Final = 20.0
 
 
@@ -458,6 +472,8 @@ class Monitoring:
     state_events: tuple[StateEvent, ...] = ()
     metrics: tuple[MetricPattern, ...] = ()
     """Further patterns; loss, learning rate, step and speed are known already."""
+    metrics_files: tuple[MetricFile, ...] = ()
+    """Their metrics win over those of the same name in the log."""
     loss: str = "loss"
     """The metric of trends and anomalies."""
     progress: Progress = field(default_factory=Progress)

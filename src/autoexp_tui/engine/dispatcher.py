@@ -54,6 +54,8 @@ from autoexp_tui.engine.ports import (
     Uncertain,
     not_prepared,
 )
+from autoexp_tui.monitor.desk import rules_of
+from autoexp_tui.monitor.metric_files import places_of
 from autoexp_tui.monitor.restarts import avoiding
 
 PROBE_SECONDS = 2.0
@@ -250,7 +252,7 @@ class Dispatcher:
             token=submit.token,
             session=state.session,
             tasks=tuple(
-                _elsewhere(self.task(job, number), state.excluded_nodes)
+                self._told(self.task(job, number), state, job)
                 for job, (_, number) in zip(jobs, submit.tasks, strict=True)
             ),
             ordered_at=state.pending[effect_id].ordered_at,
@@ -262,6 +264,13 @@ class Dispatcher:
         else:
             call = self._submit_call(effect_id, submission, specs, plans)
         self._run(self.outside.executor_pool, effect_id, "submit", call)
+
+    @staticmethod
+    def _told(task: Task, state: SessionState, job: JobRecord) -> Task:
+        """A task with what only counts while it is sent."""
+        places = places_of(rules_of(state, job.spec), job.spec)
+        told = replace(task, metric_places=places) if places else task
+        return _elsewhere(told, state.excluded_nodes)
 
     def _submit_call(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -28,6 +28,7 @@ from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import PROBE_SECONDS, Dispatcher
 from autoexp_tui.engine.doubts import leave_in_doubt, warn_of_errand
 from autoexp_tui.engine.evidence import nan_line, telling_line
+from autoexp_tui.engine.log_rounds import LOG
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.partings import captured, kept_too_late
 from autoexp_tui.engine.ports import (
@@ -89,6 +90,8 @@ class Intake:
     log_fault: Callable[[str], None]
     """Writes a traceback to the session's log."""
     ending: dict[TaskId, TaskReport] = field(default_factory=dict)
+    drained: dict[TaskId, dict[str, seen.LogRead]] = field(default_factory=dict)
+    """Of those, the sources that were read to their end."""
 
     def take(self, desk: Desk, observation: Observation) -> list[str]:
         """Turn one observation into events; returns further jobs to judge."""
@@ -482,18 +485,38 @@ class Intake:
         for read in got.reads:
             if read.job not in desk.state.jobs:
                 continue
-            self.telemetry.looked(desk, read)
-            if read.chunk is not None:
-                touched += self.telemetry.digest(desk, read.chunk)
-            elif read.final:
-                self._finish(desk, read)
+            touched += self._log_read(desk, read)
+            if read.final and read.chunk is None:
+                self._drained(desk, read)
         return touched
 
-    def _finish(self, desk: Desk, read: seen.LogRead) -> None:
-        """The log of an ended run has been read to its end: judge the attempt."""
-        report = self.ending.pop((read.job, read.attempt), None)
-        if report is None:
+    def _log_read(self, desk: Desk, read: seen.LogRead) -> list[str]:
+        if read.source:
+            return self.telemetry.digest_file(desk, read)
+        self.telemetry.looked(desk, read)
+        return self.telemetry.digest(desk, read.chunk) if read.chunk else []
+
+    def undrained(self, jobs: Mapping[str, JobRecord]) -> Iterator[tuple[str, str]]:
+        """(job, source) of what is still to be read of runs that ended."""
+        for name, number in sorted(self.ending):
+            drained = self.drained.get((name, number), {})
+            for source in self.telemetry.sources(jobs[name]):
+                if source not in drained:
+                    yield name, source
+
+    def _drained(self, desk: Desk, read: seen.LogRead) -> None:
+        """A source was read to its end; the last one of an ended run settles it."""
+        task = (read.job, read.attempt)
+        if task not in self.ending:
             return
+        drained = self.drained.setdefault(task, {})
+        drained[read.source] = read
+        if drained.keys() >= {*self.telemetry.sources(desk.job(read.job))}:
+            self._finish(desk, self.drained.pop(task)[LOG])
+
+    def _finish(self, desk: Desk, read: seen.LogRead) -> None:
+        """All that an ended run wrote has been read to its end: judge the attempt."""
+        report = self.ending.pop((read.job, read.attempt))
         self.telemetry.close(desk, read.job)
         job = desk.job(read.job)
         evidence = _evidence(job, read)

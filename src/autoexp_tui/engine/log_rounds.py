@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.lanes import Lanes
@@ -12,12 +12,27 @@ from autoexp_tui.engine.pacing import Stream
 from autoexp_tui.engine.place_news import PlaceNews
 from autoexp_tui.engine.ports import LogSource, Pool
 
+LOG = ""
+"""The source that is a run's log. Files of metrics are sources by their paths."""
+SEARCH = "?"
+"""The search for files of metrics."""
+GPU = "gpu"
+"""The samples of a run's GPUs."""
 LOG_CHUNK = 1 << 20
 """Bytes read from one log at a look."""
 LOOK_BYTES = 4 << 20
 """Bytes of all logs at a look, so that one commit stays short."""
 TAIL_BYTES = 8192
 """Bytes of a log's end that evidence is taken from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """For files of metrics; see `ports.LogSource.find`."""
+
+    patterns: tuple[str, ...]
+    first: str
+    present: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +45,17 @@ class LogCursor:
     path: str
     offset: int
     final: bool = False
+    source: str = ""
+    """Which file of the job's; the log is the empty one."""
+    outlives: bool = False
+    """The file is of the job, and not of the run alone."""
+    search: Search | None = None
+    """Files are looked for; none is read."""
 
     @property
     def stream(self) -> Stream:
         """Whose file it is, and which: of each one there is one look at a time."""
-        return (self.job, "")
+        return (self.job, self.source)
 
 
 class LogRounds:
@@ -64,7 +85,7 @@ class LogRounds:
         tended = self._lanes.tend(now, utc)
         self._places.tell(tended)
         if tended.again:
-            left = tuple(cursor.job for cursor in tended.again)
+            left = tuple(cursor.stream for cursor in tended.again)
             self._post(seen.LogsRead(reads=(), left=left))
 
 
@@ -103,24 +124,27 @@ class _LogWays:
         self.post(seen.call_failed(name, problem))
 
     def _read(self, at: LogCursor) -> LogRead:
-        source = self.source
-        made = {"job": at.job, "attempt": at.attempt, "run": at.run}
+        empty = LogRead(
+            job=at.job,
+            attempt=at.attempt,
+            run=at.run,
+            chunk=None,
+            final=at.final,
+            source=at.source,
+        )
         try:
-            chunk = source.read(
-                at.job,
-                at.attempt,
-                at.run,
-                at.path,
-                at.offset,
-                LOG_CHUNK,
-                final=at.final,
-            )
-            tail = source.tail(at.path, TAIL_BYTES) if at.final else ""
+            return self._filled(empty, at)
         except OSError as error:
-            return LogRead(
-                **made,  # type: ignore[arg-type]
-                chunk=None,
-                final=at.final,
-                problem=str(error),
-            )
-        return LogRead(**made, chunk=chunk, final=at.final, tail=tail)  # type: ignore[arg-type]
+            return replace(empty, problem=str(error))
+
+    def _filled(self, empty: LogRead, at: LogCursor) -> LogRead:
+        source, search = self.source, at.search
+        if search is not None:
+            found = source.find(search.patterns, search.first, search.present)
+            return replace(empty, found=tuple(found))
+        whose = (0, -1) if at.outlives else (at.attempt, at.run)
+        place = (at.job, *whose, at.path, at.offset, LOG_CHUNK)
+        chunk = source.read(*place, final=at.final)
+        wants_tail = at.final and not at.source
+        tail = source.tail(at.path, TAIL_BYTES) if wants_tail else ""
+        return replace(empty, chunk=chunk, tail=tail)

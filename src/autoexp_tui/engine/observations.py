@@ -14,6 +14,7 @@ from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.engine.ports import (
     AdoptAnswer,
     CancelAnswer,
+    FoundFile,
     Kept,
     LogChunk,
     PollAnswer,
@@ -153,6 +154,15 @@ class LogRead:
     tail: str = ""
     """With `final`: the last lines, for evidence."""
     problem: str = ""
+    source: str = ""
+    """Which file of the job's; the log is the empty one."""
+    found: tuple[FoundFile, ...] | None = None
+    """The files of metrics that are there, where those were looked for."""
+
+    @property
+    def stream(self) -> tuple[str, str]:
+        """Whose file, and which."""
+        return (self.job, self.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,8 +170,8 @@ class LogsRead:
     """A batch of looks at logs."""
 
     reads: tuple[LogRead, ...]
-    left: tuple[str, ...] = ()
-    """Jobs whose logs had to wait for the next look."""
+    left: tuple[tuple[str, str], ...] = ()
+    """(job, source) of what had to wait for the next look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

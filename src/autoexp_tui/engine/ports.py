@@ -60,6 +60,8 @@ class Task:
     """What the executor called it when it took it; empty until it is known."""
     ordered_at: float = 0.0
     """UTC at which its intent was journaled."""
+    metric_places: tuple[str, ...] = ()
+    """Paths and patterns of files whose length is to be kept before it is sent."""
 
     @property
     def id(self) -> TaskId:
@@ -311,6 +313,21 @@ class LogChunk:
     """`data` begins within a line that was too long for one read."""
 
 
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file of metrics that is there."""
+
+    path: str
+    pattern: int = 0
+    """Which of the patterns it matches first."""
+    foreign: int = 0
+    """Bytes of it that were there before the job's first attempt was sent."""
+    before: int = 0
+    """Bytes of it that were there before the present attempt was sent."""
+    is_new: bool = True
+    """It came with the present attempt."""
+
+
 class LogSource(Protocol):
     """Reads new bytes of logs; blocks."""
 
@@ -334,6 +351,16 @@ class LogSource(Protocol):
 
     def tail(self, path: str, limit: int) -> str:
         """The last `limit` bytes as text; empty when there is no file."""
+        ...
+
+    def find(
+        self, patterns: Sequence[str], first: str, present: str
+    ) -> Sequence[FoundFile]:
+        """The files that match any of `patterns`, in order, each once.
+
+        `first`, `present`: directories of the job's first and present attempt, which
+        tell how long the files were before.
+        """
         ...
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 
 from autoexp_tui.core.state import Attempt, JobRecord, SessionState
@@ -14,7 +15,7 @@ from autoexp_tui.core.states import Outcome
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import Dispatcher
 from autoexp_tui.engine.intake import Intake
-from autoexp_tui.engine.log_rounds import LogCursor
+from autoexp_tui.engine.log_rounds import GPU, SEARCH, LogCursor, Search
 from autoexp_tui.engine.lookout import Lookout
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.pacing import SLOWEST_SECONDS, Pacing, Stream
@@ -25,6 +26,11 @@ from autoexp_tui.engine.volatile import Volatile
 REREAD_JOBS = 500
 """Ended jobs whose logs are read again for their curves when a session is taken up."""
 REREAD_AT_ONCE = 8
+GPU_FILE = "gpu.jsonl"
+"""In an attempt's directory, by the wrapper."""
+GPU_SECONDS = 15.0
+"""Between two looks for samples of GPUs, of which there is one every half minute."""
+SLOWEST_GPU_SECONDS = 60.0
 PATIENCE_SHARE = 0.1
 """Of the time that the least patient rule over silence waits: the longest between two
 looks at a quiet log."""
@@ -48,7 +54,7 @@ class Rounds:
         self._dispatcher = dispatcher
         self._telemetry = telemetry
         self._intake = intake
-        self._to_reread: dict[str, None] = {}
+        self._to_reread: dict[Stream, None] = {}
         self._pacing = Pacing()
         self._logs_at: float | None = None
         """When the next log is due; None: it has to be found out."""
@@ -58,9 +64,14 @@ class Rounds:
         their curves with it."""
         ended = [job for job in self._state.jobs.values() if job.ended and _log_of(job)]
         ended.sort(key=lambda job: job.since, reverse=True)
-        self._to_reread = dict.fromkeys(job.name for job in ended[:REREAD_JOBS])
+        self._to_reread = {
+            (job.name, source): None
+            for job in ended[:REREAD_JOBS]
+            for source in self._telemetry.sources(job)
+        }
         self._pacing = Pacing()
         self._logs_at = None
+        self._intake.drained.clear()
 
     def wake(self, paths: Iterable[str]) -> bool:
         """Some files changed: whether a look at them comes sooner for it.
@@ -79,29 +90,42 @@ class Rounds:
         if not isinstance(observation, seen.LogsRead):
             return
         self._note_reread(observation)
-        poll, pacing = self._poll_seconds(), self._pacing
+        pacing = self._pacing
         for read in observation.reads:
-            chunk = read.chunk
+            chunk, poll = read.chunk, self._poll_of(read.source)
             if chunk is None:
-                patience = self._telemetry.patience(read.job) * PATIENCE_SHARE
-                slowest = min(patience, SLOWEST_SECONDS)
-                pacing.quiet((read.job, ""), poll, slowest)
+                pacing.quiet(read.stream, poll, self._slowest(read))
             else:
                 more = chunk.offset + len(chunk.data) < chunk.size
-                pacing.grew((read.job, ""), now, poll, more=more)
-        for job in observation.left:
-            pacing.hurry((job, ""), now)
+                pacing.grew(read.stream, now, poll, more=more)
+        for stream in observation.left:
+            pacing.hurry(stream, now)
         pacing.keep(self._named_with_logs())
+
+    def _poll_of(self, source: str) -> float:
+        """Seconds between two looks at what grows."""
+        return GPU_SECONDS if source == GPU else self._poll_seconds()
+
+    def _slowest(self, read: seen.LogRead) -> float:
+        if read.source == GPU:
+            return SLOWEST_GPU_SECONDS
+        if read.source:
+            return SLOWEST_SECONDS
+        patience = self._telemetry.patience(read.job) * PATIENCE_SHARE
+        return min(patience, SLOWEST_SECONDS)
 
     def _note_reread(self, observation: seen.LogsRead) -> None:
         """Forget logs that were read to their end, and those of jobs revived since."""
         if not self._to_reread:
             return
         jobs = self._state.jobs
-        done = {read.job for read in observation.reads if read.chunk is None}
-        done |= {name for name in self._to_reread if not jobs[name].ended}
-        for name in done:
-            self._to_reread.pop(name, None)
+        for read in observation.reads:
+            if read.stream in self._to_reread and read.chunk is None:
+                del self._to_reread[read.stream]
+                files = ((read.job, one.path) for one in read.found or ())
+                self._to_reread |= dict.fromkeys(files)
+        for stream in [one for one in self._to_reread if not jobs[one[0]].ended]:
+            del self._to_reread[stream]
 
     def look(self, now: float, utc: float) -> None:
         """Every look that is due; `now` is monotonic, `utc` the same moment."""
@@ -158,33 +182,46 @@ class Rounds:
         """Of the logs of what runs, those whose time has come; the ends of what ended
         at once."""
         poll = self._poll_seconds()
-        names = dict.fromkeys(self._hurried())
-        for job, _ in self._pacing.due(self._streams(), now, poll):
-            names.setdefault(job)
-        cursors = [self._cursor(name) for name in names]
+        streams = dict.fromkeys(self._hurried())
+        streams |= dict.fromkeys(self._pacing.due(self._streams(), now, poll))
+        cursors = [self._cursor(stream) for stream in streams]
         for cursor in cursors:
-            self._pacing.asked((cursor.job, ""), cursor.path, now, poll)
+            wait = self._poll_of(cursor.source)
+            self._pacing.asked(cursor.stream, cursor.path, now, wait)
         return cursors
 
-    def _cursor(self, name: str) -> LogCursor:
+    def _cursor(self, stream: Stream) -> LogCursor:
+        name, source = stream
         job = self._state.jobs[name]
-        return self._telemetry.cursor(job, final=job.ended or self._is_ending(job))
+        final = job.ended or self._is_ending(job)
+        cursor = self._telemetry.cursor(job, source, final=final)
+        if source not in (SEARCH, GPU):
+            return cursor
+        place = self._dispatcher.outside.attempt_dir
+        present = str(place(name, cursor.attempt))
+        if source == GPU:
+            return replace(cursor, path=f"{present}/{GPU_FILE}")
+        patterns = self._telemetry.patterns(job)
+        search = Search(patterns, str(place(name, 1)), present)
+        return replace(cursor, search=search, path=patterns[0])
 
-    def _hurried(self) -> list[str]:
-        """Jobs whose logs are to be read to their end now."""
-        jobs = self._state.jobs
-        ending = [name for name, _ in self._intake.ending if _log_of(jobs[name])]
+    def _hurried(self) -> list[Stream]:
+        """What is to be read to its end now."""
+        jobs, reads = self._state.jobs, self._lookout.log_rounds.reads
         old = islice(self._to_reread, REREAD_AT_ONCE)
-        names = [*sorted(set(ending)), *(name for name in old if jobs[name].ended)]
-        return [
-            name for name in names if not self._lookout.log_rounds.reads((name, ""))
+        streams = [
+            *self._intake.undrained(jobs),
+            *(one for one in old if jobs[one[0]].ended),
         ]
+        return [stream for stream in streams if not reads(stream)]
 
     def _streams(self) -> Iterator[Stream]:
         """What may be looked at: it is not being looked at already."""
-        reads = self._lookout.log_rounds.reads
-        streams = ((name, "") for name in self._named_with_logs())
-        return (stream for stream in streams if not reads(stream))
+        reads, jobs = self._lookout.log_rounds.reads, self._state.jobs
+        for name in self._named_with_logs():
+            for source in (*self._telemetry.sources(jobs[name]), GPU):
+                if not reads((name, source)):
+                    yield name, source
 
     def _named_with_logs(self) -> Iterator[str]:
         jobs = self._state.jobs

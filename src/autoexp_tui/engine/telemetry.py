@@ -8,25 +8,28 @@ is at most a mebibyte, so that a commit stays short.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.facts import MetricFact, MetricKey
-from autoexp_tui.core.snapshot import Live
+from autoexp_tui.core.snapshot import GpuView, Live
 from autoexp_tui.core.specs import LogEvent, Monitoring
 from autoexp_tui.core.state import JobRecord, SessionState
 from autoexp_tui.core.states import Cause
 from autoexp_tui.core.verdicts import Why
-from autoexp_tui.engine.log_rounds import LogCursor
+from autoexp_tui.engine.log_rounds import GPU, LOG, LogCursor
 from autoexp_tui.engine.observations import LogRead
-from autoexp_tui.engine.ports import LogChunk
+from autoexp_tui.engine.ports import FoundFile, LogChunk
 from autoexp_tui.engine.standstill import Standstills
+from autoexp_tui.engine.tracks import MOST_METRICS, FileSource, Pace, Source, Track
 from autoexp_tui.monitor.anomalies import AnomalyWatch, Finding
-from autoexp_tui.monitor.curves import Thinned, trend
+from autoexp_tui.monitor.curves import trend
 from autoexp_tui.monitor.desk import Desk, rules_of
+from autoexp_tui.monitor.gpu_samples import GpuTrack
 from autoexp_tui.monitor.log_rules import Scanner, compile_rules, for_stage
+from autoexp_tui.monitor.metric_files import FileReader, places_of
 from autoexp_tui.monitor.metric_lines import STEP
 from autoexp_tui.monitor.metrics import MetricReader, Point, canonical
 from autoexp_tui.monitor.orders import order_end
@@ -47,62 +50,6 @@ _LINE_LIMIT = 500
 
 _PASSING = frozenset({"plateau", "divergence", "stall"})
 """Warnings that mean nothing once the run has ended."""
-
-
-@dataclass(slots=True)
-class Pace:
-    """Steps a second, smoothed over about the last half minute."""
-
-    rate: float | None = None
-    _step: int | None = None
-    _at: float = 0.0
-
-    def see(self, step: int, t: float) -> None:
-        """A step was reported; a step back starts anew."""
-        if self._step is None or step < self._step:
-            self._step, self._at, self.rate = step, t, None
-            return
-        seconds = t - self._at
-        if seconds < 0.5 or step == self._step:
-            return
-        newest = (step - self._step) / seconds
-        weight = 1.0 - math.exp(-seconds / 10.0)
-        old = self.rate if self.rate is not None else newest
-        self.rate = old + weight * (newest - old)
-        self._step, self._at = step, t
-
-
-@dataclass(slots=True)
-class Track:
-    """One job's newest run as its log tells it."""
-
-    rules: Monitoring
-    reader: MetricReader
-    anomalies: AnomalyWatch
-    attempt: int = 0
-    run: int = -1
-    offset: int = 0
-    once: set[str] = field(default_factory=set)
-    curves: dict[str, Thinned] = field(default_factory=dict)
-    newest: dict[str, float] = field(default_factory=dict)
-    step: int | None = None
-    at: int = 0
-    """Where the newest values stand: `step`, else what the log has counted."""
-    total: int | None = None
-    pace: Pace = field(default_factory=Pace)
-    watch: RunWatch = field(default_factory=RunWatch)
-    output_at: float | None = None
-    reached: int | None = None
-    """The last step that this run reported; None: it reported none."""
-    noted_at: float = float("-inf")
-    noted: tuple[int, dict[str, float]] | None = None
-    restarted: bool = False
-    """The log began anew within the attempt: its worries are void."""
-    replaced: int = 0
-    """How often the run's log began anew."""
-    judged: int = 0
-    """Bytes of the log whose anomalies are in the journal: read again, they show
-    nothing new."""
 
 
 class _Compiled(NamedTuple):
@@ -141,17 +88,31 @@ class Telemetry:
         changed, self._changed = self._changed, set()
         return changed
 
-    def cursor(self, job: JobRecord, *, final: bool) -> LogCursor:
-        """Where the log of a job's newest run is to be read on."""
+    # -------------------------------------------------------------------- sources
+    def sources(self, job: JobRecord) -> Sequence[str]:
+        """What is to be read of a job's newest run: its log, the search for files of
+        metrics while there may be more, the files."""
+        return self._track(job).listed
+
+    def patterns(self, job: JobRecord) -> tuple[str, ...]:
+        """Where a job's files of metrics lie, or may lie."""
+        return self._track(job).patterns
+
+    def cursor(self, job: JobRecord, source: str = LOG, *, final: bool) -> LogCursor:
+        """Where one of a job's sources is to be read on."""
         attempt = job.attempts[-1]
         track = self._track(job)
+        file = track.files.get(source)
+        offset = track.gpu_offset if source == GPU else track.log.offset
         return LogCursor(
             job=job.name,
             attempt=attempt.number,
             run=attempt.run,
-            path=attempt.log_path,
-            offset=track.offset,
+            path=source if file else attempt.log_path,
+            offset=file.offset if file else offset,
             final=final,
+            source=source,
+            outlives=file is not None,
         )
 
     def patience(self, job: str) -> float:
@@ -170,12 +131,12 @@ class Telemetry:
             return []
         if chunk.reset:
             self._replaced(desk, track, job)
-        elif chunk.offset != track.offset:
+        elif chunk.offset != track.log.offset:
             return []
         if track.restarted:
             track.restarted = False
             _stop_worrying(desk, job.name)
-        track.offset = chunk.offset + len(chunk.data)
+        track.log.offset = chunk.offset + len(chunk.data)
         track.output_at = desk.now
         self._changed.add(job.name)
         chunk = _from_a_line_s_start(chunk)
@@ -206,7 +167,7 @@ class Telemetry:
 
     def _take_all(self, desk: Desk, track: Track, chunk: LogChunk) -> None:
         for point in _points(track, chunk):
-            self._plot(desk, track, point)
+            self._plot(desk, track, track.log, point)
 
     def _track(self, job: JobRecord) -> Track:
         """The track of a job's newest run; it starts where the run before it ended."""
@@ -216,11 +177,16 @@ class Telemetry:
             track = self._tracks[job.name] = self._new_track(job)
         if (track.attempt, track.run) != (attempt.number, attempt.run):
             track.restarted = track.attempt == attempt.number
+            if track.attempt != attempt.number:
+                track.gpu, track.gpu_offset, track.gpu_at = GpuTrack(), 0, None
+                self._changed.add(job.name)
             track.attempt, track.run = attempt.number, attempt.run
             self._rewind(track, rules_of(self._state, job.spec), job)
             track.replaced = attempt.log_replaced
-            track.offset = 0 if attempt.log_replaced else attempt.log_start
-            track.judged = _judged(job)
+            track.log.offset = 0 if attempt.log_replaced else attempt.log_start
+            track.log.judged = _judged(job)
+            track.patterns = places_of(track.rules, job.spec)
+            track.files_go_on()
             self._standstills.look_soon()
         return track
 
@@ -237,7 +203,7 @@ class Telemetry:
         quiet = self._compiled(rules, job.spec.stage).quiet
         track.rules = rules
         track.watch = RunWatch(quiet, afresh=not attempt.resume and attempt.run <= 0)
-        track.offset = track.judged = 0
+        track.log.rewind()
         track.reached = None
         track.once = set()
         track.reader = MetricReader(rules.metrics, self._make_test)
@@ -276,43 +242,67 @@ class Telemetry:
 
     # -------------------------------------------------------------------- metrics
     def _measure(self, desk: Desk, track: Track, chunk: LogChunk) -> list[str]:
-        points = _points(track, chunk)
+        return self._take(desk, track, chunk.job, track.log, _points(track, chunk))
+
+    def _take(
+        self,
+        desk: Desk,
+        track: Track,
+        job: str,
+        source: Source,
+        points: Sequence[Point],
+    ) -> list[str]:
+        """Plot and judge new points; returns jobs whose conditions read a metric."""
         if not points:
             return []
         told = False
         for point in points:
-            self._plot(desk, track, point)
-            told |= self._watch_loss(desk, track, chunk.job, point)
-        self.metrics[chunk.job] = {
-            name: MetricFact(value, track.at) for name, value in track.newest.items()
-        }
+            self._plot(desk, track, source, point)
+            told |= self._watch_loss(desk, track, job, source, point)
         if told or desk.now - track.noted_at >= NOTE_SECONDS:
-            self._note(desk, track, chunk.job, told=told)
+            self._note(desk, track, job, told=told)
+        return self._publish(desk, track, job)
+
+    def _publish(self, desk: Desk, track: Track, job: str) -> list[str]:
+        """Let conditions see the newest values; returns the jobs that read them."""
+        values = {
+            name: MetricFact(value, track.newest_at[name])
+            for name, value in track.newest.items()
+        }
+        load = track.gpu.newest
+        self.metrics[job] = values | {
+            name: MetricFact(value, track.at) for name, value in load.items()
+        }
         return [
             reader
-            for name in track.newest
-            for reader in desk.watch.jobs(MetricKey(chunk.job, name))
+            for name in self.metrics[job]
+            for reader in desk.watch.jobs(MetricKey(job, name))
         ]
 
-    def _plot(self, desk: Desk, track: Track, point: Point) -> None:
+    def _plot(self, desk: Desk, track: Track, source: Source, point: Point) -> None:
         step = self._step_of(track.rules, point)
-        if step is not None:
-            track.step = step
-            track.watch.step(step, desk.now, point.offset)
-            track.pace.see(step, desk.now)
-        track.at = point.step if track.step is None else track.step
-        track.reached = track.at
+        if step is not None and source.tells_steps:
+            stands = track.move(source, step)
+            place = point.offset if source is track.log else track.log.offset
+            track.watch.step(stands, desk.now, place)
+            track.pace.see(stands, desk.now)
+        known = track.step if isinstance(source, FileSource) else source.step
+        at = source.step if source.step is not None else known
+        track.at = track.reached = point.step if at is None else at
         track.total = point.total or track.total
         for name, value in point.values.items():
-            track.newest[name] = value
-            track.curves.setdefault(name, Thinned()).add(track.at, value)
+            track.take(source, name, value, track.at)
 
-    def _watch_loss(self, desk: Desk, track: Track, job: str, point: Point) -> bool:
+    def _watch_loss(
+        self, desk: Desk, track: Track, job: str, source: Source, point: Point
+    ) -> bool:
         """Judge the point; whether there was anything to tell."""
-        loss = point.values.get(canonical(track.rules.loss))
-        findings = [] if loss is None else track.anomalies.feed(track.at, loss)
-        if point.offset < track.judged:
-            return False  # a former engine told of it
+        loss = point.values.get(track.loss)
+        if loss is None or not track.owns(source, track.loss):
+            return False
+        findings = track.anomalies.feed(track.at, loss)
+        if source.is_judged(point):
+            return False  # it was told of already
         for finding in findings:
             self._react(desk, track, job, finding)
         return bool(findings)
@@ -345,6 +335,78 @@ class Telemetry:
         if finding.code == "nan" and track.rules.anomalies.nan == "kill":
             reason = Why("nan", finding.args)
             order_end(desk, desk.job(job), reason, Cause.NAN, "nan")
+
+    # ---------------------------------------------------------------------- files
+    def digest_file(self, desk: Desk, read: LogRead) -> list[str]:
+        """Take a look at something else than the log; as `digest`."""
+        job = desk.job(read.job)
+        track = self._track(job)
+        if (read.attempt, read.run) != (track.attempt, track.run):
+            return []
+        if read.found is not None:
+            self._found(job, track, read.found)
+        if read.chunk is None:
+            return []
+        self._changed.add(job.name)
+        if read.source == GPU:
+            return self._load(desk, track, read.chunk)
+        return self._read_file(desk, job, track, read.source, read.chunk)
+
+    def _found(self, job: JobRecord, track: Track, found: Sequence[FoundFile]) -> None:
+        """Files of metrics that are there; those that came with the attempt win."""
+        track.searched = True
+        judged = job.noted.judged if job.noted else {}
+        for place, one in enumerate(found):
+            rank = (1, int(one.is_new), -place)
+            known = track.files.get(one.path)
+            if known is None:
+                file = track.rules.metrics_files[one.pattern]
+                known = track.files[one.path] = FileSource(
+                    file=file, reader=FileReader(file), rank=rank, foreign=one.foreign
+                )
+                known.judged = judged.get(one.path, 0)
+            known.before = one.before
+            known.judged = max(known.judged, one.before)
+            track.rerank(known, rank)
+        track.list_sources()
+
+    def _read_file(
+        self, desk: Desk, job: JobRecord, track: Track, path: str, chunk: LogChunk
+    ) -> list[str]:
+        file = track.files.get(path)
+        if file is None or not (chunk.reset or chunk.offset == file.offset):
+            return []
+        if chunk.reset:
+            file.rewind()
+        file.offset = chunk.offset + len(chunk.data)
+        chunk = _from_a_line_s_start(chunk)
+        points = file.feed(chunk.data, chunk.offset)
+        if not job.ended:
+            touched = self._take(desk, track, job.name, file, points)
+            self._tell_left_out(desk, track, job.name)
+            return touched
+        for point in points:
+            self._plot(desk, track, file, point)
+        return []
+
+    @staticmethod
+    def _tell_left_out(desk: Desk, track: Track, job: str) -> None:
+        if track.left_out and not track.told_left_out:
+            track.told_left_out = True
+            text = f"{job}: only its first {MOST_METRICS} metrics are kept"
+            desk.draft.emit(events.MessageLogged(text=text, level="warning", job=job))
+
+    def _load(self, desk: Desk, track: Track, chunk: LogChunk) -> list[str]:
+        """New samples of the GPUs."""
+        if chunk.reset:
+            track.gpu = GpuTrack()
+        elif chunk.offset != track.gpu_offset:
+            return []
+        track.gpu_offset = chunk.offset + len(chunk.data)
+        if not track.gpu.feed(chunk.data):
+            return []
+        track.gpu_at = desk.now
+        return self._publish(desk, track, chunk.job)
 
     # --------------------------------------------------------------------- stalls
     def looked(self, desk: Desk, read: LogRead) -> None:
@@ -390,24 +452,28 @@ class Telemetry:
                 step=track.at,
                 total=track.total,
                 values={name: _plain(value) for name, value in track.newest.items()},
-                judged={"": max(track.offset, track.judged)},
+                judged=_judged_by_now(track),
             )
         )
 
     def view(self, job: str) -> Live | None:
         """The live side of a job; None while its log said nothing."""
         track = self._tracks.get(job)
-        if track is None or track.output_at is None:
+        if track is None or not track.says_anything:
             return None
-        loss = track.curves.get(canonical(track.rules.loss))
+        loss = track.curves.get(track.loss)
         return Live(
             step=track.step,
             total=track.total or self._state.jobs[job].spec.progress_total,
             rate=track.pace.rate,
-            metrics=dict(track.newest),
-            curves={name: curve.curve() for name, curve in track.curves.items()},
+            metrics=track.newest | track.gpu.newest,
+            curves={
+                name: curve.curve()
+                for name, curve in (track.curves | track.gpu.curves).items()
+            },
+            gpu=_gpu_view(track),
             trend=trend(loss.curve().values, TREND_POINTS) if loss else (),
-            log_bytes=track.offset,
+            log_bytes=track.log.offset,
             last_output_at=track.output_at,
             last_step_at=track.watch.moved_at,
         )
@@ -453,6 +519,18 @@ def _judged(job: JobRecord) -> int:
     if noted is None or (noted.attempt, noted.run) != (attempt.number, attempt.run):
         return 0
     return noted.judged.get("", 0)
+
+
+def _gpu_view(track: Track) -> GpuView | None:
+    if track.gpu_at is None:
+        return None
+    return GpuView(track.gpu.loads, track.gpu_at, track.gpu.idle_seconds)
+
+
+def _judged_by_now(track: Track) -> dict[str, int]:
+    """File -> the bytes of which all anomalies are told."""
+    sources = {LOG: track.log, **track.files}
+    return {name: max(one.offset, one.judged) for name, one in sources.items()}
 
 
 def _plain(value: float) -> float | str:

@@ -83,6 +83,33 @@ class Point(NamedTuple):
     """Bytes from the start of the file to the start of the line."""
 
 
+@dataclass(slots=True)
+class Steps:
+    """Where one text stands: its lines as points, those without a step too."""
+
+    _step: int = 0
+    _total: int | None = None
+    _reported: set[str] | None = None
+    """Metrics that the present step has; None: no step was seen, all are taken."""
+
+    def point(self, reading: Reading, offset: int) -> Point:
+        """The next line, as a point."""
+        step, total, values, evaluation, passed_over = reading
+        if step is None or (evaluation and step < self._step):
+            step = self._step + self._has_any(values) + passed_over
+        if step != self._step or self._reported is None:
+            self._step, self._reported = step, set(values)
+        else:
+            self._reported.update(values)
+        if total and not evaluation:
+            self._total = total
+        return Point(step, self._total, values, offset)
+
+    def _has_any(self, values: Mapping[str, float]) -> bool:
+        """Whether the present step has one of the metrics already."""
+        return self._reported is None or not self._reported.isdisjoint(values)
+
+
 @dataclass(frozen=True, slots=True)
 class _Custom:
     """A pattern of the user's."""
@@ -107,10 +134,7 @@ class MetricReader:
     _owned: frozenset[str] = field(init=False)
     _layouts: Layouts = field(default_factory=Layouts, init=False)
     _sieve: Sieve = field(init=False)
-    _step: int = 0
-    _total: int | None = None
-    _reported: set[str] | None = None
-    """Metrics that the present step has; None: no step was seen, all are taken."""
+    _steps: Steps = field(default_factory=Steps, init=False)
 
     def __post_init__(self) -> None:
         self._custom = tuple(_compiled(pattern) for pattern in self.patterns)
@@ -131,7 +155,8 @@ class MetricReader:
         readings = self._readings(lines, every)
         if self._custom:
             readings = self._with_custom(lines, readings)
-        return [self._point(reading, offset + start) for start, reading in readings]
+        point = self._steps.point
+        return [point(reading, offset + start) for start, reading in readings]
 
     def _readings(self, data: bytes, every: int) -> Iterable[tuple[int, Reading]]:
         """(start of line, what it says) for each line that says something."""
@@ -159,22 +184,6 @@ class MetricReader:
                 for place, reading in found:
                     yield place, reading._replace(passed_over=span.passed_over)
             start = stop
-
-    def _point(self, reading: Reading, offset: int) -> Point:
-        step, total, values, evaluation, passed_over = reading
-        if step is None or (evaluation and step < self._step):
-            step = self._step + self._has_any(values) + passed_over
-        if step != self._step or self._reported is None:
-            self._step, self._reported = step, set(values)
-        else:
-            self._reported.update(values)
-        if total and not evaluation:
-            self._total = total
-        return Point(step, self._total, values, offset)
-
-    def _has_any(self, values: Mapping[str, float]) -> bool:
-        """Whether the present step has one of the metrics already."""
-        return self._reported is None or not self._reported.isdisjoint(values)
 
     # ----------------------------------------------------------------------- custom
     def _with_custom(

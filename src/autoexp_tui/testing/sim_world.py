@@ -40,6 +40,7 @@ from autoexp_tui.engine.ports import (
     Clock,
     Executor,
     FactSource,
+    FoundFile,
     FurtherPlan,
     LogChunk,
     LogSource,
@@ -142,6 +143,19 @@ class Logs:
         return LogChunk(
             job=job, attempt=attempt, run=run, offset=offset, data=data, size=size
         )
+
+    def find(
+        self, patterns: Sequence[str], first: str, present: str
+    ) -> Sequence[FoundFile]:
+        """All that match; every byte counts as new."""
+        del first, present
+        data = self.files.data
+        found = {
+            path: index
+            for index, one in reversed(list(enumerate(patterns)))
+            for path in fnmatch.filter(data, one)
+        }
+        return [FoundFile(path, found[path]) for path in sorted(found)]
 
     def tail(self, path: str, limit: int) -> str:
         """The last bytes as text."""

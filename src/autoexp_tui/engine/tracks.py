@@ -1,0 +1,239 @@
+"""What is kept of one job's newest run: its log, its files of metrics, its GPUs.
+
+Volatile: all of it can be read again. What follows from it is `engine.telemetry`'s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from autoexp_tui.core.specs import MetricFile, Monitoring
+from autoexp_tui.engine.log_rounds import LOG, SEARCH
+from autoexp_tui.monitor.anomalies import AnomalyWatch
+from autoexp_tui.monitor.curves import Thinned
+from autoexp_tui.monitor.gpu_samples import GpuTrack
+from autoexp_tui.monitor.metric_files import FileReader, is_pattern
+from autoexp_tui.monitor.metrics import MetricReader, Point, canonical
+from autoexp_tui.monitor.quiet import RunWatch
+
+MOST_METRICS: Final = 64
+"""Of one job; further names are left out."""
+
+Rank: TypeAlias = tuple[int, ...]
+"""Of two sources with a metric of one name, the higher has it."""
+
+
+@dataclass(slots=True)
+class Pace:
+    """Steps a second, smoothed over about the last half minute."""
+
+    rate: float | None = None
+    _step: int | None = None
+    _at: float = 0.0
+
+    def see(self, step: int, t: float) -> None:
+        """A step was reported; a step back starts anew."""
+        if self._step is None or step < self._step:
+            self._step, self._at, self.rate = step, t, None
+            return
+        seconds = t - self._at
+        if seconds < 0.5 or step == self._step:
+            return
+        newest = (step - self._step) / seconds
+        weight = 1.0 - math.exp(-seconds / 10.0)
+        old = self.rate if self.rate is not None else newest
+        self.rate = old + weight * (newest - old)
+        self._step, self._at = step, t
+
+
+@dataclass(slots=True, kw_only=True)
+class Source:
+    """A text of the run's that tells metrics: the log, or a file."""
+
+    rank: Rank = (0,)
+    offset: int = 0
+    """Bytes that were read."""
+    judged: int = 0
+    """Bytes whose anomalies are in the journal, or another run's: read again, they
+    show nothing new."""
+    step: int | None = None
+    """Where this run stands, as far as this source tells."""
+
+    @property
+    def tells_steps(self) -> bool:
+        """Whether its points stand at steps of the run."""
+        return True
+
+    def is_judged(self, point: Point) -> bool:
+        """Whether the point is no news."""
+        return point.offset < self.judged
+
+    def rewind(self) -> None:
+        """Another run, or another text."""
+        self.offset = self.judged = 0
+        self.step = None
+
+
+@dataclass(slots=True, kw_only=True)
+class FileSource(Source):
+    """A file of metrics. It outlives the runs that write it."""
+
+    file: MetricFile
+    reader: FileReader
+    foreign: int = 0
+    """Bytes from before this session: nothing is read in them but a header."""
+    before: int = 0
+    """Bytes from before this attempt."""
+    top: int | None = None
+    """The highest step that this run wrote."""
+    _known: int | None = None
+    """The highest step that it had written when the file began anew."""
+
+    @property
+    def tells_steps(self) -> bool:
+        """Not while its lines are only counted."""
+        return self.reader.tells_steps
+
+    def feed(self, data: bytes, offset: int) -> list[Point]:
+        """The points of new lines that are this session's."""
+        points = self.reader.feed(data, offset)
+        steps = [point.step for point in points if point.offset >= self.before]
+        if steps:
+            self.top = max(steps) if self.top is None else max(self.top, *steps)
+        return [point for point in points if point.offset >= self.foreign]
+
+    def is_judged(self, point: Point) -> bool:
+        """A logger that writes its file anew repeats what it wrote."""
+        known = self._known is not None and point.step <= self._known
+        return known or point.offset < self.judged
+
+    def rewind(self) -> None:
+        """The file began anew."""
+        self.offset = self.judged = self.foreign = self.before = 0
+        self.reader = FileReader(self.file)
+        self._known = self.top
+
+    def new_run(self) -> None:
+        """Another run goes on in it."""
+        self.step = self.top = self._known = None
+
+
+@dataclass(slots=True)
+class Track:
+    """One job's newest run as its files tell it."""
+
+    rules: Monitoring
+    reader: MetricReader
+    anomalies: AnomalyWatch
+    attempt: int = 0
+    run: int = -1
+    once: set[str] = field(default_factory=set)
+    log: Source = field(default_factory=Source)
+    files: dict[str, FileSource] = field(default_factory=dict)
+    """By path."""
+    patterns: tuple[str, ...] = ()
+    """Where its files of metrics lie, or may lie."""
+    searched: bool = False
+    """They were looked for since the run began."""
+    listed: tuple[str, ...] = (LOG,)
+    """What is to be read: the log, the search while there may be more files, those."""
+    gpu: GpuTrack = field(default_factory=GpuTrack)
+    gpu_offset: int = 0
+    gpu_at: float | None = None
+    curves: dict[str, Thinned] = field(default_factory=dict)
+    newest: dict[str, float] = field(default_factory=dict)
+    newest_at: dict[str, int] = field(default_factory=dict)
+    """Metric -> the step of its newest value."""
+    step: int | None = None
+    at: int = 0
+    """Where the newest values stand: `step`, else what the log has counted."""
+    total: int | None = None
+    pace: Pace = field(default_factory=Pace)
+    watch: RunWatch = field(default_factory=RunWatch)
+    output_at: float | None = None
+    reached: int | None = None
+    """The last step that this run reported; None: it reported none."""
+    noted_at: float = float("-inf")
+    noted: tuple[int, dict[str, float]] | None = None
+    restarted: bool = False
+    """The log began anew within the attempt: its worries are void."""
+    replaced: int = 0
+    """How often the run's log began anew."""
+    left_out: bool = False
+    """There were more metrics than are kept."""
+    told_left_out: bool = False
+    _owners: dict[str, Rank] = field(default_factory=dict)
+
+    def files_go_on(self) -> None:
+        """Another run begins: the files may be its own to append to."""
+        self.searched = False
+        for file in self.files.values():
+            file.new_run()
+        self.list_sources()
+
+    def list_sources(self) -> None:
+        """After a search, or what makes another one necessary."""
+        complete = self.searched and len(self.files) >= len(self.patterns)
+        done = complete and not any(map(is_pattern, self.patterns))
+        search = (SEARCH,) if self.patterns and not done else ()
+        self.listed = (LOG, *search, *self.files)
+
+    @property
+    def says_anything(self) -> bool:
+        """Whether there is something to show."""
+        return self.output_at is not None or bool(self.newest or self.gpu.loads)
+
+    @property
+    def loss(self) -> str:
+        """The metric of trends and anomalies."""
+        return canonical(self.rules.loss)
+
+    def sources(self) -> Iterator[Source]:
+        """The log and the files."""
+        yield self.log
+        yield from self.files.values()
+
+    def owns(self, source: Source, name: str) -> bool:
+        """Whether a metric is told by this source."""
+        return self._owners.get(name) == source.rank
+
+    def take(self, source: Source, name: str, value: float, at: int) -> None:
+        """A value of a metric, unless it is another source's to tell."""
+        if not self._claims(source.rank, name):
+            return
+        self.newest[name] = value
+        self.newest_at[name] = at
+        self.curves.setdefault(name, Thinned()).add(at, value)
+
+    def _claims(self, rank: Rank, name: str) -> bool:
+        owner = self._owners.get(name)
+        if owner == rank:
+            return True
+        if owner is None and len(self._owners) >= MOST_METRICS:
+            self.left_out = True
+            return False
+        if owner is not None and owner > rank:
+            return False
+        self._owners[name] = rank
+        if owner is not None:
+            self.curves.pop(name, None)
+            if name == self.loss:
+                self.anomalies = AnomalyWatch(self.rules.anomalies, self.loss)
+        return True
+
+    def move(self, source: Source, step: int) -> int:
+        """A source tells where the run stands; where it stands by all of them."""
+        source.step = step
+        steps = (one.step for one in self.sources() if one.step is not None)
+        self.step = max(steps, default=step)
+        return self.step
+
+    def rerank(self, source: Source, rank: Rank) -> None:
+        """A source keeps what it tells under another rank."""
+        for name, owner in self._owners.items():
+            if owner == source.rank:
+                self._owners[name] = rank
+        source.rank = rank
