@@ -16,6 +16,7 @@ from autoexp_tui.core.verdicts import Result
 from autoexp_tui.core.wording import CAUSES, clock_time, count, duration, number, plural
 from autoexp_tui.ui.view.causes import PlanWords, cause_key
 from autoexp_tui.ui.view.columns import run_seconds
+from autoexp_tui.ui.view.gpus import gpus_text, idle_text
 from autoexp_tui.ui.view.looks import ENDED_BADLY, FACES, Look, badge
 from autoexp_tui.ui.view.loss import (
     checkpoint_step,
@@ -77,6 +78,7 @@ def why_job(job: JobView, session: SessionView, words: PlanWords) -> WhyText:
         _verdict(job, session),
         *_alike(job, session, words),
         *_checkpoint(job, session),
+        *_gpus(job, session),
         *_asked(job),
         *_conditions(job, session),
         *_warnings(job, session),
@@ -246,6 +248,16 @@ def _checkpoint(job: JobView, session: SessionView) -> Iterable[Line]:
         yield (Span(f"{_INDENT}{known}; {verb}: {plural(loss.steps, 'step')}{hours}."),)
 
 
+def _gpus(job: JobView, session: SessionView) -> Iterable[Line]:
+    """A hint, and no more: nothing follows from GPUs that do nothing."""
+    gpu = job.live.gpu if job.live else None
+    if gpu is None or job.look not in (Look.RUNNING, Look.STALLED):
+        return
+    idle = idle_text(gpu, session.now)
+    if idle:
+        yield (Span(f"{_INDENT}{idle[0].upper()}{idle[1:]}.", "warning"),)
+
+
 def _asked(job: JobView) -> Iterable[Line]:
     ask = job.record.ask
     if ask is not None and ask.approved is None:
@@ -395,6 +407,8 @@ def _facts(job: JobView, session: SessionView) -> Iterable[Line]:
         yield _fact(outside(key), outside(text))
     for name, value in (job.live.metrics if job.live else {}).items():
         yield _fact(outside(name), measure(value))
+    if job.live and job.live.gpu and not job.record.ended:
+        yield _fact("GPUs", gpus_text(job.live.gpu, session.now))
     for attempt in reversed(job.record.attempts):
         yield _fact(f"attempt {attempt.number}", _attempt_text(attempt, session.now))
         for directory in attempt.captures:
