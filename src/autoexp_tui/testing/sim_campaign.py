@@ -25,7 +25,7 @@ from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.engine.loop import Engine
-from autoexp_tui.engine.ports import FurtherPlan, LogSource
+from autoexp_tui.engine.ports import LogSource
 from autoexp_tui.testing.clock import ManualClock, SkewedClock
 from autoexp_tui.testing.inline_pool import InlinePool
 from autoexp_tui.testing.memory_journal import Fault as DiskFault
@@ -43,6 +43,8 @@ from autoexp_tui.testing.sim_world import House, Recompose, Watcher
 MOST_STEPS: Final = 200_000
 FAMILIES: Final = (2, 6, 12, 24, 48, 72, 96)
 """Sizes of plans; three jobs or so a family."""
+REACTING: Final = 0.4
+"""Share of campaigns whose rules let further jobs join."""
 STEPS_A_JOB: Final = 30
 """With faults; afterwards the campaign must come to its end."""
 HOPS: Final = (0.1, 0.5, 2.0, 5.0, 5.0, 10.0)
@@ -68,6 +70,7 @@ class _House(House):
     """What outlives the engines of a campaign."""
 
     cluster: SimCluster = field(kw_only=True)
+    seed: int = field(kw_only=True)
 
     def log_source(self) -> LogSource:
         return self.cluster.logs
@@ -78,24 +81,13 @@ class _House(House):
     def watch(self, watcher: Watcher) -> None:
         self.cluster.watch(watcher)
 
-
-@dataclass(slots=True)
-class _Planner(Recompose):
-    """Plans further jobs of a campaign, below its own directory."""
-
-    root: str = ""
-
-    def plan(self, asked: FurtherPlan) -> Plan:
-        made = super(_Planner, self).plan(asked)
-        jobs = (
-            replace(
-                spec,
-                output_dir=f"{self.root}{spec.output_dir}",
-                log_dir=f"{self.root}{spec.log_dir}",
-            )
-            for spec in made.jobs
-        )
-        return replace(made, jobs=tuple(jobs))
+    def joins(self, plan: Plan) -> None:
+        scripts = self.cluster.scripts
+        new = tuple(spec for spec in plan.jobs if spec.name not in scripts)
+        rng = random.Random(f"{self.seed} {[spec.name for spec in new]}")
+        pace = self.cluster.shape(0, "", 0).pace
+        scripts.update(make_scripts(replace(plan, jobs=new), rng, pace=pace))
+        self.cluster.prepare(new)
 
 
 class Campaign:
@@ -129,6 +121,7 @@ class Campaign:
         self.cluster = make(self._rng, self._true_clock, self.danger)
         self.tally.kinds[self.cluster.kind] += 1
         families = families or self._rng.choice(FAMILIES)
+        self._reacts = random.Random(f"{seed} reacts").random() < REACTING
         self.plan = self._make_plan(families, "", 0)
         self._later = self._make_plan(2, "_later", len(self.plan.jobs))
         self._joins = self._rng.random() < 0.3
@@ -136,7 +129,7 @@ class Campaign:
         self._stock_shelf()
         self.session = self.world.session
         self.session.rotate_records = self._rng.choice([0, 0, 150])
-        self.checks = Checks(self.session, self.cluster)
+        self.checks = Checks(self.session, self.cluster, self.world.errands)
         self._bug.cluster(self.cluster)
         self.person = Person(self._rng, self.world.inbox, self.tally.faults)
         self._paused: list[Holder] = []
@@ -151,6 +144,7 @@ class Campaign:
 
     def _make_plan(self, families: int, series: str, first: int) -> Plan:
         shape = self.cluster.shape(families, series, first)
+        shape = replace(shape, reacts=self._reacts)
         plan = make_plan(self._rng, shape)
         scripts = make_scripts(plan, self._rng, pace=shape.pace)
         self.cluster.scripts.update(scripts)
@@ -169,13 +163,14 @@ class Campaign:
         everybody = frozenset({"*"})
         return _House(
             cluster=self.cluster,
+            seed=self.seed,
             clock=self._clock,
+            planner=Recompose(monitoring=self.plan.monitoring),
             executor=self.cluster.executor(self._clock),
             files=ShakyFacts(
                 self.cluster.facts, self._rng, self.danger, self._true_clock
             ),
             auto_approve=everybody if self._rng.random() < 0.6 else frozenset(),
-            planner=_Planner(root=self.cluster.shape(0, "", 0).root),
             slots=self._rng.choice([0, 0, 0, 6, 20]),
             has_nodes=self._rng.random() < 0.5,
         )
@@ -519,6 +514,8 @@ class Campaign:
                 tally.faults[_FATES[event.cause]] += 1
             elif isinstance(event, events.RunRequeued):
                 tally.faults["run was requeued"] += 1
+            elif isinstance(event, events.PlanAdded) and event.job:
+                tally.faults["plan joined by a rule"] += 1
         for (name, attempt), run, _ in self.cluster.begun(0):
             runs = self.cluster.scripts.get(name, ())[attempt - 1 : attempt]
             late = runs and runs[0][min(run, len(runs[0]) - 1)].record_lag > 0

@@ -22,8 +22,10 @@ from autoexp_tui.core.state import ConditionStatus, JobRecord, SessionState
 from autoexp_tui.core.states import ACTIVE, JobState
 from autoexp_tui.core.verdicts import Result, Why
 from autoexp_tui.core.wording import sentence, short
+from autoexp_tui.monitor import lineage
 from autoexp_tui.monitor.desk import rules_of
 from autoexp_tui.testing.memory_journal import MemorySession
+from autoexp_tui.testing.sim_world import Errands
 
 PARTS: Final = tuple(
     field.name
@@ -59,13 +61,19 @@ class Truth(Protocol):
 class Checks:
     """Holds a campaign to its invariants."""
 
-    def __init__(self, session: MemorySession, truth: Truth) -> None:
+    def __init__(
+        self, session: MemorySession, truth: Truth, errands: Errands | None = None
+    ) -> None:
+        """`errands`: what rules have had done outside."""
+        self._errands = errands or Errands()
         self.shadow = SessionState(plans=session.plans)
         """The fold of what is synced."""
         self._session = session
         self._truth = truth
         self._fed = 0
         self._effects: set[str] = set()
+        self._kinds: Counter[str] = Counter()
+        """How many effects of each kind were ordered."""
         self._credit: Counter[str] = Counter()
         """How often a submission may still be sent."""
         self._live: dict[str, JobRecord] = {}
@@ -94,6 +102,10 @@ class Checks:
         """
         if self._broken:
             raise Violation(self._broken[0])
+        if len(self._errands.ran) > self._kinds["command"]:
+            raise Violation(f"a command ran twice: {self._errands.ran[-1]}")
+        if self._errands.lines > self._kinds["append"]:
+            raise Violation("a line was written twice")
         for task, run, start in self._truth.begun(self._begun):
             self._begun += 1
             self._note_begun(task, run, start)
@@ -160,6 +172,7 @@ class Checks:
         if event.effect_id in self._effects:
             yield "an effect of that id was ordered before"
         self._effects.add(event.effect_id)
+        self._kinds[event.effect.kind] += 1
         if not isinstance(event.effect, SubmitTasks):
             return
         token = event.effect.token
@@ -173,6 +186,16 @@ class Checks:
             live = [a.number for a in job.attempts if a.outcome is None]
             if live not in ([], [number]):
                 yield f"attempt {live} of {name} has not ended"
+
+    def _added(self, event: events.PlanAdded) -> Iterator[str]:
+        if not event.job:
+            return
+        for spec in self._session.plans[event.sha].jobs:
+            if spec.name in self.shadow.jobs:
+                yield f"{spec.name} is there already"
+        line = lineage.line_of(self.shadow, self.shadow.jobs[event.job])
+        if sum(one.parent_action == event.action for one in line) > MOST_OFFSPRING:
+            yield f"{event.action} feeds itself"
 
     def _settled(self, event: events.EffectSettled) -> Iterator[str]:
         if event.effect_id not in self.shadow.pending:
@@ -318,8 +341,11 @@ class Checks:
 _WAITS = frozenset(
     {JobState.WAITING, JobState.QUEUED, JobState.RETRYING, JobState.SUBMIT_UNKNOWN}
 )
+MOST_OFFSPRING: Final = 1
+"""How often an action of these plans may stand in a line of jobs, before one more."""
 _CHECKS: Mapping[type, Callable[[Checks, events.Event], Iterator[str]]] = {
     events.EffectOrdered: Checks._ordered,  # type: ignore[dict-item]
+    events.PlanAdded: Checks._added,  # type: ignore[dict-item]
     events.EffectSettled: Checks._settled,  # type: ignore[dict-item]
     events.SubmissionAbsent: Checks._absent,  # type: ignore[dict-item]
     events.AttemptEnded: Checks._ended,  # type: ignore[dict-item]

@@ -48,6 +48,7 @@ from autoexp_tui.core.specs import (
     Storm,
     TimeReached,
 )
+from autoexp_tui.testing.sim_reactions import reacting
 
 Conditions = tuple[Condition, ...]
 
@@ -73,6 +74,8 @@ class Shape:
     series: str = ""
     """At the end of every name: plans of one session have different ones."""
     first_index: int = 0
+    reacts: bool = False
+    """Whether rules let jobs join, and do what is done outside."""
 
 
 def make_plan(rng: random.Random, shape: Shape | None = None) -> Plan:
@@ -82,13 +85,14 @@ def make_plan(rng: random.Random, shape: Shape | None = None) -> Plan:
     for family in range(shape.families):
         maker.add_family(family)
     maker.add_report()
+    rules = _rules(rng, shape)
     return Plan(
         plan_id=f"sim{shape.series}",
         name="sim",
         state_dir="/state",
         jobs=tuple(maker.specs),
         edges=tuple(maker.edges),
-        monitoring=_rules(rng, shape),
+        monitoring=reacting(rules) if shape.reacts else rules,
         rule_sets={"strict": _strict_rules(shape)},
     )
 

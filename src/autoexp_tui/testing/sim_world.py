@@ -262,6 +262,8 @@ class Recompose:
         given = dict(text.partition("=")[::2] for text in asked.overrides)
         name = given.get("project.name", ref)
         waits = given.get("after", "")
+        first = asked.base.jobs[0]
+        root = first.output_dir.removesuffix(f"/out/{first.name}")
         job = JobSpec(
             name=name,
             index=0,
@@ -269,8 +271,10 @@ class Recompose:
             family="f0",
             overrides=asked.overrides,
             command=("run", ref, *asked.overrides),
-            output_dir=f"/out/{name}",
-            log_dir=f"/logs/{name}",
+            fingerprint=name,
+            output_dir=f"{root}/out/{name}",
+            log_dir=f"{root}/logs/{name}",
+            resources=first.resources,
             start_conditions=(
                 (JobStateIs(jobs=(waits,), state="COMPLETED"),) if waits else ()
             ),
@@ -297,6 +301,8 @@ class Errands:
 
     ran: list[tuple[str, ...]] = field(default_factory=list)
     written: dict[str, str] = field(default_factory=dict)
+    lines: int = 0
+    """How many were written."""
     exit_code: int | None = 0
     problem: str = ""
     """Why nothing can be appended."""
@@ -316,6 +322,7 @@ class Errands:
         """Keep it, unless there is a problem."""
         if self.problem:
             raise OSError(self.problem)
+        self.lines += 1
         self.written[path] = self.written.get(path, "") + f"{text}\n"
 
 
@@ -368,6 +375,13 @@ class House:
     def watch(self, watcher: Watcher) -> None:
         """Have a new engine told of files that change; here nobody is."""
 
+    def joins(self, plan: Plan) -> None:
+        """A plan is about to join; may be told again of the same."""
+
+    def _store(self, plan: Plan, lease: MemoryLease) -> str:
+        self.joins(plan)
+        return self.session.open(lease).add_plan(plan)
+
     def parts(self, lease: MemoryLease, pool: InlinePool) -> Parts:
         """An engine's ports, every pool being `pool`."""
         sources = Sources(
@@ -395,7 +409,7 @@ class House:
             planner_pool=pool,
             errands=self.errands,
             errand_pool=pool,
-            store_plan=self.session.open(lease).add_plan,
+            store_plan=lambda plan: self._store(plan, lease),
             attempt_dir=self.attempt_dir,
             evidence=self.evidence,
             evidence_pool=self.evidence_pool or pool,

@@ -1,0 +1,79 @@
+"""Rules of a simulated campaign that reach beyond the run that triggers them.
+
+What its logs and ends say lets jobs join the session, runs commands, writes lines and
+ends runs as done. Who may be what's offspring is part of the trial: the jobs that join
+are under the same rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autoexp_tui.core.specs import (
+    AppendToFile,
+    Cooldown,
+    Finish,
+    JobStateIs,
+    LogEvent,
+    MaxAttempts,
+    Monitoring,
+    NewJob,
+    RunAutoexp,
+    RunCommand,
+    StateEvent,
+)
+
+_BRING = RunAutoexp(
+    config_ref="further", overrides=("project.name={name}_{attempt}_b",), mode="now"
+)
+_RECOVER = RunAutoexp(
+    config_ref="recover",
+    overrides=("project.name={name}_r", "after={name}"),
+    conditions=(MaxAttempts(max_attempts=2), Cooldown(cooldown_seconds=5.0)),
+)
+_FOLLOW = NewJob(
+    command=("list", "{name}"),
+    start_conditions=(JobStateIs(jobs=("{name}",), state="COMPLETED"),),
+)
+
+
+def reacting(rules: Monitoring) -> Monitoring:
+    """`rules`, and those that bring further work."""
+    saved = "saved checkpoint 80"
+    return replace(
+        rules,
+        log_events=(
+            *rules.log_events,
+            LogEvent(
+                name="bring",
+                pattern=saved,
+                stages=("train", "source", "further"),
+                actions=(
+                    _BRING,
+                    RunCommand(command=("note", "{name}", "{line}")),
+                    AppendToFile(path="/notes", text="{name}"),
+                ),
+            ),
+            LogEvent(
+                name="early",
+                pattern=saved,
+                stages=("probe", "seeker"),
+                actions=(Finish(reason="enough"),),
+            ),
+        ),
+        state_events=(
+            *rules.state_events,
+            StateEvent(
+                name="follow",
+                state="success",
+                stages=("eval", "lone", "recover"),
+                actions=(_FOLLOW,),
+            ),
+            StateEvent(
+                name="recover",
+                state="crash",
+                stages=("side", "lone", "reader", "recover"),
+                actions=(_RECOVER,),
+            ),
+        ),
+    )
