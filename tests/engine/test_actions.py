@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, Literal, cast
 
 import pytest
@@ -10,6 +11,7 @@ from autoexp_tui.core import commands, events
 from autoexp_tui.core.specs import (
     Action,
     AppendToFile,
+    Condition,
     Cooldown,
     FileExists,
     Finish,
@@ -385,6 +387,104 @@ def test_an_action_whose_rule_is_gone_is_dropped() -> None:
     bench.files.append("/ready", b"x")
     bench.run(5)
     assert dropped(bench) == ["rule_is_gone"]
+
+
+# ------------------------------------------------------------------- restarts on hold
+CRASH = RunScript(seconds=4.0, exit_code=1)
+
+
+def restarting(*conditions: Condition, written: str = "") -> Bench:
+    """A job that crashes once, a restart with conditions, and who waits for the job."""
+    restart = Restart(conditions=conditions)
+    rule = StateEvent(name="c", state="crash", actions=(restart,))
+    waits = (JobStateIs(jobs=("a",), state="COMPLETED"),)
+    the_plan = plan(
+        job("a"),
+        job("b", 1, start_conditions=waits),
+        monitoring=Monitoring(state_events=(rule,)),
+    )
+    writes = (Write(at=1.0, data=b"x", path=written),) if written else ()
+    crash = replace(CRASH, writes=writes)
+    return Bench(the_plan, {"a": [[crash], [OK]]})
+
+
+SAVED = FileExists(path="{output_dir}/saved")
+
+
+def test_a_restart_looks_for_a_file_before_it_is_decided() -> None:
+    bench = restarting(SAVED, written="/out/a/saved")
+    bench.until(bench.is_("b", JobState.COMPLETED))
+    assert len(bench.job("a").attempts) == 2
+
+
+def test_a_restart_without_the_file_that_it_needs_is_dropped() -> None:
+    bench = restarting(SAVED)
+    bench.until(bench.is_("b", JobState.SKIPPED))
+    record = bench.job("a")
+    assert (record.state, len(record.attempts)) == (JobState.FAILED, 1)
+    assert record.why is not None
+    assert record.why.code == "exit_code"
+    assert dropped(bench) == ["file_missing"]
+
+
+def test_a_cooldown_does_not_stand_for_the_other_conditions() -> None:
+    bench = restarting(SAVED, Cooldown(cooldown_seconds=5.0))
+    bench.until(bench.is_("b", JobState.SKIPPED))
+    assert len(bench.job("a").attempts) == 1
+
+
+def test_a_restart_waits_for_a_file_as_long_as_it_says() -> None:
+    bench = restarting(replace(SAVED, timeout_seconds=60.0))
+    bench.until(bench.is_("a", JobState.RETRYING))
+    bench.run(30)
+    assert bench.job("a").state is JobState.RETRYING
+    assert bench.job("b").state is JobState.WAITING
+    bench.start()
+    bench.files.append("/out/a/saved", b"x")
+    bench.until(bench.is_("b", JobState.COMPLETED))
+
+
+def test_a_restart_that_waited_too_long_ends_the_job_as_it_ended() -> None:
+    bench = restarting(replace(SAVED, timeout_seconds=60.0))
+    bench.until(bench.is_("a", JobState.FAILED), 120)
+    record = bench.job("a")
+    assert record.cause is not None
+    assert record.cause.value == "exit_code"
+    assert dropped(bench) == ["start_timeout"]
+
+
+def test_a_job_kept_for_a_restart_can_be_killed() -> None:
+    bench = restarting(replace(SAVED, timeout_seconds=600.0))
+    bench.until(bench.is_("a", JobState.RETRYING))
+    bench.order(commands.Kill(jobs=("a",)))
+    bench.until(bench.is_("a", JobState.CANCELLED))
+    bench.files.append("/out/a/saved", b"x")
+    bench.run(20)
+    assert len(bench.job("a").attempts) == 1
+
+
+def test_of_two_restarts_one_is_enough() -> None:
+    rules = tuple(
+        StateEvent(name=name, state="crash", actions=(Restart(conditions=conditions),))
+        for name, conditions in (("first", (SAVED,)), ("second", ()))
+    )
+    bench = Bench(
+        plan(job("a"), monitoring=Monitoring(state_events=rules)),
+        {"a": [[CRASH], [OK]]},
+    )
+    bench.until(bench.is_("a", JobState.COMPLETED))
+    bench.run(20)
+    assert len(bench.job("a").attempts) == 2
+    assert dropped(bench) == ["restarted_already"]
+
+
+def test_a_log_line_s_restart_waits_for_its_file_while_the_run_lives() -> None:
+    bench = acting(Restart(conditions=(FileExists(path="/ready"),)), script=saving(10))
+    bench.run(20)
+    assert bench.job("a").state is JobState.RUNNING
+    bench.files.append("/ready", b"x")
+    bench.until(bench.is_("a", JobState.COMPLETED), 60)
+    assert len(bench.job("a").attempts) == 2
 
 
 # ------------------------------------------------------------------ killed at any step

@@ -494,6 +494,7 @@ def _attempt_ended(state: SessionState, event: events.AttemptEnded) -> None:
         exit_code=event.exit_code,
         signal=event.signal,
         ended_at=event.ended_at,
+        why=event.why,
         evidence=event.evidence,
         reached=event.reached,
     )
@@ -532,6 +533,7 @@ def _retry_ordered(
         not_before=event.not_before,
         from_checkpoint=event.from_checkpoint,
         why=event.why,
+        held=event.held,
     )
     _move(state, record, event.job, JobState.RETRYING, retry=retry, why=event.why)
 

@@ -340,6 +340,8 @@ class RetryOrdered:
     not_before: float
     from_checkpoint: bool
     why: Why
+    held: bool = False
+    """It is not decided yet: a condition of the reaction is waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

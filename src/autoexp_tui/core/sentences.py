@@ -381,6 +381,10 @@ _ENDS = {
         "its job is over",
         "not done: the job had ended, or was to end, before",
     ),
+    "restarted_already": (
+        "it runs again anyway",
+        "not done: another rule has ordered that it runs again",
+    ),
     "own_offspring": (
         "its own job",
         "not done: the rule {rule} made this job, or one that it goes back to, and no "

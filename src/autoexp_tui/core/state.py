@@ -102,6 +102,8 @@ class Attempt:
     exit_code: int | None = None
     signal: int | None = None
     ended_at: float | None = None
+    why: Why | None = None
+    """Why it ended."""
     evidence: str = ""
     reached: int | None = None
     """The last step that its log reported."""
@@ -152,6 +154,8 @@ class Retry:
     not_before: float
     from_checkpoint: bool
     why: Why
+    held: bool = False
+    """It is not decided yet: a condition of the reaction is waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

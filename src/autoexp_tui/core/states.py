@@ -114,7 +114,9 @@ TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
         {_S.SUBMITTING, _S.RUNNING, _S.RETRYING, *TERMINAL - {_S.SKIPPED}}
     ),
     _S.RUNNING: frozenset({_S.QUEUED, _S.RETRYING, *TERMINAL - {_S.SKIPPED}}),
-    _S.RETRYING: frozenset({_S.SUBMITTING, _S.HELD, _S.CANCELLED, _S.FAILED}),
+    _S.RETRYING: frozenset(
+        {_S.SUBMITTING, _S.HELD, _S.CANCELLED, _S.FAILED, _S.COMPLETED, _S.LOST}
+    ),
     _S.COMPLETED: frozenset(),
     _S.FAILED: frozenset({_S.WAITING}),
     _S.CANCELLED: frozenset({_S.WAITING}),

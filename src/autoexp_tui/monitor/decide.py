@@ -270,6 +270,8 @@ def _judge_retry(desk: Desk, look: Look) -> None:
     retry = look.job.retry
     if retry is None or _is_planned_anew(desk, look.job.name):
         return
+    if retry.held:
+        return
     if retry.not_before <= desk.now:
         desk.roster.ready.add(look.job.name, _place(look.job))
     else:

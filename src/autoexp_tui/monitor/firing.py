@@ -25,17 +25,25 @@ from autoexp_tui.core.specs import (
     RunAutoexp,
     RunCommand,
 )
-from autoexp_tui.core.state import JobRecord
-from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.core.state import Deferred, JobRecord
+from autoexp_tui.core.states import Cause, JobState, Outcome
 from autoexp_tui.core.verdicts import Result, Verdict, Why, why
 from autoexp_tui.monitor import deeds, restarts
 from autoexp_tui.monitor.armed import AFTER_THE_RUN, Armed, find_armed
 from autoexp_tui.monitor.bindings import MissingKey, bind, own_fields
-from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
+from autoexp_tui.monitor.conditions import (
+    UNTIMED,
+    EvalContext,
+    evaluate,
+    needs,
+    wake_at,
+)
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.ending import drop, end_job
 from autoexp_tui.monitor.lineage import firings, goes_back_to
 from autoexp_tui.monitor.orders import order_end, order_finish
+
+_BY_TIME = frozenset({"cooling_down", "time_until"})
 
 
 @dataclass(slots=True)
@@ -47,6 +55,13 @@ class Judged:
     """What was read: when one of them changes, the action is looked at again."""
     wakes: list[float] = field(default_factory=list)
     """When waiting conditions may say otherwise although no fact changes."""
+    codes: set[str] = field(default_factory=set)
+    """Of the conditions that wait."""
+
+    @property
+    def by_time_alone(self) -> bool:
+        """Whether nothing but the clock is waited for."""
+        return bool(self.codes) and self.codes <= _BY_TIME
 
     @property
     def ready_at(self) -> float | None:
@@ -87,6 +102,7 @@ def judge_action(
         if verdict.result is Result.WAIT:
             at = wake_at(bound, desk, desk.now, ctx)
             judged.wakes += [] if at is None else [at]
+            judged.codes.add(verdict.why.code)
             if judged.verdict.result is Result.PASS:
                 judged.verdict = verdict
     if judged.verdict.result is Result.PASS:
@@ -141,16 +157,15 @@ def carry_out(
     `ended`: the end of an attempt that triggered it. `since`: when it was put off.
     """
     job = desk.job(name)
-    restart = isinstance(armed.action, Restart)
-    judged = judge_action(
-        desk, armed, job, None if restart else since if since else desk.now
-    )
+    judged = judge_action(desk, armed, job, desk.now if since is None else since)
+    over = ended is not None or job.state is JobState.RETRYING
+    restart = isinstance(armed.action, Restart) and over
     match judged.verdict.result:
         case Result.PASS:
             _fire(desk, armed, job, ended, not_before=desk.now)
         case Result.FAIL:
             drop(desk, name, armed.key, armed.trigger, judged.verdict.why)
-        case Result.WAIT if restart and ended and judged.ready_at is not None:
+        case Result.WAIT if restart and judged.by_time_alone and judged.ready_at:
             _fire(desk, armed, job, ended, not_before=judged.ready_at)
         case Result.WAIT:
             put_off(desk, armed, job, judged.verdict.why, judged.ready_at)
@@ -200,14 +215,18 @@ def _restart(
     ended: events.AttemptEnded | None,
     not_before: float,
 ) -> bool:
-    if job.state is JobState.RETRYING or job.ended:
+    held = job.state is JobState.RETRYING
+    if job.ended or (held and armed.key not in job.deferred):
         return False  # one rule was first
-    if ended is None:
+    if ended is None and not held:
         reason = why("restart_ordered", rule=armed.rule)
         if order_end(desk, job, reason, Cause.KILL_CRITERION, armed.rule):
             put_off(desk, armed, job, reason, None)
         return False
     restarts.restart(desk, armed, restart, job, not_before)
+    for key, waiting in restarts.put_off(desk, job.name):
+        if key != armed.key:
+            drop(desk, job.name, key, waiting.trigger, why("restarted_already"))
     return True
 
 
@@ -275,13 +294,65 @@ def judge_deferred(desk: Desk, name: str) -> Judged:
             judged = carry_out(desk, armed, name, None, waiting.since)
             seen.keys |= judged.keys
             seen.wakes += judged.wakes
+    job = desk.job(name)
+    if job.state is JobState.RETRYING and job.retry is not None and job.retry.held:
+        _give_up(desk, job)
     return seen
 
 
 def _may_fire_now(armed: Armed, job: JobRecord) -> bool:
-    """What comes after the run fires when it ends; a run must be there to be ended."""
-    if isinstance(armed.action, AFTER_THE_RUN):
-        return False
-    return not isinstance(armed.action, Cancel | Finish) or (
-        job.state is JobState.RUNNING
-    )
+    """A run must be there to be ended; what comes after it fires at its end."""
+    running = job.state is JobState.RUNNING
+    match armed.action:
+        case Restart():
+            attempt = job.attempt
+            ends = attempt is not None and attempt.told_to_end
+            return job.state is JobState.RETRYING or (running and not ends)
+        case Cancel() | Finish():
+            return running
+        case _:
+            return not isinstance(armed.action, AFTER_THE_RUN)
+
+
+# ------------------------------------------------------------------ restarts on hold
+def hold_for_restart(desk: Desk, name: str, ended: events.AttemptEnded) -> bool:
+    """Keep a job whose attempt has ended, while it is not decided if it runs again.
+
+    A condition that nobody could look at yet, or that has a time-out, is waited for;
+    what is known not to hold, and may take for ever, ends the job now.
+    """
+    bad = ended.outcome in (Outcome.FAILED, Outcome.LOST)
+    for key, waiting in restarts.put_off(desk, name):
+        armed = find_armed(desk, name, key, waiting)
+        meant = bad or waiting.trigger == f"attempt {ended.attempt}"
+        if armed is None or not meant or not _is_undecided(waiting):
+            continue
+        assert isinstance(armed.action, Restart)
+        desk.draft.emit(
+            events.RetryOrdered(
+                job=name,
+                not_before=desk.now,
+                from_checkpoint=armed.action.from_checkpoint,
+                why=waiting.why,
+                held=True,
+            )
+        )
+        return True
+    return False
+
+
+def _is_undecided(waiting: Deferred) -> bool:
+    return waiting.why.code in UNTIMED or waiting.until is not None
+
+
+def _give_up(desk: Desk, job: JobRecord) -> None:
+    """End a job that was kept for restarts, once none of them may come any more."""
+    waiting = restarts.put_off(desk, job.name)
+    if any(_is_undecided(one) for _, one in waiting):
+        return
+    for key, one in waiting:
+        drop(desk, job.name, key, one.trigger, one.why)
+    attempt = job.attempt
+    if attempt is not None and attempt.outcome is not None:
+        state = JobState(attempt.outcome.value)
+        end_job(desk, desk.job(job.name), state, attempt.cause, attempt.why)

@@ -50,5 +50,6 @@ def _forget_restarts(desk: Desk, job: JobRecord) -> None:
     """Restarts that were to follow on the end of a run that is no more."""
     for key, waiting in list(job.deferred.items()):
         armed = find_armed(desk, job.name, key, waiting)
-        if armed is not None and isinstance(armed.action, Restart):
+        follows = waiting.why.code == "restart_ordered"
+        if follows and armed is not None and isinstance(armed.action, Restart):
             drop(desk, job.name, key, waiting.trigger, why("ended_itself"))

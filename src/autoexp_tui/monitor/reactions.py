@@ -17,7 +17,7 @@ from autoexp_tui.core.verdicts import why
 from autoexp_tui.monitor.armed import AFTER_THE_RUN, Armed, find_armed
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.ending import end_job
-from autoexp_tui.monitor.firing import carry_out
+from autoexp_tui.monitor.firing import carry_out, hold_for_restart
 from autoexp_tui.monitor.log_rules import concerns
 from autoexp_tui.monitor.storm import counted, watch_storm
 
@@ -52,7 +52,9 @@ def _become(desk: Desk, before: JobRecord, ended: events.AttemptEnded) -> None:
     for armed in _armed_by_end(desk, before, ended):
         carry_out(desk, armed, ended.job, ended)
     job = desk.job(ended.job)
-    if job.state is not JobState.RETRYING and not job.ended:
+    if job.state is JobState.RETRYING or job.ended:
+        return
+    if not hold_for_restart(desk, ended.job, ended):
         state = JobState(ended.outcome.value)
         end_job(desk, job, state, ended.cause, ended.why)
         desk.draft.untold_move()  # rules over it were carried out just now

@@ -10,10 +10,10 @@ from dataclasses import replace
 from autoexp_tui.core import events
 from autoexp_tui.core.effects import ComposeJob
 from autoexp_tui.core.specs import JobSpec, Resources, Restart
-from autoexp_tui.core.state import JobRecord
+from autoexp_tui.core.state import Deferred, JobRecord
 from autoexp_tui.core.verdicts import why
 from autoexp_tui.monitor import deeds
-from autoexp_tui.monitor.armed import Armed
+from autoexp_tui.monitor.armed import Armed, find_armed
 from autoexp_tui.monitor.checkpoints import order_look
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.orders import order_effect
@@ -47,6 +47,16 @@ def restart(
             why=again,
         )
     )
+
+
+def put_off(desk: Desk, name: str) -> list[tuple[str, Deferred]]:
+    """The restarts of a job that wait for one of their conditions."""
+    found: list[tuple[str, Deferred]] = []
+    for key, waiting in desk.job(name).deferred.items():
+        armed = find_armed(desk, name, key, waiting)
+        if armed is not None and isinstance(armed.action, Restart):
+            found.append((key, waiting))
+    return found
 
 
 def _avoid_node(desk: Desk, action: Restart, job: JobRecord) -> None:

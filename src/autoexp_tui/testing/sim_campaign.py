@@ -516,6 +516,8 @@ class Campaign:
                 tally.faults["run was requeued"] += 1
             elif isinstance(event, events.PlanAdded) and event.job:
                 tally.faults["plan joined by a rule"] += 1
+            elif isinstance(event, events.RetryOrdered) and event.held:
+                tally.faults["restart was undecided"] += 1
         for (name, attempt), run, _ in self.cluster.begun(0):
             runs = self.cluster.scripts.get(name, ())[attempt - 1 : attempt]
             late = runs and runs[0][min(run, len(runs[0]) - 1)].record_lag > 0

@@ -12,12 +12,14 @@ from dataclasses import replace
 from autoexp_tui.core.specs import (
     AppendToFile,
     Cooldown,
+    FileExists,
     Finish,
     JobStateIs,
     LogEvent,
     MaxAttempts,
     Monitoring,
     NewJob,
+    Restart,
     RunAutoexp,
     RunCommand,
     StateEvent,
@@ -30,6 +32,12 @@ _RECOVER = RunAutoexp(
     config_ref="recover",
     overrides=("project.name={name}_r", "after={name}"),
     conditions=(MaxAttempts(max_attempts=2), Cooldown(cooldown_seconds=5.0)),
+)
+_WHEN_SAVED = Restart(
+    conditions=(
+        MaxAttempts(max_attempts=4),
+        FileExists(path="{output_dir}/done_80.txt", timeout_seconds=30.0),
+    )
 )
 _FOLLOW = NewJob(
     command=("list", "{name}"),
@@ -68,6 +76,12 @@ def reacting(rules: Monitoring) -> Monitoring:
                 state="success",
                 stages=("eval", "lone", "recover"),
                 actions=(_FOLLOW,),
+            ),
+            StateEvent(
+                name="kept",
+                state="crash",
+                stages=("train", "source", "stable"),
+                actions=(_WHEN_SAVED,),
             ),
             StateEvent(
                 name="recover",
