@@ -129,7 +129,7 @@ class Campaign:
         self._stock_shelf()
         self.session = self.world.session
         self.session.rotate_records = self._rng.choice([0, 0, 150])
-        self.checks = Checks(self.session, self.cluster, self.world.errands)
+        self.checks = Checks(self.session, self.cluster)
         self._bug.cluster(self.cluster)
         self.person = Person(self._rng, self.world.inbox, self.tally.faults)
         self._paused: list[Holder] = []

@@ -25,7 +25,6 @@ from autoexp_tui.core.wording import sentence, short
 from autoexp_tui.monitor import lineage
 from autoexp_tui.monitor.desk import rules_of
 from autoexp_tui.testing.memory_journal import MemorySession
-from autoexp_tui.testing.sim_world import Errands
 
 PARTS: Final = tuple(
     field.name
@@ -61,19 +60,13 @@ class Truth(Protocol):
 class Checks:
     """Holds a campaign to its invariants."""
 
-    def __init__(
-        self, session: MemorySession, truth: Truth, errands: Errands | None = None
-    ) -> None:
-        """`errands`: what rules have had done outside."""
-        self._errands = errands or Errands()
+    def __init__(self, session: MemorySession, truth: Truth) -> None:
         self.shadow = SessionState(plans=session.plans)
         """The fold of what is synced."""
         self._session = session
         self._truth = truth
         self._fed = 0
         self._effects: set[str] = set()
-        self._kinds: Counter[str] = Counter()
-        """How many effects of each kind were ordered."""
         self._credit: Counter[str] = Counter()
         """How often a submission may still be sent."""
         self._live: dict[str, JobRecord] = {}
@@ -102,10 +95,6 @@ class Checks:
         """
         if self._broken:
             raise Violation(self._broken[0])
-        if len(self._errands.ran) > self._kinds["command"]:
-            raise Violation(f"a command ran twice: {self._errands.ran[-1]}")
-        if self._errands.lines > self._kinds["append"]:
-            raise Violation("a line was written twice")
         for task, run, start in self._truth.begun(self._begun):
             self._begun += 1
             self._note_begun(task, run, start)
@@ -172,7 +161,6 @@ class Checks:
         if event.effect_id in self._effects:
             yield "an effect of that id was ordered before"
         self._effects.add(event.effect_id)
-        self._kinds[event.effect.kind] += 1
         if not isinstance(event.effect, SubmitTasks):
             return
         token = event.effect.token

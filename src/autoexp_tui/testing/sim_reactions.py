@@ -1,8 +1,8 @@
 """Rules of a simulated campaign that reach beyond the run that triggers them.
 
-What its logs and ends say lets jobs join the session, runs commands, writes lines and
-ends runs as done. Who may be what's offspring is part of the trial: the jobs that join
-are under the same rules.
+What its logs and ends say lets jobs join the session, which are under the same rules:
+an action must not feed itself. Some runs are ended as done, and some restarts are
+decided only when a file has been looked for.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autoexp_tui.core.specs import (
-    AppendToFile,
     Cooldown,
     FileExists,
     Finish,
@@ -21,7 +20,6 @@ from autoexp_tui.core.specs import (
     NewJob,
     Restart,
     RunAutoexp,
-    RunCommand,
     StateEvent,
 )
 
@@ -56,11 +54,7 @@ def reacting(rules: Monitoring) -> Monitoring:
                 name="bring",
                 pattern=saved,
                 stages=("train", "source", "further"),
-                actions=(
-                    _BRING,
-                    RunCommand(command=("note", "{name}", "{line}")),
-                    AppendToFile(path="/notes", text="{name}"),
-                ),
+                actions=(_BRING,),
             ),
             LogEvent(
                 name="early",

@@ -301,8 +301,6 @@ class Errands:
 
     ran: list[tuple[str, ...]] = field(default_factory=list)
     written: dict[str, str] = field(default_factory=dict)
-    lines: int = 0
-    """How many were written."""
     exit_code: int | None = 0
     problem: str = ""
     """Why nothing can be appended."""
@@ -322,7 +320,6 @@ class Errands:
         """Keep it, unless there is a problem."""
         if self.problem:
             raise OSError(self.problem)
-        self.lines += 1
         self.written[path] = self.written.get(path, "") + f"{text}\n"
 
 
