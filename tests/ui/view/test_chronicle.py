@@ -19,7 +19,7 @@ from autoexp_tui.ui.view.chronicle import (
     entry_line,
     entry_text,
 )
-from autoexp_tui.ui.view.event_kinds import EventFilter
+from autoexp_tui.ui.view.event_kinds import EventFilter, kinds_of
 from autoexp_tui.ui.view.spans import plain, width
 
 SUBMIT = effects.SubmitTasks(token="t", tasks=(("a", 1), ("b", 1)))
@@ -144,3 +144,14 @@ def test_a_submission_in_doubt_shows_the_words_that_were_sent() -> None:
     doubt = why("in_doubt", message="no answer", sent="sbatch --parsable job.sh")
     (entry,) = told(events.SubmissionUncertain(token="t", why=doubt))
     assert "sent        $ sbatch --parsable job.sh" in lines(entry)
+
+
+def test_what_stays_found_is_told_by_its_line_and_not_by_its_digest() -> None:
+    latched = events.ConditionLatched(
+        job="a", key="0123abcd", line="warm-up is over", path="/logs/a/current.log"
+    )
+    (entry,) = told(latched)
+    text = plain(entry_line(entry, T0, 160))
+    assert "warm-up is over" in text
+    assert "0123abcd" not in text
+    assert kinds_of(entry.record) == {"condition"}

@@ -108,6 +108,10 @@ def test_hostile_stage_names_stay_one_line() -> None:
             "/a or your approval",
         ),
         (specs.MaxAttempts(max_attempts=3), ""),
+        (
+            specs.OwnCondition(class_path="my.mod:EnoughLines", fields={"path": "/a"}),
+            "EnoughLines",
+        ),
     ],
 )
 def test_every_condition_is_named_in_a_few_words(

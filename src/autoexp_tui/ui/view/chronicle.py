@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.core import effects, events
 from autoexp_tui.core.checkpoints import Checkpoint, SavedCheckpoint
@@ -172,9 +172,13 @@ def _about(event: Event, now: float) -> str:
     parts = [
         _spell(getattr(event, field.name), now)
         for field in fields(event)
-        if field.name != "job"
+        if (type(event), field.name) not in _NOT_TOLD and field.name != "job"
     ]
     return "  ".join(part for part in parts if part)
+
+
+_NOT_TOLD: Final = frozenset({(events.ConditionLatched, "key")})
+"""Fields that say nothing to a person."""
 
 
 def _effect(effect: effects.Effect) -> str:

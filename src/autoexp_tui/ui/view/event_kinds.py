@@ -55,6 +55,7 @@ _OF_TYPES: Final[Mapping[type, str]] = MappingProxyType(
         events.AttemptEnded: "state",
         events.JobEnded: "state",
         events.ConditionJudged: "condition",
+        events.ConditionLatched: "condition",
         events.ConditionWaived: "condition",
         events.WaitExplained: "condition",
         events.RetryOrdered: "reaction",

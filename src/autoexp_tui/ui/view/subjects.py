@@ -65,6 +65,8 @@ def _of_one(spec: specs.Condition) -> str:
             return _time(spec)
         case "approval":
             return "your approval"
+        case "own":
+            return spec.class_path.rpartition(":")[2]
         case _:
             return ""
 
@@ -99,6 +101,8 @@ def what_is_read(spec: specs.Condition) -> Iterator[str]:
             yield outside(f"{spec.name} of {spec.job or 'its own log'}")
         case "command":
             yield outside(f"$ {shlex.join(spec.command)}", 2000)
+        case "own":
+            yield outside(f"what {spec.class_path} asks for")
 
 
 def _of_writer(path: str, writer: str) -> str:
