@@ -62,6 +62,34 @@ def test_ctrl_c_says_how_to_resume_and_leaves_the_jobs_running(
     assert all(n == 1 for n in campaign.begun().values()), out
 
 
+def test_sigterm_amid_the_start_leaves_a_session_that_can_be_resumed(
+    campaign: Campaign,
+) -> None:
+    campaign.write(families=1, seconds=1.0)
+    run = campaign.start("--manifest", str(campaign.manifest))
+    _until(lambda: bool(campaign.session()))
+    run.send_signal(signal.SIGTERM)
+    _, err = run.communicate(timeout=30)
+    assert run.returncode == 130
+    assert f"--session {campaign.session()} --state-dir {campaign.state_dir}" in err
+    code, _, err = _finish(campaign)
+    assert code == 0, err
+    assert all(n == 1 for n in campaign.begun().values())
+
+
+def test_two_interrupts_in_a_row_lose_nothing(campaign: Campaign) -> None:
+    campaign.write(families=1, seconds=2.0)
+    run = campaign.start(*arguments_of(campaign))
+    _until(lambda: len(campaign.living()) > 0)
+    run.send_signal(signal.SIGINT)
+    run.send_signal(signal.SIGTERM)
+    run.communicate(timeout=30)
+    assert run.returncode == 130
+    code, out, _ = _finish(campaign)
+    assert code == 0
+    assert all(n == 1 for n in campaign.begun().values()), out
+
+
 def test_a_second_engine_on_one_session_is_refused(campaign: Campaign) -> None:
     campaign.write(seconds=3.0)
     first = campaign.start(*arguments_of(campaign))

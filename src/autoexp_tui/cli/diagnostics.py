@@ -7,6 +7,7 @@ where that is.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -33,8 +34,16 @@ class ExitCode(IntEnum):
 
 
 def exit_with(main: Callable[[Sequence[str]], int]) -> NoReturn:
-    """Run a command's `main` on the process's arguments and leave with its code."""
+    """Run a command's `main` on the process's arguments and leave with its code.
+
+    SIGTERM is to it what Ctrl-C is: it ends with a word, and 130.
+    """
+    signal.signal(signal.SIGTERM, _interrupt)
     sys.exit(guarded(main, sys.argv[1:]))
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def guarded(main: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
+from autoexp_tui.cli.diagnostics import ExitCode, exit_with
 from autoexp_tui.cli.options import Options, common, parse, parser
 from autoexp_tui.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from autoexp_tui.adapters.session_dir import SessionDir
-    from autoexp_tui.core.snapshot import Snapshot
 
 HEIR_WAIT_SECONDS = 15.0
 """How long an heir waits for the one it inherits from to let go."""
@@ -45,28 +40,16 @@ def monitor(options: Options, *, quiet: bool) -> int:
     from autoexp_tui.cli import opening
     from autoexp_tui.cli.headless import Interrupted, Watching, finish, watch
     from autoexp_tui.cli.joining import joined_handle
+    from autoexp_tui.cli.leaving import leave
 
     session = opening.session_of(options)
     handle = joined_handle(session, options)
     try:
         snapshot = watch(handle, Watching(json=options.json, quiet=quiet))
-    except Interrupted:
-        words = _resume(session, handle.snapshot())
-        handle.close()
-        say(words)
-        return ExitCode.INTERRUPTED
+    except (Interrupted, KeyboardInterrupt):
+        return leave(handle, "autoexp-monitor")
     handle.close()
     return finish(snapshot, as_json=options.json)
-
-
-def _resume(session: SessionDir, snapshot: Snapshot) -> str:
-    from autoexp_tui.cli.detach import place
-
-    again = f"autoexp-monitor --session {session.id}{place(session.state_dir)}"
-    engine = snapshot.engine
-    if engine.role == "viewer" and engine.owner_alive:
-        return f"interrupted; the engine goes on. Watch it again with:\n  {again}"
-    return f"interrupted; what runs goes on. Resume with:\n  {again}"
 
 
 def inherit(options: Options) -> int:

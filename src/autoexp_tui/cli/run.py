@@ -37,50 +37,43 @@ def main(argv: Sequence[str]) -> int:
 def run(options: Options, how: Watching) -> int:
     """The campaign of `options`, watched as `how` says; its exit code."""
     from autoexp_tui.cli.headless import Interrupted, failed_to_start, finish, watch
+    from autoexp_tui.cli.leaving import leave
 
-    handle, submitted = open_handle(options)
     try:
+        handle = open_handle(options)
+    except KeyboardInterrupt:
+        say("interrupted; nothing was submitted")
+        return ExitCode.INTERRUPTED
+    try:
+        submitted = submit_fresh(handle)
         snapshot = watch(handle, replace(how, after=submitted))
-    except Interrupted:
-        return _interrupted(handle)
+    except (Interrupted, KeyboardInterrupt):
+        return leave(handle, "autoexp-run")
     handle.close()
     if not snapshot.session:
         return failed_to_start(snapshot, handle.problem)
     return finish(snapshot, as_json=how.json)
 
 
-def open_handle(options: Options) -> tuple[LiveHandle, str]:
-    """A running engine for a new campaign or the session that was named.
-
-    Beside it the id of the command that lets the jobs run; empty when they were let
-    run before.
-    """
+def open_handle(options: Options) -> LiveHandle:
+    """An engine for the session that was named, or the plan of a new campaign."""
     from autoexp_tui.cli import opening
+
+    if options.session:
+        return opening.owned_handle(opening.session_of(options), options)
+    return opening.plan_handle(opening.make_plan(options), options)
+
+
+def submit_fresh(handle: LiveHandle) -> str:
+    """Let the jobs run, unless that was done before.
+
+    The id of the command that does it; empty when there is none.
+    """
     from autoexp_tui.core.commands import Submit
     from autoexp_tui.core.states import JobState
 
-    if options.session:
-        handle = opening.owned_handle(opening.session_of(options), options)
-    else:
-        handle = opening.plan_handle(opening.make_plan(options), options)
     fresh = all(job.state is JobState.PLANNED for job in handle.snapshot().jobs)
-    return handle, handle.send(Submit(), by="autoexp-run") if fresh else ""
-
-
-def _interrupted(handle: LiveHandle) -> int:
-    from autoexp_tui.cli.detach import place_of
-
-    snapshot = handle.snapshot()
-    handle.close()
-    if not snapshot.session:
-        say("interrupted; nothing was submitted")
-        return ExitCode.INTERRUPTED
-    place = place_of(snapshot.engine.directory)
-    say(
-        "interrupted; what runs goes on, nothing more is submitted until you resume:\n"
-        f"  autoexp-run --session {snapshot.session}{place}"
-    )
-    return ExitCode.INTERRUPTED
+    return handle.send(Submit(), by="autoexp-run") if fresh else ""
 
 
 def entry() -> None:

@@ -39,11 +39,15 @@ def submit(options: Options, *, detach: bool) -> int:
     """Create the session, wait until what may go is taken, and let go."""
     from autoexp_tui.cli import opening
     from autoexp_tui.cli.headless import failed_to_start
+    from autoexp_tui.cli.leaving import leave
     from autoexp_tui.core.commands import Submit
 
     handle = opening.plan_handle(opening.make_plan(options), options)
-    command = handle.send(Submit(), by="autoexp-submit")
-    snapshot = _wait_sent(handle, command)
+    try:
+        command = handle.send(Submit(), by="autoexp-submit")
+        snapshot = _wait_sent(handle, command)
+    except KeyboardInterrupt:
+        return leave(handle, "autoexp-monitor")
     if not snapshot.session:
         return failed_to_start(snapshot, handle.problem)
     handle.close()
@@ -69,11 +73,14 @@ def _leave_engine(snapshot: Snapshot, options: Options) -> None:
     from pathlib import Path
 
     from autoexp_tui.adapters.session_dir import SessionDir
-    from autoexp_tui.cli.detach import start_heir
+    from autoexp_tui.cli.detach import place, start_heir
 
     session = SessionDir(Path(snapshot.engine.directory))
     if not start_heir(session, options.approve, snapshot.engine.epoch):
-        say(f"no engine came up; see {session.path / 'heir.log'}")
+        say(
+            f"no engine came up; see {session.path / 'heir.log'}. Start one:\n"
+            f"  autoexp-sessions restart {session.id}{place(session.state_dir)}"
+        )
 
 
 def _tell(snapshot: Snapshot, options: Options, *, detached: bool) -> None:

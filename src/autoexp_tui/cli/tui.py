@@ -335,7 +335,7 @@ class Cockpit:
             go_dark()
             return self._go_on_here(handle)
         if handle.role != "live" or snapshot.finished or snapshot.engine.stopped:
-            handle.close()
+            self._let_go(handle)
             return ExitCode.OK if app.fault is None else ExitCode.INTERNAL
         return self._hand_over(handle, failed=app.fault is not None)
 
@@ -366,18 +366,33 @@ class Cockpit:
         handle.close()
         return ExitCode.OK
 
+    def _let_go(self, handle: DeferredHandle) -> None:
+        """Nobody needs an heir: say how things stand, and how to come back."""
+        from autoexp_tui.cli.leaving import parting_words
+
+        words = parting_words(handle.snapshot())
+        if words:
+            say(words)
+        handle.close()
+
     def _hand_over(self, handle: DeferredHandle, *, failed: bool) -> int:
         """Give the session to a detached heir, at a commit boundary."""
         from autoexp_tui.adapters.session_dir import SessionDir
-        from autoexp_tui.cli.detach import come_back, start_heir
+        from autoexp_tui.cli.detach import come_back, place, start_heir
 
         snapshot = handle.snapshot()
         session = SessionDir(Path(snapshot.engine.directory))
-        handle.close()
-        if not start_heir(session, self._options.approve, snapshot.engine.epoch):
+        restart = f"autoexp-sessions restart {session.id}{place(session.state_dir)}"
+        try:
+            handle.close()
+            up = start_heir(session, self._options.approve, snapshot.engine.epoch)
+        except KeyboardInterrupt:
+            say(f"What runs goes on. Should no engine have come up: {restart}")
+            return ExitCode.INTERRUPTED
+        if not up:
             say(
                 f"No engine came up to go on; see {session.path / 'heir.log'}.\n"
-                f"What runs goes on. Start one: autoexp-sessions restart {session.id}"
+                f"What runs goes on. Start one: {restart}"
             )
             return ExitCode.ENVIRONMENT
         say(f"The engine goes on. Come back: {come_back(session)}")

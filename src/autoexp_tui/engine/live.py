@@ -74,6 +74,7 @@ class LiveHandle:
         self._engine: Engine | None = None
         self._thread: threading.Thread | None = None
         self._starting = False
+        self._starter: threading.Thread | None = None
         self.problem: AutoexpError | None = None
         """Why the session could not be made; None while all is well."""
         self._snapshot = None
@@ -119,13 +120,20 @@ class LiveHandle:
             begin = isinstance(command, Submit) and not self._starting
             self._starting = self._starting or begin
         if begin:
-            threading.Thread(
+            self._starter = threading.Thread(
                 target=self._bring_up, name="engine-start", daemon=True
-            ).start()
+            )
+            self._starter.start()
         return order.command_id
 
     def close(self) -> None:
-        """Stop the engine at a commit boundary and wait for it."""
+        """Stop the engine at a commit boundary and wait for it.
+
+        A session that is just being made is made first: what it is called is known
+        then, and what was sent is in its journal.
+        """
+        if self._starter is not None:
+            self._starter.join()
         engine, thread = self._engine, self._thread
         if engine is None or thread is None or not thread.is_alive():
             return

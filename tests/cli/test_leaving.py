@@ -1,0 +1,165 @@
+"""What is said on leaving, and that a second interrupt does not wait."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.cli import submit
+from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.leaving import leave, parting_words, resume_words
+from autoexp_tui.cli.sessions import main as sessions_main
+from autoexp_tui.core.snapshot import Role, Snapshot
+from autoexp_tui.engine.live import plan_snapshot
+from autoexp_tui.testing.journal_contract import PLAN
+from autoexp_tui.testing.scripted_handle import ScriptedHandle
+from tests.e2e.campaign import Campaign
+
+
+def shown(role: Role, session: str = "k7f2", *, alive: bool = True) -> Snapshot:
+    plan = plan_snapshot(PLAN)
+    directory = "/far/state/k7f2" if session else ""
+    view = replace(plan.engine, role=role, owner_alive=alive, directory=directory)
+    return replace(plan, session=session, engine=view)
+
+
+def test_an_engine_that_is_left_is_resumed_by_the_same_command() -> None:
+    told = resume_words(shown("live"), "autoexp-run")
+    assert told.endswith("autoexp-run --session k7f2 --state-dir /far/state")
+    assert "what runs goes on" in told
+
+
+def test_an_engine_that_was_only_watched_goes_on() -> None:
+    assert "the engine goes on" in resume_words(shown("viewer"), "autoexp-monitor")
+
+
+def test_a_watcher_of_a_dead_engine_says_that_nothing_more_is_submitted() -> None:
+    told = resume_words(shown("viewer", alive=False), "autoexp-monitor")
+    assert "nothing more is submitted" in told
+
+
+def test_how_to_resume_is_said_before_the_engine_is_waited_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Slow(ScriptedHandle):
+        def close(self) -> None:
+            assert "autoexp-run --session k7f2" in capsys.readouterr().err
+            super().close()
+
+    handle = Slow(shown("live"))
+    assert leave(handle, "autoexp-run") == 130
+    assert handle.closed
+
+
+def test_a_session_that_came_into_being_meanwhile_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Beginning(ScriptedHandle):
+        def close(self) -> None:
+            self.push(shown("live"))
+
+    leave(Beginning(shown("plan", session="")), "autoexp-run")
+    assert "autoexp-run --session k7f2" in capsys.readouterr().err
+
+
+def test_without_a_session_nothing_was_submitted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert leave(ScriptedHandle(shown("plan", session="")), "autoexp-run") == 130
+    assert capsys.readouterr().err == "interrupted; nothing was submitted\n"
+
+
+HANGING = """
+import sys, time
+from autoexp_tui.cli import submit
+from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.leaving import ending_at_once
+with ending_at_once():
+    print("closing", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_interrupt_ends_at_once(number: signal.Signals) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", HANGING], stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "closing\n"
+    os.kill(child.pid, number)
+    child.communicate(timeout=20)
+    assert child.returncode == 130
+
+
+TERMINATED = """
+import time
+from autoexp_tui.cli.diagnostics import exit_with
+def main(argv):
+    print("works", flush=True)
+    time.sleep(60)
+    return 0
+exit_with(main)
+"""
+
+
+def test_sigterm_is_an_interrupt_for_every_command() -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", TERMINATED],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "works\n"
+    os.kill(child.pid, signal.SIGTERM)
+    _, err = child.communicate(timeout=20)
+    assert (child.returncode, err) == (130, "interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "words"),
+    [
+        (shown("viewer"), "The engine goes on. Come back: autoexp-tui --session k7f2"),
+        (shown("viewer", alive=False), "No engine runs this session now"),
+        (replace(shown("live"), finished=True), "All jobs have ended."),
+        (shown("plan", session=""), "Nothing was submitted."),
+    ],
+)
+def test_a_cockpit_says_how_things_stand_and_how_to_come_back(
+    snapshot: Snapshot, words: str
+) -> None:
+    told = parting_words(snapshot)
+    assert words in told
+    assert ("--state-dir /far/state" in told) == bool(snapshot.session)
+
+
+def test_a_replay_has_nothing_to_say(tmp_path: Path) -> None:
+    assert parting_words(shown("replay")) == ""
+
+
+def test_an_interrupted_submit_says_how_to_go_on(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    campaign = Campaign(tmp_path)
+    campaign.write(families=1, seconds=1.0)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(submit, "_wait_sent", interrupted)
+    place = ["--state-dir", str(campaign.state_dir)]
+    code = guarded(submit.main, ["--manifest", str(campaign.manifest), *place])
+    assert code == 130
+    told = f"autoexp-monitor --session {campaign.session()} {' '.join(place)}"
+    assert told in capsys.readouterr().err
+    sessions = ["stop", campaign.session(), "--jobs", "--yes", *place]
+    assert guarded(sessions_main, sessions) == 0
