@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -203,6 +204,13 @@ def test_no_start_leaves_a_zombie(machine: Machine) -> None:
     for number in range(3):
         executor.submit(one(machine.task("exit 0", f"job{number}"), token=str(number)))
     assert _children() == before
+
+
+def test_a_machine_leaves_no_node_out_for_it_has_no_other(machine: Machine) -> None:
+    resources = Resources(options={"exclude": socket.gethostname()})
+    task = machine.task("touch ran", resources=resources)
+    assert isinstance(machine.executor().submit(one(task)), Accepted)
+    until(lambda: (machine.root / "out" / "ran").exists())
 
 
 def test_the_resume_mark_of_the_task_reaches_the_command(machine: Machine) -> None:

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.core.specs import Plan
+from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.core.specs import Edge, Plan
+from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.testing.campaigns import all_done, campaign, planned
 from autoexp_tui.testing.scripted_handle import moved, with_job
@@ -530,3 +532,50 @@ async def test_ends_of_very_many_jobs_are_estimated_in_the_background() -> None:
     async with cockpit(campaign(3000)) as seat:
         await seat.until(lambda: seat.app.desk.ends.session is not None)
         await seat.until(lambda: "ends" in seat.pane("header"))
+
+
+# ------------------------------------------------------------------- jobs that join
+def grown(before: Snapshot) -> Snapshot:
+    """One job more, which waits for the first one, as a rule lets it join."""
+    assert before.plan is not None
+    first = before.jobs[0].spec
+    spec = replace(
+        first,
+        name="dense_joined",
+        index=len(before.jobs),
+        stage="joined",
+        depends_on=(first.name,),
+    )
+    edge = Edge(before=first.name, after=spec.name, mode="waits")
+    plan = replace(
+        before.plan,
+        jobs=(*before.plan.jobs, spec),
+        edges=(*before.plan.edges, edge),
+    )
+    record = JobRecord(spec=spec, state=JobState.WAITING, since=before.t)
+    return replace(
+        before,
+        seq=before.seq + 1,
+        plan=plan,
+        jobs=(*before.jobs, record),
+        live=(*before.live, None),
+    )
+
+
+async def test_a_job_that_joins_has_its_row_its_stage_and_its_upstream() -> None:
+    async with cockpit(campaign(10)) as seat:
+        await seat.push(grown(seat.handle.snapshot()))
+        await seat.press("G")
+        assert seat.jobs.jobs.key == "dense_joined"
+        assert "joined" in seat.pane("stages")
+        session = seat.app.desk.session
+        assert session.upstream["dense_joined"] == (session.jobs[0].name,)
+        assert "dense_joined" in seat.pane("why")
+
+
+async def test_the_cursor_stays_where_it_is_when_jobs_join() -> None:
+    async with cockpit(campaign(10)) as seat:
+        await seat.press("j", "j")
+        before = seat.jobs.jobs.key
+        await seat.push(grown(seat.handle.snapshot()))
+        assert seat.jobs.jobs.key == before
