@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,37 @@ from autoexp_tui.testing.inline_pool import InlinePool
 
 SYNC = "autoexp_tui.adapters.file_journal.sync_data"
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class Died(BaseException):
+    """Stands for the end of the process at this very point."""
+
+
+def die(*_args: object, **_named: object) -> None:
+    """What a call does that the process does not survive."""
+    raise Died
+
+
+def tear(share: float) -> Callable[[int, bytes, int], None]:
+    """A write that dies when only a part of the bytes is out."""
+
+    def write(descriptor: int, data: bytes, offset: int) -> None:
+        os.pwrite(descriptor, data[: int(len(data) * share)], offset)
+        raise Died
+
+    return write
+
+
+KILLS: dict[str, tuple[str, object]] = {
+    "no part yet": ("os.open", die),
+    "part made, not durable": ("sync_directory", die),
+    "part made, no link": ("FileJournal._show_current", die),
+    "part empty": ("write_all", die),
+    "seal torn": ("write_all", tear(0.5)),
+    "seal whole, second event torn": ("write_all", tear(0.99)),
+    "seal written, not synced": ("sync_data", die),
+}
+"""The steps at which a part begins, and what of `file_journal` to replace there."""
 
 
 @dataclass(eq=False)

@@ -30,9 +30,9 @@ from autoexp_tui.adapters.codec import (
     encode_order,
     encode_plan,
     encode_record,
-    one_bit_back,
     parse_record,
 )
+from autoexp_tui.adapters.line_check import one_bit_back
 from autoexp_tui.core.commands import Kill, Order
 from autoexp_tui.core.errors import JournalDamaged, ValidationFailed
 from autoexp_tui.core.events import (

@@ -41,11 +41,7 @@ from autoexp_tui.testing.journal_contract import (
     message,
 )
 
-from .disk_session import FULL, SYNC, DiskStore, FixedLease
-
-
-class Died(BaseException):
-    """Stands for the end of the process at this very point."""
+from .disk_session import FULL, KILLS, SYNC, Died, DiskStore, FixedLease
 
 
 @pytest.fixture
@@ -327,31 +323,6 @@ def test_an_engine_that_began_late_changes_nothing(store: DiskStore) -> None:
 
 
 # ---------------------------------------------------- kills at each step of a start
-def die(*_args: object) -> None:
-    raise Died
-
-
-def tear(share: float) -> Callable[[int, bytes, int], None]:
-    """A write that dies when only a part of the bytes is out."""
-
-    def write(descriptor: int, data: bytes, offset: int) -> None:
-        os.pwrite(descriptor, data[: int(len(data) * share)], offset)
-        raise Died
-
-    return write
-
-
-KILLS: dict[str, tuple[str, object]] = {
-    "lease taken, no part": ("os.open", die),
-    "part made, not durable": ("sync_directory", die),
-    "part made, no link": ("FileJournal._show_current", die),
-    "part empty": ("write_all", die),
-    "seal torn": ("write_all", tear(0.5)),
-    "seal whole, second event torn": ("write_all", tear(0.99)),
-    "seal written, not synced": ("sync_data", die),
-}
-
-
 @pytest.mark.parametrize("step", KILLS)
 @pytest.mark.parametrize("twice", [False, True])
 def test_a_kill_at_any_step_of_a_take_over_loses_nothing(

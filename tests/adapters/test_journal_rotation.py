@@ -24,15 +24,7 @@ from autoexp_tui.core.errors import (
 from autoexp_tui.core.events import JournalRotated, Recorded
 from autoexp_tui.testing.journal_contract import Writer, message
 
-from .disk_session import DiskStore
-
-
-class Died(BaseException):
-    """Stands for the end of the process at this very point."""
-
-
-def die(*_args: object, **_named: object) -> None:
-    raise Died
+from .disk_session import KILLS, Died, DiskStore, die
 
 
 @pytest.fixture
@@ -137,25 +129,6 @@ def test_the_newest_part_has_a_name_that_stays(store: DiskStore) -> None:
 
 
 # ------------------------------------------------------------------ kills, deposition
-def tear(share: float) -> Callable[[int, bytes, int], None]:
-    def write(descriptor: int, data: bytes, offset: int) -> None:
-        os.pwrite(descriptor, data[: int(len(data) * share)], offset)
-        raise Died
-
-    return write
-
-
-KILLS: dict[str, tuple[str, object]] = {
-    "part not made": ("os.open", die),
-    "part made, not durable": ("sync_directory", die),
-    "part made, no link": ("FileJournal._show_current", die),
-    "part empty": ("write_all", die),
-    "seal torn": ("write_all", tear(0.5)),
-    "seal whole, second event torn": ("write_all", tear(0.99)),
-    "seal written, not synced": ("sync_data", die),
-}
-
-
 @pytest.mark.parametrize("step", KILLS)
 def test_a_kill_at_any_step_of_a_rotation_loses_nothing(
     store: DiskStore, monkeypatch: pytest.MonkeyPatch, step: str

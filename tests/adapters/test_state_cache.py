@@ -32,15 +32,7 @@ from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.verdicts import why
 from autoexp_tui.testing.journal_contract import PLAN, SPEC, Writer, message
 
-from .disk_session import DiskStore
-
-
-class Died(BaseException):
-    """Stands for the end of the process at this very point."""
-
-
-def die(*_args: object, **_named: object) -> None:
-    raise Died
+from .disk_session import Died, DiskStore, die
 
 
 @pytest.fixture

@@ -38,6 +38,7 @@ from autoexp_tui.testing.inline_pool import InlinePool
 from autoexp_tui.testing.memory_journal import MemoryLease
 from autoexp_tui.testing.sim_world import Files, World
 from tests.adapters.breakable_disk import BreakableDisk
+from tests.adapters.disk_session import Died
 
 REFUSALS = [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO]
 
@@ -254,10 +255,6 @@ def test_a_disk_that_is_full_at_any_write_costs_time_alone(tmp_path: Path) -> No
 
 
 # ------------------------------------------------------------------------------ kills
-class Died(BaseException):
-    """Stands for the end of the process at this very point."""
-
-
 def kill_at_writes(root: Path, step: int) -> int:
     """Kill the engine at every `step`-th write of a campaign; how many kills."""
     kills = 0

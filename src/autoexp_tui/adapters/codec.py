@@ -19,12 +19,18 @@ import hashlib
 import json
 import math
 import re
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, partial
 from typing import Any, TypeVar, cast, get_args
 
+from autoexp_tui.adapters.line_check import (
+    Rewritten,
+    one_bit_back,
+    rewritten,
+    with_check,
+    without_check,
+)
 from autoexp_tui.adapters.own_lines import Makers, read_own
 from autoexp_tui.adapters.validators import complaint, validator
 from autoexp_tui.core.commands import Order
@@ -40,12 +46,6 @@ Fields = dict[str, Any]
 MORE = b'{"more":true,'
 """How the line of a record begins that others of its commit follow."""
 
-_CRC = b',"crc":"'
-_CHECK = re.compile(rb',"crc":"([0-9a-f]{8})"\}\n')
-_DIGITS_START = -len(b'01234567"}\n')
-_CRC_START = _DIGITS_START - len(_CRC)
-"""Where the check begins in a line."""
-
 UPCASTERS: dict[tuple[str, int], Callable[[Fields], Fields]] = {}
 """(type, v) -> the fields of version v + 1. A type's version is 1 + its upcasters."""
 
@@ -56,10 +56,6 @@ _FIELD_NAMES: dict[Any, tuple[str, ...]] = {}
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _NEWER = "It was written by a newer autoexp-tui: read it with that version."
 _UNKNOWN_FIELD = "Unexpected keyword argument"
-_MENDABLE = 11_000
-"""Bytes of a line in which CRC-32 tells any flipped bit from any two."""
-_BOM = b"\xef\xbb\xbf"
-_BY_OTHERS = "an editor or a copy rewrote the file"
 
 
 class Unencodable(ValueError):
@@ -116,12 +112,7 @@ def encode_record(record: Recorded) -> bytes:
     tree["type"] = name
     for key in _field_names(type(event)):
         tree[key] = getattr(event, key)
-    return _with_crc(_to_json(tree, _check_record))
-
-
-def _with_crc(line: bytes) -> bytes:
-    rest = line[:-1]
-    return b'%s,"crc":"%08x"}\n' % (rest, zlib.crc32(rest))
+    return with_check(_to_json(tree, _check_record))
 
 
 def decode_record(line: bytes, where: str = "") -> Recorded:
@@ -147,67 +138,11 @@ def parse_record(line: bytes) -> Recorded:
     Raises:
         Undecodable: it does not read.
     """
-    line = _without_crc(line)
+    try:
+        line = without_check(line)
+    except Rewritten as error:
+        raise Undecodable(str(error)) from error
     return (not UPCASTERS and read_own(line, _MAKERS)) or _parse_any(line)
-
-
-def _without_crc(line: bytes) -> bytes:
-    """The record's own JSON.
-
-    Raises:
-        Undecodable: its bytes are not those that were written.
-    """
-    if line[-1:] != b"\n":
-        line += b"\n"
-    if line[_CRC_START:_DIGITS_START] != _CRC:
-        return line
-    rest = line[:_CRC_START]
-    if line[_DIGITS_START:] != b'%08x"}\n' % zlib.crc32(rest):
-        raise _rewritten(line)
-    return rest + b"}"
-
-
-def one_bit_back(line: bytes) -> bytes | None:
-    """`line` as it was written, if all that is wrong with it is one flipped bit.
-
-    Its check tells which one: no other single bit, nor any two, would fit. None: more
-    is wrong, or less.
-    """
-    if line[-1:] != b"\n":
-        line += b"\n"
-    rest, check = line[:_CRC_START], line[_CRC_START:]
-    right = b'%s%08x"}\n' % (_CRC, zlib.crc32(rest))
-    if _one_bit_apart(check, right):
-        return rest + right
-    flipped = _with_crc_of(rest, check)
-    return None if flipped is None else flipped + check
-
-
-def _one_bit_apart(one: bytes, other: bytes) -> bool:
-    bits = int.from_bytes(one, "big") ^ int.from_bytes(other, "big")
-    return len(one) == len(other) and bits.bit_count() == 1
-
-
-def _with_crc_of(rest: bytes, check: bytes) -> bytes | None:
-    """`rest` with the bit flipped that makes it fit `check`."""
-    match = _CHECK.fullmatch(check)
-    if match is None or len(rest) > _MENDABLE:
-        return None
-    wanted, flipped = int(match[1], 16), bytearray(rest)
-    for bit in range(8 * len(rest)):
-        flipped[bit >> 3] ^= 1 << (bit & 7)
-        if zlib.crc32(flipped) == wanted:
-            return bytes(flipped)
-        flipped[bit >> 3] ^= 1 << (bit & 7)
-    return None
-
-
-def _rewritten(line: bytes) -> Undecodable:
-    if line.startswith(_BOM):
-        return Undecodable(f"it begins with a byte-order mark: {_BY_OTHERS}")
-    if line.endswith(b"\r\n"):
-        return Undecodable(f"it ends in CR: {_BY_OTHERS}")
-    return Undecodable("its bytes are not those that were written (CRC-32)")
 
 
 def _parse_any(line: bytes) -> Recorded:
@@ -456,7 +391,7 @@ def _from_json(line: bytes) -> Fields:
     if not isinstance(tree, dict):
         raise Undecodable("not a JSON object")
     if "crc" in tree:
-        raise _rewritten(line)
+        raise Undecodable(str(rewritten(line)))
     return tree
 
 
