@@ -7,6 +7,7 @@ observation; only the loop settles effects.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -105,6 +106,8 @@ class Dispatcher:
     _tasks: dict[TaskId, Task] = field(default_factory=dict)
     _sending: dict[str, str] = field(default_factory=dict)
     """Submission under way -> the file system that it is prepared on."""
+    _crowd: Counter[str] = field(default_factory=Counter)
+    """File system -> submissions under way on it."""
     _looking: dict[str, float] = field(default_factory=dict)
     """Effect -> monotonic seconds at which a look at a run was first sent."""
 
@@ -155,7 +158,7 @@ class Dispatcher:
     def landed(self, effect_id: str, *, rest_until: float | None = None) -> None:
         """An effect's answer is in; `rest_until`: leave it alone till then."""
         self.in_flight.discard(effect_id)
-        self._sending.pop(effect_id, None)
+        self._has_sent(effect_id)
         self.not_before.pop(effect_id, None)
         if rest_until is not None:
             self.not_before[effect_id] = rest_until
@@ -198,10 +201,16 @@ class Dispatcher:
             return True
         job, _ = pending.effect.tasks[0]
         place = self.outside.place_of(state.jobs[job].spec.output_dir)
-        if sum(one == place for one in self._sending.values()) >= MOST_SENDING:
+        if self._crowd[place] >= MOST_SENDING:
             return False
         self._sending[pending.effect_id] = place
+        self._crowd[place] += 1
         return True
+
+    def _has_sent(self, effect_id: str) -> None:
+        place = self._sending.pop(effect_id, None)
+        if place is not None:
+            self._crowd[place] -= 1
 
     def _send(self, state: SessionState, pending: PendingEffect) -> None:
         match pending.effect:
@@ -242,7 +251,7 @@ class Dispatcher:
         self.in_flight.add(effect_id)
         if not pool.submit(effect_id, call, done):
             self.in_flight.discard(effect_id)
-            self._sending.pop(effect_id, None)
+            self._has_sent(effect_id)
 
     def _send_submit(
         self, state: SessionState, effect_id: str, submit: SubmitTasks
