@@ -63,6 +63,18 @@ def beat(session: SessionDir, epoch: int, at: int) -> None:
     os.utime(session.lease / f"{epoch}.json", (at, at))
 
 
+def test_who_has_watched_a_heartbeat_stand_need_not_wait_again(
+    session: SessionDir, clock: ManualClock
+) -> None:
+    take(session, ELSEWHERE)
+    watch = LeaseWatch(session, me=ME)
+    assert watch.alive(watch.holder(), clock.monotonic()) is Alive.UNKNOWN
+    clock.advance(601.0)
+    with pytest.raises(SessionOwned):
+        acquire(session, clock, me=ME)
+    assert acquire(session, clock, watch=watch).epoch == 2
+
+
 # -------------------------------------------------------------------- one process
 def test_the_first_lease_is_epoch_one(session: SessionDir) -> None:
     assert take(session).epoch == 1

@@ -129,7 +129,16 @@ def all_ended() -> list[events.Event]:
 
 def held_elsewhere(session: SessionDir) -> None:
     """An engine on another host took the session."""
+    me = Identity.of_this_process()
+    _take(session, replace(me, host="cn17", machine="m2", boot="b2"))
+
+
+def held_by_the_dead(session: SessionDir) -> None:
+    """A process of this host that is gone took the session."""
+    _take(session, replace(Identity.of_this_process(), started="1"))
+
+
+def _take(session: SessionDir, holder: Identity) -> None:
     epoch = highest_epoch(session) + 1
-    other = replace(Identity.of_this_process(), host="cn17", machine="m2", boot="b2")
-    record = {"epoch": epoch, "since": 1000.0, **asdict(other)}
+    record = {"epoch": epoch, "since": 1000.0, **asdict(holder)}
     (session.lease / f"{epoch}.json").write_text(json.dumps(record))

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from autoexp_tui.adapters.clock import SystemClock
 from autoexp_tui.adapters.known_places import remember
+from autoexp_tui.adapters.live_sink import FileLiveSink
 from autoexp_tui.adapters.session_dir import SessionDir
-from autoexp_tui.cli import session_commands
+from autoexp_tui.cli import session_sending, session_sight
 from autoexp_tui.core import events
+from autoexp_tui.core.effects import SubmitTasks
+from autoexp_tui.core.snapshot import InQueue, Live
 from autoexp_tui.core.states import JobState
 from autoexp_tui.core.verdicts import Result, why
-from tests.cli.session_places import Place, all_ended, held_elsewhere
+from autoexp_tui.engine.live import plan_snapshot
+from tests.cli.session_places import (
+    Place,
+    all_ended,
+    held_by_the_dead,
+    held_elsewhere,
+)
 
 RELEASED = events.JobsReleased(jobs=("wait",))
 
@@ -299,7 +310,7 @@ def test_an_approval_that_nobody_asks_for_is_refused(place: Place) -> None:
 @pytest.fixture
 def elsewhere(place: Place, monkeypatch: pytest.MonkeyPatch) -> SessionDir:
     """A session that an engine on another host has."""
-    monkeypatch.setattr(session_commands, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(session_sending, "ANSWER_SECONDS", 0.2)
     session = place.session("k7f2", RELEASED)
     held_elsewhere(session)
     return session
@@ -349,3 +360,62 @@ def test_an_inbox_that_cannot_be_written_is_said(
     code, _, err = place.say("pause", "k7f2")
     assert code == 5
     assert "inbox" in err
+
+
+# ------------------------------------------------------- what only the engine knows
+def in_queue() -> list[events.Event]:
+    """The first job was sent, and taken."""
+    return [
+        events.JobsReleased(jobs=("train",)),
+        events.EffectOrdered(
+            effect_id="x", effect=SubmitTasks(token="t", tasks=(("train", 1),))
+        ),
+        events.SubmissionAccepted(token="t", executor_ids=("7",), submitted_at=1001.0),
+    ]
+
+
+def test_show_gets_the_queues_reason_by_watching_for_a_moment(place: Place) -> None:
+    session = place.session("k7f2", *in_queue(), released=False)
+    clock = SystemClock()
+    plan = plan_snapshot(place.plan())
+    queued = Live(queue=InQueue("waits for nodes", 4e9, "gpu"))
+    engine = replace(
+        plan.engine,
+        role="live",
+        executor="slurm",
+        executor_answered_at=clock.utc() - 14,
+    )
+    sink = FileLiveSink(session, clock)
+    sink.publish(replace(plan, engine=engine, live=(queued, None, None)))
+    try:
+        _, out, _ = place.say("show", "k7f2", "--jobs", "queued")
+    finally:
+        sink.close()
+    assert "train  in the queue: waits for nodes, partition gpu, expected start" in out
+    assert "executor     slurm, answered 1" in out
+    assert list(session.viewers.iterdir()) == []
+
+
+def test_show_does_without_it_when_the_engine_is_silent(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_sight, "SIGHT_SECONDS", 0.1)
+    place.session("k7f2", *in_queue(), released=False)
+    code, out, _ = place.say("show", "k7f2")
+    assert (code, "queued       train" in out) == (0, True)
+
+
+def test_show_says_that_an_engine_died(place: Place) -> None:
+    session = place.session("k7f2", RELEASED)
+    held_by_the_dead(session)
+    _, out, _ = place.say("show", "k7f2")
+    assert "ended unexpectedly" in out
+
+
+def test_a_command_after_an_engines_death_is_carried_out_here(place: Place) -> None:
+    session = place.session("k7f2", RELEASED)
+    held_by_the_dead(session)
+    code, out, err = place.say("skip", "k7f2", "wait")
+    assert code == 0, err
+    assert "no engine runs this session now" in out
+    assert f"autoexp-sessions restart k7f2 --state-dir {place.state_dir}" in out

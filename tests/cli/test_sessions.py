@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,13 +39,18 @@ def running(tmp_path: Path) -> Iterator[Campaign]:
     campaign = Campaign(tmp_path)
     campaign.write(families=2, seconds=60.0)
     run = campaign.start("--manifest", str(campaign.manifest))
-    _until(lambda: len(campaign.living()) > 0)
-    yield campaign
-    run.kill()
-    run.communicate()
+    try:
+        _until(lambda: len(campaign.living()) > 0)
+        yield campaign
+    finally:
+        run.kill()
+        run.communicate()
+        for pid in campaign.living():
+            os.kill(pid, signal.SIGKILL)
 
 
-def _until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+def _until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
+    """The limit is for a machine that is loaded tenfold: a start takes seconds then."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it never came"
@@ -121,8 +128,6 @@ def test_a_command_for_a_job_that_does_not_exist_is_refused(
     code, _, err = sessions("kill", running.session(), "nope", "--yes")
     assert code == 2
     assert "no job 'nope'" in err
-    sessions("stop", running.session(), "--jobs", "--yes")
-    _until(lambda: not running.living())
 
 
 def test_stopping_the_engine_ends_its_process_and_leaves_the_jobs(

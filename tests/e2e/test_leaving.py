@@ -232,3 +232,45 @@ def test_a_second_cockpit_sees_the_same_and_commands_through_the_inbox(
     os.kill(first.pid, signal.SIGTERM)
     for pid in campaign.living():
         os.kill(pid, signal.SIGKILL)
+
+
+def test_a_cockpit_that_watches_goes_on_when_the_other_one_is_killed(
+    campaign: Campaign, terminals: list[Terminal]
+) -> None:
+    first = submitted(campaign, terminals)
+    second = cockpit(campaign, terminals, "--session", campaign.session())
+    second.wait_for("watching")
+    first.signal(signal.SIGKILL)
+    second.until(lambda: _owner_pid(campaign) == second.pid, what="the take-over")
+    second.until(lambda: "watching" not in second.text(), what="its own engine")
+    second.send("q")
+    second.wait_for("y leave")
+    time.sleep(0.4)
+    second.send("y")
+    assert second.wait_exit() == 0
+    second.wait_for(f"Come back: autoexp-tui --session {campaign.session()}", 5.0)
+    the_campaign_ends_well(campaign)
+
+
+def test_leaving_a_cockpit_that_only_watches_says_how_to_come_back(
+    campaign: Campaign, terminals: list[Terminal]
+) -> None:
+    first = submitted(campaign, terminals)
+    second = cockpit(campaign, terminals, "--session", campaign.session())
+    second.wait_for("watching")
+    second.send("q")
+    second.until(lambda: second.status is not None or "leave" in second.text())
+    if second.status is None:
+        time.sleep(0.4)
+        second.send("y")
+    assert second.wait_exit() == 0
+    second.wait_for("The engine goes on. Come back: autoexp-tui --session", 5.0)
+    assert _owner_pid(campaign) == first.pid
+    first.signal(signal.SIGKILL)
+    for pid in campaign.living():
+        os.kill(pid, signal.SIGKILL)
+
+
+def _owner_pid(campaign: Campaign) -> int:
+    holder = owner(campaign)
+    return holder.identity.pid if holder and holder.identity else 0

@@ -6,9 +6,10 @@ import json
 import time
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cli import session_commands
+from autoexp_tui.cli import session_sending
 from autoexp_tui.cli.diagnostics import ExitCode
-from autoexp_tui.cli.session_commands import Answer, ask, load, tell
+from autoexp_tui.cli.session_commands import load
+from autoexp_tui.cli.session_sending import Answer, ask, tell
 from autoexp_tui.core.clean import clean
 from autoexp_tui.core.errors import EnvironmentFailed, NotConfirmed, SessionOwned
 
@@ -68,7 +69,7 @@ def _ended(session: SessionDir) -> Answer:
     """Once the engine has let go, or with a word that it has not yet."""
     from autoexp_tui.core.wording import plural
 
-    deadline = time.monotonic() + session_commands.ANSWER_SECONDS
+    deadline = time.monotonic() + session_sending.ANSWER_SECONDS
     while _may_be_run(session):
         if time.monotonic() >= deadline:
             left = sum(not job.ended for job in load(session).jobs.values())
