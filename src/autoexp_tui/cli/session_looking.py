@@ -94,6 +94,12 @@ def show(
     from autoexp_tui.cli.session_job import job_json, job_lines
     from autoexp_tui.cli.session_sight import look_at
 
+    if args.since:
+        from autoexp_tui.cli.since import told_since
+
+        new = told_since(session, args.since)
+        _print(options, {"session": session.id, "new": new}, iter(new))
+        return ExitCode.OK
     states = chosen_states(args.jobs)
     sight = look_at(session)
     if names:

@@ -124,6 +124,7 @@ _OPTIONS: dict[str, Callable[[argparse.ArgumentParser], object]] = {
     "reason": _value("--reason", "TEXT", "kept with the command"),
     "with-jobs": _flag("--jobs", "cancel what runs or waits as well"),
     "jobs": _value("--jobs", "STATE,...", "only jobs in these states"),
+    "since": _value("--since", "WHEN", "what is new since: 2h, 14:02, 03-12, left"),
     "ended": _flag("--ended", "every session whose jobs have all ended"),
     "older-than": _value("--older-than", "AGE", "of these only the old ones: 30d, 12h"),
     "repair": _flag("--repair", "what would mend it; --yes does it"),
@@ -140,7 +141,7 @@ def _check(
 
 
 _VERBS: dict[str, Verb] = {
-    "show": Verb(session_looking.show, ("jobs",), names=1),
+    "show": Verb(session_looking.show, ("jobs", "since"), names=1),
     "stop": Verb(session_engines.stop, ("with-jobs",)),
     "restart": Verb(session_engines.restart),
     "pause": Verb(session_commands.pause),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
 from autoexp_tui.cli.options import Options, add_force, common, parse, parser
+from autoexp_tui.cli.since import left_at, remember
 from autoexp_tui.core.errors import AutoexpError, UsageError
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from autoexp_tui.engine.deferred import DeferredHandle
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.ui.app import CockpitApp, CockpitOptions
-
-LEFT_FILE = "left"
-"""In the session's directory; its mtime says when a person last left the cockpit."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -255,6 +253,7 @@ class Cockpit:
                 speed=speed_of(self._args.speed),
                 log_fault=FaultLog(session.engine_log).write,
             )
+        remember(session.path)  # should the screen be killed, it was seen until now
         if self._args.read_only:
             return opening.viewing_handle(session, read_only=True)
         return joined_handle(session, self._options)
@@ -301,20 +300,17 @@ class Cockpit:
         signal.signal(signal.SIGTERM, lambda *_: app.terminal_lost())
 
     def _left_at(self) -> float | None:
-        if self._session is None:
-            return None
-        try:
-            return (self._session.path / LEFT_FILE).stat().st_mtime
-        except OSError:
-            return None
+        return None if self._session is None else left_at(self._session.path)
 
     def _remember_leaving(self, handle: DeferredHandle) -> None:
+        """Keep when this user saw the session last; a replay is no look at it."""
         directory = handle.snapshot().engine.directory
+        if self._args.replay:
+            return
         if directory:
-            try:
-                (Path(directory) / LEFT_FILE).touch(0o600)
-            except OSError:
-                return  # only the digest of the next visit is lost
+            remember(Path(directory))
+        elif self._session is not None:
+            remember(self._session.path)
 
     def _failed(self, error: BaseException) -> int:
         if isinstance(error, AutoexpError):

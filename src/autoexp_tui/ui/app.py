@@ -35,7 +35,7 @@ from autoexp_tui.ui.notify import Voice
 from autoexp_tui.ui.screens.base import BoxScreen
 from autoexp_tui.ui.screens.jobs import JobsScreen
 from autoexp_tui.ui.themes import load_skin
-from autoexp_tui.ui.view.spans import Line, Role, Span, outside
+from autoexp_tui.ui.view.spans import Line, Role, outside
 
 if TYPE_CHECKING:
     from autoexp_tui.engine.handle import EngineHandle
@@ -222,9 +222,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             if key is not None:
                 self.jobs_screen.carry_out("rows.need")
 
-        content: Sequence[Line] = ((Span(told),),)
         self.push_screen(
-            ReaderScreen(self.skin, "While you were away", content, passes), closed
+            ReaderScreen(self.skin, "While you were away", told, passes), closed
         )
 
     @property

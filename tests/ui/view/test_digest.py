@@ -1,37 +1,106 @@
-"""What happened meanwhile, in a sentence."""
+"""What happened meanwhile: a sentence, and what stands behind it."""
 
 from __future__ import annotations
 
-from autoexp_tui.testing.campaigns import T0, campaign, planned
+from dataclasses import replace
+
+from autoexp_tui.core.events import EvidenceCaptured
+from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.core.verdicts import why
+from autoexp_tui.testing.campaigns import HOUR, T0, all_done, campaign, planned
+from autoexp_tui.testing.scripted_handle import with_events, with_job
 from autoexp_tui.ui.view.causes import PlanWords, causes
 from autoexp_tui.ui.view.digest import digest
+from autoexp_tui.ui.view.looks import Look
 from autoexp_tui.ui.view.session import observe
+from autoexp_tui.ui.view.spans import plain, width
 
-SESSION = observe(campaign(125))
-GROUPS = causes(SESSION, PlanWords(SESSION.snapshot.plan))
+BASE = campaign(125)
+
+
+def lines(snapshot: Snapshot = BASE, ago: float = 9 * HOUR, lead: str = "") -> str:
+    session = observe(snapshot)
+    groups = causes(session, PlanWords(snapshot.plan))
+    found = digest(session, groups, T0 - ago, T0, lead=lead)
+    assert all(width(one) <= 120 for one in found[1:])
+    return "\n".join(plain(one) for one in found)
+
+
+def told(snapshot: Snapshot = BASE, ago: float = 9 * HOUR) -> str:
+    return lines(snapshot, ago).split("\n")[0]
 
 
 def test_everything_that_changed_is_counted() -> None:
-    told = digest(SESSION, GROUPS, T0 - 9 * 3600, T0)
-    assert told.startswith("You left at 2026-03-13 23:41; the engine went on.")
-    assert "61 done" in told
-    assert "7 failed (3 causes)" in told
-    assert "2 stalled" in told
-    assert "4 can never start" in told
-    assert "1 asks you" in told
-    assert told.endswith("! walks through them.")
+    sentence = told()
+    assert sentence.startswith(
+        "You left at 2026-03-13 23:41; the engine went on. Since then: "
+    )
+    for part in ("61 done", "7 failed", "2 stalled", "4 can never start", "1 asks you"):
+        assert part in sentence
+    assert sentence.endswith("! walks through them.")
+
+
+def test_each_cause_has_a_line_with_its_count() -> None:
+    assert "✗4  out of memory" in lines()
+    assert "✗2  node failure" in lines()
+    assert "⊘4  " in lines()
 
 
 def test_what_happened_before_is_not_told_again() -> None:
-    told = digest(SESSION, GROUPS, T0 - 400, T0)
-    assert "done" not in told
-    assert "1 asks you" in told
+    sentence = told(ago=400)
+    assert "done" not in sentence
+    assert "can never start" not in sentence
+    assert "1 asks you" in sentence
+    assert "out of memory" not in lines(ago=400)
+
+
+def test_a_wait_counts_as_doomed_from_when_it_became_so() -> None:
+    """Its state is older: it waited before."""
+    doomed = next(job for job in observe(BASE).jobs if job.look is Look.DOOMED)
+    status = doomed.record.start[0]
+    assert status is not None
+    later = replace(status, since=T0 - 60)
+    snapshot = with_job(BASE, doomed.name, since=T0 - 8 * HOUR, start=(later,))
+    assert "1 can never start" in told(snapshot, ago=300)
+
+
+def test_restarts_are_counted() -> None:
+    job = next(job for job in BASE.jobs if job.attempts)
+    again = replace(job.attempts[0], number=2, ordered_at=T0 - 60)
+    snapshot = with_job(BASE, job.name, attempts=(*job.attempts, again))
+    assert "1 restart" in told(snapshot)
+
+
+def test_kept_evidence_is_counted() -> None:
+    kept = EvidenceCaptured(
+        job="a", attempt=1, reason="stall", directory="/x", summary="all"
+    )
+    assert "evidence kept of 1 run" in told(with_events(BASE, [kept]))
+
+
+def test_a_time_without_an_engine_is_told_with_its_length() -> None:
+    gaps = ((T0 - 5 * HOUR, T0 - 3 * HOUR),)
+    shown = lines(replace(BASE, gaps=gaps))
+    assert "the engine went on" not in shown
+    assert "No engine lived from 03:41 to 05:41 (2 h" in shown
+    assert "No engine" not in lines(replace(BASE, gaps=gaps), ago=2 * HOUR)
+
+
+def test_a_pause_that_stands_is_told_with_its_reason() -> None:
+    paused = replace(BASE, paused=why("storm", count=5, what="nid001"))
+    assert "5 quick failures" in lines(paused)
 
 
 def test_nothing_new_is_nothing_told() -> None:
-    assert digest(SESSION, GROUPS, T0, T0) == ""
+    assert lines(ago=0) == ""
+    assert lines(planned(10), ago=0) == ""
 
 
 def test_nobody_needed_is_no_walk() -> None:
-    session = observe(planned(10))
-    assert digest(session, (), T0, T0) == ""
+    assert not told(all_done(10)).endswith("! walks through them.")
+
+
+def test_elsewhere_than_on_the_screen_it_names_no_key() -> None:
+    shown = lines(lead="Since")
+    assert shown.startswith("Since 2026-03-13 23:41: ")
+    assert "!" not in shown.split("\n")[0]

@@ -1,71 +1,153 @@
-"""What happened while nobody looked, told in one sentence."""
+"""What happened while nobody looked: a sentence, and what stands behind its numbers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.core.wording import clock_time, plural
+from autoexp_tui.core.events import EvidenceCaptured
+from autoexp_tui.core.verdicts import Result
+from autoexp_tui.core.wording import clock_time, duration, plural, sentence
+from autoexp_tui.ui.view.causes import cause_line
 from autoexp_tui.ui.view.looks import Look
+from autoexp_tui.ui.view.spans import Line, Span, outside
 
 if TYPE_CHECKING:
     from autoexp_tui.ui.view.causes import CauseGroup
     from autoexp_tui.ui.view.session import JobView, SessionView
 
+_CELLS: Final = 72
+"""Of a line about a cause."""
+_MOST_CAUSES: Final = 12
+_BAD: Final = (Look.FAILED, Look.LOST)
+
 
 def digest(
-    session: SessionView, groups: tuple[CauseGroup, ...], since: float, now: float
-) -> str:
-    """`Since then: 21 done, 9 failed (4 causes) ...`; empty when nothing changed.
+    session: SessionView,
+    groups: tuple[CauseGroup, ...],
+    since: float,
+    now: float,
+    *,
+    lead: str = "",
+) -> tuple[Line, ...]:
+    """What is new since `since` (UTC), a sentence first; empty when nothing is.
 
     Args:
         session: as it is now.
         groups: what needs a person now.
-        since: UTC at which the terminal was left.
+        since: UTC at which the person left.
         now: UTC.
+        lead: begins the sentence, before the time; empty: it tells of leaving, and
+            of the key that leads on.
     """
-    fresh = [job for job in session.jobs if job.record.since > since]
-    parts = [*_ends(fresh, groups, since), *_standing(fresh)]
-    if not parts:
-        return ""
-    left = clock_time(since, now)
-    walk = " ! walks through them." if groups else ""
-    told = f"You left at {left}; the engine went on. Since then: {', '.join(parts)}."
-    return told + walk
+    fresh = [job for job in session.jobs if _is_fresh(job, since)]
+    parts = [*_ends(fresh), *_standing(fresh), *_also(session, since)]
+    gaps = tuple(_gaps(session, since, now))
+    if not parts and not gaps:
+        return ()
+    at, news = clock_time(since, now), ", ".join(parts) or "nothing else"
+    if lead:
+        told = f"{lead} {at}: {news}."
+    else:
+        went_on = "" if gaps else "; the engine went on"
+        walk = " ! walks through them." if groups else ""
+        told = f"You left at {at}{went_on}. Since then: {news}.{walk}"
+    details = (*gaps, *_paused(session, now))
+    return ((Span(told),), *details, *_causes(fresh, groups))
 
 
-def _ends(
-    fresh: list[JobView], groups: tuple[CauseGroup, ...], since: float
-) -> list[str]:
-    parts = []
-    done = _count(fresh, Look.DONE)
-    failed = _count(fresh, Look.FAILED, Look.LOST)
+# ------------------------------------------------------------------------- what is new
+def _is_fresh(job: JobView, since: float) -> bool:
+    """Whether a job came to look as it does after `since`."""
+    match job.look:
+        case Look.STALLED:
+            return _stood_since(job) > since
+        case Look.DOOMED:
+            return any(
+                status is not None
+                and status.result is Result.FAIL
+                and status.since > since
+                for status in job.record.start
+            )
+        case Look.ASKS:
+            return job.record.ask is not None and job.record.ask.asked_at > since
+    return job.record.since > since
+
+
+def _stood_since(job: JobView) -> float:
+    """When a stalled job was found to stand, or made its last step."""
+    warned = [entry.raised_at for entry in job.warned]
+    moved = job.live.last_step_at if job.live is not None else None
+    return max([*warned, moved or 0.0])
+
+
+def _ends(fresh: Sequence[JobView]) -> Iterator[str]:
+    done, failed = _count(fresh, Look.DONE), _count(fresh, *_BAD)
     if done:
-        parts.append(f"{done} done")
+        yield f"{done} done"
     if failed:
-        causes = sum(
-            1
-            for group in groups
-            if group.look in (Look.FAILED, Look.LOST)
-            and any(job.record.since > since for job in group.jobs)
-        )
-        parts.append(f"{failed} failed ({plural(causes, 'cause')})")
-    return parts
+        yield f"{failed} failed"
 
 
-def _standing(fresh: list[JobView]) -> list[str]:
+def _standing(fresh: Sequence[JobView]) -> Iterator[str]:
     words = (
         (Look.STALLED, "stalled"),
         (Look.DOOMED, "can never start"),
         (Look.SKIPPED, "skipped"),
         (Look.CANCELLED, "cancelled"),
     )
-    counted = ((_count(fresh, look), word) for look, word in words)
-    parts = [f"{number} {word}" for number, word in counted if number]
+    for look, word in words:
+        number = _count(fresh, look)
+        if number:
+            yield f"{number} {word}"
     asks = _count(fresh, Look.ASKS)
     if asks:
-        parts.append(f"{asks} ask{'s' if asks == 1 else ''} you")
-    return parts
+        yield f"{asks} ask{'s' if asks == 1 else ''} you"
 
 
-def _count(jobs: list[JobView], *looks: Look) -> int:
+def _count(jobs: Sequence[JobView], *looks: Look) -> int:
     return sum(1 for job in jobs if job.look in looks)
+
+
+def _also(session: SessionView, since: float) -> Iterator[str]:
+    """Restarts, and runs of which evidence was kept."""
+    restarts = sum(
+        1
+        for job in session.jobs
+        for attempt in job.record.attempts
+        if attempt.number > 1 and attempt.ordered_at > since
+    )
+    if restarts:
+        yield plural(restarts, "restart")
+    kept = sum(
+        1
+        for record in session.snapshot.events
+        if record.t > since and isinstance(record.event, EvidenceCaptured)
+    )
+    if kept:
+        yield f"evidence kept of {plural(kept, 'run')}"
+
+
+# ------------------------------------------------------------------ what stands behind
+def _gaps(session: SessionView, since: float, now: float) -> Iterator[Line]:
+    for begin, until in session.snapshot.gaps[-3:]:
+        if until > since:
+            away = f"{clock_time(begin, now)} to {clock_time(until, now)}"
+            text = f"No engine lived from {away} ({duration(until - begin)})."
+            yield (Span(text, "warning"),)
+
+
+def _paused(session: SessionView, now: float) -> Iterator[Line]:
+    paused = session.snapshot.paused
+    if paused is not None:
+        yield (Span(outside(sentence(paused, now), 2000), "warning"),)
+
+
+def _causes(fresh: Sequence[JobView], groups: Sequence[CauseGroup]) -> tuple[Line, ...]:
+    """A line for each cause that has something new; a blank one before them."""
+    names = {job.name for job in fresh}
+    new = [one for one in groups if any(job.name in names for job in one.jobs)]
+    lines: list[Line] = [cause_line(one, _CELLS) for one in new[:_MOST_CAUSES]]
+    if len(new) > _MOST_CAUSES:
+        lines.append((Span(f"and {len(new) - _MOST_CAUSES} more causes", "muted"),))
+    return ((), *lines) if lines else ()

@@ -1,0 +1,88 @@
+"""When this user last left a session's cockpit, and what has happened since."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoexp_tui.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from autoexp_tui.adapters.session_dir import SessionDir
+
+LEFT = "left"
+"""For `--since`: the moment at which this user last left the cockpit."""
+
+
+def left_file(directory: Path) -> Path:
+    """The file of a session's directory whose mtime says when this user left."""
+    return directory / f"left.{os.getuid()}"
+
+
+def left_at(directory: Path) -> float | None:
+    """UTC at which this user left the session's cockpit last; None: never."""
+    try:
+        return left_file(directory).stat().st_mtime
+    except OSError:
+        return None
+
+
+def remember(directory: Path) -> None:
+    """This user sees the session now; where that cannot be kept, no more is lost
+    than the digest of the next visit."""
+    with suppress(OSError):
+        left_file(directory).touch(0o600)
+
+
+def moment_of(text: str, session: SessionDir, now: float) -> float:
+    """The moment that `--since` names: `left`, `2h` ago, `14:02`, `03-12 14:02`.
+
+    Raises:
+        UsageError: it names none.
+    """
+    from autoexp_tui.ui.view.moments import NoMoment, parse_moment
+
+    if text == LEFT:
+        left = left_at(session.path)
+        if left is None:
+            raise UsageError(
+                "you have not left this session's cockpit yet",
+                "--since",
+                "Name a time instead: 2h, 14:02, 03-12 14:02.",
+            )
+        return left
+    ago = f"-{text}" if text[:1].isdigit() and text[-1:] in "smhdn" else text
+    try:
+        return parse_moment(ago, now, 0.0, now)
+    except NoMoment:
+        raise UsageError(
+            f"{text!r} is no time", "--since", "2h, 14:02, 03-12 14:02, or left"
+        ) from None
+
+
+def told_since(session: SessionDir, text: str) -> list[str]:
+    """What happened in a session since a moment, as lines of text.
+
+    Raises:
+        AutoexpError: no such moment, or the session cannot be read.
+    """
+    from autoexp_tui.adapters.journal import load_state
+    from autoexp_tui.core.snapshot import EngineView
+    from autoexp_tui.engine.publish import Publisher
+    from autoexp_tui.ui.view.causes import PlanWords, causes
+    from autoexp_tui.ui.view.digest import digest
+    from autoexp_tui.ui.view.session import observe
+    from autoexp_tui.ui.view.spans import plain
+
+    now = time.time()
+    since = moment_of(text, session, now)
+    loaded = load_state(session)
+    publisher = Publisher()
+    publisher.note(loaded.events)
+    shown = observe(publisher.snapshot(loaded.state, EngineView(role="viewer"), {}))
+    groups = causes(shown, PlanWords(shown.snapshot.plan))
+    lines = digest(shown, groups, since, now, lead="Since")
+    return [plain(line).rstrip() for line in lines] or ["Nothing new since then."]

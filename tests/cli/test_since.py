@@ -1,0 +1,63 @@
+"""What is new in a session, for scripts; and when this user last looked."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.cli import sessions
+from autoexp_tui.cli.since import left_at, left_file, moment_of, remember
+from autoexp_tui.core.errors import UsageError
+from tests.adapters.week_session import write_week
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> SessionDir:
+    made, _ = write_week(tmp_path, jobs=31, note_seconds=4 * 3600, slots=4)
+    return made
+
+
+def test_leaving_is_remembered_for_each_user(session: SessionDir) -> None:
+    assert left_at(session.path) is None
+    remember(session.path)
+    left = left_at(session.path)
+    assert left is not None
+    assert abs(left - time.time()) < 60
+    assert left_file(session.path).name.endswith(str(os.getuid()))
+
+
+def test_where_it_cannot_be_kept_nothing_happens(tmp_path: Path) -> None:
+    remember(tmp_path / "nowhere")
+    assert left_at(tmp_path / "nowhere") is None
+
+
+def test_a_moment_is_a_span_ago_a_time_or_when_you_left(session: SessionDir) -> None:
+    now = time.time()
+    assert moment_of("2h", session, now) == now - 7200
+    assert moment_of("03-12", session, now) != now
+    with pytest.raises(UsageError, match="have not left"):
+        moment_of("left", session, now)
+    remember(session.path)
+    assert moment_of("left", session, now) == left_at(session.path)
+
+
+def test_what_is_no_time_is_refused(session: SessionDir) -> None:
+    with pytest.raises(UsageError, match="no time"):
+        moment_of("yesterday", session, 0.0)
+
+
+def test_show_since_tells_what_is_new(
+    session: SessionDir, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = ["--state-dir", str(session.state_dir)]
+    since = ["--since", "2026-01-01 00:00"]
+    assert sessions.main(["show", session.id, *place, *since]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("Since 2026-01-01 00:00: ")
+    assert "done" in printed
+    assert sessions.main(["show", session.id, *place, "--since", "1m", "--json"]) == 0
+    assert '"new": ["Nothing new since then."]' in capsys.readouterr().out
