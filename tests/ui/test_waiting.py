@@ -128,3 +128,11 @@ async def test_ten_thousand_cost_what_is_visible(
         await seat.press("j")
         await seat.push(moved(seat.handle.snapshot(), 1))
         assert len(drawn) < 60 * (1 + view._ALIKE)
+
+
+@pytest.mark.parametrize("mode", ["w", "9", "8"])
+async def test_the_next_that_needs_you_is_a_key_away_everywhere(mode: str) -> None:
+    async with cockpit() as seat:
+        await seat.press(mode, "exclamation_mark")
+        assert seat.app.full_screen is seat.jobs
+        assert seat.jobs.jobs.jobs()[0].needs_you

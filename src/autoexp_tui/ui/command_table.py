@@ -140,7 +140,7 @@ TABLE: Final = (
         "exclamation_mark",
         "next",
         "the next that needs you",
-        JOBS_MODE,
+        EVERYWHERE,
         foot=2,
     ),
     _look(

@@ -161,6 +161,11 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         """Go to a pane of Jobs mode; that screen says where it is."""
         self.cockpit.to_jobs(name)
 
+    def do_rows_need(self) -> None:
+        """To the next that needs a person, in the table."""
+        self.cockpit.to_jobs("jobs")
+        self.cockpit.jobs_screen.carry_out("rows.need")
+
     def do_mode_events(self) -> None:
         """To Events mode."""
         self.cockpit.to_mode("events")
