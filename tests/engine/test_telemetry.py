@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import dataclass, field
 
 from autoexp_tui.core import events
@@ -15,7 +16,7 @@ from autoexp_tui.core.specs import (
     Progress,
 )
 from autoexp_tui.engine.ports import LogChunk
-from autoexp_tui.engine.telemetry import Telemetry
+from autoexp_tui.engine.telemetry import Telemetry, points_of
 from autoexp_tui.monitor.desk import Desk, Policy, Roster
 from autoexp_tui.monitor.watch import Timers, Watch
 from tests.core.builders import job, plan, run, started
@@ -130,3 +131,29 @@ def test_the_far_end_of_a_line_too_long_for_one_read_is_no_line() -> None:
     (matched,) = reader.emitted(events.LogMatched)
     assert isinstance(matched, events.LogMatched)
     assert matched.offset == 100 + len("2 loss: 9 FATAL\nstep: 40 loss: 2.0\n")
+
+
+def test_large_sessions_keep_shorter_curves() -> None:
+    assert (points_of(10), points_of(2_000), points_of(10_000)) == (512, 200, 64)
+
+
+def test_what_is_kept_of_a_job_is_bounded() -> None:
+    """At ten thousand jobs of five metrics: a quarter of a gigabyte in all."""
+    lines = "".join(
+        f"step {n}/9999 | loss: {3 - n / 1e4:.4f} | lr: 1e-3 | grad norm: {n % 13 / 10}"
+        f" | tokens/s: {4000 + n % 100} | val loss: 2.5\n"
+        for n in range(1, 1500)
+    )
+    readers = [Reader() for _ in range(8)]
+    for reader in readers:  # made once for all jobs alike: not theirs to count
+        reader.telemetry.cursor(reader.desk.job("a"), final=False)
+    tracemalloc.start()
+    for reader in readers:
+        track = reader.telemetry._track(reader.desk.job("a"))
+        track.curve_points = points_of(10_000)
+        reader.read(lines)
+    views = [reader.telemetry.view("a") for reader in readers]
+    used = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert all(view is not None and len(view.metrics) == 5 for view in views)
+    assert used / len(readers) < 60_000

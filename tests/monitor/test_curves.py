@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from itertools import pairwise
 
 import pytest
@@ -75,6 +76,35 @@ def test_what_is_not_finite_is_left_out(value: float) -> None:
         (1, 1.0),
         (3, 3.0),
     ]
+
+
+def test_where_it_was_not_finite_is_kept_however_long_the_run() -> None:
+    series = Thinned(16)
+    for step in range(10_000):
+        series.add(step, math.nan if step % 50 == 7 else float(step))
+    gaps = series.curve().gaps
+    assert (gaps[0], gaps[-1], len(gaps)) == (7, 9957, 16)
+    assert gaps == tuple(sorted(set(gaps)))
+
+
+def test_a_resumed_run_cuts_where_it_was_not_finite_too() -> None:
+    series = thinned([(1, 1.0), (2, math.nan), (3, math.inf)])
+    series.add(3, 3.0)
+    assert series.curve().gaps == (2,)
+
+
+def test_ever_so_many_points_stay_small() -> None:
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    many = [Thinned() for _ in range(20)]
+    for step in range(10_000):
+        for series in many:
+            series.add(step, 2.0 + step % 1000 / 1e3)
+    after = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert (after - before) / len(many) < 24_000
+    values = many[0].curve().values
+    assert (min(values), max(values), len(values)) == (2.0, 2.999, len(many[0]))
 
 
 def test_a_curve_is_the_same_object_until_a_point_comes() -> None:

@@ -352,6 +352,11 @@ _ENDS = {
         "{seconds:duration}[; the counter stands, whatever the log says]"
         "[; evidence: {evidence:path}]",
     ),
+    "log_unreadable": (
+        "its log cannot be read",
+        "its log cannot be read since {since:clock}: {error}. It is read on as soon as "
+        "it can be; until then nothing that it says has consequences.",
+    ),
     "stopped_moving": (
         "no step for {seconds:duration}",
         "no step[ after {step}] for {seconds:duration}",

@@ -25,6 +25,8 @@ class Curve:
 
     steps: tuple[int, ...] = ()
     values: tuple[float, ...] = ()
+    gaps: tuple[int, ...] = ()
+    """Steps at which it was nan or infinite: the first ones, and the newest."""
 
 
 @dataclass(frozen=True, slots=True)

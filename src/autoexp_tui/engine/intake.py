@@ -29,6 +29,7 @@ from autoexp_tui.engine.dispatcher import PROBE_SECONDS, Dispatcher
 from autoexp_tui.engine.doubts import leave_in_doubt, warn_of_errand
 from autoexp_tui.engine.evidence import nan_line, telling_line
 from autoexp_tui.engine.log_rounds import LOG
+from autoexp_tui.engine.log_troubles import LogTroubles
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.partings import captured, kept_too_late
 from autoexp_tui.engine.ports import (
@@ -92,6 +93,7 @@ class Intake:
     ending: dict[TaskId, TaskReport] = field(default_factory=dict)
     drained: dict[TaskId, dict[str, seen.LogRead]] = field(default_factory=dict)
     """Of those, the sources that were read to their end."""
+    troubles: LogTroubles = field(default_factory=LogTroubles)
 
     def take(self, desk: Desk, observation: Observation) -> list[str]:
         """Turn one observation into events; returns further jobs to judge."""
@@ -486,11 +488,13 @@ class Intake:
             if read.job not in desk.state.jobs:
                 continue
             touched += self._log_read(desk, read)
-            if read.final and read.chunk is None:
+            last = read.final and read.chunk is None
+            if last and self.troubles.is_last_word(read, desk.now):
                 self._drained(desk, read)
         return touched
 
     def _log_read(self, desk: Desk, read: seen.LogRead) -> list[str]:
+        self.troubles.note(desk, read)
         if read.source:
             return self.telemetry.digest_file(desk, read)
         self.telemetry.looked(desk, read)
@@ -501,7 +505,7 @@ class Intake:
         for name, number in sorted(self.ending):
             drained = self.drained.get((name, number), {})
             for source in self.telemetry.sources(jobs[name]):
-                if source not in drained:
+                if source not in drained and not self.troubles.holds((name, source)):
                     yield name, source
 
     def _drained(self, desk: Desk, read: seen.LogRead) -> None:
@@ -517,6 +521,7 @@ class Intake:
     def _finish(self, desk: Desk, read: seen.LogRead) -> None:
         """All that an ended run wrote has been read to its end: judge the attempt."""
         report = self.ending.pop((read.job, read.attempt))
+        self.troubles.forget(desk, read.job)
         self.telemetry.close(desk, read.job)
         job = desk.job(read.job)
         evidence = _evidence(job, read)
@@ -581,6 +586,8 @@ def _in_queue(report: TaskReport) -> InQueue | None:
 
 def _evidence(job: JobRecord, read: seen.LogRead) -> str:
     """The line of the log that tells most about why the attempt ended."""
+    if read.problem:
+        return f"its log could not be read: {read.problem}"
     attempt = judge.attempt_of(job, read.attempt)
     if attempt is not None and attempt.cancel_cause is Cause.NAN:
         return nan_line(read.tail) or telling_line(read.tail)

@@ -40,6 +40,11 @@ from autoexp_tui.monitor.sieve import MakeTest, by_re
 NOTE_SECONDS = 15.0
 """Between two journaled notes of a job's newest metrics."""
 TREND_POINTS = 32
+MOST_POINTS = 512
+"""Of a curve; in large sessions fewer, for memory's sake."""
+FEWEST_POINTS = 64
+ALL_POINTS = 400_000
+"""Of one metric in all jobs."""
 THINNING = 768
 """Stretches of a log: of each, a backlog leaves the lowest, highest and last point."""
 SMALL_CHUNK = 64 << 10
@@ -196,6 +201,7 @@ class Telemetry:
             rules=rules,
             reader=MetricReader(rules.metrics, self._make_test),
             anomalies=AnomalyWatch(rules.anomalies, canonical(rules.loss)),
+            curve_points=points_of(len(self._state.jobs)),
         )
 
     def _rewind(self, track: Track, rules: Monitoring, job: JobRecord) -> None:
@@ -477,6 +483,12 @@ class Telemetry:
             last_output_at=track.output_at,
             last_step_at=track.watch.moved_at,
         )
+
+
+def points_of(jobs: int) -> int:
+    """Points of each curve in a session of so many jobs: all curves together have
+    room for as many points, but no curve fewer than fit on a screen."""
+    return max(FEWEST_POINTS, min(MOST_POINTS, ALL_POINTS // max(1, jobs)))
 
 
 def _from_a_line_s_start(chunk: LogChunk) -> LogChunk:

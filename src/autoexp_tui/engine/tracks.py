@@ -143,6 +143,8 @@ class Track:
     gpu: GpuTrack = field(default_factory=GpuTrack)
     gpu_offset: int = 0
     gpu_at: float | None = None
+    curve_points: int = 512
+    """Of each curve, at most."""
     curves: dict[str, Thinned] = field(default_factory=dict)
     newest: dict[str, float] = field(default_factory=dict)
     newest_at: dict[str, int] = field(default_factory=dict)
@@ -206,7 +208,9 @@ class Track:
             return
         self.newest[name] = value
         self.newest_at[name] = at
-        self.curves.setdefault(name, Thinned()).add(at, value)
+        if name not in self.curves:
+            self.curves[name] = Thinned(self.curve_points)
+        self.curves[name].add(at, value)
 
     def _claims(self, rank: Rank, name: str) -> bool:
         owner = self._owners.get(name)

@@ -1,12 +1,14 @@
 """Series of bounded length: what a chart shows of a metric, however long the run.
 
 Buckets of equally many points, doubled whenever there are too many; each keeps its
-lowest and highest point, so peaks survive. The same points give the same curve.
+lowest and highest point, so peaks survive. The same points give the same curve. A
+bucket is 32 bytes: a session has ten thousand jobs.
 """
 
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, TypeAlias
@@ -19,6 +21,9 @@ _Bucket: TypeAlias = tuple[_Dot, _Dot]
 """Its lowest and its highest point; the same one twice while it holds one point."""
 
 MIN_POINTS: Final = 8
+_MOST_GAPS: Final = 16
+"""Steps without a finite value that are kept: the first ones, and the newest."""
+_MOST_STEP: Final = (1 << 63) - 1
 
 
 class Thinned:
@@ -26,18 +31,21 @@ class Thinned:
 
     The first and the newest point are always among them. A step that comes again, or
     an earlier one (a run that resumed from a checkpoint), cuts off what it overlaps.
-    Values that are not finite have no place on a chart: they cut, and are left out.
+    Values that are not finite have no place on a chart: they cut, and only their steps
+    are kept.
     """
 
     __slots__ = (
         "_curve",
         "_first",
-        "_full",
+        "_gaps",
         "_last",
         "_most",
         "_open",
         "_room",
         "_size",
+        "_steps",
+        "_values",
     )
 
     def __init__(self, max_points: int = 512) -> None:
@@ -46,22 +54,32 @@ class Thinned:
         """Full buckets that fit, two points each, beside first, newest and open one."""
         self._size = 1
         """Points of a full bucket."""
-        self._full: list[_Bucket] = []
+        self._steps = array("q")
+        """Of the full buckets, two each: of the lowest and of the highest point."""
+        self._values = array("d")
         self._open: _Bucket | None = None
         self._room = 1
         """Points that the open bucket still takes."""
         self._first: _Dot | None = None
         self._last: _Dot | None = None
+        self._gaps: tuple[int, ...] = ()
         self._curve: Curve | None = None
 
     def add(self, step: int, value: float) -> None:
         """Take the next point of the log."""
+        step = min(step, _MOST_STEP)
         last = self._last
         if last is not None and step <= last[0]:
             self._cut(step)
-        if not math.isfinite(value):
-            return
+        if self._gaps and step <= self._gaps[-1]:
+            self._gaps = tuple(gap for gap in self._gaps if gap < step)
         self._curve = None
+        if not math.isfinite(value):
+            half = _MOST_GAPS // 2
+            gaps = self._gaps
+            kept = (*gaps[:half], *gaps[half:][-half + 1 :])
+            self._gaps = (*kept, step)
+            return
         self._last = dot = (step, value)
         if self._first is None:
             self._first = dot
@@ -72,17 +90,31 @@ class Thinned:
         self._open = _joined(bucket, (dot, dot)) if bucket else (dot, dot)
         self._room -= 1
         if self._room == 0:
-            self._full.append(self._open)
+            self._keep(self._open)
             self._open, self._room = None, self._size
-            if len(self._full) > self._most:
+            if len(self._steps) > 2 * self._most:
                 self._halve()
+
+    def _keep(self, bucket: _Bucket) -> None:
+        for step, value in bucket:
+            self._steps.append(step)
+            self._values.append(value)
+
+    def _buckets(self) -> list[_Bucket]:
+        """The full ones, oldest first."""
+        dots = list(zip(self._steps, self._values, strict=True))
+        return list(zip(dots[::2], dots[1::2], strict=True))
+
+    def _fill(self, buckets: Sequence[_Bucket]) -> None:
+        del self._steps[:], self._values[:]
+        for bucket in buckets:
+            self._keep(bucket)
 
     def _halve(self) -> None:
         """Join buckets in pairs; an odd one stays open, half full."""
-        full, size = self._full, self._size
-        self._full = [
-            _joined(one, two) for one, two in zip(full[::2], full[1::2], strict=False)
-        ]
+        full, size = self._buckets(), self._size
+        pairs = zip(full[::2], full[1::2], strict=False)
+        self._fill([_joined(one, two) for one, two in pairs])
         odd = len(full) % 2 == 1
         self._size = 2 * size
         self._open, self._room = (full[-1], size) if odd else (None, 2 * size)
@@ -90,13 +122,14 @@ class Thinned:
     def _cut(self, step: int) -> None:
         """Forget everything from `step` on."""
         self._curve = None
-        kept = [*self._full, self._open] if self._open else list(self._full)
+        full = self._buckets()
+        kept = [*full, self._open] if self._open else full
         self._open, self._room = None, self._size
         while kept and kept[-1][0][0] >= step and kept[-1][1][0] >= step:
             kept.pop()
         if kept:
             kept[-1] = _before(kept[-1], step)
-        self._full = kept
+        self._fill(kept)
         self._last = _newest(kept[-1]) if kept else None
         if self._first is not None and self._first[0] >= step:
             self._first = None
@@ -108,13 +141,13 @@ class Thinned:
             steps, values = (
                 zip(*sorted(dots.items()), strict=True) if dots else ((), ())
             )
-            self._curve = Curve(steps, values)
+            self._curve = Curve(steps, values, self._gaps)
         return self._curve
 
     def _dots(self) -> dict[int, float]:
         ends = (self._first, self._last)
-        buckets = [*self._full, self._open] if self._open else self._full
-        dots = {step: value for bucket in buckets for step, value in bucket}
+        dots = dict(zip(self._steps, self._values, strict=True))
+        dots |= dict(self._open or ())
         return dots | {dot[0]: dot[1] for dot in ends if dot is not None}
 
     def __len__(self) -> int:

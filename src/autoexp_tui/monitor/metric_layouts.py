@@ -139,7 +139,8 @@ class Layouts:
 
     def __init__(self) -> None:
         self._known: list[Layout] = []
-        self._seen: set[str] = set()
+        self._seen: set[int] = set()
+        """Hashes of patterns: two texts that share one cost no more than a layout."""
         self._newest: Layout | None = None
 
     @property
@@ -172,13 +173,14 @@ class Layouts:
         if found is None:
             return
         pattern, names, extra = found
-        if pattern in self._seen:
+        mark = hash(pattern)
+        if mark in self._seen:
             regex, alike = _compiled(pattern), rf"^(?:{pattern}\n)+$"
             label = b"" if extra or reading.evaluation else _label(line, start, places)
             scales, evaluation = places.scales, reading.evaluation
             made = Layout(regex, names, extra, scales, evaluation, alike, label)
             self._known.append(made)
-        self._seen.add(pattern)
+        self._seen.add(mark)
 
 
 def _label(line: bytes, start: int, places: Places) -> bytes:

@@ -188,6 +188,14 @@ def legend(plotted: Sequence[Plotted], cells: int) -> tuple[Line, ...]:
     return tuple(_legend(plotted, cells))
 
 
+def _gaps(curve: Curve) -> Line:
+    """Where it had no finite value."""
+    if not curve.gaps:
+        return ()
+    more = f" and {len(curve.gaps) - 1} more" if len(curve.gaps) > 1 else ""
+    return (Span(f"not finite at {curve.gaps[-1]}{more}  ", "failed"),)
+
+
 def _legend(plotted: Sequence[Plotted], cells: int) -> Iterator[Line]:
     for place, one in enumerate(plotted):
         values = one.curve.values
@@ -196,6 +204,7 @@ def _legend(plotted: Sequence[Plotted], cells: int) -> Iterator[Line]:
             line(
                 Span(f" {LETTERS[place % 26]} ", role_of(place)),
                 Span(f"{fit_right(newest, 8)}  "),
+                *_gaps(one.curve),
                 Span(shorten(one.label, max(1, cells - 14)), "muted"),
             ),
             cells,

@@ -1,0 +1,72 @@
+"""Logs that cannot be read: waited for, and warned of when it takes long.
+
+A file system that does not answer at all is another matter, `engine.lanes`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from autoexp_tui.core import events, ids
+from autoexp_tui.core.verdicts import why
+from autoexp_tui.engine.observations import LogRead
+from autoexp_tui.engine.pacing import Stream
+from autoexp_tui.monitor.desk import Desk
+
+WARN_SECONDS: Final = 60.0
+"""After which a file that cannot be read is warned of."""
+LAST_SECONDS: Final = 30.0
+"""For which the end of a run waits for files that cannot be read."""
+
+
+@dataclass(slots=True)
+class LogTroubles:
+    """Since when which files cannot be read."""
+
+    _since: dict[Stream, float] = field(default_factory=dict)
+    _fine: set[Stream] = field(default_factory=set)
+    """Files that could be read since this engine began."""
+
+    def note(self, desk: Desk, read: LogRead) -> None:
+        """A file was looked at."""
+        if not read.problem:
+            self._note_fine(desk, read.stream)
+            return
+        self._fine.discard(read.stream)
+        since = self._since.setdefault(read.stream, desk.now)
+        warning_id = _warning_id(read.stream)
+        if desk.now - since < WARN_SECONDS or warning_id in desk.state.warnings:
+            return
+        reason = why("log_unreadable", job=read.job, error=read.problem, since=since)
+        desk.draft.emit(
+            events.WarningRaised(warning_id=warning_id, why=reason, job=read.job)
+        )
+
+    def _note_fine(self, desk: Desk, stream: Stream) -> None:
+        self._since.pop(stream, None)
+        if stream in self._fine:
+            return
+        self._fine.add(stream)
+        if (warning_id := _warning_id(stream)) in desk.state.warnings:
+            desk.draft.emit(events.WarningCleared(warning_id=warning_id))
+
+    def holds(self, stream: Stream) -> bool:
+        """Whether a file cannot be read at present: it is not asked for at once."""
+        return stream in self._since
+
+    def is_last_word(self, read: LogRead, now: float) -> bool:
+        """Whether a last look counts, though perhaps nothing could be read."""
+        since = self._since.get(read.stream)
+        return since is None or now - since >= LAST_SECONDS
+
+    def forget(self, desk: Desk, job: str) -> None:
+        """A run ended: what it left unread is of no use any more."""
+        for stream in [one for one in (*self._since, *self._fine) if one[0] == job]:
+            self._since.pop(stream, None)
+            self._note_fine(desk, stream)
+            self._fine.discard(stream)
+
+
+def _warning_id(stream: Stream) -> str:
+    return "l" + ids.digest(*stream)
