@@ -136,6 +136,13 @@ def test_one_slot_runs_one_after_the_other() -> None:
     assert found.session == T0 + HOUR + 2 * 2 * HOUR
 
 
+def test_where_more_run_than_there_are_slots_some_have_to_end_first() -> None:
+    first = replace(RUNS, step=None, rate=None)
+    late = replace(first, ran=HOUR / 2)
+    found = of(DONE, first, late, WAITS, slots=1)
+    assert found.session == T0 + 1.5 * HOUR + 2 * HOUR
+
+
 def test_two_slots_run_two_at_a_time() -> None:
     runs = replace(RUNS, step=None, rate=None)
     assert of(DONE, runs, WAITS, WAITS, slots=2).session == T0 + HOUR + 2 * HOUR
