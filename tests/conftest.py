@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes depends on who else uses the machine: no verdict on it.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 # Plain asserts of the shipped contract tell what they compared, whoever imports it.
 pytest.register_assert_rewrite("autoexp_tui.testing.executor_contract")
