@@ -103,7 +103,7 @@ def test_a_kill_is_sent_to_slurm_and_shown_as_it_was_sent(
     seat.send("y")
     seat.wait_for("1 cancelled", 40)
     seat.send("8")
-    seat.send("k")
+    seat.send("]]")  # cancels alone
     seat.wait_for("$ scancel --state=RUNNING --batch --signal=TERM")
     campaign.wait_for_line(other)
 
