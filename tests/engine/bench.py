@@ -63,6 +63,12 @@ class Bench:
         if submit:
             self.order(Submit())
 
+    def die(self, gone_for: float) -> None:
+        """Be without an engine for so many seconds, then have a new one."""
+        self.clock.advance(gone_for)
+        self.gap_seconds = gone_for
+        self.start()
+
     def start(self) -> None:
         """A new engine takes the session, as after a kill."""
         session = self.world.session
@@ -100,6 +106,14 @@ class Bench:
             self.engine.commit()
             if not self.pool.step():
                 return
+
+    def single_steps(self, steps: int) -> None:
+        """Decide or let one answer in, one at a time."""
+        for _ in range(steps):
+            self.engine.commit()
+            if not self.pool.step():
+                self.clock.advance(0.5)
+                self.executor.settle()
 
     def run(self, seconds: float) -> None:
         """Let time pass in half seconds."""

@@ -164,12 +164,12 @@ def test_a_line_for_each_match_is_added_to_the_file() -> None:
 
 def test_a_relative_file_lies_where_the_job_runs() -> None:
     the_plan = plan(
-        job("a", cwd="/work"),
+        job("a", cwd="/project"),
         monitoring=on_save(AppendToFile(path="n.txt", text="x"), once=True),
     )
     bench = Bench(the_plan, {"a": [[saving(10)]]})
     bench.run(10)
-    assert list(bench.world.errands.written) == ["/work/n.txt"]
+    assert list(bench.world.errands.written) == ["/project/n.txt"]
 
 
 def test_a_command_gets_the_values_as_words_of_its_own() -> None:
@@ -318,9 +318,7 @@ def test_time_without_an_engine_does_not_count_for_a_deferred_action() -> None:
     ready = FileExists(path="/ready", timeout_seconds=40.0)
     bench = acting(Log(message="x", conditions=(ready,)), script=saving(10))
     bench.run(20)
-    bench.clock.advance(100.0)
-    bench.gap_seconds = 100.0
-    bench.start()
+    bench.die(gone_for=100.0)
     bench.run(10)
     assert dropped(bench) == []
     bench.run(20)
@@ -550,11 +548,7 @@ def test_an_engine_killed_between_any_two_steps_leaves_nothing_undone(
     steps: int,
 ) -> None:
     bench = campaign()
-    for _ in range(steps):
-        bench.engine.commit()
-        if not bench.pool.step():
-            bench.clock.advance(0.5)
-            bench.executor.settle()
+    bench.single_steps(steps)
     bench.start()
     run_to_the_end(bench, 0)
     assert bench.states() == {"a": "COMPLETED", "b": "COMPLETED"}

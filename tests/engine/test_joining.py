@@ -299,7 +299,7 @@ def test_a_new_job_is_like_the_one_that_triggered_it() -> None:
     bench = acting(
         NewJob(command=("convert", "{checkpoint_path}"), env={"B": "{iteration}"}),
         env={"A": "1"},
-        cwd="/work",
+        cwd="/project",
         resources=Resources(
             gpus=2, time_limit_seconds=60.0, options={"partition": "p"}
         ),
@@ -307,7 +307,7 @@ def test_a_new_job_is_like_the_one_that_triggered_it() -> None:
     bench.until(lambda: len(bench.states()) == 2, 30)
     spec = bench.job("a_saved").spec
     assert spec.command == ("convert", "/ckpt/10")
-    assert (spec.stage, spec.family, spec.cwd) == ("saved", "f0", "/work")
+    assert (spec.stage, spec.family, spec.cwd) == ("saved", "f0", "/project")
     assert dict(spec.env) == {"A": "1", "B": "10"}
     assert spec.resources == bench.job("a").spec.resources
     assert (spec.output_dir, spec.log_dir) == ("/out/a_saved", "/logs/a_saved")
@@ -326,12 +326,12 @@ def test_what_a_new_job_says_itself_counts() -> None:
     )
     bench = acting(
         own,
-        cwd="/work",
+        cwd="/project",
         resources=Resources(gpus=2, options={"partition": "p", "q": 1}),
     )
     bench.until(lambda: len(bench.states()) == 2, 30)
     spec = bench.job("conv10").spec
-    assert (spec.stage, spec.cwd) == ("convert", "/work/tools")
+    assert (spec.stage, spec.cwd) == ("convert", "/project/tools")
     assert spec.resources == Resources(
         gpus=0, time_limit_seconds=30.0, options={"partition": "small", "q": 1}
     )
@@ -508,11 +508,7 @@ def test_an_engine_killed_between_any_two_steps_plans_each_match_once(
     steps: int,
 ) -> None:
     bench = campaign()
-    for _ in range(steps):
-        bench.engine.commit()
-        if not bench.pool.step():
-            bench.clock.advance(0.5)
-            bench.executor.settle()
+    bench.single_steps(steps)
     bench.start()
     run_to_the_end(bench, 0)
     bench.run(60)

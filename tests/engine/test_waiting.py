@@ -135,9 +135,7 @@ def test_a_file_that_vanished_before_the_start_is_waited_for_again() -> None:
 def test_time_without_an_engine_does_not_count_towards_a_timeout() -> None:
     bench = Bench(alone(FileExists(path="/never", timeout_seconds=60.0)))
     bench.run(40)
-    bench.clock.advance(1_000.0)
-    bench.gap_seconds = 1_000.0
-    bench.start()
+    bench.die(gone_for=1_000.0)
     bench.run(15)
     assert bench.job("j").state is JobState.WAITING
     bench.until(bench.is_("j", JobState.SKIPPED), 10)
@@ -148,9 +146,7 @@ def test_nor_towards_the_time_in_which_a_person_has_to_answer() -> None:
     ask = Approval(timeout_seconds=60.0, on_timeout="reject")
     bench = Bench(alone(ask))
     bench.run(40)
-    bench.clock.advance(1_000.0)
-    bench.gap_seconds = 1_000.0
-    bench.start()
+    bench.die(gone_for=1_000.0)
     bench.run(15)
     assert bench.job("j").state is JobState.WAITING
     bench.until(bench.is_("j", JobState.SKIPPED), 10)
@@ -160,9 +156,7 @@ def test_nor_towards_the_time_in_which_a_person_has_to_answer() -> None:
 def test_nor_towards_a_span_of_waiting() -> None:
     bench = Bench(alone(TimeReached(after_seconds=60.0)))
     bench.run(40)
-    bench.clock.advance(1_000.0)
-    bench.gap_seconds = 1_000.0
-    bench.start()
+    bench.die(gone_for=1_000.0)
     bench.run(15)
     assert bench.job("j").state is JobState.WAITING
     bench.until(bench.is_("j", JobState.RUNNING), 10)

@@ -40,6 +40,10 @@ class ListPane(Pane):
         self._places: Mapping[str, int] = {}
 
     # --------------------------------------------------------- what subclasses say
+    def renew(self) -> None:
+        """Take the rows of the newest snapshot."""
+        raise NotImplementedError
+
     def row(self, place: int, cells: int) -> Line:
         """The line at `place`, gutter left out."""
         raise NotImplementedError
