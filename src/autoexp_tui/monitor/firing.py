@@ -157,6 +157,8 @@ def carry_out(
     `ended`: the end of an attempt that triggered it. `since`: when it was put off.
     """
     job = desk.job(name)
+    if isinstance(armed.action, Restart) and _runs_again(job):
+        return _comes_second(desk, armed, name)
     judged = judge_action(desk, armed, job, desk.now if since is None else since)
     over = ended is not None or job.state is JobState.RETRYING
     restart = isinstance(armed.action, Restart) and over
@@ -170,6 +172,20 @@ def carry_out(
         case Result.WAIT:
             put_off(desk, armed, job, judged.verdict.why, judged.ready_at)
     return judged
+
+
+def _runs_again(job: JobRecord) -> bool:
+    """Whether it is decided already that another attempt follows the last one."""
+    retry = job.retry
+    return job.state is JobState.RETRYING and retry is not None and not retry.held
+
+
+def _comes_second(desk: Desk, armed: Armed, name: str) -> Judged:
+    """Of the restarts after one end the first counts. A further one is not judged:
+    put off, it would come back later and end the run that the first has ordered."""
+    reason = why("restarted_already")
+    drop(desk, name, armed.key, armed.trigger, reason)
+    return Judged(Verdict(Result.FAIL, reason))
 
 
 def _fire(
@@ -215,13 +231,16 @@ def _restart(
     ended: events.AttemptEnded | None,
     not_before: float,
 ) -> bool:
+    if job.ended:
+        drop(desk, job.name, armed.key, armed.trigger, why("job_is_over"))
+        return False
     held = job.state is JobState.RETRYING
-    if job.ended or (held and armed.key not in job.deferred):
-        return False  # one rule was first
     if ended is None and not held:
         reason = why("restart_ordered", rule=armed.rule)
         if order_end(desk, job, reason, Cause.KILL_CRITERION, armed.rule):
             put_off(desk, armed, job, reason, None)
+        elif armed.key not in job.deferred:
+            drop(desk, job.name, armed.key, armed.trigger, why("job_is_over"))
         return False
     restarts.restart(desk, armed, restart, job, not_before)
     for key, waiting in restarts.put_off(desk, job.name):
@@ -287,6 +306,8 @@ def judge_deferred(desk: Desk, name: str) -> Judged:
     """Look again at actions of a job that were put off; what they read."""
     seen = Judged(Verdict(Result.PASS, why("ok")))
     for key, waiting in list(desk.job(name).deferred.items()):
+        if desk.job(name).deferred.get(key) is not waiting:
+            continue  # one before it has settled it
         armed = find_armed(desk, name, key, waiting)
         if armed is None:
             drop(desk, name, key, waiting.trigger, why("rule_is_gone"))

@@ -90,6 +90,8 @@ def _armed_by_the_run(desk: Desk, before: JobRecord) -> Iterator[Armed]:
     It is void when the run completed first, or was cancelled for another reason.
     """
     for key, put_off in before.deferred.items():
+        if key not in desk.job(before.name).deferred:
+            continue  # one before it has settled it
         armed = find_armed(desk, before.name, key, put_off)
         if armed is not None and isinstance(armed.action, AFTER_THE_RUN):
             yield armed

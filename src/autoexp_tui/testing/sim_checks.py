@@ -200,6 +200,8 @@ class Checks:
     def _retried(self, event: events.RetryOrdered) -> Iterator[str]:
         job = self.shadow.jobs[event.job]
         most = _most_attempts(self.shadow, job)
+        if job.retry is not None and not job.retry.held:
+            yield f"it was decided before that {event.job} runs again"
         if len(job.attempts) >= most:
             yield f"{len(job.attempts)} attempts were made, {most} are allowed"
 
