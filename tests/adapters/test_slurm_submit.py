@@ -171,6 +171,33 @@ def test_a_controller_that_was_away_is_in_doubt(place: Place) -> None:
     assert isinstance(answer, Uncertain)
 
 
+@pytest.mark.parametrize("status", [-9, 137], ids=["itself", "below a shell"])
+def test_an_sbatch_that_was_killed_is_in_doubt(place: Place, status: int) -> None:
+    answer = place.send(place.submission(), status=status, stdout="")
+    assert isinstance(answer, Uncertain)
+    assert answer.message == "sbatch was killed by SIGKILL"
+
+
+@pytest.mark.parametrize("stderr", ["", "sbatch: error: Invalid --time specification"])
+def test_an_sbatch_that_names_a_job_and_fails_is_in_doubt(
+    place: Place, stderr: str
+) -> None:
+    answer = place.send(place.submission(), status=1, stdout="51\n", stderr=stderr)
+    assert isinstance(answer, Uncertain)
+
+
+def test_complaints_beside_an_id_are_no_failure(place: Place) -> None:
+    stderr = "sbatch: error: lua: 16 GB per GPU are recommended\n"
+    answer = place.send(place.submission(), stdout="51\n", stderr=stderr)
+    assert isinstance(answer, Accepted)
+
+
+@pytest.mark.parametrize("status", [1, 127, 255])
+def test_a_refusal_without_words_is_a_refusal(place: Place, status: int) -> None:
+    answer = place.send(place.submission(), status=status, stdout="")
+    assert isinstance(answer, Rejected)
+
+
 def test_a_limit_that_passes_is_busy(place: Place) -> None:
     text = "sbatch: error: AssocMaxSubmitJobLimit\n"
     answer = place.send(place.submission(), status=1, stdout="", stderr=text)

@@ -310,6 +310,32 @@ def test_the_queue_s_word_counts_more_than_accounting_which_trails_it() -> None:
     assert found.phase is TaskPhase.RUNNING
 
 
+def second_run(began_at: float, *, over: bool) -> AttemptRecords:
+    """A run after a requeue, and its good end."""
+    record = ExitRecord(run=1, ended_at=began_at + 5.0, exit_code=0)
+    began = replace(BEGUN.began, run=1, began_at=began_at)
+    run = replace(BEGUN, began=began, exited=record if over else None)
+    return AttemptRecords(claim=CLAIM, run=run)
+
+
+@pytest.mark.parametrize("word", ["PREEMPTED", "NODE_FAIL"])
+def test_what_accounting_says_of_the_run_before_does_not_end_the_one_after_it(
+    word: str,
+) -> None:
+    told = account(word)  # which ended at 8
+    found = report(seen(second_run(30.0, over=True), account=told, gone_for=LATER))
+    assert found.exited is not None
+    assert (found.exited.exit_code, found.cause) == (0, None)
+    found = report(seen(second_run(30.0, over=False), account=told, gone_for=12.0))
+    assert (found.cause, found.gone_for) == (None, 12.0)
+
+
+def test_what_accounting_says_of_the_last_run_ends_it() -> None:
+    told = account("NODE_FAIL")
+    found = report(seen(second_run(7.0, over=False), account=told, gone_for=LATER))
+    assert (found.phase, found.cause) == (TaskPhase.ENDED, Cause.NODE_FAIL)
+
+
 # ------------------------------------------------------------------------- void, dup
 @pytest.mark.parametrize(
     ("why", "cause"), [("cancelled", Cause.USER), ("failed", Cause.SUBMIT_ERROR)]

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
+from typing import Final
 
 from autoexp_tui.adapters.atomic import explaining, write_atomic
 from autoexp_tui.adapters.local_start import task_fields
@@ -36,6 +38,7 @@ from autoexp_tui.adapters.slurm_text import (
 )
 from autoexp_tui.core.errors import AutoexpError, UsageError
 from autoexp_tui.core.states import Cause
+from autoexp_tui.engine.judge import signal_name
 from autoexp_tui.engine.ports import (
     Accepted,
     Busy,
@@ -235,8 +238,20 @@ def _pattern(submission: Submission) -> str:
     return "slurm-%j.out" if len(submission.tasks) == 1 else "slurm-%A_%a.out"
 
 
+_SHELL_ADDS: Final = 128
+"""What a shell around sbatch adds to the number of the signal that killed it."""
+
+
 def _refused(ran: Ran, submission: Submission) -> SubmitAnswer:
+    """What a failed sbatch means; one that may have got through first is in doubt."""
     message = complaint(ran.stderr or ran.stdout)
+    killed_by = _signal_of(ran.status or 0)
+    if killed_by:
+        said = f"sbatch was killed by {signal_name(killed_by)}"
+        return Uncertain(message=said, sent=ran.sent)
+    if _names_a_job(ran.stdout):
+        said = f"sbatch named a job, yet failed: {message}"
+        return Uncertain(message=said, sent=ran.sent)
     match refusal(ran.stderr):
         case Refusal.BUSY:
             return Busy(message=message, sent=ran.sent)
@@ -245,3 +260,17 @@ def _refused(ran: Ran, submission: Submission) -> SubmitAnswer:
         case Refusal.LASTING:
             asked = submission.tasks[0].resources.options
             return Rejected(message=refused(message, asked).line, sent=ran.sent)
+
+
+def _signal_of(status: int) -> int:
+    """The signal that an exit status tells of; 0: none."""
+    number = -status if status < 0 else status - _SHELL_ADDS
+    return number if 0 < number <= signal.SIGRTMAX else 0
+
+
+def _names_a_job(stdout: str) -> bool:
+    try:
+        parse_sbatch(stdout)
+    except ValueError:
+        return False
+    return True

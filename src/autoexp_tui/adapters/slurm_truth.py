@@ -54,9 +54,10 @@ class Evidence:
         """The newest word of Slurm's on the task."""
         if self.row is not None:
             return self.row.state
-        if self.account is not None and self.account.state.standing is Standing.ENDED:
-            return self.account.state  # PENDING there may be a ghost
-        return None
+        told = self.account
+        if told is None or told.state.standing is not Standing.ENDED:
+            return None  # PENDING there may be a ghost
+        return None if _is_of_an_earlier_run(told, self.records) else told.state
 
     @property
     def live(self) -> bool:
@@ -87,6 +88,14 @@ def _standing(seen: Evidence) -> Standing:
     standing = seen.row.state.standing
     late = standing is Standing.QUEUED and seen.records.run and not seen.answered
     return Standing.RUNNING if late else standing
+
+
+def _is_of_an_earlier_run(told: AccountRow, records: AttemptRecords) -> bool:
+    """Whether accounting, which trails, tells of a run that was followed by another."""
+    run = records.run
+    if run is None or run.began.run == 0 or told.ended_at is None:
+        return False
+    return told.ended_at < run.began.began_at
 
 
 # ------------------------------------------------------------------------ still alive
