@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
 from autoexp_tui.core.specs import Plan
+from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import JobState
 from autoexp_tui.engine import log_rounds
 from autoexp_tui.engine.ports import LogChunk
+from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.testing.fake_script import RunScript, Write
 from autoexp_tui.testing.sim_world import Logs
 from tests.core.builders import job, plan
@@ -115,3 +118,20 @@ def test_a_backlog_is_worked_off_without_waiting_for_polls(
     live = bench.snapshots[-1].live[0]
     assert live is not None
     assert live.step == 99
+
+
+def test_logs_that_are_not_due_are_not_even_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(many(100), {f"j{n}": [[quiet()]] for n in range(100)})
+    bench.run(60)
+    asked: Counter[str] = Counter()
+    original = Telemetry.sources
+
+    def sources(self: Telemetry, job: JobRecord) -> Sequence[str]:
+        asked[job.name] += 1
+        return original(self, job)
+
+    monkeypatch.setattr(Telemetry, "sources", sources)
+    bench.run(30)
+    assert not asked

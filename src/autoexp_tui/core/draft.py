@@ -6,7 +6,7 @@ moves only after the journal has the events.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -52,7 +52,8 @@ class Draft:
 
     def __init__(self, state: SessionState, now: float, epoch: int) -> None:
         self.state = state.fork()
-        self.state.jobs = _Jobs(state.jobs, self)
+        self._jobs = _Jobs(state.jobs, self)
+        self.state.jobs = self._jobs
         self._moves: list[Move] = []
         self.now = max(now, state.t)
         self.epoch = epoch
@@ -87,6 +88,11 @@ class Draft:
         apply(self.state, record)
         self.records.append(record)
         return record
+
+    @property
+    def touched(self) -> Set[str]:
+        """Jobs that are no longer what they were."""
+        return self._jobs.written
 
     def note_move(self, job: str, old: JobState, new: JobState) -> None:
         """A job of the draft changed its state."""

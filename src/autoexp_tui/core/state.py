@@ -7,7 +7,7 @@ decider works on one, and the journal's word comes before the real state moves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -36,6 +36,11 @@ class Layer(MutableMapping[str, V], Generic[V]):
     def __init__(self, base: Mapping[str, V]) -> None:
         self._base = base
         self._own: dict[str, V | None] = {}
+
+    @property
+    def written(self) -> Set[str]:
+        """Keys of which the layer has something else to say."""
+        return self._own.keys()
 
     def __getitem__(self, key: str) -> V:
         if key not in self._own:

@@ -294,6 +294,7 @@ class Engine:
         if any(_stops_jobs(order) for order in orders):
             self._health.stop_when_idle = True
         if draft.records:
+            self._rounds.touch(draft.touched)
             self._write(draft.commit())
         else:
             self._showing.note_moves(self._clock.monotonic())

@@ -2,13 +2,15 @@
 
 A file that said nothing new waits half as long again, up to a quarter of a minute; one
 that grew, or that somebody saw change, is looked at with the next poll. Times are the
-engine's monotonic seconds. Only `wake` may be called from another thread.
+engine's monotonic seconds. What is due is found on a heap, so that a thousand files
+that nobody need look at cost nothing. Only `wake` may be called from another thread.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -17,6 +19,7 @@ SLOWER: Final = 1.5
 SLOWEST_SECONDS: Final = 15.0
 TOGETHER: Final = 0.25
 """Of a poll: files due so soon after the first are looked at with it."""
+_NEVER: Final = float("inf")
 
 Stream: TypeAlias = tuple[str, str]
 """(job, which of its files): the log is the empty one."""
@@ -27,60 +30,90 @@ class _Beat:
     """When one file is looked at."""
 
     due: float
-    wait: float
-    path: str
+    wait: float = 0.0
+    path: str = ""
+    """Empty: it was never looked at."""
+    listed: float = _NEVER
+    """The time of its entry on the heap, never after `due`; any other one is void."""
 
 
 @dataclass(slots=True)
 class Pacing:
-    """The beats of all files that are read now."""
+    """The beats of all files that are watched."""
 
     _beats: dict[Stream, _Beat] = field(default_factory=dict)
+    _heap: list[tuple[float, Stream]] = field(default_factory=list)
     _sleepers: dict[str, Stream] = field(default_factory=dict)
     """Path -> a file that is looked at seldom."""
     _woken: deque[Stream] = field(default_factory=deque)
 
-    def due(self, streams: Iterable[Stream], now: float, poll: float) -> list[Stream]:
-        """Which of `streams` to look at, the longest due first; none before its time.
+    # ------------------------------------------------------------------ what there is
+    def watch(self, stream: Stream, now: float) -> None:
+        """A file is to be looked at from now on, at once for the first time."""
+        if stream not in self._beats:
+            beat = self._beats[stream] = _Beat(now)
+            self._list(stream, beat)
 
-        A file seen for the first time is due at once. `poll`: seconds.
+    def forget(self, stream: Stream) -> None:
+        """Nobody looks at it any more."""
+        beat = self._beats.pop(stream, None)
+        if beat is not None:
+            self._stir(stream, beat)
+
+    # ---------------------------------------------------------------------- when next
+    def due(
+        self,
+        now: float,
+        poll: float,
+        is_out: Callable[[Stream], bool] = lambda _: False,
+    ) -> list[Stream]:
+        """Which files to look at, the longest due first; none before its time.
+
+        All that come are to be told by `asked`. `poll`: seconds. `is_out`: whether a
+        look at a file is under way; such a file has to wait for another beat.
         """
         self._rouse(now, poll)
-        soon = now + poll * TOGETHER
-        beats = self._beats
-        found: list[tuple[float, Stream]] = []
-        ripe = False
-        for stream in streams:
-            beat = beats.get(stream)
-            at = beat.due if beat is not None else now
-            if at <= soon:
-                found.append((at, stream))
-                ripe = ripe or at <= now
-        return [stream for _, stream in sorted(found)] if ripe else []
+        first = self._first()
+        if first is None or first > now:
+            return []
+        soon, found = now + poll * TOGETHER, []
+        while (first := self._first()) is not None and first <= soon:
+            stream = heapq.heappop(self._heap)[1]
+            beat = self._beats[stream]
+            beat.listed = _NEVER
+            if is_out(stream):
+                beat.due = now + max(beat.wait, poll)
+                self._list(stream, beat)
+            else:
+                found.append(stream)
+        return found
 
-    def next_at(self, streams: Iterable[Stream], now: float) -> float | None:
-        """When the first of `streams` is due; None when there is none."""
-        if self._woken:
-            return now
-        beats = self._beats
-        times = ((beats[one].due if one in beats else now) for one in streams)
-        return min(times, default=None)
+    def next_at(self, now: float) -> float | None:
+        """When the first file is due; None when there is none."""
+        return now if self._woken else self._first()
 
+    # ------------------------------------------------------------------------- beats
     def asked(self, stream: Stream, path: str, now: float, poll: float) -> None:
         """A look at it is under way: without an answer the next comes in its time."""
         beat = self._beats.get(stream)
-        if beat is None or beat.path != path:
-            self._forget(stream)
-            beat = self._beats[stream] = _Beat(now, poll, path)
+        if beat is None:
+            return
+        if beat.path != path:
+            self._stir(stream, beat)
+            beat.path, beat.wait = path, poll
         beat.due = now + beat.wait
+        self._list(stream, beat)
 
     def grew(self, stream: Stream, now: float, poll: float, *, more: bool) -> None:
         """It had something new; `more`: and it has more than was read."""
         beat = self._beats.get(stream)
-        if beat is not None:
-            self._sleepers.pop(beat.path, None)
-            beat.due = now if more else min(beat.due, beat.due - beat.wait + poll)
-            beat.wait = poll
+        if beat is None:
+            return
+        if beat.wait > poll:
+            self._stir(stream, beat)
+        beat.due = now if more else min(beat.due, beat.due - beat.wait + poll)
+        beat.wait = poll
+        self._list(stream, beat)
 
     def quiet(
         self, stream: Stream, poll: float, slowest: float = SLOWEST_SECONDS
@@ -95,6 +128,7 @@ class Pacing:
         asked = beat.due - beat.wait
         beat.wait = min(beat.wait * SLOWER, max(slowest, poll))
         beat.due = asked + beat.wait
+        self._list(stream, beat)
         if beat.wait > poll * SLOWER:
             self._sleepers[beat.path] = stream
 
@@ -103,12 +137,7 @@ class Pacing:
         beat = self._beats.get(stream)
         if beat is not None:
             beat.due = now
-
-    def keep(self, jobs: Iterable[str]) -> None:
-        """Forget the files of all other jobs."""
-        kept = set(jobs)
-        for stream in [one for one in self._beats if one[0] not in kept]:
-            self._forget(stream)
+            self._list(stream, beat)
 
     def wake(self, paths: Iterable[str]) -> bool:
         """Some files changed, as another thread saw; whether one of them slept."""
@@ -123,8 +152,30 @@ class Pacing:
             beat = self._beats.get(stream)
             if beat is not None:
                 beat.wait, beat.due = poll, now
+                self._list(stream, beat)
 
-    def _forget(self, stream: Stream) -> None:
-        beat = self._beats.pop(stream, None)
-        if beat is not None and self._sleepers.get(beat.path) == stream:
-            del self._sleepers[beat.path]
+    def _stir(self, stream: Stream, beat: _Beat) -> None:
+        if self._sleepers.get(beat.path) == stream:
+            self._sleepers.pop(beat.path, None)
+
+    # -------------------------------------------------------------------------- heap
+    def _list(self, stream: Stream, beat: _Beat) -> None:
+        """See that the heap has the beat no later than it is due."""
+        if beat.due < beat.listed:
+            beat.listed = beat.due
+            heapq.heappush(self._heap, (beat.due, stream))
+
+    def _first(self) -> float | None:
+        """When the first file is due; its entry is then the first of the heap."""
+        heap, beats = self._heap, self._beats
+        while heap:
+            at, stream = heap[0]
+            beat = beats.get(stream)
+            if beat is not None and beat.listed == at:
+                if beat.due <= at:
+                    return at
+                beat.listed = beat.due
+                heapq.heapreplace(heap, (beat.due, stream))
+            else:
+                heapq.heappop(heap)
+        return None

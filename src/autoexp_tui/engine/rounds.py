@@ -6,7 +6,7 @@ Looks only; what they show comes back as observations.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 
@@ -56,6 +56,10 @@ class Rounds:
         self._intake = intake
         self._to_reread: dict[Stream, None] = {}
         self._pacing = Pacing()
+        self._watched: dict[str, tuple[str, ...]] = {}
+        """Job -> which of its files are watched."""
+        self._moved: set[str] = set()
+        """Jobs of which other files may have to be watched than are."""
         self._logs_at: float | None = None
         """When the next log is due; None: it has to be found out."""
 
@@ -70,8 +74,17 @@ class Rounds:
             for source in self._telemetry.sources(job)
         }
         self._pacing = Pacing()
+        self._watched = {}
+        self._moved = set(self._volatile.roster.active)
         self._logs_at = None
         self._intake.drained.clear()
+
+    def touch(self, jobs: Iterable[str]) -> None:
+        """Something was decided of these jobs: other logs may be theirs."""
+        moved = [name for name in jobs if name not in self._moved]
+        if moved:
+            self._moved.update(moved)
+            self._logs_at = None
 
     def wake(self, paths: Iterable[str]) -> bool:
         """Some files changed: whether a look at them comes sooner for it.
@@ -90,21 +103,18 @@ class Rounds:
         if not isinstance(observation, seen.LogsRead):
             return
         self._note_reread(observation)
-        pacing = self._pacing
+        pacing, often = self._pacing, self._poll_seconds()
         for read in observation.reads:
-            chunk, poll = read.chunk, self._poll_of(read.source)
+            chunk, poll = read.chunk, GPU_SECONDS if read.source == GPU else often
             if chunk is None:
                 pacing.quiet(read.stream, poll, self._slowest(read))
             else:
                 more = chunk.offset + len(chunk.data) < chunk.size
                 pacing.grew(read.stream, now, poll, more=more)
+            if read.found is not None:
+                self._moved.add(read.job)
         for stream in observation.left:
             pacing.hurry(stream, now)
-        pacing.keep(self._named_with_logs())
-
-    def _poll_of(self, source: str) -> float:
-        """Seconds between two looks at what grows."""
-        return GPU_SECONDS if source == GPU else self._poll_seconds()
 
     def _slowest(self, read: seen.LogRead) -> float:
         if read.source == GPU:
@@ -175,20 +185,44 @@ class Rounds:
         """When the next log is to be read; an answer that is still out wakes us."""
         if self._hurried():
             return now
-        at = self._pacing.next_at(self._streams(), now)
+        at = self._pacing.next_at(now)
         return math.inf if at is None else at
 
     def _due_cursors(self, now: float) -> list[LogCursor]:
         """Of the logs of what runs, those whose time has come; the ends of what ended
         at once."""
-        poll = self._poll_seconds()
+        poll, reads = self._poll_seconds(), self._lookout.log_rounds.reads
+        self._rewatch(now)
         streams = dict.fromkeys(self._hurried())
-        streams |= dict.fromkeys(self._pacing.due(self._streams(), now, poll))
+        streams |= dict.fromkeys(self._pacing.due(now, poll, reads))
         cursors = [self._cursor(stream) for stream in streams]
         for cursor in cursors:
-            wait = self._poll_of(cursor.source)
+            wait = GPU_SECONDS if cursor.source == GPU else poll
             self._pacing.asked(cursor.stream, cursor.path, now, wait)
         return cursors
+
+    def _rewatch(self, now: float) -> None:
+        """Watch the files that there are now of the jobs that moved, and no others."""
+        for name in sorted(self._moved):
+            sources, before = self._sources(name), self._watched.get(name, ())
+            for source in before:
+                if source not in sources:
+                    self._pacing.forget((name, source))
+            for source in sources:
+                self._pacing.watch((name, source), now)
+            if sources:
+                self._watched[name] = sources
+            else:
+                self._watched.pop(name, None)
+        self._moved.clear()
+
+    def _sources(self, name: str) -> tuple[str, ...]:
+        """What is to be watched of a job: nothing unless it runs, and has a log."""
+        job = self._state.jobs.get(name)
+        runs = job is not None and name in self._volatile.roster.active
+        if job is None or not runs or not _log_of(job):
+            return ()
+        return (*self._telemetry.sources(job), GPU)
 
     def _cursor(self, stream: Stream) -> LogCursor:
         name, source = stream
@@ -214,18 +248,6 @@ class Rounds:
             *(one for one in old if jobs[one[0]].ended),
         ]
         return [stream for stream in streams if not reads(stream)]
-
-    def _streams(self) -> Iterator[Stream]:
-        """What may be looked at: it is not being looked at already."""
-        reads, jobs = self._lookout.log_rounds.reads, self._state.jobs
-        for name in self._named_with_logs():
-            for source in (*self._telemetry.sources(jobs[name]), GPU):
-                if not reads((name, source)):
-                    yield name, source
-
-    def _named_with_logs(self) -> Iterator[str]:
-        jobs = self._state.jobs
-        return (n for n in self._volatile.roster.active if _log_of(jobs[n]))
 
     def _is_ending(self, job: JobRecord) -> bool:
         attempt = job.attempt
