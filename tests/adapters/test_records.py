@@ -102,6 +102,24 @@ def test_an_ended_run_has_its_exit(place: Path) -> None:
     assert (records.run.timed_out, records.run.ending) == (True, "time limit")
 
 
+@pytest.mark.parametrize("said", [True, False])
+def test_an_exit_tells_whether_the_command_was_asked_to_end(
+    place: Path, *, said: bool
+) -> None:
+    records = write(place, begin_0=begin(), exit_0=ended(asked=said))
+    assert records.exited is not None
+    assert records.exited.asked is said
+
+
+@pytest.mark.parametrize("more", [{}, {"asked": None}, {"asked": "no"}])
+def test_an_exit_of_an_earlier_wrapper_does_not_tell(
+    place: Path, more: dict[str, object]
+) -> None:
+    records = write(place, begin_0=begin(), exit_0={**ended(), **more})
+    assert records.exited is not None
+    assert records.exited.asked is None
+
+
 def test_the_newest_run_judges(place: Path) -> None:
     records = write(
         place,

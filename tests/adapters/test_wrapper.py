@@ -123,6 +123,7 @@ def test_a_run_leaves_its_claim_begin_end_and_log(attempt: Attempt) -> None:
     assert begun["executor_id"] == "tokentok.0"
     assert begun["log_path"] == str(attempt.root / "log" / "slurm-tokentok.0.out")
     assert (ended["run"], ended["exit_code"], ended["signal"]) == (0, 3, None)
+    assert ended["asked"] is False
     assert before <= float(str(begun["began_at"])) <= float(str(ended["ended_at"]))
     assert int(str(ended["max_rss_kib"])) > 0
     assert attempt.log.read_text() == "hello\noops\n"
@@ -561,7 +562,8 @@ def test_signals_reach_the_command(name: str, attempt: Attempt) -> None:
     process.send_signal(number)
     process.communicate(timeout=PATIENCE)
     assert attempt.log.read_text() == "up\ngot\n"
-    assert attempt.record("exit.0.json")["exit_code"] == 5
+    ended = attempt.record("exit.0.json")
+    assert (ended["exit_code"], ended["asked"]) == (5, True)
 
 
 def test_a_closed_terminal_does_not_end_a_job(attempt: Attempt) -> None:
@@ -569,7 +571,8 @@ def test_a_closed_terminal_does_not_end_a_job(attempt: Attempt) -> None:
     assert until(lambda: attempt.log.exists() and "up" in attempt.log.read_text())
     process.send_signal(signal.SIGHUP)
     process.communicate(timeout=PATIENCE)
-    assert attempt.record("exit.0.json")["exit_code"] == 0
+    ended = attempt.record("exit.0.json")
+    assert (ended["exit_code"], ended["asked"]) == (0, False)
 
 
 _SLOW_COMMAND = """
@@ -653,7 +656,8 @@ def test_a_command_may_end_in_order_when_it_is_asked_to(attempt: Attempt) -> Non
     process.terminate()
     process.communicate(timeout=PATIENCE)
     assert attempt.log.read_text() == "up\nsaved\n"
-    assert attempt.record("exit.0.json")["exit_code"] == 0
+    ended = attempt.record("exit.0.json")
+    assert (ended["exit_code"], ended["asked"]) == (0, True)
 
 
 def test_a_command_that_ignores_term_is_killed_after_the_grace(
@@ -688,6 +692,32 @@ def test_a_cancel_file_ends_a_run(attempt: Attempt) -> None:
     process.communicate(timeout=PATIENCE)
     ended = attempt.record("exit.0.json")
     assert (ended["signal"], ended["ending"]) == (signal.SIGTERM, "cancel file")
+    assert ended["asked"] is True
+
+
+_SIGNALLED_TOGETHER = """
+import os, signal, sys
+from autoexp_tui.adapters import wrapper
+listen = wrapper.Child.listen
+
+def listen_and_be_signalled(child):
+    told = "signal" in child.told
+    heard = listen(child)
+    if "signal" in child.told and not told:
+        os.kill(os.getpid(), signal.SIGTERM)
+    return heard
+
+wrapper.Child.listen = listen_and_be_signalled
+sys.exit(wrapper.main(sys.argv[1:]))
+"""
+
+
+def test_a_signal_that_comes_with_the_end_may_have_caused_it(attempt: Attempt) -> None:
+    task = attempt.task("exit 0")
+    together = [sys.executable, "-c", _SIGNALLED_TOGETHER, str(task)]
+    subprocess.run(together, check=False, timeout=PATIENCE)
+    ended = attempt.record("exit.0.json")
+    assert (ended["exit_code"], ended["asked"]) == (0, True)
 
 
 def test_a_cancelled_attempt_never_begins(attempt: Attempt) -> None:

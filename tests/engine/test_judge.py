@@ -85,6 +85,55 @@ def test_our_own_cancels_are_our_own_record(ordered: Cause, outcome: Outcome) ->
     assert (end.outcome, end.cause) == (outcome, ordered)
 
 
+UNASKED = ExitRecord(run=0, ended_at=9.0, exit_code=0, asked=False)
+
+
+@pytest.mark.parametrize("cause", [None, Cause.USER])
+def test_a_run_that_ended_well_before_its_kill_for_a_stall_has_completed(
+    cause: Cause | None,
+) -> None:
+    told = report(exited=UNASKED, cause=cause)
+    end = judge.attempt_ended(running(Cause.STALL), told, 10.0)
+    assert (end.outcome, end.cause) == (Outcome.COMPLETED, None)
+    assert end.why is not None
+    assert end.why.code == "well_before_the_kill"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        replace(UNASKED, asked=True),
+        replace(UNASKED, asked=None),
+        replace(UNASKED, exit_code=1),
+        replace(UNASKED, exit_code=None, signal=9),
+    ],
+    ids=["asked", "unknown", "failed", "killed"],
+)
+def test_any_other_end_of_a_run_killed_for_a_stall_is_a_stall(
+    record: ExitRecord,
+) -> None:
+    end = judge.attempt_ended(running(Cause.STALL), report(exited=record), 10.0)
+    assert (end.outcome, end.cause) == (Outcome.FAILED, Cause.STALL)
+
+
+@pytest.mark.parametrize(
+    "ordered",
+    [Cause.USER, Cause.CANCEL_CONDITION, Cause.NAN, Cause.KILL_CRITERION],
+)
+def test_a_good_end_does_not_take_back_other_orders_of_ours(ordered: Cause) -> None:
+    end = judge.attempt_ended(running(ordered), report(exited=UNASKED), 10.0)
+    assert end.cause is ordered
+
+
+@pytest.mark.parametrize(
+    "cause", [Cause.TIMEOUT, Cause.OUT_OF_MEMORY, Cause.NODE_FAIL, Cause.PREEMPTED]
+)
+def test_what_the_executor_did_to_a_stalled_run_is_no_good_end(cause: Cause) -> None:
+    told = report(exited=UNASKED, cause=cause)
+    end = judge.attempt_ended(running(Cause.STALL), told, 10.0)
+    assert end.outcome is Outcome.FAILED
+
+
 def test_a_task_without_trace_is_lost_only_after_the_grace() -> None:
     gone = report(phase=TaskPhase.ENDED, gone_for=4.0)
     assert not judge.has_ended(running(), gone, lost_after_seconds=5.0)

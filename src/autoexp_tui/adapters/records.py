@@ -265,6 +265,7 @@ def _ended(begun: Run, fields: Mapping[str, object]) -> Run:
         exit_code=_maybe_whole(fields, "exit_code"),
         signal=_maybe_whole(fields, "signal"),
         note=str(fields.get("note") or ""),
+        asked=_maybe_yes(fields, "asked"),
     )
     if (exited.exit_code is None) == (exited.signal is None):
         raise ValueError("either an exit code or a signal")
@@ -294,6 +295,12 @@ def _whole(fields: Mapping[str, object], name: str) -> int:
 
 def _maybe_whole(fields: Mapping[str, object], name: str) -> int | None:
     return None if fields.get(name) is None else _whole(fields, name)
+
+
+def _maybe_yes(fields: Mapping[str, object], name: str) -> bool | None:
+    """True or False; None where an earlier wrapper, or a guard, did not say."""
+    value = fields.get(name)
+    return value if isinstance(value, bool) else None
 
 
 def _real(fields: Mapping[str, object], name: str) -> float:

@@ -10,7 +10,8 @@ comes in, records in `attempt_dir` go out, each written whole by rename:
     duplicate.<id>.json  this start came second and did nothing
     void.json            the attempt never began and never will; says why
     begin.<r>.json       run r begins: who, where, which processes, which log
-    exit.<r>.json        run r has ended, and every process of it is gone
+    exit.<r>.json        run r has ended, and every process of it is gone; says too
+                         whether anybody had asked the command to end before it did
     gpu.jsonl            samples of nvidia-smi
     cancel               made by others: end the attempt, or never begin it
 
@@ -45,7 +46,7 @@ if TYPE_CHECKING:  # annotations are never evaluated: a start is spared the impo
 PYTHON_3_6_OR_NEWER_IS_NEEDED_TO_RUN_JOBS: bool = sys.version_info >= (3, 6)
 """An older Python cannot read the line above, and shows it in the log as the reason."""
 
-WRAPPER_VERSION = "1"
+WRAPPER_VERSION = "2"
 
 ACK = 255
 """To the guard: the exit record is safe. Other bytes are signals to deliver."""
@@ -54,6 +55,9 @@ SWEEP_SECONDS = 10.0
 """How long leftovers that even SIGKILL does not end are waited for."""
 POLITE_SECONDS = 2.0
 """How long leftovers of an ended command have after SIGTERM."""
+STROKE_SECONDS = 0.5
+"""A signal that reaches us this soon after the command's end may have ended it: who
+signals all processes of a job does not reach them all at once."""
 MOST_SAMPLE_FAILURES = 3
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 """How a file system says that it has no hard links."""
@@ -908,9 +912,13 @@ class Supervisor:
         self.signals = signals
         self.gpus: list[str] = []
         self.ending = ""
+        """Why the run is being ended, once it is."""
+        self.signalled = False
+        """The command was, or may have been, signalled before it ended."""
+        self.ended_at: float | None = None
+        """When the end of the command was told; monotonic."""
         self.log_start = 0
         """Bytes that were in the log before this run."""
-        """Why the run is being ended, once it is."""
         self.kill_at: float | None = None
         self.look_at = 0.0
         """When to look for the cancel file next; monotonic."""
@@ -1016,7 +1024,12 @@ class Supervisor:
             ready = self.signals.wait(self._next_look(), child.report)
             if ready and not child.listen():
                 self._stand_in_for_guard(child)
-        return {key: child.told[key] for key in child.told if key != "pid"}
+            if self.ended_at is None and "signal" in child.told:
+                self.ended_at = time.monotonic()
+        for number in self.signals.take():
+            self._note_signal(number)
+        ended = {key: child.told[key] for key in child.told if key != "pid"}
+        return dict(ended, asked=bool(self.ending) or self.signalled)
 
     def _next_look(self) -> float:
         times = [self.look_at, self.kill_at, self.limit_at]
@@ -1040,10 +1053,18 @@ class Supervisor:
             child.send(signal.SIGKILL)
 
     def _signalled(self, child: Child, number: int) -> None:
+        self._note_signal(number)
         if number == signal.SIGTERM:
             self._end(child, "signal 15")
         elif number != signal.SIGHUP or self.task.fields.get("forward_hup"):
             child.send(number)  # a closed terminal (HUP) is not the end of a job
+
+    def _note_signal(self, number: int) -> None:
+        """Whether the command may have heard it, from us or from whoever sent it."""
+        heard = number != signal.SIGHUP or self.task.fields.get("forward_hup")
+        ended = self.ended_at
+        if heard and (ended is None or time.monotonic() < ended + STROKE_SECONDS):
+            self.signalled = True
 
     def _end(self, child: Child, why: str) -> None:
         if not self.ending and "signal" not in child.told:

@@ -242,6 +242,10 @@ _PEOPLE = {
         "cancelled outside",
         "cancelled outside this session[: {reason}]. R resubmits.",
     ),
+    "well_before_the_kill": (
+        "ended well first",
+        "it ended well before its kill for a stall had reached it",
+    ),
     "revived": ("brought back", "waits again[, brought back by {by:who}]"),
     "revived_by": ("brought back", "waits again, brought back by {by:who}"),
     "revived_with": (

@@ -1,7 +1,8 @@
 """What a report about a task means: the truth matrix, pure.
 
 The exit record gives code and end; what the executor says ended it (time limit,
-memory, node) sets the cause even over exit 0; our own cancels are our own record; a
+memory, node) sets the cause even over exit 0; our own cancels are our own record, but
+that a run which ended well before its kill for a stall reached it has not stalled; a
 task is lost only after the executor answered without it for long enough.
 """
 
@@ -132,6 +133,8 @@ def _judge(
 ) -> tuple[Outcome, Cause | None, Why | None]:
     if attempt.finished:
         return Outcome.COMPLETED, None, attempt.cancel_why
+    if attempt.cancel_cause is Cause.STALL and _was_well_before(report):
+        return Outcome.COMPLETED, None, why("well_before_the_kill")
     if attempt.cancel_cause is not None:
         failed = attempt.cancel_cause in _OWN_KILLS
         outcome = Outcome.FAILED if failed else Outcome.CANCELLED
@@ -141,6 +144,21 @@ def _judge(
     if report.exited is not None:
         return _by_exit(report.exited)
     return Outcome.LOST, Cause.LOST, why("lost", seconds=report.gone_for)
+
+
+_OF_A_KILL = frozenset({None, Cause.USER})
+"""What an executor says ended a task whose kill came too late."""
+
+
+def _was_well_before(report: TaskReport) -> bool:
+    """Whether the command ended well before anybody had asked it to end."""
+    exited = report.exited
+    return (
+        exited is not None
+        and exited.exit_code == 0
+        and exited.asked is False
+        and report.cause in _OF_A_KILL
+    )
 
 
 def _by_executor(

@@ -165,6 +165,9 @@ class ExitRecord:
     signal: int | None = None
     note: str = ""
     """Why the command could not start, or who else died; empty: nothing to add."""
+    asked: bool | None = None
+    """Whether the command was, or may have been, signalled by us or by the executor
+    before it ended; None: nobody noted it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,6 +62,8 @@ class FakeRun:
     exit_seen_at: float = 0.0
     """When the exit record appears."""
     cause: Cause | None = None
+    asked: bool = False
+    """It was asked to end."""
     written: int = 0
     """Bytes in its log."""
 
@@ -393,6 +395,7 @@ class FakeExecutor:
                 ended_at=self._utc(),
                 exit_code=exit_code,
                 signal=signal,
+                asked=run.asked,
             )
             run.exit_seen_at = self._now + run.script.record_lag
         self._fill_slots()
@@ -404,6 +407,7 @@ class FakeExecutor:
             self._void(copy)
             return
         run = copy.runs[-1]
+        run.asked = True
         if run.script.ignores_term:
             self._at(self._grace_seconds, lambda: self._end(copy, run, signal=SIGKILL))
         else:

@@ -215,6 +215,7 @@ def write_exit(
         "exit_code": exit_code,
         "signal": signal,
         "ending": run.ending,
+        "asked": bool(run.ending),
         "timed_out": False,
         **({"note": note} if note else {}),
     }
