@@ -6,11 +6,10 @@ stand below when the cursor is on it. Which entries there are is told by `annals
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from autoexp_tui.core import effects, events
 from autoexp_tui.core.checkpoints import Checkpoint, SavedCheckpoint
@@ -27,11 +26,10 @@ from autoexp_tui.ui.view.spans import (
     shorten_middle,
     wrap,
 )
+from autoexp_tui.ui.view.told import Told, names, told
 
 if TYPE_CHECKING:
     from autoexp_tui.core.events import Event, Recorded
-
-_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +70,8 @@ def entry_line(entry: Entry, now: float, cells: int) -> Line:
     mark, role = _outcome(entry)
     job_cells = max(12, min(36, cells // 3))
     job = shorten_middle(outside(_job(entry.event)) or "-", job_cells)
-    verb = fit(_verb(entry.event), 18)
-    about = outside(_sent(entry) or _about(entry.event, now))
+    what, about = _told(entry, now)
+    verb, about = fit(outside(what), 18), outside(about)
     content = line(
         Span(f"{mark} ", role),
         Span(f"{_when(entry.record.t, now)}  ", "muted"),
@@ -82,6 +80,13 @@ def entry_line(entry: Entry, now: float, cells: int) -> Line:
         Span(fit(about, max(1, cells - job_cells - 36)), "muted"),
     )
     return cut(content, cells)
+
+
+def _told(entry: Entry, now: float) -> Told:
+    event = entry.event
+    if isinstance(event, events.EffectOrdered):
+        return Told(event.effect.kind, _sent(entry) or _effect(event.effect))
+    return told(event, now)
 
 
 def _sent(entry: Entry) -> str:
@@ -159,36 +164,12 @@ _MARKS: Mapping[str, tuple[str, Role]] = {
 }
 
 
-def _verb(event: Event) -> str:
-    """`submit`, `cancel` ... for effects; `job ended` for other events."""
-    if isinstance(event, events.EffectOrdered):
-        return event.effect.kind
-    return _WORDS.sub(" ", type(event).__name__).lower()
-
-
-def _about(event: Event, now: float) -> str:
-    if isinstance(event, events.EffectOrdered):
-        return _effect(event.effect)
-    parts = [
-        _spell(getattr(event, field.name), now)
-        for field in fields(event)
-        if (type(event), field.name) not in _NOT_TOLD and field.name != "job"
-    ]
-    return "  ".join(part for part in parts if part)
-
-
-_NOT_TOLD: Final = frozenset({(events.ConditionLatched, "key")})
-"""Fields that say nothing to a person."""
-
-
 def _effect(effect: effects.Effect) -> str:
     match effect:
         case effects.SubmitTasks() | effects.CancelTasks():
             if len(effect.tasks) == 1:
                 return f"attempt {effect.tasks[0][1]}"
-            names = ", ".join(job for job, _ in effect.tasks[:3])
-            more = f" and {len(effect.tasks) - 3} more" if len(effect.tasks) > 3 else ""
-            return f"{names}{more}"
+            return names([job for job, _ in effect.tasks])
         case effects.ComposeJob():
             return " ".join(effect.overrides)
         case effects.RunNotifyCommand():
@@ -211,8 +192,8 @@ def _effect(effect: effects.Effect) -> str:
             return f"{effect.spec.name}: {shlex.join(effect.spec.command)}"
 
 
-def _spell(value: object, now: float, most: int = 6) -> str:
-    """A field of an event, of a sequence at most its first `most`."""
+def _spell(value: object, now: float) -> str:
+    """A field of an event, whole."""
     match value:
         case Why():
             return sentence(value, now)
@@ -221,8 +202,7 @@ def _spell(value: object, now: float, most: int = 6) -> str:
         case SavedCheckpoint():
             return value.checkpoint.path
         case tuple():
-            more = f" and {len(value) - most} more" if len(value) > most else ""
-            return ", ".join(str(part) for part in value[:most]) + more
+            return ", ".join(str(part) for part in value)
         case bool() | float():
             return ""
         case str() | int():
@@ -253,8 +233,9 @@ def _detail(entry: Entry, now: float) -> Iterable[Line]:
     if isinstance(event, events.EffectOrdered):
         yield from _effect_detail(event, now)
     else:
+        yield _fact("what", ": ".join(part for part in told(event, now) if part))
         for field in fields(event):
-            text = _spell(getattr(event, field.name), now, _ALL)
+            text = _spell(getattr(event, field.name), now)
             if text:
                 yield _fact(field.name.replace("_", " "), text)
             yield from _words_sent(getattr(event, field.name))
@@ -280,10 +261,6 @@ def _effect_detail(event: events.EffectOrdered, now: float) -> Iterable[Line]:
                 yield _fact("job", f"{job}   attempt {attempt}")
         case _:
             yield _fact("", _effect(event.effect))
-
-
-_ALL = 1_000_000
-"""Names that are told in full below the list."""
 
 
 def _fact(label: str, text: str) -> Line:
