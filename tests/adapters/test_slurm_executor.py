@@ -145,6 +145,16 @@ def test_what_arrives_late_and_was_sent_again_is_begun_once(world: World) -> Non
     assert world.cluster.problems() == ()
 
 
+def test_what_another_submission_has_claimed_is_not_taken_for_this_one(
+    world: World,
+) -> None:
+    task = world.runs_as("a", RUNS_LONG)
+    submit(world, task)
+    running(world, task)
+    other = replace(submission(task), token="another")
+    assert world.adopted(other).absent == ("another",)
+
+
 @pytest.mark.parametrize("program", ["squeue", "sacct"])
 def test_while_the_cluster_does_not_answer_nothing_is_absent(
     world: World, program: str

@@ -29,6 +29,7 @@ from autoexp_tui.core.wording import (
     number,
     ordinal,
     plural,
+    reason_of,
     sentence,
     short,
     size,
@@ -380,3 +381,23 @@ def test_text_is_cut_to_its_columns(text: str, width: int) -> None:
 
 def test_wide_characters_take_two_columns() -> None:
     assert fit("日本語", 5) == "日本…"
+
+
+# ------------------------------------------------------------------ what ended a job
+LINE = why("log_matched", line="FATAL ERROR")
+RULE = why("cancelled_by_rule", rule="diverged")
+
+
+def test_what_a_cancel_condition_found_is_told_as_one() -> None:
+    told = reason_of(LINE, Cause.CANCEL_CONDITION, NOW)
+    assert told == "cancel condition: the log says: FATAL ERROR"
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [(LINE, None), (LINE, Cause.UPSTREAM), (RULE, Cause.CANCEL_CONDITION)],
+)
+def test_nothing_else_is_told_as_a_cancel_condition(
+    reason: Why, cause: Cause | None
+) -> None:
+    assert reason_of(reason, cause, NOW) == sentence(reason, NOW)

@@ -187,8 +187,10 @@ def test_a_group_filter_prunes_its_group() -> None:
 
 
 def test_filters_work_on_lists_too() -> None:
-    sweep = {**STAGES, "filter": "stage == 'cooldown'"}
-    assert parameters(sweep) == [{"stage": "cooldown"}]
+    stages = {**STAGES, "filter": "stage == 'cooldown'"}
+    assert parameters(stages) == [{"stage": "cooldown"}]
+    sweep = {"groups": [{"params": {"a": [1, 2]}}, {"type": "list", **stages}]}
+    assert {found["stage"] for found in parameters(sweep)} == {"cooldown"}
 
 
 def test_the_top_filter_prunes_combinations() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 import autoexp_tui
 from autoexp_tui.core import events
+from autoexp_tui.core.commands import Resubmit
 from autoexp_tui.core.specs import (
     Composite,
     LogEvent,
@@ -81,6 +82,28 @@ def test_a_stage_and_its_dependant_do_not_run_together_after_a_kill(
     assert session.waiting() == {COOLDOWN}
 
 
+def test_a_stage_that_is_done_is_not_run_again_beside_its_dependant(
+    tmp_path: Path,
+) -> None:
+    runs = {STABLE: [[RunScript(seconds=5.0)]], COOLDOWN: [[RunScript(seconds=20.0)]]}
+    session = Campaign(tmp_path, plan_of("multi_stage_cancel", tmp_path), runs)
+    session.until(session.is_(COOLDOWN, JobState.RUNNING))
+    session.start()
+    session.until_all(JobState.COMPLETED)
+    assert session.submitted() == [STABLE, COOLDOWN]
+
+
+def test_a_session_that_ended_badly_can_be_taken_up_again(tmp_path: Path) -> None:
+    made = plan_of("multi_stage_cancel", tmp_path)
+    runs = [[RunScript(seconds=2.0, exit_code=1)], [RunScript(seconds=2.0)]]
+    session = Campaign(tmp_path, made, {STABLE: runs})
+    session.until_all(JobState.FAILED, JobState.CANCELLED)
+    session.start()
+    session.order(Resubmit(jobs=(STABLE,)))
+    session.until_all(JobState.COMPLETED)
+    assert session.submitted() == [STABLE, STABLE, COOLDOWN]
+
+
 # ------------------------------------------------------------------ a cluster that lies
 @pytest.mark.parametrize(
     "fault", [SlurmFault.TOLD_FAILED, SlurmFault.ANSWER_LOST, SlurmFault.REQUEST_LOST]
@@ -92,6 +115,7 @@ def test_an_sbatch_that_fails_after_all_is_not_a_second_job(
     session.slurm.faults = PlannedSlurmFaults([("sbatch", fault)])
     session.until(session.is_(COOLDOWN, JobState.COMPLETED), 800)
     assert session.submitted() == [STABLE, COOLDOWN]
+    assert len(session.slurm.cluster.jobs) == 2, "nothing lies in the queue twice"
 
 
 @pytest.mark.parametrize("fault", [SlurmFault.AWAY, SlurmFault.EMPTY])
@@ -129,11 +153,24 @@ def test_every_bad_end_is_an_end_without_a_rule_that_names_it(
 def test_what_waits_for_a_job_that_ended_otherwise_does_not_wait_for_ever(
     tmp_path: Path,
 ) -> None:
-    session = campaign(tmp_path, RunScript(seconds=5000.0))
+    made = plan_of("multi_stage_cancel", tmp_path)
+    jobs = tuple(replace(one, cancel_conditions=()) for one in made.jobs)
+    runs = {STABLE: [[RunScript(seconds=5000.0)]]}
+    session = Campaign(tmp_path, replace(made, jobs=jobs), runs)
     session.until(session.is_(STABLE, JobState.RUNNING))
     session.slurm.cluster.say(session.slurm.cluster.jobs[0], "TIMEOUT")
-    session.until_all(JobState.FAILED, JobState.CANCELLED, JobState.SKIPPED)
+    session.until(session.is_(COOLDOWN, JobState.SKIPPED))
     assert session.submitted() == [STABLE]
+
+
+def test_no_job_is_handed_over_to_wait_in_the_queue_for_another(
+    tmp_path: Path,
+) -> None:
+    session = campaign(tmp_path, RunScript(seconds=5.0))
+    session.until_all(JobState.COMPLETED)
+    words = [word for line in session.slurm.lines for word in line]
+    assert any("slurm-%j.out" in word for word in words)
+    assert not [word for word in words if "dependency" in word]
 
 
 def test_a_state_that_nobody_knows_is_alive(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from autoexp_tui.core.errors import AutoexpError
 from autoexp_tui.core.snapshot import EngineView, Snapshot
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import ACTIVE, JobState
-from autoexp_tui.core.wording import clock_time, plural, sentence
+from autoexp_tui.core.wording import clock_time, plural, reason_of, sentence
 from autoexp_tui.engine.joined import is_at_rest, is_deposed
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def _watched(engine: EngineView) -> str:
 def _tail(job: JobRecord, now: float) -> str:
     if job.why is None:
         return ""
-    return f"  {sentence(job.why, now)}"
+    return f"  {reason_of(job.why, job.cause, now)}"
 
 
 def _prompt(job: JobRecord) -> str:
@@ -270,7 +270,7 @@ def result(snapshot: Snapshot) -> Mapping[str, object]:
                 "cause": job.cause.value if job.cause else None,
                 "attempts": len(job.attempts),
                 "exit_code": job.attempt.exit_code if job.attempt else None,
-                "why": sentence(job.why, snapshot.t) if job.why else "",
+                "why": reason_of(job.why, job.cause, snapshot.t) if job.why else "",
             }
             for job in snapshot.jobs
         ],

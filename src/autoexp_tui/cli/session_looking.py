@@ -12,7 +12,13 @@ from autoexp_tui.cli.diagnostics import ExitCode
 from autoexp_tui.core.clean import clean
 from autoexp_tui.core.errors import UsageError
 from autoexp_tui.core.states import ACTIVE, TERMINAL, JobState
-from autoexp_tui.core.wording import CAUSES, clock_time, duration, sentence
+from autoexp_tui.core.wording import (
+    CAUSES,
+    clock_time,
+    duration,
+    reason_of,
+    sentence,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -220,7 +226,7 @@ def why_of(job: JobRecord, live: Live | None, now: float) -> str:
         if told := ", ".join(filter(None, parts)):
             return f"in the queue: {told}"
     if job.why is not None:
-        return sentence(job.why, now)
+        return reason_of(job.why, job.cause, now)
     return _waits(job, now)
 
 

@@ -109,6 +109,19 @@ STATES: Final[Mapping[str, str]] = MappingProxyType(
 _DONE_TO_IT: Final = frozenset({JobState.CANCELLED, JobState.SKIPPED, JobState.LOST})
 
 
+_SAYS_IT_ITSELF: Final = frozenset({"cancel_condition", "cancelled_by_rule"})
+
+
+def reason_of(why: Why, cause: Cause | None, now: float) -> str:
+    """Why a job is where it is; a cancel condition is named, for its fact alone (`the
+    log says ...`) does not tell that it ended the job.
+    """
+    words = sentence(why, now)
+    if cause is not Cause.CANCEL_CONDITION or why.code in _SAYS_IT_ITSELF:
+        return words
+    return f"{CAUSES[cause]}: {words}"
+
+
 def sentence(why: Why, now: float) -> str:
     """The whole reason: facts, numbers, and the next step where there is one.
 

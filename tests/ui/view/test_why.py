@@ -9,7 +9,7 @@ import pytest
 from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.specs import JobStateIs, PlanFinding
 from autoexp_tui.core.state import ConditionStatus
-from autoexp_tui.core.states import Cause
+from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.verdicts import Result, why
 from autoexp_tui.testing.campaigns import campaign, plan_of, planned
 from autoexp_tui.testing.scripted_handle import HOSTILE, with_job
@@ -46,6 +46,21 @@ def test_a_failure_says_when_how_and_where() -> None:
     assert "out of memory" in told
     assert "exit 137" in told
     assert job.record.attempts[0].node in told
+
+
+def test_a_cancelled_job_names_the_cancel_condition() -> None:
+    waits = first(Look.WAITING)
+    there = why("file_there", path="/x/stop", size=0)
+    ended = with_job(
+        SESSION.snapshot,
+        waits.name,
+        state=JobState.CANCELLED,
+        cause=Cause.CANCEL_CONDITION,
+        why=there,
+    )
+    session = observe(ended)
+    told = text(why_job(session.jobs[waits.index], session, WORDS))
+    assert "cancel condition: /x/stop is there" in told
 
 
 def test_what_an_earlier_session_did_says_so_and_how_to_run_it_anew() -> None:

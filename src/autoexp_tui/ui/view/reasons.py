@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from autoexp_tui.core.states import Cause
 from autoexp_tui.core.verdicts import Why
-from autoexp_tui.core.wording import CAUSES, clock_time, duration, sentence, short
+from autoexp_tui.core.wording import CAUSES, clock_time, duration, reason_of, short
 from autoexp_tui.ui.view.looks import Look, never_came, unmet
 from autoexp_tui.ui.view.numbers import moment
 from autoexp_tui.ui.view.spans import outside, shorten_middle
@@ -131,9 +131,14 @@ def said(why: Why | None, job: JobView, session: SessionView) -> str:
     return outside(short(_nicknamed(localised(why, job, session))))
 
 
-def told(why: Why, job: JobView, session: SessionView) -> str:
-    """A recorded reason as a sentence; what was quoted keeps its own last mark."""
-    words = sentence(localised(why, job, session), session.now)
+def told(
+    why: Why, job: JobView, session: SessionView, cause: Cause | None = None
+) -> str:
+    """A recorded reason as a sentence; what was quoted keeps its own last mark.
+
+    `cause`: of the job's end, where the reason is of that.
+    """
+    words = reason_of(localised(why, job, session), cause, session.now)
     return outside(_DOUBLE_STOP.sub(r"\1", words), 2000)
 
 

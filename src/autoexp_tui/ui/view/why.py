@@ -171,7 +171,7 @@ def _verdict_text(job: JobView, session: SessionView) -> str:
     if job.look is Look.QUEUED:
         return queued_text(job, session)
     if job.record.why is not None:
-        return told(job.record.why, job, session)
+        return told(job.record.why, job, session, job.record.cause)
     if job.look in (Look.RUNNING, Look.STALLED):
         return _running_text(job, session)
     if job.look is Look.DONE:
