@@ -49,6 +49,7 @@ from autoexp_tui.core.snapshot import Curve, EngineView, Live
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.states import JobState
 from autoexp_tui.core.verdicts import why
+from autoexp_tui.monitor.curves import Curves, Thinned, Trend
 
 from .strategies import values_of
 
@@ -405,3 +406,14 @@ def test_a_mapping_of_any_kind_is_written() -> None:
     back = decode_record(encode_record(recorded(event))).event
     assert isinstance(back, LogMatched)
     assert back.metadata == {"k": "v"}
+
+
+def test_curves_that_nobody_looked_at_go_out_as_they_are() -> None:
+    loss = Thinned()
+    for step in range(3):
+        loss.add(step, step / 2)
+    live = Live(curves=Curves([("loss", loss)]), trend=Trend(loss))
+    detail = LiveDetail(seq=1, t=2.0, engine=EngineView(role="live"), jobs={"a": live})
+    back = decode_live(encode_live(detail)).jobs["a"]
+    assert back.curves["loss"].values == (0.0, 0.5, 1.0)
+    assert tuple(back.trend) == (0.0, 0.5, 1.0)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.core.snapshot import Curve
-from autoexp_tui.monitor.curves import Thinned, trend
+from autoexp_tui.monitor.curves import Curves, Thinned, Trend, trend
 
 VALUES = st.floats(-1e6, 1e6)
 
@@ -138,3 +138,18 @@ def test_a_trend_is_bounded_and_finite(values: list[float], n: int) -> None:
     numbers = trend(small, n)
     assert len(numbers) <= n
     assert all(math.isfinite(number) for number in numbers)
+
+
+def test_a_curve_that_was_taken_stays_as_it_was_whenever_it_is_looked_at() -> None:
+    series = thinned([(step, float(step)) for step in range(20)], 8)
+    expected, taken = series.curve(), Curves([("loss", series)])
+    series.add(5, -1.0)
+    assert taken["loss"].steps == expected.steps
+    assert taken["loss"].values == expected.values
+
+
+def test_a_trend_is_that_of_the_curve_as_it_was_taken() -> None:
+    series = thinned([(step, float(step)) for step in range(100)], 512)
+    expected, taken = trend(series.curve().values, 8), Trend(series, 8)
+    series.add(100, 1e9)
+    assert tuple(taken) == expected

@@ -19,7 +19,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, partial
 from typing import Any, TypeVar, cast, get_args
@@ -302,6 +302,8 @@ def _plain(value: object) -> object:
         return {name: getattr(value, name) for name in _field_names(type(value))}
     if isinstance(value, Mapping):
         return dict(value)
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        return list(value)
     raise Unencodable(f"a {type(value).__name__} has no JSON form: {value!r:.80}")
 
 
@@ -364,7 +366,7 @@ def mended(value: object) -> object:
         return value if math.isfinite(value) else str(value)
     if value is None or isinstance(value, int):
         return value
-    if isinstance(value, list | tuple):
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
         return [mended(part) for part in value]
     tree = cast("Mapping[object, object]", _plain(value))
     return {_mended_key(key): mended(part) for key, part in tree.items()}

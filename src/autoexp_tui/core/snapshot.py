@@ -5,7 +5,7 @@ Snapshots compare by identity. `Live` holds what is volatile and never journaled
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -72,7 +72,7 @@ class Live:
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Newest value of each metric; may be nan or inf."""
     curves: Mapping[str, Curve] = field(default_factory=dict)
-    trend: tuple[float, ...] = ()
+    trend: Sequence[float] = ()
     """The loss thinned to at most 32 points, for a sparkline."""
     log_bytes: int = 0
     last_output_at: float | None = None

@@ -85,6 +85,8 @@ class Engine:
         self._health = Health()
         self._outside_facts: dict[OutsideKey, Fact] = {}
         self._volatile = Volatile()
+        self._touched: set[str] = set()
+        """Jobs that are no longer what they were, once what is decided is durable."""
         self._telemetry = Telemetry(state, parts.make_test)
         self._lookout = Lookout(parts.sources, self.post)
         self._dispatcher = Dispatcher(parts.outside, self.post)
@@ -294,7 +296,7 @@ class Engine:
         if any(_stops_jobs(order) for order in orders):
             self._health.stop_when_idle = True
         if draft.records:
-            self._rounds.touch(draft.touched)
+            self._touched.update(draft.touched)
             self._write(draft.commit())
         else:
             self._showing.note_moves(self._clock.monotonic())
@@ -325,7 +327,9 @@ class Engine:
     def _make_true(self, records: Sequence[Recorded]) -> None:
         for record in records:
             apply(self.state, record)
-        self._showing.note(records)
+        touched, self._touched = self._touched, set()
+        self._rounds.touch(touched)
+        self._showing.note(records, touched)
         self._showing.dirty = True
         commands = [record.command_id for record in records if record.command_id]
         if commands:

@@ -5,7 +5,7 @@ At most ten a second, and none while nothing changed that anybody could see.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from autoexp_tui.core.events import Recorded
 from autoexp_tui.core.snapshot import EngineView, Live, Snapshot
@@ -58,9 +58,11 @@ class Showing:
         """What is volatile is made anew."""
         self._live = {}
 
-    def note(self, records: Sequence[Recorded]) -> None:
-        """Events became true."""
-        self._publisher.note(records)
+    def note(
+        self, records: Sequence[Recorded], jobs: Iterable[str] | None = None
+    ) -> None:
+        """Events became true. `jobs`: all that they changed; None: not known."""
+        self._publisher.note(records, jobs)
 
     def note_moves(self, now: float) -> None:
         """Look whether a front end would see a difference although no event came."""
@@ -82,20 +84,22 @@ class Showing:
         self.dirty = False
         self._published_at = now
         self._shown_error = self._health.error
-        live = self._refresh_live()
-        self.snapshot = self._publisher.snapshot(self._state, view, live)
+        moved = self._refresh_live()
+        self.snapshot = self._publisher.snapshot(
+            self._state, view, self._live, live_changed=bool(moved), moved=moved
+        )
         self._live_sink.publish(self.snapshot)
         self._on_snapshot(self.snapshot)
 
-    def _refresh_live(self) -> dict[str, Live]:
-        """The volatile side of the jobs, made anew only where something moved."""
+    def _refresh_live(self) -> set[str]:
+        """Make the volatile side anew of the jobs that moved; which those are."""
         changed = self._volatile.reworded | self._telemetry.take_changed()
         self._volatile.reworded = set()
         for name in changed:
             job = self._state.jobs.get(name)
             if job is not None:
                 self._live[name] = self._live_of(job)
-        return self._live
+        return changed
 
     def _live_of(self, job: JobRecord) -> Live:
         name, verdicts = job.name, self._volatile.verdicts

@@ -25,7 +25,7 @@ from autoexp_tui.engine.ports import FoundFile, LogChunk
 from autoexp_tui.engine.standstill import Standstills
 from autoexp_tui.engine.tracks import MOST_METRICS, FileSource, Pace, Source, Track
 from autoexp_tui.monitor.anomalies import AnomalyWatch, Finding
-from autoexp_tui.monitor.curves import trend
+from autoexp_tui.monitor.curves import Curves, Trend
 from autoexp_tui.monitor.desk import Desk, rules_of
 from autoexp_tui.monitor.gpu_samples import GpuTrack
 from autoexp_tui.monitor.log_rules import Scanner, compile_rules, for_stage
@@ -473,12 +473,9 @@ class Telemetry:
             total=track.total or self._state.jobs[job].spec.progress_total,
             rate=track.pace.rate,
             metrics=track.newest | track.gpu.newest,
-            curves={
-                name: curve.curve()
-                for name, curve in (track.curves | track.gpu.curves).items()
-            },
+            curves=Curves((track.curves | track.gpu.curves).items()),
             gpu=_gpu_view(track),
-            trend=trend(loss.curve().values, TREND_POINTS) if loss else (),
+            trend=Trend(loss, TREND_POINTS) if loss else (),
             log_bytes=track.log.offset,
             last_output_at=track.output_at,
             last_step_at=track.watch.moved_at,

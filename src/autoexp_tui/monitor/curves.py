@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, overload
 
 from autoexp_tui.core.snapshot import Curve
 
@@ -36,8 +36,8 @@ class Thinned:
     """
 
     __slots__ = (
-        "_curve",
         "_first",
+        "_frozen",
         "_gaps",
         "_last",
         "_most",
@@ -63,7 +63,7 @@ class Thinned:
         self._first: _Dot | None = None
         self._last: _Dot | None = None
         self._gaps: tuple[int, ...] = ()
-        self._curve: Curve | None = None
+        self._frozen: Frozen | None = None
 
     def add(self, step: int, value: float) -> None:
         """Take the next point of the log."""
@@ -73,7 +73,7 @@ class Thinned:
             self._cut(step)
         if self._gaps and step <= self._gaps[-1]:
             self._gaps = tuple(gap for gap in self._gaps if gap < step)
-        self._curve = None
+        self._frozen = None
         if not math.isfinite(value):
             half = _MOST_GAPS // 2
             gaps = self._gaps
@@ -121,7 +121,7 @@ class Thinned:
 
     def _cut(self, step: int) -> None:
         """Forget everything from `step` on."""
-        self._curve = None
+        self._frozen = None
         full = self._buckets()
         kept = [*full, self._open] if self._open else full
         self._open, self._room = None, self._size
@@ -136,22 +136,91 @@ class Thinned:
 
     def curve(self) -> Curve:
         """The points in order of steps; the same object until a point is added."""
+        return self.frozen().curve()
+
+    def frozen(self) -> Frozen:
+        """The curve as it is now, to be made when somebody looks at it."""
+        if self._frozen is None:
+            ends = (self._first, *(self._open or ()), self._last)
+            self._frozen = Frozen(self._steps[:], self._values[:], ends, self._gaps)
+        return self._frozen
+
+    def __len__(self) -> int:
+        return len(self.curve().steps)
+
+
+class Frozen:
+    """A curve that nobody has looked at yet; may be looked at from any thread."""
+
+    __slots__ = ("_curve", "_ends", "_gaps", "_steps", "_values")
+
+    def __init__(
+        self,
+        steps: array[int],
+        values: array[float],
+        ends: tuple[_Dot | None, ...],
+        gaps: tuple[int, ...],
+    ) -> None:
+        self._steps = steps
+        self._values = values
+        self._ends = ends
+        self._gaps = gaps
+        self._curve: Curve | None = None
+
+    def curve(self) -> Curve:
+        """The points in order of steps; always the same object."""
         if self._curve is None:
-            dots = self._dots()
+            dots = dict(zip(self._steps, self._values, strict=True))
+            dots |= {dot[0]: dot[1] for dot in self._ends if dot is not None}
             steps, values = (
                 zip(*sorted(dots.items()), strict=True) if dots else ((), ())
             )
             self._curve = Curve(steps, values, self._gaps)
         return self._curve
 
-    def _dots(self) -> dict[int, float]:
-        ends = (self._first, self._last)
-        dots = dict(zip(self._steps, self._values, strict=True))
-        dots |= dict(self._open or ())
-        return dots | {dot[0]: dot[1] for dot in ends if dot is not None}
+
+class Curves(Mapping[str, Curve]):
+    """The curves of a run by metric, each made when it is looked at."""
+
+    __slots__ = ("_frozen",)
+
+    def __init__(self, curves: Iterable[tuple[str, Thinned]]) -> None:
+        self._frozen = {name: curve.frozen() for name, curve in curves}
+
+    def __getitem__(self, name: str) -> Curve:
+        return self._frozen[name].curve()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._frozen)
 
     def __len__(self) -> int:
-        return len(self._dots())
+        return len(self._frozen)
+
+
+class Trend(Sequence[float]):
+    """A curve in a few numbers, see `trend`, made when they are looked at."""
+
+    __slots__ = ("_curve", "_most", "_numbers")
+
+    def __init__(self, curve: Thinned, most: int = 32) -> None:
+        self._curve = curve.frozen()
+        self._most = most
+        self._numbers: tuple[float, ...] | None = None
+
+    @overload
+    def __getitem__(self, place: int) -> float: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[float]: ...
+    def __getitem__(self, place: int | slice) -> float | Sequence[float]:
+        return self._made()[place]
+
+    def __len__(self) -> int:
+        return len(self._made())
+
+    def _made(self) -> tuple[float, ...]:
+        if self._numbers is None:
+            self._numbers = trend(self._curve.curve().values, self._most)
+        return self._numbers
 
 
 def _joined(one: _Bucket, two: _Bucket) -> _Bucket:
