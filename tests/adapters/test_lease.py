@@ -209,7 +209,7 @@ def test_a_lease_with_rubbish_in_it_is_free_once_it_was_seen_still(
     session: SessionDir, clock: ManualClock, what: str
 ) -> None:
     (session.lease / "1.json").write_bytes(UNREADABLE[what])
-    watch = LeaseWatch(session, stale_seconds=600)
+    watch = LeaseWatch(session)
     assert watch.try_acquire(clock.monotonic(), 0.0) is None
     clock.advance(600)
     taken = watch.try_acquire(clock.monotonic(), 0.0)
@@ -318,7 +318,7 @@ def test_an_engine_elsewhere_is_free_when_its_heartbeat_stood_still(
     session: SessionDir, clock: ManualClock
 ) -> None:
     take(session, ELSEWHERE)
-    watch = LeaseWatch(session, stale_seconds=600)
+    watch = LeaseWatch(session)
     assert watch.try_acquire(clock.monotonic(), 0.0) is None
     clock.advance(599)
     assert watch.try_acquire(clock.monotonic(), 0.0) is None
@@ -332,7 +332,7 @@ def test_a_heartbeat_that_moves_starts_the_wait_anew(
     session: SessionDir, clock: ManualClock
 ) -> None:
     take(session, ELSEWHERE)
-    watch = LeaseWatch(session, stale_seconds=600)
+    watch = LeaseWatch(session)
     for moment in range(5):
         beat(session, 1, moment)
         assert watch.try_acquire(clock.monotonic(), 0.0) is None
@@ -370,10 +370,50 @@ def test_waiting_takes_the_session_when_the_holder_has_been_still(
     session: SessionDir, clock: ManualClock
 ) -> None:
     take(session, ELSEWHERE)
-    taken = acquire(
-        session, clock, me=ME, wait=700, stale_seconds=600, pause=clock.advance
-    )
+    taken = acquire(session, clock, me=ME, wait=700, pause=clock.advance)
     assert taken.epoch == 2
+
+
+def taken_elsewhere(
+    session: SessionDir, clock: ManualClock, stale_seconds: float
+) -> None:
+    """By an engine that says how long its heartbeat may stand still."""
+    acquire(session, clock, me=ELSEWHERE, stale_seconds=stale_seconds)
+
+
+def test_a_holder_says_how_long_its_heartbeat_may_stand_still(
+    session: SessionDir, clock: ManualClock
+) -> None:
+    taken_elsewhere(session, clock, 120.0)
+    watch = LeaseWatch(session, me=ME)
+    watch.alive(watch.holder(), clock.monotonic())
+    clock.advance(119)
+    assert watch.alive(watch.holder(), clock.monotonic()) is Alive.UNKNOWN
+    clock.advance(1)
+    assert watch.alive(watch.holder(), clock.monotonic()) is Alive.NO
+
+
+def test_a_successor_says_of_its_heartbeat_what_the_first_engine_said(
+    session: SessionDir, clock: ManualClock
+) -> None:
+    taken_elsewhere(session, clock, 7200.0)
+    acquire(session, clock, me=ME, wait=7300, pause=clock.advance)
+    holder = LeaseWatch(session).holder()
+    assert holder is not None
+    assert (holder.epoch, holder.stale_seconds) == (2, 7200.0)
+
+
+@pytest.mark.parametrize("said", ["5", "NaN", '"soon"', "null"])
+def test_a_lease_that_says_an_impossible_time_is_not_taken_over_sooner(
+    session: SessionDir, clock: ManualClock, said: str
+) -> None:
+    record = json.dumps({"since": 0.0, **ELSEWHERE.as_json()})
+    data = f'{record[:-1]}, "stale_seconds": {said}}}'
+    (session.lease / "1.json").write_text(data)
+    watch = LeaseWatch(session, me=ME)
+    assert watch.try_acquire(clock.monotonic(), 0.0) is None
+    clock.advance(599)
+    assert watch.try_acquire(clock.monotonic(), 0.0) is None
 
 
 def test_waiting_ends_when_its_time_is_up(

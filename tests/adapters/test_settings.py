@@ -195,6 +195,7 @@ def test_monitoring_becomes_core_values() -> None:
             "progress": {"metric": "step", "total": "train.steps"},
             "anomalies": {"nan": "warn", "plateau": False},
             "notify": {"command": ["mail", "me"]},
+            "lock_stale_seconds": 120,
         }
     }
 
@@ -206,6 +207,7 @@ def test_monitoring_becomes_core_values() -> None:
         progress=specs.Progress(metric="step", total="train.steps"),
         anomalies=specs.Anomalies(nan="warn", plateau="off"),
         notify_command=("mail", "me"),
+        lock_stale_seconds=120.0,
     )
 
 

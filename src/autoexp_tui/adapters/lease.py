@@ -25,10 +25,9 @@ from autoexp_tui.adapters.identity import Alive, Identity
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.core.clean import clean
 from autoexp_tui.core.errors import EnvironmentFailed, SessionOwned
+from autoexp_tui.core.specs import LOCK_STALE_SECONDS, SHORTEST_LOCK_STALE_SECONDS
 from autoexp_tui.engine.ports import Clock
 
-STALE_SECONDS = 600.0
-"""Default of `monitoring.lock_stale_seconds`."""
 HEARTBEAT_SECONDS = 30.0
 """How often a holder touches its file."""
 HIGHEST_EPOCH = 999_999_999
@@ -49,6 +48,8 @@ class Holder:
     """UTC by the holder's clock, for people."""
     released: bool
     mtime_ns: int
+    stale_seconds: float = LOCK_STALE_SECONDS
+    """Its heartbeat must have been seen still for so long before it counts as dead."""
 
     def __str__(self) -> str:
         if self.identity is None:
@@ -107,16 +108,9 @@ class LeaseWatch:
     `now` in its methods is this process's monotonic clock, `utc` the wall clock.
     """
 
-    def __init__(
-        self,
-        session: SessionDir,
-        *,
-        me: Identity | None = None,
-        stale_seconds: float = STALE_SECONDS,
-    ) -> None:
+    def __init__(self, session: SessionDir, *, me: Identity | None = None) -> None:
         self._session = session
         self._me = me or Identity.of_this_process()
-        self._stale_seconds = stale_seconds
         self._seen: tuple[int, int] = (0, 0)
         self._seen_at = 0.0
         self._moved = False
@@ -147,12 +141,20 @@ class LeaseWatch:
         if self._seen != seen:
             self._moved = self._seen[0] == holder.epoch
             self._seen, self._seen_at = seen, now
-        elif now - self._seen_at >= self._stale_seconds:
+        elif now - self._seen_at >= holder.stale_seconds:
             return Alive.NO
         return Alive.YES if self._moved else Alive.UNKNOWN
 
-    def try_acquire(self, now: float, utc: float) -> FileLease | None:
+    def try_acquire(
+        self, now: float, utc: float, stale_seconds: float | None = None
+    ) -> FileLease | None:
         """Take the session if it is free; None while another may own it.
+
+        Args:
+            now: monotonic seconds.
+            utc: the same moment.
+            stale_seconds: what the lease says of its own heartbeat; None: what that
+                of the former holder said, or the default.
 
         Raises:
             EnvironmentFailed: the disk refused.
@@ -164,7 +166,14 @@ class LeaseWatch:
         epoch = holder.epoch + 1 if holder else 1
         if epoch > HIGHEST_EPOCH:
             raise _used_up(self._session)
-        record = {"epoch": epoch, "since": utc, **self._me.as_json()}
+        if stale_seconds is None:
+            stale_seconds = holder.stale_seconds if holder else LOCK_STALE_SECONDS
+        record = {
+            "epoch": epoch,
+            "since": utc,
+            "stale_seconds": stale_seconds,
+            **self._me.as_json(),
+        }
         data = json.dumps(record).encode()
         if not link_new(self._session.lease / f"{epoch}.json", data):
             return None  # another was faster
@@ -177,40 +186,40 @@ def acquire(
     *,
     wait: float = 0.0,
     me: Identity | None = None,
-    stale_seconds: float = STALE_SECONDS,
+    stale_seconds: float | None = None,
     watch: LeaseWatch | None = None,
     pause: Callable[[float], None] = time.sleep,
 ) -> FileLease:
     """Become the session's owner, at once or within `wait` seconds.
 
     `watch` has looked at the lease before: a heartbeat that it saw stand still counts.
+    `stale_seconds`: as for `LeaseWatch.try_acquire`.
 
     Raises:
         SessionOwned: another engine owns it, or may; names it and what to do.
         EnvironmentFailed: the disk refused.
     """
-    watch = watch or LeaseWatch(session, me=me, stale_seconds=stale_seconds)
+    watch = watch or LeaseWatch(session, me=me)
     deadline = clock.monotonic() + wait
     while True:
         now = clock.monotonic()
-        lease = watch.try_acquire(now, clock.utc())
+        lease = watch.try_acquire(now, clock.utc(), stale_seconds)
         if lease is not None:
             return lease
         if now >= deadline:
             holder = watch.holder()
-            raise owned(session, holder, watch.alive(holder, now), stale_seconds)
+            raise owned(session, holder, watch.alive(holder, now))
         pause(min(WAIT_STEP_SECONDS, deadline - now))
 
 
-def owned(
-    session: SessionDir, holder: Holder | None, alive: Alive, stale_seconds: float
-) -> SessionOwned:
+def owned(session: SessionDir, holder: Holder | None, alive: Alive) -> SessionOwned:
     """The error that another engine owns the session: who, since when, what to do."""
     place = f"--state-dir {session.state_dir}"
     stop = (
         f"`autoexp-tui --session {session.id} {place}` watches it; `autoexp-sessions "
         f"stop {session.id} {place}` ends its engine and leaves its jobs running."
     )
+    stale_seconds = holder.stale_seconds if holder else LOCK_STALE_SECONDS
     dead = (
         f" If that engine is dead, the session is free once its heartbeat has been "
         f"seen still for {stale_seconds:.0f} s."
@@ -254,19 +263,26 @@ def _read_holder(session: SessionDir, epoch: int) -> Holder:
     with path.open("rb") as file:
         data = file.read(65536)
         mtime_ns = os.fstat(file.fileno()).st_mtime_ns
-    identity, since = _parse(data)
+    identity, since, stale_seconds = _parse(data)
     return Holder(
         epoch=epoch,
         identity=identity,
         since=since,
         released=_release_mark(session, epoch).exists(),
         mtime_ns=mtime_ns,
+        stale_seconds=stale_seconds,
     )
 
 
-def _parse(data: bytes) -> tuple[Identity | None, float]:
+def _parse(data: bytes) -> tuple[Identity | None, float, float]:
     try:
         tree = json.loads(data)
-        return Identity.from_json(tree), float(tree["since"])
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        return None, 0.0
+        stale_seconds = float(tree.get("stale_seconds", LOCK_STALE_SECONDS))
+        # nan, too, is no number of seconds to wait
+        shortest = stale_seconds >= SHORTEST_LOCK_STALE_SECONDS
+        stale_seconds = stale_seconds if shortest else LOCK_STALE_SECONDS
+        return Identity.from_json(tree), float(tree["since"]), stale_seconds
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        return None, 0.0, LOCK_STALE_SECONDS
+    except RecursionError:
+        return None, 0.0, LOCK_STALE_SECONDS

@@ -8,7 +8,7 @@ from autoexp_tui.adapters.identity import Alive
 from autoexp_tui.adapters.inbox import leave
 from autoexp_tui.adapters.journal import load_state
 from autoexp_tui.adapters.journal_follow import JournalFollower
-from autoexp_tui.adapters.lease import STALE_SECONDS, LeaseWatch
+from autoexp_tui.adapters.lease import LeaseWatch
 from autoexp_tui.adapters.live_sink import BEAT_SECONDS, LiveReader, ViewerHeartbeat
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.core.commands import Order
@@ -27,13 +27,12 @@ class FileSessionWatcher:
         clock: Clock,
         *,
         lease: LeaseWatch | None = None,
-        stale_seconds: float = STALE_SECONDS,
     ) -> None:
         """`lease` is whose eyes look at the lease, when they have looked before."""
         self._session = session
         self._clock = clock
         self._follower: JournalFollower | None = None
-        self._lease = lease or LeaseWatch(session, stale_seconds=stale_seconds)
+        self._lease = lease or LeaseWatch(session)
         self._reader = LiveReader(session)
         self._heartbeat = ViewerHeartbeat(session)
         self._beat_due = float("-inf")

@@ -179,6 +179,9 @@ class MonitoringSettings(Closed):
     notify: NotifySettings = NotifySettings()
     checkpoints: CheckpointSettings = CheckpointSettings()
     storm: StormSettings = StormSettings()
+    lock_stale_seconds: float = Field(
+        default=specs.LOCK_STALE_SECONDS, ge=specs.SHORTEST_LOCK_STALE_SECONDS
+    )
 
 
 class UiSettings(Closed):
@@ -236,6 +239,7 @@ class HouseParser:
             notify_command=tuple(found.notify.command),
             checkpoints=specs.Checkpoints(**found.checkpoints.model_dump()),
             storm=specs.Storm(**found.storm.model_dump()),
+            lock_stale_seconds=found.lock_stale_seconds,
         )
 
     def executor(self, config: Mapping[str, object]) -> specs.ExecutorSpec:

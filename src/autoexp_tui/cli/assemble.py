@@ -102,7 +102,8 @@ def start_session(plan: Plan, listener: Listener, wanted: Wanted) -> Engine:
     require_executor(plan)
     session = create_session(wanted.state_dir)
     remember(session.state_dir)
-    lease = acquire(session, SystemClock())
+    stale_seconds = plan.monitoring.lock_stale_seconds
+    lease = acquire(session, SystemClock(), stale_seconds=stale_seconds)
     with _given_back(lease):
         return _begin_session(session, lease, plan, listener, wanted, done)
 

@@ -144,7 +144,7 @@ def require_free(session: SessionDir) -> None:
     alive = watch.alive(holder, 0.0)
     if alive is Alive.YES:
         raise _run_by(session, holder)
-    if alive is Alive.UNKNOWN:
+    if holder is not None and alive is Alive.UNKNOWN:
         raise _maybe_run_by(session, holder)
 
 
@@ -160,14 +160,13 @@ def _run_by(session: SessionDir, holder: Holder | None) -> SessionOwned:
     )
 
 
-def _maybe_run_by(session: SessionDir, holder: Holder | None) -> SessionOwned:
-    from autoexp_tui.adapters.lease import STALE_SECONDS
+def _maybe_run_by(session: SessionDir, holder: Holder) -> SessionOwned:
     from autoexp_tui.cli.detach import place
 
-    where = place(session.state_dir)
+    where, seconds = place(session.state_dir), f"{holder.stale_seconds:.0f} s"
     return SessionOwned(
         f"session {session.id} may be run by {holder}, on another host",
         hint=f"If it lives, `autoexp-sessions stop {session.id}{where}` ends it. If it "
         f"is dead, `autoexp-monitor --session {session.id}{where}` takes the session "
-        f"over once its heartbeat has been seen still for {STALE_SECONDS:.0f} s.",
+        f"over once its heartbeat has been seen still for {seconds}.",
     )

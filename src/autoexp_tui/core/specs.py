@@ -460,6 +460,9 @@ class MetricFile:
 
 
 MOST_EVIDENCE_SECONDS: Final = 20.0
+LOCK_STALE_SECONDS: Final = 600.0
+SHORTEST_LOCK_STALE_SECONDS: Final = 90.0
+"""Three heartbeats of an engine: one that is late by less is not dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -487,6 +490,9 @@ class Monitoring:
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     storm: Storm = field(default_factory=Storm)
     """One for the whole session."""
+    lock_stale_seconds: float = LOCK_STALE_SECONDS
+    """An engine on another host is taken for dead once its heartbeat has been seen
+    still for so long; one for the whole session."""
 
 
 # ------------------------------------------------------------------------- plan

@@ -22,6 +22,7 @@ CLOSED: Final = ("slurm", "monitoring", "ui")
 """The sections that are checked, and that hold what is the session's."""
 _OF_THE_SESSION: Final = (
     *("monitoring.state_dir", "monitoring.poll_seconds", "monitoring.storm"),
+    "monitoring.lock_stale_seconds",
     *("slurm.client", "slurm.max_parallel", "slurm.template_path"),
     *("slurm.launcher_cmd", "slurm.srun_opts", "ui"),
 )
@@ -66,7 +67,12 @@ class SessionWide:
     def own(self, monitoring: Monitoring) -> Monitoring:
         """A job's rules, with what is the session's as the session has it."""
         ours = self.monitoring
-        return replace(monitoring, poll_seconds=ours.poll_seconds, storm=ours.storm)
+        return replace(
+            monitoring,
+            poll_seconds=ours.poll_seconds,
+            storm=ours.storm,
+            lock_stale_seconds=ours.lock_stale_seconds,
+        )
 
     def without_effect(
         self, config: Mapping[str, object], parameters: Iterable[str]

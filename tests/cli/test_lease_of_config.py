@@ -1,0 +1,52 @@
+"""How long an engine may be still before it counts as dead is the config's to say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from autoexp_tui.adapters.codec import decode_plan, encode_plan
+from autoexp_tui.adapters.lease import LeaseWatch
+from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.cli.assemble import Wanted, resume_session, start_session
+from autoexp_tui.core.commands import Order, StopEngine
+from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.core.specs import Plan
+from autoexp_tui.engine.loop import Engine
+from tests.e2e.campaign import Campaign
+
+
+def patient(plan: Plan) -> Plan:
+    """`plan`, whose engines may be still for long."""
+    rules = replace(plan.monitoring, lock_stale_seconds=1234.0)
+    return decode_plan(encode_plan(replace(plan, monitoring=rules)))
+
+
+def told(session: SessionDir) -> tuple[int, float]:
+    holder = LeaseWatch(session).holder()
+    assert holder is not None
+    return holder.epoch, holder.stale_seconds
+
+
+def ignored(_snapshot: Snapshot) -> None:
+    """Nobody looks."""
+
+
+def stop(engine: Engine) -> None:
+    engine.order(Order(command_id="stop", command=StopEngine()))
+    engine.run()
+
+
+def test_an_engine_s_lease_and_its_successor_s_say_what_the_config_says(
+    tmp_path: Path,
+) -> None:
+    campaign = Campaign(tmp_path)
+    campaign.write(families=1)
+    plan = patient(decode_plan(campaign.manifest.read_bytes()))
+    wanted = Wanted(state_dir=campaign.state_dir)
+    stop(start_session(plan, ignored, wanted))
+    (manifest,) = campaign.state_dir.glob("*/plan.json")
+    session = SessionDir(manifest.parent)
+    assert told(session) == (1, 1234.0)
+    stop(resume_session(session, ignored, wanted))
+    assert told(session) == (2, 1234.0)
