@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -384,3 +385,25 @@ def gone(pid: int) -> bool:
             return True
         time.sleep(0.01)
     return False
+
+
+HANGS = """
+import sys
+from pathlib import Path
+from autoexp_tui.adapters.fact_source import OutsideFacts
+from autoexp_tui.core.facts import LogKey
+from autoexp_tui.testing.clock import ManualClock
+log = Path(sys.argv[1])
+log.write_text("a" * 60 + "b" + chr(10) + "first" + chr(10) + "aaa" + chr(10))
+key = LogKey(str(log), "^(a+)+$", glob=False, check_mode="any", tail_bytes=1 << 20)
+print(OutsideFacts(ManualClock(utc=1.0)).observe(key).value.line)
+"""
+
+
+def test_a_pattern_that_a_line_would_hold_up_is_found_behind_it(tmp_path: Path) -> None:
+    # In a process of its own, since nothing in this one could end it.
+    words = [sys.executable, "-c", HANGS, str(tmp_path / "log")]
+    done = subprocess.run(
+        words, timeout=30, check=False, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "aaa", done.stderr

@@ -25,7 +25,7 @@ from autoexp_tui.adapters.done_file import (
 )
 from autoexp_tui.adapters.errands import LocalErrands
 from autoexp_tui.adapters.fact_source import OutsideFacts
-from autoexp_tui.adapters.fast_search import fast_test
+from autoexp_tui.adapters.fast_search import fast_test, rust_test
 from autoexp_tui.adapters.file_journal import FileJournal
 from autoexp_tui.adapters.inbox import FileInbox
 from autoexp_tui.adapters.journal import Loaded, StoredPlans
@@ -294,6 +294,7 @@ def _engine(
         policy=_policy(plan, executor, wanted),
         log_fault=faults.write,
         make_test=fast_test,
+        linear=rust_test,
         closing=closing,
         directory=session.path,
         log_file=str(session.engine_log),

@@ -36,6 +36,7 @@ from autoexp_tui.engine.steer import obey
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.engine.volatile import Volatile
 from autoexp_tui.engine.writing import Writer, Written
+from autoexp_tui.monitor.careful import Linear, no_linear
 from autoexp_tui.monitor.decide import settle
 from autoexp_tui.monitor.desk import Desk, Policy
 from autoexp_tui.monitor.sieve import MakeTest, by_re
@@ -58,6 +59,8 @@ class Parts:
     log_fault: Callable[[str], None] = lambda _text: None
     make_test: MakeTest = by_re
     """Tells fast what pieces of a log hold nothing of interest."""
+    linear: Linear = no_linear
+    """Asked before a regex of the user's is searched in a log."""
     watch_files: Callable[[Callable[[Iterable[str]], None]], None] = lambda _: None
     """Takes what is to be called, from any thread, with paths that changed."""
     closing: Callable[[], None] = lambda: None
@@ -87,7 +90,7 @@ class Engine:
         self._volatile = Volatile()
         self._touched: set[str] = set()
         """Jobs that are no longer what they were, once what is decided is durable."""
-        self._telemetry = Telemetry(state, parts.make_test)
+        self._telemetry = Telemetry(state, parts.make_test, parts.linear)
         self._lookout = Lookout(parts.sources, self.post)
         self._dispatcher = Dispatcher(parts.outside, self.post)
         self._intake = Intake(

@@ -25,6 +25,7 @@ from autoexp_tui.engine.ports import FoundFile, LogChunk
 from autoexp_tui.engine.standstill import Standstills
 from autoexp_tui.engine.tracks import MOST_METRICS, FileSource, Pace, Source, Track
 from autoexp_tui.monitor.anomalies import AnomalyWatch, Finding
+from autoexp_tui.monitor.careful import Linear, no_linear
 from autoexp_tui.monitor.curves import Curves, Trend
 from autoexp_tui.monitor.desk import Desk, rules_of
 from autoexp_tui.monitor.gpu_samples import GpuTrack
@@ -68,8 +69,14 @@ class _Compiled(NamedTuple):
 class Telemetry:
     """Reads chunks of logs for all jobs of a session."""
 
-    def __init__(self, state: SessionState, make_test: MakeTest = by_re) -> None:
+    def __init__(
+        self,
+        state: SessionState,
+        make_test: MakeTest = by_re,
+        linear: Linear = no_linear,
+    ) -> None:
         self._make_test = make_test
+        self._linear = linear
         self.metrics: dict[str, Mapping[str, MetricFact]] = {}
         self._compiled_of: dict[tuple[int, str], _Compiled] = {}
         """By the identity of the rules (which are held, so that it stays theirs)."""
@@ -199,7 +206,7 @@ class Telemetry:
         rules = rules_of(self._state, job.spec)
         return Track(
             rules=rules,
-            reader=MetricReader(rules.metrics, self._make_test),
+            reader=MetricReader(rules.metrics, self._make_test, self._linear),
             anomalies=AnomalyWatch(rules.anomalies, canonical(rules.loss)),
             curve_points=points_of(len(self._state.jobs)),
         )
@@ -212,7 +219,7 @@ class Telemetry:
         track.log.rewind()
         track.reached = None
         track.once = set()
-        track.reader = MetricReader(rules.metrics, self._make_test)
+        track.reader = MetricReader(rules.metrics, self._make_test, self._linear)
         track.anomalies = AnomalyWatch(rules.anomalies, canonical(rules.loss))
         track.pace = Pace()
 
@@ -220,9 +227,11 @@ class Telemetry:
     def _compiled(self, rules: Monitoring, stage: str) -> _Compiled:
         key = (id(rules), stage)
         if key not in self._compiled_of:
-            compiled = for_stage(compile_rules(rules.log_events), stage)
+            log_rules = compile_rules(rules.log_events, self._linear)
+            compiled = for_stage(log_rules, stage)
             lines = Scanner(compiled, self._make_test)
-            made = _Compiled(rules, lines, quiet_rules(rules, stage))
+            quiet = quiet_rules(rules, stage, self._linear)
+            made = _Compiled(rules, lines, quiet)
             self._compiled_of[key] = made
         return self._compiled_of[key]
 

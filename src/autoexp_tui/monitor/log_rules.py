@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from autoexp_tui.core.specs import QUIET_TYPES, LogEvent, StateEvent
+from autoexp_tui.monitor.careful import CarefulRegex, Linear, careful, no_linear
 from autoexp_tui.monitor.prefilter import LineFinder, line_text, with_newlines
 from autoexp_tui.monitor.sieve import MakeTest, Sieve, as_text, by_re
 
@@ -44,14 +45,18 @@ class Match:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
-def compile_rules(rules: Iterable[LogEvent]) -> tuple[CompiledRule, ...]:
+def compile_rules(
+    rules: Iterable[LogEvent], linear: Linear = no_linear
+) -> tuple[CompiledRule, ...]:
     """Rules ready to scan, in order; those over silence are `monitor.quiet`'s.
+
+    `linear`: what is asked before a regex is searched.
 
     Raises:
         ValueError: a regex does not compile, or has not the group that is extracted.
     """
     lines = (rule for rule in rules if rule.pattern_type not in QUIET_TYPES)
-    return tuple(_compiled(rule) for rule in lines)
+    return tuple(_compiled(rule, linear) for rule in lines)
 
 
 def for_stage(rules: Iterable[CompiledRule], stage: str) -> tuple[CompiledRule, ...]:
@@ -155,10 +160,10 @@ def _matches(
 
 
 # ----------------------------------------------------------------------- compiling
-def _compiled(rule: LogEvent) -> CompiledRule:
+def _compiled(rule: LogEvent, linear: Linear) -> CompiledRule:
     substring = rule.pattern_type == "substring"
     finder = LineFinder(rule.pattern, substring=substring)
-    search = _substring(rule.pattern) if substring else _regex(rule)
+    search = _substring(rule.pattern) if substring else _regex(rule, linear)
     return CompiledRule(rule, finder, search)
 
 
@@ -166,8 +171,8 @@ def _substring(text: str) -> _Search:
     return lambda line: {} if text and text in line else None
 
 
-def _regex(rule: LogEvent) -> _Search:
-    regex = _checked(rule)
+def _regex(rule: LogEvent, linear: Linear) -> _Search:
+    regex = _checked(rule, linear)
     groups = [(key, _group(group)) for key, group in rule.extract_groups.items()]
 
     def search(line: str) -> Mapping[str, str] | None:
@@ -184,22 +189,23 @@ def _group(text: str) -> str | int:
     return int(text) if text.isdecimal() else text
 
 
-def _checked(rule: LogEvent) -> re.Pattern[str]:
-    regex = regex_of(rule)
+def _checked(rule: LogEvent, linear: Linear) -> CarefulRegex:
+    made = regex_of(rule, linear)
+    regex = made.regex
     for group in rule.extract_groups.values():
         known = int(group) <= regex.groups if group.isdecimal() else None
         if known is False or (known is None and group not in regex.groupindex):
             raise ValueError(f"rule {rule.name}: the pattern has no group {group!r}")
-    return regex
+    return made
 
 
-def regex_of(rule: LogEvent) -> re.Pattern[str]:
+def regex_of(rule: LogEvent, linear: Linear = no_linear) -> CarefulRegex:
     """A rule's pattern, compiled.
 
     Raises:
         ValueError: it does not compile.
     """
     try:
-        return re.compile(rule.pattern)
+        return careful(re.compile(rule.pattern), linear)
     except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(f"rule {rule.name}: {rule.pattern!r}: {error}") from error

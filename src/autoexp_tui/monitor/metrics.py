@@ -14,6 +14,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from autoexp_tui.core.specs import MetricPattern
+from autoexp_tui.monitor.careful import CarefulRegex, Linear, careful, no_linear
 from autoexp_tui.monitor.comparing import as_number
 from autoexp_tui.monitor.metric_backlog import span_end, thin
 from autoexp_tui.monitor.metric_layouts import Layouts
@@ -116,7 +117,7 @@ class _Custom:
 
     name: str
     finder: LineFinder
-    regex: re.Pattern[str]
+    regex: CarefulRegex
 
 
 @dataclass(slots=True)
@@ -130,6 +131,8 @@ class MetricReader:
     patterns: Iterable[MetricPattern] = ()
     make_test: MakeTest = by_re
     """How pieces of a log that say nothing are told."""
+    linear: Linear = no_linear
+    """Asked before a pattern of the user's is searched."""
     _custom: tuple[_Custom, ...] = field(init=False)
     _owned: frozenset[str] = field(init=False)
     _layouts: Layouts = field(default_factory=Layouts, init=False)
@@ -137,7 +140,9 @@ class MetricReader:
     _steps: Steps = field(default_factory=Steps, init=False)
 
     def __post_init__(self) -> None:
-        self._custom = tuple(_compiled(pattern) for pattern in self.patterns)
+        self._custom = tuple(
+            _compiled(pattern, self.linear) for pattern in self.patterns
+        )
         self._owned = frozenset(custom.name for custom in self._custom)
         self._sieve = _marks(self.make_test)
 
@@ -222,21 +227,22 @@ def _added(reading: Reading, name: str, value: float) -> Reading:
     return reading._replace(values={**reading.values, name: value})
 
 
-def _value(regex: re.Pattern[str], line: str) -> float | None:
+def _value(regex: CarefulRegex, line: str) -> float | None:
     match = regex.search(line)
     text = match[1] if match else None
     number = as_number(text.replace(",", "")) if text else None
     return None if number is None else float(number)
 
 
-def _compiled(pattern: MetricPattern) -> _Custom:
+def _compiled(pattern: MetricPattern, linear: Linear) -> _Custom:
     try:
         regex = re.compile(pattern.pattern)
     except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(f"metric {pattern.name}: {error}") from error
     if not regex.groups:
         raise ValueError(f"metric {pattern.name}: the pattern has no group")
-    return _Custom(canonical(pattern.name), LineFinder(pattern.pattern), regex)
+    made = careful(regex, linear)
+    return _Custom(canonical(pattern.name), LineFinder(pattern.pattern), made)
 
 
 # ---------------------------------------------------------------------- known ones

@@ -17,6 +17,7 @@ from typing import Final
 
 from autoexp_tui.core.specs import QUIET_TYPES, LogEvent, Monitoring
 from autoexp_tui.core.spelling import duration
+from autoexp_tui.monitor.careful import CarefulRegex, Linear, no_linear
 from autoexp_tui.monitor.comparing import as_number
 from autoexp_tui.monitor.log_rules import concerns, regex_of
 from autoexp_tui.monitor.prefilter import LineFinder, line_text, with_newlines
@@ -34,7 +35,7 @@ class QuietRule:
     """Seconds."""
     finder: LineFinder | None = None
     """None: of every output, or of the run's own counter."""
-    regex: re.Pattern[str] | None = None
+    regex: CarefulRegex | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +51,27 @@ class Still:
     """What stands still, in words."""
 
 
-def quiet_rules(rules: Monitoring, stage: str) -> tuple[QuietRule, ...]:
+def quiet_rules(
+    rules: Monitoring, stage: str, linear: Linear = no_linear
+) -> tuple[QuietRule, ...]:
     """The rules over silence and standstill that concern jobs of `stage`.
 
     Raises:
         ValueError: a pattern does not compile, or has no group to read a number from.
     """
     return tuple(
-        _compiled(rule, rules.stall_after_seconds)
+        _compiled(rule, rules.stall_after_seconds, linear)
         for rule in rules.log_events
         if rule.pattern_type in QUIET_TYPES and concerns(rule, stage)
     )
 
 
-def _compiled(rule: LogEvent, default: float) -> QuietRule:
+def _compiled(rule: LogEvent, default: float, linear: Linear) -> QuietRule:
     after = default if rule.after_seconds is None else rule.after_seconds
     if not rule.pattern:
         return QuietRule(rule, after)
-    regex = regex_of(rule)
-    if rule.pattern_type == "progress" and not regex.groups:
+    regex = regex_of(rule, linear)
+    if rule.pattern_type == "progress" and not regex.regex.groups:
         raise ValueError(f"rule {rule.name}: the pattern has no group")
     return QuietRule(rule, after, LineFinder(rule.pattern), regex)
 
