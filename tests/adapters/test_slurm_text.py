@@ -32,6 +32,7 @@ from autoexp_tui.adapters.slurm_text import (
     scancel_ids,
     squeue_arguments,
     task_ids,
+    would_take_fewer,
 )
 from autoexp_tui.core.states import Cause
 from autoexp_tui.testing.fake_slurm_text import expand_names
@@ -364,6 +365,22 @@ def test_what_no_retry_mends_is_lasting(stderr: str) -> None:
 )
 def test_a_limit_that_passes_is_busy(stderr: str) -> None:
     assert refusal(stderr) is Refusal.BUSY
+
+
+@pytest.mark.parametrize(
+    ("stderr", "fewer"),
+    [
+        ("sbatch: error: AssocMaxSubmitJobLimit\n", True),
+        ("sbatch: error: QOSMaxSubmitJobPerUserLimit\n", True),
+        (f"{FAILED}Job violates accounting/QOS policy (job submit limit)\n", True),
+        (f"{FAILED}Slurm temporarily unable to accept job, sleeping\n", True),
+        (f"{FAILED}Resource temporarily unavailable\n", False),
+        ("slurm_load: RPC rate limit exceeded, backing off\n", False),
+    ],
+)
+def test_only_a_limit_of_how_many_would_let_fewer_in(stderr: str, fewer: bool) -> None:
+    assert refusal(stderr) is Refusal.BUSY
+    assert would_take_fewer(stderr) is fewer
 
 
 @pytest.mark.parametrize(

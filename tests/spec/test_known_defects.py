@@ -27,6 +27,7 @@ from autoexp_tui.core.specs import (
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.plan.validation import validate_execution_plan
 from autoexp_tui.testing.fake_script import RunScript
+from autoexp_tui.testing.fake_slurm_controller import ClusterSettings
 from autoexp_tui.testing.fake_slurm_faults import PlannedSlurmFaults, SlurmFault
 from tests.core.builders import job, plan
 from tests.spec.campaign import Campaign, plan_of
@@ -116,6 +117,19 @@ def test_an_sbatch_that_fails_after_all_is_not_a_second_job(
     session.until(session.is_(COOLDOWN, JobState.COMPLETED), 800)
     assert session.submitted() == [STABLE, COOLDOWN]
     assert len(session.slurm.cluster.jobs) == 2, "nothing lies in the queue twice"
+
+
+def test_a_limit_of_submitted_jobs_fails_nobody_and_holds_up_nobody_for_ever(
+    tmp_path: Path,
+) -> None:
+    made = plan_of("multi_stage_basic", tmp_path)
+    stables = tuple(one for one in made.jobs if one.stage == "stable")
+    assert len(stables) == 2, "which are sent as one array"
+    only = replace(made, jobs=stables, edges=())
+    runs = {one.name: [[RunScript(seconds=5.0)]] for one in stables}
+    session = Campaign(tmp_path, only, runs, ClusterSettings(max_jobs=1))
+    session.until_all(JobState.COMPLETED)
+    assert len(session.submitted()) == 2
 
 
 @pytest.mark.parametrize("fault", [SlurmFault.AWAY, SlurmFault.EMPTY])

@@ -35,6 +35,7 @@ from autoexp_tui.adapters.slurm_text import (
     queue_name,
     refusal,
     task_ids,
+    would_take_fewer,
 )
 from autoexp_tui.core.errors import AutoexpError, UsageError
 from autoexp_tui.core.states import Cause
@@ -254,7 +255,8 @@ def _refused(ran: Ran, submission: Submission) -> SubmitAnswer:
         return Uncertain(message=said, sent=ran.sent)
     match refusal(ran.stderr):
         case Refusal.BUSY:
-            return Busy(message=message, sent=ran.sent)
+            fewer = would_take_fewer(ran.stderr)
+            return Busy(message=message, sent=ran.sent, fewer=fewer)
         case Refusal.UNKNOWN:
             return Uncertain(message=message, sent=ran.sent)
         case Refusal.LASTING:

@@ -249,6 +249,11 @@ _BUSY: Final = re.compile(
     re.IGNORECASE,
 )
 """Limits that pass when other jobs end."""
+_HOW_MANY: Final = re.compile(
+    r"maximum number of jobs|too many jobs|MaxJobCount|Submit(?:Job|Limit)"
+    r"|(?:Max|Grp)Jobs|unable to accept job",
+    re.IGNORECASE,
+)
 _TOO_MUCH: Final = re.compile(
     r"(?:Assoc|QOS|Partition)\w*(?:Wall|Time|Cpu|Node|Mem|TRES|GRES|Billing)\w*",
     re.IGNORECASE,
@@ -273,6 +278,11 @@ def refusal(stderr: str) -> Refusal:
         return Refusal.BUSY
     passing = _POLICY.search(stderr) and not _TOO_MUCH.search(stderr)
     return Refusal.BUSY if passing else Refusal.LASTING
+
+
+def would_take_fewer(stderr: str) -> bool:
+    """Whether a busy sbatch met a limit of how many tasks: a smaller array may fit."""
+    return bool(_HOW_MANY.search(stderr) or _POLICY.search(stderr))
 
 
 def parse_sbatch(stdout: str) -> str:

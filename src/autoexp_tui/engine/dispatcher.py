@@ -163,6 +163,18 @@ class Dispatcher:
         if rest_until is not None:
             self.not_before[effect_id] = rest_until
 
+    def rest_alike(self, state: SessionState, job: str, until: float) -> None:
+        """Leave alone all submissions that ask for the same as `job`'s: what one was
+        told by an executor at its limit is true of all."""
+        key = state.jobs[job].spec.resources.key
+        for pending in state.pending.values():
+            effect, effect_id = pending.effect, pending.effect_id
+            if not isinstance(effect, SubmitTasks) or effect_id in self.in_doubt:
+                continue
+            alike = state.jobs[effect.tasks[0][0]].spec.resources.key == key
+            if alike and effect_id not in self.in_flight:
+                self.not_before[effect_id] = until
+
     def forget(self, effect_id: str) -> None:
         """The effect is settled."""
         self.landed(effect_id)

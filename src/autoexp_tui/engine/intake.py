@@ -149,11 +149,7 @@ class Intake:
             case Rejected() as answer:
                 self._rejected(desk, got, answer)
             case Busy() as answer:
-                rest = self.monotonic() + BUSY_SECONDS
-                self.dispatcher.landed(got.effect_id, rest_until=rest)
-                code = "disk_refuses" if answer.disk else "busy"
-                reason = why(code, message=answer.message, sent=answer.sent)
-                self._explain(desk, got.token, reason)
+                self._busy(desk, got, answer)
             case Uncertain() as answer:
                 self._doubt(desk, got.effect_id, got.token, answer)
 
@@ -167,25 +163,41 @@ class Intake:
         )
         self._settle(desk, got.effect_id, "ok", _words(answer.sent, answer.said))
 
+    def _busy(self, desk: Desk, got: seen.Submitted, answer: Busy) -> None:
+        """Send it again later; what is too large for a limit, in two parts."""
+        rest = self.monotonic() + BUSY_SECONDS
+        self.dispatcher.landed(got.effect_id, rest_until=rest)
+        code = "disk_refuses" if answer.disk else "busy"
+        reason = why(code, message=answer.message, sent=answer.sent)
+        self._explain(desk, got.token, reason)
+        tasks = desk.state.tokens[got.token]
+        if answer.fewer and len(tasks) > 1:
+            detail = _words(answer.sent, answer.message)
+            self._settle(desk, got.effect_id, "failed", detail)
+            self._send_apart(desk, tasks, reason, most=(len(tasks) + 1) // 2)
+        if not answer.disk:
+            self.dispatcher.rest_alike(desk.state, tasks[0][0], rest)
+
     def _rejected(self, desk: Desk, got: seen.Submitted, answer: Rejected) -> None:
         detail = _words(answer.sent, answer.message)
         self._settle(desk, got.effect_id, "failed", detail)
         tasks = desk.state.tokens[got.token]
         if answer.cause is Cause.SUBMIT_ERROR and len(tasks) > 1:
-            self._send_apart(desk, tasks, answer.message)
+            apart = why("sent_apart", message=answer.message)
+            self._send_apart(desk, tasks, apart, most=1)
             return
         reason = why(answer.cause.value, message=answer.message)
         for job, number in tasks:
             self._end_unborn(desk, job, number, Outcome.FAILED, answer.cause, reason)
 
-    def _send_apart(self, desk: Desk, tasks: tuple[TaskId, ...], message: str) -> None:
-        """Send one by one what could not be sent together: each for its own sake."""
+    def _send_apart(
+        self, desk: Desk, tasks: tuple[TaskId, ...], reason: Why, *, most: int
+    ) -> None:
+        """Send in parts of at `most` so many what could not be sent together."""
         self._end_unwanted(desk, tasks)
-        reason = why("sent_apart", message=message)
-        for job, number in tasks:
-            attempt = judge.attempt_of(desk.job(job), number)
-            if attempt is not None and attempt.outcome is None:
-                _order_submit(desk, ((job, number),), reason)
+        open_ = tuple(task for task in tasks if _is_open(desk, task))
+        for first in range(0, len(open_), most):
+            _order_submit(desk, open_[first : first + most], reason)
 
     def _end_unborn(
         self,
@@ -567,6 +579,13 @@ def _place_heard(desk: Desk, got: seen.PlaceHeard) -> None:
     elif not stands:
         reason = why("place_silent", place=got.place, since=got.silence.since)
         desk.draft.emit(events.WarningRaised(warning_id=warning_id, why=reason))
+
+
+def _is_open(desk: Desk, task: TaskId) -> bool:
+    """Whether the attempt has not ended."""
+    job, number = task
+    attempt = judge.attempt_of(desk.job(job), number)
+    return attempt is not None and attempt.outcome is None
 
 
 def _order_submit(desk: Desk, tasks: tuple[TaskId, ...], reason: Why) -> None:

@@ -108,6 +108,8 @@ class Busy:
     sent: str = ""
     disk: bool = False
     """It is a disk that refuses, not the executor."""
+    fewer: bool = False
+    """The limit is one of how many: a part of the tasks may be taken."""
 
 
 def not_prepared(error: AutoexpError) -> Rejected | Busy:
