@@ -7,7 +7,14 @@ from dataclasses import replace
 import pytest
 
 from autoexp_tui.core import events
-from autoexp_tui.core.specs import Anomalies, Log, LogEvent, Monitoring
+from autoexp_tui.core.specs import (
+    Anomalies,
+    Log,
+    LogEvent,
+    Monitoring,
+    Restart,
+    StateEvent,
+)
 from autoexp_tui.core.states import JobState
 from autoexp_tui.testing.fake_script import RunScript, Write
 from autoexp_tui.testing.sim_world import Logs
@@ -161,3 +168,67 @@ def test_a_log_begun_anew_is_judged_from_its_start(
     bench.start()
     bench.run(5)
     assert told(bench) == ["WarningRaised"]
+
+
+# -------------------------------------------------------------- what is kept of them
+EVERY = LogEvent(name="every", pattern="E", actions=NOTE)
+ONCE = LogEvent(name="once", pattern="E", match_once=True, actions=NOTE)
+BOTH = Monitoring(log_events=(EVERY, ONCE))
+
+
+def again(bench: Bench) -> list[str]:
+    """The lines that were matched, after two further engines read the log anew."""
+    for _ in range(2):
+        bench.start()
+        bench.run(5)
+    return matched(bench)
+
+
+def test_a_log_with_many_matches_is_read_again_and_none_is_told_twice() -> None:
+    lines = [f"E {n}" for n in range(200)]
+    bench = running(says(1.0, *lines), rules=BOTH)
+    bench.run(5)
+    assert len(again(bench)) == 200 + 1
+
+
+def test_of_many_matches_of_a_rule_only_the_newest_is_kept() -> None:
+    bench = running(says(1.0, *[f"E {n}" for n in range(200)]), rules=BOTH)
+    bench.run(5)
+    (kept,) = bench.engine.state.matches.values()
+    assert set(kept.marks) == {"every", "once"}
+
+
+def test_lines_that_come_after_a_resume_are_matched() -> None:
+    bench = running(says(1.0, "E one"), says(60.0, "E two"), rules=BOTH)
+    bench.run(5)
+    again(bench)
+    bench.run(60)
+    assert matched(bench) == ["E one", "E one", "E two"]
+
+
+def test_a_rule_that_matches_once_stays_quiet_in_the_text_that_came_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = running(says(1.0, "E one"), rules=BOTH)
+    bench.run(5)
+    Swap(bench, monkeypatch).by("E two", "E three")
+    bench.run(5)
+    assert again(bench) == ["E one", "E one", "E two", "E three"]
+
+
+def test_of_an_attempt_that_ended_no_match_is_kept() -> None:
+    script = RunScript(seconds=3.0, writes=(says(1.0, "E one"),))
+    bench = Bench(plan(job("a"), monitoring=BOTH), {"a": [[script]]})
+    bench.until(bench.is_("a", JobState.COMPLETED))
+    assert bench.engine.state.matches == {}
+    assert again(bench) == ["E one", "E one"]
+
+
+def test_each_attempt_is_matched_for_itself_and_once() -> None:
+    crash = RunScript(seconds=3.0, exit_code=1, writes=(says(1.0, "E one"),))
+    rule = StateEvent(name="c", state="crash", actions=(Restart(),))
+    rules = Monitoring(log_events=(EVERY,), state_events=(rule,))
+    goes_on = replace(crash, seconds=1e6)
+    bench = Bench(plan(job("a"), monitoring=rules), {"a": [[crash], [goes_on]]})
+    bench.until(lambda: len(matched(bench)) == 2)
+    assert again(bench) == ["E one", "E one"]

@@ -25,6 +25,8 @@ from autoexp_tui.core.state import (
     Deferred,
     JobRecord,
     Latched,
+    Mark,
+    Matched,
     PendingEffect,
     Retry,
     SessionState,
@@ -83,7 +85,7 @@ def apply(state: SessionState, record: Recorded) -> None:
 def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
     match event:  # in order of how often they come: a long journal folds faster
         case events.LogMatched():
-            _log_matched(state, record, event)
+            _log_matched(state, event)
         case events.MetricsNoted():
             _update(state, event.job, noted=event)
         case events.ConditionJudged():
@@ -478,6 +480,10 @@ def _run_began(state: SessionState, record: Recorded, event: events.RunBegan) ->
 
 def _log_replaced(state: SessionState, event: events.LogReplaced) -> None:
     _update_attempt(state, event.job, event.attempt, log_replaced=event.count)
+    found = state.matches.get(event.job)
+    if found is not None:
+        marks = {rule: (known, -1) for rule, (known, _) in found.marks.items()}
+        state.matches[event.job] = Matched(found.attempt, found.run, marks)
     noted = state.jobs[event.job].noted
     if noted is not None and noted.judged.get(""):
         judged = {**noted.judged, "": 0}
@@ -498,6 +504,7 @@ def _attempt_ended(state: SessionState, event: events.AttemptEnded) -> None:
         evidence=event.evidence,
         reached=event.reached,
     )
+    _forget_matches(state, event.job, event.attempt)
     count_end(state, event)
 
 
@@ -540,6 +547,7 @@ def _retry_ordered(
 
 def _job_ended(state: SessionState, record: Recorded, event: events.JobEnded) -> None:
     deferred = state.jobs[event.job].deferred
+    state.matches.pop(event.job, None)
     _move(
         state,
         record,
@@ -579,13 +587,27 @@ def _job_revived(
 
 
 # -------------------------------------------------------------- what logs showed
-def _log_matched(
-    state: SessionState, record: Recorded, event: events.LogMatched
-) -> None:
-    state.matches[event.match_id] = record.seq
+def _log_matched(state: SessionState, event: events.LogMatched) -> None:
+    _mark(state, event)
     if event.metadata:
         known = state.jobs[event.job].metadata
         _update(state, event.job, metadata={**known, **event.metadata})
+
+
+def _mark(state: SessionState, event: events.LogMatched) -> None:
+    found = state.matches.get(event.job)
+    marks: dict[str, Mark] = {}
+    if found is not None and (found.attempt, found.run) == (event.attempt, event.run):
+        marks |= found.marks
+    marks[event.rule] = (event.match_id, event.offset)
+    state.matches[event.job] = Matched(event.attempt, event.run, marks)
+
+
+def _forget_matches(state: SessionState, job: str, attempt: int) -> None:
+    """The log of an attempt that ended is not looked through again."""
+    found = state.matches.get(job)
+    if found is not None and found.attempt <= attempt:
+        del state.matches[job]
 
 
 def _warning_raised(

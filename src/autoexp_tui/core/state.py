@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 from autoexp_tui.core.copying import Renew, changed
 from autoexp_tui.core.states import NOT_STARTED, TERMINAL, Cause, JobState, Outcome
@@ -138,6 +138,24 @@ class Latched:
 
     line: str
     path: str
+
+
+Mark: TypeAlias = tuple[str, int]
+"""The id of a rule's newest match in a run, and the byte of the log where its line
+begins; -1: in a text that another has replaced since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """What rules have found of a job's newest run: enough not to find it again.
+
+    A rule finds its lines in the order of the log, so its newest match tells them all.
+    """
+
+    attempt: int
+    run: int
+    marks: Mapping[str, Mark]
+    """By the rule's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,8 +323,8 @@ class SessionState:
     """Submission token -> its ordered tasks."""
     pending: MutableMapping[str, PendingEffect] = field(default_factory=dict)
     warnings: MutableMapping[str, Warned] = field(default_factory=dict)
-    matches: MutableMapping[str, int] = field(default_factory=dict)
-    """Match id -> seq: what was matched already."""
+    matches: MutableMapping[str, Matched] = field(default_factory=dict)
+    """Job -> what its rules have found, while its newest attempt goes on."""
     commands: MutableMapping[str, int] = field(default_factory=dict)
     """Command id -> seq of its first event: what was carried out already."""
     streaks: MutableMapping[str, int] = field(default_factory=dict)
@@ -318,6 +336,13 @@ class SessionState:
         """The plan that a job came with, as it was made."""
         sha = self.jobs[job].plan_sha
         return self.plans[sha] if sha else self.plan
+
+    def mark_of(self, job: str, attempt: int, run: int, rule: str) -> Mark | None:
+        """A rule's newest match in a run; None: it has none, or the run is over."""
+        found = self.matches.get(job)
+        if found is None or (found.attempt, found.run) != (attempt, run):
+            return None
+        return found.marks.get(rule)
 
     def fork(self) -> SessionState:
         """A draft: what is applied to it leaves this state as it is."""

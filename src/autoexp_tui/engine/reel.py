@@ -94,13 +94,13 @@ class ListedHistory:
         return self._records[start:stop]
 
 
-class Forgetful(MutableMapping[str, int]):
+class Forgetful(MutableMapping[str, Any]):
     """Takes everything and keeps nothing: what only an engine needs to remember."""
 
-    def __getitem__(self, key: str) -> int:
+    def __getitem__(self, key: str) -> Any:
         raise KeyError(key)
 
-    def __setitem__(self, key: str, value: int) -> None:
+    def __setitem__(self, key: str, value: object) -> None:
         pass
 
     def __delitem__(self, key: str) -> None:

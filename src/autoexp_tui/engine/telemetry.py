@@ -152,7 +152,7 @@ class Telemetry:
         track.output_at = desk.now
         self._changed.add(job.name)
         chunk = _from_a_line_s_start(chunk)
-        if job.ended:  # read again for its curves alone: nothing follows from it now
+        if job.ended or job.attempts[-1].outcome:  # for its curves: nothing follows
             self._take_all(desk, track, chunk)
             return []
         track.watch.read(chunk.data, chunk.offset, desk.now)
@@ -523,12 +523,14 @@ def _stop_worrying(desk: Desk, job: str) -> None:
 def _match_id(
     desk: Desk, track: Track, job: str, rule: LogEvent, offset: int
 ) -> str | None:
-    """The identity of a match; None: a rule that matches once has matched."""
+    """The identity of a match; None: it was found before, or its rule matches once."""
     place = (job, track.attempt, track.run, rule.name)
-    if not rule.match_once:
-        return ids.match_id(*place, offset, track.replaced)
-    known = ids.match_id(*place, offset) in desk.state.matches  # by 0.1's journals
-    return None if known else ids.match_id(*place, 0)
+    known = desk.state.mark_of(*place)
+    if rule.match_once:
+        return None if known else ids.match_id(*place, 0)
+    if known is not None and offset <= known[1]:
+        return None
+    return ids.match_id(*place, offset, track.replaced)
 
 
 def _judged(job: JobRecord) -> int:

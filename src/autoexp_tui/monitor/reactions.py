@@ -122,7 +122,9 @@ def class_of_end(ended: events.AttemptEnded) -> StateClass | None:
 # ---------------------------------------------------------------------- log lines
 def log_matched(desk: Desk, matched: events.LogMatched, rule: LogEvent) -> None:
     """Record a match once, and carry out the rule's actions."""
-    if matched.match_id in desk.state.matches:
+    place = (matched.job, matched.attempt, matched.run, matched.rule)
+    known = desk.state.mark_of(*place)
+    if known is not None and known[0] == matched.match_id:
         return
     desk.draft.emit(matched)
     for index, action in enumerate(rule.actions):

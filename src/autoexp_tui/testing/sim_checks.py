@@ -67,6 +67,8 @@ class Checks:
         self._truth = truth
         self._fed = 0
         self._effects: set[str] = set()
+        self._matches: set[str] = set()
+        """Of all that rules ever found: a state keeps only what it needs."""
         self._credit: Counter[str] = Counter()
         """How often a submission may still be sent."""
         self._live: dict[str, JobRecord] = {}
@@ -206,8 +208,9 @@ class Checks:
             yield f"{len(job.attempts)} attempts were made, {most} are allowed"
 
     def _matched(self, event: events.LogMatched) -> Iterator[str]:
-        if event.match_id in self.shadow.matches:
+        if event.match_id in self._matches:
             yield "the line was matched before"
+        self._matches.add(event.match_id)
 
     def _warned(self, event: events.WarningRaised) -> Iterator[str]:
         if event.job and event.job not in self.shadow.jobs:
