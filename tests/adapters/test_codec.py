@@ -412,7 +412,7 @@ def test_curves_that_nobody_looked_at_go_out_as_they_are() -> None:
     loss = Thinned()
     for step in range(3):
         loss.add(step, step / 2)
-    live = Live(curves=Curves([("loss", loss)]), trend=Trend(loss))
+    live = Live(curves=Curves({"loss": loss}), trend=Trend(loss))
     detail = LiveDetail(seq=1, t=2.0, engine=EngineView(role="live"), jobs={"a": live})
     back = decode_live(encode_live(detail)).jobs["a"]
     assert back.curves["loss"].values == (0.0, 0.5, 1.0)

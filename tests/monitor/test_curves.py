@@ -142,7 +142,7 @@ def test_a_trend_is_bounded_and_finite(values: list[float], n: int) -> None:
 
 def test_a_curve_that_was_taken_stays_as_it_was_whenever_it_is_looked_at() -> None:
     series = thinned([(step, float(step)) for step in range(20)], 8)
-    expected, taken = series.curve(), Curves([("loss", series)])
+    expected, taken = series.curve(), Curves({"loss": series})
     series.add(5, -1.0)
     assert taken["loss"].steps == expected.steps
     assert taken["loss"].values == expected.values

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.lanes import Lanes
 from autoexp_tui.engine.observations import LogRead, Observation
 from autoexp_tui.engine.pacing import Stream
 from autoexp_tui.engine.place_news import PlaceNews
-from autoexp_tui.engine.ports import LogSource, Pool
+from autoexp_tui.engine.ports import FoundFile, LogChunk, LogSource, Pool
 
 LOG = ""
 """The source that is a run's log. Files of metrics are sources by their paths."""
@@ -124,27 +124,35 @@ class _LogWays:
         self.post(seen.call_failed(name, problem))
 
     def _read(self, at: LogCursor) -> LogRead:
-        empty = LogRead(
+        chunk, tail, problem = None, "", ""
+        found: tuple[FoundFile, ...] | None = None
+        try:
+            if at.search is None:
+                chunk, tail = self._news(at)
+            else:
+                found = self._found(at.search)
+        except OSError as error:
+            chunk, problem = None, str(error)
+        return LogRead(
             job=at.job,
             attempt=at.attempt,
             run=at.run,
-            chunk=None,
+            chunk=chunk,
             final=at.final,
+            tail=tail,
+            problem=problem,
             source=at.source,
+            found=found,
         )
-        try:
-            return self._filled(empty, at)
-        except OSError as error:
-            return replace(empty, problem=str(error))
 
-    def _filled(self, empty: LogRead, at: LogCursor) -> LogRead:
-        source, search = self.source, at.search
-        if search is not None:
-            found = source.find(search.patterns, search.first, search.present)
-            return replace(empty, found=tuple(found))
-        whose = (0, -1) if at.outlives else (at.attempt, at.run)
-        place = (at.job, *whose, at.path, at.offset, LOG_CHUNK)
-        chunk = source.read(*place, final=at.final)
+    def _found(self, search: Search) -> tuple[FoundFile, ...]:
+        return tuple(self.source.find(search.patterns, search.first, search.present))
+
+    def _news(self, at: LogCursor) -> tuple[LogChunk | None, str]:
+        """What is new in a file, and of a run's ended log also its tail."""
+        attempt, run = (0, -1) if at.outlives else (at.attempt, at.run)
+        chunk = self.source.read(
+            at.job, attempt, run, at.path, at.offset, LOG_CHUNK, final=at.final
+        )
         wants_tail = at.final and not at.source
-        tail = source.tail(at.path, TAIL_BYTES) if wants_tail else ""
-        return replace(empty, chunk=chunk, tail=tail)
+        return chunk, self.source.tail(at.path, TAIL_BYTES) if wants_tail else ""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from autoexp_tui.core.events import Recorded
-from autoexp_tui.core.snapshot import EngineView, InQueue, Live, Snapshot
+from autoexp_tui.core.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.state import JobRecord, PendingEffect, SessionState, Warned
 from autoexp_tui.core.states import JobState
-from autoexp_tui.core.verdicts import Verdict
 
 EVENT_TAIL = 2000
 """Events that a snapshot carries; older ones are in the journal."""
@@ -115,13 +114,6 @@ class Publisher:
 
 
 _NO_PLAN = Plan(plan_id="", name="", state_dir="", jobs=())
-
-
-def with_verdicts(
-    live: Live | None, verdicts: Sequence[Verdict | None], queue: InQueue | None
-) -> Live:
-    """`live` with the newest verdicts of the start conditions, and the queue's word."""
-    return replace(live or Live(), start=tuple(verdicts), queue=queue)
 
 
 def can_progress(job: JobRecord) -> bool:

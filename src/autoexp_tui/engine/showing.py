@@ -12,7 +12,7 @@ from autoexp_tui.core.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.core.state import JobRecord, SessionState
 from autoexp_tui.engine.intake import Health
 from autoexp_tui.engine.ports import LiveSink
-from autoexp_tui.engine.publish import Publisher, with_verdicts
+from autoexp_tui.engine.publish import Publisher
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.engine.volatile import Volatile
 
@@ -105,4 +105,4 @@ class Showing:
         name, verdicts = job.name, self._volatile.verdicts
         newest = [verdicts.get((name, "start", i)) for i in range(len(job.start))]
         queue = self._health.queue.get(name)
-        return with_verdicts(self._telemetry.view(name), newest, queue)
+        return self._telemetry.view(name, tuple(newest), queue)

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.facts import MetricFact, MetricKey
-from autoexp_tui.core.snapshot import GpuView, Live
+from autoexp_tui.core.snapshot import GpuView, InQueue, Live
 from autoexp_tui.core.specs import LogEvent, Monitoring
 from autoexp_tui.core.state import JobRecord, SessionState
 from autoexp_tui.core.states import Cause
-from autoexp_tui.core.verdicts import Why
+from autoexp_tui.core.verdicts import Verdict, Why
 from autoexp_tui.engine.log_rounds import GPU, LOG, LogCursor
 from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import FoundFile, LogChunk
@@ -471,20 +471,30 @@ class Telemetry:
             )
         )
 
-    def view(self, job: str) -> Live | None:
-        """The live side of a job; None while its log said nothing."""
+    def view(
+        self,
+        job: str,
+        start: tuple[Verdict | None, ...] = (),
+        queue: InQueue | None = None,
+    ) -> Live:
+        """The live side of a job: what its log said, if anything.
+
+        `start`: the newest verdicts of its start conditions; `queue`: where it waits.
+        """
         track = self._tracks.get(job)
         if track is None or not track.says_anything:
-            return None
+            return Live(start=start, queue=queue)
         loss = track.curves.get(track.loss)
         return Live(
+            start=start,
+            queue=queue,
             step=track.step,
             total=track.total or self._state.jobs[job].spec.progress_total,
             rate=track.pace.rate,
             metrics=track.newest | track.gpu.newest,
-            curves=Curves((track.curves | track.gpu.curves).items()),
+            curves=Curves(track.curves | track.gpu.curves),
             gpu=_gpu_view(track),
-            trend=Trend(loss, TREND_POINTS) if loss else (),
+            trend=Trend(loss, TREND_POINTS) if loss is not None else (),
             log_bytes=track.log.offset,
             last_output_at=track.output_at,
             last_step_at=track.watch.moved_at,

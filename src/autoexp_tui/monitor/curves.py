@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, TypeAlias, overload
 
@@ -184,8 +184,8 @@ class Curves(Mapping[str, Curve]):
 
     __slots__ = ("_frozen",)
 
-    def __init__(self, curves: Iterable[tuple[str, Thinned]]) -> None:
-        self._frozen = {name: curve.frozen() for name, curve in curves}
+    def __init__(self, curves: Mapping[str, Thinned]) -> None:
+        self._frozen = {name: curve.frozen() for name, curve in curves.items()}
 
     def __getitem__(self, name: str) -> Curve:
         return self._frozen[name].curve()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from autoexp_tui.core.specs import MetricPattern
@@ -55,6 +55,7 @@ _ALIASES: Final = {
 }
 
 
+@lru_cache(maxsize=1024)
 def canonical(name: str) -> str:
     """The one name of a metric that goes by several: `lr` is `learning_rate`.
 
