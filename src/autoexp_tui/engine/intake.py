@@ -549,10 +549,23 @@ class Intake:
         if pending is not None and RECOVERY[pending.effect.kind] == "once":
             leave_in_doubt(desk.draft, pending)
             self.dispatcher.forget(got.effect_id)
+        elif pending is not None and isinstance(pending.effect, SubmitTasks):
+            self._faulted_submission(desk, pending.effect_id, pending.effect, got)
         elif got.effect_id:
             rest = self.monotonic() + FAULT_SECONDS
             self.dispatcher.landed(got.effect_id, rest_until=rest)
         desk.draft.emit(events.EngineFaulted(where=got.what, problem=got.problem))
+
+    def _faulted_submission(
+        self, desk: Desk, effect_id: str, effect: SubmitTasks, got: seen.CallFailed
+    ) -> None:
+        """Nobody knows how far it came: it is asked for before it is sent again."""
+        if effect_id in self.dispatcher.in_doubt:
+            rest = self.monotonic() + FAULT_SECONDS
+            self.dispatcher.landed(effect_id, rest_until=rest)
+        else:
+            message = f"a fault of ours: {got.problem}"
+            self._doubt(desk, effect_id, effect.token, Uncertain(message=message))
 
     def _told_lately(self, got: seen.CallFailed) -> bool:
         """Whether the same was told of the same look: it goes on being tried."""

@@ -1,0 +1,69 @@
+"""A bug below a submission: the engine goes on, and sends nothing twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoexp_tui.core import commands, events
+from autoexp_tui.core.states import JobState
+from autoexp_tui.engine.ports import AdoptAnswer, Submission, SubmitAnswer
+from autoexp_tui.testing.fake_script import RunScript
+from tests.core.builders import job, plan
+from tests.engine.bench import Bench
+
+RUN = [[RunScript(seconds=20.0)]]
+
+
+class Buggy:
+    """An executor that raises when it has taken what it was given."""
+
+    def __init__(self, one: Bench) -> None:
+        self.bench = one
+        self.sent: list[str] = []
+        self.take = one.executor.submit
+
+    def submit(self, submission: Submission) -> SubmitAnswer:
+        self.sent.append(submission.tasks[0].job)
+        answer = self.take(submission)
+        if submission.tasks[0].job == "a":
+            raise KeyError("a bug")
+        return answer
+
+
+@pytest.fixture
+def buggy(monkeypatch: pytest.MonkeyPatch) -> Buggy:
+    one = Bench(plan(job("a"), job("b", 1)), {"a": RUN, "b": RUN}, submit=False)
+    made = Buggy(one)
+    monkeypatch.setattr(one.executor, "submit", made.submit)
+    one.order(commands.Submit())
+    return made
+
+
+def test_other_jobs_are_sent_all_the_same(buggy: Buggy) -> None:
+    buggy.bench.until(buggy.bench.is_("b", JobState.COMPLETED))
+
+
+def test_what_may_have_been_sent_is_asked_for_before_it_is_sent_again(
+    buggy: Buggy,
+) -> None:
+    buggy.bench.until(buggy.bench.is_("a", JobState.COMPLETED))
+    assert buggy.sent == ["a", "b"]
+
+
+def test_the_fault_is_told(buggy: Buggy) -> None:
+    buggy.bench.run(5)
+    (fault,) = buggy.bench.happened(events.EngineFaulted)
+    assert isinstance(fault, events.EngineFaulted)
+    assert "a bug" in fault.problem
+
+
+def test_a_bug_in_asking_is_no_answer(
+    buggy: Buggy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def adopt(_: object) -> AdoptAnswer:
+        raise KeyError("another bug")
+
+    monkeypatch.setattr(buggy.bench.executor, "adopt", adopt)
+    buggy.bench.run(60)
+    assert buggy.bench.job("a").state is JobState.SUBMIT_UNKNOWN
+    assert buggy.sent == ["a", "b"]
