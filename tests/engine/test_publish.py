@@ -1,59 +1,68 @@
-"""Snapshots: what did not change is shared, so that a look costs the same for ever."""
+"""Snapshots that share what did not change say the same as ones made from nothing."""
 
 from __future__ import annotations
 
-from autoexp_tui.core.state import SessionState
-from autoexp_tui.core.states import JobState
+from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.core.specs import JobStateIs
 from autoexp_tui.engine.publish import Publisher
-from autoexp_tui.testing.fake_script import RunScript
+from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.core.builders import job, plan
 from tests.engine.bench import Bench
 
-
-def begun() -> Bench:
-    """One job that is about to end, and one that runs on."""
-    scripts = {"a": [[RunScript(seconds=5.0)]], "b": [[RunScript(seconds=500.0)]]}
-    one = Bench(plan(job("a"), job("b", 1)), scripts)
-    one.until(lambda: set(one.states().values()) == {"RUNNING"})
-    one.run(1)
-    return one
+LINE = b"iteration %d/100 | lm loss: 2.5\n"
 
 
-def test_the_next_snapshot_shares_the_jobs_that_stayed_as_they_were() -> None:
-    one = begun()
-    before = one.snapshots[-1]
-    one.until(one.is_("a", JobState.COMPLETED))
-    after = one.snapshots[-1]
-    assert before.jobs[0] is not after.jobs[0]
-    assert before.jobs[1] is after.jobs[1]
+def scripted() -> Bench:
+    """Two that fail or end at their own times, one that waits, one that goes on."""
+    done = JobStateIs(jobs=("a",), state="COMPLETED")
+    waits = job("c", 2, depends_on=("a",), start_conditions=(done,))
+    specs = (job("a", 0), job("b", 1), waits, job("d", 3))
+    writes = tuple(Write(at=float(at), data=LINE % at) for at in range(1, 40))
+    return Bench(
+        plan(*specs),
+        {
+            "a": [[RunScript(seconds=9.0, writes=writes)]],
+            "b": [[RunScript(seconds=5.0, exit_code=3)]],
+            "c": [[RunScript(seconds=1e6, writes=writes)]],
+            "d": [[RunScript(seconds=1e6)]],
+        },
+    )
 
 
-def test_without_an_event_nothing_is_made_anew() -> None:
-    one = begun()
-    publisher = Publisher()
-    view = one.snapshots[-1].engine
-    first = publisher.snapshot(one.engine.state, view, {})
-    second = publisher.snapshot(one.engine.state, view, {}, live_changed=False)
-    assert first.jobs is second.jobs
-    assert first.live is second.live
-    assert first.events is second.events
-    assert first.warnings is second.warnings
+def fresh(bench: Bench) -> Snapshot:
+    """The newest snapshot, which nothing has happened since."""
+    bench.clock.advance(0.2)
+    bench.engine.commit()
+    snapshot = bench.engine.snapshot
+    assert snapshot is not None
+    return snapshot
 
 
-def test_the_next_engine_shows_every_job_ended_ones_too() -> None:
-    one = begun()
-    one.until(one.is_("a", JobState.COMPLETED))
-    one.start()
-    one.run(1)
-    shown = one.snapshots[-1]
-    assert [(each.name, each.state.value) for each in shown.jobs] == [
-        ("a", "COMPLETED"),
-        ("b", "RUNNING"),
-    ]
-    assert [len(each.attempts) for each in shown.jobs] == [1, 1]
+def test_a_snapshot_has_every_job_as_it_is_whatever_has_moved() -> None:
+    bench = scripted()
+    for _ in range(60):
+        bench.run(0.5)
+        state = bench.engine.state
+        assert fresh(bench).jobs == tuple(state.jobs[name] for name in state.order)
+    assert set(bench.states().values()) == {"COMPLETED", "FAILED", "RUNNING"}
 
 
-def test_a_session_without_jobs_is_not_finished() -> None:
-    one = begun()
-    view = one.snapshots[-1].engine
-    assert not Publisher().snapshot(SessionState(), view, {}).finished
+def test_a_snapshot_has_what_every_log_said_last() -> None:
+    bench = scripted()
+    for _ in range(60):
+        bench.run(0.5)
+        shown = dict(zip(bench.engine.state.order, fresh(bench).live, strict=True))
+        for name, live in shown.items():
+            seen = bench.engine._telemetry.view(name)
+            assert (live.step if live else None) == (seen.step if seen else None)
+
+
+def test_a_publisher_that_is_not_told_what_changed_takes_over_everything() -> None:
+    bench = scripted()
+    publisher, view = Publisher(), fresh(bench).engine
+    publisher.snapshot(bench.engine.state, view, {})
+    bench.run(10)
+    publisher.note(bench.world.session.records)
+    state = bench.engine.state
+    shown = publisher.snapshot(state, view, {}).jobs
+    assert shown == tuple(state.jobs[name] for name in state.order)

@@ -1,0 +1,59 @@
+"""Snapshots: what did not change is shared, so that a look costs the same for ever."""
+
+from __future__ import annotations
+
+from autoexp_tui.core.state import SessionState
+from autoexp_tui.core.states import JobState
+from autoexp_tui.engine.publish import Publisher
+from autoexp_tui.testing.fake_script import RunScript
+from tests.core.builders import job, plan
+from tests.engine.bench import Bench
+
+
+def begun() -> Bench:
+    """One job that is about to end, and one that runs on."""
+    scripts = {"a": [[RunScript(seconds=5.0)]], "b": [[RunScript(seconds=500.0)]]}
+    one = Bench(plan(job("a"), job("b", 1)), scripts)
+    one.until(lambda: set(one.states().values()) == {"RUNNING"})
+    one.run(1)
+    return one
+
+
+def test_the_next_snapshot_shares_the_jobs_that_stayed_as_they_were() -> None:
+    one = begun()
+    before = one.snapshots[-1]
+    one.until(one.is_("a", JobState.COMPLETED))
+    after = one.snapshots[-1]
+    assert before.jobs[0] is not after.jobs[0]
+    assert before.jobs[1] is after.jobs[1]
+
+
+def test_without_an_event_nothing_is_made_anew() -> None:
+    one = begun()
+    publisher = Publisher()
+    view = one.snapshots[-1].engine
+    first = publisher.snapshot(one.engine.state, view, {})
+    second = publisher.snapshot(one.engine.state, view, {}, live_changed=False)
+    assert first.jobs is second.jobs
+    assert first.live is second.live
+    assert first.events is second.events
+    assert first.warnings is second.warnings
+
+
+def test_the_next_engine_shows_every_job_ended_ones_too() -> None:
+    one = begun()
+    one.until(one.is_("a", JobState.COMPLETED))
+    one.start()
+    one.run(1)
+    shown = one.snapshots[-1]
+    assert [(each.name, each.state.value) for each in shown.jobs] == [
+        ("a", "COMPLETED"),
+        ("b", "RUNNING"),
+    ]
+    assert [len(each.attempts) for each in shown.jobs] == [1, 1]
+
+
+def test_a_session_without_jobs_is_not_finished() -> None:
+    one = begun()
+    view = one.snapshots[-1].engine
+    assert not Publisher().snapshot(SessionState(), view, {}).finished
