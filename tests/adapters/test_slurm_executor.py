@@ -32,8 +32,8 @@ from autoexp_tui.testing.executor_contract import (
     submit,
 )
 from autoexp_tui.testing.fake_script import RunScript
-from autoexp_tui.testing.fake_slurm_controller import ClusterSettings
 from autoexp_tui.testing.fake_slurm_faults import PlannedSlurmFaults, SlurmFault
+from autoexp_tui.testing.fake_slurm_jobs import ClusterSettings
 from tests.contract.fake_slurm_world import FakeSlurmWorld
 
 RUNS_LONG = RunScript(seconds=1e6)

@@ -18,7 +18,7 @@ from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.executor_contract import Does, Remembering
 from autoexp_tui.testing.fake_script import RunScript, Write
 from autoexp_tui.testing.fake_slurm import FakeSlurm
-from autoexp_tui.testing.fake_slurm_controller import ClusterSettings
+from autoexp_tui.testing.fake_slurm_jobs import ClusterSettings
 
 STEP = 0.1
 """Seconds of made-up time between two looks."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.testing.executor_contract import ExecutorContract
-from autoexp_tui.testing.fake_slurm_controller import ClusterSettings
+from autoexp_tui.testing.fake_slurm_jobs import ClusterSettings
 from tests.contract.fake_slurm_world import FakeSlurmWorld
 
 

@@ -32,7 +32,7 @@ from autoexp_tui.plan.build import PlanOutcome, plan_outcome
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_script import RunScript, Write, by_job
 from autoexp_tui.testing.fake_slurm import FakeSlurm
-from autoexp_tui.testing.fake_slurm_controller import ClusterSettings
+from autoexp_tui.testing.fake_slurm_jobs import ClusterSettings
 from autoexp_tui.testing.inline_pool import InlinePool
 from autoexp_tui.testing.memory_journal import MemorySession
 from autoexp_tui.testing.sim_world import Errands, Mailbox, Nobody, Ready, Recompose

@@ -11,7 +11,7 @@ from autoexp_tui.core.specs import FileExists, MetadataIs
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.wording import sentence
 from autoexp_tui.testing.fake_script import RunScript, Write
-from autoexp_tui.testing.fake_slurm_controller import ClusterSettings
+from autoexp_tui.testing.fake_slurm_jobs import ClusterSettings
 from tests.spec.campaign import Campaign, job_of, outcome_of, plan_of, says
 
 STABLES = ["test_lr1e-4_stable", "test_lr5e-4_stable"]

@@ -14,8 +14,8 @@ from autoexp_tui.adapters.slurm_commands import Ran
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_script import RunScript, Write
 from autoexp_tui.testing.fake_slurm import FakeSlurm
-from autoexp_tui.testing.fake_slurm_controller import ClusterSettings
 from autoexp_tui.testing.fake_slurm_faults import PlannedSlurmFaults, SlurmFault
+from autoexp_tui.testing.fake_slurm_jobs import ClusterSettings
 from autoexp_tui.testing.fake_slurm_text import expand_names, ranges, seconds_of
 
 SQUEUE = ("squeue", "-h", "-r", "-t", "all", "-u", "ann", "-o")
@@ -451,6 +451,25 @@ def test_a_killed_controller_forgets_and_gives_ids_out_again(site: Site) -> None
     assert list(site.states()) == ["1"]
     assert "2|2|PENDING|" in site.accounts()
     assert site.sbatch("--hold").stdout == "2\n"
+
+
+@pytest.mark.parametrize("how", ["forgotten", "crashed"])
+def test_the_time_limit_of_a_job_that_is_no_more_ends_nothing(
+    how: str, tmp_path: Path
+) -> None:
+    site = Site(tmp_path, None, RunScript(seconds=600))
+    site.sbatch("--time=1", text=site.wrapped())
+    site.clock.advance(1)
+    assert site.states() == {"1": "RUNNING"}
+    cluster = site.slurm.cluster
+    if how == "forgotten":
+        cluster.forget(cluster.jobs[0])
+    else:
+        cluster.crash()
+    site.clock.advance(100)
+    site.queue()
+    site.clock.advance(100)
+    assert "TIMEOUT" not in site.queue() + site.accounts()
 
 
 def test_a_lost_node_s_jobs_leave_no_more_records(site: Site) -> None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.core.effects import TaskId
 from autoexp_tui.core.states import Cause
@@ -35,75 +35,24 @@ from autoexp_tui.engine.ports import (
     TaskReport,
     Uncertain,
 )
+from autoexp_tui.testing.fake_copies import Begun, Copy, FakeRun, absent, report_of
+from autoexp_tui.testing.fake_ends import STROKES, Ledger, Stroke
 from autoexp_tui.testing.fake_script import (
     Call,
     Fault,
     Faults,
     PlannedFaults,
-    RunScript,
     Script,
     Write,
     by_job,
 )
 
 SIGTERM, SIGKILL = 15, 9
-
-
-# -------------------------------------------------------------------- its contents
-@dataclass(slots=True, kw_only=True)
-class FakeRun:
-    """One begun run. Times are monotonic; None: not yet."""
-
-    script: RunScript
-    begin: BeginRecord
-    began_at: float
-    ended_at: float | None = None
-    exit: ExitRecord | None = None
-    exit_seen_at: float = 0.0
-    """When the exit record appears."""
-    cause: Cause | None = None
-    asked: bool = False
-    """It was asked to end."""
-    written: int = 0
-    """Bytes in its log."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Copy:
-    """One task as the queue took it. Times are monotonic; None: not yet."""
-
-    task: Task
-    token: str
-    executor_id: str
-    taken_at: float
-    submitted_utc: float
-    scripts: Sequence[RunScript]
-    runs: list[FakeRun] = field(default_factory=list)
-    over_at: float | None = None
-    """When it left the queue for good."""
-    cause: Cause | None = None
-    duplicate: bool = False
-    """It lost the claim and did nothing."""
-
-    @property
-    def running(self) -> bool:
-        """Whether a run of it is alive now."""
-        return bool(self.runs) and self.runs[-1].ended_at is None
-
-    @property
-    def script(self) -> RunScript:
-        """What its next run does."""
-        return self.scripts[min(len(self.runs), len(self.scripts) - 1)]
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A command was started: the thing that must not happen twice."""
-
-    task: TaskId
-    run: int
-    executor_id: str
-    at: float
+Ends: TypeAlias = Literal["exit", "requeue", "vanish"]
+_WITHOUT_RECORD: Final[Mapping[Ends, Stroke]] = {
+    "requeue": Stroke.REQUEUED,
+    "vanish": Stroke.VANISHED,
+}
 
 
 class FakeExecutor:
@@ -140,6 +89,8 @@ class FakeExecutor:
         self.cancelled: set[TaskId] = set()
         self.files: dict[str, bytes] = {}
         """What runs wrote, unless a callback took it."""
+        self.ledger = Ledger()
+        """What really became of each run."""
         self.calls: Counter[str] = Counter()
         self.faults = faults or PlannedFaults()
         self._clock = clock
@@ -375,7 +326,7 @@ class FakeExecutor:
         copy: Copy,
         run: FakeRun,
         *,
-        ends: Literal["exit", "requeue", "vanish"] = "exit",
+        ends: Ends = "exit",
         exit_code: int | None = None,
         signal: int | None = None,
         cause: Cause | None = None,
@@ -384,6 +335,7 @@ class FakeExecutor:
             return
         run.ended_at = self._now
         self._running -= 1
+        self._note(copy.task.id, run, ends, exit_code, signal, cause)
         if ends == "requeue" and copy.task.id not in self.cancelled:
             self._enqueue(copy)
         else:
@@ -399,6 +351,32 @@ class FakeExecutor:
             )
             run.exit_seen_at = self._now + run.script.record_lag
         self._fill_slots()
+
+    def _note(
+        self,
+        task: TaskId,
+        run: FakeRun,
+        ends: Ends,
+        exit_code: int | None,
+        signal: int | None,
+        cause: Cause | None,
+    ) -> None:
+        number = run.begin.run
+        if run.asked:
+            self.ledger.note(task, number, Stroke.CANCELLED)
+        if cause is not None:
+            self.ledger.note(task, number, STROKES[cause])
+        if ends != "exit":
+            self.ledger.note(task, number, _WITHOUT_RECORD[ends])
+            return
+        self.ledger.note_end(
+            task,
+            number,
+            exit_code=exit_code,
+            signal=signal,
+            asked=run.asked,
+            late_seconds=run.script.record_lag,
+        )
 
     def _cancel(self, copy: Copy) -> None:
         if copy.over_at is not None:
@@ -435,7 +413,7 @@ class FakeExecutor:
     def _report(self, task: Task) -> TaskReport:
         seen = self._now - self.lag_seconds
         copy = self._answering(task.id, seen)
-        report = _report_of(copy, seen) if copy else _absent(task)
+        report = report_of(copy, seen) if copy else absent(task)
         if report.phase is not TaskPhase.ENDED:
             self._gone.pop(task.id, None)
             return report
@@ -454,35 +432,3 @@ class FakeExecutor:
     def _lost(self, task: Task) -> bool:
         holder = self.claims.get(task.id)
         return holder is not None and holder.token != self._tokens.get(task.id)
-
-
-def _absent(task: Task) -> TaskReport:
-    return TaskReport(job=task.job, attempt=task.attempt, phase=TaskPhase.ENDED)
-
-
-def _report_of(copy: Copy, seen: float) -> TaskReport:
-    """What was to be seen of a copy at `seen`."""
-    begun = [run for run in copy.runs if run.began_at <= seen]
-    run = begun[-1] if begun else None
-    over = copy.over_at is not None and copy.over_at <= seen
-    phase = _phase(run, seen, over=over)
-    return TaskReport(
-        job=copy.task.job,
-        attempt=copy.task.attempt,
-        phase=phase,
-        executor_id=copy.executor_id,
-        began=run.begin if run else None,
-        exited=run.exit if run and over and run.exit_seen_at <= seen else None,
-        cause=copy.cause if over else None,
-        requeued=run is not None and phase is TaskPhase.QUEUED,
-        reason="Resources" if phase is TaskPhase.QUEUED else "",
-        node=run.begin.host if run else "",
-    )
-
-
-def _phase(run: FakeRun | None, seen: float, *, over: bool) -> TaskPhase:
-    if over:
-        return TaskPhase.ENDED
-    if run is not None and (run.ended_at is None or run.ended_at > seen):
-        return TaskPhase.RUNNING
-    return TaskPhase.QUEUED

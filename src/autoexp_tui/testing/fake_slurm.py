@@ -18,13 +18,12 @@ from typing import Final, Generic, Protocol, TypeVar
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_script import Script
 from autoexp_tui.testing.fake_slurm_cluster import Cluster
-from autoexp_tui.testing.fake_slurm_controller import ClusterSettings
 from autoexp_tui.testing.fake_slurm_faults import (
     PlannedSlurmFaults,
     SlurmFault,
     SlurmFaults,
 )
-from autoexp_tui.testing.fake_slurm_jobs import Job, Shown
+from autoexp_tui.testing.fake_slurm_jobs import ClusterSettings, Job, Shown
 from autoexp_tui.testing.fake_slurm_text import (
     Line,
     Refused,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autoexp_tui.core.effects import TaskId
+from autoexp_tui.testing.fake_ends import Stroke
 from autoexp_tui.testing.fake_slurm_controller import KILL, Controller
 from autoexp_tui.testing.fake_slurm_jobs import Job
 
@@ -12,6 +13,7 @@ class Cluster(Controller):
 
     def requeue(self, job: Job, reason: str = "BeginTime") -> None:
         """Let a running job run again, as `scontrol requeue` does."""
+        self._strike(job, Stroke.REQUEUED)
         self._requeue(job, "REQUEUED", reason)
 
     def lose_node(self, name: str) -> None:
@@ -19,7 +21,7 @@ class Cluster(Controller):
         self._nodes.down.add(name)
         for job in [job for job in self.jobs if name in job.nodes and job.live]:
             if job.run is not None:
-                job.run.over = True
+                self._lose(job.run, Stroke.NODE_LOST)
             if job.order.requeue:
                 self._requeue(job, "NODE_FAIL", "BeginTime")
             else:
@@ -44,7 +46,7 @@ class Cluster(Controller):
     def forget(self, job: Job) -> None:
         """A job vanishes with its processes, and nobody has ever heard of it."""
         if job.run is not None:
-            job.run.over = True
+            self._lose(job.run, Stroke.FORGOTTEN)
         self.jobs.remove(job)
         self._accounts.pop(job.id, None)
         self._wake()
@@ -64,7 +66,7 @@ class Cluster(Controller):
         for job in lost:
             job.history = job.history[:1]
             if job.run is not None:
-                job.run.over = True
+                self._lose(job.run, Stroke.FORGOTTEN)
         self._next_id = min((job.parent for job in lost), default=self._next_id)
         return tuple(job.id for job in lost)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -18,9 +18,10 @@ from autoexp_tui.core.effects import TaskId
 from autoexp_tui.core.states import Cause
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.testing import fake_slurm_wrapper as wrapper
+from autoexp_tui.testing.fake_ends import STROKES, Ledger, Stroke
 from autoexp_tui.testing.fake_script import Script, by_job
 from autoexp_tui.testing.fake_slurm_jobs import (
-    PARTITIONS,
+    ClusterSettings,
     Job,
     Order,
     Partition,
@@ -41,29 +42,6 @@ _WORDS = {
 _REASONS = {"TIMEOUT": "TimeLimit", "OUT_OF_MEMORY": "OutOfMemory"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSettings:
-    """What a made-up cluster is like. Times in seconds."""
-
-    nodes: int = 4
-    node_jobs: int = 4
-    """Jobs that share a node, unless one is exclusive."""
-    partitions: tuple[Partition, ...] = PARTITIONS
-    min_job_age: float = 300.0
-    max_array_size: int = 10001
-    max_jobs: int = 10000
-    accounting: bool = True
-    account_lag: float = 0.5
-    """By how much sacct trails squeue."""
-    schedule_seconds: float = 0.1
-    """From a change to the start of what may start."""
-    requeue_seconds: float = 2.0
-    """Before a requeued job may start again."""
-    kill_wait: float = 30.0
-    save_seconds: float = 5.0
-    """A job younger than that is forgotten by a killed controller."""
-
-
 class Controller:
     """Jobs, nodes and time. `settle()` lets the clock's time happen to it."""
 
@@ -82,6 +60,8 @@ class Controller:
         """How a start takes its attempt."""
         self.succeeded: set[TaskId] = set()
         """Whose command ended by itself with status 0."""
+        self.ledger = Ledger()
+        """What really became of each run."""
         self._time = Timeline(clock)
         self._nodes = Nodes(self.settings.nodes, self.settings.node_jobs)
         self._script = script or by_job({})
@@ -163,6 +143,7 @@ class Controller:
         if job.word == "PENDING":
             self._drop(job)
         elif job.word == "RUNNING":
+            self._strike(job, Stroke.CANCELLED)
             job.leaves_as = "CANCELLED by 0"
             self._let_go(job)
         self._wake()
@@ -197,11 +178,13 @@ class Controller:
     def expire(self, job: Job) -> None:
         """The job's time is up."""
         if job.word == "RUNNING":
+            self._strike(job, Stroke.TIMEOUT)
             job.leaves_as = "TIMEOUT"
             self._let_go(job)
 
     def preempt(self, job: Job) -> None:
         """What the job's partition says becomes of it."""
+        self._strike(job, Stroke.PREEMPTED)
         how = self._partition(job.order.partition).preempt
         if how == "requeue" and job.order.requeue:
             self._requeue(job, "PREEMPTED", "BeginTime")
@@ -327,7 +310,7 @@ class Controller:
         job.word, job.reason, job.nodes = "RUNNING", "None", nodes
         job.started_utc = self._time.utc()
         self._tell(job)
-        if not self._open_output(job):
+        if not job.open_output():
             job.reason, job.signal = "JobLaunchFailure", 53
             self._leave(job, "FAILED")
             return
@@ -337,21 +320,9 @@ class Controller:
         self._play(job)
 
     def _expire_run(self, job: Job, restarts: int) -> None:
-        if job.restarts == restarts:
+        """Its time is up, unless it has run again since, or nobody knows it."""
+        if job.restarts == restarts and any(one is job for one in self.jobs):
             self.expire(job)
-
-    def _open_output(self, job: Job) -> bool:
-        """Whether Slurm could open its file for the job's output."""
-        index = "" if job.index is None else str(job.index)
-        values = {"%j": str(job.raw_id), "%A": str(job.parent), "%a": index}
-        path = job.order.output.replace("%%", "\0")
-        for key, value in values.items():
-            path = path.replace(key, value)
-        try:
-            with Path(path.replace("\0", "%")).open("ab"):
-                return True
-        except OSError:
-            return False
 
     def _play(self, job: Job) -> None:
         """Start the wrapper, if the job's script starts one."""
@@ -399,14 +370,16 @@ class Controller:
         if run.over or run.ending:
             return
         if script.ends == "requeue":
+            self._strike(job, Stroke.REQUEUED)
             self._requeue(job, "REQUEUED", "BeginTime")
         elif script.ends == "vanish":
-            run.over = True
+            self._lose(run, Stroke.VANISHED)
             word = _WORDS.get(script.cause, "FAILED") if script.cause else "FAILED"
             job.signal = KILL if word == "FAILED" else 0
             self._leave(job, word)
         else:
             if script.cause is not None:
+                self._strike(job, STROKES[script.cause])
                 job.leaves_as = _WORDS.get(script.cause, "")
             code = script.exit_code if script.signal is None else None
             self._end_run(job, run, exit_code=code, signal=script.signal)
@@ -424,6 +397,14 @@ class Controller:
         if run.over:
             return
         run.over = True
+        self.ledger.note_end(
+            run.task,
+            run.number,
+            exit_code=exit_code,
+            signal=signal,
+            asked=bool(run.ending),
+            late_seconds=run.script.record_lag,
+        )
         if exit_code == 0:
             self.succeeded.add(run.task)
         lag = run.script.record_lag
@@ -458,8 +439,18 @@ class Controller:
 
     def _kill(self, job: Job, run: PlayedRun) -> None:
         if not run.over:
-            run.over = True
+            self._lose(run, Stroke.VANISHED)
             self._leave(job, job.leaves_as)
+
+    def _strike(self, job: Job, stroke: Stroke) -> None:
+        if job.run is not None and not job.run.over:
+            self.ledger.note(job.run.task, job.run.number, stroke)
+
+    def _lose(self, run: PlayedRun, stroke: Stroke) -> None:
+        """It is gone, and leaves no record."""
+        if not run.over:
+            run.over = True
+            self.ledger.note(run.task, run.number, stroke)
 
     def _leave(self, job: Job, word: str) -> None:
         """The end of a job in the queue."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Literal
 
 from autoexp_tui.testing.fake_slurm_wrapper import PlayedRun
@@ -30,6 +31,29 @@ PARTITIONS: Final = (
     Partition("kill", 1, "cancel"),
     Partition("urgent", 10, "off"),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """What a made-up cluster is like. Times in seconds."""
+
+    nodes: int = 4
+    node_jobs: int = 4
+    """Jobs that share a node, unless one is exclusive."""
+    partitions: tuple[Partition, ...] = PARTITIONS
+    min_job_age: float = 300.0
+    max_array_size: int = 10001
+    max_jobs: int = 10000
+    accounting: bool = True
+    account_lag: float = 0.5
+    """By how much sacct trails squeue."""
+    schedule_seconds: float = 0.1
+    """From a change to the start of what may start."""
+    requeue_seconds: float = 2.0
+    """Before a requeued job may start again."""
+    kill_wait: float = 30.0
+    save_seconds: float = 5.0
+    """A job younger than that is forgotten by a killed controller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,3 +166,16 @@ class Job:
             name=self.order.name,
             unsplit=self.unsplit,
         )
+
+    def open_output(self) -> bool:
+        """Whether Slurm could open its file for the job's output."""
+        index = "" if self.index is None else str(self.index)
+        values = {"%j": str(self.raw_id), "%A": str(self.parent), "%a": index}
+        path = self.order.output.replace("%%", "\0")
+        for key, value in values.items():
+            path = path.replace(key, value)
+        try:
+            with Path(path.replace("\0", "%")).open("ab"):
+                return True
+        except OSError:
+            return False

@@ -24,7 +24,10 @@ from autoexp_tui.core.verdicts import Result, Why
 from autoexp_tui.core.wording import sentence, short
 from autoexp_tui.monitor import lineage
 from autoexp_tui.monitor.desk import rules_of
+from autoexp_tui.testing.fake_ends import Befallen
 from autoexp_tui.testing.memory_journal import MemorySession
+from autoexp_tui.testing.sim_causes import Memory
+from autoexp_tui.testing.sim_causes import problem as cause_problem
 
 PARTS: Final = tuple(
     field.name
@@ -54,6 +57,15 @@ class Truth(Protocol):
 
     def succeeded(self, task: TaskId) -> bool:
         """Whether the task's command ended by itself with status 0."""
+        ...
+
+    def befallen(self, task: TaskId) -> Sequence[Befallen]:
+        """What has befallen the task's runs, in order."""
+        ...
+
+    @property
+    def memory(self) -> Memory:
+        """What is still known when a run has ended."""
         ...
 
 
@@ -194,6 +206,10 @@ class Checks:
     def _ended(self, event: events.AttemptEnded) -> Iterator[str]:
         if (event.job, event.attempt) in self._truth.living():
             yield "its command runs on"
+        attempt = self.shadow.jobs[event.job].attempts[event.attempt - 1]
+        befallen = self._truth.befallen((event.job, event.attempt))
+        if wrong := cause_problem(event, attempt, befallen, self._truth.memory):
+            yield wrong
 
     def _absent(self, event: events.SubmissionAbsent) -> Iterator[str]:
         self._credit[event.token] += 1

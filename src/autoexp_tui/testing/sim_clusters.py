@@ -16,8 +16,10 @@ from autoexp_tui.core.effects import TaskId
 from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.engine.ports import Clock, Executor, FactSource, LogSource
 from autoexp_tui.testing.clock import ManualClock
+from autoexp_tui.testing.fake_ends import Befallen
 from autoexp_tui.testing.fake_executor import FakeExecutor
 from autoexp_tui.testing.fake_script import Fault, RunScript, SeededFaults, by_job
+from autoexp_tui.testing.sim_causes import Memory
 from autoexp_tui.testing.sim_plans import Shape
 from autoexp_tui.testing.sim_world import Files, Logs, Watcher, memory_attempt_dir
 
@@ -140,6 +142,15 @@ class SimCluster(Protocol):
         """Whether the task's command ended by itself with status 0."""
         ...
 
+    def befallen(self, task: TaskId) -> Sequence[Befallen]:
+        """What has befallen the task's runs, in order."""
+        ...
+
+    @property
+    def memory(self) -> Memory:
+        """What is still known when a run has ended."""
+        ...
+
     def forget_claims(self) -> None:
         """From now on nothing keeps a second start from beginning: a bug."""
         ...
@@ -216,6 +227,14 @@ class MemoryCluster:
 
     def succeeded(self, task: TaskId) -> bool:
         return self._executor.succeeded(task)
+
+    def befallen(self, task: TaskId) -> Sequence[Befallen]:
+        return self._executor.ledger.of(task)
+
+    @property
+    def memory(self) -> Memory:
+        patience = self._executor.lost_after_seconds
+        return Memory(forgets=False, lost_after_seconds=patience)
 
     def forget_claims(self) -> None:
         self._executor.claims = _NoClaims()

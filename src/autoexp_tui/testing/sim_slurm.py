@@ -25,11 +25,12 @@ from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.engine.ports import Clock, Executor, FactSource, LogSource
 from autoexp_tui.testing import fake_slurm_wrapper
 from autoexp_tui.testing.clock import ManualClock
+from autoexp_tui.testing.fake_ends import Befallen
 from autoexp_tui.testing.fake_script import by_job
 from autoexp_tui.testing.fake_slurm import Answer, FakeSlurm
-from autoexp_tui.testing.fake_slurm_controller import ClusterSettings
 from autoexp_tui.testing.fake_slurm_faults import SlurmFault
-from autoexp_tui.testing.fake_slurm_jobs import Job
+from autoexp_tui.testing.fake_slurm_jobs import ClusterSettings, Job
+from autoexp_tui.testing.sim_causes import Memory
 from autoexp_tui.testing.sim_clusters import Attempts, Danger
 from autoexp_tui.testing.sim_plans import Shape
 from autoexp_tui.testing.sim_tally import CALLS
@@ -189,6 +190,13 @@ class SlurmCluster(Generic[R]):
 
     def succeeded(self, task: TaskId) -> bool:
         return task in self.slurm.cluster.succeeded
+
+    def befallen(self, task: TaskId) -> Sequence[Befallen]:
+        return self.slurm.cluster.ledger.of(task)
+
+    @property
+    def memory(self) -> Memory:
+        return Memory(forgets=True, lost_after_seconds=self._times.lost)
 
     # ------------------------------------------------------------------------ faults
     def _fault(self, program: str) -> SlurmFault | None:
