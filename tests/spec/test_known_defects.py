@@ -27,8 +27,8 @@ from autoexp_tui.core.specs import (
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.plan.validation import validate_execution_plan
 from autoexp_tui.testing.fake_script import RunScript
-from autoexp_tui.testing.fake_slurm_controller import ClusterSettings
 from autoexp_tui.testing.fake_slurm_faults import PlannedSlurmFaults, SlurmFault
+from autoexp_tui.testing.fake_slurm_jobs import ClusterSettings
 from tests.core.builders import job, plan
 from tests.spec.campaign import Campaign, plan_of
 
