@@ -12,6 +12,7 @@ have their own pace. Prints figures, asserts nothing.
 from __future__ import annotations
 
 import cProfile
+import gc
 import math
 import pstats
 import sys
@@ -111,6 +112,8 @@ def begin(jobs: int, root: Path) -> Session:
     logs = [Path(attempt.log_path) for attempt in attempts]
     for number, log in enumerate(logs):
         log.write_bytes(lines(0, number))
+    gc.collect()
+    gc.freeze()  # as the command does once a session is open
     return Session(bench, logs, 0)
 
 

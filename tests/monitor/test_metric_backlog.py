@@ -107,7 +107,16 @@ KINDS = [
     b"step %d of text %.1f\n",
     b"iteration %d/ 9999 | lm loss: nan | grad norm: %.1f |\n",
     b"\xff\xfe %d loss: %.1f\n",
+    b"\r 7%%|@| %d/9999 [00:01<00:09, 9.1it/s, loss=%.3f]",
+    b"\r 7%%|@| %d/9999 [00:01<00:09, 9.1it/s, loss=%.3f]",
+    b"\rEpoch 1: 7%%|@| %d/9999 [00:01<00:09, loss=%.3f]\n",
 ]
+FILLS = [b"#5  ", b"##", b"", "██▌ ".encode(), "███".encode()]
+
+
+def filled(kind: bytes, n: int, value: float) -> bytes:
+    """A line; how full its bar is goes with its number."""
+    return (kind % (n, value)).replace(b"@", FILLS[n % len(FILLS)])
 
 
 @ENGINES
@@ -118,7 +127,7 @@ KINDS = [
 def test_what_remains_is_as_it_was_with_all_extremes(
     make_test: MakeTest, drawn: list[tuple[bytes, float]], every: int
 ) -> None:
-    data = b"".join(kind % (n, value) for n, (kind, value) in enumerate(drawn, 1))
+    data = b"".join(filled(kind, n, value) for n, (kind, value) in enumerate(drawn, 1))
     whole = MetricReader().feed(data, 7)
     thinned = MetricReader((), make_test).feed(data, 7, every)
     known = {point.offset: repr(point) for point in whole}
@@ -132,3 +141,18 @@ def test_what_remains_is_as_it_was_with_all_extremes(
     assert [p for p in thinned if "eval_loss" in p.values] == [
         p for p in whole if "eval_loss" in p.values
     ]
+
+
+@ENGINES
+def test_the_states_of_a_progress_bar_are_passed_over_however_full_it_is(
+    make_test: MakeTest,
+) -> None:
+    bar = "\r%3d%%|%-10s| %d/2000 [00:12<00:14, 38.1it/s, loss=%.3f]"
+    states = [
+        bar % (n // 20, "█" * (n // 200), n, 3 - n / 1e3) for n in range(200, 2000)
+    ]
+    data = "".join(states).encode() + b"\n"
+    points = MetricReader((), make_test).feed(data, 0, every=EVERY)
+    assert len(points) <= 64 + 3 * (len(data) / EVERY + 1)
+    assert points[-1].step == 1999
+    assert {2.8, 1.001} <= set(losses(points))

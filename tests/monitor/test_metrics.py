@@ -309,6 +309,8 @@ LABELS = st.sampled_from(
     [
         "step {}/{}",
         "step {}",
+        " {}%|@| {}/{} [0:{}<0:09, {}it/s",
+        "Epoch {}: {}%|@| {}/{} [0:{}<0:09",
         "iteration {:>8}/{:>8}",
         "iter -{}",
         "lm loss: {}",
@@ -333,6 +335,10 @@ LABELS = st.sampled_from(
         "a-{}",
     ]
 )
+FILLS = st.sampled_from(
+    ["", "   ", "##5  ", "####", "██▌ ", "██", "7", "0 0", "-|5", "=> "]
+)
+"""Of progress bars."""
 JOINTS = st.sampled_from([" ", " | ", ", ", "; ", "  "])
 
 
@@ -343,7 +349,11 @@ def layouts(draw: st.DrawFn) -> str:
 
 def _fill(draw: st.DrawFn, layout: str) -> bytes:
     holes = layout.count("{")
-    return layout.format(*(draw(NUMBERS) for _ in range(holes))).encode() + b"\n"
+    return _line(draw, layout.format(*(draw(NUMBERS) for _ in range(holes))))
+
+
+def _line(draw: st.DrawFn, text: str) -> bytes:
+    return text.replace("@", draw(FILLS)).encode() + b"\n"
 
 
 @st.composite
@@ -387,11 +397,13 @@ def alike(draw: st.DrawFn) -> list[bytes]:
     lines = []
     for _ in range(6):
         numbers = [draw(odd) or draw(kind) for kind in kinds]
-        lines.append(layout.format(*numbers).encode() + b"\n")
+        lines.append(_line(draw, layout.format(*numbers)))
     return lines
 
 
 @given(alike())
+@example([b"1%|#  | 1/9 [0 loss 1\n", b"1%|## | 2/9 [0 loss 2\n"])
+@example([b"1%|# 5| 1/9 [0 loss 1\n", b"1%|5  | 2/9 [0 loss 2\n"])
 @example([b"a 0.000/0 [0:00<] loss 0 0\n", b"a 1.000E+00/0 [0:00<] loss 0 0\n"])
 @example([b"step 0.000 loss 0\n", b"step 2. loss 0\n"])
 @example([b"step 5.5 step 6 loss 0\n", b"step 5 step 6 loss 0\n"])

@@ -36,6 +36,9 @@ _TOKEN: Final = re.compile(rb"( *)((?:(?<=[ :|(])[-+])?\d+\.?\d*(?:e[-+]?\d+)?)"
 _FLOAT: Final = r"([0-9]+\.?[0-9]*(?:e[-+]?[0-9]+)?)"
 _SIGNED: Final = r"([-+]?[0-9]+\.?[0-9]*(?:e[-+]?[0-9]+)?)"
 _WHOLE: Final = r"([0-9]{1,15})"
+_ANY_FILL: Final = "[?# ]*[0-9]?[?# ]*"
+_FILL: Final = re.compile(rf"%\|({_ANY_FILL})\|".encode())
+"""Of a progress bar; a digit is the part of a step that ASCII has no block for."""
 
 
 _Values: TypeAlias = dict[str, float]
@@ -223,16 +226,35 @@ def _sketch(
 def _pieces(
     line: bytes, holes: Mapping[tuple[int, int], str], names: list[str]
 ) -> Iterator[str]:
-    """Pieces of the regex; appends the names of the holes that it has."""
-    done = 0
-    for token in _TOKEN.finditer(line):
+    """Pieces of the regex; appends the names of the holes that it has.
+
+    What fills a progress bar says nothing that is read, however full it is.
+    """
+    bar = _FILL.search(line)
+    if bar is None:
+        yield from _plain_pieces(line, 0, len(line), holes, names)
+        return
+    yield from _plain_pieces(line, 0, bar.start(1), holes, names)
+    yield _ANY_FILL
+    yield from _plain_pieces(line, bar.end(1), len(line), holes, names)
+
+
+def _plain_pieces(
+    line: bytes,
+    start: int,
+    end: int,
+    holes: Mapping[tuple[int, int], str],
+    names: list[str],
+) -> Iterator[str]:
+    done = start
+    for token in _TOKEN.finditer(line, start, end):
         yield _text(line[done : token.start()])
         yield " +" if token[1] else ""
         name = holes.get(token.span(2))
         yield _hole(name) if name else _number_alike(token[2].decode())
         names.extend([name] if name else [])
         done = token.end()
-    yield _text(line[done:])
+    yield _text(line[done:end])
 
 
 def _text(some: bytes) -> str:

@@ -1,8 +1,9 @@
 """What one line of a training log says: step, loss, and the usual companions.
 
-Works on *folded* bytes (`fold`): lower case, `=` as `:`, quotes as spaces, and every
-bracket or comma as `|`, so that Megatron's columns, `key=value` pairs, dicts and JSON
-lines read alike. Folding keeps lengths: offsets are those of the log itself.
+Works on *folded* bytes (`fold`): lower case, `=` as `:`, quotes as spaces, every
+bracket or comma as `|`, and what is not ASCII as `?`, so that Megatron's columns,
+`key=value` pairs, dicts, JSON lines and progress bars read alike. Folding keeps
+lengths: offsets are those of the log itself.
 
 Not read: epochs, CSV, values that stand on another line than their name.
 """
@@ -28,7 +29,7 @@ MARKS: Final = (b"loss", b"step", b"iter")
 
 
 def _folding() -> bytes:
-    table = bytearray(range(256))
+    table = bytearray(range(128)) + bytearray(b"?" * 128)
     for upper in range(ord("A"), ord("Z") + 1):
         table[upper] = upper + 32
     for chars, folded in ((b"\r", b"\n"), (b"'\"\t", b" "), (b",;[]{}", b"|")):
@@ -246,7 +247,8 @@ def _bar_step(low: bytes, start: int, end: int) -> _Counter | None:
     match = _BAR.search(low, start, end)
     if match is None:
         return None
-    return _Counter(match.start(), _count(match[1]), _count(match[2]), None)
+    spans = {STEP: match.span(1), TOTAL: match.span(2)}
+    return _Counter(match.start(), _count(match[1]), _count(match[2]), spans)
 
 
 def _leads(low: bytes, start: int, at: int) -> bool:
