@@ -546,6 +546,23 @@ def test_a_stopped_engine_of_this_host_still_owns_its_session(
         take(session)
 
 
+def test_of_a_stopped_engine_it_is_told_what_wakes_it(
+    session: SessionDir, holder: subprocess.Popen[str]
+) -> None:
+    holder.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, holder.pid, os.WSTOPPED | os.WNOWAIT)
+    with pytest.raises(SessionOwned, match=f"`kill -CONT {holder.pid}` wakes it"):
+        take(session)
+
+
+def test_of_an_engine_that_works_it_is_not(
+    session: SessionDir, holder: subprocess.Popen[str]
+) -> None:
+    with pytest.raises(SessionOwned) as refused:
+        take(session)
+    assert "CONT" not in str(refused.value)
+
+
 def test_an_engine_that_wakes_after_a_take_over_knows_and_does_no_harm(
     session: SessionDir, holder: subprocess.Popen[str], clock: ManualClock
 ) -> None:

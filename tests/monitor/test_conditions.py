@@ -529,6 +529,15 @@ def test_waiting_too_long_fails() -> None:
     assert dict(verdict.why.args) == {"seconds": 100, "what": "/f"}
 
 
+def test_waiting_too_long_keeps_what_was_seen_last() -> None:
+    spec = CommandPasses(command=("x",), timeout_seconds=100)
+    seen = CommandResult(None, "cannot start: no such file")
+    verdict = judged(spec, {CommandKey(("x",), 30.0): seen})
+    assert verdict.why.arg("seen") == (
+        "command did not run: cannot start: no such file"
+    )
+
+
 def test_a_timeout_tells_what_was_waited_for_in_the_users_words() -> None:
     spec = TimeReached(at=NOW + 9, timeout_seconds=1, description="the night")
     assert judged(spec, {}).why.arg("what") == "the night"

@@ -77,6 +77,10 @@ class Identity:
             return Alive.NO
         return Alive.YES if started == self.started else Alive.NO
 
+    def is_halted(self, me: Identity) -> bool:
+        """Whether it lives, and was stopped: by Ctrl-Z, SIGSTOP, or a debugger."""
+        return self.alive(me) is Alive.YES and (_stat(self.pid) or " ")[0] in "Tt"
+
     def _same_installation(self, me: Identity) -> bool:
         known = bool(self.machine and self.boot and me.boot)
         return known and (self.host, self.machine) == (me.host, me.machine)
@@ -97,13 +101,21 @@ def start_time(pid: int) -> str | None:
 
     A zombie does not live. Empty where the system tells no start times.
     """
+    stat = _stat(pid)
+    if stat is None:
+        return "" if not Path("/proc/self/stat").exists() and _answers(pid) else None
+    state, *rest = stat.split()
+    return None if state in {"Z", "X"} else rest[18]
+
+
+def _stat(pid: int) -> str | None:
+    """What the kernel tells of a process, from its state's letter on."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
     except OSError:
-        return "" if not Path("/proc/self/stat").exists() and _answers(pid) else None
+        return None
     # The command's name, in brackets, may hold anything, brackets and spaces too.
-    state, *rest = stat.rpartition(")")[2].split()
-    return None if state in {"Z", "X"} else rest[18]
+    return stat.rpartition(")")[2].lstrip()
 
 
 def _answers(pid: int) -> bool:

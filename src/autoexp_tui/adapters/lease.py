@@ -61,6 +61,16 @@ class Holder:
             return who
         return f"{who}, since {since.strftime('%Y-%m-%d %H:%M UTC')}"
 
+    def as_seen(self) -> str:
+        """Who it is, and whether it was stopped and can answer nothing."""
+        halted = self.identity is not None and self.identity.is_halted(
+            Identity.of_this_process()
+        )
+        if self.identity is None or not halted:
+            return str(self)
+        pid = self.identity.pid
+        return f"{self}, stopped by Ctrl-Z or SIGSTOP: `kill -CONT {pid}` wakes it"
+
 
 class FileLease:
     """A held lease. Implements `ports.Lease`."""
@@ -225,7 +235,8 @@ def owned(session: SessionDir, holder: Holder | None, alive: Alive) -> SessionOw
         f"seen still for {stale_seconds:.0f} s."
     )
     return SessionOwned(
-        f"session {session.id} is owned by {holder or 'another engine'}",
+        f"session {session.id} is owned by "
+        f"{holder.as_seen() if holder else 'another engine'}",
         hint=stop + (dead if alive is Alive.UNKNOWN else ""),
     )
 

@@ -21,6 +21,7 @@ from autoexp_tui.core.errors import AutoexpError
 from autoexp_tui.core.snapshot import EngineView, Snapshot
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import ACTIVE, JobState
+from autoexp_tui.core.verdicts import Why
 from autoexp_tui.core.wording import clock_time, plural, reason_of, sentence
 from autoexp_tui.engine.joined import is_at_rest, is_deposed
 
@@ -162,6 +163,7 @@ class Report:
     _queued_for: set[str] = field(default_factory=set)
     """What jobs in the executor's queue were said to wait for."""
     _holding: str = ""
+    _paused: Why | None = None
     _session: str = ""
     _engine: tuple[str, bool, int] = ("", True, 0)
     """Our part in it, whether it lives, its epoch: as they were said."""
@@ -202,6 +204,18 @@ class Report:
             self._holding = snapshot.engine.holding
             if self._holding:
                 self.out(f"holding: {self._holding}")
+        if snapshot.session and snapshot.paused != self._paused:
+            self._show_pause(snapshot)
+
+    def _show_pause(self, snapshot: Snapshot) -> None:
+        """That nothing is submitted any more; of a storm, a warning says it."""
+        before, self._paused = self._paused, snapshot.paused
+        if snapshot.paused is None:
+            self._line(snapshot.t, "resumed", "jobs are submitted again")
+        elif not in_storm(snapshot) and before is None:
+            self._line(snapshot.t, "paused", sentence(snapshot.paused, snapshot.t))
+            place = place_of(snapshot.engine.directory)
+            self.out(f"  autoexp-sessions resume {snapshot.session}{place}")
 
     def _show_engine(self, snapshot: Snapshot) -> None:
         """Which engine runs what is watched, and what becomes of it."""

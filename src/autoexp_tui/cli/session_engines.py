@@ -153,7 +153,7 @@ def _run_by(session: SessionDir, holder: Holder | None) -> SessionOwned:
 
     where = place(session.state_dir)
     return SessionOwned(
-        f"session {session.id} is run by {holder}",
+        f"session {session.id} is run by {holder.as_seen() if holder else holder}",
         hint=f"`autoexp-sessions stop {session.id}{where}` ends that engine and leaves "
         "its jobs running; "
         f"`autoexp-monitor --session {session.id}{where}` watches it.",

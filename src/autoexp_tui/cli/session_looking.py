@@ -181,7 +181,7 @@ def engine_words(sight: Sight) -> str:
     if sight.holder is None:
         return "none yet"
     if sight.alive is Alive.YES:
-        return str(sight.holder)
+        return sight.holder.as_seen()
     if sight.alive is Alive.UNKNOWN:
         return f"{sight.holder}; whether it lives cannot be told from here"
     ended = "stopped" if sight.state.engine_stopped else "ended unexpectedly"

@@ -164,7 +164,8 @@ def _holder(session: SessionDir) -> str:
     from autoexp_tui.adapters.lease import LeaseWatch
 
     try:
-        return str(LeaseWatch(session).holder())
+        holder = LeaseWatch(session).holder()
+        return holder.as_seen() if holder else str(holder)
     except EnvironmentFailed as error:
         return error.line
 

@@ -185,8 +185,8 @@ _TIMES_AND_COUNTS = {
     ),
     "start_timeout": (
         "waited {seconds:duration}",
-        "gave up after {seconds:duration} of waiting[ for {what}]. R makes it wait "
-        "again.",
+        "gave up after {seconds:duration} of waiting[ for {what}][; last seen: {seen}]"
+        ". R makes it wait again.",
     ),
     "attempts_left": (
         "attempt {attempts} of {max}",

@@ -32,7 +32,8 @@ from autoexp_tui.core.specs import (
     OwnCondition,
     TimeReached,
 )
-from autoexp_tui.core.verdicts import Result, Verdict
+from autoexp_tui.core.verdicts import Result, Verdict, Why
+from autoexp_tui.core.wording import short
 from autoexp_tui.monitor.describing import describe
 from autoexp_tui.monitor.fact_keys import look_key, needs
 from autoexp_tui.monitor.judging import (
@@ -89,7 +90,25 @@ def evaluate(spec: Condition, facts: Facts, now: float, ctx: EvalContext) -> Ver
     if deadline is None or now < deadline:
         return verdict
     code = "approval_timeout" if isinstance(spec, Approval) else "start_timeout"
-    return say_fail(code, seconds=spec.timeout_seconds, what=describe(spec))
+    seen = _seen(verdict.why)
+    return say_fail(code, seconds=spec.timeout_seconds, what=describe(spec), seen=seen)
+
+
+_TELLING = frozenset(
+    {
+        *("command_failed", "command_error", "own_says", "own_failed", "file_small"),
+        *("metadata_is_not", "metric_is_not", "metric_early", "bad_condition"),
+    }
+)
+"""Reasons to wait that say more than what is waited for."""
+
+
+def _seen(why: Why) -> str | None:
+    """What the last look told, where it told something."""
+    if why.code not in _TELLING:
+        return None
+    detail = why.arg("detail") or why.arg("problem")
+    return f"{short(why)}: {detail}" if detail else short(why)
 
 
 def _deadline(spec: Condition, ctx: EvalContext) -> float | None:
