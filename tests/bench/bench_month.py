@@ -1,11 +1,12 @@
 """Memory of an engine over a simulated month of 10,000 jobs: it has to be flat.
 
-    python tests/bench/bench_month.py [--jobs 10000] [--days 30]
+    python tests/bench/bench_month.py [--jobs 10000] [--days 30] [--trace]
 
 The engine is the real one; its cluster, files and journal are fakes that forget what
 has ended, so that what grows is the engine. Every job trains for hours, logs a step
 every quarter of an hour, some crash and are restarted, half of them wait for another.
-Prints one line a day, then the growth a day over the second half of the month.
+Prints one line a day, the growth a day over the second half of the month, and what is
+kept of each job that ended since day 2.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import os
 import random
 import sys
 import time
+import tracemalloc
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -158,6 +160,13 @@ def resident() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
+def of_objects() -> str:
+    """What Python's objects take, where it is traced."""
+    if not tracemalloc.is_tracing():
+        return ""
+    return f"{tracemalloc.get_traced_memory()[0] / (1 << 20):7.1f} MiB of objects, "
+
+
 class Scripts(dict[str, Sequence[Sequence[RunScript]]]):
     """The scripts of a job, made when it is asked for."""
 
@@ -176,14 +185,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=10_000)
     parser.add_argument("--days", type=int, default=30)
+    parser.add_argument("--trace", action="store_true", help="three times as slow")
     args = parser.parse_args(argv)
+    if args.trace:
+        tracemalloc.start(1)
     begun = time.process_time()
     before = resident()
     bench = Month(make_plan(args.jobs), Scripts(), slots=SLOTS)
     bench.executor.poll_seconds = 60.0
     bench.step()
     print(f"{args.jobs} jobs planned: {resident() - before:.0f} MiB")
-    daily = []
+    daily, ends = [], []
     for day in range(1, args.days + 1):
         for _ in range(int(DAY / STEP)):
             bench.clock.advance(STEP)
@@ -192,15 +204,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         bench.forget_ended()
         ended = sum(one.ended for one in bench.engine.state.jobs.values())
         daily.append(resident() - before)
+        ends.append(ended)
         print(
             f"day {day:>2}: {ended:>6} ended, {daily[-1]:7.1f} MiB, "
-            f"{len(bench.world.session.records):>8} events, "
+            f"{of_objects()}{len(bench.world.session.records):>8} events, "
             f"{time.process_time() - begun:6.0f} s CPU",
             flush=True,
         )
     half = len(daily) // 2
     growth = (daily[-1] - daily[half]) / max(1, len(daily) - 1 - half)
     print(f"growth over the second half: {growth:.2f} MiB a day")
+    if len(daily) > 2:
+        kept = (daily[-1] - daily[1]) * 1024 / max(1, ends[-1] - ends[1])
+        print(f"kept of each job that ended since day 2: {kept:.1f} kB")
 
 
 if __name__ == "__main__":

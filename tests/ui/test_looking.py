@@ -48,6 +48,20 @@ async def test_a_pane_without_a_place_opens_enlarged() -> None:
         assert "4 Metrics" in seat.pane("metrics")
 
 
+async def test_curves_of_ended_jobs_are_asked_for_where_they_are_not_at_hand() -> None:
+    done = all_done()
+    async with cockpit(replace(done, live=(None,) * len(done.jobs))) as seat:
+        await seat.press("4")
+        assert seat.handle.looked_at[-1:] == [(done.jobs[0].name,)]
+
+
+async def test_no_curve_is_asked_for_while_none_is_drawn() -> None:
+    done = all_done()
+    async with cockpit(replace(done, live=(None,) * len(done.jobs))) as seat:
+        await seat.press("j", "j")
+        assert seat.handle.looked_at == []
+
+
 async def test_tab_goes_round() -> None:
     async with cockpit() as seat:
         seen = []

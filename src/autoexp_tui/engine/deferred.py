@@ -93,6 +93,11 @@ class DeferredHandle:
             return ""
         return self._handle.send(command, by=by, expected=expected)
 
+    def look_at(self, jobs: Sequence[str]) -> None:
+        """Pass on what is looked at."""
+        if self._handle is not None:
+            self._handle.look_at(jobs)
+
     def close(self) -> None:
         """Close what was opened."""
         if self._handle is not None:

@@ -87,6 +87,13 @@ class EngineHandle(Protocol):
         """
         ...
 
+    def look_at(self, jobs: Sequence[str]) -> None:
+        """Somebody looks at these jobs: what is not held of them is read again.
+
+        It comes with later snapshots, where the engine is of this process.
+        """
+        ...
+
     def close(self) -> None:
         """Detach. A live engine of this process ends at a commit boundary."""
         ...

@@ -135,6 +135,8 @@ class Intake:
                 self.health.deposed = self.health.deposed or not observation.ours
             case seen.CallFailed():
                 self._call_failed(desk, observation)
+            case seen.JobsOpened():
+                pass  # decides nothing: `rounds` reads their logs
             case _:
                 assert_never(observation)
         return []

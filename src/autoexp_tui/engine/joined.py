@@ -112,6 +112,10 @@ class JoinedHandle:
         """Pass a command on; between two handles it is left in the inbox."""
         return self._handle.send(command, by=by, expected=expected)
 
+    def look_at(self, jobs: Sequence[str]) -> None:
+        """Pass on what is looked at."""
+        self._handle.look_at(jobs)
+
     def close(self) -> None:
         """Detach; an engine of this process ends at a commit boundary."""
         self._closed.set()

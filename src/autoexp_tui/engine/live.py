@@ -126,6 +126,11 @@ class LiveHandle:
             self._starter.start()
         return order.command_id
 
+    def look_at(self, jobs: Sequence[str]) -> None:
+        """Have the curves of ended jobs read again, where they were let go of."""
+        if self._engine is not None:
+            self._engine.look_at(jobs)
+
     def close(self) -> None:
         """Stop the engine at a commit boundary and wait for it.
 

@@ -136,6 +136,10 @@ class Engine:
         """A command; never dropped."""
         self._mailbox.order(order)
 
+    def look_at(self, jobs: Iterable[str]) -> None:
+        """Somebody looks at these jobs: curves that were let go of are read again."""
+        self._mailbox.post(seen.JobsOpened(jobs=tuple(jobs)))
+
     def nudge(self, *kinds: str) -> None:
         """Something changed outside: look at `kinds` now."""
         for kind in kinds or ("executor", "logs", "facts"):
@@ -332,6 +336,7 @@ class Engine:
             apply(self.state, record)
         touched, self._touched = self._touched, set()
         self._rounds.touch(touched)
+        self._telemetry.note_ends(touched)
         self._showing.note(records, touched)
         self._showing.dirty = True
         commands = [record.command_id for record in records if record.command_id]

@@ -95,6 +95,13 @@ class FurtherPlanned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobsOpened:
+    """Somebody looks at these jobs."""
+
+    jobs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Captured:
     """What a run was doing has been kept, as far as it could be."""
 
@@ -212,6 +219,7 @@ Observation: TypeAlias = (
     | CheckpointMoved
     | Captured
     | FurtherPlanned
+    | JobsOpened
     | Polled
     | FactsSeen
     | PlaceHeard

@@ -12,6 +12,7 @@ from itertools import islice
 
 from autoexp_tui.core.state import Attempt, JobRecord, SessionState
 from autoexp_tui.core.states import Outcome
+from autoexp_tui.engine import ended_runs
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import Dispatcher
 from autoexp_tui.engine.intake import Intake
@@ -23,8 +24,6 @@ from autoexp_tui.engine.ports import Task
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.engine.volatile import Volatile
 
-REREAD_JOBS = 500
-"""Ended jobs whose logs are read again for their curves when a session is taken up."""
 REREAD_AT_ONCE = 8
 GPU_FILE = "gpu.jsonl"
 """In an attempt's directory, by the wrapper."""
@@ -67,17 +66,30 @@ class Rounds:
         """Logs of ended jobs are read again, the newest first: a former engine took
         their curves with it."""
         ended = [job for job in self._state.jobs.values() if job.ended and _log_of(job)]
-        ended.sort(key=lambda job: job.since, reverse=True)
-        self._to_reread = {
-            (job.name, source): None
-            for job in ended[:REREAD_JOBS]
-            for source in self._telemetry.sources(job)
-        }
+        ended.sort(key=lambda job: job.since)
+        self._to_reread = {}
+        for job in ended[-ended_runs.MOST_WHOLE :]:
+            self._read_again(job)
         self._pacing = Pacing()
         self._watched = {}
         self._moved = set(self._volatile.roster.active)
         self._logs_at = None
         self._intake.drained.clear()
+
+    def _read_again(self, job: JobRecord) -> None:
+        """Before all others that are to be read again."""
+        streams = ((job.name, source) for source in self._telemetry.sources(job))
+        self._to_reread = dict.fromkeys(streams) | self._to_reread
+
+    def open(self, names: Iterable[str]) -> None:
+        """Somebody looks at these jobs: what was let go of is read again."""
+        for name in names:
+            job = self._state.jobs.get(name)
+            known = job is None or self._telemetry.has_read(name)
+            if job is not None and not known and job.ended and _log_of(job):
+                self._read_again(job)
+        self._telemetry.note_ends(names)
+        self._logs_at = None
 
     def touch(self, jobs: Iterable[str]) -> None:
         """Something was decided of these jobs: other logs may be theirs."""
@@ -98,6 +110,8 @@ class Rounds:
 
     def note(self, observation: Observation, now: float) -> None:
         """Learn from a look at logs when to look again. `now`: monotonic seconds."""
+        if isinstance(observation, seen.JobsOpened):
+            self.open(observation.jobs)
         if isinstance(observation, seen.LogsRead | seen.Polled):
             self._logs_at = None  # other logs, or other times
         if not isinstance(observation, seen.LogsRead):

@@ -8,7 +8,7 @@ is at most a mebibyte, so that a commit stays short.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from autoexp_tui.core.specs import LogEvent, Monitoring
 from autoexp_tui.core.state import JobRecord, SessionState
 from autoexp_tui.core.states import Cause
 from autoexp_tui.core.verdicts import Verdict, Why
+from autoexp_tui.engine.ended_runs import TREND_POINTS, EndedRuns
 from autoexp_tui.engine.log_rounds import GPU, LOG, LogCursor
 from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import FoundFile, LogChunk
@@ -40,7 +41,6 @@ from autoexp_tui.monitor.sieve import MakeTest, by_re
 
 NOTE_SECONDS = 15.0
 """Between two journaled notes of a job's newest metrics."""
-TREND_POINTS = 32
 MOST_POINTS = 512
 """Of a curve; in large sessions fewer, for memory's sake."""
 FEWEST_POINTS = 64
@@ -83,11 +83,13 @@ class Telemetry:
         self._tracks: dict[str, Track] = {}
         self._changed: set[str] = set()
         self._standstills = Standstills()
+        self._ended = EndedRuns()
         self._state = state
 
     def restart(self) -> None:
         """Forget how far logs were read: read them all again."""
         self._tracks.clear()
+        self._ended.restart()
         self.metrics.clear()
 
     @property
@@ -99,6 +101,25 @@ class Telemetry:
         """Jobs whose live side moved since the last call."""
         changed, self._changed = self._changed, set()
         return changed
+
+    # ---------------------------------------------------------------- ended jobs
+    def has_read(self, job: str) -> bool:
+        """Whether a job's log is held, as far as it was read."""
+        return job in self._tracks
+
+    def note_ends(self, names: Iterable[str]) -> None:
+        """Jobs may have ended, or live again: the newest ends keep their curves."""
+        for name in names:
+            job = self._state.jobs.get(name)
+            if job is None or not job.ended:
+                self._ended.revive(name)
+            elif name in self._tracks:
+                self._ended.hold(name)
+        for name in self._ended.surplus():
+            track = self._tracks.pop(name)
+            self._ended.let_go(name, track, self._total(name, track))
+            self.metrics.pop(name, None)  # conditions read what is journaled
+            self._changed.add(name)
 
     # -------------------------------------------------------------------- sources
     def sources(self, job: JobRecord) -> Sequence[str]:
@@ -187,6 +208,8 @@ class Telemetry:
         track = self._tracks.get(job.name)
         if track is None:
             track = self._tracks[job.name] = self._new_track(job)
+            if job.ended:
+                self._ended.hold(job.name)
         if (track.attempt, track.run) != (attempt.number, attempt.run):
             track.restarted = track.attempt == attempt.number
             if track.attempt != attempt.number:
@@ -471,6 +494,9 @@ class Telemetry:
             )
         )
 
+    def _total(self, job: str, track: Track) -> int | None:
+        return track.total or self._state.jobs[job].spec.progress_total
+
     def view(
         self,
         job: str,
@@ -483,13 +509,13 @@ class Telemetry:
         """
         track = self._tracks.get(job)
         if track is None or not track.says_anything:
-            return Live(start=start, queue=queue)
+            return self._ended.left(job) or Live(start=start, queue=queue)
         loss = track.curves.get(track.loss)
         return Live(
             start=start,
             queue=queue,
             step=track.step,
-            total=track.total or self._state.jobs[job].spec.progress_total,
+            total=self._total(job, track),
             rate=track.pace.rate,
             metrics=track.newest | track.gpu.newest,
             curves=Curves(track.curves | track.gpu.curves),

@@ -122,6 +122,9 @@ class ViewerHandle:
             expected=dict(expected or {}),
         )
 
+    def look_at(self, jobs: Sequence[str]) -> None:
+        """The owner's detail is all that a viewer shows."""
+
     def close(self) -> None:
         """Stop watching; the session goes on."""
         self._stop.set()

@@ -38,6 +38,7 @@ class ScriptedHandle:
         self.journal: Sequence[Recorded] = ()
         """All records there are, for `earlier`."""
         self.sent: list[Sent] = []
+        self.looked_at: list[tuple[str, ...]] = []
         self.closed = False
         self._snapshot = snapshot
         self._listeners: list[Callable[[Snapshot], None]] = []
@@ -65,6 +66,10 @@ class ScriptedHandle:
         command_id = f"c{len(self.sent) + 1}"
         self.sent.append(Sent(command_id, command, by, dict(expected or {})))
         return command_id
+
+    def look_at(self, jobs: Sequence[str]) -> None:
+        """Note what was looked at."""
+        self.looked_at.append(tuple(jobs))
 
     def close(self) -> None:
         """Remember that it was closed."""

@@ -130,6 +130,10 @@ class JobsScreen(LogScreen, ActingScreen):
         self.metrics.show(names)
         self.logs.read(*log_of(jobs, self.desk.session.now))
 
+    def on_metrics_pane_bare(self, message: MetricsPane.Bare) -> None:
+        message.stop()
+        self.cockpit.handle.look_at(message.jobs)
+
     def on_list_pane_cursor_moved(self, message: ListPane.CursorMoved) -> None:
         message.stop()
         if message.pane is self.list:

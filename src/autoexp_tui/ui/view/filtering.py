@@ -162,9 +162,14 @@ def unfinished(text: str) -> bool:
 
 def values(job: JobView) -> dict[str, object]:
     """What a filter may ask of a job: parameters, metrics, and a few of its own."""
+    noted = job.record.noted
+    told = {
+        name: float(value) for name, value in (noted.values if noted else {}).items()
+    }
     live = dict(job.live.metrics) if job.live else {}
     parameters = job.record.spec.parameters
     return {
+        **told,
         **live,
         **_bare_tails(parameters),
         **parameters,

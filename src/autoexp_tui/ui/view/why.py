@@ -7,7 +7,7 @@ those who enlarge the pane.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -405,7 +405,7 @@ def _facts(job: JobView, session: SessionView) -> Iterable[Line]:
     yield _fact("log", outside(spec.log_path_current))
     for key, text in job.record.metadata.items():
         yield _fact(outside(key), outside(text))
-    for name, value in (job.live.metrics if job.live else {}).items():
+    for name, value in _newest(job).items():
         yield _fact(outside(name), measure(value))
     if job.live and job.live.gpu and not job.record.ended:
         yield _fact("GPUs", gpus_text(job.live.gpu, session.now))
@@ -419,6 +419,15 @@ def _facts(job: JobView, session: SessionView) -> Iterable[Line]:
         for condition in spec.start_conditions:
             for text in what_is_read(condition):
                 yield _fact("reads", text)
+
+
+def _newest(job: JobView) -> Mapping[str, float]:
+    """The newest values; of a job that ended long ago those that were journaled."""
+    noted = job.record.noted
+    told = {
+        name: float(value) for name, value in (noted.values if noted else {}).items()
+    }
+    return {**told, **(job.live.metrics if job.live else {})}
 
 
 def _fact(label: str, text: str) -> Line:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from textual.message import Message
+
 from autoexp_tui.core.snapshot import Curve
 from autoexp_tui.ui.view.parameters import described
 from autoexp_tui.ui.view.spans import Line, Span, outside
@@ -27,12 +29,21 @@ class MetricsPane(TextPane):
     number = "4"
     heading = "Metrics"
 
+    class Bare(Message):
+        """Of these jobs, which have ended, no curve is at hand to be drawn."""
+
+        def __init__(self, jobs: tuple[str, ...]) -> None:
+            super().__init__()
+            self.jobs = jobs
+
     def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
         super().__init__(skin, **options)
         self.desk = desk
         self.logarithmic = False
         self.metric = ""
         self._names: tuple[str, ...] = ()
+        self._bare: tuple[str, ...] = ()
+        """Told last."""
 
     def show(self, names: Sequence[str]) -> None:
         """Draw these jobs' curves; marked jobs come before them."""
@@ -44,6 +55,13 @@ class MetricsPane(TextPane):
         session = self.desk.session
         marked = sorted(session.named(tuple(self.desk.marks)), key=_place)
         return (tuple(marked) or session.named(self._names))[:MOST_CURVES]
+
+    def _tell_bare(self) -> None:
+        ended = (job for job in self.jobs() if job.record.ended)
+        bare = tuple(job.name for job in ended if not (job.live and job.live.curves))
+        if bare and bare != self._bare:
+            self.post_message(self.Bare(bare))
+        self._bare = bare
 
     def metrics(self) -> tuple[str, ...]:
         """Every metric of these jobs, the loss first."""
@@ -77,6 +95,7 @@ class MetricsPane(TextPane):
     def make(self, cells: int) -> Sequence[Line]:
         from autoexp_tui.ui.view.plot import legend, plot
 
+        self._tell_bare()
         plotted = [self._plotted(job) for job in self.jobs()]
         plotted = [one for one in plotted if one.curve.steps]
         room = self.size.height - 1
