@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from autoexp_tui.core.specs import FileExists, MetadataIs
+from autoexp_tui.core.specs import FileExists, LogPattern, MetadataIs, Plan
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.wording import sentence
 from autoexp_tui.testing.fake_script import RunScript, Write
@@ -75,6 +76,17 @@ def test_the_file_alone_does_not_start_a_cooldown(tmp_path: Path) -> None:
         verdict.result for verdict in campaign.job(min(COOLDOWNS)).start if verdict
     ]
     assert found == ["pass", "wait"]
+
+
+def test_the_logged_iteration_alone_does_not_start_a_cooldown(tmp_path: Path) -> None:
+    logged = RunScript(seconds=60.0, writes=(says(3.0, SAVED),))
+    scripts = {name: [[logged]] for name in STABLES}
+    campaign = Campaign(tmp_path, plan_of("multi_stage_basic", tmp_path), scripts)
+    campaign.run(20)
+    found = [
+        verdict.result for verdict in campaign.job(min(COOLDOWNS)).start if verdict
+    ]
+    assert found == ["wait", "pass"]
 
 
 def test_file_and_logged_iteration_start_the_cooldowns(tmp_path: Path) -> None:
@@ -261,3 +273,64 @@ def test_the_line_of_an_earlier_session_cancels_nothing(tmp_path: Path) -> None:
     campaign = Campaign(tmp_path, plan, scripts, slow)
     campaign.until_all(JobState.COMPLETED)
     assert campaign.submitted() == [STABLE, COOLDOWN]
+
+
+def behind_a_line(root: Path, timeout: float | None = None) -> Plan:
+    """The cooldown starts at a line of the stable run's log; an old log has it too."""
+    logs = root / "logs" / STABLE
+    logs.mkdir(parents=True)
+    (logs / "slurm-old.out").write_text("training finished\n")
+    (logs / "current.log").symlink_to("slurm-old.out")
+    log = LogPattern(
+        log_path=str(logs / "current.log"),
+        pattern="training finished",
+        writer=STABLE,
+        timeout_seconds=timeout,
+    )
+    made = plan_of("multi_stage_cancel", root)
+    jobs = tuple(
+        replace(one, start_conditions=(log,), cancel_conditions=())
+        if one.name == COOLDOWN
+        else one
+        for one in made.jobs
+    )
+    return replace(made, jobs=jobs)
+
+
+FINISHES = RunScript(seconds=60.0, writes=(says(10.0, "training finished"),))
+
+
+def test_the_line_of_an_earlier_session_starts_nothing(tmp_path: Path) -> None:
+    slow = ClusterSettings(schedule_seconds=20.0)
+    plan = behind_a_line(tmp_path)
+    campaign = Campaign(tmp_path, plan, {STABLE: [[FINISHES]]}, slow)
+    campaign.until(campaign.is_(STABLE, JobState.RUNNING))
+    assert campaign.waiting() == {COOLDOWN}
+    campaign.run(5)
+    assert campaign.waiting() == {COOLDOWN}
+
+
+def test_the_line_of_the_new_run_starts_what_waits_for_it(tmp_path: Path) -> None:
+    plan = behind_a_line(tmp_path)
+    campaign = Campaign(tmp_path, plan, {STABLE: [[FINISHES]]})
+    campaign.until(lambda: not campaign.waiting(), 30)
+    assert campaign.job(STABLE).state is JobState.RUNNING
+    campaign.until_all(JobState.COMPLETED)
+
+
+def test_what_waits_for_the_new_run_s_line_says_so(tmp_path: Path) -> None:
+    slow = ClusterSettings(schedule_seconds=20.0)
+    plan = behind_a_line(tmp_path)
+    campaign = Campaign(tmp_path, plan, {STABLE: [[FINISHES]]}, slow)
+    campaign.run(5)
+    (found,) = campaign.job(COOLDOWN).start
+    assert found is not None
+    assert "an earlier run's" in sentence(found.why, 0.0)
+
+
+def test_waiting_for_the_new_run_s_line_has_its_time_limit(tmp_path: Path) -> None:
+    slow = ClusterSettings(schedule_seconds=50.0)
+    plan = behind_a_line(tmp_path, timeout=10.0)
+    campaign = Campaign(tmp_path, plan, {STABLE: [[FINISHES]]}, slow)
+    campaign.until(campaign.is_(COOLDOWN, JobState.SKIPPED), 20)
+    assert campaign.job(COOLDOWN).cause is Cause.START_TIMEOUT

@@ -63,7 +63,13 @@ class Look:
             facts = _Approved(facts, self.job.name, self.desk.now)
         read = needs(bound, self.job.name)
         self.keys |= {key for key in read if not is_latched(key, self.job)}
-        return self._judged(bound, facts)
+        old = {key: reason for key, reason in self._old(bound) if key in read}
+        if not old:
+            return self._judged(bound, facts)
+        verdict = self._judged(bound, _Unfound(facts, old, self.desk.now))
+        if isinstance(bound, LogPattern) and verdict.why.code == "log_no_match":
+            return Verdict(Result.WAIT, old[log_key(bound)])
+        return verdict
 
     def cancel(self, spec: Condition) -> Verdict:
         """What a cancel condition says; logs that may not count yet are left out."""
@@ -86,8 +92,10 @@ class Look:
         """Keep what was found in logs: the wait goes on, and they may go."""
         for spec in self.job.spec.start_conditions:
             bound = self._bound(spec)[0]
+            old = {} if bound is None else dict(self._old(bound))
             for part in () if bound is None else logs_in(bound):
-                self._latch(log_key(part))
+                if log_key(part) not in old:
+                    self._latch(log_key(part))
 
     def _latch(self, key: LogKey) -> None:
         fact, name = self.desk.get(key), latch_of(key)
@@ -149,6 +157,18 @@ class Look:
             if reason is not None:
                 yield log_key(part), reason
 
+    def _old(self, bound: Condition) -> Iterator[tuple[LogKey, Why]]:
+        """Finds in logs that were there before this session's first run of the job."""
+        for part in logs_in(bound):
+            key = log_key(part)
+            writer = self.desk.state.jobs.get(part.writer)
+            if writer is None or key not in self.keys or not _is_to_begin(writer):
+                continue
+            fact = self.desk.get(key)
+            found = None if fact is None else fact.value
+            if isinstance(found, LogFound) and is_found(key, found):
+                yield key, why("log_of_earlier_run", job=writer.name)
+
 
 # ------------------------------------------------------------------------- logs
 def logs_in(spec: Condition) -> Iterator[LogPattern]:
@@ -179,6 +199,13 @@ def _may_not_count(desk: Desk, spec: LogPattern) -> Why | None:
     if _may_restart(desk, writer):
         return why("log_may_restart", job=writer.name)
     return None
+
+
+def _is_to_begin(job: JobRecord) -> bool:
+    """Whether a job has yet to begin its first run; nobody waits for one not chosen."""
+    if job.ended or job.state in (JobState.PLANNED, JobState.HELD):
+        return False
+    return all(attempt.run < 0 for attempt in job.attempts)
 
 
 def _may_restart(desk: Desk, job: JobRecord) -> bool:
@@ -243,4 +270,18 @@ class _Without:
     def get(self, key: FactKey) -> Fact | None:
         if isinstance(key, LogKey) and key in self.doubts:
             return Fact(None, self.now, sentence(self.doubts[key], self.now))
+        return self.facts.get(key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unfound:
+    """Facts in which logs of an earlier session hold nothing."""
+
+    facts: Facts
+    old: Mapping[LogKey, Why]
+    now: float
+
+    def get(self, key: FactKey) -> Fact | None:
+        if isinstance(key, LogKey) and key in self.old:
+            return Fact(LogFound(files=1, matched=0), self.now)
         return self.facts.get(key)
