@@ -9,6 +9,7 @@ import pytest
 from autoexp_tui.adapters.action_checks import ActionChecks
 from autoexp_tui.core.specs import (
     Action,
+    Log,
     LogEvent,
     Monitoring,
     NewJob,
@@ -90,3 +91,36 @@ def test_rules_of_single_jobs_are_looked_at_as_well(checks: ActionChecks) -> Non
     own = Monitoring(log_events=(rule,))
     checks.look_at(plan(job("a"), job("b", 1, rules="o"), rule_sets={"o": own}))
     assert [found.job for found in checks.errors] == ["b"]
+
+
+def test_a_name_that_nothing_tells_is_a_warning_with_the_near_one(
+    checks: ActionChecks,
+) -> None:
+    action = RunAutoexp(
+        config_ref="experiments/evaluate", overrides=("load={checkpoint_pth}",)
+    )
+    rule = LogEvent(
+        name="saved",
+        pattern="to (.*)",
+        extract_groups={"checkpoint_path": "1"},
+        actions=(action,),
+    )
+    checks.look_at(plan(job("a"), monitoring=Monitoring(log_events=(rule,))))
+    (found,) = checks.warnings
+    assert "{checkpoint_pth} is told by nothing" in found.message
+    assert found.where == "monitoring.log_events.0.actions.0"
+    assert "checkpoint_path" in found.hint
+
+
+@pytest.mark.parametrize(
+    "text", ["{name}", "{line}", "{step}", "{runtime.a.step}", "{{nothing}}"]
+)
+def test_what_something_tells_is_no_warning(checks: ActionChecks, text: str) -> None:
+    rule = LogEvent(
+        name="saved",
+        pattern="step (.*)",
+        extract_groups={"step": "1"},
+        actions=(Log(message=text),),
+    )
+    checks.look_at(plan(job("a"), monitoring=Monitoring(log_events=(rule,))))
+    assert not checks.warnings

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,7 @@ from autoexp_tui.core.specs import (
     RunAutoexp,
     RunCommand,
 )
+from autoexp_tui.monitor.bindings import bind, own_fields
 from autoexp_tui.plan.near import did_you_mean, slip_of
 from autoexp_tui.plan.oversights import all_rules, events_of
 
@@ -49,9 +51,23 @@ class ActionChecks:
 
     def look_at(self, plan: Plan) -> None:
         """Check every rule that any job of the plan is under."""
+        known = _Known(plan)
         for job, rules in all_rules(plan):
             for where, action in _actions(rules):
                 self._check(action, where, job)
+                self._references(action, known, where, job)
+
+    def _references(self, action: Action, known: _Known, where: str, job: str) -> None:
+        """What a rule asks for when it fires, and nothing will ever have told."""
+
+        def told(_job: str, key: str) -> str | None:
+            return _PLACEHOLDER if known.tells(job, key) else None
+
+        _, missing = bind(action, told, known.jobs, {"name": job})
+        for key in sorted({one.key for one in missing}):
+            hint = did_you_mean(key, sorted(known.names(job)), "names")
+            message = f"{{{key}}} is told by nothing: no log event extracts `{key}`"
+            self.warnings.append(Problem(message, where, job, hint))
 
     def _check(self, action: Action, where: str, job: str) -> None:
         match action:
@@ -101,6 +117,37 @@ class ActionChecks:
 
     def _at(self, path: str) -> Path:
         return self._cwd / Path(path).expanduser()
+
+
+def _extracted(rules: Monitoring) -> Iterator[str]:
+    """What the rules read from logs."""
+    for event in rules.log_events:
+        yield from event.extract_groups
+
+
+class _Known:
+    """What references in actions may mean, looked up once it is asked for."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.jobs = {job.name: job for job in plan.jobs}
+        rules = (rules for _, rules in all_rules(plan))
+        self._extracted = {"line"}.union(*map(_extracted, rules))
+
+    def tells(self, job: str, key: str) -> bool:
+        """Whether a log event, or a field of the job, has the value."""
+        return key in self._extracted or key in self._fields(job)
+
+    def names(self, job: str) -> set[str]:
+        """All of them."""
+        return self._extracted | self._fields(job)
+
+    def _fields(self, job: str) -> set[str]:
+        """Of one job; of any, where the rules are those of the plan."""
+        return set(own_fields(self.jobs[job], 1)) if job else self._any
+
+    @cached_property
+    def _any(self) -> set[str]:
+        return {key for job in self.jobs.values() for key in own_fields(job, 1)}
 
 
 def _actions(rules: Monitoring) -> Iterator[tuple[str, Action]]:
