@@ -8,13 +8,10 @@ happened all is mended, and the campaign must come to its end.
 
 from __future__ import annotations
 
-import hashlib
 import random
 import sys
-from collections import Counter
 from collections.abc import Callable, Container
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Final
 
 from autoexp_tui.core import events
@@ -23,22 +20,22 @@ from autoexp_tui.core.commands import Submit
 from autoexp_tui.core.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.state import SessionState
-from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.engine.loop import Engine
-from autoexp_tui.engine.ports import LogSource
+from autoexp_tui.testing import sim_ends
 from autoexp_tui.testing.clock import ManualClock, SkewedClock
 from autoexp_tui.testing.inline_pool import InlinePool
 from autoexp_tui.testing.memory_journal import Fault as DiskFault
 from autoexp_tui.testing.memory_journal import Killed, MemoryJournal, MemoryLease
 from autoexp_tui.testing.sim_bugs import Bug
 from autoexp_tui.testing.sim_checks import Checks, Violation
-from autoexp_tui.testing.sim_clusters import Danger, Kind, SimCluster
+from autoexp_tui.testing.sim_clusters import Danger, Kind
+from autoexp_tui.testing.sim_house import ClusterHouse
 from autoexp_tui.testing.sim_person import Person
-from autoexp_tui.testing.sim_plans import LEDGER, make_plan
+from autoexp_tui.testing.sim_plans import make_plan
 from autoexp_tui.testing.sim_scripts import make_scripts
 from autoexp_tui.testing.sim_tally import Tally
 from autoexp_tui.testing.sim_watched import ShakyFacts, WatchedExecutor
-from autoexp_tui.testing.sim_world import House, Recompose, Watcher
+from autoexp_tui.testing.sim_world import Recompose
 
 MOST_STEPS: Final = 200_000
 FAMILIES: Final = (2, 6, 12, 24, 48, 72, 96)
@@ -52,8 +49,6 @@ HOPS: Final = (0.1, 0.5, 2.0, 5.0, 5.0, 10.0)
 CALM_HOPS: Final = (2.0, 10.0, 20.0)
 ORPHAN_SECONDS: Final = 7200.0
 """After a campaign's end, for whatever still runs to show itself."""
-PERSON_LOOKS: Final = 25
-"""Steps between two looks of the person who brings the campaign home."""
 
 
 @dataclass(slots=True)
@@ -63,31 +58,6 @@ class Holder:
     engine: Engine
     pool: InlinePool
     lease: MemoryLease
-
-
-@dataclass(slots=True)
-class _House(House):
-    """What outlives the engines of a campaign."""
-
-    cluster: SimCluster = field(kw_only=True)
-    seed: int = field(kw_only=True)
-
-    def log_source(self) -> LogSource:
-        return self.cluster.logs
-
-    def attempt_dir(self, job: str, number: int) -> Path:
-        return self.cluster.attempt_dir(job, number)
-
-    def watch(self, watcher: Watcher) -> None:
-        self.cluster.watch(watcher)
-
-    def joins(self, plan: Plan) -> None:
-        scripts = self.cluster.scripts
-        new = tuple(spec for spec in plan.jobs if spec.name not in scripts)
-        rng = random.Random(f"{self.seed} {[spec.name for spec in new]}")
-        pace = self.cluster.shape(0, "", 0).pace
-        scripts.update(make_scripts(replace(plan, jobs=new), rng, pace=pace))
-        self.cluster.prepare(new)
 
 
 class Campaign:
@@ -159,9 +129,9 @@ class Campaign:
                 for step in (20, 40)
             ]
 
-    def _make_world(self) -> _House:
+    def _make_world(self) -> ClusterHouse:
         everybody = frozenset({"*"})
-        return _House(
+        return ClusterHouse(
             cluster=self.cluster,
             seed=self.seed,
             clock=self._clock,
@@ -265,7 +235,9 @@ class Campaign:
             while not self.is_over():
                 self.step()
                 if self.tally.steps > MOST_STEPS:
-                    raise Violation(f"it does not end: {self._unfinished()}")
+                    raise Violation(
+                        f"it does not end: {sim_ends.unfinished(self.state, self.world)}"
+                    )
             self.check_end()
         finally:
             self.cluster.close()
@@ -468,60 +440,21 @@ class Campaign:
         wanted = {spec.name for spec in self.plan.jobs}
         if lost := wanted - set(self.state.jobs):
             raise Violation(f"jobs are lost: {sorted(lost)}")
-        self._check_words()
-        self._check_ledger()
+        sim_ends.check_words(self.state, self.world)
+        sim_ends.check_ledger(self.world)
         self.hop(ORPHAN_SECONDS)
         self.checks.look_outside()
         if living := self.cluster.living():
             raise Violation(f"orphans run on: {living}")
         self._count()
 
-    def _check_words(self) -> None:
-        """Every completed job left word of it, for the next session."""
-        for name, job in self.state.jobs.items():
-            left = self.world.ready.done.get(name)
-            done = job.state is JobState.COMPLETED and job.spec.fingerprint
-            if done and (left is None or left.attempts != len(job.attempts)):
-                raise Violation(f"{name} is completed and left no word of it")
-
-    def _check_ledger(self) -> None:
-        """What must be done once, in doubt rather not, was not done twice."""
-        lines = Counter(self.world.errands.written.get(LEDGER, "").splitlines())
-        lines += Counter(" ".join(command) for command in self.world.errands.ran)
-        if twice := [line for line, number in lines.items() if number > 1]:
-            raise Violation(f"done twice: {twice}")
-
     def digest(self) -> str:
         """Of all that was journaled; equal for equal seeds, wherever they run."""
-        made = hashlib.sha256()
-        shas = {sha: plan.plan_id for sha, plan in self.session.plans.items()}
-        for record in self.session.records:
-            text = repr(record).replace(self.cluster.root, "")
-            for sha, name in shas.items():
-                text = text.replace(sha, name)
-            made.update(text.encode())
-        return made.hexdigest()[:16]
+        return sim_ends.digest(self.session, self.cluster.root)
 
     def _count(self) -> None:
-        tally, records = self.tally, self.session.records
-        tally.events = len(records)
-        tally.seconds = self._elapsed() - ORPHAN_SECONDS
-        for job in self.state.jobs.values():
-            tally.jobs[job.state.value] += 1
-        for record in records:
-            event = record.event
-            if isinstance(event, events.AttemptEnded) and event.cause in _FATES:
-                tally.faults[_FATES[event.cause]] += 1
-            elif isinstance(event, events.RunRequeued):
-                tally.faults["run was requeued"] += 1
-            elif isinstance(event, events.PlanAdded) and event.job:
-                tally.faults["plan joined by a rule"] += 1
-            elif isinstance(event, events.RetryOrdered) and event.held:
-                tally.faults["restart was undecided"] += 1
-        for (name, attempt), run, _ in self.cluster.begun(0):
-            runs = self.cluster.scripts.get(name, ())[attempt - 1 : attempt]
-            late = runs and runs[0][min(run, len(runs[0]) - 1)].record_lag > 0
-            tally.faults["exit record late"] += bool(late)
+        self.tally.seconds = self._elapsed() - ORPHAN_SECONDS
+        sim_ends.count(self.tally, self.state, self.session, self.cluster)
 
     def _elapsed(self) -> float:
         return self._true_clock.monotonic() - self._begun_at
@@ -536,16 +469,6 @@ class Campaign:
             self._say(f"{record.seq:5} {record.epoch} {record.event!r}"[:400])
         self._told = len(self.session.records)
 
-    def _unfinished(self) -> str:
-        rest = [
-            f"{job.name} {job.state} {job.why.code if job.why else ''}"
-            for job in self.state.jobs.values()
-            if not job.ended
-        ]
-        pending = list(self.state.pending.values())
-        orders = sorted(self.world.inbox.orders)
-        return f"jobs {rest}, pending {pending}, orders {orders}"
-
 
 _DISK: Final = {
     "refused": "disk full",
@@ -558,18 +481,6 @@ _JUMPS: Final = (
     ("clock back", -300.0, -5.0),
     ("clock slewed", -0.5, 0.5),
 )
-_FATES: Final = {
-    Cause.EXIT_CODE: "run crashed",
-    Cause.SIGNAL: "run was killed",
-    Cause.LOST: "run vanished",
-    Cause.NAN: "run diverged",
-    Cause.STALL: "run stood still",
-    Cause.KILL_CRITERION: "run hung",
-    Cause.OUT_OF_MEMORY: "run used too much memory",
-    Cause.TIMEOUT: "run used too much time",
-    Cause.PREEMPTED: "run was preempted",
-    Cause.NODE_FAIL: "run lost its node",
-}
 HAPPENINGS: Final[tuple[tuple[float, float, Callable[[Campaign], None]], ...]] = (
     (0.0, 4.0, Campaign.kill),
     (0.0, 0.5, Campaign.stop),

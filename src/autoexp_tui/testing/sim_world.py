@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -337,7 +338,7 @@ def memory_attempt_dir(job: str, number: int) -> Path:
 
 
 @dataclass(slots=True)
-class House:
+class House(ABC):
     """All that outlives an engine, whatever runs its jobs."""
 
     clock: Clock
@@ -361,9 +362,9 @@ class House:
     place_of: Callable[[str], str] = lambda _path: "/"
     """The file system of a path."""
 
+    @abstractmethod
     def log_source(self) -> LogSource:
         """What reads logs."""
-        raise NotImplementedError
 
     def attempt_dir(self, job: str, number: int) -> Path:
         """Where an attempt's records lie."""
@@ -371,9 +372,11 @@ class House:
 
     def watch(self, watcher: Watcher) -> None:
         """Have a new engine told of files that change; here nobody is."""
+        return
 
     def joins(self, plan: Plan) -> None:
         """A plan is about to join; may be told again of the same."""
+        return
 
     def _store(self, plan: Plan, lease: MemoryLease) -> str:
         self.joins(plan)
