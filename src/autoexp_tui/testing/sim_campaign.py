@@ -43,7 +43,7 @@ FAMILIES: Final = (2, 6, 12, 24, 48, 72, 96)
 REACTING: Final = 0.4
 """Share of campaigns whose rules let further jobs join."""
 STEPS_A_JOB: Final = 30
-"""With faults; afterwards the campaign must come to its end."""
+"""With faults."""
 HOPS: Final = (0.1, 0.5, 2.0, 5.0, 5.0, 10.0)
 """Seconds that pass between two rounds of an engine that has nothing to do."""
 CALM_HOPS: Final = (2.0, 10.0, 20.0)
@@ -235,9 +235,8 @@ class Campaign:
             while not self.is_over():
                 self.step()
                 if self.tally.steps > MOST_STEPS:
-                    raise Violation(
-                        f"it does not end: {sim_ends.unfinished(self.state, self.world)}"
-                    )
+                    rest = sim_ends.unfinished(self.state, self.world)
+                    raise Violation(f"it does not end: {rest}")
             self.check_end()
         finally:
             self.cluster.close()
@@ -449,7 +448,7 @@ class Campaign:
         self._count()
 
     def digest(self) -> str:
-        """Of all that was journaled; equal for equal seeds, wherever they run."""
+        """Of all that was journaled: equal for equal seeds."""
         return sim_ends.digest(self.session, self.cluster.root)
 
     def _count(self) -> None:
@@ -494,8 +493,6 @@ HAPPENINGS: Final[tuple[tuple[float, float, Callable[[Campaign], None]], ...]] =
     (0.004, 4.0, Campaign.meddle),
     (0.0, 0.5, Campaign.refold),
 )
-"""How often each comes: a share of the steps with faults, and times a campaign.
-
-Whatever makes a new engine fold the whole journal is counted by campaign: its price
-grows with the journal.
+"""How often each comes: a share of the steps with faults, and times a campaign. What
+makes a new engine fold the journal is counted by campaign: its price grows with that.
 """
