@@ -141,6 +141,8 @@ def fold_chain(
         with unseen(state, ours=True):
             for part in rest:
                 position = _fold_part(state, part, notices, newest, position)
+    if state.plan is None and not all_of_it:
+        _require_nothing_ran(session)
     return Loaded(
         state=state,
         events=tuple(newest),
@@ -148,6 +150,27 @@ def fold_chain(
         folded=state.seq - (kept.cover.seq if kept else 0),
         notices=tuple(notices.lines),
     )
+
+
+def _require_nothing_ran(session: SessionDir) -> None:
+    """A journal without a plan is that of a session in which nothing ever ran.
+
+    Raises:
+        JournalDamaged: something did, so records are gone.
+    """
+    try:
+        ran = sorted(path.name for path in session.attempts.iterdir())
+    except OSError:
+        return
+    if ran:
+        of = f"{ran[0]} and {len(ran) - 1} more" if len(ran) > 1 else ran[0]
+        raise JournalDamaged(
+            f"it does not tell how the session began, and jobs have run: {of}",
+            str(session.journal),
+            "Records are gone: bring back the journal from a copy. "
+            f"`autoexp-sessions check {session.id} --state-dir {session.state_dir}` "
+            "tells what there is.",
+        )
 
 
 def _position_of(cover: Cover, chain: Sequence[Part]) -> Position:
