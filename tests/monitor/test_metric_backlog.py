@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.adapters.fast_search import fast_test
+from autoexp_tui.monitor import metrics
 from autoexp_tui.monitor.metrics import MetricReader, Point
 from autoexp_tui.monitor.sieve import MakeTest, by_re
 
@@ -123,13 +125,15 @@ def filled(kind: bytes, n: int, value: float) -> bytes:
 @given(
     st.lists(st.tuples(st.sampled_from(KINDS), st.floats(0, 99)), max_size=80),
     st.integers(60, 600),
+    st.sampled_from([200, 1 << 18]),
 )
 def test_what_remains_is_as_it_was_with_all_extremes(
-    make_test: MakeTest, drawn: list[tuple[bytes, float]], every: int
+    make_test: MakeTest, drawn: list[tuple[bytes, float]], every: int, part: int
 ) -> None:
     data = b"".join(filled(kind, n, value) for n, (kind, value) in enumerate(drawn, 1))
     whole = MetricReader().feed(data, 7)
-    thinned = MetricReader((), make_test).feed(data, 7, every)
+    with patch.object(metrics, "_PART", part):
+        thinned = MetricReader((), make_test).feed(data, 7, every)
     known = {point.offset: repr(point) for point in whole}
     assert all(known[point.offset] == repr(point) for point in thinned)
     finite = [loss for loss in losses(whole) if loss == loss]
@@ -156,3 +160,20 @@ def test_the_states_of_a_progress_bar_are_passed_over_however_full_it_is(
     assert len(points) <= 64 + 3 * (len(data) / EVERY + 1)
     assert points[-1].step == 1999
     assert {2.8, 1.001} <= set(losses(points))
+
+
+@ENGINES
+def test_evaluations_between_the_lines_keep_none_of_them_from_being_passed_over(
+    make_test: MakeTest,
+) -> None:
+    lines = []
+    for n in range(2000):
+        if n % 50 == 0:
+            lines.append(b"step %d: train loss 2.5, val loss %.4f\n" % (n, 3 - n / 1e3))
+        lines.append(b"iter %d: loss %.4f, time 23.41ms\n" % (n, 3 - n / 1e3))
+    data = b"".join(lines)
+    whole = {point.offset: point for point in MetricReader().feed(data)}
+    thinned = MetricReader((), make_test).feed(data, 0, every=1 << 14)
+    assert all(whole[point.offset] == point for point in thinned)
+    assert sum("eval_loss" in point.values for point in thinned) == 40
+    assert len(thinned) < 700  # the first stretch, and a few lines of each other one

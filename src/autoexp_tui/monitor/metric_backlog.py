@@ -13,13 +13,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from autoexp_tui.monitor.metric_layouts import Layout
+from autoexp_tui.monitor.metric_lines import STEP
 from autoexp_tui.monitor.sieve import MakeTest, Test, escaped
+
+T = TypeVar("T", bytes, str)
 
 _LONGEST_NUMBER: Final = 40
 """Bytes within which a number must end to be read here, padding included."""
+_MOST_GUESSED: Final = 0.25
+"""Of a stretch that may be lines of other layouts; more, and the guess is no good."""
 _SMALL: Final = 4 << 10
 """Bytes that are not halved any more to find lines that are alike."""
 _FIXED: Final = re.compile(rb" *([0-9]+)\.([0-9]+)(e[-+][0-9]+)?(?![0-9.])")
@@ -38,7 +43,7 @@ class _Line(NamedTuple):
     """A line whose like may be passed over."""
 
     place: int
-    """Among those of its block."""
+    """Among those of its block; 0 where that does not matter."""
     start: int
     end: int
     loss: float
@@ -48,7 +53,7 @@ class _Block(NamedTuple):
     """Lines of the layout, and between them nothing that says anything."""
 
     size: int
-    """Lines."""
+    """Lines; 1 where that does not matter."""
     lowest: _Line
     highest: _Line
     last: _Line
@@ -82,6 +87,7 @@ def thin(
     layout: Layout | None,
     is_marked: Test,
     make_test: MakeTest,
+    others: Sequence[bytes] = (),
 ) -> Sequence[Span]:
     """The lines of a stretch of folded bytes that are to be read, in order.
 
@@ -90,12 +96,14 @@ def thin(
         layout: whose lines may be passed over; None: none are.
         is_marked: whether a text may say anything of metrics.
         make_test: makes the test whether lines are of the layout.
+        others: what lines of other layouts hold. A guess: where it is wrong, the
+            stretch is looked through line by line.
     """
     stretch = low[start:end]
     if layout is None or not stretch.isascii():
         return [Span(start, end)]
     try:
-        reader = _Stretch(stretch, start, layout, is_marked, make_test)
+        reader = _Stretch(stretch, start, layout, is_marked, make_test, others)
         return list(_kept(reader.parts()))
     except _Unlike:
         middle = span_end(low, start, (end - start) // 2)
@@ -105,7 +113,7 @@ def thin(
     return [
         span
         for begin, stop in halves
-        for span in thin(low, begin, stop, layout, is_marked, make_test)
+        for span in thin(low, begin, stop, layout, is_marked, make_test, others)
     ]
 
 
@@ -123,8 +131,9 @@ def _kept(parts: _Parts) -> Iterator[Span]:
         lines += [part.highest] if part is highest else []
         lines += [] if isinstance(following, _Block) else [part.last]
         before = -1
-        for line in sorted(set(lines)):
-            yield Span(line.start, line.end, passed + line.place - before - 1)
+        for line in sorted(set(lines), key=lambda line: line.start):
+            over = max(0, passed + line.place - before - 1)
+            yield Span(line.start, line.end, over)
             passed, before = 0, line.place
         passed += part.size - before - 1
 
@@ -139,8 +148,9 @@ class _Stretch:
         layout: Layout,
         is_marked: Test,
         make_test: MakeTest,
+        others: Sequence[bytes] = (),
     ) -> None:
-        """`base`: where `low` stands."""
+        """`base`: where `low` stands; `others`: see `thin`."""
         self.low = low
         self.base = base
         self.label = layout.label
@@ -148,7 +158,10 @@ class _Stretch:
         self.is_alike = _test_of(layout.alike, make_test)
         pattern = _fixed(low, layout)
         self.is_fixed = _test_of(pattern, make_test) if pattern else None
-        self.pieces = low.split(layout.label)
+        self.others = others
+        self.is_counted = STEP not in layout.names
+        """Lines that are passed over count, for they have no step of their own."""
+        self.pieces: list[bytes] = []
         """Piece n+1 begins with the loss of line n."""
         self._ends: list[int] = []
         """How long the pieces are together up to each, once it was asked."""
@@ -160,8 +173,10 @@ class _Stretch:
             _Unlike: it is to be read whole.
         """
         text = self.low.decode("ascii")
-        if self._is_fixed(text):
-            return [self._block(0, len(self.pieces) - 1, fixed=True)]
+        parts = self._guessed(text)
+        if parts is not None:
+            return parts
+        self.pieces = self.low.split(self.label)
         gaps = dict(self._gaps())
         lines = self._without(text, gaps.values())
         fixed = self._is_fixed(lines)
@@ -169,6 +184,77 @@ class _Stretch:
             raise _Unlike
         return list(self._parts(self._marked(text, gaps), fixed=fixed))
 
+    # ------------------------------------------------------------------- the fast way
+    def _guessed(self, text: str) -> _Parts | None:
+        """The stretch, where it is as it is guessed to be: known lines of other
+        layouts, and for the rest lines whose losses are spelled alike."""
+        gaps = self._guessed_gaps()
+        if gaps is None or not self._is_fixed(self._without(text, gaps)):
+            return None
+        low = b"".join(_between(self.low, gaps))
+        pieces = low.split(self.label)[1:]
+        extremes = [self._place_of(min(pieces)), self._place_of(max(pieces))]
+        if any(start <= at < stop for at in extremes for start, stop in gaps):
+            return None  # a line of another layout that holds the same
+        return list(self._guessed_parts(text, gaps, extremes))
+
+    def _guessed_gaps(self) -> list[tuple[int, int]] | None:
+        """What lies before, after and, by `others`, between the lines; None: none of
+        the lines is here."""
+        low = self.low
+        first, last = low.find(self.label), low.rfind(self.label)
+        if first < 0:
+            return None
+        head = low.rfind(b"\n", 0, first) + 1
+        tail = low.find(b"\n", last) + 1 or low.rfind(b"\n", 0, last) + 1
+        found = {
+            span
+            for other in self.others
+            for span in _lines_with(low, other, head, tail)
+        }
+        if sum(stop - start for start, stop in found) > len(low) * _MOST_GUESSED:
+            return None
+        return [(0, head), *sorted(found), (tail, len(low))]
+
+    def _place_of(self, piece: bytes) -> int:
+        """Where a line begins whose loss is that of `piece`."""
+        found = self.low.find(self.label + piece[: piece.find(b"\n") + 1])
+        return self.low.rfind(b"\n", 0, found) + 1
+
+    def _guessed_parts(
+        self, text: str, gaps: Sequence[tuple[int, int]], extremes: Sequence[int]
+    ) -> Iterator[_Block | _Gap]:
+        before = 0
+        for start, stop in gaps:
+            if before < start:
+                yield self._plain_block(before, start, extremes)
+            ends = start == 0 or stop == len(text)
+            if start < stop and (not ends or self.is_marked(text[start:stop])):
+                yield _Gap(self.base + start, self.base + stop)
+            before = stop
+
+    def _plain_block(self, start: int, end: int, extremes: Sequence[int]) -> _Block:
+        """Of the lines from one place to another, extremes of the stretch included."""
+        last = self.low.rfind(b"\n", start, end - 1) + 1 or start
+        inside = {at for at in extremes if start <= at < end}
+        lines, place, before = {}, 0, start
+        for at in sorted({*inside, last}):
+            place += self._count(before, at)
+            lines[at], before = self._plain_line(place, at), at
+        lowest, highest = (lines.get(at, lines[last]) for at in extremes)
+        return _Block(place + 1, lowest, highest, lines[last])
+
+    def _count(self, start: int, end: int) -> int:
+        """Lines, where that matters."""
+        return self.low.count(b"\n", start, end) if self.is_counted else 0
+
+    def _plain_line(self, place: int, start: int) -> _Line:
+        at = self.low.find(self.label, start) + len(self.label)
+        end = self.low.find(b"\n", at) + 1
+        loss = _number(self.low[at : at + _LONGEST_NUMBER])
+        return _Line(place, self.base + start, self.base + end, loss)
+
+    # -------------------------------------------------------------- line by line
     def _is_fixed(self, text: str) -> bool:
         return self.is_fixed is not None and self.is_fixed(text)
 
@@ -186,11 +272,7 @@ class _Stretch:
                 yield at, (start, stop)
 
     def _without(self, text: str, gaps: Iterable[tuple[int, int]]) -> str:
-        kept, at = [], 0
-        for start, stop in gaps:
-            kept.append(text[at:start])
-            at = stop
-        return "".join([*kept, text[at:]])
+        return "".join(_between(text, gaps))
 
     def _marked(
         self, text: str, gaps: Mapping[int, tuple[int, int]]
@@ -234,6 +316,26 @@ class _Stretch:
         start, end = self.low.rfind(b"\n", 0, at) + 1, self.low.find(b"\n", at) + 1
         loss = _number(self.pieces[index + 1])
         return _Line(place, self.base + start, self.base + end, loss)
+
+
+def _between(text: T, gaps: Iterable[tuple[int, int]]) -> Iterator[T]:
+    """What is left of a text without some of it."""
+    at = 0
+    for start, stop in gaps:
+        yield text[at:start]
+        at = stop
+    yield text[at:]
+
+
+def _lines_with(
+    low: bytes, mark: bytes, start: int, end: int
+) -> Iterator[tuple[int, int]]:
+    """(start, end) of each line that holds a mark."""
+    found = low.find(mark, start, end)
+    while found >= 0:
+        stop = low.find(b"\n", found, end) + 1 or end
+        yield low.rfind(b"\n", start, found) + 1 or start, stop
+        found = low.find(mark, stop, end)
 
 
 def _fixed(low: bytes, layout: Layout) -> str:

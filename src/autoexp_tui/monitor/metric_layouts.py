@@ -36,6 +36,7 @@ _TOKEN: Final = re.compile(rb"( *)((?:(?<=[ :|(])[-+])?\d+\.?\d*(?:e[-+]?\d+)?)"
 _FLOAT: Final = r"([0-9]+\.?[0-9]*(?:e[-+]?[0-9]+)?)"
 _SIGNED: Final = r"([-+]?[0-9]+\.?[0-9]*(?:e[-+]?[0-9]+)?)"
 _WHOLE: Final = r"([0-9]{1,15})"
+_WORDS: Final = re.compile(rb"[a-z][a-z :|/_-]{3,}")
 _ANY_FILL: Final = "[?# ]*[0-9]?[?# ]*"
 _FILL: Final = re.compile(rf"%\|({_ANY_FILL})\|".encode())
 """Of a progress bar; a digit is the part of a step that ASCII has no block for."""
@@ -71,6 +72,8 @@ class Layout:
     this layout."""
     label: bytes = b""
     """What stands before the loss, once in each line; empty: no line is passed over."""
+    sample: bytes = b""
+    """A line of it."""
 
     def alike_with(self, loss: str) -> str:
         """`alike`, for losses of a pattern alone; empty when their place is not plain.
@@ -151,6 +154,14 @@ class Layouts:
         """The layout that was found last of those with lines to be passed over."""
         return self._newest
 
+    def others(self) -> list[bytes]:
+        """What tells lines of the other layouts from those of the main one, if words
+        do."""
+        main = self.main.sample if self.main else b""
+        words = (_WORDS.findall(one.sample) for one in self._known)
+        apart = ([word for word in some if word not in main] for some in words)
+        return [max(some, key=len) for some in apart if some]
+
     def find(self, low: bytes, start: int) -> tuple[Layout, re.Match[bytes]] | None:
         """The known layout of the line at `start`, and its match."""
         for layout in self._known:
@@ -181,7 +192,7 @@ class Layouts:
             regex, alike = _compiled(pattern), rf"^(?:{pattern}\n)+$"
             label = b"" if extra or reading.evaluation else _label(line, start, places)
             scales, evaluation = places.scales, reading.evaluation
-            made = Layout(regex, names, extra, scales, evaluation, alike, label)
+            made = Layout(regex, names, extra, scales, evaluation, alike, label, line)
             self._known.append(made)
         self._seen.add(mark)
 

@@ -154,8 +154,9 @@ class MetricReader:
             data: whole lines.
             offset: where they stand in the file, bytes.
             every: for a backlog. Of the lines of one layout, some may be passed over,
-                so that in about so many bytes the lowest, the highest and the last
-                loss remain; never one that says anything else, or nan. 0: none is.
+                so that in about so many bytes, or a part of them, the lowest, the
+                highest and the last loss remain; never one that says anything else,
+                or nan. 0: none is.
         """
         lines = with_newlines(data)
         readings = self._readings(lines, every)
@@ -166,6 +167,17 @@ class MetricReader:
 
     def _readings(self, data: bytes, every: int) -> Iterable[tuple[int, Reading]]:
         """(start of line, what it says) for each line that says something."""
+        if not every:
+            yield from self._of_part(data, 0)
+            return
+        start = 0
+        while start < len(data):
+            stop = span_end(data, start, _PART)
+            for place, reading in self._of_part(data[start:stop], every):
+                yield start + place, reading
+            start = stop
+
+    def _of_part(self, data: bytes, every: int) -> Iterator[tuple[int, Reading]]:
         for begin, end in self._sieve.spans(data, as_text(data)):
             low = fold(data[begin:end])
             if every:
@@ -180,7 +192,13 @@ class MetricReader:
         while start < len(low):
             stop = span_end(low, start, every)
             kept = thin(
-                low, start, stop, self._layouts.main, self._sieve.test, self.make_test
+                low,
+                start,
+                stop,
+                self._layouts.main,
+                self._sieve.test,
+                self.make_test,
+                self._layouts.others(),
             )
             for span in kept:
                 found = _read(low, span.start, span.end, self._layouts)
@@ -247,6 +265,8 @@ def _compiled(pattern: MetricPattern, linear: Linear) -> _Custom:
 
 
 # ---------------------------------------------------------------------- known ones
+_PART: Final = 256 << 10
+"""Bytes of a backlog that are gone through at a time: they stay in the cache."""
 _RUN: Final = 512
 """Lines of one layout that are read together."""
 
