@@ -6,7 +6,8 @@ Both are volatile; they are rebuilt from the state when an engine starts.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from autoexp_tui.core import events
 from autoexp_tui.core.events import Event
@@ -25,6 +26,8 @@ from autoexp_tui.core.facts import (
     TextKey,
 )
 
+K = TypeVar("K")
+C = TypeVar("C", bound=Collection[FactKey])
 _OUTSIDE = (StatKey, GlobKey, TextKey, LogKey, CommandKey)
 
 
@@ -34,6 +37,9 @@ class Watch:
     def __init__(self) -> None:
         self._jobs: dict[FactKey, set[str]] = {}
         self._keys: dict[str, frozenset[FactKey]] = {}
+        self._outside: dict[str, tuple[OutsideKey, ...]] = {}
+        """Of a job's keys those that are looked up outside, in an order of their own:
+        sets have none, and what is asked first must be the same in every process."""
         self._wanted: dict[OutsideKey, None] = {}
         self._dropped: dict[OutsideKey, None] = {}
 
@@ -43,19 +49,21 @@ class Watch:
         It was judged just now, so something has changed for it: what it reads outside
         is worth another look.
         """
-        for key in keys:
-            if isinstance(key, _OUTSIDE):
-                self._wanted[key] = None
         old = self._keys.get(job, frozenset())
-        if keys == old:
-            return
-        for key in old - keys:
+        if keys != old:
+            self._exchange(job, old, keys)
+        self._wanted.update(dict.fromkeys(self._outside.get(job, ())))
+
+    def _exchange(
+        self, job: str, old: frozenset[FactKey], keys: frozenset[FactKey]
+    ) -> None:
+        for key in _in_order(old - keys):
             self._drop(key, job)
         for key in keys - old:
             self._jobs.setdefault(key, set()).add(job)
-        self._keys[job] = keys
-        if not keys:
-            del self._keys[job]
+        outside = tuple(_in_order(key for key in keys if isinstance(key, _OUTSIDE)))
+        _keep(self._keys, job, keys)
+        _keep(self._outside, job, outside)
 
     def _drop(self, key: FactKey, job: str) -> None:
         readers = self._jobs[key]
@@ -82,6 +90,19 @@ class Watch:
         """Outside keys that lost their last reader since the last call."""
         dropped, self._dropped = self._dropped, {}
         return [key for key in dropped if key not in self._jobs]
+
+
+def _in_order(keys: Iterable[K]) -> Sequence[K]:
+    found = list(keys)
+    return sorted(found, key=repr) if len(found) > 1 else found
+
+
+def _keep(kept: dict[str, C], job: str, keys: C) -> None:
+    """Nothing is kept of a job that reads nothing."""
+    if keys:
+        kept[job] = keys
+    else:
+        kept.pop(job, None)
 
 
 class Timers:

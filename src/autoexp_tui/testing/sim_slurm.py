@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +31,7 @@ from autoexp_tui.testing.fake_slurm_jobs import ClusterSettings, Job
 from autoexp_tui.testing.sim_causes import Memory
 from autoexp_tui.testing.sim_clusters import Attempts, Danger
 from autoexp_tui.testing.sim_plans import Shape
+from autoexp_tui.testing.sim_room import Room
 from autoexp_tui.testing.sim_tally import CALLS
 from autoexp_tui.testing.sim_world import Watcher
 
@@ -55,8 +54,6 @@ COMMAND_RATE: Final = 0.002
 """Of deaths of the engine, before a command and after one."""
 LYING_SHARE: Final = 0.5
 """Of the time for which an ended job is remembered: nobody lies for longer."""
-MEMORY: Final = "/dev/shm"
-"""Where a directory of the campaign's own is made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,8 +139,8 @@ class SlurmCluster(Generic[R]):
             clock, adapters.answer, by_job(self.scripts), settings, faults=self._fault
         )
         self.slurm.danger = danger
-        place = MEMORY if os.access(MEMORY, os.W_OK) else None
-        self._root = Path(tempfile.mkdtemp(prefix="autoexp-sim-", dir=place))
+        self._room = Room(self._rng)
+        self._root = self._room.path
 
     # ------------------------------------------------------------------------ places
     @property
@@ -176,7 +173,7 @@ class SlurmCluster(Generic[R]):
         """Nobody sees what is written on another machine."""
 
     def close(self) -> None:
-        shutil.rmtree(self._root, ignore_errors=True)
+        self._room.close()
 
     # ------------------------------------------------------------------------- truth
     def settle(self) -> None:

@@ -15,6 +15,7 @@ adapters.
 from __future__ import annotations
 
 import argparse
+import gc
 import multiprocessing
 import os
 import sys
@@ -137,6 +138,11 @@ _kinds: Mapping[str, Kind] = KINDS
 def _prepare(kinds: Mapping[str, Kind]) -> None:
     global _kinds  # a worker process is told once
     _kinds = kinds
+    gc.set_threshold(YOUNG_OBJECTS)
+
+
+YOUNG_OBJECTS: Final = 200_000
+"""Between two collections of garbage: a campaign makes many objects and few cycles."""
 
 
 def _try(case: Case) -> Outcome:
