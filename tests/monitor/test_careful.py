@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from autoexp_tui.adapters.fast_search import rust_test
 from autoexp_tui.core.specs import LogEvent, MetricPattern, Monitoring
-from autoexp_tui.monitor.careful import UNTESTED_CHARS, careful, linear_test, no_linear
+from autoexp_tui.monitor.careful import (
+    UNTESTED_CHARS,
+    careful,
+    linear_test,
+    narrowed,
+    no_linear,
+)
 from autoexp_tui.monitor.log_rules import Scanner, compile_rules
 from autoexp_tui.monitor.metrics import MetricReader
 from autoexp_tui.monitor.quiet import RunWatch, quiet_rules
@@ -113,3 +119,12 @@ def test_silence_is_asked_of_the_linear_engine_first() -> None:
     assert rules[0].regex is not None
     assert rules[0].regex.search("ab") is None
     assert RunWatch(rules)
+
+
+@given(PATTERNS.filter(is_a_regex), st.text("ab1 .-\n", max_size=60))
+def test_of_a_text_the_lines_of_the_first_match_are_enough(
+    pattern: str, text: str
+) -> None:
+    piece = narrowed(pattern, text, rust_test)
+    found = piece is not None and re.search(pattern, piece, re.MULTILINE)
+    assert bool(found) == bool(re.search(pattern, text, re.MULTILINE))

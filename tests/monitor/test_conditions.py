@@ -662,3 +662,10 @@ def test_the_next_moment_of_change_is_known(
     spec: Condition, facts: dict[FactKey, FactValue], expected: float | None
 ) -> None:
     assert wake_at(spec, known(facts), NOW, CTX) == expected
+
+
+def test_a_pattern_over_a_file_is_asked_of_the_linear_engine_first() -> None:
+    spec = FileContent(path="/f", pattern="ab", mode="regex")
+    ctx = EvalContext(job="me", linear=lambda _pattern: lambda _text: False)
+    found = says(spec, {TextKey("/f"): FileText("ab")}, ctx=ctx)
+    assert found == (Result.WAIT, "text_missing")

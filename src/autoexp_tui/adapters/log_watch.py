@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from autoexp_tui.adapters.fast_search import rust_test
 from autoexp_tui.adapters.glance import Glance, OpenFile
-from autoexp_tui.monitor.careful import UNTESTED_CHARS, linear_test
+from autoexp_tui.monitor.careful import narrowed
 
 _CHUNK = 1 << 20
 _MOST_OVERLAP = 1 << 16
@@ -91,7 +90,7 @@ class LogWatch:
 
     def _found_in(self, data: bytes) -> str | None:
         text = data.decode("utf-8", "replace")
-        piece = _narrowed(self.pattern, text)
+        piece = narrowed(self.pattern.pattern, text, rust_test)
         match = None if piece is None else self.pattern.search(piece)
         if piece is None or match is None:
             return None
@@ -104,29 +103,3 @@ def _overlap(data: bytes) -> int:
     last = data.rfind(b"\n")
     before = data.rfind(b"\n", 0, max(0, last))
     return min(len(data) - (before + 1), _MOST_OVERLAP)
-
-
-# ------------------------------------------------------------- searches that end soon
-def _narrowed(pattern: re.Pattern[str], text: str) -> str | None:
-    """The few lines of `text` that hold the first match; None: there is none.
-
-    Python's search alone would try every line before them, and may take years for one.
-    """
-    test = linear_test(f"(?m){pattern.pattern}", rust_test)
-    lines = text.split("\n")
-    if test is None:
-        return "\n".join(line[:UNTESTED_CHARS] for line in lines)
-    if not test(text):
-        return None
-    stop = _least(len(lines), lambda n: test("\n".join(lines[:n])))
-    start = stop - _least(stop, lambda n: test("\n".join(lines[stop - n : stop])))
-    return "\n".join(lines[start:stop])
-
-
-def _least(most: int, holds: Callable[[int], bool]) -> int:
-    """The least number up to `most` for which `holds`, which stays true from there."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low

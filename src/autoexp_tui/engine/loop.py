@@ -386,6 +386,7 @@ class Engine:
             metrics=self._telemetry.metrics,
             policy=self._policy,
             verdicts=self._volatile.verdicts,
+            linear=self._parts.linear,
         )
 
     @property

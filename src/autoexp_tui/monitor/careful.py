@@ -74,3 +74,30 @@ def careful(regex: re.Pattern[str], linear: Linear) -> CarefulRegex:
     """`regex`, made safe by the engine that `linear` asks."""
     is_loose = bool(_WORDS.search(regex.pattern) and not _NESTED.search(regex.pattern))
     return CarefulRegex(regex, linear_test(regex.pattern, linear), is_loose)
+
+
+# ---------------------------------------------------------------------- whole texts
+def narrowed(pattern: str, text: str, linear: Linear) -> str | None:
+    """The few lines of `text` that hold the first match; None: there is none.
+
+    Python's search alone would try every line before them, and may take years for one.
+    For patterns whose `^` and `$` are about lines.
+    """
+    test = linear_test(f"(?m){pattern}", linear)
+    lines = text.split("\n")
+    if test is None:
+        return "\n".join(line[:UNTESTED_CHARS] for line in lines)
+    if not test(text):
+        return None
+    stop = _least(len(lines), lambda n: test("\n".join(lines[:n])))
+    start = stop - _least(stop, lambda n: test("\n".join(lines[stop - n : stop])))
+    return "\n".join(lines[start:stop])
+
+
+def _least(most: int, holds: Callable[[int], bool]) -> int:
+    """The least number up to `most` for which `holds`, which stays true from there."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low

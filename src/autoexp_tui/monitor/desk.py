@@ -29,6 +29,7 @@ from autoexp_tui.core.specs import JobSpec, Monitoring
 from autoexp_tui.core.state import JobRecord, SessionState
 from autoexp_tui.core.states import ACTIVE, JobState
 from autoexp_tui.core.verdicts import Verdict
+from autoexp_tui.monitor.careful import Linear, no_linear
 from autoexp_tui.monitor.ready import Ready
 from autoexp_tui.monitor.watch import Timers, Watch
 
@@ -92,6 +93,8 @@ class Desk:
     """(job, role, index) -> the newest verdict, volatile arguments included."""
     reworded: set[str] = field(default_factory=set)
     """Jobs of which a condition says something else than before."""
+    linear: Linear = no_linear
+    """Asked before a regex of the user's is searched in a file."""
 
     @property
     def state(self) -> SessionState:

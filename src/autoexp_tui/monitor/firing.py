@@ -88,6 +88,7 @@ def judge_action(
         waiting_since=since,
         action=armed.key,
         attempts=_attempts(desk, armed, job),
+        linear=desk.linear,
     )
     if _feeds_itself(desk, armed, job):
         return Judged(Verdict(Result.FAIL, why("own_offspring", rule=armed.rule)))

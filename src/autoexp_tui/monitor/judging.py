@@ -45,6 +45,7 @@ from autoexp_tui.core.specs import (
 )
 from autoexp_tui.core.states import TERMINAL, Cause, JobState
 from autoexp_tui.core.verdicts import Result, Verdict, Why
+from autoexp_tui.monitor.careful import Linear, narrowed, no_linear
 from autoexp_tui.monitor.comparing import compare
 from autoexp_tui.monitor.fact_keys import file_key, log_key, look_key, value_key
 
@@ -82,6 +83,8 @@ class EvalContext:
     """How long after its writer's end a file may still appear."""
     asked_at: float | None = None
     """When the approval was asked: its timeout runs from then on."""
+    linear: Linear = no_linear
+    """Asked before a regex of the user's is searched in a file."""
 
 
 # ----------------------------------------------------------------------- helpers
@@ -212,7 +215,7 @@ def judge_file_content(
     file = _seen(facts.get(file_key(spec)), FileText, spec.path)
     if isinstance(file, Verdict):
         return file
-    holds = False if file.text is None else _holds_text(spec, file.text)
+    holds = False if file.text is None else _holds_text(spec, file.text, ctx)
     if isinstance(holds, Verdict):
         return holds
     if holds:
@@ -224,11 +227,12 @@ def judge_file_content(
     return _doomed(spec, facts, now, ctx) or held or waits
 
 
-def _holds_text(spec: FileContent, text: str) -> bool | Verdict:
+def _holds_text(spec: FileContent, text: str, ctx: EvalContext) -> bool | Verdict:
     if spec.mode == "contains":
         return spec.pattern in text
     try:
-        return re.search(spec.pattern, text, re.MULTILINE) is not None
+        piece = narrowed(spec.pattern, text, ctx.linear)
+        return piece is not None and bool(re.search(spec.pattern, piece, re.MULTILINE))
     except (re.error, RecursionError, OverflowError) as error:
         return say_wait("bad_condition", problem=f"{spec.pattern!r}: {error}")
 

@@ -123,6 +123,7 @@ class Look:
             waiting_since=self.job.waiting_since,
             grace_seconds=self.desk.rules_of(self.job.name).doomed_grace_seconds,
             asked_at=self.job.ask.asked_at if self.job.ask else None,
+            linear=self.desk.linear,
         )
 
     def _bound(
