@@ -334,3 +334,16 @@ def test_waiting_for_the_new_run_s_line_has_its_time_limit(tmp_path: Path) -> No
     campaign = Campaign(tmp_path, plan, {STABLE: [[FINISHES]]}, slow)
     campaign.until(campaign.is_(COOLDOWN, JobState.SKIPPED), 20)
     assert campaign.job(COOLDOWN).cause is Cause.START_TIMEOUT
+
+
+def test_what_was_found_before_the_new_run_is_not_taken_for_its_own(
+    tmp_path: Path,
+) -> None:
+    made = behind_a_line(tmp_path)
+    seldom = replace(made.monitoring, poll_seconds=30.0)
+    slow = ClusterSettings(schedule_seconds=20.0)
+    plan = replace(made, monitoring=seldom)
+    campaign = Campaign(tmp_path, plan, {STABLE: [[FINISHES]]}, slow)
+    campaign.until(campaign.is_(STABLE, JobState.RUNNING))
+    campaign.run(5)
+    assert campaign.waiting() == {COOLDOWN}
