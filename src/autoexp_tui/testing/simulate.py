@@ -269,9 +269,22 @@ def _many(
         sys.stderr.write("\r\033[K")
     if failed and args.shrink:
         _print(f"smaller: {shrink(failed[0].case, kinds).command}")
+    if args.bug:
+        _print(_caught(args.bug, failed, kinds))
     wall = time.monotonic() - begun
     _print(report(total, len(failed), wall, cpu, _names(kinds)))
     return int(bool(failed))
+
+
+def _caught(bug: str, failed: Sequence[Outcome], kinds: Collection[str]) -> str:
+    """At which seed a deliberate bug was caught first."""
+    if not failed:
+        return f"{bug} was not caught"
+    seed = min(outcome.case.seed for outcome in failed)
+    case = next(outcome.case for outcome in failed if outcome.case.seed == seed)
+    return (
+        f"{bug} was caught first at seed {seed} ({case.kind or kind_of(seed, kinds)})"
+    )
 
 
 def _show_progress(total: Tally, wanted: int, failed: int, seconds: float) -> None:
