@@ -407,3 +407,8 @@ def test_a_pattern_that_a_line_would_hold_up_is_found_behind_it(tmp_path: Path) 
         words, timeout=30, check=False, capture_output=True, text=True
     )
     assert done.stdout.strip() == "aaa", done.stderr
+
+
+def test_a_command_that_cannot_start_says_why_in_words(facts: OutsideFacts) -> None:
+    detail = command(facts, "/no/such/command").detail
+    assert detail == "cannot start: No such file or directory: /no/such/command"

@@ -43,7 +43,7 @@ def run_bounded(
             cwd=cwd or None,
         )
     except (OSError, ValueError, IndexError) as error:
-        return CommandResult(None, f"cannot start: {error}")
+        return CommandResult(None, f"cannot start: {_in_words(error)}")
     output = _Output(process)
     ended = output.follow(time.monotonic() + timeout)
     with suppress(ProcessLookupError, PermissionError):
@@ -101,3 +101,9 @@ def _has_ended(pid: int) -> bool:
     """Whether a child has ended; it is not reaped, so its pid stays its own."""
     options = os.WEXITED | os.WNOHANG | os.WNOWAIT
     return os.waitid(os.P_PID, pid, options) is not None
+
+
+def _in_words(error: Exception) -> str:
+    """Why it did not start: what the system says, and of which path."""
+    reason = getattr(error, "strerror", None)
+    return f"{reason}: {getattr(error, 'filename', '')}" if reason else str(error)

@@ -31,7 +31,7 @@ from autoexp_tui.plan.ports import SpecRefused
 
 RAW_STATES: Final = frozenset({"TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED"})
 """Slurm's own words that mean FAILED with that cause."""
-JOB_STATES: Final = frozenset(state.value for state in JobState) | RAW_STATES
+JOB_STATES: Final = (*(state.value for state in JobState), *sorted(RAW_STATES))
 
 
 def condition(value: object, where: str) -> specs.Condition:
