@@ -2,8 +2,9 @@
 
     python tests/bench/bench_replay.py [JOBS]
 
-Prints how long the journal takes to open, how fast jumps are, how long after a key the
-screen changes while the replay plays (p50, p99), and the bytes that go to the terminal.
+Prints how long the journal takes to fold, how soon the first jobs stand there, how
+fast jumps are, how long after a key the screen changes while the replay plays (p50,
+p99), and the bytes that go to the terminal.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def bench_jumps(session: SessionDir) -> None:
     for record in read_session(session):
         reel.meet(record)
     took = time.perf_counter() - start
-    print(f"open          {len(reel):,} events in {took:.1f} s")
+    print(f"fold          {len(reel):,} events in {took:.1f} s")
     gc.collect()
     gc.freeze()  # as the cockpit does once a session is open
     rng, seconds = random.Random(1), []
@@ -68,6 +69,20 @@ def opened(session: SessionDir, speed: str) -> OnTerminal:
     return OnTerminal(
         ["-m", "autoexp_tui.cli.tui", *place, "--replay", "--speed", speed]
     )
+
+
+def bench_opening(session: SessionDir, speed: str) -> None:
+    """The first jobs on the screen, and keys while the rest is read behind it."""
+    start = time.perf_counter()
+    with opened(session, speed) as terminal:
+        terminal.read_until(b"stable", 60.0)
+        first = time.perf_counter() - start
+        seconds: list[float] = []
+        while time.perf_counter() - start < first + 2.0:
+            took = latency(terminal, KEYS[len(seconds) % len(KEYS)])
+            seconds += [] if took is None else [took]
+    print(f"first jobs    at {speed:>8}   {first:.1f} s after the command")
+    print(f"keys then     at {speed:>8}   {spread(seconds)}   ({len(seconds)} keys)")
 
 
 def amid(terminal: OnTerminal) -> None:
@@ -114,6 +129,7 @@ def main() -> None:
         days = (told.records[-1].t - told.records[0].t) / 86400
         print(f"journal       {len(told.plan.jobs)} jobs, {days:.1f} days")
         bench_jumps(session)
+        bench_opening(session, "60x")
         for speed in SPEEDS:
             bench_keys(session, speed)
         for speed in SPEEDS:

@@ -23,7 +23,7 @@ OPEN_BLOCKS = 24
 
 
 class PackedHistory:
-    """Implements `engine.reel.History`; any thread may read once all is added."""
+    """Implements `engine.reel.History`; one thread adds, any may read."""
 
     def __init__(self) -> None:
         self._times = array("d")
@@ -38,13 +38,13 @@ class PackedHistory:
 
     def add(self, record: Recorded) -> None:
         """Keep one more."""
-        self._times.append(record.t)
         self._more.append(record.more)
         self._newest.append(record)
         if len(self._newest) == BLOCK:
             lines = b"".join([encode_record(one) for one in self._newest])
             self._blocks.append(zlib.compress(lines, 1))
             self._newest = []
+        self._times.append(record.t)  # the last: from here on it may be read
 
     @property
     def times(self) -> Sequence[float]:

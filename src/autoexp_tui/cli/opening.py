@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.options import Options, state_dir_of, with_local
-from autoexp_tui.core.errors import JournalDamaged, SessionOwned, UsageError
+from autoexp_tui.core.errors import (
+    AutoexpError,
+    JournalDamaged,
+    SessionOwned,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from autoexp_tui.adapters.lease import LeaseWatch
@@ -207,21 +213,36 @@ def replay_handle(
     from autoexp_tui.adapters.clock import SystemClock
     from autoexp_tui.adapters.journal import StoredPlans, read_session
     from autoexp_tui.adapters.journal_history import PackedHistory
+    from autoexp_tui.adapters.journal_pages import EarlierRecords
     from autoexp_tui.core.apply import IllegalTransition
     from autoexp_tui.engine.reel import Reel
     from autoexp_tui.engine.replay import ReplayHandle
 
     reel = Reel(PackedHistory(), StoredPlans(session))
-    for record in read_session(session):
+    records = read_session(session)
+    for record in records:
         try:
-            reel.meet(record)
+            reel.take_in(record)
         except (IllegalTransition, KeyError, IndexError, ValueError) as error:
             raise JournalDamaged(
                 f"record {record.seq} does not follow from those before it: {error}",
                 str(session.path),
                 f"`autoexp-sessions check {session.id}` says more.",
             ) from error
-    return ReplayHandle(reel, SystemClock(), speed=speed, log_fault=log_fault)
+        if len(reel) >= _FIRST_RECORDS and not record.more:
+            break
+    with suppress(AutoexpError):  # met again, and told, where the reading comes to it
+        for newest in EarlierRecords()(str(session.path), _BEYOND, 1):
+            reel.expect(newest.seq, newest.t)
+    return ReplayHandle(
+        reel, SystemClock(), speed=speed, log_fault=log_fault, rest=records
+    )
+
+
+_FIRST_RECORDS = 250
+"""Of a replay's journal: they are read before the screen comes, the rest behind it."""
+_BEYOND = 10**18
+"""No journal has so many records."""
 
 
 def any_handle(session: SessionDir, options: Options) -> LiveHandle | ViewerHandle:

@@ -129,6 +129,24 @@ class Keyframe:
         return maps + len(self.lives.jobs)
 
 
+@dataclass(slots=True)
+class Fold:
+    """A session as it is made of its records, one after the other."""
+
+    state: SessionState
+    lives: PlayedLives
+    position: int
+    """How many records it is made of."""
+
+    def fold(self, records: Sequence[Recorded]) -> None:
+        """Take in the next records."""
+        state, lives = self.state, self.lives
+        for record in records:
+            apply(state, record)
+            lives.take(record, state.plan.monitoring.loss if state.plan else "")
+        self.position += len(records)
+
+
 class Reel:
     """Stands after some number of records of a history, and can stand anywhere."""
 
@@ -142,17 +160,52 @@ class Reel:
         """Begin with an empty history; `plans` by the sha that records name."""
         self.history = history
         self._interval = interval
-        self._state = _fresh(plans)
-        self._lives = PlayedLives()
+        self._shown = Fold(_fresh(plans), PlayedLives(), 0)
+        self._ahead: Fold | None = None
+        """What keyframes are made of while the journal is still read in."""
+        self.expected = 0
+        """Records of the journal that is read in; 0: not known."""
+        self._expected_end = 0.0
         self._publisher = Publisher()
-        self._at = 0
-        self._keyframes = [Keyframe(0, _own(self._state), self._lives.copy())]
+        first = Keyframe(0, _own(self._shown.state), self._shown.lives.copy())
+        self._keyframes = [first]
         self.landmarks: list[Landmark] = []
         self._gone: list[tuple[float, float]] = []
         self._orderly = False
         """Whether the newest engine gave the session back."""
 
     # ------------------------------------------------------------------- reading in
+    def expect(self, records: int, end: float) -> None:
+        """Of the journal that is read in: how many records, and when the last was."""
+        self.expected, self._expected_end = records, end
+
+    def expect_no_more(self) -> None:
+        """All is read in."""
+        self.expected, self._expected_end = len(self), 0.0
+        self._ahead = None
+
+    def take_in(self, record: Recorded) -> None:
+        """Take in the next record, and stand where it stands.
+
+        Raises:
+            IllegalTransition, KeyError, IndexError, ValueError: it does not follow.
+        """
+        if self._ahead is None:
+            self._ahead = self._at_the_end()
+        ahead = self._ahead
+        ahead.fold((record,))
+        self.history.add(record)
+        self._note_landmark(record)
+        if ahead.position - self._keyframes[-1].position >= self._interval:
+            self._keep(ahead)
+
+    def _at_the_end(self) -> Fold:
+        """After all that was read in."""
+        frame = self._keyframes[-1]
+        fold = Fold(_own(frame.state), frame.lives.copy(), frame.position)
+        fold.fold(self.history.between(frame.position, len(self)))
+        return fold
+
     def meet(self, record: Recorded) -> None:
         """Take in the next record, and stand after it.
 
@@ -162,11 +215,11 @@ class Reel:
         self.history.add(record)
         self._fold((record,))
         self._note_landmark(record)
-        if self._at - self._keyframes[-1].position >= self._interval:
-            self._keep()
+        if self._shown.position - self._keyframes[-1].position >= self._interval:
+            self._keep(self._shown)
 
-    def _keep(self) -> None:
-        frame = Keyframe(self._at, _own(self._state), self._lives.copy())
+    def _keep(self, fold: Fold) -> None:
+        frame = Keyframe(fold.position, _own(fold.state), fold.lives.copy())
         self._keyframes.append(frame)
         most = max(8, min(MOST, ENTRIES // max(1, frame.entries)))
         if len(self._keyframes) > most:
@@ -201,7 +254,7 @@ class Reel:
     @property
     def position(self) -> int:
         """How many records are shown."""
-        return self._at
+        return self._shown.position
 
     @property
     def begin(self) -> float:
@@ -210,7 +263,12 @@ class Reel:
 
     @property
     def end(self) -> float:
-        """UTC of the last record; 0 without any."""
+        """UTC of the journal's last record; 0 without any."""
+        return max(self.read_until, self._expected_end)
+
+    @property
+    def read_until(self) -> float:
+        """UTC of the last record that was read in; 0 without any."""
         return self.history.times[len(self) - 1] if len(self) else 0.0
 
     def position_at(self, t: float) -> int:
@@ -225,7 +283,7 @@ class Reel:
 
     def after_commits(self, commits: int) -> int:
         """The position `commits` further on, back when negative."""
-        position, step = self._at, 1 if commits > 0 else -1
+        position, step = self._shown.position, 1 if commits > 0 else -1
         for _ in range(abs(commits)):
             position += step
             while 0 < position < len(self) and not self.history.ends_commit(
@@ -238,33 +296,28 @@ class Reel:
         """Stand after the first `position` records, from the nearest keyframe."""
         position = max(0, min(position, len(self)))
         frame = self._keyframes[self._frame_before(position)]
-        if position < self._at or frame.position > self._at:
+        if position < self._shown.position or frame.position > self._shown.position:
             self._restore(frame, position)
-        self._fold(self.history.between(self._at, position))
+        self._fold(self.history.between(self._shown.position, position))
 
     def _frame_before(self, position: int) -> int:
         return bisect_right(self._keyframes, position, key=lambda f: f.position) - 1
 
     def _restore(self, frame: Keyframe, position: int) -> None:
-        self._state, self._lives = _own(frame.state), frame.lives.copy()
-        self._at = frame.position
+        self._shown = Fold(_own(frame.state), frame.lives.copy(), frame.position)
         self._publisher = Publisher()
         first = max(0, position - TAIL)
-        if first < self._at:
-            self._publisher.note(self.history.between(first, self._at))
+        if first < self._shown.position:
+            self._publisher.note(self.history.between(first, self._shown.position))
 
     def _fold(self, records: Sequence[Recorded]) -> None:
-        state, lives = self._state, self._lives
-        for record in records:
-            apply(state, record)
-            lives.take(record, state.plan.monitoring.loss if state.plan else "")
-        self._at += len(records)
+        self._shown.fold(records)
         self._publisher.note(records)
 
     # ---------------------------------------------------------------------- showing
     def snapshot(self, at: float, speed: float, *, playing: bool) -> Snapshot:
         """The session at the present position, seen at the moment `at`."""
-        state = self._state
+        state = self._shown.state
         view = EngineView(
             role="replay",
             epoch=state.epoch,
@@ -274,13 +327,13 @@ class Reel:
             owner_alive=not self._nobody_at(at),
             committed_at=at,
         )
-        shown = self._publisher.snapshot(state, view, self._lives.jobs)
+        shown = self._publisher.snapshot(state, view, self._shown.lives.jobs)
         playback = Playback(
             begin=self.begin,
             end=self.end,
             at=at,
-            position=self._at,
-            length=len(self),
+            position=self._shown.position,
+            length=max(self.expected, len(self)),
             speed=speed,
             playing=playing,
             landmarks=tuple(self.landmarks),

@@ -10,7 +10,8 @@ from __future__ import annotations
 import queue
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 
 from autoexp_tui.core.commands import Command
@@ -18,6 +19,7 @@ from autoexp_tui.core.events import Recorded
 from autoexp_tui.core.snapshot import Role, Snapshot
 from autoexp_tui.engine.live import Listener
 from autoexp_tui.engine.ports import Clock
+from autoexp_tui.engine.reading_in import ReadingIn
 from autoexp_tui.engine.reel import Reel
 
 SLOWEST = 1.0
@@ -25,6 +27,8 @@ FASTEST = float(2**20)
 """About a million; beyond it is as fast as it goes."""
 TICK_SECONDS = 0.25
 """Between two moves of a replay that plays."""
+BREATH_SECONDS = 0.001
+"""Between two portions of a journal that is read in: the screen comes first."""
 SHOW_SECONDS = 0.1
 """Between two snapshots of a replay that hurries."""
 AT_ONCE = 2000
@@ -39,6 +43,8 @@ class Playing:
         self.speed = speed
         self.playing = playing and len(reel) > 0
         self.at = reel.begin
+        self.goal: float | None = None
+        """A moment to show as soon as the journal is read that far."""
         self.lags = False
         """Whether more has to be folded than was possible at once."""
         self._moved_at = now
@@ -60,16 +66,21 @@ class Playing:
 
     def step(self, commits: int) -> None:
         """Go on by so many commits, and stand still."""
-        self.playing = False
+        self.playing, self.goal = False, None
         reel = self.reel
         reel.seek(reel.after_commits(commits))
         place = reel.position - 1
         self.at = reel.history.times[place] if place >= 0 else reel.begin
 
     def jump(self, t: float, now: float) -> None:
-        """Show the moment `t`, or the nearest that there is."""
-        self.at = max(self.reel.begin, min(t, self.reel.end))
+        """Show the moment `t`, or the nearest that there is; what is not read in yet
+        once it is."""
+        wanted = max(self.reel.begin, min(t, self.reel.end))
         self._moved_at = now
+        if wanted > self.reel.read_until:
+            self.goal = wanted
+            return
+        self.at, self.goal = wanted, None
         self.reel.seek(self.reel.position_at(self.at))
 
     def tick(self, now: float) -> bool:
@@ -77,12 +88,17 @@ class Playing:
 
         At most `AT_ONCE` records: what cannot keep up goes as fast as it can.
         """
+        if self.goal is not None:
+            before = self.at
+            self.jump(self.goal, now)
+            return self.at != before
         if not self.playing:
             return False
         reel, gone = self.reel, max(0.0, now - self._moved_at)
         self._moved_at = now
         wanted = reel.end if self.speed == inf else self.at + gone * self.speed
-        position = reel.position_at(min(wanted, reel.end))
+        wanted = min(wanted, reel.read_until)
+        position = reel.position_at(wanted)
         most = reel.position + AT_ONCE
         self.lags = position > most
         if self.lags:
@@ -118,24 +134,27 @@ class ReplayHandle:
         speed: float = 60.0,
         playing: bool = True,
         log_fault: Callable[[str], None] = lambda _text: None,
+        rest: Iterable[Recorded] = (),
     ) -> None:
         """Begin at the journal's beginning.
 
         Args:
-            reel: everything read in.
+            reel: what was read in, at least the first commit.
             clock: of this process; only its monotonic side is asked.
             speed: seconds of the session in one second; inf: as fast as it goes.
             playing: whether it plays at once.
             log_fault: keeps a traceback.
+            rest: what is to be read in yet.
         """
         self._clock = clock
+        self._reading = ReadingIn(reel, rest)
         self._log_fault = log_fault
         self._playing = Playing(
             reel, speed=speed, playing=playing, now=clock.monotonic()
         )
         self._listeners: list[Listener] = []
         self._wishes: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._snapshot = self._playing.snapshot()
+        self._snapshot = self._made()
         self._shown_at = clock.monotonic()
         self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
         self._thread.start()
@@ -211,17 +230,30 @@ class ReplayHandle:
             if wish is None:
                 return False
             wish()
+        reading = self._reading.going_on
+        if reading:
+            self._reading.go_on()
         moved = self._playing.tick(self._clock.monotonic())
-        if wishes or moved:
-            self._show(at_once=bool(wishes) or not self._playing.hurries)
+        if wishes or moved or reading:
+            arrived = not (self._playing.hurries or self._reading.going_on)
+            self._show(at_once=bool(wishes) or arrived)
         return True
+
+    def _made(self) -> Snapshot:
+        """What is shown now, and what is still to come."""
+        shown, reading = self._playing.snapshot(), self._reading
+        if not (reading.words or reading.problem):
+            return shown
+        doing, holding = reading.words, reading.problem
+        view = replace(shown.engine, doing=doing, holding=holding)
+        return replace(shown, engine=view)
 
     def _show(self, *, at_once: bool) -> None:
         now = self._clock.monotonic()
         if not at_once and now - self._shown_at < SHOW_SECONDS:
             return
         self._shown_at = now
-        self._snapshot = self._playing.snapshot()
+        self._snapshot = self._made()
         for listener in self._listeners:
             listener(self._snapshot)
 
@@ -229,6 +261,8 @@ class ReplayHandle:
         """All that is wished; waits for the first, or for the next tick."""
         playing = self._playing
         patience = TICK_SECONDS if playing.playing else None
+        if self._reading.going_on:
+            patience = BREATH_SECONDS
         found = []
         try:
             found.append(self._wishes.get(not playing.hurries, patience))
