@@ -27,6 +27,7 @@ from tests.core.builders import job, plan
 from tests.engine.bench import Bench
 
 from autoexp_tui.adapters.log_tail import LogReader
+from autoexp_tui.cli.garbage import settle
 from autoexp_tui.core.specs import LogEvent, Monitoring, Plan
 from autoexp_tui.testing.fake_executor import FakeExecutor
 from autoexp_tui.testing.fake_script import RunScript
@@ -113,7 +114,7 @@ def begin(jobs: int, root: Path) -> Session:
     for number, log in enumerate(logs):
         log.write_bytes(lines(0, number))
     gc.collect()
-    gc.freeze()  # as the command does once a session is open
+    settle()  # as the commands do once a session is open
     return Session(bench, logs, 0)
 
 

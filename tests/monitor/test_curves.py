@@ -140,16 +140,24 @@ def test_a_trend_is_bounded_and_finite(values: list[float], n: int) -> None:
     assert all(math.isfinite(number) for number in numbers)
 
 
-def test_a_curve_that_was_taken_stays_as_it_was_whenever_it_is_looked_at() -> None:
-    series = thinned([(step, float(step)) for step in range(20)], 8)
-    expected, taken = series.curve(), Curves({"loss": series})
-    series.add(5, -1.0)
-    assert taken["loss"].steps == expected.steps
-    assert taken["loss"].values == expected.values
+DOTS = st.lists(st.tuples(st.integers(0, 60), VALUES), max_size=60)
+
+
+@given(DOTS, DOTS)
+def test_a_curve_that_was_taken_stays_as_it_was_whenever_it_is_looked_at(
+    before: list[tuple[int, float]], after: list[tuple[int, float]]
+) -> None:
+    series, expected = thinned(before, 8), thinned(before, 8).curve()
+    taken = Curves({"loss": series})
+    for step, value in after:
+        series.add(step, value)
+    shown = taken["loss"]
+    assert (shown.steps, shown.values) == (expected.steps, expected.values)
 
 
 def test_a_trend_is_that_of_the_curve_as_it_was_taken() -> None:
-    series = thinned([(step, float(step)) for step in range(100)], 512)
-    expected, taken = trend(series.curve().values, 8), Trend(series, 8)
+    dots = [(step, float(step)) for step in range(100)]
+    series, expected = thinned(dots, 512), trend(thinned(dots, 512).curve().values, 8)
+    taken = Trend(series, 8)
     series.add(100, 1e9)
     assert tuple(taken) == expected

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from autoexp_tui.core.facts import JobKey, StatKey
+from autoexp_tui.core.facts import JobKey, MetricKey, StatKey
 from autoexp_tui.monitor.watch import Watch
 
+LOSS, RATE = MetricKey("a", "loss"), MetricKey("a", "lr")
 MANY = frozenset(StatKey(f"/ckpt/{number}") for number in range(40))
 
 
@@ -40,3 +41,21 @@ def test_of_a_job_that_reads_nothing_any_more_nothing_is_wanted() -> None:
     watch.set("a", frozenset())
     assert not watch.take_wanted()
     assert not watch.is_read(next(iter(MANY)))
+
+
+def test_a_job_is_measured_as_long_as_anybody_reads_one_of_its_metrics() -> None:
+    watch = Watch()
+    watch.set("b", frozenset({LOSS, RATE}))
+    watch.set("c", frozenset({LOSS}))
+    watch.set("b", frozenset({RATE}))
+    assert watch.is_measured("a")
+    watch.set("b", frozenset())
+    assert watch.is_measured("a")
+    watch.set("c", frozenset())
+    assert not watch.is_measured("a")
+
+
+def test_only_the_job_whose_metrics_are_read_is_measured() -> None:
+    watch = Watch()
+    watch.set("b", frozenset({LOSS}))
+    assert not watch.is_measured("b")

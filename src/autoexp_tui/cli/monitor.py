@@ -59,11 +59,13 @@ def inherit(options: Options) -> int:
     from elsewhere.
     """
     from autoexp_tui.cli import opening
+    from autoexp_tui.cli.garbage import settle
     from autoexp_tui.cli.headless import Interrupted, Watching, watch
 
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     session = opening.session_of(options)
     handle = opening.owned_handle(session, options, wait=HEIR_WAIT_SECONDS)
+    settle()
     try:
         watch(handle, Watching(quiet=True, stop_in_storm=False))
     except Interrupted:

@@ -36,6 +36,7 @@ def main(argv: Sequence[str]) -> int:
 
 def run(options: Options, how: Watching) -> int:
     """The campaign of `options`, watched as `how` says; its exit code."""
+    from autoexp_tui.cli.garbage import settle
     from autoexp_tui.cli.headless import Interrupted, failed_to_start, finish, watch
     from autoexp_tui.cli.leaving import leave
 
@@ -45,6 +46,7 @@ def run(options: Options, how: Watching) -> int:
         say("interrupted; nothing was submitted")
         return ExitCode.INTERRUPTED
     try:
+        settle()
         submitted = submit_fresh(handle)
         snapshot = watch(handle, replace(how, after=submitted))
     except (Interrupted, KeyboardInterrupt):

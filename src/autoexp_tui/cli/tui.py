@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
+from autoexp_tui.cli.garbage import settle
 from autoexp_tui.cli.options import Options, add_force, common, parse, parser
 from autoexp_tui.cli.since import left_at, remember
 from autoexp_tui.core.errors import AutoexpError, UsageError
@@ -226,7 +227,7 @@ class Cockpit:
         try:
             return self._opened()
         finally:
-            gc.freeze()  # 10,000 jobs are not looked through again and again
+            settle()
             gc.enable()
 
     def _opened(self) -> EngineHandle:

@@ -24,7 +24,14 @@ from autoexp_tui.engine.log_rounds import GPU, LOG, LogCursor
 from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import FoundFile, LogChunk
 from autoexp_tui.engine.standstill import Standstills
-from autoexp_tui.engine.tracks import MOST_METRICS, FileSource, Pace, Source, Track
+from autoexp_tui.engine.tracks import (
+    MOST_METRICS,
+    FileSource,
+    NewestFacts,
+    Pace,
+    Source,
+    Track,
+)
 from autoexp_tui.monitor.anomalies import AnomalyWatch, Finding
 from autoexp_tui.monitor.careful import Linear, no_linear
 from autoexp_tui.monitor.curves import Curves, Trend
@@ -303,18 +310,11 @@ class Telemetry:
 
     def _publish(self, desk: Desk, track: Track, job: str) -> list[str]:
         """Let conditions see the newest values; returns the jobs that read them."""
-        values = {
-            name: MetricFact(value, track.newest_at[name])
-            for name, value in track.newest.items()
-        }
-        load = track.gpu.newest
-        self.metrics[job] = values | {
-            name: MetricFact(value, track.at) for name, value in load.items()
-        }
+        facts = self.metrics[job] = NewestFacts(track)
+        if not desk.watch.is_measured(job):
+            return []
         return [
-            reader
-            for name in self.metrics[job]
-            for reader in desk.watch.jobs(MetricKey(job, name))
+            reader for name in facts for reader in desk.watch.jobs(MetricKey(job, name))
         ]
 
     def _plot(self, desk: Desk, track: Track, source: Source, point: Point) -> None:

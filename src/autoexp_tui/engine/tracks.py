@@ -6,10 +6,11 @@ Volatile: all of it can be read again. What follows from it is `engine.telemetry
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from autoexp_tui.core.facts import MetricFact
 from autoexp_tui.core.specs import MetricFile, Monitoring
 from autoexp_tui.engine.log_rounds import LOG, SEARCH
 from autoexp_tui.monitor.anomalies import AnomalyWatch
@@ -241,3 +242,25 @@ class Track:
             if owner == source.rank:
                 self._owners[name] = rank
         source.rank = rank
+
+
+class NewestFacts(Mapping[str, MetricFact]):
+    """A run's newest values as conditions read them, made when they do."""
+
+    __slots__ = ("_track",)
+
+    def __init__(self, track: Track) -> None:
+        self._track = track
+
+    def __getitem__(self, name: str) -> MetricFact:
+        track = self._track
+        load = track.gpu.newest.get(name)
+        if load is not None:
+            return MetricFact(load, track.at)
+        return MetricFact(track.newest[name], track.newest_at[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._track.newest | self._track.gpu.newest)
+
+    def __len__(self) -> int:
+        return len(self._track.newest | self._track.gpu.newest)

@@ -43,6 +43,7 @@ class Thinned:
         "_most",
         "_open",
         "_room",
+        "_shared",
         "_size",
         "_steps",
         "_values",
@@ -64,6 +65,8 @@ class Thinned:
         self._last: _Dot | None = None
         self._gaps: tuple[int, ...] = ()
         self._frozen: Frozen | None = None
+        self._shared = False
+        """With a `Frozen`: the full buckets are copied before they change."""
 
     def add(self, step: int, value: float) -> None:
         """Take the next point of the log."""
@@ -96,6 +99,9 @@ class Thinned:
                 self._halve()
 
     def _keep(self, bucket: _Bucket) -> None:
+        if self._shared:  # with whoever took the curve as it was
+            self._steps, self._values = self._steps[:], self._values[:]
+            self._shared = False
         for step, value in bucket:
             self._steps.append(step)
             self._values.append(value)
@@ -106,7 +112,7 @@ class Thinned:
         return list(zip(dots[::2], dots[1::2], strict=True))
 
     def _fill(self, buckets: Sequence[_Bucket]) -> None:
-        del self._steps[:], self._values[:]
+        self._steps, self._values, self._shared = array("q"), array("d"), False
         for bucket in buckets:
             self._keep(bucket)
 
@@ -142,7 +148,8 @@ class Thinned:
         """The curve as it is now, to be made when somebody looks at it."""
         if self._frozen is None:
             ends = (self._first, *(self._open or ()), self._last)
-            self._frozen = Frozen(self._steps[:], self._values[:], ends, self._gaps)
+            self._frozen = Frozen(self._steps, self._values, ends, self._gaps)
+            self._shared = True
         return self._frozen
 
     def __len__(self) -> int:

@@ -6,6 +6,7 @@ Both are volatile; they are rebuilt from the state when an engine starts.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
 
@@ -42,6 +43,8 @@ class Watch:
         sets have none, and what is asked first must be the same in every process."""
         self._wanted: dict[OutsideKey, None] = {}
         self._dropped: dict[OutsideKey, None] = {}
+        self._measured: Counter[str] = Counter()
+        """Job -> how many of its metrics are read."""
 
     def set(self, job: str, keys: frozenset[FactKey]) -> None:
         """`job` reads exactly `keys` from now on.
@@ -60,22 +63,35 @@ class Watch:
         for key in _in_order(old - keys):
             self._drop(key, job)
         for key in keys - old:
-            self._jobs.setdefault(key, set()).add(job)
+            self._add(key, job)
         outside = tuple(_in_order(key for key in keys if isinstance(key, _OUTSIDE)))
         _keep(self._keys, job, keys)
         _keep(self._outside, job, outside)
+
+    def _add(self, key: FactKey, job: str) -> None:
+        if isinstance(key, MetricKey) and key not in self._jobs:
+            self._measured[key.job] += 1
+        self._jobs.setdefault(key, set()).add(job)
 
     def _drop(self, key: FactKey, job: str) -> None:
         readers = self._jobs[key]
         readers.discard(job)
         if not readers:
             del self._jobs[key]
+            if isinstance(key, MetricKey):
+                self._measured[key.job] -= 1
+                if not self._measured[key.job]:
+                    del self._measured[key.job]
             if isinstance(key, _OUTSIDE):
                 self._dropped[key] = None
 
     def jobs(self, key: FactKey) -> Iterable[str]:
         """The jobs that read `key`."""
         return self._jobs.get(key, ())
+
+    def is_measured(self, job: str) -> bool:
+        """Whether any job reads a metric of `job`."""
+        return self._measured[job] > 0
 
     def is_read(self, key: FactKey) -> bool:
         """Whether any job reads `key`."""
