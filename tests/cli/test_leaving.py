@@ -48,7 +48,8 @@ def test_how_to_resume_is_said_before_the_engine_is_waited_for(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     class Slow(ScriptedHandle):
-        def close(self) -> None:
+        def close(self, *, hand_over: bool = False) -> None:
+            assert not hand_over
             assert "autoexp-run --session k7f2" in capsys.readouterr().err
             super().close()
 
@@ -61,7 +62,8 @@ def test_a_session_that_came_into_being_meanwhile_is_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     class Beginning(ScriptedHandle):
-        def close(self) -> None:
+        def close(self, *, hand_over: bool = False) -> None:
+            del hand_over
             self.push(shown("live"))
 
     leave(Beginning(shown("plan", session="")), "autoexp-run")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from autoexp_tui.core import commands, events
 from autoexp_tui.core.effects import CancelTasks
 from autoexp_tui.core.specs import (
@@ -261,6 +263,33 @@ def test_a_restart_with_overrides_runs_once_they_are_composed() -> None:
     spec = bench.job("a").spec
     assert spec.overrides == ("lr=2e-4",)
     assert spec.resources.options["exclude"] == "fakehost"
+
+
+def test_a_restart_avoids_the_nodes_of_all_attempts_before_it() -> None:
+    restart = Restart(overrides=("lr=1",), exclude_node=True)
+    rule = StateEvent(name="c", state="crash", actions=(restart,))
+    bench = Bench(
+        plan(job("a"), monitoring=Monitoring(state_events=(rule,))),
+        {"a": [[replace(CRASH, node=f"n{n}")] for n in (1, 2, 3)] + [[OK]]},
+    )
+    bench.until(bench.is_("a", JobState.COMPLETED))
+    asked = [one.task.resources.options.get("exclude") for one in bench.executor.copies]
+    assert asked == [None, "n1", "n1,n2", "n1,n2,n3"]
+
+
+def test_nodes_stay_avoided_when_a_person_brings_the_job_back() -> None:
+    restart = Restart(exclude_node=True, conditions=(MaxAttempts(max_attempts=2),))
+    rule = StateEvent(name="c", state="crash", actions=(restart,))
+    bench = Bench(
+        plan(job("a"), monitoring=Monitoring(state_events=(rule,))),
+        {"a": [[replace(CRASH, node=f"n{n}")] for n in (1, 2)] + [[OK]]},
+    )
+    bench.until(bench.is_("a", JobState.FAILED))
+    bench.start()
+    bench.order(commands.Resubmit(jobs=("a",), exclude_nodes=("n2",)))
+    bench.until(bench.is_("a", JobState.COMPLETED))
+    last = bench.executor.copies[-1].task
+    assert last.resources.options["exclude"] == "n1,n2"
 
 
 def test_progress_can_be_counted_in_a_metric_of_one_s_own() -> None:

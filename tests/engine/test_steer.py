@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from autoexp_tui.core import commands, events
 from autoexp_tui.core.apply import fold
 from autoexp_tui.core.commands import Command, Order
@@ -166,6 +168,20 @@ def test_stopping_with_the_jobs_waits_for_their_end() -> None:
     happened = obeyed(state, commands.StopEngine(cancel_jobs=True))
     assert not any(isinstance(e, events.EngineStopped) for e in happened)
     assert any(isinstance(e, events.EffectOrdered) for e in happened)
+
+
+@pytest.mark.parametrize(
+    ("hand_over", "reason"),
+    [(True, "handed over"), (False, f"stopped by {commands.LEAVING}")],
+)
+def test_an_engine_that_leaves_says_whether_an_heir_goes_on(
+    hand_over: bool,
+    reason: str,
+) -> None:
+    stop = commands.StopEngine(hand_over=hand_over)
+    (stopped,) = obeyed(started(plan(job("a"))), stop, by=commands.LEAVING)
+    assert isinstance(stopped, events.EngineStopped)
+    assert (stopped.reason, stopped.on_request) == (reason, False)
 
 
 def test_pausing_twice_says_that_there_was_nothing_to_do() -> None:

@@ -381,7 +381,7 @@ class Cockpit:
         session = SessionDir(Path(snapshot.engine.directory))
         restart = f"autoexp-sessions restart {session.id}{place(session.state_dir)}"
         try:
-            handle.close()
+            handle.close(hand_over=True)
             up = start_heir(session, self._options.approve, snapshot.engine.epoch)
         except KeyboardInterrupt:
             say(f"What runs goes on. Should no engine have come up: {restart}")

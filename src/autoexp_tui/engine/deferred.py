@@ -98,10 +98,10 @@ class DeferredHandle:
         if self._handle is not None:
             self._handle.look_at(jobs)
 
-    def close(self) -> None:
+    def close(self, *, hand_over: bool = False) -> None:
         """Close what was opened."""
         if self._handle is not None:
-            self._handle.close()
+            self._handle.close(hand_over=hand_over)
 
     def _run(self) -> None:
         try:

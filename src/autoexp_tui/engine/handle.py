@@ -94,6 +94,9 @@ class EngineHandle(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """Detach. A live engine of this process ends at a commit boundary."""
+    def close(self, *, hand_over: bool = False) -> None:
+        """Detach. A live engine of this process ends at a commit boundary.
+
+        `hand_over`: an heir goes on with the session at once; its journal says so.
+        """
         ...

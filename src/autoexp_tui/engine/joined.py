@@ -116,12 +116,12 @@ class JoinedHandle:
         """Pass on what is looked at."""
         self._handle.look_at(jobs)
 
-    def close(self) -> None:
+    def close(self, *, hand_over: bool = False) -> None:
         """Detach; an engine of this process ends at a commit boundary."""
         self._closed.set()
         self._changed.set()
         with self._lock:
-            self._handle.close()
+            self._handle.close(hand_over=hand_over)
 
     # ------------------------------------------------------------------ the thread
     def _run(self) -> None:

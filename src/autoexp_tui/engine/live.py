@@ -131,7 +131,7 @@ class LiveHandle:
         if self._engine is not None:
             self._engine.look_at(jobs)
 
-    def close(self) -> None:
+    def close(self, *, hand_over: bool = False) -> None:
         """Stop the engine at a commit boundary and wait for it.
 
         A session that is just being made is made first: what it is called is known
@@ -142,7 +142,7 @@ class LiveHandle:
         engine, thread = self._engine, self._thread
         if engine is None or thread is None or not thread.is_alive():
             return
-        self.send(StopEngine(), by=LEAVING)
+        self.send(StopEngine(hand_over=hand_over), by=LEAVING)
         thread.join()
 
     # ----------------------------------------------------------------- the engine

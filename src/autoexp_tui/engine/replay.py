@@ -193,8 +193,9 @@ class ReplayHandle:
     def look_at(self, jobs: Sequence[str]) -> None:
         """A replay shows what was journaled."""
 
-    def close(self) -> None:
+    def close(self, *, hand_over: bool = False) -> None:
         """Stop playing."""
+        del hand_over  # it runs no engine
         self._wishes.put(None)
         self._thread.join(2.0)
 

@@ -125,8 +125,9 @@ class ViewerHandle:
     def look_at(self, jobs: Sequence[str]) -> None:
         """The owner's detail is all that a viewer shows."""
 
-    def close(self) -> None:
+    def close(self, *, hand_over: bool = False) -> None:
         """Stop watching; the session goes on."""
+        del hand_over  # it runs no engine
         self._stop.set()
         self._thread.join(2 * POLL_SECONDS)
         self._watcher.close()

@@ -71,8 +71,9 @@ class ScriptedHandle:
         """Note what was looked at."""
         self.looked_at.append(tuple(jobs))
 
-    def close(self) -> None:
+    def close(self, *, hand_over: bool = False) -> None:
         """Remember that it was closed."""
+        del hand_over  # it runs no engine
         self.closed = True
 
     @property
