@@ -78,9 +78,14 @@ class Scanner:
         """`make_test`: how pieces without any of the rules' literals are told."""
         self.rules = {item.rule.name: item.rule for item in rules}
         ordered = list(enumerate(rules))
-        self._groups = [
-            _Group([pair for pair in ordered if _is_of(pair[1], kind)], kind, make_test)
+        grouped = {
+            kind: [pair for pair in ordered if _is_of(pair[1], kind)]
             for kind in ("exact", "caseless", "unknown")
+        }
+        self._groups = [
+            _Group(members, kind, make_test)
+            for kind, members in grouped.items()
+            if members
         ]
 
     def scan(
@@ -94,6 +99,8 @@ class Scanner:
             seen: names of `match_once` rules that matched in this run; those are not
                 looked for again, and new ones are added.
         """
+        if not self._groups:
+            return []
         data = with_newlines(chunk)
         text = as_text(data)
         found = [
@@ -124,8 +131,6 @@ class _Group:
 
     def spans(self, data: bytes, text: str) -> Iterable[tuple[int, int]]:
         """Where the rules are to be looked for."""
-        if not self.members:
-            return ()
         if self._sieve is None or (self._caseless and not data.isascii()):
             return ((0, len(data)),)
         return self._sieve.spans(data, text)

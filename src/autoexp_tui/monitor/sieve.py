@@ -64,6 +64,10 @@ class Sieve:
 
         `text`: `as_text(data)`; `data` has no `\\r`.
         """
+        if len(data) <= PIECE:
+            if self.test(text):
+                yield 0, len(data)
+            return
         begin = end = 0
         for start, stop in pieces(data):
             if self.test(text[start:stop]):
