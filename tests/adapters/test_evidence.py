@@ -22,7 +22,8 @@ from autoexp_tui.adapters.evidence import (
     install_probe,
 )
 from autoexp_tui.adapters.slurm_commands import Ran
-from autoexp_tui.engine.ports import Kept, Parting, Task
+from autoexp_tui.engine.executor_port import Task
+from autoexp_tui.engine.ports import Kept, Parting
 from tests.adapters.slurm_scripted import ScriptedCommands, says
 from tests.adapters.wrapper_runs import until
 

@@ -31,10 +31,9 @@ from autoexp_tui.adapters.wrapper import WRAPPER_VERSION
 from autoexp_tui.adapters.wrapper_copy import compiled, install_wrapper, version_of
 from autoexp_tui.core.specs import Resources
 from autoexp_tui.core.states import Cause
-from autoexp_tui.engine.ports import (
+from autoexp_tui.engine.executor_port import (
     Accepted,
     Busy,
-    Clock,
     Rejected,
     Submission,
     Task,
@@ -42,6 +41,7 @@ from autoexp_tui.engine.ports import (
     TaskReport,
     Uncertain,
 )
+from autoexp_tui.engine.ports import Clock
 from autoexp_tui.testing.clock import ManualClock
 from tests.adapters.wrapper_runs import environment_of, until
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autoexp_tui.adapters.local_words import LONGEST, MOST_TOLD, spelled
-from autoexp_tui.engine.ports import Task
+from autoexp_tui.engine.executor_port import Task
 
 TASK = Task(
     job="a",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.adapters.records import AttemptRecords, RecordCache, read_attempt
-from autoexp_tui.engine.ports import BeginRecord, ExitRecord
+from autoexp_tui.engine.executor_port import BeginRecord, ExitRecord
 from autoexp_tui.testing.clock import ManualClock
 
 PROCESS = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from autoexp_tui.adapters.slurm import SlurmExecutor, SlurmSettings
 from autoexp_tui.adapters.slurm_commands import Ran
 from autoexp_tui.adapters.slurm_submit import SubmitSettings
-from autoexp_tui.engine.ports import Submission, Task
+from autoexp_tui.engine.executor_port import Submission, Task
 from autoexp_tui.testing.clock import ManualClock
 from tests.adapters.slurm_scripted import CONFIG, Answer, ScriptedCommands, says
 

@@ -12,7 +12,7 @@ import pytest
 from autoexp_tui.adapters.slurm import SlurmExecutor
 from autoexp_tui.adapters.slurm_watch import Rhythm
 from autoexp_tui.core.states import Cause
-from autoexp_tui.engine.ports import (
+from autoexp_tui.engine.executor_port import (
     Accepted,
     AdoptAnswer,
     BeginRecord,

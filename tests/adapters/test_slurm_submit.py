@@ -16,7 +16,7 @@ from autoexp_tui.adapters.slurm_submit import Sender, SubmitSettings, read_templ
 from autoexp_tui.core.errors import UsageError
 from autoexp_tui.core.specs import Resources
 from autoexp_tui.core.states import Cause
-from autoexp_tui.engine.ports import (
+from autoexp_tui.engine.executor_port import (
     Accepted,
     Busy,
     Rejected,

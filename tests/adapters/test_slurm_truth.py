@@ -20,7 +20,7 @@ from autoexp_tui.adapters.slurm_truth import (
     report,
 )
 from autoexp_tui.core.states import Cause
-from autoexp_tui.engine.ports import BeginRecord, ExitRecord, Task, TaskPhase
+from autoexp_tui.engine.executor_port import BeginRecord, ExitRecord, Task, TaskPhase
 
 TASK = Task(
     job="a",

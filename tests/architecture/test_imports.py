@@ -42,7 +42,8 @@ def test_the_engine_loads_neither_screens_nor_adapters() -> None:
 def test_the_screens_load_neither_the_engine_s_inside_nor_slow_libraries() -> None:
     names = loaded_by("autoexp_tui.ui.app")
     slow = {*PLANNING, "pydantic", "numpy", "watchfiles"}
-    assert not names & {*slow, "autoexp_tui.engine.loop", "autoexp_tui.engine.ports"}
+    inside = ("loop", "ports", "executor_port", "reading_ports", "session_ports")
+    assert not names & {*slow, *(f"autoexp_tui.engine.{part}" for part in inside)}
 
 
 def test_the_first_screen_loads_no_more_of_the_core_than_it_shows() -> None:

@@ -13,7 +13,7 @@ from autoexp_tui.adapters.slurm_watch import Rhythm
 from autoexp_tui.core.effects import TaskId
 from autoexp_tui.core.ids import safe_filename
 from autoexp_tui.core.specs import Resources, Scalar
-from autoexp_tui.engine.ports import Executor, Task
+from autoexp_tui.engine.executor_port import Executor, Task
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.executor_contract import Does, Remembering
 from autoexp_tui.testing.fake_script import RunScript, Write

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from autoexp_tui.core.ids import safe_filename
 from autoexp_tui.core.specs import Resources
-from autoexp_tui.engine.ports import Executor, Task
+from autoexp_tui.engine.executor_port import Executor, Task
 from autoexp_tui.testing.executor_contract import Does
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from autoexp_tui.engine.ports import Task
+from autoexp_tui.engine.executor_port import Task
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.executor_contract import Does, ExecutorContract
 from autoexp_tui.testing.fake_executor import FakeExecutor

@@ -17,7 +17,7 @@ from autoexp_tui.adapters.local_start import LocalSettings
 from autoexp_tui.adapters.processes import kill_left_behind
 from autoexp_tui.adapters.records import read_attempt
 from autoexp_tui.adapters.wrapper_copy import install_wrapper
-from autoexp_tui.engine.ports import Executor
+from autoexp_tui.engine.executor_port import Executor
 from autoexp_tui.testing.executor_contract import ExecutorContract
 from tests.contract.real_world import RealWorld
 

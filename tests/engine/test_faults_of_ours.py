@@ -6,7 +6,7 @@ import pytest
 
 from autoexp_tui.core import commands, events
 from autoexp_tui.core.states import JobState
-from autoexp_tui.engine.ports import AdoptAnswer, Submission, SubmitAnswer
+from autoexp_tui.engine.executor_port import AdoptAnswer, Submission, SubmitAnswer
 from autoexp_tui.testing.fake_script import RunScript
 from tests.core.builders import job, plan
 from tests.engine.bench import Bench

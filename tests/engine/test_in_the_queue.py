@@ -9,7 +9,7 @@ import pytest
 
 from autoexp_tui.core.snapshot import InQueue
 from autoexp_tui.core.states import JobState
-from autoexp_tui.engine.ports import PollAnswer, Task, TaskPhase
+from autoexp_tui.engine.executor_port import PollAnswer, Task, TaskPhase
 from autoexp_tui.testing.fake_script import RunScript
 from tests.core.builders import job, plan
 from tests.engine.bench import Bench

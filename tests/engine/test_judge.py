@@ -11,7 +11,7 @@ from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState, Outcome
 from autoexp_tui.core.verdicts import why
 from autoexp_tui.engine import judge
-from autoexp_tui.engine.ports import (
+from autoexp_tui.engine.executor_port import (
     BeginRecord,
     ExitRecord,
     TaskPhase,

@@ -11,7 +11,7 @@ from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import JobState
 from autoexp_tui.engine import log_rounds
-from autoexp_tui.engine.ports import LogChunk
+from autoexp_tui.engine.reading_ports import LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.testing.fake_script import RunScript, Write
 from autoexp_tui.testing.sim_world import Logs

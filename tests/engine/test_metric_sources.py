@@ -19,7 +19,7 @@ from autoexp_tui.core.specs import (
     StateEvent,
 )
 from autoexp_tui.core.states import Cause, JobState
-from autoexp_tui.engine.ports import FoundFile
+from autoexp_tui.engine.reading_ports import FoundFile
 from autoexp_tui.testing.fake_script import RunScript, Write
 from autoexp_tui.testing.sim_world import Logs
 from tests.core.builders import job, plan

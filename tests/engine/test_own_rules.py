@@ -14,7 +14,7 @@ from autoexp_tui.core.specs import (
 )
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.states import JobState
-from autoexp_tui.engine.ports import LogChunk
+from autoexp_tui.engine.reading_ports import LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.monitor.desk import Desk, Policy, Roster, rules_of
 from autoexp_tui.monitor.reactions import end_attempt

@@ -11,7 +11,7 @@ from autoexp_tui.core.effects import SubmitTasks
 from autoexp_tui.core.errors import EnvironmentFailed
 from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.states import Cause, JobState
-from autoexp_tui.engine.ports import Submission
+from autoexp_tui.engine.executor_port import Submission
 from autoexp_tui.testing.sim_world import Ready
 from tests.core.builders import job, plan
 from tests.engine.bench import Bench

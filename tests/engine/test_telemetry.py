@@ -15,7 +15,7 @@ from autoexp_tui.core.specs import (
     Monitoring,
     Progress,
 )
-from autoexp_tui.engine.ports import LogChunk
+from autoexp_tui.engine.reading_ports import LogChunk
 from autoexp_tui.engine.telemetry import Telemetry, points_of
 from autoexp_tui.monitor.desk import Desk, Policy, Roster
 from autoexp_tui.monitor.watch import Timers, Watch

@@ -10,7 +10,8 @@ import pytest
 from autoexp_tui.adapters.clock import SystemClock
 from autoexp_tui.adapters.evidence import Evidence, SlurmReach, install_probe
 from autoexp_tui.adapters.slurm_commands import ClusterCommands
-from autoexp_tui.engine.ports import Kept, Parting, Task
+from autoexp_tui.engine.executor_port import Task
+from autoexp_tui.engine.ports import Kept, Parting
 from tests.slurm.cluster import Cluster
 
 pytestmark = pytest.mark.slurm

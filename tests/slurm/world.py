@@ -15,7 +15,7 @@ from autoexp_tui.adapters.slurm_watch import Rhythm
 from autoexp_tui.adapters.wrapper_copy import install_wrapper
 from autoexp_tui.core.effects import TaskId
 from autoexp_tui.core.specs import Resources, Scalar
-from autoexp_tui.engine.ports import Executor, Task
+from autoexp_tui.engine.executor_port import Executor, Task
 from autoexp_tui.testing.executor_contract import Remembering
 from tests.contract.real_world import RealWorld
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from autoexp_tui.core.specs import Resources
 from autoexp_tui.core.states import Cause
-from autoexp_tui.engine.ports import (
+from autoexp_tui.engine.executor_port import (
     Accepted,
     Busy,
     Rejected,

@@ -41,7 +41,7 @@ _MOST_TEXTS = 10_000
 
 
 class OutsideFacts:
-    """`ports.FactSource` over this machine. One call at a time for each key."""
+    """`reading_ports.FactSource` over this machine. One call at a time for each key."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

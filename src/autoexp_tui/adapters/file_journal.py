@@ -60,7 +60,7 @@ class Rotation:
 
 
 class FileJournal:
-    """The parts that one engine writes. Implements `ports.Journal`.
+    """The parts that one engine writes. Implements `session_ports.Journal`.
 
     The first record must be the one that seals the predecessor: an EngineStarted with
     `seal`, or the SessionStarted of a new session. The file is made with it.

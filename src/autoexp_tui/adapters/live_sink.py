@@ -71,7 +71,7 @@ class ViewerWatch:
 
 
 class FileLiveSink:
-    """Implements `ports.LiveSink`; a disk that refuses costs the detail alone."""
+    """Implements `session_ports.LiveSink`; a disk that refuses costs but the detail."""
 
     def __init__(self, session: SessionDir, clock: Clock) -> None:
         self.problem = ""

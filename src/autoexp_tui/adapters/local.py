@@ -45,12 +45,11 @@ from autoexp_tui.adapters.slot_files import (
 from autoexp_tui.adapters.wrapper import write_record
 from autoexp_tui.core.effects import TaskId
 from autoexp_tui.core.states import Cause
-from autoexp_tui.engine.ports import (
+from autoexp_tui.engine.executor_port import (
     Accepted,
     AdoptAnswer,
     Busy,
     CancelAnswer,
-    Clock,
     Found,
     PollAnswer,
     Rejected,
@@ -61,6 +60,7 @@ from autoexp_tui.engine.ports import (
     TaskReport,
     Uncertain,
 )
+from autoexp_tui.engine.ports import Clock
 
 _AT_A_TIME = 8
 """Supervisors that are starting at once: a start is a tenth of a second of CPU."""
@@ -105,7 +105,7 @@ def local_settings(wrapper: Path, *, slots: int = 0) -> LocalSettings:
 
 
 class LocalExecutor:
-    """`ports.Executor` over supervisors on this machine."""
+    """`executor_port.Executor` over supervisors on this machine."""
 
     name = "local"
     poll_seconds = 1.0

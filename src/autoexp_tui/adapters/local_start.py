@@ -25,7 +25,7 @@ from autoexp_tui.adapters.atomic import PASSING, remedy_of
 from autoexp_tui.adapters.records import Claim, read_attempt
 from autoexp_tui.adapters.wrapper_copy import compiled
 from autoexp_tui.core.states import Cause
-from autoexp_tui.engine.ports import Submission, Task
+from autoexp_tui.engine.executor_port import Submission, Task
 
 TASK_PREFIX = "task."
 

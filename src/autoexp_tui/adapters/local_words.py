@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from autoexp_tui.core.clean import clean
-from autoexp_tui.engine.ports import Task
+from autoexp_tui.engine.executor_port import Task
 
 MOST_TOLD: Final = 20
 """Commands of one submission that are spelled out; the journal keeps them all."""

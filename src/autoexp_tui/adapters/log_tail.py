@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from autoexp_tui.adapters.log_rotation import Place, find_rest, identity_of
 from autoexp_tui.adapters.metric_places import find_files
 from autoexp_tui.adapters.plain_files import looked_at, opened
-from autoexp_tui.engine.ports import FoundFile, LogChunk
+from autoexp_tui.engine.reading_ports import FoundFile, LogChunk
 
 MOST_BYTES = 1 << 20
 """Of one read: a commit must stay short."""
@@ -31,7 +31,7 @@ _Key = tuple[str, int, int, str]
 
 
 class LogReader:
-    """`ports.LogSource` over files. One call at a time for each log."""
+    """`reading_ports.LogSource` over files. One call at a time for each log."""
 
     def __init__(self) -> None:
         self._places: dict[_Key, Place] = {}
@@ -66,7 +66,7 @@ class LogReader:
     def find(
         self, patterns: Sequence[str], first: str, present: str
     ) -> Sequence[FoundFile]:
-        """The files that match any of the patterns; see `ports.LogSource`."""
+        """The files that match any of the patterns; see `reading_ports.LogSource`."""
         return find_files(patterns, first, present)
 
     def _read_again_if_stale(self, look: _Look) -> LogChunk | None:

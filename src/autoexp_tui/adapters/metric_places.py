@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 from autoexp_tui.adapters.atomic import write_atomic
 from autoexp_tui.adapters.globbing import expand
 from autoexp_tui.core.errors import EnvironmentFailed
-from autoexp_tui.engine.ports import FoundFile
+from autoexp_tui.engine.reading_ports import FoundFile
 from autoexp_tui.monitor.metric_files import is_pattern
 
 MOST_FILES: Final = 32
@@ -43,7 +43,7 @@ def note_lengths(attempt_dir: Path, patterns: Sequence[str]) -> None:
 
 
 def find_files(patterns: Sequence[str], first: str, present: str) -> list[FoundFile]:
-    """The files that match, with their earlier parts; see `ports.LogSource.find`."""
+    """The files that match, with their earlier parts; see `LogSource.find`."""
     paths = _matching(patterns)
     if not paths:
         return []

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from autoexp_tui.adapters.identity import Identity
-from autoexp_tui.engine.ports import BeginRecord, ExitRecord
+from autoexp_tui.engine.executor_port import BeginRecord, ExitRecord
 
 R = TypeVar("R")
 

@@ -19,7 +19,7 @@ from autoexp_tui.engine.ports import Clock
 
 
 class FileSessionWatcher:
-    """Implements `ports.SessionWatcher`. One thread uses it, `leave` apart."""
+    """Implements `session_ports.SessionWatcher`. One thread uses it, `leave` apart."""
 
     def __init__(
         self,

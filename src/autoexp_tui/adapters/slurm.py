@@ -1,4 +1,4 @@
-"""Runs tasks on a Slurm cluster: `ports.Executor` over Slurm's own commands.
+"""Runs tasks on a Slurm cluster: `executor_port.Executor` over Slurm's own commands.
 
 A poll looks at the attempts' records, which costs a stat a task, and asks the
 controller when that is due (`slurm_watch`). What both say is weighed in `slurm_truth`;
@@ -28,11 +28,10 @@ from autoexp_tui.adapters.slurm_text import (
 from autoexp_tui.adapters.slurm_truth import GRACE_SECONDS, Evidence, report
 from autoexp_tui.adapters.slurm_watch import NEVER, QueueWatch, Rhythm
 from autoexp_tui.core.effects import TaskId
-from autoexp_tui.engine.ports import (
+from autoexp_tui.engine.executor_port import (
     Accepted,
     AdoptAnswer,
     CancelAnswer,
-    Clock,
     Found,
     PollAnswer,
     Submission,
@@ -41,6 +40,7 @@ from autoexp_tui.engine.ports import (
     TaskReport,
     Uncertain,
 )
+from autoexp_tui.engine.ports import Clock
 
 MARGIN_SECONDS: Final = 600.0
 """By how much accounting is asked about earlier than an intent: clocks differ."""
@@ -92,7 +92,7 @@ class _Since:
 
 
 class SlurmExecutor:
-    """`ports.Executor` over sbatch, squeue, sacct, scancel and scontrol."""
+    """`executor_port.Executor` over sbatch, squeue, sacct, scancel and scontrol."""
 
     name = "slurm"
     slots = 0

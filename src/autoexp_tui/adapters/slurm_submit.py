@@ -39,17 +39,17 @@ from autoexp_tui.adapters.slurm_text import (
 )
 from autoexp_tui.core.errors import AutoexpError, UsageError
 from autoexp_tui.core.states import Cause
-from autoexp_tui.engine.judge import signal_name
-from autoexp_tui.engine.ports import (
+from autoexp_tui.engine.executor_port import (
     Accepted,
     Busy,
-    Clock,
     Rejected,
     Submission,
     SubmitAnswer,
     Uncertain,
     not_prepared,
 )
+from autoexp_tui.engine.judge import signal_name
+from autoexp_tui.engine.ports import Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

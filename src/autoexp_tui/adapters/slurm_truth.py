@@ -21,7 +21,7 @@ from autoexp_tui.adapters.slurm_text import (
 )
 from autoexp_tui.adapters.slurm_words import reason_in_words
 from autoexp_tui.core.states import Cause
-from autoexp_tui.engine.ports import ExitRecord, Task, TaskPhase, TaskReport
+from autoexp_tui.engine.executor_port import ExitRecord, Task, TaskPhase, TaskReport
 
 QUICK_SECONDS: Final = 10.0
 """For the exit record to come after the queue's last word: file systems lag."""

@@ -66,9 +66,9 @@ from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.engine.dispatcher import Outside
+from autoexp_tui.engine.executor_port import Executor, Submission
 from autoexp_tui.engine.lookout import Sources
 from autoexp_tui.engine.loop import Engine, Parts
-from autoexp_tui.engine.ports import Executor, Submission
 from autoexp_tui.monitor.desk import Policy
 
 Listener = Callable[[Snapshot], None]

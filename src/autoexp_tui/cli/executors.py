@@ -18,7 +18,8 @@ from autoexp_tui.adapters.local import (
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.core.errors import UsageError
 from autoexp_tui.core.specs import Plan
-from autoexp_tui.engine.ports import EvidenceSource, Executor
+from autoexp_tui.engine.executor_port import Executor
+from autoexp_tui.engine.ports import EvidenceSource
 
 if TYPE_CHECKING:
     from autoexp_tui.adapters.slurm import SlurmSettings

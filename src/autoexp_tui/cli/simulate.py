@@ -20,7 +20,8 @@ from autoexp_tui.adapters.slurm import SlurmExecutor, SlurmSettings
 from autoexp_tui.adapters.slurm_commands import Ran
 from autoexp_tui.adapters.slurm_submit import SubmitSettings
 from autoexp_tui.adapters.slurm_watch import Rhythm
-from autoexp_tui.engine.ports import Clock, Executor
+from autoexp_tui.engine.executor_port import Executor
+from autoexp_tui.engine.ports import Clock
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_slurm import FakeSlurm
 from autoexp_tui.testing.sim_clusters import KINDS, Danger, Kind

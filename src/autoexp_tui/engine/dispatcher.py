@@ -36,25 +36,27 @@ from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.state import Attempt, JobRecord, PendingEffect, SessionState
 from autoexp_tui.engine import join
 from autoexp_tui.engine import observations as seen
-from autoexp_tui.engine.observations import Observation
-from autoexp_tui.engine.partings import parting_of
-from autoexp_tui.engine.ports import (
+from autoexp_tui.engine.executor_port import (
     AdoptAnswer,
-    Checkpoints,
-    Errands,
-    EvidenceSource,
     Executor,
-    FactSource,
-    Kept,
-    Planner,
-    Pool,
-    Preparation,
     Submission,
     SubmitAnswer,
     Task,
     Uncertain,
     not_prepared,
 )
+from autoexp_tui.engine.observations import Observation
+from autoexp_tui.engine.partings import parting_of
+from autoexp_tui.engine.ports import (
+    Checkpoints,
+    Errands,
+    EvidenceSource,
+    Kept,
+    Planner,
+    Pool,
+    Preparation,
+)
+from autoexp_tui.engine.reading_ports import FactSource
 from autoexp_tui.monitor.desk import rules_of
 from autoexp_tui.monitor.metric_files import places_of
 from autoexp_tui.monitor.restarts import avoiding

@@ -25,7 +25,8 @@ from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.lanes import SILENT_SECONDS, Lanes
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.place_news import PlaceNews
-from autoexp_tui.engine.ports import FactSource, Pool
+from autoexp_tui.engine.ports import Pool
+from autoexp_tui.engine.reading_ports import FactSource
 from autoexp_tui.engine.rhythm import Rhythm
 
 FileKey: TypeAlias = StatKey | GlobKey | TextKey | LogKey

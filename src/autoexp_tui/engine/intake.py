@@ -28,19 +28,19 @@ from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import PROBE_SECONDS, Dispatcher
 from autoexp_tui.engine.doubts import leave_in_doubt, warn_of_errand
 from autoexp_tui.engine.evidence import nan_line, telling_line
-from autoexp_tui.engine.log_rounds import LOG
-from autoexp_tui.engine.log_troubles import LogTroubles
-from autoexp_tui.engine.observations import Observation
-from autoexp_tui.engine.partings import captured, kept_too_late
-from autoexp_tui.engine.ports import (
+from autoexp_tui.engine.executor_port import (
     Accepted,
     Busy,
-    Kept,
     Rejected,
     TaskPhase,
     TaskReport,
     Uncertain,
 )
+from autoexp_tui.engine.log_rounds import LOG
+from autoexp_tui.engine.log_troubles import LogTroubles
+from autoexp_tui.engine.observations import Observation
+from autoexp_tui.engine.partings import captured, kept_too_late
+from autoexp_tui.engine.ports import Kept
 from autoexp_tui.engine.steer import obey, revive
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.monitor import checkpoints

@@ -15,7 +15,12 @@ from autoexp_tui.core.clean import clean
 from autoexp_tui.core.state import Attempt, JobRecord
 from autoexp_tui.core.states import UNANSWERED, Cause, JobState, Outcome
 from autoexp_tui.core.verdicts import Why, why
-from autoexp_tui.engine.ports import BeginRecord, ExitRecord, TaskPhase, TaskReport
+from autoexp_tui.engine.executor_port import (
+    BeginRecord,
+    ExitRecord,
+    TaskPhase,
+    TaskReport,
+)
 
 _OWN_KILLS = frozenset({Cause.NAN, Cause.STALL, Cause.KILL_CRITERION})
 """Causes of our cancels that mean the job failed, rather than that it was cancelled."""

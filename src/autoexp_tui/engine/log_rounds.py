@@ -10,7 +10,8 @@ from autoexp_tui.engine.lanes import Lanes
 from autoexp_tui.engine.observations import LogRead, Observation
 from autoexp_tui.engine.pacing import Stream
 from autoexp_tui.engine.place_news import PlaceNews
-from autoexp_tui.engine.ports import FoundFile, LogChunk, LogSource, Pool
+from autoexp_tui.engine.ports import Pool
+from autoexp_tui.engine.reading_ports import FoundFile, LogChunk, LogSource
 
 LOG = ""
 """The source that is a run's log. Files of metrics are sources by their paths."""
@@ -28,7 +29,7 @@ TAIL_BYTES = 8192
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """For files of metrics; see `ports.LogSource.find`."""
+    """For files of metrics; see `reading_ports.LogSource.find`."""
 
     patterns: tuple[str, ...]
     first: str

@@ -10,19 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from autoexp_tui.engine import observations as seen
+from autoexp_tui.engine.executor_port import Executor, PollAnswer, Task
 from autoexp_tui.engine.fact_rounds import FactRounds
 from autoexp_tui.engine.log_rounds import LogCursor, LogRounds
 from autoexp_tui.engine.observations import Observation
-from autoexp_tui.engine.ports import (
-    Executor,
-    FactSource,
-    Inbox,
-    Lease,
-    LogSource,
-    PollAnswer,
-    Pool,
-    Task,
-)
+from autoexp_tui.engine.ports import Pool
+from autoexp_tui.engine.reading_ports import FactSource, LogSource
+from autoexp_tui.engine.session_ports import Inbox, Lease
 from autoexp_tui.monitor.watch import Watch
 
 HEARTBEAT_SECONDS = 30.0

@@ -29,8 +29,9 @@ from autoexp_tui.engine.intake import Health, Intake
 from autoexp_tui.engine.lookout import Lookout, Sources
 from autoexp_tui.engine.mailbox import Inputs, Mailbox
 from autoexp_tui.engine.observations import Observation
-from autoexp_tui.engine.ports import Clock, Journal, Lease, LiveSink
+from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.rounds import Rounds
+from autoexp_tui.engine.session_ports import Journal, Lease, LiveSink
 from autoexp_tui.engine.showing import Showing
 from autoexp_tui.engine.steer import obey
 from autoexp_tui.engine.telemetry import Telemetry

@@ -11,15 +11,14 @@ from autoexp_tui.core.commands import Order
 from autoexp_tui.core.effects import ComposeJob
 from autoexp_tui.core.facts import Fact, OutsideKey, Silence
 from autoexp_tui.core.specs import JobSpec, Plan
-from autoexp_tui.engine.ports import (
+from autoexp_tui.engine.executor_port import (
     AdoptAnswer,
     CancelAnswer,
-    FoundFile,
-    Kept,
-    LogChunk,
     PollAnswer,
     SubmitAnswer,
 )
+from autoexp_tui.engine.ports import Kept
+from autoexp_tui.engine.reading_ports import FoundFile, LogChunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

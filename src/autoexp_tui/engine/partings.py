@@ -10,7 +10,8 @@ from autoexp_tui.core.effects import CaptureEvidence
 from autoexp_tui.core.ids import safe_filename
 from autoexp_tui.core.state import JobRecord, PendingEffect
 from autoexp_tui.core.wording import sentence
-from autoexp_tui.engine.ports import Kept, Parting, Task
+from autoexp_tui.engine.executor_port import Task
+from autoexp_tui.engine.ports import Kept, Parting
 
 SUMMARY_LIMIT = 500
 """Characters that are recorded of what was obtained."""

@@ -15,12 +15,12 @@ from autoexp_tui.core.states import Outcome
 from autoexp_tui.engine import ended_runs
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import Dispatcher
+from autoexp_tui.engine.executor_port import Task
 from autoexp_tui.engine.intake import Intake
 from autoexp_tui.engine.log_rounds import GPU, SEARCH, LogCursor, Search
 from autoexp_tui.engine.lookout import Lookout
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.pacing import SLOWEST_SECONDS, Pacing, Stream
-from autoexp_tui.engine.ports import Task
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.engine.volatile import Volatile
 

@@ -22,7 +22,7 @@ from autoexp_tui.core.verdicts import Verdict, Why
 from autoexp_tui.engine.ended_runs import TREND_POINTS, EndedRuns
 from autoexp_tui.engine.log_rounds import GPU, LOG, LogCursor
 from autoexp_tui.engine.observations import LogRead
-from autoexp_tui.engine.ports import FoundFile, LogChunk
+from autoexp_tui.engine.reading_ports import FoundFile, LogChunk
 from autoexp_tui.engine.standstill import Standstills
 from autoexp_tui.engine.tracks import (
     MOST_METRICS,

@@ -19,8 +19,9 @@ from autoexp_tui.core.snapshot import EngineView, Live, Role, Snapshot
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.engine.handle import Player
 from autoexp_tui.engine.live import Earlier, Listener, new_command_id, nothing_earlier
-from autoexp_tui.engine.ports import Clock, SessionWatcher
+from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.publish import Publisher
+from autoexp_tui.engine.session_ports import SessionWatcher
 
 POLL_SECONDS = 0.5
 """Between two looks at the session's journal."""

@@ -12,7 +12,8 @@ from enum import Enum, auto
 from autoexp_tui.core.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.core.events import Recorded
 from autoexp_tui.engine.intake import Health
-from autoexp_tui.engine.ports import Clock, Journal
+from autoexp_tui.engine.ports import Clock
+from autoexp_tui.engine.session_ports import Journal
 
 HOLD_SECONDS = 2.0
 """Between two tries to write what could not be written."""

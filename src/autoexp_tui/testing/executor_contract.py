@@ -13,7 +13,7 @@ from typing import Protocol
 
 from autoexp_tui.core.effects import TaskId
 from autoexp_tui.core.ids import submission_token
-from autoexp_tui.engine.ports import (
+from autoexp_tui.engine.executor_port import (
     Accepted,
     AdoptAnswer,
     CancelAnswer,

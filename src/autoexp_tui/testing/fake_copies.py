@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from autoexp_tui.core.effects import TaskId
 from autoexp_tui.core.states import Cause
-from autoexp_tui.engine.ports import (
+from autoexp_tui.engine.executor_port import (
     BeginRecord,
     ExitRecord,
     Task,

@@ -17,13 +17,12 @@ from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.core.effects import TaskId
 from autoexp_tui.core.states import Cause
-from autoexp_tui.engine.ports import (
+from autoexp_tui.engine.executor_port import (
     Accepted,
     AdoptAnswer,
     BeginRecord,
     Busy,
     CancelAnswer,
-    Clock,
     ExitRecord,
     Found,
     PollAnswer,
@@ -35,6 +34,7 @@ from autoexp_tui.engine.ports import (
     TaskReport,
     Uncertain,
 )
+from autoexp_tui.engine.ports import Clock
 from autoexp_tui.testing.fake_copies import Begun, Copy, FakeRun, absent, report_of
 from autoexp_tui.testing.fake_ends import STROKES, Ledger, Stroke
 from autoexp_tui.testing.fake_script import (
@@ -56,7 +56,7 @@ _WITHOUT_RECORD: Final[Mapping[Ends, Stroke]] = {
 
 
 class FakeExecutor:
-    """`ports.Executor` in memory. `settle()` lets the clock's time happen to it."""
+    """The executor's port, in memory. `settle()` lets the clock's time happen to it."""
 
     name = "fake"
     poll_seconds = 1.0

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from autoexp_tui.core.states import Cause
-from autoexp_tui.engine.ports import Task
+from autoexp_tui.engine.executor_port import Task
 
 
 # ------------------------------------------------------------------------ scripts

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from autoexp_tui.core.effects import TaskId
-from autoexp_tui.engine.ports import Task
+from autoexp_tui.engine.executor_port import Task
 from autoexp_tui.testing.fake_script import RunScript
 
 TASK_FILE: Final = "/${SLURM_ARRAY_TASK_ID:-0}.json"

@@ -22,7 +22,7 @@ from autoexp_tui.core.events import (
 )
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.state import SessionState
-from autoexp_tui.engine.ports import Journal, Lease
+from autoexp_tui.engine.session_ports import Journal, Lease
 
 
 class SealLike(Protocol):

@@ -85,7 +85,7 @@ class MemorySession:
 
 @dataclass(eq=False)
 class MemoryLease:
-    """Implements `ports.Lease`."""
+    """Implements `session_ports.Lease`."""
 
     session: MemorySession
     epoch: int
@@ -105,7 +105,7 @@ class MemoryLease:
 
 
 class MemoryJournal:
-    """Implements `ports.Journal`."""
+    """Implements `session_ports.Journal`."""
 
     def __init__(self, session: MemorySession, lease: MemoryLease) -> None:
         self._session = session
@@ -120,7 +120,7 @@ class MemoryJournal:
             self.seal = MemorySeal(part=_part(records[-1].epoch), bytes=len(records))
 
     def append(self, records: Sequence[Recorded]) -> None:
-        """As `ports.Journal.append`, or as the fault for this append says.
+        """As `session_ports.Journal.append`, or as the fault for this append says.
 
         Raises:
             EnvironmentFailed: the fault is a refusal; nothing of this call counts.

@@ -15,12 +15,10 @@ from autoexp_tui.core.effects import SubmitTasks
 from autoexp_tui.core.events import JournalRotated, Recorded
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.state import SessionState
-from autoexp_tui.engine.loop import Engine, Parts
-from autoexp_tui.engine.ports import (
+from autoexp_tui.engine.executor_port import (
     AdoptAnswer,
     CancelAnswer,
     Executor,
-    Journal,
     PollAnswer,
     Submission,
     SubmitAnswer,
@@ -28,6 +26,8 @@ from autoexp_tui.engine.ports import (
     TaskPhase,
     TaskReport,
 )
+from autoexp_tui.engine.loop import Engine, Parts
+from autoexp_tui.engine.session_ports import Journal
 from autoexp_tui.engine.writing import Written
 from autoexp_tui.testing.memory_journal import MemoryJournal
 from autoexp_tui.testing.sim_clusters import SimCluster
@@ -53,7 +53,7 @@ class Bug:
 
 
 class _Journal:
-    """`ports.Journal` around another."""
+    """`session_ports.Journal` around another."""
 
     def __init__(self, inner: MemoryJournal) -> None:
         self.inner = inner

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autoexp_tui.core.specs import Plan
-from autoexp_tui.engine.ports import LogSource
+from autoexp_tui.engine.reading_ports import LogSource
 from autoexp_tui.testing.sim_clusters import SimCluster
 from autoexp_tui.testing.sim_scripts import make_scripts
 from autoexp_tui.testing.sim_world import House, Watcher

@@ -20,7 +20,9 @@ from typing import Final, Generic, TypeVar
 from autoexp_tui.core.effects import TaskId
 from autoexp_tui.core.ids import safe_filename
 from autoexp_tui.core.specs import JobSpec
-from autoexp_tui.engine.ports import Clock, Executor, FactSource, LogSource
+from autoexp_tui.engine.executor_port import Executor
+from autoexp_tui.engine.ports import Clock
+from autoexp_tui.engine.reading_ports import FactSource, LogSource
 from autoexp_tui.testing import fake_slurm_wrapper
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_ends import Befallen

@@ -11,18 +11,18 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 
 from autoexp_tui.core.facts import CommandKey, CommandResult, Fact, OutsideKey
-from autoexp_tui.engine.ports import (
+from autoexp_tui.engine.executor_port import (
     AdoptAnswer,
     Busy,
     CancelAnswer,
-    Clock,
     Executor,
-    FactSource,
     PollAnswer,
     Submission,
     SubmitAnswer,
     Task,
 )
+from autoexp_tui.engine.ports import Clock
+from autoexp_tui.engine.reading_ports import FactSource
 from autoexp_tui.testing.sim_checks import Checks
 from autoexp_tui.testing.sim_clusters import Danger
 
@@ -35,7 +35,7 @@ COMMAND_RATE = 0.4
 
 
 class WatchedExecutor:
-    """`ports.Executor` around another."""
+    """`executor_port.Executor` around another."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class WatchedExecutor:
 
 
 class ShakyFacts:
-    """`ports.FactSource` around another."""
+    """`reading_ports.FactSource` around another."""
 
     def __init__(
         self, inner: FactSource, rng: random.Random, danger: Danger, clock: Clock

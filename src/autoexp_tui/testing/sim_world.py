@@ -35,18 +35,11 @@ from autoexp_tui.core.facts import (
 )
 from autoexp_tui.core.specs import Edge, JobSpec, JobStateIs, Monitoring, Plan
 from autoexp_tui.engine.dispatcher import Outside
+from autoexp_tui.engine.executor_port import Executor, Submission
 from autoexp_tui.engine.lookout import Sources
 from autoexp_tui.engine.loop import Engine, Parts
-from autoexp_tui.engine.ports import (
-    Clock,
-    Executor,
-    FactSource,
-    FoundFile,
-    FurtherPlan,
-    LogChunk,
-    LogSource,
-    Submission,
-)
+from autoexp_tui.engine.ports import Clock, FurtherPlan
+from autoexp_tui.engine.reading_ports import FactSource, FoundFile, LogChunk, LogSource
 from autoexp_tui.monitor.desk import Policy
 from autoexp_tui.plan.further import as_further
 from autoexp_tui.testing.clock import ManualClock
@@ -119,7 +112,7 @@ class Files:
 
 @dataclass(slots=True)
 class Logs:
-    """Implements `ports.LogSource` over the world's files."""
+    """Implements `reading_ports.LogSource` over the world's files."""
 
     files: Files
 
@@ -165,7 +158,7 @@ class Logs:
 
 @dataclass(slots=True)
 class Mailbox:
-    """Implements `ports.Inbox`: gives an order again until it is done."""
+    """Implements `session_ports.Inbox`: gives an order again until it is done."""
 
     orders: dict[str, Order] = field(default_factory=dict)
 
@@ -326,7 +319,7 @@ class Errands:
 
 @dataclass(slots=True)
 class Nobody:
-    """Implements `ports.LiveSink`: nobody watches."""
+    """Implements `session_ports.LiveSink`: nobody watches."""
 
     def publish(self, snapshot: object) -> None:
         """Nothing."""

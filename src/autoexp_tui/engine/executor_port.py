@@ -1,0 +1,262 @@
+"""The executor, as the engine asks it: tasks go in, answers and reports come back.
+
+How its calls are made: see `ports`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from autoexp_tui.core.effects import TaskId
+from autoexp_tui.core.errors import AutoexpError, EnvironmentFailed
+from autoexp_tui.core.specs import Resources
+from autoexp_tui.core.states import Cause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One attempt at one job, ready to start."""
+
+    job: str
+    attempt: int
+    command: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = ""
+    output_dir: str
+    log_dir: str
+    attempt_dir: str
+    """Absolute; holds claim, begin, exit and duplicate records of this attempt."""
+    resources: Resources = field(default_factory=Resources)
+    resume: bool = False
+    """Whether it should go on from its newest checkpoint: AUTOEXP_RESUME=1 or 0."""
+    token: str = ""
+    """Of the submission that it was sent with."""
+    executor_id: str = ""
+    """What the executor called it when it took it; empty until it is known."""
+    ordered_at: float = 0.0
+    """UTC at which its intent was journaled."""
+    metric_places: tuple[str, ...] = ()
+    """Paths and patterns of files whose length is to be kept before it is sent."""
+
+    @property
+    def id(self) -> TaskId:
+        """(job, attempt)."""
+        return (self.job, self.attempt)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """Ordered tasks that are sent as one; an array's task is (token, index)."""
+
+    token: str
+    session: str
+    tasks: tuple[Task, ...]
+    ordered_at: float = 0.0
+    """UTC at which the intent was journaled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """The executor took it."""
+
+    executor_ids: tuple[str, ...]
+    submitted_at: float
+    sent: str = ""
+    """The exact command, for people."""
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """The executor refused it for good; no retry mends it."""
+
+    message: str
+    cause: Cause = Cause.REJECTED
+    sent: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Busy:
+    """A limit of the executor: nothing was taken, try again later."""
+
+    message: str
+    sent: str = ""
+    disk: bool = False
+    """It is a disk that refuses, not the executor."""
+    fewer: bool = False
+    """The limit is one of how many: a part of the tasks may be taken."""
+
+
+def not_prepared(error: AutoexpError) -> Rejected | Busy:
+    """What it means for a submission that something before it failed."""
+    if isinstance(error, EnvironmentFailed) and error.passing:
+        return Busy(message=error.line, disk=True)
+    return Rejected(message=error.line, cause=Cause.SUBMIT_ERROR)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uncertain:
+    """It may have been taken: the answer was lost."""
+
+    message: str
+    sent: str = ""
+
+
+SubmitAnswer = Accepted | Rejected | Busy | Uncertain
+
+
+class TaskPhase(StrEnum):
+    """What the executor says of a task that it knows."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    ENDED = "ended"
+    UNKNOWN = "unknown"
+    """Text we do not know: still alive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginRecord:
+    """`begin.<r>.json` of a run."""
+
+    run: int
+    began_at: float
+    executor_id: str = ""
+    host: str = ""
+    """As the executor calls it."""
+    partition: str = ""
+    pid: int = 0
+    log_path: str = ""
+    log_start: int = 0
+    """Bytes that earlier runs had left in that log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExitRecord:
+    """`exit.<r>.json` of a run: the wrapper's own word."""
+
+    run: int
+    ended_at: float
+    exit_code: int | None
+    """None when a signal ended the command."""
+    signal: int | None = None
+    note: str = ""
+    """Why the command could not start, or who else died; empty: nothing to add."""
+    asked: bool | None = None
+    """Whether the command was, or may have been, signalled by us or by the executor
+    before it ended; None: nobody noted it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskReport:
+    """All that is known of one task at one look."""
+
+    job: str
+    attempt: int
+    phase: TaskPhase
+    """The queue's word; `ENDED` only when it *answered* that the task is gone."""
+    executor_id: str = ""
+    began: BeginRecord | None = None
+    """The newest run's."""
+    exited: ExitRecord | None = None
+    """Of the newest begun run; None while it has not ended."""
+    cause: Cause | None = None
+    """What the executor says ended it; sets the cause even over exit 0."""
+    requeued: bool = False
+    """Queued again after a begun run."""
+    reason: str = ""
+    """The queue's own words for why it waits."""
+    node: str = ""
+    partition: str = ""
+    expected_at: float | None = None
+    """UTC at which the executor expects to start it."""
+    gone_for: float = 0.0
+    """Seconds (monotonic) since the executor first answered without it."""
+    duplicate: bool = False
+    """This submission lost the claim to another."""
+    unclaimed: bool = False
+    """Gone, and no start of it ever claimed the attempt: the executor forgot it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollAnswer:
+    """One look at the executor.
+
+    `error` set: it did not answer, and no report says that a task is gone; what the
+    records themselves tell still holds.
+    """
+
+    reports: tuple[TaskReport, ...] = ()
+    error: str = ""
+    age: float = 0.0
+    """Seconds since the executor itself last answered."""
+    calls: int = 0
+    """Commands sent to the cluster for this answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A submission that the executor knows."""
+
+    token: str
+    executor_ids: tuple[str, ...]
+    submitted_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptAnswer:
+    """Which tokens were found, and which the executor surely never took."""
+
+    found: tuple[Found, ...] = ()
+    absent: tuple[str, ...] = ()
+    """Only after every source *answered* without it and the settle time passed."""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelAnswer:
+    """What came of a cancel; cancelling what has ended is no error."""
+
+    ok: bool
+    sent: str = ""
+    said: str = ""
+
+
+class Executor(Protocol):
+    """Starts, ends and watches tasks. Its methods block; a pool calls them."""
+
+    name: str
+    """For people: `local`, `slurm`."""
+    slots: int
+    """Tasks it runs at a time; 0: no limit of its own."""
+    poll_seconds: float
+    """How long the engine waits between looks; records wake it earlier."""
+
+    @property
+    def array_size(self) -> int:
+        """The most tasks of one submission; 1: each is sent alone."""
+        ...
+
+    @property
+    def lost_after_seconds(self) -> float:
+        """A task gone without an exit record for this long is LOST."""
+        ...
+
+    def submit(self, submission: Submission) -> SubmitAnswer:
+        """Start the tasks; must return within its own time limit."""
+        ...
+
+    def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
+        """End the tasks' process groups; returns when the order was given."""
+        ...
+
+    def poll(self, tasks: Sequence[Task]) -> PollAnswer:
+        """One look at all of `tasks`, whatever their number."""
+        ...
+
+    def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
+        """Look for submissions whose answer was lost, by token."""
+        ...
