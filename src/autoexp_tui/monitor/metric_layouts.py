@@ -148,6 +148,8 @@ class Layouts:
         self._seen: set[int] = set()
         """Hashes of patterns: two texts that share one cost no more than a layout."""
         self._newest: Layout | None = None
+        self._others: dict[bytes, list[bytes]] = {}
+        """A line of the main layout -> what tells the others from it."""
 
     @property
     def main(self) -> Layout | None:
@@ -158,6 +160,11 @@ class Layouts:
         """What tells lines of the other layouts from those of the main one, if words
         do."""
         main = self.main.sample if self.main else b""
+        if main not in self._others:
+            self._others[main] = self._apart_from(main)
+        return self._others[main]
+
+    def _apart_from(self, main: bytes) -> list[bytes]:
         words = (_WORDS.findall(one.sample) for one in self._known)
         apart = ([word for word in some if word not in main] for some in words)
         return [max(some, key=len) for some in apart if some]
@@ -194,6 +201,7 @@ class Layouts:
             scales, evaluation = places.scales, reading.evaluation
             made = Layout(regex, names, extra, scales, evaluation, alike, label, line)
             self._known.append(made)
+            self._others.clear()
         self._seen.add(mark)
 
 

@@ -265,7 +265,7 @@ def _compiled(pattern: MetricPattern, linear: Linear) -> _Custom:
 
 
 # ---------------------------------------------------------------------- known ones
-_PART: Final = 256 << 10
+_PART: Final = 512 << 10
 """Bytes of a backlog that are gone through at a time: they stay in the cache."""
 _RUN: Final = 512
 """Lines of one layout that are read together."""
