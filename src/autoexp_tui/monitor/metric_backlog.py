@@ -25,6 +25,8 @@ _LONGEST_NUMBER: Final = 40
 """Bytes within which a number must end to be read here, padding included."""
 _MOST_GUESSED: Final = 0.25
 """Of a stretch that may be lines of other layouts; more, and the guess is no good."""
+_PROBE: Final = 8 << 10
+"""Bytes that show whether a stretch may be as it is guessed to be."""
 _SMALL: Final = 4 << 10
 """Bytes that are not halved any more to find lines that are alike."""
 _FIXED: Final = re.compile(rb" *([0-9]+)\.([0-9]+)(e[-+][0-9]+)?(?![0-9.])")
@@ -206,6 +208,10 @@ class _Stretch:
         if first < 0:
             return None
         head = low.rfind(b"\n", 0, first) + 1
+        probe = low[head : head + _PROBE]
+        known = sum(map(probe.count, (self.label, *self.others)))
+        if probe.count(b"\n") > known + 1:
+            return None  # there is talk between the lines
         tail = low.find(b"\n", last) + 1 or low.rfind(b"\n", 0, last) + 1
         found = {
             span
