@@ -11,7 +11,7 @@ from autoexp_tui.core.effects import SubmitTasks
 from autoexp_tui.core.specs import JobSpec, Resources
 from autoexp_tui.core.states import JobState
 from autoexp_tui.engine.executor_port import Busy, Submission, SubmitAnswer
-from autoexp_tui.engine.intake import BUSY_SECONDS
+from autoexp_tui.engine.submission_answers import BUSY_SECONDS
 from autoexp_tui.testing.fake_script import Fault, RunScript
 from tests.core.builders import job, plan
 from tests.engine.bench import Bench

@@ -25,7 +25,8 @@ from autoexp_tui.core.state import SessionState
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import Dispatcher, Outside
 from autoexp_tui.engine.doubts import leave_in_doubt
-from autoexp_tui.engine.intake import Health, Intake
+from autoexp_tui.engine.health import Health
+from autoexp_tui.engine.intake import Intake
 from autoexp_tui.engine.lookout import Lookout, Sources
 from autoexp_tui.engine.mailbox import Inputs, Mailbox
 from autoexp_tui.engine.observations import Observation
@@ -255,7 +256,7 @@ class Engine:
             judged.update(self._intake.take(desk, observation))
             self._rounds.note(observation, self._clock.monotonic())
         self._telemetry.watch_stalls(desk)
-        self._intake.wait_no_longer(desk)
+        self._intake.effects.wait_no_longer(desk)
         settle(desk, judged)
         self._volatile.reworded |= desk.reworded
         self._note_queued(draft)

@@ -74,7 +74,7 @@ class Rounds:
         self._watched = {}
         self._moved = set(self._volatile.roster.active)
         self._logs_at = None
-        self._intake.drained.clear()
+        self._intake.runs.drained.clear()
 
     def _read_again(self, job: JobRecord) -> None:
         """Before all others that are to be read again."""
@@ -258,14 +258,17 @@ class Rounds:
         jobs, reads = self._state.jobs, self._lookout.log_rounds.reads
         old = islice(self._to_reread, REREAD_AT_ONCE)
         streams = [
-            *self._intake.undrained(jobs),
+            *self._intake.runs.undrained(jobs),
             *(one for one in old if jobs[one[0]].ended),
         ]
         return [stream for stream in streams if not reads(stream)]
 
     def _is_ending(self, job: JobRecord) -> bool:
         attempt = job.attempt
-        return attempt is not None and (job.name, attempt.number) in self._intake.ending
+        return (
+            attempt is not None
+            and (job.name, attempt.number) in self._intake.runs.ending
+        )
 
     def _named(self, names: Iterable[str]) -> list[JobRecord]:
         return [self._state.jobs[name] for name in names]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from autoexp_tui.core.events import Recorded
 from autoexp_tui.core.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.core.state import JobRecord, SessionState
-from autoexp_tui.engine.intake import Health
+from autoexp_tui.engine.health import Health
 from autoexp_tui.engine.publish import Publisher
 from autoexp_tui.engine.session_ports import LiveSink
 from autoexp_tui.engine.telemetry import Telemetry

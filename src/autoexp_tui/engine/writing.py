@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 from autoexp_tui.core.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.core.events import Recorded
-from autoexp_tui.engine.intake import Health
+from autoexp_tui.engine.health import Health
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.session_ports import Journal
 

@@ -1,0 +1,175 @@
+"""What comes of effects but submissions: errands, looks, moves, plans that join."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from autoexp_tui.core import events
+from autoexp_tui.core.effects import (
+    AddJob,
+    CaptureEvidence,
+    LookForCheckpoint,
+    MoveCheckpoint,
+    PlanJobs,
+)
+from autoexp_tui.core.specs import JobSpec
+from autoexp_tui.core.state import PendingEffect
+from autoexp_tui.core.states import JobState
+from autoexp_tui.core.verdicts import why
+from autoexp_tui.engine import join
+from autoexp_tui.engine import observations as seen
+from autoexp_tui.engine.doubts import warn_of_errand
+from autoexp_tui.engine.partings import captured, kept_too_late
+from autoexp_tui.engine.ports import Kept
+from autoexp_tui.engine.settling import Settling
+from autoexp_tui.engine.steer import revive
+from autoexp_tui.monitor import checkpoints
+from autoexp_tui.monitor.desk import Desk
+from autoexp_tui.monitor.ending import end_job
+from autoexp_tui.monitor.last_looks import end_look
+from autoexp_tui.monitor.restarts import excluding
+
+JOIN_SECONDS = 2.0
+"""Before a plan is made again that needs what is still being planned."""
+
+MOST_TOLD = 12
+"""Jobs that are named where many join."""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectAnswers:
+    """Settles effects, and goes on with what waited for them."""
+
+    settling: Settling
+
+    def composed(self, desk: Desk, got: seen.Composed) -> None:
+        """A job was composed anew: it is run so, or stays as it was."""
+        if got.effect_id not in desk.state.pending:
+            return
+        job = got.effect.job
+        if got.spec is None:
+            self.settling.settle(desk, got.effect_id, "failed", got.problem)
+            self._not_composed(desk, job, got.problem)
+            return
+        overrides = " ".join(got.effect.overrides)
+        self.settling.settle(desk, got.effect_id, "ok", overrides)
+        reason = why("other_overrides", overrides=overrides)
+        spec = _as_it_joined(got.spec, desk.job(job).spec)
+        desk.draft.emit(events.JobReplanned(job=job, spec=spec, why=reason))
+        if desk.job(job).ended:
+            revive(desk, job, "person", from_checkpoint=got.effect.from_checkpoint)
+
+    @staticmethod
+    def _not_composed(desk: Desk, name: str, problem: str) -> None:
+        """Overrides that do not compose end a retry; an ended job stays as it is."""
+        job, refused = desk.job(name), why("does_not_compose", problem=problem)
+        if job.state is JobState.RETRYING:
+            attempt = job.attempt
+            cause = attempt.cause if attempt else None
+            end_job(desk, job, JobState.FAILED, cause, refused)
+        else:
+            desk.draft.emit(events.CommandRefused(why=refused, jobs=(name,)))
+
+    def notified(self, desk: Desk, got: seen.Notified) -> None:
+        """A person was told, or could not be."""
+        if got.effect_id not in desk.state.pending:
+            return
+        ok = not got.fact.error and getattr(got.fact.value, "exit_code", None) == 0
+        detail = got.fact.error or getattr(got.fact.value, "detail", "")
+        self.settling.settle(desk, got.effect_id, "ok" if ok else "failed", str(detail))
+
+    def errand_run(self, desk: Desk, got: seen.ErrandRun) -> None:
+        """A command of a rule ended, or a line was added to a file."""
+        pending = desk.state.pending.get(got.effect_id)
+        if pending is None:
+            return
+        self.settling.settle(
+            desk, got.effect_id, "ok" if got.ok else "failed", got.detail
+        )
+        if not got.ok:
+            warn_of_errand(desk, pending, got.detail)
+
+    def done_noted(self, desk: Desk, got: seen.DoneNoted) -> None:
+        """It was kept that a job's work is done, or could not be."""
+        if got.effect_id in desk.state.pending:
+            outcome = "failed" if got.problem else "ok"
+            self.settling.settle(desk, got.effect_id, outcome, got.problem)
+
+    def captured(self, desk: Desk, got: seen.Captured) -> None:
+        """A run that is to end was looked at: now it ends."""
+        pending = desk.state.pending.get(got.effect_id)
+        if pending is not None and isinstance(pending.effect, CaptureEvidence):
+            self._end_look(desk, pending, pending.effect, got.kept)
+
+    def wait_no_longer(self, desk: Desk) -> None:
+        """End runs although the looks at them have not come back in time."""
+        for pending in self.settling.dispatcher.overdue(
+            desk.state, self.settling.monotonic()
+        ):
+            if isinstance(pending.effect, CaptureEvidence):
+                look = pending.effect
+                task = self.settling.dispatcher.task(desk.job(look.job), look.attempt)
+                self._end_look(desk, pending, look, kept_too_late(task, look))
+
+    def _end_look(
+        self, desk: Desk, pending: PendingEffect, look: CaptureEvidence, kept: Kept
+    ) -> None:
+        outcome = "ok" if kept.directory else "failed"
+        self.settling.settle(desk, pending.effect_id, outcome, kept.summary)
+        end_look(desk, look, captured(look, kept), pending.why)
+
+    def looked(self, desk: Desk, got: seen.CheckpointLooked) -> None:
+        """The checkpoint that is to be moved was found, or there is none."""
+        pending = desk.state.pending.get(got.effect_id)
+        if pending is not None and isinstance(pending.effect, LookForCheckpoint):
+            outcome = "failed" if got.problem else "ok"
+            newest = got.found.newest.path if got.found else "none"
+            self.settling.settle(desk, got.effect_id, outcome, got.problem or newest)
+            checkpoints.looked(desk, pending.effect, got.found, got.problem)
+
+    def moved(self, desk: Desk, got: seen.CheckpointMoved) -> None:
+        """A checkpoint was moved aside, or could not be."""
+        pending = desk.state.pending.get(got.effect_id)
+        if pending is not None and isinstance(pending.effect, MoveCheckpoint):
+            outcome = "failed" if got.problem else "ok"
+            detail = got.problem or pending.effect.target
+            self.settling.settle(desk, got.effect_id, outcome, detail)
+            checkpoints.moved(desk, pending.effect, got.problem)
+
+    def further_planned(self, desk: Desk, got: seen.FurtherPlanned) -> None:
+        """Let a plan join, all of it in this commit, or say why it cannot."""
+        pending = desk.state.pending.get(got.effect_id)
+        if pending is None:
+            return
+        plan, problem, effect = got.plan, got.problem, pending.effect
+        assert isinstance(effect, PlanJobs | AddJob)
+        if plan is not None:
+            problem = join.why_not(desk.state, plan)
+        if (plan is None or problem) and join.others_come_first(desk.state, pending):
+            self.settling.rest(got.effect_id, JOIN_SECONDS)
+            return
+        if plan is None or problem:
+            self.settling.settle(desk, got.effect_id, "failed", problem)
+            warn_of_errand(desk, pending, problem)
+            return
+        desk.state.plans[got.sha] = plan
+        names = tuple(job.name for job in plan.jobs)
+        added = events.PlanAdded(sha=got.sha, job=effect.job, action=effect.action)
+        desk.draft.emit(added)
+        released = events.JobsReleased(jobs=names, ahead=effect.mode == "now")
+        desk.draft.emit(released)
+        told = ", ".join(names[:MOST_TOLD])
+        more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
+        self.settling.settle(desk, got.effect_id, "ok", f"joined: {told}{more}")
+
+
+def _as_avoiding(new: JobSpec, old: JobSpec) -> JobSpec:
+    """A job planned anew avoids the nodes that it avoided before."""
+    nodes = str(old.resources.options.get("exclude") or "")
+    return excluding(new, tuple(nodes.split(","))) if nodes else new
+
+
+def _as_it_joined(new: JobSpec, old: JobSpec) -> JobSpec:
+    """A job planned anew keeps its place, and what holds for it in this session."""
+    kept = replace(new, index=old.index, family=old.family, rules=old.rules)
+    return _as_avoiding(replace(kept, stage=old.stage), old)

@@ -1,0 +1,166 @@
+"""What polls and logs say of runs: they wait, begin, end, and are read to the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from autoexp_tui.core import events
+from autoexp_tui.core.effects import TaskId
+from autoexp_tui.core.facts import Fact, LogKey, OutsideKey
+from autoexp_tui.core.snapshot import InQueue
+from autoexp_tui.core.state import JobRecord
+from autoexp_tui.core.states import Cause
+from autoexp_tui.core.verdicts import why
+from autoexp_tui.engine import judge
+from autoexp_tui.engine import observations as seen
+from autoexp_tui.engine.evidence import nan_line, telling_line
+from autoexp_tui.engine.executor_port import TaskPhase, TaskReport
+from autoexp_tui.engine.health import Health
+from autoexp_tui.engine.log_rounds import LOG
+from autoexp_tui.engine.log_troubles import LogTroubles
+from autoexp_tui.engine.submission_answers import order_again
+from autoexp_tui.engine.telemetry import Telemetry
+from autoexp_tui.monitor.desk import Desk
+from autoexp_tui.monitor.reactions import end_attempt
+
+
+@dataclass(slots=True)
+class RunReports:
+    """Holds what must be kept between two answers: ends whose log is still read."""
+
+    telemetry: Telemetry
+    health: Health
+    outside: dict[OutsideKey, Fact]
+    lost_after_seconds: Callable[[], float]
+    ending: dict[TaskId, TaskReport] = field(default_factory=dict)
+    drained: dict[TaskId, dict[str, seen.LogRead]] = field(default_factory=dict)
+    """Of those, the sources that were read to their end."""
+    troubles: LogTroubles = field(default_factory=LogTroubles)
+
+    def polled(self, desk: Desk, got: seen.Polled) -> None:
+        """One look at the executor: runs begin, wait and end."""
+        self.health.calls += got.answer.calls
+        self.health.error = got.answer.error
+        if got.answer.age < desk.now:
+            self.health.answered_at = desk.now - got.answer.age
+        for report in got.answer.reports:
+            if report.job in desk.state.jobs:
+                self._report(desk, report)
+
+    def _report(self, desk: Desk, report: TaskReport) -> None:
+        self._note_queue(desk, report)
+        began = judge.run_began(desk.job(report.job), report)
+        if began is not None and self._may_begin(desk.job(report.job), began):
+            desk.draft.emit(began)
+            self._forget_logs(desk.job(report.job))
+        requeued = judge.requeued(desk.job(report.job), report)
+        if requeued is not None:
+            desk.draft.emit(requeued)
+        job = desk.job(report.job)
+        if judge.is_forgotten(job, report, self.lost_after_seconds()):
+            self._send_again(desk, job, report)
+        elif judge.has_ended(job, report, self.lost_after_seconds()):
+            self._note_end(desk, job, report)
+
+    @staticmethod
+    def _send_again(desk: Desk, job: JobRecord, report: TaskReport) -> None:
+        reason = why("forgotten", id=report.executor_id, seconds=report.gone_for)
+        order_again(desk, ((job.name, report.attempt),), reason)
+
+    def _forget_logs(self, job: JobRecord) -> None:
+        """What was found in an earlier run's log says nothing of this run."""
+        place = job.spec.log_dir + "/"
+        for key in list(self.outside):
+            if isinstance(key, LogKey) and key.path.startswith(place):
+                del self.outside[key]
+
+    def _note_queue(self, desk: Desk, report: TaskReport) -> None:
+        queue = _in_queue(report)
+        if queue == self.health.queue.get(report.job):
+            return
+        desk.reworded.add(report.job)
+        if queue is None:
+            self.health.queue.pop(report.job)
+        else:
+            self.health.queue[report.job] = queue
+
+    @staticmethod
+    def _may_begin(job: JobRecord, began: events.RunBegan) -> bool:
+        newest = job.attempt
+        return newest is not None and newest.number == began.attempt
+
+    def _note_end(self, desk: Desk, job: JobRecord, report: TaskReport) -> None:
+        """End the attempt now, or once the rest of its log has been read."""
+        attempt = judge.attempt_of(job, report.attempt)
+        if attempt is not None and attempt.log_path and not job.ended:
+            self.ending[report.job, report.attempt] = report
+        else:
+            end_attempt(desk, judge.attempt_ended(job, report, desk.now))
+
+    def logs_read(self, desk: Desk, got: seen.LogsRead) -> list[str]:
+        """New bytes of logs, or their ends; returns jobs to judge."""
+        touched: list[str] = []
+        for read in got.reads:
+            if read.job not in desk.state.jobs:
+                continue
+            touched += self._log_read(desk, read)
+            last = read.final and read.chunk is None
+            if last and self.troubles.is_last_word(read, desk.now):
+                self._drained(desk, read)
+        return touched
+
+    def _log_read(self, desk: Desk, read: seen.LogRead) -> list[str]:
+        self.troubles.note(desk, read)
+        if read.source:
+            return self.telemetry.digest_file(desk, read)
+        self.telemetry.looked(desk, read)
+        return self.telemetry.digest(desk, read.chunk) if read.chunk else []
+
+    def undrained(self, jobs: Mapping[str, JobRecord]) -> Iterator[tuple[str, str]]:
+        """(job, source) of what is still to be read of runs that ended."""
+        for name, number in sorted(self.ending):
+            drained = self.drained.get((name, number), {})
+            for source in self.telemetry.sources(jobs[name]):
+                if source not in drained and not self.troubles.holds((name, source)):
+                    yield name, source
+
+    def _drained(self, desk: Desk, read: seen.LogRead) -> None:
+        """A source was read to its end; the last one of an ended run settles it."""
+        task = (read.job, read.attempt)
+        if task not in self.ending:
+            return
+        drained = self.drained.setdefault(task, {})
+        drained[read.source] = read
+        if drained.keys() >= {*self.telemetry.sources(desk.job(read.job))}:
+            self._finish(desk, self.drained.pop(task)[LOG])
+
+    def _finish(self, desk: Desk, read: seen.LogRead) -> None:
+        """All that an ended run wrote has been read to its end: judge the attempt."""
+        report = self.ending.pop((read.job, read.attempt))
+        self.troubles.forget(desk, read.job)
+        self.telemetry.close(desk, read.job)
+        job = desk.job(read.job)
+        evidence = _evidence(job, read)
+        ended = judge.attempt_ended(job, report, desk.now, evidence)
+        reached = self.telemetry.reached(read.job, read.attempt)
+        end_attempt(desk, replace(ended, reached=reached))
+
+
+def _in_queue(report: TaskReport) -> InQueue | None:
+    """What a report says of the task's wait; None when it does not wait."""
+    if report.phase in (TaskPhase.RUNNING, TaskPhase.ENDED):
+        return None
+    if not report.reason and not report.partition and report.expected_at is None:
+        return None
+    return InQueue(report.reason, report.expected_at, report.partition)
+
+
+def _evidence(job: JobRecord, read: seen.LogRead) -> str:
+    """The line of the log that tells most about why the attempt ended."""
+    if read.problem:
+        return f"its log could not be read: {read.problem}"
+    attempt = judge.attempt_of(job, read.attempt)
+    if attempt is not None and attempt.cancel_cause is Cause.NAN:
+        return nan_line(read.tail) or telling_line(read.tail)
+    return telling_line(read.tail)
