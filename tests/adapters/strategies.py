@@ -12,7 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
-from autoexp_tui.core.specs import Composite, Not
+from autoexp_tui.core.condition_kinds import Composite, Not
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)

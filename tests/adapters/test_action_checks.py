@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.adapters.action_checks import ActionChecks
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.action_kinds import (
     Action,
     Log,
-    LogEvent,
-    Monitoring,
     NewJob,
     Restart,
     RunAutoexp,
     RunCommand,
 )
+from autoexp_tui.core.rule_kinds import LogEvent, Monitoring
 from tests.core.builders import job, plan
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoexp_tui.adapters.action_specs import action
-from autoexp_tui.core import specs
+from autoexp_tui.core import action_kinds, condition_kinds
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.ports import SpecRefused
 
@@ -27,9 +27,9 @@ def test_the_nested_form_means_the_same_as_the_flat_one() -> None:
             "overrides": ["project.name={project.name}_recovered"],
         },
     }
-    assert action(nested, "w") == specs.RunAutoexp(
+    assert action(nested, "w") == action_kinds.RunAutoexp(
         mode="queue",
-        conditions=(specs.MaxAttempts(max_attempts=1),),
+        conditions=(condition_kinds.MaxAttempts(max_attempts=1),),
         script="scripts/run_autoexp_container.py",
         config_path="{output_dir}/provenance/unresolved_config.yaml",
         overrides=("project.name={project.name}_recovered",),
@@ -38,9 +38,9 @@ def test_the_nested_form_means_the_same_as_the_flat_one() -> None:
 
 def test_a_plan_goes_behind_the_others_unless_it_says_now() -> None:
     flat = {"class_name": "RunAutoexp", "config_ref": "e"}
-    assert action(flat, "w") == specs.RunAutoexp(config_ref="e", mode="queue")
+    assert action(flat, "w") == action_kinds.RunAutoexp(config_ref="e", mode="queue")
     now = action({**flat, "mode": "now"}, "w")
-    assert now == specs.RunAutoexp(config_ref="e", mode="now")
+    assert now == action_kinds.RunAutoexp(config_ref="e", mode="now")
 
 
 @pytest.mark.parametrize(
@@ -92,13 +92,15 @@ def test_a_new_job_has_what_it_says_and_nothing_else() -> None:
             {"class_name": "SlurmState", "job_name": "{name}", "state": "completed"}
         ],
     }
-    assert action(value, "w") == specs.NewJob(
+    assert action(value, "w") == action_kinds.NewJob(
         command=("convert", "{checkpoint_path}"),
         env={"N": "1"},
         options={"time": "00:30:00", "gpus-per-node": 2, "partition": "p"},
         time_limit_seconds=1800.0,
         gpus=2,
-        start_conditions=(specs.JobStateIs(jobs=("{name}",), state="COMPLETED"),),
+        start_conditions=(
+            condition_kinds.JobStateIs(jobs=("{name}",), state="COMPLETED"),
+        ),
     )
 
 
@@ -106,7 +108,7 @@ def test_resources_that_are_not_said_are_left_to_the_trigger() -> None:
     made = action(
         {"class_name": "NewJob", "command": ["x"], "sbatch": {"qos": "low"}}, "w"
     )
-    assert made == specs.NewJob(command=("x",), options={"qos": "low"})
+    assert made == action_kinds.NewJob(command=("x",), options={"qos": "low"})
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from autoexp_tui.adapters.rule_specs import (
     metric_pattern,
     state_event,
 )
-from autoexp_tui.core import specs
+from autoexp_tui.core import action_kinds, condition_kinds, rule_kinds
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.ports import SpecRefused
 
@@ -31,47 +31,47 @@ def refused(parse: Parse, value: object) -> tuple[Problem, ...]:
     [
         (
             {"class_name": "FileExists", "path": "a", "timeout_seconds": 10},
-            specs.FileExists(path="a", timeout_seconds=10),
+            condition_kinds.FileExists(path="a", timeout_seconds=10),
         ),
         (
             {"class_name": "FileExistsCondition", "glob": "a/*", "min_size": 5},
-            specs.FileExists(path="a/*", glob=True, min_size=5),
+            condition_kinds.FileExists(path="a/*", glob=True, min_size=5),
         ),
         (
             {"class_name": "FileExists", "path": "a/*", "glob": True},
-            specs.FileExists(path="a/*", glob=True),
+            condition_kinds.FileExists(path="a/*", glob=True),
         ),
         (
             {"class_name": "FileContent", "path": "a", "pattern": "x", "mode": "regex"},
-            specs.FileContent(path="a", pattern="x", mode="regex"),
+            condition_kinds.FileContent(path="a", pattern="x", mode="regex"),
         ),
         (
             {"class_name": "MetadataCondition", "key": "k", "equals": 8000},
-            specs.MetadataIs(key="k", value=8000),
+            condition_kinds.MetadataIs(key="k", value=8000),
         ),
         (
             {"class_name": "Metadata", "key": "k", "op": ">=", "value": 1, "job": "j"},
-            specs.MetadataIs(key="k", op=">=", value=1, job="j"),
+            condition_kinds.MetadataIs(key="k", op=">=", value=1, job="j"),
         ),
         (
             {"class_name": "Metric", "name": "loss", "op": "<", "value": 3},
-            specs.MetricIs(name="loss", op="<", value=3.0),
+            condition_kinds.MetricIs(name="loss", op="<", value=3.0),
         ),
         (
             {"class_name": "SlurmStateCondition", "job_name": "j", "state": "failed"},
-            specs.JobStateIs(jobs=("j",), state="FAILED"),
+            condition_kinds.JobStateIs(jobs=("j",), state="FAILED"),
         ),
         (
             {"class_name": "JobState", "job_name": ["a", ["b"]], "state": "TIMEOUT"},
-            specs.JobStateIs(jobs=("a", "b"), state="TIMEOUT"),
+            condition_kinds.JobStateIs(jobs=("a", "b"), state="TIMEOUT"),
         ),
         (
             {"class_name": "Command", "command": ["test", "-f", "x"], "timeout": 3},
-            specs.CommandPasses(command=("test", "-f", "x"), timeout=3.0),
+            condition_kinds.CommandPasses(command=("test", "-f", "x"), timeout=3.0),
         ),
         (
             {"class_name": "LogPattern", "log_path": "l", "pattern": "a|b"},
-            specs.LogPattern(log_path="l", pattern="a|b"),
+            condition_kinds.LogPattern(log_path="l", pattern="a|b"),
         ),
         (
             {
@@ -80,33 +80,33 @@ def refused(parse: Parse, value: object) -> tuple[Problem, ...]:
                 "pattern": "a",
                 "check_mode": "all",
             },
-            specs.LogPattern(
+            condition_kinds.LogPattern(
                 log_path="*.log", glob=True, pattern="a", check_mode="all"
             ),
         ),
         (
             {"class_name": "Time", "at": "2030-05-01T10:00+02:00"},
-            specs.TimeReached(at=1903852800.0),
+            condition_kinds.TimeReached(at=1903852800.0),
         ),
         (
             {"class_name": "Time", "after_seconds": 5},
-            specs.TimeReached(after_seconds=5.0),
+            condition_kinds.TimeReached(after_seconds=5.0),
         ),
         (
             {"class_name": "Approval", "prompt": "?", "show_files": "a"},
-            specs.Approval(prompt="?", show_files=("a",)),
+            condition_kinds.Approval(prompt="?", show_files=("a",)),
         ),
         (
             {"class_name": "Approval", "show_files": ["a", ["b"]], "blocking": False},
-            specs.Approval(show_files=("a", "b"), blocking=False),
+            condition_kinds.Approval(show_files=("a", "b"), blocking=False),
         ),
         (
             {"class_name": "MaxAttempts", "max_attempts": 3},
-            specs.MaxAttempts(max_attempts=3),
+            condition_kinds.MaxAttempts(max_attempts=3),
         ),
         (
             {"class_name": "Cooldown", "cooldown_seconds": 2.5},
-            specs.Cooldown(cooldown_seconds=2.5),
+            condition_kinds.Cooldown(cooldown_seconds=2.5),
         ),
         (
             {
@@ -119,15 +119,19 @@ def refused(parse: Parse, value: object) -> tuple[Problem, ...]:
                     }
                 ],
             },
-            specs.Composite(
+            condition_kinds.Composite(
                 mode="any",
-                conditions=(specs.Not(condition=specs.FileExists(path="stop")),),
+                conditions=(
+                    condition_kinds.Not(
+                        condition=condition_kinds.FileExists(path="stop")
+                    ),
+                ),
             ),
         ),
     ],
 )
 def test_a_mapping_becomes_its_condition(
-    value: Mapping[str, Any], spec: specs.Condition
+    value: Mapping[str, Any], spec: condition_kinds.Condition
 ) -> None:
     assert condition(value, "w") == spec
 
@@ -140,7 +144,7 @@ def test_a_class_of_one_s_own_takes_its_fields_and_those_of_all_conditions() -> 
         "timeout_seconds": 60,
         "description": "enough",
     }
-    assert condition(value, "w") == specs.OwnCondition(
+    assert condition(value, "w") == condition_kinds.OwnCondition(
         class_path="tests.monitor.own_classes:EnoughLines",
         fields={"path": "/a", "lines": 2},
         timeout_seconds=60,
@@ -158,9 +162,9 @@ def test_a_class_of_one_s_own_that_does_not_take_its_fields_is_refused() -> None
 def test_every_condition_and_action_of_core_can_be_written() -> None:
     made = {kind.spec for kind in (*CONDITIONS.values(), *ACTIONS.values())}
 
-    assert made | {specs.OwnCondition} == {
-        *get_args(specs.Condition),
-        *get_args(specs.Action),
+    assert made | {condition_kinds.OwnCondition} == {
+        *get_args(condition_kinds.Condition),
+        *get_args(action_kinds.Action),
     }
 
 
@@ -299,10 +303,10 @@ def test_a_restart_takes_overrides_and_conditions() -> None:
         "conditions": [{"class_name": "MaxAttemptsCondition", "max_attempts": 3}],
     }
 
-    assert action(value, "w") == specs.Restart(
+    assert action(value, "w") == action_kinds.Restart(
         reason="crash",
         overrides=("backend.args.lr=1e-4", "~backend.args.x"),
-        conditions=(specs.MaxAttempts(max_attempts=3),),
+        conditions=(condition_kinds.MaxAttempts(max_attempts=3),),
     )
 
 
@@ -311,15 +315,15 @@ def test_a_restart_takes_overrides_and_conditions() -> None:
     [
         (
             {"class_name": "FinishAction", "reason": "good enough"},
-            specs.Finish(reason="good enough"),
+            action_kinds.Finish(reason="good enough"),
         ),
         (
             {"class_name": "AppendToFile", "path": "n.txt", "text": "{iteration}"},
-            specs.AppendToFile(path="n.txt", text="{iteration}"),
+            action_kinds.AppendToFile(path="n.txt", text="{iteration}"),
         ),
         (
             {"class_name": "AppendToFileAction", "path": "n.txt", "content": "x"},
-            specs.AppendToFile(path="n.txt", text="x"),
+            action_kinds.AppendToFile(path="n.txt", text="x"),
         ),
         (
             {
@@ -328,7 +332,7 @@ def test_a_restart_takes_overrides_and_conditions() -> None:
                 "timeout": 600,
                 "env": {"N": 3, "ON": True},
             },
-            specs.RunCommand(
+            action_kinds.RunCommand(
                 command=("convert", "{checkpoint_path}"),
                 timeout=600,
                 env={"N": "3", "ON": "true"},
@@ -405,7 +409,7 @@ def test_a_log_event_is_a_regex_unless_it_says_substring() -> None:
         "w",
     )
 
-    assert made == specs.LogEvent(
+    assert made == rule_kinds.LogEvent(
         name="saved",
         pattern=r"iteration\s+(?P<n>\d+) to (\S+)",
         pattern_type="regex",
@@ -448,8 +452,8 @@ def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
     )
 
     assert made.actions[0].conditions == (
-        specs.MaxAttempts(max_attempts=2),
-        specs.Cooldown(cooldown_seconds=1.0),
+        condition_kinds.MaxAttempts(max_attempts=2),
+        condition_kinds.Cooldown(cooldown_seconds=1.0),
     )
 
 
@@ -625,7 +629,7 @@ def test_a_metric_pattern_may_name_its_group_value() -> None:
 
 # ------------------------------------------------------------------ files of metrics
 def test_a_file_of_metrics_may_be_its_path_alone() -> None:
-    assert metric_file("m/*.jsonl", "w") == specs.MetricFile(
+    assert metric_file("m/*.jsonl", "w") == rule_kinds.MetricFile(
         path="m/*.jsonl", format="jsonl"
     )
 

@@ -30,6 +30,7 @@ from autoexp_tui.adapters.planning_words import (
 )
 from autoexp_tui.adapters.provenance import load_record
 from autoexp_tui.adapters.session_dir import read_manifest
+from autoexp_tui.core.action_kinds import Log
 from autoexp_tui.core.errors import (
     AutoexpError,
     EnvironmentFailed,
@@ -37,7 +38,7 @@ from autoexp_tui.core.errors import (
     UsageError,
     ValidationFailed,
 )
-from autoexp_tui.core.specs import Log, Plan, PlanFinding
+from autoexp_tui.core.specs import Plan, PlanFinding
 from tests.adapters.config_trees import write_tree
 
 EXPERIMENT = """

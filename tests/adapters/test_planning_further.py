@@ -13,8 +13,9 @@ from autoexp_tui.adapters.planning import (
     plan_in_child,
 )
 from autoexp_tui.adapters.provenance import load_record, write_provenance
+from autoexp_tui.core.condition_kinds import FileExists, JobStateIs
 from autoexp_tui.core.errors import UsageError, ValidationFailed
-from autoexp_tui.core.specs import FileExists, JobStateIs, Plan
+from autoexp_tui.core.specs import Plan
 from autoexp_tui.engine.ports import FurtherPlan
 from tests.adapters.config_trees import write_tree
 

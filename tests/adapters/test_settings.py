@@ -11,7 +11,7 @@ from autoexp_tui.adapters.sbatch_options import (
     seconds,
 )
 from autoexp_tui.adapters.settings import HouseParser
-from autoexp_tui.core import specs
+from autoexp_tui.core import rule_kinds, specs
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.ports import SpecRefused
 
@@ -24,7 +24,7 @@ def checked(**config: object) -> tuple[Problem, ...]:
 
 def test_an_empty_config_has_defaults_and_no_findings() -> None:
     assert checked() == ()
-    assert HouseParser("/w").monitoring({}) == specs.Monitoring()
+    assert HouseParser("/w").monitoring({}) == rule_kinds.Monitoring()
     assert HouseParser("/w").executor({}).class_name == "LocalClient"
 
 
@@ -199,13 +199,13 @@ def test_monitoring_becomes_core_values() -> None:
         }
     }
 
-    assert HouseParser("/w").monitoring(config) == specs.Monitoring(
+    assert HouseParser("/w").monitoring(config) == rule_kinds.Monitoring(
         poll_seconds=2.0,
-        log_events=(specs.LogEvent(name="a", pattern="x"),),
-        state_events=(specs.StateEvent(name="b", state="crash"),),
-        metrics=(specs.MetricPattern(name="acc", pattern=r"acc (\d+)"),),
-        progress=specs.Progress(metric="step", total="train.steps"),
-        anomalies=specs.Anomalies(nan="warn", plateau="off"),
+        log_events=(rule_kinds.LogEvent(name="a", pattern="x"),),
+        state_events=(rule_kinds.StateEvent(name="b", state="crash"),),
+        metrics=(rule_kinds.MetricPattern(name="acc", pattern=r"acc (\d+)"),),
+        progress=rule_kinds.Progress(metric="step", total="train.steps"),
+        anomalies=rule_kinds.Anomalies(nan="warn", plateau="off"),
         notify_command=("mail", "me"),
         lock_stale_seconds=120.0,
     )
@@ -360,7 +360,7 @@ def template_refusal(place: Path, text: bytes) -> str:
 def test_a_storm_is_read_with_its_defaults() -> None:
     told = {"monitoring": {"storm": {"failures": 0, "per": ["node"]}}}
 
-    assert HouseParser("/w").monitoring(told).storm == specs.Storm(
+    assert HouseParser("/w").monitoring(told).storm == rule_kinds.Storm(
         failures=0, per=("node",)
     )
 

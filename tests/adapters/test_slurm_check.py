@@ -12,7 +12,8 @@ import pytest
 from autoexp_tui.adapters.slurm_check import check_cluster
 from autoexp_tui.adapters.slurm_commands import Ran
 from autoexp_tui.core.errors import EnvironmentFailed, UsageError
-from autoexp_tui.core.specs import JobSpec, Plan, Resources, Scalar
+from autoexp_tui.core.scalars import Scalar
+from autoexp_tui.core.specs import JobSpec, Plan, Resources
 from tests.adapters.slurm_scripted import CONFIG, Answer, ScriptedCommands, says
 from tests.core.builders import job, plan
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from autoexp_tui.adapters.slurm_refusals import refused
-from autoexp_tui.core.specs import Scalar
+from autoexp_tui.core.scalars import Scalar
 
 
 @pytest.mark.parametrize(

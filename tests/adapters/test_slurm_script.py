@@ -19,7 +19,7 @@ from autoexp_tui.adapters.slurm_script import (
     sbatch_arguments,
     template_problems,
 )
-from autoexp_tui.core.specs import Scalar
+from autoexp_tui.core.scalars import Scalar
 
 VALUES = {name: f"<{name}>" for name in PLACEHOLDERS} | {
     "command": "python3 wrapper.py 0.json",

@@ -11,8 +11,9 @@ from pydantic import TypeAdapter
 
 from autoexp_tui.adapters.validators import complaint, tag_unions, validator
 from autoexp_tui.core.commands import Order
+from autoexp_tui.core.condition_kinds import Not, TimeReached
 from autoexp_tui.core.events import EffectOrdered
-from autoexp_tui.core.specs import Not, Plan, TimeReached
+from autoexp_tui.core.specs import Plan
 
 
 @dataclass(frozen=True)

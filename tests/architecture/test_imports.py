@@ -51,7 +51,8 @@ def test_the_first_screen_loads_no_more_of_the_core_than_it_shows() -> None:
     names = loaded_by(
         "autoexp_tui.cli.tui", "autoexp_tui.engine.deferred", "autoexp_tui.ui.app"
     )
-    parts = ("specs", "state", "facts", "events", "effects", "commands")
+    asked = ("specs", "condition_kinds", "action_kinds", "rule_kinds")
+    parts = (*asked, "state", "facts", "events", "effects", "commands")
     assert not names & {f"autoexp_tui.core.{part}" for part in parts}
 
 

@@ -19,8 +19,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.core.builders import job, plan
 from tests.engine.bench import Bench
 
+from autoexp_tui.core.condition_kinds import FileExists, JobStateIs
 from autoexp_tui.core.facts import Fact, OutsideKey
-from autoexp_tui.core.specs import FileExists, JobStateIs, Plan
+from autoexp_tui.core.specs import Plan
 from autoexp_tui.testing.fake_script import RunScript, Write
 
 ROUNDS = 20

@@ -34,6 +34,7 @@ from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.adapters.state_cache import Cover
 from autoexp_tui.adapters.state_codec import decode_state, encode_state
 from autoexp_tui.core.apply import fold
+from autoexp_tui.core.condition_kinds import FileExists, JobStateIs
 from autoexp_tui.core.draft import Draft
 from autoexp_tui.core.effects import SubmitTasks
 from autoexp_tui.core.events import (
@@ -57,7 +58,7 @@ from autoexp_tui.core.events import (
     WarningRaised,
 )
 from autoexp_tui.core.snapshot import EngineView, Snapshot
-from autoexp_tui.core.specs import FileExists, JobSpec, JobStateIs, Plan
+from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.states import JobState, Outcome
 from autoexp_tui.core.verdicts import Result, why

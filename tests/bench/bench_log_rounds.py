@@ -28,7 +28,8 @@ from tests.engine.bench import Bench
 
 from autoexp_tui.adapters.log_tail import LogReader
 from autoexp_tui.cli.garbage import settle
-from autoexp_tui.core.specs import LogEvent, Monitoring, Plan
+from autoexp_tui.core.rule_kinds import LogEvent, Monitoring
+from autoexp_tui.core.specs import Plan
 from autoexp_tui.testing.fake_executor import FakeExecutor
 from autoexp_tui.testing.fake_script import RunScript
 from autoexp_tui.testing.sim_world import World

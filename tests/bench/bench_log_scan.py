@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 
 from autoexp_tui.adapters.fast_search import fast_test
-from autoexp_tui.core.specs import LogEvent
+from autoexp_tui.core.rule_kinds import LogEvent
 from autoexp_tui.engine.telemetry import THINNING
 from autoexp_tui.monitor.log_rules import Scanner, compile_rules
 from autoexp_tui.monitor.metrics import MetricReader

@@ -15,15 +15,14 @@ from autoexp_tui.adapters.session_dir import SessionDir, create_session
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.sessions import main
 from autoexp_tui.core import events
-from autoexp_tui.core.draft import Draft
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.condition_kinds import (
     Approval,
     FileExists,
-    JobSpec,
     JobStateIs,
-    Plan,
     TimeReached,
 )
+from autoexp_tui.core.draft import Draft
+from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.testing.clock import ManualClock
 

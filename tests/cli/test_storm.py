@@ -14,8 +14,8 @@ from autoexp_tui.cli.diagnostics import ExitCode, guarded
 from autoexp_tui.cli.headless import Watching, finish, over
 from autoexp_tui.cli.run import main as run
 from autoexp_tui.cli.sessions import main as sessions
+from autoexp_tui.core.rule_kinds import Storm
 from autoexp_tui.core.snapshot import Snapshot
-from autoexp_tui.core.specs import Storm
 from autoexp_tui.core.states import JobState
 from autoexp_tui.core.verdicts import why
 from autoexp_tui.testing.campaigns import all_running, campaign

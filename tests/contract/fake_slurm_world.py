@@ -12,7 +12,8 @@ from autoexp_tui.adapters.slurm_submit import SubmitSettings
 from autoexp_tui.adapters.slurm_watch import Rhythm
 from autoexp_tui.core.effects import TaskId
 from autoexp_tui.core.ids import safe_filename
-from autoexp_tui.core.specs import Resources, Scalar
+from autoexp_tui.core.scalars import Scalar
+from autoexp_tui.core.specs import Resources
 from autoexp_tui.engine.executor_port import Executor, Task
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.executor_contract import Does, Remembering

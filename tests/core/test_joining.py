@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from autoexp_tui.core.joining import joined
-from autoexp_tui.core.specs import Edge, Monitoring
+from autoexp_tui.core.rule_kinds import Monitoring
+from autoexp_tui.core.specs import Edge
 from tests.core.builders import job, plan
 
 FIRST = plan(job("a"), job("b", 1, depends_on=("a",)))

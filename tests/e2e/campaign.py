@@ -11,19 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoexp_tui.adapters.codec import encode_plan
-from autoexp_tui.core.specs import (
-    Edge,
-    ExecutorSpec,
-    FileExists,
-    JobSpec,
-    JobStateIs,
-    LogEvent,
-    MetadataIs,
-    Monitoring,
-    Plan,
-    Restart,
-    StateEvent,
-)
+from autoexp_tui.core.action_kinds import Restart
+from autoexp_tui.core.condition_kinds import FileExists, JobStateIs, MetadataIs
+from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
+from autoexp_tui.core.specs import Edge, ExecutorSpec, JobSpec, Plan
 
 WORK = """
 import os, sys, time

@@ -9,15 +9,10 @@ from pathlib import Path
 from autoexp_tui.adapters.codec import encode_plan
 from autoexp_tui.adapters.journal import load_state
 from autoexp_tui.adapters.session_dir import SessionDir
-from autoexp_tui.core.specs import (
-    Checkpoints,
-    JobSpec,
-    MaxAttempts,
-    Monitoring,
-    Plan,
-    Restart,
-    StateEvent,
-)
+from autoexp_tui.core.action_kinds import Restart
+from autoexp_tui.core.condition_kinds import MaxAttempts
+from autoexp_tui.core.rule_kinds import Checkpoints, Monitoring, StateEvent
+from autoexp_tui.core.specs import JobSpec, Plan
 from tests.e2e.campaign import Campaign, result_of
 
 LATEST = "latest_checkpointed_iteration.txt"

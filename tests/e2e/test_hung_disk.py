@@ -13,13 +13,9 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.adapters.codec import encode_plan
-from autoexp_tui.core.specs import (
-    ExecutorSpec,
-    FileExists,
-    JobSpec,
-    Monitoring,
-    Plan,
-)
+from autoexp_tui.core.condition_kinds import FileExists
+from autoexp_tui.core.rule_kinds import Monitoring
+from autoexp_tui.core.specs import ExecutorSpec, JobSpec, Plan
 
 ENGINE = """
 import os, sys, threading

@@ -12,15 +12,10 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.adapters.codec import encode_plan
-from autoexp_tui.core.specs import (
-    ExecutorSpec,
-    JobSpec,
-    MaxAttempts,
-    Monitoring,
-    Plan,
-    Restart,
-    StateEvent,
-)
+from autoexp_tui.core.action_kinds import Restart
+from autoexp_tui.core.condition_kinds import MaxAttempts
+from autoexp_tui.core.rule_kinds import Monitoring, StateEvent
+from autoexp_tui.core.specs import ExecutorSpec, JobSpec, Plan
 
 WORK = """
 import os, time

@@ -20,21 +20,20 @@ from autoexp_tui.adapters.config_files import shipped
 from autoexp_tui.adapters.planning import PlanningRequest, plan_in_child
 from autoexp_tui.adapters.planning_main import answered
 from autoexp_tui.adapters.planning_words import PlanningAnswer
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.action_kinds import Restart
+from autoexp_tui.core.condition_kinds import (
     Approval,
     Composite,
     Condition,
     Cooldown,
     FileExists,
-    JobSpec,
     JobStateIs,
     LogPattern,
     MaxAttempts,
     MetadataIs,
     Not,
-    Plan,
-    Restart,
 )
+from autoexp_tui.core.specs import JobSpec, Plan
 
 SMALL = (
     "train_iters=40",

@@ -8,25 +8,25 @@ from typing import Final, Literal, cast
 import pytest
 
 from autoexp_tui.core import commands, events
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.action_kinds import (
     Action,
     AppendToFile,
+    Finish,
+    Log,
+    Notify,
+    Restart,
+    RunCommand,
+)
+from autoexp_tui.core.condition_kinds import (
     Condition,
     Cooldown,
     FileExists,
-    Finish,
     JobStateIs,
-    Log,
-    LogEvent,
     MaxAttempts,
     MetadataIs,
-    Monitoring,
-    Notify,
-    Plan,
-    Restart,
-    RunCommand,
-    StateEvent,
 )
+from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
+from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.states import JobState
 from autoexp_tui.testing.fake_script import RunScript, Write
 from autoexp_tui.testing.memory_journal import Fault as DiskFault

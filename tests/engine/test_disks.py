@@ -23,10 +23,11 @@ from autoexp_tui.cli.assemble import Ground
 from autoexp_tui.core import events
 from autoexp_tui.core.apply import fold
 from autoexp_tui.core.commands import Order, Pause, Submit
+from autoexp_tui.core.condition_kinds import JobStateIs
 from autoexp_tui.core.effects import SubmitTasks
 from autoexp_tui.core.errors import EnvironmentFailed
 from autoexp_tui.core.snapshot import Snapshot
-from autoexp_tui.core.specs import JobSpec, JobStateIs, Plan
+from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.states import JobState
 from autoexp_tui.engine.loop import Engine, Parts

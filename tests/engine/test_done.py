@@ -8,19 +8,16 @@ from typing import Any
 import pytest
 
 from autoexp_tui.core import commands, events
-from autoexp_tui.core.done import DoneWork, done_before
-from autoexp_tui.core.specs import (
-    JobSpec,
+from autoexp_tui.core.action_kinds import Restart
+from autoexp_tui.core.condition_kinds import (
     JobStateIs,
-    LogEvent,
     MaxAttempts,
     MetadataIs,
     MetricIs,
-    Monitoring,
-    Plan,
-    Restart,
-    StateEvent,
 )
+from autoexp_tui.core.done import DoneWork, done_before
+from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
+from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.states import JobState
 from autoexp_tui.testing.fake_script import RunScript, Write

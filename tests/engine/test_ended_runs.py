@@ -8,8 +8,9 @@ from typing import TypeAlias
 import pytest
 
 from autoexp_tui.core import commands
+from autoexp_tui.core.condition_kinds import MetricIs
+from autoexp_tui.core.rule_kinds import LogEvent, Monitoring
 from autoexp_tui.core.snapshot import Live
-from autoexp_tui.core.specs import LogEvent, MetricIs, Monitoring
 from autoexp_tui.core.states import JobState
 from autoexp_tui.engine import ended_runs
 from autoexp_tui.testing.fake_script import RunScript, Write

@@ -5,29 +5,28 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autoexp_tui.core import commands, events
-from autoexp_tui.core.effects import CancelTasks
-from autoexp_tui.core.specs import (
-    Anomalies,
+from autoexp_tui.core.action_kinds import Cancel as CancelAction
+from autoexp_tui.core.action_kinds import Log, Notify, Restart
+from autoexp_tui.core.condition_kinds import (
     Approval,
     Cooldown,
     FileExists,
     JobStateIs,
-    Log,
-    LogEvent,
     LogPattern,
     MaxAttempts,
     MetadataIs,
-    MetricPattern,
-    Monitoring,
-    Notify,
-    Plan,
-    Progress,
-    Resources,
-    Restart,
-    StateEvent,
     TimeReached,
 )
-from autoexp_tui.core.specs import Cancel as CancelAction
+from autoexp_tui.core.effects import CancelTasks
+from autoexp_tui.core.rule_kinds import (
+    Anomalies,
+    LogEvent,
+    MetricPattern,
+    Monitoring,
+    Progress,
+    StateEvent,
+)
+from autoexp_tui.core.specs import Plan, Resources
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.testing.fake_script import Fault, RunScript, Write
 from tests.core.builders import job, plan

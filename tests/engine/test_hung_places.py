@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from autoexp_tui.core import events
+from autoexp_tui.core.condition_kinds import FileExists, LogPattern
 from autoexp_tui.core.effects import SubmitTasks
-from autoexp_tui.core.specs import FileExists, LogPattern, Plan
+from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.states import JobState
 from autoexp_tui.core.verdicts import Result
 from autoexp_tui.core.wording import sentence

@@ -9,23 +9,18 @@ import pytest
 
 from autoexp_tui.adapters.state_codec import decode_state, encode_state
 from autoexp_tui.core import commands, events
-from autoexp_tui.core.effects import PlanJobs
-from autoexp_tui.core.specs import (
-    Action,
+from autoexp_tui.core.action_kinds import Action, Log, NewJob, RunAutoexp
+from autoexp_tui.core.condition_kinds import (
     Approval,
     Cooldown,
     FileExists,
     JobStateIs,
-    Log,
-    LogEvent,
     MaxAttempts,
     MetadataIs,
-    Monitoring,
-    NewJob,
-    Resources,
-    RunAutoexp,
-    StateEvent,
 )
+from autoexp_tui.core.effects import PlanJobs
+from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
+from autoexp_tui.core.specs import Resources
 from autoexp_tui.core.state import PendingEffect
 from autoexp_tui.core.states import JobState
 from autoexp_tui.engine.viewer import Folded

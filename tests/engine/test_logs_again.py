@@ -7,14 +7,8 @@ from dataclasses import replace
 import pytest
 
 from autoexp_tui.core import events
-from autoexp_tui.core.specs import (
-    Anomalies,
-    Log,
-    LogEvent,
-    Monitoring,
-    Restart,
-    StateEvent,
-)
+from autoexp_tui.core.action_kinds import Log, Restart
+from autoexp_tui.core.rule_kinds import Anomalies, LogEvent, Monitoring, StateEvent
 from autoexp_tui.core.states import JobState
 from autoexp_tui.testing.fake_script import RunScript, Write
 from autoexp_tui.testing.sim_world import Logs

@@ -8,16 +8,11 @@ from dataclasses import replace
 import pytest
 
 from autoexp_tui.core import events
+from autoexp_tui.core.action_kinds import Restart
+from autoexp_tui.core.condition_kinds import MetricIs
+from autoexp_tui.core.rule_kinds import Anomalies, MetricFile, Monitoring, StateEvent
 from autoexp_tui.core.snapshot import Live
-from autoexp_tui.core.specs import (
-    Anomalies,
-    MetricFile,
-    MetricIs,
-    Monitoring,
-    Plan,
-    Restart,
-    StateEvent,
-)
+from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.engine.reading_ports import FoundFile
 from autoexp_tui.testing.fake_script import RunScript, Write

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from autoexp_tui.core import events
+from autoexp_tui.core.action_kinds import Restart
 from autoexp_tui.core.draft import Draft
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.rule_kinds import (
     Anomalies,
     LogEvent,
     Monitoring,
     Progress,
-    Restart,
     StateEvent,
 )
 from autoexp_tui.core.state import SessionState

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from autoexp_tui.core.condition_kinds import JobStateIs
 from autoexp_tui.core.snapshot import Snapshot
-from autoexp_tui.core.specs import JobStateIs
 from autoexp_tui.engine.publish import Publisher
 from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.core.builders import job, plan

@@ -7,19 +7,17 @@ from typing import Any
 import pytest
 
 from autoexp_tui.core import events
+from autoexp_tui.core.action_kinds import Action, QuarantineCheckpoint, Restart
 from autoexp_tui.core.checkpoints import Checkpoint
-from autoexp_tui.core.specs import (
-    Action,
+from autoexp_tui.core.condition_kinds import MaxAttempts
+from autoexp_tui.core.rule_kinds import (
     Checkpoints,
     LogEvent,
-    MaxAttempts,
     Monitoring,
-    Plan,
-    QuarantineCheckpoint,
-    Restart,
     StateEvent,
     Storm,
 )
+from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.states import JobState
 from autoexp_tui.core.wording import sentence

@@ -5,16 +5,10 @@ from __future__ import annotations
 import pytest
 
 from autoexp_tui.core import events
-from autoexp_tui.core.specs import (
-    Cancel,
-    Log,
-    LogEvent,
-    MaxAttempts,
-    Monitoring,
-    Plan,
-    Restart,
-    StateEvent,
-)
+from autoexp_tui.core.action_kinds import Cancel, Log, Restart
+from autoexp_tui.core.condition_kinds import MaxAttempts
+from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
+from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.core.builders import job, plan

@@ -5,15 +5,10 @@ from __future__ import annotations
 import pytest
 
 from autoexp_tui.core import commands, events
-from autoexp_tui.core.specs import (
-    JobStateIs,
-    MaxAttempts,
-    Monitoring,
-    Plan,
-    Restart,
-    StateEvent,
-    Storm,
-)
+from autoexp_tui.core.action_kinds import Restart
+from autoexp_tui.core.condition_kinds import JobStateIs, MaxAttempts
+from autoexp_tui.core.rule_kinds import Monitoring, StateEvent, Storm
+from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.wording import sentence
 from autoexp_tui.testing.fake_script import RunScript

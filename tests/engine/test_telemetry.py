@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from autoexp_tui.core import events
 from autoexp_tui.core.draft import Draft
 from autoexp_tui.core.facts import MetricFact, MetricKey
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.rule_kinds import (
     Anomalies,
     LogEvent,
     MetricPattern,

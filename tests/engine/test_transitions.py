@@ -5,19 +5,9 @@ from __future__ import annotations
 import pytest
 
 from autoexp_tui.core import commands, events
-from autoexp_tui.core.specs import (
-    Cancel,
-    Cooldown,
-    JobStateIs,
-    Log,
-    LogEvent,
-    MaxAttempts,
-    Monitoring,
-    Notify,
-    Restart,
-    StateClass,
-    StateEvent,
-)
+from autoexp_tui.core.action_kinds import Cancel, Log, Notify, Restart
+from autoexp_tui.core.condition_kinds import Cooldown, JobStateIs, MaxAttempts
+from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateClass, StateEvent
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.testing.fake_script import Fault, RunScript, Write
 from tests.core.builders import job, plan

@@ -8,17 +8,15 @@ from typing import Final, cast
 import pytest
 
 from autoexp_tui.core import events
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.action_kinds import Restart
+from autoexp_tui.core.condition_kinds import (
     Condition,
     Cooldown,
     FileExists,
-    LogEvent,
     MaxAttempts,
     MetadataIs,
-    Monitoring,
-    Restart,
-    StateEvent,
 )
+from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
 from autoexp_tui.core.states import JobState
 from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.core.builders import job, plan

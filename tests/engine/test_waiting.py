@@ -8,7 +8,8 @@ from itertools import pairwise
 import pytest
 
 from autoexp_tui.core import commands, events
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.action_kinds import Restart
+from autoexp_tui.core.condition_kinds import (
     Approval,
     CommandPasses,
     Composite,
@@ -21,14 +22,12 @@ from autoexp_tui.core.specs import (
     MaxAttempts,
     MetadataIs,
     MetricIs,
-    Monitoring,
     Not,
     OwnCondition,
-    Plan,
-    Restart,
-    StateEvent,
     TimeReached,
 )
+from autoexp_tui.core.rule_kinds import Monitoring, StateEvent
+from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.verdicts import Result

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.core.specs import Anomalies
+from autoexp_tui.core.rule_kinds import Anomalies
 from autoexp_tui.core.verdicts import Why
 from autoexp_tui.core.wording import CODES, sentence
 from autoexp_tui.monitor.anomalies import AnomalyWatch

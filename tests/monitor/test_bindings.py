@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.action_kinds import Notify, Restart, RunAutoexp, RunCommand
+from autoexp_tui.core.condition_kinds import (
     CommandPasses,
     Composite,
     Condition,
     FileContent,
     FileExists,
-    JobSpec,
     JobStateIs,
     LogPattern,
     MetadataIs,
     Not,
-    Notify,
-    Restart,
-    RunAutoexp,
-    RunCommand,
     TimeReached,
 )
+from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.monitor.bindings import (
     Lookup,
     bind,

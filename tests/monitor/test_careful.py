@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.adapters.fast_search import rust_test
-from autoexp_tui.core.specs import LogEvent, MetricPattern, Monitoring
+from autoexp_tui.core.rule_kinds import LogEvent, MetricPattern, Monitoring
 from autoexp_tui.monitor.careful import (
     UNTESTED_CHARS,
     careful,

@@ -9,6 +9,23 @@ from typing import TypeAlias
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from autoexp_tui.core.condition_kinds import (
+    Approval,
+    CommandPasses,
+    Composite,
+    Condition,
+    Cooldown,
+    FileContent,
+    FileExists,
+    JobStateIs,
+    LogPattern,
+    MaxAttempts,
+    MetadataIs,
+    MetricIs,
+    Not,
+    OwnCondition,
+    TimeReached,
+)
 from autoexp_tui.core.facts import (
     ApprovalFact,
     ApprovalKey,
@@ -32,23 +49,6 @@ from autoexp_tui.core.facts import (
     Silence,
     StatKey,
     TextKey,
-)
-from autoexp_tui.core.specs import (
-    Approval,
-    CommandPasses,
-    Composite,
-    Condition,
-    Cooldown,
-    FileContent,
-    FileExists,
-    JobStateIs,
-    LogPattern,
-    MaxAttempts,
-    MetadataIs,
-    MetricIs,
-    Not,
-    OwnCondition,
-    TimeReached,
 )
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.verdicts import Result

@@ -4,6 +4,23 @@ from __future__ import annotations
 
 import pytest
 
+from autoexp_tui.core.condition_kinds import (
+    Approval,
+    CommandPasses,
+    Composite,
+    Condition,
+    Cooldown,
+    FileContent,
+    FileExists,
+    JobStateIs,
+    LogPattern,
+    MaxAttempts,
+    MetadataIs,
+    MetricIs,
+    Not,
+    Op,
+    TimeReached,
+)
 from autoexp_tui.core.facts import (
     ApprovalFact,
     ApprovalKey,
@@ -26,24 +43,7 @@ from autoexp_tui.core.facts import (
     StatKey,
     TextKey,
 )
-from autoexp_tui.core.specs import (
-    Approval,
-    CommandPasses,
-    Composite,
-    Condition,
-    Cooldown,
-    FileContent,
-    FileExists,
-    JobStateIs,
-    LogPattern,
-    MaxAttempts,
-    MetadataIs,
-    MetricIs,
-    Not,
-    Op,
-    Scalar,
-    TimeReached,
-)
+from autoexp_tui.core.scalars import Scalar
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.verdicts import Result, Verdict
 from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.core.specs import LogEvent
+from autoexp_tui.core.rule_kinds import LogEvent
 from autoexp_tui.monitor.log_rules import Match, Scanner, compile_rules, for_stage
 from autoexp_tui.monitor.prefilter import MAX_LINE, LineFinder, required_literals
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.core.specs import MetricFile
+from autoexp_tui.core.rule_kinds import MetricFile
 from autoexp_tui.monitor.metric_files import FileReader, place_of, unknown_fields
 from autoexp_tui.monitor.metrics import Point
 from tests.core.builders import job

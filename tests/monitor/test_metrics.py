@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from autoexp_tui.core.specs import MetricPattern
+from autoexp_tui.core.rule_kinds import MetricPattern
 from autoexp_tui.monitor.metric_layouts import Layouts
 from autoexp_tui.monitor.metric_lines import Reading, fold, read_line
 from autoexp_tui.monitor.metrics import MetricReader, Point, canonical

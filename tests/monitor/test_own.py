@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from autoexp_tui.core.condition_kinds import Composite, Not, OwnCondition
 from autoexp_tui.core.facts import FactKey, FactValue, FileText, JobKey, TextKey
-from autoexp_tui.core.specs import Composite, Not, OwnCondition
 from autoexp_tui.core.states import JobState
 from autoexp_tui.core.verdicts import Result, Verdict
 from autoexp_tui.core.wording import sentence

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.core.specs import LogEvent, Monitoring
+from autoexp_tui.core.rule_kinds import LogEvent, Monitoring
 from autoexp_tui.monitor.quiet import LOOK_GAP_SECONDS, RunWatch, Still, quiet_rules
 
 SILENT = LogEvent(name="silent", pattern_type="inactivity", after_seconds=60.0)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.adapters.fast_search import fast_test
-from autoexp_tui.core.specs import LogEvent, MetricPattern
+from autoexp_tui.core.rule_kinds import LogEvent, MetricPattern
 from autoexp_tui.monitor import sieve
 from autoexp_tui.monitor.log_rules import Match, Scanner, compile_rules
 from autoexp_tui.monitor.metrics import MetricReader, Point

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.condition_kinds import (
     Approval,
-    Edge,
     FileExists,
-    JobSpec,
     JobStateIs,
     LogPattern,
     MetadataIs,
-    Plan,
-    PlanFinding,
 )
+from autoexp_tui.core.specs import Edge, JobSpec, Plan, PlanFinding
 
 RATES = ("1e-3", "3e-3", "5e-3")
 HOUR = 3600.0

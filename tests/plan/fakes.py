@@ -15,26 +15,23 @@ from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from autoexp_tui.core.errors import Problem
-from autoexp_tui.core.specs import (
-    Action,
+from autoexp_tui.core.action_kinds import Action
+from autoexp_tui.core.condition_kinds import (
     Approval,
     CommandPasses,
     Composite,
     Condition,
-    ExecutorSpec,
     FileContent,
     FileExists,
     JobStateIs,
-    LogEvent,
     LogPattern,
     MetadataIs,
-    Monitoring,
     Not,
-    Progress,
-    Resources,
     TimeReached,
 )
+from autoexp_tui.core.errors import Problem
+from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, Progress
+from autoexp_tui.core.specs import ExecutorSpec, Resources
 from autoexp_tui.plan.expression import compile_expression
 from autoexp_tui.plan.ports import CannotCompose, Launch, SpecRefused
 

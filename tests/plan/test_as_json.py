@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.adapters import condition_specs
-from autoexp_tui.core import specs
+from autoexp_tui.core import condition_kinds
 from autoexp_tui.core.specs import Edge, ExecutorSpec, PlanFinding
 from autoexp_tui.plan.as_json import (
     CLASS_NAMES,
@@ -22,26 +22,39 @@ from autoexp_tui.plan.as_json import (
 )
 from tests.plan.chart_plans import job, plan, ten_jobs
 
-CONDITIONS: list[specs.Condition] = [
-    specs.FileExists(path="/x/*", glob=True, min_size=3, timeout_seconds=60.0),
-    specs.FileContent(path="/x", pattern="a+", mode="regex", description="data"),
-    specs.MetadataIs(key="step", job="a", op=">=", value=8000, blocking=False),
-    specs.MetricIs(name="loss", op="<", value=3.5, after_step=10),
-    specs.JobStateIs(jobs=("a", "b"), state="COMPLETED"),
-    specs.CommandPasses(command=("test", "-f", "x"), timeout=5.0),
-    specs.LogPattern(log_path="/l", pattern="FATAL", check_mode="all", tail_bytes=9),
-    specs.TimeReached(after_seconds=30.0),
-    specs.Approval(prompt="Go?", show_files=("/a", "/b"), on_timeout="reject"),
-    specs.MaxAttempts(max_attempts=2),
-    specs.Cooldown(cooldown_seconds=60.0),
-    specs.OwnCondition(
+CONDITIONS: list[condition_kinds.Condition] = [
+    condition_kinds.FileExists(
+        path="/x/*", glob=True, min_size=3, timeout_seconds=60.0
+    ),
+    condition_kinds.FileContent(
+        path="/x", pattern="a+", mode="regex", description="data"
+    ),
+    condition_kinds.MetadataIs(
+        key="step", job="a", op=">=", value=8000, blocking=False
+    ),
+    condition_kinds.MetricIs(name="loss", op="<", value=3.5, after_step=10),
+    condition_kinds.JobStateIs(jobs=("a", "b"), state="COMPLETED"),
+    condition_kinds.CommandPasses(command=("test", "-f", "x"), timeout=5.0),
+    condition_kinds.LogPattern(
+        log_path="/l", pattern="FATAL", check_mode="all", tail_bytes=9
+    ),
+    condition_kinds.TimeReached(after_seconds=30.0),
+    condition_kinds.Approval(
+        prompt="Go?", show_files=("/a", "/b"), on_timeout="reject"
+    ),
+    condition_kinds.MaxAttempts(max_attempts=2),
+    condition_kinds.Cooldown(cooldown_seconds=60.0),
+    condition_kinds.OwnCondition(
         class_path="tests.monitor.own_classes:EnoughLines",
         fields={"path": "/a", "lines": 2},
     ),
-    specs.Composite(
-        mode="any", conditions=(specs.FileExists(path="/x"), specs.Approval())
+    condition_kinds.Composite(
+        mode="any",
+        conditions=(condition_kinds.FileExists(path="/x"), condition_kinds.Approval()),
     ),
-    specs.Not(condition=specs.JobStateIs(jobs=("a",), state="FAILED")),
+    condition_kinds.Not(
+        condition=condition_kinds.JobStateIs(jobs=("a",), state="FAILED")
+    ),
 ]
 
 
@@ -124,20 +137,20 @@ def test_warnings_say_job_where_message_and_hint() -> None:
 
 # --------------------------------------------------------------------- conditions
 def test_every_kind_of_condition_has_a_class_name() -> None:
-    assert set(CLASS_NAMES) == set(get_args(specs.Condition))
+    assert set(CLASS_NAMES) == set(get_args(condition_kinds.Condition))
     assert {type(one) for one in CONDITIONS} == set(CLASS_NAMES)
 
 
 @pytest.mark.parametrize("spec", CONDITIONS, ids=lambda spec: spec.kind)
 def test_a_condition_reads_back_as_a_config_would_write_it(
-    spec: specs.Condition,
+    spec: condition_kinds.Condition,
 ) -> None:
     written = json.loads(json.dumps(condition_to_json(spec)))
     assert condition_specs.condition(written, "here") == spec
 
 
 def test_the_writer_of_a_file_is_told_when_planning_knows_it() -> None:
-    spec = specs.FileExists(path="/x", writer="a")
+    spec = condition_kinds.FileExists(path="/x", writer="a")
     assert condition_to_json(spec) == {
         "class_name": "FileExistsCondition",
         "timeout_seconds": None,
@@ -151,7 +164,7 @@ def test_the_writer_of_a_file_is_told_when_planning_knows_it() -> None:
 
 
 def test_conditions_within_conditions_are_mappings_too() -> None:
-    spec = specs.Not(condition=specs.MaxAttempts(max_attempts=2))
+    spec = condition_kinds.Not(condition=condition_kinds.MaxAttempts(max_attempts=2))
     inner: Any = condition_to_json(spec)["condition"]
     assert inner["class_name"] == "MaxAttemptsCondition"
 
@@ -166,7 +179,7 @@ def test_numbers_that_json_lacks_become_text(value: float, text: str) -> None:
 
 
 def test_a_limit_that_is_not_finite_becomes_text() -> None:
-    spec = specs.MetricIs(name="loss", value=math.inf)
+    spec = condition_kinds.MetricIs(name="loss", value=math.inf)
     assert condition_to_json(spec)["value"] == "inf"
 
 

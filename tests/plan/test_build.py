@@ -7,19 +7,18 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.core.errors import ValidationFailed
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.condition_kinds import (
     Approval,
     CommandPasses,
     Composite,
     FileContent,
     FileExists,
-    JobSpec,
     JobStateIs,
     LogPattern,
     MetadataIs,
-    Plan,
 )
+from autoexp_tui.core.errors import ValidationFailed
+from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.plan.build import (
     PlanOutcome,
     PlanSource,

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoexp_tui.core.specs import Edge, JobSpec, JobStateIs, MetadataIs, Plan
+from autoexp_tui.core.condition_kinds import JobStateIs, MetadataIs
+from autoexp_tui.core.specs import Edge, JobSpec, Plan
 from autoexp_tui.core.specs import PlanFinding as Finding
 from autoexp_tui.core.wording import columns
 from autoexp_tui.plan.chart import chart

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.condition_kinds import (
     Approval,
     CommandPasses,
     Composite,

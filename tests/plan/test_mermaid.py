@@ -7,7 +7,8 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoexp_tui.core.specs import Approval, Composite, Edge
+from autoexp_tui.core.condition_kinds import Approval, Composite
+from autoexp_tui.core.specs import Edge
 from autoexp_tui.plan.chart import mermaid
 from autoexp_tui.plan.chart_text import said
 from autoexp_tui.plan.mermaid import label

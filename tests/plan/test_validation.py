@@ -8,20 +8,19 @@ from importlib import import_module
 
 import pytest
 
-from autoexp_tui.core.errors import Problem
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.condition_kinds import (
     Approval,
     Composite,
     Condition,
-    ExecutorSpec,
     FileExists,
     JobStateIs,
     LogPattern,
     MetadataIs,
     MetricIs,
     Not,
-    Plan,
 )
+from autoexp_tui.core.errors import Problem
+from autoexp_tui.core.specs import ExecutorSpec, Plan
 from autoexp_tui.plan.validation import told_once, validate_execution_plan
 from tests.core.builders import job, plan
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.core.specs import MetadataIs, Monitoring, Plan
+from autoexp_tui.core.condition_kinds import MetadataIs
+from autoexp_tui.core.rule_kinds import Monitoring
+from autoexp_tui.core.specs import Plan
 from autoexp_tui.plan.build import PlanOutcome, plan_outcome
 from autoexp_tui.plan.watching import RuleSets, SessionWide
 from tests.plan.fakes import FakeComposer, FakeParser, use_resolvers

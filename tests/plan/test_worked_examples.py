@@ -14,7 +14,8 @@ import yaml
 
 from autoexp_tui.adapters.hydra_compose import HydraComposer
 from autoexp_tui.adapters.settings import HouseParser
-from autoexp_tui.core.specs import FileExists, JobStateIs, MetadataIs, Plan
+from autoexp_tui.core.condition_kinds import FileExists, JobStateIs, MetadataIs
+from autoexp_tui.core.specs import Plan
 from autoexp_tui.plan.again import job_with
 from autoexp_tui.plan.build import (
     PlanOutcome,

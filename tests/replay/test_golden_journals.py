@@ -15,8 +15,8 @@ import pytest
 from autoexp_tui.adapters.codec import decode_record, encode_record
 from autoexp_tui.adapters.journal import Loaded, load_state
 from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.core.condition_kinds import Composite, MetricIs, Not
 from autoexp_tui.core.events import Event
-from autoexp_tui.core.specs import Composite, MetricIs, Not
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState, Outcome
 

@@ -6,21 +6,17 @@ family that goes well but for one crash, and one whose first job fails for good.
 
 from __future__ import annotations
 
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.action_kinds import Notify, Restart
+from autoexp_tui.core.condition_kinds import (
     Approval,
     Cooldown,
     FileExists,
-    JobSpec,
     JobStateIs,
-    LogEvent,
     MaxAttempts,
     MetadataIs,
-    Monitoring,
-    Notify,
-    Plan,
-    Restart,
-    StateEvent,
 )
+from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
+from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.testing.fake_script import RunScript, Write
 from autoexp_tui.testing.sim_scripts import Scripts
 from tests.core.builders import job, plan

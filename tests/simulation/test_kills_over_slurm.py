@@ -14,8 +14,9 @@ import pytest
 from autoexp_tui.cli.simulate import ALL_KINDS
 from autoexp_tui.core import events
 from autoexp_tui.core.commands import Order, Submit
+from autoexp_tui.core.condition_kinds import FileExists
 from autoexp_tui.core.effects import TaskId
-from autoexp_tui.core.specs import FileExists, JobSpec, Plan
+from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.engine.loop import Engine
 from autoexp_tui.testing.clock import ManualClock

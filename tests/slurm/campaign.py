@@ -18,16 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoexp_tui.adapters.codec import encode_plan
-from autoexp_tui.core.specs import (
-    Condition,
-    ExecutorSpec,
-    JobSpec,
-    JobStateIs,
-    Monitoring,
-    Plan,
-    Resources,
-    Scalar,
-)
+from autoexp_tui.core.condition_kinds import Condition, JobStateIs
+from autoexp_tui.core.rule_kinds import Monitoring
+from autoexp_tui.core.scalars import Scalar
+from autoexp_tui.core.specs import ExecutorSpec, JobSpec, Plan, Resources
 from tests.slurm.cluster import Cluster
 
 FULL = os.environ.get("AUTOEXP_SLURM_FULL") == "1"

@@ -14,16 +14,11 @@ import pytest
 
 import autoexp_tui
 from autoexp_tui.core import events
+from autoexp_tui.core.action_kinds import Restart
 from autoexp_tui.core.commands import Resubmit
-from autoexp_tui.core.specs import (
-    Composite,
-    LogEvent,
-    MaxAttempts,
-    Monitoring,
-    Plan,
-    Restart,
-    StateEvent,
-)
+from autoexp_tui.core.condition_kinds import Composite, MaxAttempts
+from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
+from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.plan.validation import validate_execution_plan
 from autoexp_tui.testing.fake_script import RunScript

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.core.specs import FileExists, LogPattern, MetadataIs, Plan
+from autoexp_tui.core.condition_kinds import FileExists, LogPattern, MetadataIs
+from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.wording import sentence
 from autoexp_tui.testing.fake_script import RunScript, Write

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.core import specs
+from autoexp_tui.core import condition_kinds
 from autoexp_tui.core.commands import (
     Acknowledge,
     Answer,
@@ -361,7 +361,7 @@ async def test_a_warning_is_acknowledged_in_needs_you() -> None:
 def asking_with_files(paths: tuple[str, ...]) -> Snapshot:
     base = campaign(31)
     report = base.jobs[-1]
-    approval = specs.Approval(prompt="Go?", show_files=paths)
+    approval = condition_kinds.Approval(prompt="Go?", show_files=paths)
     spec = replace(report.spec, start_conditions=(approval,))
     return with_job(base, report.name, spec=spec)
 

@@ -19,16 +19,16 @@ from hydra.errors import OverrideParseException
 
 from autoexp_tui.adapters.hydra_compose import config_names
 from autoexp_tui.adapters.hydra_errors import unreadable_override
-from autoexp_tui.core.errors import Problem
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.action_kinds import (
     Action,
-    Monitoring,
     NewJob,
-    Plan,
     Restart,
     RunAutoexp,
     RunCommand,
 )
+from autoexp_tui.core.errors import Problem
+from autoexp_tui.core.rule_kinds import Monitoring
+from autoexp_tui.core.specs import Plan
 from autoexp_tui.monitor.bindings import bind, own_fields
 from autoexp_tui.plan.near import did_you_mean, slip_of
 from autoexp_tui.plan.oversights import all_rules, events_of

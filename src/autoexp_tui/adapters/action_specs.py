@@ -15,7 +15,7 @@ from autoexp_tui.adapters.backends import spelled
 from autoexp_tui.adapters.condition_specs import command_words, condition, member
 from autoexp_tui.adapters.sbatch_options import gpus, options_of, seconds
 from autoexp_tui.adapters.spec_building import Fields, Findings, Kind, each, texts
-from autoexp_tui.core import specs
+from autoexp_tui.core import action_kinds
 
 _OVERRIDE: Final = re.compile(r"~\S+|[^=\s]+=.*", re.DOTALL)
 _GPUS: Final = frozenset({"gpus", "gpus-per-node", "gpus-per-task", "gres"})
@@ -23,13 +23,13 @@ _NESTED: Final = ("script", "config_path", "config_ref", "overrides")
 """What `action:` may hold of a RunAutoexp."""
 
 
-def action(value: object, where: str) -> specs.Action:
+def action(value: object, where: str) -> action_kinds.Action:
     """The action that a mapping describes.
 
     Raises:
         SpecRefused: with everything that is wrong with it.
     """
-    made: specs.Action = member(value, where, ACTIONS, "Action")
+    made: action_kinds.Action = member(value, where, ACTIONS, "Action")
     return made
 
 
@@ -136,21 +136,23 @@ def _unpack(fields: Fields, findings: Findings) -> None:
 
 
 ACTIONS: Final[Mapping[str, Kind]] = {
-    "Restart": Kind(specs.Restart, prepare=_restart),
-    "Cancel": Kind(specs.Cancel, prepare=_action),
-    "Finish": Kind(specs.Finish, prepare=_action),
-    "Log": Kind(specs.Log, prepare=_action),
-    "Notify": Kind(specs.Notify, prepare=_action),
+    "Restart": Kind(action_kinds.Restart, prepare=_restart),
+    "Cancel": Kind(action_kinds.Cancel, prepare=_action),
+    "Finish": Kind(action_kinds.Finish, prepare=_action),
+    "Log": Kind(action_kinds.Log, prepare=_action),
+    "Notify": Kind(action_kinds.Notify, prepare=_action),
     "AppendToFile": Kind(
-        specs.AppendToFile, also=("content",), prepare=_append_to_file
+        action_kinds.AppendToFile, also=("content",), prepare=_append_to_file
     ),
-    "Command": Kind(specs.RunCommand, prepare=_command),
-    "QuarantineCheckpoint": Kind(specs.QuarantineCheckpoint, prepare=_quarantine),
+    "Command": Kind(action_kinds.RunCommand, prepare=_command),
+    "QuarantineCheckpoint": Kind(
+        action_kinds.QuarantineCheckpoint, prepare=_quarantine
+    ),
     "NewJob": Kind(
-        specs.NewJob,
+        action_kinds.NewJob,
         also=("sbatch",),
         hidden=("options", "time_limit_seconds", "gpus"),
         prepare=_new_job,
     ),
-    "RunAutoexp": Kind(specs.RunAutoexp, also=("action",), prepare=_run_autoexp),
+    "RunAutoexp": Kind(action_kinds.RunAutoexp, also=("action",), prepare=_run_autoexp),
 }

@@ -23,7 +23,7 @@ from autoexp_tui.adapters.spec_building import (
     mapping,
     texts,
 )
-from autoexp_tui.core import specs
+from autoexp_tui.core import condition_kinds
 from autoexp_tui.core.states import JobState
 from autoexp_tui.monitor.own import OwnFailed, make
 from autoexp_tui.plan.near import did_you_mean
@@ -34,7 +34,7 @@ RAW_STATES: Final = frozenset({"TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPT
 JOB_STATES: Final = (*(state.value for state in JobState), *sorted(RAW_STATES))
 
 
-def condition(value: object, where: str) -> specs.Condition:
+def condition(value: object, where: str) -> condition_kinds.Condition:
     """The condition that a mapping describes.
 
     Raises:
@@ -42,11 +42,11 @@ def condition(value: object, where: str) -> specs.Condition:
     """
     if isinstance(value, Mapping) and ":" in str(value.get("class_name", "")):
         return own_condition(mapping(value, where), where)
-    made: specs.Condition = member(value, where, CONDITIONS, "Condition")
+    made: condition_kinds.Condition = member(value, where, CONDITIONS, "Condition")
     return made
 
 
-def own_condition(fields: Fields, where: str) -> specs.OwnCondition:
+def own_condition(fields: Fields, where: str) -> condition_kinds.OwnCondition:
     """The condition of a class of the user's, which is made once to see that it can.
 
     Raises:
@@ -67,7 +67,9 @@ def own_condition(fields: Fields, where: str) -> specs.OwnCondition:
         kept = {}
     findings.settle()
     given: Fields = {**ours, "class_path": class_path, "fields": kept}
-    made: specs.OwnCondition = built(Kind(specs.OwnCondition), given, where)
+    made: condition_kinds.OwnCondition = built(
+        Kind(condition_kinds.OwnCondition), given, where
+    )
     return made
 
 
@@ -216,31 +218,45 @@ def _not(fields: Fields, findings: Findings) -> None:
         )
     except SpecRefused as error:
         findings.inherit(error)
-        fields["condition"] = specs.MaxAttempts(max_attempts=1)  # refused anyway
+        fields["condition"] = condition_kinds.MaxAttempts(
+            max_attempts=1
+        )  # refused anyway
 
 
 CONDITIONS: Final[Mapping[str, Kind]] = {
-    "FileExists": Kind(specs.FileExists, hidden=("writer",), prepare=_file_exists),
-    "FileContent": Kind(specs.FileContent, hidden=("writer",), prepare=_file_content),
-    "Metadata": Kind(specs.MetadataIs, also=("equals", "job_name"), prepare=_metadata),
-    "Metric": Kind(specs.MetricIs),
+    "FileExists": Kind(
+        condition_kinds.FileExists, hidden=("writer",), prepare=_file_exists
+    ),
+    "FileContent": Kind(
+        condition_kinds.FileContent, hidden=("writer",), prepare=_file_content
+    ),
+    "Metadata": Kind(
+        condition_kinds.MetadataIs, also=("equals", "job_name"), prepare=_metadata
+    ),
+    "Metric": Kind(condition_kinds.MetricIs),
     "SlurmState": Kind(
-        specs.JobStateIs, also=("job_name",), hidden=("jobs",), prepare=_job_state
+        condition_kinds.JobStateIs,
+        also=("job_name",),
+        hidden=("jobs",),
+        prepare=_job_state,
     ),
     "JobState": Kind(
-        specs.JobStateIs, also=("job_name",), hidden=("jobs",), prepare=_job_state
+        condition_kinds.JobStateIs,
+        also=("job_name",),
+        hidden=("jobs",),
+        prepare=_job_state,
     ),
-    "Command": Kind(specs.CommandPasses, prepare=command_words),
+    "Command": Kind(condition_kinds.CommandPasses, prepare=command_words),
     "LogPattern": Kind(
-        specs.LogPattern,
+        condition_kinds.LogPattern,
         also=("log_pattern",),
         hidden=("writer",),
         prepare=_log_pattern,
     ),
-    "Time": Kind(specs.TimeReached, prepare=_time),
-    "Approval": Kind(specs.Approval, prepare=_approval),
-    "MaxAttempts": Kind(specs.MaxAttempts),
-    "Cooldown": Kind(specs.Cooldown),
-    "Composite": Kind(specs.Composite, prepare=_composite),
-    "Not": Kind(specs.Not, prepare=_not),
+    "Time": Kind(condition_kinds.TimeReached, prepare=_time),
+    "Approval": Kind(condition_kinds.Approval, prepare=_approval),
+    "MaxAttempts": Kind(condition_kinds.MaxAttempts),
+    "Cooldown": Kind(condition_kinds.Cooldown),
+    "Composite": Kind(condition_kinds.Composite, prepare=_composite),
+    "Not": Kind(condition_kinds.Not, prepare=_not),
 }

@@ -25,7 +25,7 @@ from autoexp_tui.adapters.identity import Alive, Identity
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.core.clean import clean
 from autoexp_tui.core.errors import EnvironmentFailed, SessionOwned
-from autoexp_tui.core.specs import LOCK_STALE_SECONDS, SHORTEST_LOCK_STALE_SECONDS
+from autoexp_tui.core.rule_kinds import LOCK_STALE_SECONDS, SHORTEST_LOCK_STALE_SECONDS
 from autoexp_tui.engine.ports import Clock
 
 HEARTBEAT_SECONDS = 30.0

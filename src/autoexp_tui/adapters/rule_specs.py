@@ -23,50 +23,50 @@ from autoexp_tui.adapters.spec_building import (
     mapping,
     texts,
 )
-from autoexp_tui.core import specs
+from autoexp_tui.core import action_kinds, rule_kinds
 from autoexp_tui.core.states import NOT_STARTED, TRANSITIONS, JobState
 from autoexp_tui.monitor.metric_files import PATH_FIELDS, unknown_fields
 from autoexp_tui.plan.near import did_you_mean
 
 
-def log_event(value: object, where: str) -> specs.LogEvent:
+def log_event(value: object, where: str) -> rule_kinds.LogEvent:
     """A rule over log lines; `pattern_type` is regex unless it says otherwise.
 
     Raises:
         SpecRefused: with everything that is wrong with it.
     """
-    made: specs.LogEvent = built(_LOG_EVENT, mapping(value, where), where)
+    made: rule_kinds.LogEvent = built(_LOG_EVENT, mapping(value, where), where)
     return made
 
 
-def state_event(value: object, where: str) -> specs.StateEvent:
+def state_event(value: object, where: str) -> rule_kinds.StateEvent:
     """A rule over ends and transitions of attempts.
 
     Raises:
         SpecRefused: with everything that is wrong with it.
     """
-    made: specs.StateEvent = built(_STATE_EVENT, mapping(value, where), where)
+    made: rule_kinds.StateEvent = built(_STATE_EVENT, mapping(value, where), where)
     return made
 
 
-def metric_pattern(value: object, where: str) -> specs.MetricPattern:
+def metric_pattern(value: object, where: str) -> rule_kinds.MetricPattern:
     """A pattern whose one group (or the group `value`) is a metric.
 
     Raises:
         SpecRefused: with everything that is wrong with it.
     """
-    made: specs.MetricPattern = built(_METRIC, mapping(value, where), where)
+    made: rule_kinds.MetricPattern = built(_METRIC, mapping(value, where), where)
     return made
 
 
-def metric_file(value: object, where: str) -> specs.MetricFile:
+def metric_file(value: object, where: str) -> rule_kinds.MetricFile:
     """A file of metrics: a mapping, or its path alone.
 
     Raises:
         SpecRefused: with everything that is wrong with it.
     """
     fields = {"path": value} if isinstance(value, str) else mapping(value, where)
-    made: specs.MetricFile = built(_METRIC_FILE, fields, where)
+    made: rule_kinds.MetricFile = built(_METRIC_FILE, fields, where)
     return made
 
 
@@ -93,7 +93,7 @@ def _log_rule(fields: Fields, findings: Findings) -> None:
     groups = fields.get("extract_groups") or {}
     fields["extract_groups"] = groups
     _waiting_time(fields, findings)
-    if form in specs.QUIET_TYPES:
+    if form in rule_kinds.QUIET_TYPES:
         _quiet_rule(fields, findings)
         return
     if fields.get("pattern") is None:
@@ -119,7 +119,7 @@ def _waiting_time(fields: Fields, findings: Findings) -> None:
     after = fields.get("after_seconds")
     if after is None:
         return
-    if fields["pattern_type"] not in specs.QUIET_TYPES:
+    if fields["pattern_type"] not in rule_kinds.QUIET_TYPES:
         hint = "pattern_type: inactivity waits for lines that do not come"
         findings.add("only inactivity and progress wait", "after_seconds", hint)
     elif isinstance(after, int | float) and after <= 0:
@@ -187,7 +187,9 @@ def _check_transition(fields: Fields, findings: Findings) -> None:
     actions = fields.get("actions") or ()
     if JobState(new) in _RESTING:
         for at, one in enumerate(actions):
-            if isinstance(one, specs.Restart | specs.Cancel | specs.Finish):
+            if isinstance(
+                one, action_kinds.Restart | action_kinds.Cancel | action_kinds.Finish
+            ):
                 message = f"a job that becomes {new} has no run to act upon"
                 findings.add(message, f"actions.{at}")
 
@@ -229,11 +231,13 @@ def _one_group(fields: Fields, findings: Findings) -> None:
 
 
 _LOG_EVENT: Final = Kind(
-    specs.LogEvent,
+    rule_kinds.LogEvent,
     also=("conditions", "inactivity_timeout_s", "inactivity_polls"),
     prepare=_log_rule,
 )
-_STATE_EVENT: Final = Kind(specs.StateEvent, also=("conditions",), prepare=_state_rule)
+_STATE_EVENT: Final = Kind(
+    rule_kinds.StateEvent, also=("conditions",), prepare=_state_rule
+)
 
 
 def _file(fields: Fields, findings: Findings) -> None:
@@ -255,5 +259,5 @@ def _file(fields: Fields, findings: Findings) -> None:
 
 
 _BY_SUFFIX: Final = {"jsonl": "jsonl", "ndjson": "jsonl", "csv": "csv", "tsv": "csv"}
-_METRIC_FILE: Final = Kind(specs.MetricFile, prepare=_file)
-_METRIC: Final = Kind(specs.MetricPattern, prepare=_one_group)
+_METRIC_FILE: Final = Kind(rule_kinds.MetricFile, prepare=_file)
+_METRIC: Final = Kind(rule_kinds.MetricPattern, prepare=_one_group)

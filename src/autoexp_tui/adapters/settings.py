@@ -25,7 +25,7 @@ from autoexp_tui.adapters.sbatch_options import (
 )
 from autoexp_tui.adapters.slurm_submit import read_template
 from autoexp_tui.adapters.validation_words import problems_of
-from autoexp_tui.core import specs
+from autoexp_tui.core import action_kinds, condition_kinds, rule_kinds, specs
 from autoexp_tui.core.errors import Problem, UsageError
 from autoexp_tui.plan.near import did_you_mean, slip_of
 from autoexp_tui.plan.ports import Launch, SpecRefused
@@ -172,7 +172,9 @@ class MonitoringSettings(Closed):
     anomalies: AnomalySettings = AnomalySettings()
     stall_after_seconds: float = Field(default=1800.0, gt=0)
     evidence_seconds: float = Field(
-        default=specs.MOST_EVIDENCE_SECONDS, ge=0, le=specs.MOST_EVIDENCE_SECONDS
+        default=rule_kinds.MOST_EVIDENCE_SECONDS,
+        ge=0,
+        le=rule_kinds.MOST_EVIDENCE_SECONDS,
     )
     doomed: Literal["skip", "hold"] = "skip"
     doomed_grace_seconds: float = Field(default=60.0, ge=0)
@@ -180,7 +182,7 @@ class MonitoringSettings(Closed):
     checkpoints: CheckpointSettings = CheckpointSettings()
     storm: StormSettings = StormSettings()
     lock_stale_seconds: float = Field(
-        default=specs.LOCK_STALE_SECONDS, ge=specs.SHORTEST_LOCK_STALE_SECONDS
+        default=rule_kinds.LOCK_STALE_SECONDS, ge=rule_kinds.SHORTEST_LOCK_STALE_SECONDS
     )
 
 
@@ -207,15 +209,17 @@ class HouseParser:
         """`cwd`: where commands run unless their backend says otherwise; absolute."""
         self._cwd = cwd
 
-    def condition(self, value: Mapping[str, object], where: str) -> specs.Condition:
+    def condition(
+        self, value: Mapping[str, object], where: str
+    ) -> condition_kinds.Condition:
         """A condition; see `condition_specs.condition`."""
         return condition_specs.condition(value, where)
 
-    def action(self, value: Mapping[str, object], where: str) -> specs.Action:
+    def action(self, value: Mapping[str, object], where: str) -> action_kinds.Action:
         """An action; see `action_specs.action`."""
         return action_specs.action(value, where)
 
-    def monitoring(self, config: Mapping[str, object]) -> specs.Monitoring:
+    def monitoring(self, config: Mapping[str, object]) -> rule_kinds.Monitoring:
         """How the plan's jobs are watched.
 
         Raises:
@@ -223,22 +227,22 @@ class HouseParser:
         """
         found = section(config, "monitoring", MonitoringSettings)
         rules = _rules(found)
-        return specs.Monitoring(
+        return rule_kinds.Monitoring(
             poll_seconds=found.poll_seconds,
             log_events=rules["log_events"],
             state_events=rules["state_events"],
             metrics=rules["metrics"],
             metrics_files=rules["metrics_files"],
             loss=found.loss,
-            progress=specs.Progress(**found.progress.model_dump()),
-            anomalies=specs.Anomalies(**found.anomalies.model_dump()),
+            progress=rule_kinds.Progress(**found.progress.model_dump()),
+            anomalies=rule_kinds.Anomalies(**found.anomalies.model_dump()),
             stall_after_seconds=found.stall_after_seconds,
             evidence_seconds=found.evidence_seconds,
             doomed=found.doomed,
             doomed_grace_seconds=found.doomed_grace_seconds,
             notify_command=tuple(found.notify.command),
-            checkpoints=specs.Checkpoints(**found.checkpoints.model_dump()),
-            storm=specs.Storm(**found.storm.model_dump()),
+            checkpoints=rule_kinds.Checkpoints(**found.checkpoints.model_dump()),
+            storm=rule_kinds.Storm(**found.storm.model_dump()),
             lock_stale_seconds=found.lock_stale_seconds,
         )
 
@@ -374,8 +378,13 @@ def _without_checkpoints(rules: Sequence[Any], key: str) -> Iterator[Problem]:
     """Actions on checkpoints that nobody has said the place of."""
     for at, rule in enumerate(rules):
         for number, action in enumerate(rule.actions):
-            restart = isinstance(action, specs.Restart) and action.quarantine_after
-            move = isinstance(action, specs.QuarantineCheckpoint) and not action.path
+            restart = (
+                isinstance(action, action_kinds.Restart) and action.quarantine_after
+            )
+            move = (
+                isinstance(action, action_kinds.QuarantineCheckpoint)
+                and not action.path
+            )
             if restart or move:
                 where = f"monitoring.{key}.{at}.actions.{number}"
                 hint = "monitoring.checkpoints.glob: checkpoints/iter_*"

@@ -28,7 +28,8 @@ from autoexp_tui.adapters.slurm_text import (
     refusal,
 )
 from autoexp_tui.core.errors import EnvironmentFailed
-from autoexp_tui.core.specs import JobSpec, Plan, Scalar
+from autoexp_tui.core.scalars import Scalar
+from autoexp_tui.core.specs import JobSpec, Plan
 
 ASK_SECONDS: Final = 30.0
 """How long sbatch and scontrol may take."""

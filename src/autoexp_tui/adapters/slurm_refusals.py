@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from autoexp_tui.core.clean import clean
-from autoexp_tui.core.specs import Scalar
+from autoexp_tui.core.scalars import Scalar
 
 _PREFIXES: Final = re.compile(
     r"(?:sbatch: )?(?:error: |fatal: )?"

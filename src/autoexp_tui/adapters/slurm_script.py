@@ -17,7 +17,7 @@ from typing import Final
 from autoexp_tui.adapters.sbatch_options import OURS_ALONE, SHORT
 from autoexp_tui.adapters.slurm_text import array_option
 from autoexp_tui.core.errors import Problem
-from autoexp_tui.core.specs import Scalar
+from autoexp_tui.core.scalars import Scalar
 
 OURS: Final = """\
 #!/bin/bash

@@ -45,9 +45,21 @@ def validator(
 @cache
 def names_of_core() -> dict[str, Any]:
     """What modules of a first paint name for the type checker alone."""
-    from autoexp_tui.core import effects, events, specs, verdicts
+    from autoexp_tui.core import (
+        action_kinds,
+        condition_kinds,
+        effects,
+        events,
+        rule_kinds,
+        specs,
+        verdicts,
+    )
 
-    return {**vars(specs), **vars(effects), **vars(events), **vars(verdicts)}
+    asked = (condition_kinds, action_kinds, rule_kinds, specs)
+    names: dict[str, Any] = {}
+    for module in (*asked, effects, events, verdicts):
+        names |= vars(module)
+    return names
 
 
 def _loosened(node: Schema, free: frozenset[FieldOf]) -> Schema:

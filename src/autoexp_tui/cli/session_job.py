@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from autoexp_tui.cli.session_sight import Sight
+    from autoexp_tui.core.condition_kinds import Condition
     from autoexp_tui.core.snapshot import Live
-    from autoexp_tui.core.specs import Condition
     from autoexp_tui.core.state import Attempt, ConditionStatus, JobRecord
 
 _RESULTS = {"pass": "passes", "wait": "waits", "fail": "fails"}

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+from autoexp_tui.core.action_kinds import JoinMode
 from autoexp_tui.core.checkpoints import Checkpoint
-from autoexp_tui.core.specs import JobSpec, JoinMode
+from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.states import Cause
 
 TaskId: TypeAlias = tuple[str, int]

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from autoexp_tui.core.specs import Edge, JobSpec, Monitoring, Plan
+from autoexp_tui.core.rule_kinds import Monitoring
+from autoexp_tui.core.specs import Edge, JobSpec, Plan
 
 
 def joined(plan: Plan, further: Plan, sha: str) -> tuple[Plan, tuple[JobSpec, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from autoexp_tui.core.specs import Composite, Condition, MaxAttempts
+from autoexp_tui.core.condition_kinds import Composite, Condition, MaxAttempts
 
 
 def limits_attempts(conditions: Iterable[Condition]) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from autoexp_tui.core import events, ids
-from autoexp_tui.core.specs import Monitoring
+from autoexp_tui.core.rule_kinds import Monitoring
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.verdicts import why

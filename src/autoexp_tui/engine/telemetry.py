@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.facts import MetricFact, MetricKey
+from autoexp_tui.core.rule_kinds import LogEvent, Monitoring
 from autoexp_tui.core.snapshot import GpuView, InQueue, Live
-from autoexp_tui.core.specs import LogEvent, Monitoring
 from autoexp_tui.core.state import JobRecord, SessionState
 from autoexp_tui.core.states import Cause
 from autoexp_tui.core.verdicts import Verdict, Why

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from autoexp_tui.core.facts import MetricFact
-from autoexp_tui.core.specs import MetricFile, Monitoring
+from autoexp_tui.core.rule_kinds import MetricFile, Monitoring
 from autoexp_tui.engine.log_rounds import LOG, SEARCH
 from autoexp_tui.monitor.anomalies import AnomalyWatch
 from autoexp_tui.monitor.curves import Thinned

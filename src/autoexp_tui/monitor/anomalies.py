@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from autoexp_tui.core.specs import Anomalies
+from autoexp_tui.core.rule_kinds import Anomalies
 
 Code: TypeAlias = Literal["nan", "plateau", "divergence"]
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.action_kinds import (
     Action,
     Cancel,
     Finish,
-    LogEvent,
     QuarantineCheckpoint,
     Restart,
-    StateEvent,
 )
+from autoexp_tui.core.rule_kinds import LogEvent, StateEvent
 from autoexp_tui.core.state import Deferred
 from autoexp_tui.monitor.desk import Desk
 

@@ -18,15 +18,14 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.action_kinds import NewJob, RunCommand
+from autoexp_tui.core.condition_kinds import (
     CommandPasses,
     FileExists,
-    JobSpec,
     LogPattern,
     MetadataIs,
-    NewJob,
-    RunCommand,
 )
+from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.wording import spell_float
 
 S = TypeVar("S")

@@ -11,9 +11,9 @@ from __future__ import annotations
 import posixpath
 
 from autoexp_tui.core import events, ids
+from autoexp_tui.core.action_kinds import QuarantineCheckpoint
 from autoexp_tui.core.checkpoints import FoundCheckpoint, SavedCheckpoint
 from autoexp_tui.core.effects import LookForCheckpoint, MoveCheckpoint
-from autoexp_tui.core.specs import QuarantineCheckpoint
 from autoexp_tui.core.state import Attempt, JobRecord
 from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.core.wording import plural

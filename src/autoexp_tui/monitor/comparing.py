@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from autoexp_tui.core.specs import Op, Scalar
+from autoexp_tui.core.condition_kinds import Op
+from autoexp_tui.core.scalars import Scalar
 
 _NUMBER: Final = re.compile(
     r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf|infinity)",

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from autoexp_tui.core.facts import Facts, FiredKey
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.condition_kinds import (
     Approval,
     CommandPasses,
     Composite,
@@ -32,6 +31,7 @@ from autoexp_tui.core.specs import (
     OwnCondition,
     TimeReached,
 )
+from autoexp_tui.core.facts import Facts, FiredKey
 from autoexp_tui.core.verdicts import Result, Verdict, Why
 from autoexp_tui.core.wording import short
 from autoexp_tui.monitor.describing import describe

@@ -10,8 +10,9 @@ import heapq
 from collections.abc import Iterable
 
 from autoexp_tui.core import events, ids
+from autoexp_tui.core.condition_kinds import Approval, Composite, Condition, Not
 from autoexp_tui.core.effects import ComposeJob, SubmitTasks
-from autoexp_tui.core.specs import Approval, Composite, Condition, JobSpec, Not
+from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.state import ConditionStatus, JobRecord
 from autoexp_tui.core.states import ACTIVE, Cause, JobState
 from autoexp_tui.core.verdicts import Result, Verdict, Why, why

@@ -10,20 +10,20 @@ import posixpath
 from dataclasses import replace
 
 from autoexp_tui.core import events, ids
-from autoexp_tui.core.effects import (
-    AddJob,
-    AppendText,
-    PlanJobs,
-    RunActionCommand,
-    RunNotifyCommand,
-)
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.action_kinds import (
     Action,
     AppendToFile,
     NewJob,
     QuarantineCheckpoint,
     RunAutoexp,
     RunCommand,
+)
+from autoexp_tui.core.effects import (
+    AddJob,
+    AppendText,
+    PlanJobs,
+    RunActionCommand,
+    RunNotifyCommand,
 )
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.verdicts import Why, why

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.condition_kinds import (
     Approval,
     CommandPasses,
     Composite,

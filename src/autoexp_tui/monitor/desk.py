@@ -25,7 +25,8 @@ from autoexp_tui.core.facts import (
     StatKey,
     TextKey,
 )
-from autoexp_tui.core.specs import JobSpec, Monitoring
+from autoexp_tui.core.rule_kinds import Monitoring
+from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.state import JobRecord, SessionState
 from autoexp_tui.core.states import ACTIVE, JobState
 from autoexp_tui.core.verdicts import Verdict

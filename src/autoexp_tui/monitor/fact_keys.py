@@ -5,21 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from autoexp_tui.core.facts import (
-    ApprovalKey,
-    CommandKey,
-    FactKey,
-    FiredKey,
-    GlobKey,
-    JobKey,
-    LogKey,
-    MetadataKey,
-    MetricKey,
-    OutsideKey,
-    StatKey,
-    TextKey,
-)
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.condition_kinds import (
     Approval,
     CommandPasses,
     Composite,
@@ -35,6 +21,20 @@ from autoexp_tui.core.specs import (
     Not,
     OwnCondition,
     TimeReached,
+)
+from autoexp_tui.core.facts import (
+    ApprovalKey,
+    CommandKey,
+    FactKey,
+    FiredKey,
+    GlobKey,
+    JobKey,
+    LogKey,
+    MetadataKey,
+    MetricKey,
+    OutsideKey,
+    StatKey,
+    TextKey,
 )
 from autoexp_tui.monitor.metrics import canonical
 from autoexp_tui.monitor.own import own_needs

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from autoexp_tui.core import events
-from autoexp_tui.core.facts import FactKey, MetadataKey
-from autoexp_tui.core.limits import limits_attempts
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.action_kinds import (
     AppendToFile,
     Cancel,
     Finish,
@@ -25,6 +23,8 @@ from autoexp_tui.core.specs import (
     RunAutoexp,
     RunCommand,
 )
+from autoexp_tui.core.facts import FactKey, MetadataKey
+from autoexp_tui.core.limits import limits_attempts
 from autoexp_tui.core.state import Deferred, JobRecord
 from autoexp_tui.core.states import Cause, JobState, Outcome
 from autoexp_tui.core.verdicts import Result, Verdict, Why, why

@@ -13,6 +13,19 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from autoexp_tui.core.clean import clean
+from autoexp_tui.core.condition_kinds import (
+    Approval,
+    CommandPasses,
+    Cooldown,
+    FileContent,
+    FileExists,
+    JobStateIs,
+    LogPattern,
+    MaxAttempts,
+    MetadataIs,
+    MetricIs,
+    TimeReached,
+)
 from autoexp_tui.core.facts import (
     ApprovalFact,
     ApprovalKey,
@@ -29,19 +42,6 @@ from autoexp_tui.core.facts import (
     LogKey,
     Matches,
     MetricFact,
-)
-from autoexp_tui.core.specs import (
-    Approval,
-    CommandPasses,
-    Cooldown,
-    FileContent,
-    FileExists,
-    JobStateIs,
-    LogPattern,
-    MaxAttempts,
-    MetadataIs,
-    MetricIs,
-    TimeReached,
 )
 from autoexp_tui.core.states import TERMINAL, Cause, JobState
 from autoexp_tui.core.verdicts import Result, Verdict, Why

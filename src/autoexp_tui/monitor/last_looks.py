@@ -7,8 +7,8 @@ or put back into the queue. Then nothing is left to end.
 from __future__ import annotations
 
 from autoexp_tui.core import events
+from autoexp_tui.core.action_kinds import Restart
 from autoexp_tui.core.effects import CaptureEvidence
-from autoexp_tui.core.specs import Restart
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import JobState
 from autoexp_tui.core.verdicts import Why, why

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, MutableSet, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from autoexp_tui.core.specs import QUIET_TYPES, LogEvent, StateEvent
+from autoexp_tui.core.rule_kinds import QUIET_TYPES, LogEvent, StateEvent
 from autoexp_tui.monitor.careful import CarefulRegex, Linear, careful, no_linear
 from autoexp_tui.monitor.prefilter import LineFinder, line_text, with_newlines
 from autoexp_tui.monitor.sieve import MakeTest, Sieve, as_text, by_re

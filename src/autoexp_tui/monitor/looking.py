@@ -11,6 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from autoexp_tui.core import events, ids
+from autoexp_tui.core.action_kinds import Restart as RestartAction
+from autoexp_tui.core.condition_kinds import (
+    Composite,
+    Condition,
+    LogPattern,
+    MetadataIs,
+    Not,
+)
 from autoexp_tui.core.facts import (
     ApprovalFact,
     ApprovalKey,
@@ -21,8 +29,6 @@ from autoexp_tui.core.facts import (
     LogKey,
     MetadataKey,
 )
-from autoexp_tui.core.specs import Composite, Condition, LogPattern, MetadataIs, Not
-from autoexp_tui.core.specs import Restart as RestartAction
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import JobState
 from autoexp_tui.core.verdicts import Result, Verdict, Why, why

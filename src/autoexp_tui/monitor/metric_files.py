@@ -14,7 +14,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
 
-from autoexp_tui.core.specs import JobSpec, MetricFile, Monitoring
+from autoexp_tui.core.rule_kinds import MetricFile, Monitoring
+from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.monitor.comparing import as_number
 from autoexp_tui.monitor.metric_csv import Rows
 from autoexp_tui.monitor.metric_lines import STEP, Reading

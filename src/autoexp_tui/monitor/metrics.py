@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
-from autoexp_tui.core.specs import MetricPattern
+from autoexp_tui.core.rule_kinds import MetricPattern
 from autoexp_tui.monitor.careful import CarefulRegex, Linear, careful, no_linear
 from autoexp_tui.monitor.comparing import as_number
 from autoexp_tui.monitor.metric_backlog import span_end, thin

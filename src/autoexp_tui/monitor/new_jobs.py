@@ -15,8 +15,10 @@ from itertools import count
 from typing import Final
 
 from autoexp_tui.core import ids
+from autoexp_tui.core.action_kinds import Action, NewJob
+from autoexp_tui.core.condition_kinds import Condition
 from autoexp_tui.core.effects import AddJob
-from autoexp_tui.core.specs import Action, Condition, JobSpec, NewJob, Resources
+from autoexp_tui.core.specs import JobSpec, Resources
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.monitor.bindings import MissingKey, bind
 from autoexp_tui.monitor.desk import Desk

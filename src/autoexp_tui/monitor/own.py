@@ -20,9 +20,9 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Final, Protocol, TypeVar, cast, get_args
 
+from autoexp_tui.core.condition_kinds import OwnCondition
 from autoexp_tui.core.facts import Fact, FactKey, Facts, OutsideKey
 from autoexp_tui.core.sentences import CODES
-from autoexp_tui.core.specs import OwnCondition
 from autoexp_tui.core.verdicts import Result, Verdict, Why, why
 from autoexp_tui.core.wording import sentence
 

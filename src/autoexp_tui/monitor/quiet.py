@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from autoexp_tui.core.specs import QUIET_TYPES, LogEvent, Monitoring
+from autoexp_tui.core.rule_kinds import QUIET_TYPES, LogEvent, Monitoring
 from autoexp_tui.core.spelling import duration
 from autoexp_tui.monitor.careful import CarefulRegex, Linear, no_linear
 from autoexp_tui.monitor.comparing import as_number

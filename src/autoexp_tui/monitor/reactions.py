@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autoexp_tui.core import events
-from autoexp_tui.core.specs import LogEvent, StateClass, StateEvent
+from autoexp_tui.core.rule_kinds import LogEvent, StateClass, StateEvent
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState, Outcome
 from autoexp_tui.core.verdicts import why

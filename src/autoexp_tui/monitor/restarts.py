@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autoexp_tui.core import events
+from autoexp_tui.core.action_kinds import Restart
 from autoexp_tui.core.effects import ComposeJob
-from autoexp_tui.core.specs import JobSpec, Resources, Restart
+from autoexp_tui.core.specs import JobSpec, Resources
 from autoexp_tui.core.state import Deferred, JobRecord
 from autoexp_tui.core.verdicts import why
 from autoexp_tui.monitor import deeds

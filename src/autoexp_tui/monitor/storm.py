@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from autoexp_tui.core import events
-from autoexp_tui.core.specs import Storm
+from autoexp_tui.core.rule_kinds import Storm
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState, Outcome
 from autoexp_tui.core.streaks import SESSION, node_key, stage_key

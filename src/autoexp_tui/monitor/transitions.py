@@ -7,7 +7,7 @@ is every other move, an end without an attempt included.
 from __future__ import annotations
 
 from autoexp_tui.core.draft import Move
-from autoexp_tui.core.specs import StateEvent
+from autoexp_tui.core.rule_kinds import StateEvent
 from autoexp_tui.monitor.armed import OF_THE_RUN, Armed
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.firing import carry_out

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from autoexp_tui.core.errors import UsageError
-from autoexp_tui.core.specs import JobSpec, Monitoring, Plan
+from autoexp_tui.core.rule_kinds import Monitoring
+from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.plan.fingerprint import fingerprint
 from autoexp_tui.plan.job_maker import mounts_of, paths_of
 from autoexp_tui.plan.overrides import literal

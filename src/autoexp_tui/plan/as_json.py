@@ -14,16 +14,14 @@ from dataclasses import fields
 from types import MappingProxyType
 from typing import Final
 
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.condition_kinds import (
     Approval,
     CommandPasses,
     Composite,
     ConditionBase,
     Cooldown,
-    Edge,
     FileContent,
     FileExists,
-    JobSpec,
     JobStateIs,
     LogPattern,
     MaxAttempts,
@@ -31,10 +29,9 @@ from autoexp_tui.core.specs import (
     MetricIs,
     Not,
     OwnCondition,
-    Plan,
-    PlanFinding,
     TimeReached,
 )
+from autoexp_tui.core.specs import Edge, JobSpec, Plan, PlanFinding
 from autoexp_tui.plan.names import inside
 
 CLASS_NAMES: Final[Mapping[type[ConditionBase], str]] = MappingProxyType(

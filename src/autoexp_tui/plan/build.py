@@ -8,14 +8,8 @@ from typing import Literal, TypeAlias
 
 from autoexp_tui.core.errors import Problem, ValidationFailed
 from autoexp_tui.core.ids import digest
-from autoexp_tui.core.specs import (
-    Edge,
-    ExecutorSpec,
-    JobSpec,
-    Monitoring,
-    Plan,
-    PlanFinding,
-)
+from autoexp_tui.core.rule_kinds import Monitoring
+from autoexp_tui.core.specs import Edge, ExecutorSpec, JobSpec, Plan, PlanFinding
 from autoexp_tui.plan.conditions import FAULTS, problems_of
 from autoexp_tui.plan.drafts import Draft
 from autoexp_tui.plan.findings import SweepRefused

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from posixpath import normpath
 from typing import Final, Literal, TypeAlias, assert_never
 
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.condition_kinds import (
     Approval,
     CommandPasses,
     Composite,
@@ -21,7 +21,6 @@ from autoexp_tui.core.specs import (
     Cooldown,
     FileContent,
     FileExists,
-    JobSpec,
     JobStateIs,
     LogPattern,
     MaxAttempts,
@@ -29,9 +28,9 @@ from autoexp_tui.core.specs import (
     MetricIs,
     Not,
     OwnCondition,
-    Plan,
     TimeReached,
 )
+from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.wording import clock_time, duration, plural, size, spell_float
 from autoexp_tui.plan.chart_text import UNBROKEN, said
 

@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from autoexp_tui.core.condition_kinds import Condition
 from autoexp_tui.core.errors import Problem
-from autoexp_tui.core.specs import Condition
 from autoexp_tui.plan.families import SiblingNotFound
 from autoexp_tui.plan.ports import CannotCompose, SpecParser, SpecRefused
 from autoexp_tui.plan.reference_syntax import NotAReference

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from autoexp_tui.core.condition_kinds import Condition
 from autoexp_tui.core.errors import Problem
-from autoexp_tui.core.specs import Condition, Monitoring, Resources
+from autoexp_tui.core.rule_kinds import Monitoring
+from autoexp_tui.core.specs import Resources
 from autoexp_tui.plan.conditions import FAULTS, problems_of
 from autoexp_tui.plan.overrides import literal, spell_override
 from autoexp_tui.plan.points import SweepPoint, plain_key

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from autoexp_tui.core.errors import Problem
-from autoexp_tui.core.specs import Monitoring
+from autoexp_tui.core.rule_kinds import Monitoring
 from autoexp_tui.plan.conditions import (
     COMMAND_KEY,
     FAULTS,

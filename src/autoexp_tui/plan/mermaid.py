@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from autoexp_tui.core.specs import Approval, Composite, Condition, JobSpec, Plan
+from autoexp_tui.core.condition_kinds import Approval, Composite, Condition
+from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.wording import plural
 from autoexp_tui.plan.chart_stages import Links, Stage, links_of, stages_of
 from autoexp_tui.plan.chart_text import said

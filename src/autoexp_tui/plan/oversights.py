@@ -10,23 +10,18 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from autoexp_tui.core.errors import Problem
-from autoexp_tui.core.limits import limits_attempts
-from autoexp_tui.core.specs import (
-    Action,
+from autoexp_tui.core.action_kinds import Action, Restart, RunAutoexp
+from autoexp_tui.core.condition_kinds import (
     Composite,
     Condition,
-    JobSpec,
-    LogEvent,
     LogPattern,
     MetadataIs,
     MetricIs,
-    Monitoring,
-    Plan,
-    Restart,
-    RunAutoexp,
-    StateEvent,
 )
+from autoexp_tui.core.errors import Problem
+from autoexp_tui.core.limits import limits_attempts
+from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
+from autoexp_tui.core.specs import JobSpec, Plan
 
 _GO_ON_ANYWAY: Final = frozenset({"timeout", "preempted", "node_fail"})
 """Ends that are not the job's own doing: starting it again and again is usual."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Final
 
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.condition_kinds import (
     Composite,
     Condition,
     FileContent,

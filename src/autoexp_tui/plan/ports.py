@@ -6,14 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from autoexp_tui.core.action_kinds import Action
+from autoexp_tui.core.condition_kinds import Condition
 from autoexp_tui.core.errors import Problem
-from autoexp_tui.core.specs import (
-    Action,
-    Condition,
-    ExecutorSpec,
-    Monitoring,
-    Resources,
-)
+from autoexp_tui.core.rule_kinds import Monitoring
+from autoexp_tui.core.specs import ExecutorSpec, Resources
 
 
 @dataclass(eq=False)

@@ -10,19 +10,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from autoexp_tui.core.errors import Problem
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.condition_kinds import (
     Approval,
     Composite,
     Condition,
-    JobSpec,
     JobStateIs,
     MetadataIs,
     MetricIs,
     Not,
-    Plan,
     TimeReached,
 )
+from autoexp_tui.core.errors import Problem
+from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.plan import directories, oversights
 from autoexp_tui.plan.dag import rings
 from autoexp_tui.plan.names import fault_of_name

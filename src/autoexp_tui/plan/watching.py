@@ -14,7 +14,7 @@ from typing import Final
 
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.ids import digest
-from autoexp_tui.core.specs import Monitoring
+from autoexp_tui.core.rule_kinds import Monitoring
 from autoexp_tui.plan.points import plain_key
 from autoexp_tui.plan.ports import ConfigView
 

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from autoexp_tui.core import specs
+from autoexp_tui.core import condition_kinds
+from autoexp_tui.core.rule_kinds import Monitoring
 from autoexp_tui.core.snapshot import Curve, EngineView, Live, Role, Snapshot
-from autoexp_tui.core.specs import Edge, JobSpec, Monitoring, Plan, Resources
+from autoexp_tui.core.specs import Edge, JobSpec, Plan, Resources
 from autoexp_tui.core.state import Ask, Attempt, ConditionStatus, JobRecord, Warned
 from autoexp_tui.core.states import Cause, JobState, Outcome
 from autoexp_tui.core.verdicts import Result, Why, why
@@ -184,7 +185,7 @@ class _Maker:
         self,
         stage: str,
         family: int,
-        conditions: tuple[specs.Condition, ...],
+        conditions: tuple[condition_kinds.Condition, ...],
         upstream: Sequence[JobSpec],
     ) -> JobSpec:
         rate = RATES[family % len(RATES)]
@@ -226,9 +227,9 @@ class _Maker:
     ) -> tuple[JobRecord, ...]:
         stable = self.spec("stable", family, (), ())
         path = f"{stable.output_dir}/iter_48000/done.txt"
-        checkpoint = specs.FileExists(path=path, writer=stable.name)
+        checkpoint = condition_kinds.FileExists(path=path, writer=stable.name)
         cooldown = self.spec("cooldown", family, (checkpoint,), (stable,))
-        ended = specs.JobStateIs(jobs=(cooldown.name,), state="COMPLETED")
+        ended = condition_kinds.JobStateIs(jobs=(cooldown.name,), state="COMPLETED")
         evaluate = self.spec("evaluate", family, (ended,), (cooldown,))
         return tuple(
             self._told(spec, fate)
@@ -237,7 +238,9 @@ class _Maker:
 
     def report(self, before: Sequence[JobSpec]) -> JobRecord:
         wanted = [spec for spec in before if spec.stage == "evaluate"]
-        approval = specs.Approval(prompt="Publish the comparison of all runs?")
+        approval = condition_kinds.Approval(
+            prompt="Publish the comparison of all runs?"
+        )
         spec = self.spec("report", 0, (approval,), wanted)
         ask = Ask(digest="d1", prompt=approval.prompt, asked_at=self.now - 300)
         status = ConditionStatus(
@@ -316,17 +319,17 @@ class _Maker:
         )
 
     def _status(
-        self, spec: specs.Condition, fate: Fate, before: str
+        self, spec: condition_kinds.Condition, fate: Fate, before: str
     ) -> ConditionStatus:
         since = self.now - HOUR
         if fate.state not in (JobState.WAITING, JobState.SKIPPED):
             return ConditionStatus(result=Result.PASS, why=why("ok"), since=since)
-        if fate.doomed and isinstance(spec, specs.FileExists):
+        if fate.doomed and isinstance(spec, condition_kinds.FileExists):
             told = why(
                 "doomed_file", path=spec.path, writer=before, state="FAILED", step=31200
             )
             return ConditionStatus(result=Result.FAIL, why=told, since=since)
-        if isinstance(spec, specs.FileExists):
+        if isinstance(spec, condition_kinds.FileExists):
             told = why(
                 "file_missing",
                 path=spec.path,

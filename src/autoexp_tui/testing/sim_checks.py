@@ -13,11 +13,12 @@ from dataclasses import fields
 from typing import Final, Protocol
 
 from autoexp_tui.core import events
+from autoexp_tui.core.action_kinds import Restart
 from autoexp_tui.core.apply import apply
+from autoexp_tui.core.condition_kinds import MaxAttempts
 from autoexp_tui.core.effects import SubmitTasks, TaskId
 from autoexp_tui.core.events import Recorded
 from autoexp_tui.core.sentences import CODES
-from autoexp_tui.core.specs import MaxAttempts, Restart
 from autoexp_tui.core.state import ConditionStatus, JobRecord, SessionState
 from autoexp_tui.core.states import ACTIVE, JobState
 from autoexp_tui.core.verdicts import Result, Why

@@ -10,44 +10,45 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.action_kinds import (
     Action,
-    Anomalies,
     AppendToFile,
-    Approval,
     Cancel,
+    Finish,
+    Log,
+    NewJob,
+    Notify,
+    QuarantineCheckpoint,
+    Restart,
+    RunAutoexp,
+    RunCommand,
+)
+from autoexp_tui.core.condition_kinds import (
+    Approval,
     CommandPasses,
     Composite,
     Condition,
     Cooldown,
-    Edge,
     FileContent,
     FileExists,
-    Finish,
-    JobSpec,
     JobStateIs,
-    Log,
-    LogEvent,
     LogPattern,
     MaxAttempts,
     MetadataIs,
     MetricIs,
-    Monitoring,
-    NewJob,
     Not,
-    Notify,
-    Plan,
-    QuarantineCheckpoint,
-    Resources,
-    Restart,
-    RunAutoexp,
-    RunCommand,
-    Scalar,
+    TimeReached,
+)
+from autoexp_tui.core.rule_kinds import (
+    Anomalies,
+    LogEvent,
+    Monitoring,
     StateClass,
     StateEvent,
     Storm,
-    TimeReached,
 )
+from autoexp_tui.core.scalars import Scalar
+from autoexp_tui.core.specs import Edge, JobSpec, Plan, Resources
 from autoexp_tui.testing.sim_reactions import reacting
 
 Conditions = tuple[Condition, ...]

@@ -9,19 +9,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autoexp_tui.core.specs import (
+from autoexp_tui.core.action_kinds import Finish, NewJob, Restart, RunAutoexp
+from autoexp_tui.core.condition_kinds import (
     Cooldown,
     FileExists,
-    Finish,
     JobStateIs,
-    LogEvent,
     MaxAttempts,
-    Monitoring,
-    NewJob,
-    Restart,
-    RunAutoexp,
-    StateEvent,
 )
+from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
 
 _BRING = RunAutoexp(
     config_ref="further", overrides=("project.name={name}_{attempt}_b",), mode="now"

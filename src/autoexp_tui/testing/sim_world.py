@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from autoexp_tui.core.checkpoints import Checkpoint, FoundCheckpoint
 from autoexp_tui.core.commands import Order
+from autoexp_tui.core.condition_kinds import JobStateIs
 from autoexp_tui.core.done import DoneWork, is_of_later
 from autoexp_tui.core.effects import LookForCheckpoint, MoveCheckpoint
 from autoexp_tui.core.errors import EnvironmentFailed, UsageError
@@ -33,7 +34,8 @@ from autoexp_tui.core.facts import (
     StatKey,
     TextKey,
 )
-from autoexp_tui.core.specs import Edge, JobSpec, JobStateIs, Monitoring, Plan
+from autoexp_tui.core.rule_kinds import Monitoring
+from autoexp_tui.core.specs import Edge, JobSpec, Plan
 from autoexp_tui.engine.dispatcher import Outside
 from autoexp_tui.engine.executor_port import Executor, Submission
 from autoexp_tui.engine.lookout import Sources

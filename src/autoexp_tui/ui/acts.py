@@ -23,8 +23,8 @@ from autoexp_tui.core.commands import (
     Pause,
     Resume,
 )
+from autoexp_tui.core.condition_kinds import Approval
 from autoexp_tui.core.events import CommandRefused
-from autoexp_tui.core.specs import Approval
 from autoexp_tui.core.wording import plural, sentence
 from autoexp_tui.ui.screens.question import Answered, QuestionScreen
 from autoexp_tui.ui.view import orders

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.core.specs import Approval, FileExists, JobSpec
+from autoexp_tui.core.condition_kinds import Approval, FileExists
+from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.state import Ask, ConditionStatus, JobRecord
 from autoexp_tui.core.states import JobState
 from autoexp_tui.core.verdicts import Result, why

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from autoexp_tui.core.condition_kinds import JobStateIs
 from autoexp_tui.core.snapshot import InQueue, Live, Snapshot
-from autoexp_tui.core.specs import JobStateIs
 from autoexp_tui.core.state import Attempt, ConditionStatus, JobRecord, Retry
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.verdicts import Result, why

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from autoexp_tui.core.rule_kinds import Monitoring
 from autoexp_tui.core.snapshot import Live
-from autoexp_tui.core.specs import Monitoring
 from autoexp_tui.core.state import Warned
 from autoexp_tui.core.states import JobState
 from autoexp_tui.core.verdicts import Result, Verdict, why

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.core import specs
+from autoexp_tui.core import condition_kinds
 from autoexp_tui.core.state import ConditionStatus
 from autoexp_tui.core.states import JobState
 from autoexp_tui.core.verdicts import Result, why
@@ -53,7 +53,10 @@ def test_a_stage_says_nothing_of_what_its_job_has_got() -> None:
     base = planned(10)
     first = base.jobs[-1]
     passed = ConditionStatus(result=Result.PASS, why=why("ok"), since=T0)
-    conditions = (specs.FileExists(path="/a/done.txt"), specs.Approval())
+    conditions = (
+        condition_kinds.FileExists(path="/a/done.txt"),
+        condition_kinds.Approval(),
+    )
     job = replace(
         first,
         spec=replace(first.spec, start_conditions=conditions),
@@ -92,30 +95,41 @@ def test_hostile_stage_names_stay_one_line() -> None:
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
-        (specs.MetricIs(name="loss", op="<", value=2.5), "loss < 2.5"),
-        (specs.MetadataIs(key="iter", op=">=", value=8), "iter >= 8"),
-        (specs.CommandPasses(command=("/bin/test", "-f")), "test exits 0"),
-        (specs.LogPattern(log_path="/a/b/c.log", pattern="ok"), "ok in b/c.log"),
-        (specs.FileContent(path="/a/b/c", pattern="x"), "x in b/c"),
-        (specs.TimeReached(after_seconds=7200), "2 h of waiting"),
-        (specs.Not(condition=specs.FileExists(path="/a/b/c")), "not b/c"),
-        (specs.Approval(description="the boss"), "the boss"),
+        (condition_kinds.MetricIs(name="loss", op="<", value=2.5), "loss < 2.5"),
+        (condition_kinds.MetadataIs(key="iter", op=">=", value=8), "iter >= 8"),
+        (condition_kinds.CommandPasses(command=("/bin/test", "-f")), "test exits 0"),
         (
-            specs.Composite(
+            condition_kinds.LogPattern(log_path="/a/b/c.log", pattern="ok"),
+            "ok in b/c.log",
+        ),
+        (condition_kinds.FileContent(path="/a/b/c", pattern="x"), "x in b/c"),
+        (condition_kinds.TimeReached(after_seconds=7200), "2 h of waiting"),
+        (
+            condition_kinds.Not(condition=condition_kinds.FileExists(path="/a/b/c")),
+            "not b/c",
+        ),
+        (condition_kinds.Approval(description="the boss"), "the boss"),
+        (
+            condition_kinds.Composite(
                 mode="any",
-                conditions=(specs.FileExists(path="/a"), specs.Approval()),
+                conditions=(
+                    condition_kinds.FileExists(path="/a"),
+                    condition_kinds.Approval(),
+                ),
             ),
             "/a or your approval",
         ),
-        (specs.MaxAttempts(max_attempts=3), ""),
+        (condition_kinds.MaxAttempts(max_attempts=3), ""),
         (
-            specs.OwnCondition(class_path="my.mod:EnoughLines", fields={"path": "/a"}),
+            condition_kinds.OwnCondition(
+                class_path="my.mod:EnoughLines", fields={"path": "/a"}
+            ),
             "EnoughLines",
         ),
     ],
 )
 def test_every_condition_is_named_in_a_few_words(
-    spec: specs.Condition, text: str
+    spec: condition_kinds.Condition, text: str
 ) -> None:
     assert condition_subject(spec, SESSION) == text
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from autoexp_tui.core.condition_kinds import JobStateIs
 from autoexp_tui.core.done import DoneWork
-from autoexp_tui.core.specs import JobStateIs, PlanFinding
+from autoexp_tui.core.specs import PlanFinding
 from autoexp_tui.core.state import ConditionStatus
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.verdicts import Result, why

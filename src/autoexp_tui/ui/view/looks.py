@@ -18,7 +18,7 @@ from autoexp_tui.core.verdicts import Result, Why
 from autoexp_tui.ui.view.spans import Role, Span
 
 if TYPE_CHECKING:
-    from autoexp_tui.core.specs import Condition
+    from autoexp_tui.core.condition_kinds import Condition
     from autoexp_tui.core.state import ConditionStatus, JobRecord
 
 

@@ -19,7 +19,7 @@ from autoexp_tui.ui.view.numbers import moment
 from autoexp_tui.ui.view.spans import outside, shorten_middle
 
 if TYPE_CHECKING:
-    from autoexp_tui.core.specs import Condition
+    from autoexp_tui.core.condition_kinds import Condition
     from autoexp_tui.core.state import ConditionStatus
     from autoexp_tui.ui.view.session import JobView, SessionView
 

@@ -25,7 +25,7 @@ from autoexp_tui.ui.view.spans import (
 from autoexp_tui.ui.view.subjects import condition_subject
 
 if TYPE_CHECKING:
-    from autoexp_tui.core.specs import Condition
+    from autoexp_tui.core.condition_kinds import Condition
     from autoexp_tui.ui.view.eta import Ends
 
 _WAITING = (Look.WAITING, Look.DOOMED, Look.PLANNED, Look.HELD, Look.ASKS)

@@ -15,16 +15,16 @@ from autoexp_tui.core.wording import clock_time, duration
 from autoexp_tui.ui.view.spans import outside
 
 if TYPE_CHECKING:
-    from autoexp_tui.core import specs
+    from autoexp_tui.core import condition_kinds
     from autoexp_tui.ui.view.session import SessionView
 
 
-def condition_subject(spec: specs.Condition, session: SessionView) -> str:
+def condition_subject(spec: condition_kinds.Condition, session: SessionView) -> str:
     """What a condition is about, in a few words: `iter_8000/done.txt`."""
     return outside(spec.description) or outside(_subject(spec, session))
 
 
-def _subject(spec: specs.Condition, session: SessionView) -> str:
+def _subject(spec: condition_kinds.Condition, session: SessionView) -> str:
     if spec.kind == "composite" or spec.kind == "not":
         return _of_others(spec, session)
     if spec.kind == "job_state":
@@ -32,20 +32,22 @@ def _subject(spec: specs.Condition, session: SessionView) -> str:
     return _of_one(spec)
 
 
-def _of_others(spec: specs.Composite | specs.Not, session: SessionView) -> str:
+def _of_others(
+    spec: condition_kinds.Composite | condition_kinds.Not, session: SessionView
+) -> str:
     if spec.kind == "not":
         return f"not {condition_subject(spec.condition, session)}"
     joint = " and " if spec.mode == "all" else " or "
     return joint.join(condition_subject(part, session) for part in spec.conditions)
 
 
-def _of_jobs(spec: specs.JobStateIs, session: SessionView) -> str:
+def _of_jobs(spec: condition_kinds.JobStateIs, session: SessionView) -> str:
     jobs = session.named(spec.jobs)
     names = dict.fromkeys(job.stage or job.name for job in jobs)
     return f"{', '.join(names) or ', '.join(spec.jobs)} {spec.state}"
 
 
-def _of_one(spec: specs.Condition) -> str:
+def _of_one(spec: condition_kinds.Condition) -> str:
     """Of a condition that speaks for itself; empty for limits on a job's tries."""
     match spec.kind:
         case "file_exists":
@@ -71,7 +73,7 @@ def _of_one(spec: specs.Condition) -> str:
             return ""
 
 
-def _time(spec: specs.TimeReached) -> str:
+def _time(spec: condition_kinds.TimeReached) -> str:
     if spec.at is not None:
         return clock_time(spec.at)
     return f"{duration(spec.after_seconds or 0.0)} of waiting"
@@ -81,7 +83,7 @@ def _end_of(path: str) -> str:
     return "/".join(path.rstrip("/").split("/")[-2:])
 
 
-def what_is_read(spec: specs.Condition) -> Iterator[str]:
+def what_is_read(spec: condition_kinds.Condition) -> Iterator[str]:
     """Where a condition looks, in full: paths, jobs, commands; clean."""
     match spec.kind:
         case "composite":

@@ -38,7 +38,7 @@ from autoexp_tui.ui.view.spans import Line, Span, join, line, outside, wrap
 from autoexp_tui.ui.view.subjects import condition_subject, what_is_read
 
 if TYPE_CHECKING:
-    from autoexp_tui.core.specs import Condition
+    from autoexp_tui.core.condition_kinds import Condition
     from autoexp_tui.core.state import Attempt, ConditionStatus
     from autoexp_tui.ui.view.session import JobView, SessionView
 
