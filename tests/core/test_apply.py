@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.core import events
-from autoexp_tui.core.apply import IllegalTransition, apply, fold, unseen
+from autoexp_tui.core.apply import apply, fold, unseen
 from autoexp_tui.core.condition_kinds import TimeReached
 from autoexp_tui.core.draft import Draft
 from autoexp_tui.core.effects import CancelTasks
+from autoexp_tui.core.moves import IllegalTransition
 from autoexp_tui.core.state import Layer, SessionState
 from autoexp_tui.core.states import (
     TERMINAL,

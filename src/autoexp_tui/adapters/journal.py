@@ -20,9 +20,10 @@ from autoexp_tui.adapters.journal_parts import (
 )
 from autoexp_tui.adapters.session_dir import PartId, SessionDir
 from autoexp_tui.adapters.state_cache import Cover, find_kept
-from autoexp_tui.core.apply import IllegalTransition, apply, unseen
+from autoexp_tui.core.apply import apply, unseen
 from autoexp_tui.core.errors import JournalDamaged
 from autoexp_tui.core.events import Recorded
+from autoexp_tui.core.moves import IllegalTransition
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.state import SessionState
 

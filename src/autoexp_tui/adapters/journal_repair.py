@@ -19,10 +19,11 @@ from autoexp_tui.adapters.journal import StoredPlans, read_records
 from autoexp_tui.adapters.journal_parts import Part, find_chain, open_part
 from autoexp_tui.adapters.lease import FileLease, acquire
 from autoexp_tui.adapters.session_dir import SessionDir
-from autoexp_tui.core.apply import IllegalTransition, apply, unseen
+from autoexp_tui.core.apply import apply, unseen
 from autoexp_tui.core.draft import Draft
 from autoexp_tui.core.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.core.events import EngineStarted, EngineStopped, MessageLogged
+from autoexp_tui.core.moves import IllegalTransition
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.wording import plural
 from autoexp_tui.engine.ports import Clock

@@ -214,7 +214,7 @@ def replay_handle(
     from autoexp_tui.adapters.journal import StoredPlans, read_session
     from autoexp_tui.adapters.journal_history import PackedHistory
     from autoexp_tui.adapters.journal_pages import EarlierRecords
-    from autoexp_tui.core.apply import IllegalTransition
+    from autoexp_tui.core.moves import IllegalTransition
     from autoexp_tui.engine.reel import Reel
     from autoexp_tui.engine.replay import ReplayHandle
 

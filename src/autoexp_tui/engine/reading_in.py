@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from autoexp_tui.core.apply import IllegalTransition
 from autoexp_tui.core.errors import AutoexpError
 from autoexp_tui.core.events import Recorded
+from autoexp_tui.core.moves import IllegalTransition
 from autoexp_tui.engine.reel import Reel
 
 PORTION = 200

@@ -1,0 +1,111 @@
+"""What ordered effects and the answers to submissions do to the state."""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from autoexp_tui.core import effects, events
+from autoexp_tui.core.events import Recorded
+from autoexp_tui.core.moves import move, update_attempt
+from autoexp_tui.core.state import Attempt, PendingEffect, SessionState
+from autoexp_tui.core.states import UNANSWERED, Cause, JobState
+from autoexp_tui.core.verdicts import Why
+
+
+def effect_ordered(
+    state: SessionState, record: Recorded, event: events.EffectOrdered
+) -> None:
+    """Keep the order until it is settled; tasks that it names move on."""
+    state.pending[event.effect_id] = PendingEffect(
+        effect_id=event.effect_id,
+        effect=event.effect,
+        seq=record.seq,
+        ordered_at=record.t,
+        why=event.why,
+    )
+    match event.effect:
+        case effects.SubmitTasks() as submit:
+            _open_attempts(state, record, submit)
+        case effects.CancelTasks() as cancel:
+            _mark_cancelled(state, cancel, event)
+        case (
+            effects.ComposeJob()
+            | effects.RunNotifyCommand()
+            | effects.AppendText()
+            | effects.RunActionCommand()
+            | effects.NoteDone()
+            | effects.LookForCheckpoint()
+            | effects.MoveCheckpoint()
+            | effects.CaptureEvidence()
+            | effects.PlanJobs()
+            | effects.AddJob()
+        ):
+            pass
+        case _:
+            assert_never(event.effect)
+
+
+def _open_attempts(
+    state: SessionState, record: Recorded, submit: effects.SubmitTasks
+) -> None:
+    state.tokens[submit.token] = submit.tasks
+    for job, number in submit.tasks:
+        old = state.jobs[job]
+        if any(attempt.number == number for attempt in old.attempts):
+            update_attempt(state, job, number, token=submit.token)
+            move(state, record, job, JobState.SUBMITTING)  # sent again, same intent
+            continue
+        attempt = Attempt(
+            number=number,
+            token=submit.token,
+            ordered_at=record.t,
+            resume=old.retry.from_checkpoint if old.retry else old.resume,
+        )
+        move(
+            state,
+            record,
+            job,
+            JobState.SUBMITTING,
+            attempts=(*old.attempts, attempt),
+            retry=None,
+            why=None,
+            cause=None,
+            waiting_since=None,
+        )
+
+
+def _mark_cancelled(
+    state: SessionState, cancel: effects.CancelTasks, event: events.EffectOrdered
+) -> None:
+    marked: dict[str, Any] = {"cancel_cause": event.cause or Cause.USER}
+    if event.finish:
+        marked = {"finished": True}
+    for job, number in cancel.tasks:
+        update_attempt(state, job, number, cancel_why=event.why, **marked)
+
+
+def submission_accepted(
+    state: SessionState, record: Recorded, event: events.SubmissionAccepted
+) -> None:
+    """Let the attempts of a submission wait in the executor's queue."""
+    for (job, number), executor_id in zip(
+        state.tokens[event.token], event.executor_ids, strict=True
+    ):
+        update_attempt(
+            state, job, number, executor_id=executor_id, submitted_at=event.submitted_at
+        )
+        current = state.jobs[job]
+        newest = current.attempt
+        if newest and newest.number == number and current.state in UNANSWERED:
+            move(state, record, job, JobState.QUEUED, why=None)
+
+
+def submission_moves(
+    state: SessionState, record: Recorded, token: str, new: JobState, why: Why | None
+) -> None:
+    """Move the jobs of a submission that has no answer to `new`."""
+    for job, number in state.tokens[token]:
+        current = state.jobs[job]
+        newest = current.attempt
+        if newest and newest.number == number and current.state in UNANSWERED:
+            move(state, record, job, new, why=why)

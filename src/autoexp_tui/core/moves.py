@@ -1,0 +1,57 @@
+"""How an event changes a job's record: parts of it, an attempt of it, or its state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autoexp_tui.core.events import Recorded
+from autoexp_tui.core.state import SessionState
+from autoexp_tui.core.states import JobState, may_become
+
+
+class IllegalTransition(Exception):
+    """An event asks for a step that the table does not have."""
+
+
+def update(state: SessionState, job: str, **changes: Any) -> None:
+    """Change parts of a job's record."""
+    state.jobs[job] = state.renew(state.jobs[job], **changes)
+
+
+def move(
+    state: SessionState,
+    record: Recorded,
+    job: str,
+    new: JobState,
+    *,
+    again: bool = False,
+    **changes: Any,
+) -> None:
+    """`again`: it completed without a run of this session, and may still have one."""
+    old = state.jobs[job]
+    if not (again or may_become(old.state, new)):
+        raise IllegalTransition(f"{job}: {old.state} -> {new} by {record.event!r}")
+    since = old.since if old.state is new else record.t
+    state.jobs[job] = state.renew(old, state=new, since=since, **changes)
+
+
+def move_all(
+    state: SessionState,
+    record: Recorded,
+    jobs: tuple[str, ...],
+    new: JobState,
+    **changes: Any,
+) -> None:
+    """Move several jobs to one state, with no word of why they waited before."""
+    waiting = record.t if new is JobState.WAITING else None
+    for job in jobs:
+        move(state, record, job, new, waiting_since=waiting, why=None, **changes)
+
+
+def update_attempt(state: SessionState, job: str, number: int, **changes: Any) -> None:
+    """Change parts of one attempt of a job."""
+    attempts = tuple(
+        state.renew(attempt, **changes) if attempt.number == number else attempt
+        for attempt in state.jobs[job].attempts
+    )
+    update(state, job, attempts=attempts)
