@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from autoexp_tui.adapters.fast_search import fast_test
 from autoexp_tui.core.rule_kinds import LogEvent
-from autoexp_tui.engine.telemetry import THINNING
+from autoexp_tui.engine.points import THINNING
 from autoexp_tui.monitor.log_rules import Scanner, compile_rules
 from autoexp_tui.monitor.metrics import MetricReader
 

@@ -16,7 +16,8 @@ from autoexp_tui.core.rule_kinds import (
     Progress,
 )
 from autoexp_tui.engine.reading_ports import LogChunk
-from autoexp_tui.engine.telemetry import Telemetry, points_of
+from autoexp_tui.engine.telemetry import Telemetry
+from autoexp_tui.engine.track_making import points_of
 from autoexp_tui.monitor.desk import Desk, Policy, Roster
 from autoexp_tui.monitor.watch import Timers, Watch
 from tests.core.builders import job, plan, run, started

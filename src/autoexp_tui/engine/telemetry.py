@@ -9,68 +9,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple
 
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.facts import MetricFact, MetricKey
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring
-from autoexp_tui.core.snapshot import GpuView, InQueue, Live
+from autoexp_tui.core.rule_kinds import LogEvent
+from autoexp_tui.core.snapshot import InQueue, Live
 from autoexp_tui.core.state import JobRecord, SessionState
-from autoexp_tui.core.states import Cause
-from autoexp_tui.core.verdicts import Verdict, Why
-from autoexp_tui.engine.ended_runs import TREND_POINTS, EndedRuns
+from autoexp_tui.core.verdicts import Verdict
+from autoexp_tui.engine.ended_runs import EndedRuns
 from autoexp_tui.engine.log_rounds import GPU, LOG, LogCursor
 from autoexp_tui.engine.observations import LogRead
+from autoexp_tui.engine.points import plot, points_in, whole_lines
 from autoexp_tui.engine.reading_ports import FoundFile, LogChunk
 from autoexp_tui.engine.standstill import Standstills
+from autoexp_tui.engine.track_making import TrackMaker
+from autoexp_tui.engine.track_notes import live_side, note
 from autoexp_tui.engine.tracks import (
     MOST_METRICS,
     FileSource,
     NewestFacts,
-    Pace,
     Source,
     Track,
 )
-from autoexp_tui.monitor.anomalies import AnomalyWatch, Finding
+from autoexp_tui.engine.worries import stop_worrying, watch_loss
 from autoexp_tui.monitor.careful import Linear, no_linear
-from autoexp_tui.monitor.curves import Curves, Trend
 from autoexp_tui.monitor.desk import Desk, rules_of
 from autoexp_tui.monitor.gpu_samples import GpuTrack
-from autoexp_tui.monitor.log_rules import Scanner, compile_rules, for_stage
 from autoexp_tui.monitor.metric_files import FileReader, places_of
-from autoexp_tui.monitor.metric_lines import STEP
-from autoexp_tui.monitor.metrics import MetricReader, Point, canonical
-from autoexp_tui.monitor.orders import order_end
-from autoexp_tui.monitor.quiet import QuietRule, RunWatch, quiet_rules
+from autoexp_tui.monitor.metrics import Point
 from autoexp_tui.monitor.reactions import log_matched
 from autoexp_tui.monitor.sieve import MakeTest, by_re
 
 NOTE_SECONDS = 15.0
 """Between two journaled notes of a job's newest metrics."""
-MOST_POINTS = 512
-"""Of a curve; in large sessions fewer, for memory's sake."""
-FEWEST_POINTS = 64
-ALL_POINTS = 400_000
-"""Of one metric in all jobs."""
-THINNING = 768
-"""Stretches of a log: of each, a backlog leaves the lowest, highest and last point."""
-SMALL_CHUNK = 64 << 10
-"""Bytes up to which all points of a chunk are read."""
 _LINE_LIMIT = 500
 """Characters of a matched line that are kept."""
-
-
-_PASSING = frozenset({"plateau", "divergence", "stall"})
-"""Warnings that mean nothing once the run has ended."""
-
-
-class _Compiled(NamedTuple):
-    """A job's rules, ready to use."""
-
-    rules: Monitoring
-    lines: Scanner
-    quiet: tuple[QuietRule, ...]
 
 
 class Telemetry:
@@ -82,11 +55,8 @@ class Telemetry:
         make_test: MakeTest = by_re,
         linear: Linear = no_linear,
     ) -> None:
-        self._make_test = make_test
-        self._linear = linear
+        self._maker = TrackMaker(state, make_test, linear)
         self.metrics: dict[str, Mapping[str, MetricFact]] = {}
-        self._compiled_of: dict[tuple[int, str], _Compiled] = {}
-        """By the identity of the rules (which are held, so that it stays theirs)."""
         self._tracks: dict[str, Track] = {}
         self._changed: set[str] = set()
         self._standstills = Standstills()
@@ -175,22 +145,22 @@ class Telemetry:
             return []
         if track.restarted:
             track.restarted = False
-            _stop_worrying(desk, job.name)
+            stop_worrying(desk, job.name)
         track.log.offset = chunk.offset + len(chunk.data)
         track.output_at = desk.now
         self._changed.add(job.name)
-        chunk = _from_a_line_s_start(chunk)
+        chunk = whole_lines(chunk)
         if job.ended or job.attempts[-1].outcome:  # for its curves: nothing follows
             self._take_all(desk, track, chunk)
             return []
         track.watch.read(chunk.data, chunk.offset, desk.now)
         self._scan(desk, track, chunk)
-        return self._measure(desk, track, chunk)
+        return self._take(desk, track, job.name, track.log, points_in(track, chunk))
 
     def _replaced(self, desk: Desk, track: Track, job: JobRecord) -> None:
         """The log of a run begins anew: what follows is another text."""
         once = track.once
-        self._rewind(track, track.rules, job)
+        self._maker.rewind(track, track.rules, job)
         track.once = once
         track.watch.look(desk.now)
         track.restarted = True
@@ -206,15 +176,15 @@ class Telemetry:
             )
 
     def _take_all(self, desk: Desk, track: Track, chunk: LogChunk) -> None:
-        for point in _points(track, chunk):
-            self._plot(desk, track, track.log, point)
+        for point in points_in(track, chunk):
+            plot(track, track.log, point, desk.now)
 
     def _track(self, job: JobRecord) -> Track:
         """The track of a job's newest run; it starts where the run before it ended."""
         attempt = job.attempts[-1]
         track = self._tracks.get(job.name)
         if track is None:
-            track = self._tracks[job.name] = self._new_track(job)
+            track = self._tracks[job.name] = self._maker.new(job)
             if job.ended:
                 self._ended.hold(job.name)
         if (track.attempt, track.run) != (attempt.number, attempt.run):
@@ -223,7 +193,7 @@ class Telemetry:
                 track.gpu, track.gpu_offset, track.gpu_at = GpuTrack(), 0, None
                 self._changed.add(job.name)
             track.attempt, track.run = attempt.number, attempt.run
-            self._rewind(track, rules_of(self._state, job.spec), job)
+            self._maker.rewind(track, rules_of(self._state, job.spec), job)
             track.replaced = attempt.log_replaced
             track.log.offset = 0 if attempt.log_replaced else attempt.log_start
             track.log.judged = _judged(job)
@@ -232,42 +202,9 @@ class Telemetry:
             self._standstills.look_soon()
         return track
 
-    def _new_track(self, job: JobRecord) -> Track:
-        rules = rules_of(self._state, job.spec)
-        return Track(
-            rules=rules,
-            reader=MetricReader(rules.metrics, self._make_test, self._linear),
-            anomalies=AnomalyWatch(rules.anomalies, canonical(rules.loss)),
-            curve_points=points_of(len(self._state.jobs)),
-        )
-
-    def _rewind(self, track: Track, rules: Monitoring, job: JobRecord) -> None:
-        attempt = job.attempts[-1]
-        quiet = self._compiled(rules, job.spec.stage).quiet
-        track.rules = rules
-        track.watch = RunWatch(quiet, afresh=not attempt.resume and attempt.run <= 0)
-        track.log.rewind()
-        track.reached = None
-        track.once = set()
-        track.reader = MetricReader(rules.metrics, self._make_test, self._linear)
-        track.anomalies = AnomalyWatch(rules.anomalies, canonical(rules.loss))
-        track.pace = Pace()
-
-    # ---------------------------------------------------------------------- rules
-    def _compiled(self, rules: Monitoring, stage: str) -> _Compiled:
-        key = (id(rules), stage)
-        if key not in self._compiled_of:
-            log_rules = compile_rules(rules.log_events, self._linear)
-            compiled = for_stage(log_rules, stage)
-            lines = Scanner(compiled, self._make_test)
-            quiet = quiet_rules(rules, stage, self._linear)
-            made = _Compiled(rules, lines, quiet)
-            self._compiled_of[key] = made
-        return self._compiled_of[key]
-
     def _scan(self, desk: Desk, track: Track, chunk: LogChunk) -> None:
         stage = desk.job(chunk.job).spec.stage
-        scanner = self._compiled(track.rules, stage).lines
+        scanner = self._maker.compiled(track.rules, stage).lines
         for match in scanner.scan(chunk.data, chunk.offset, track.once):
             rule = scanner.rules[match.rule]
             match_id = _match_id(desk, track, chunk.job, rule, match.offset)
@@ -286,9 +223,6 @@ class Telemetry:
             log_matched(desk, matched, rule)
 
     # -------------------------------------------------------------------- metrics
-    def _measure(self, desk: Desk, track: Track, chunk: LogChunk) -> list[str]:
-        return self._take(desk, track, chunk.job, track.log, _points(track, chunk))
-
     def _take(
         self,
         desk: Desk,
@@ -302,10 +236,10 @@ class Telemetry:
             return []
         told = False
         for point in points:
-            self._plot(desk, track, source, point)
-            told |= self._watch_loss(desk, track, job, source, point)
+            plot(track, source, point, desk.now)
+            told |= watch_loss(desk, track, job, source, point)
         if told or desk.now - track.noted_at >= NOTE_SECONDS:
-            self._note(desk, track, job, told=told)
+            note(desk, track, job, told=told)
         return self._publish(desk, track, job)
 
     def _publish(self, desk: Desk, track: Track, job: str) -> list[str]:
@@ -316,63 +250,6 @@ class Telemetry:
         return [
             reader for name in facts for reader in desk.watch.jobs(MetricKey(job, name))
         ]
-
-    def _plot(self, desk: Desk, track: Track, source: Source, point: Point) -> None:
-        step = self._step_of(track.rules, point)
-        if step is not None and source.tells_steps:
-            stands = track.move(source, step)
-            place = point.offset if source is track.log else track.log.offset
-            track.watch.step(stands, desk.now, place)
-            track.pace.see(stands, desk.now)
-        known = track.step if isinstance(source, FileSource) else source.step
-        at = source.step if source.step is not None else known
-        track.at = track.reached = point.step if at is None else at
-        track.total = point.total or track.total
-        for name, value in point.values.items():
-            track.take(source, name, value, track.at)
-
-    def _watch_loss(
-        self, desk: Desk, track: Track, job: str, source: Source, point: Point
-    ) -> bool:
-        """Judge the point; whether there was anything to tell."""
-        loss = point.values.get(track.loss)
-        if loss is None or not track.owns(source, track.loss):
-            return False
-        findings = track.anomalies.feed(track.at, loss)
-        if source.is_judged(point):
-            return False  # it was told of already
-        for finding in findings:
-            self._react(desk, track, job, finding)
-        return bool(findings)
-
-    @staticmethod
-    def _step_of(rules: Monitoring, point: Point) -> int | None:
-        """Where the run stands, by the metric that the config counts progress in."""
-        metric = canonical(rules.progress.metric)
-        if metric == STEP:
-            return point.step
-        value = point.values.get(metric)
-        return int(value) if value is not None and math.isfinite(value) else None
-
-    def _react(self, desk: Desk, track: Track, job: str, finding: Finding) -> None:
-        warning_id = "a" + ids.digest(job, track.attempt, finding.code)
-        if finding.cleared:
-            if warning_id in desk.state.warnings:
-                desk.draft.emit(events.WarningCleared(warning_id=warning_id))
-            return
-        reason = Why(finding.code, (("job", job), *finding.args))
-        if warning_id not in desk.state.warnings:
-            desk.draft.emit(
-                events.WarningRaised(
-                    warning_id=warning_id,
-                    why=reason,
-                    job=job,
-                    severity="error" if finding.code == "nan" else "warning",
-                )
-            )
-        if finding.code == "nan" and track.rules.anomalies.nan == "kill":
-            reason = Why("nan", finding.args)
-            order_end(desk, desk.job(job), reason, Cause.NAN, "nan")
 
     # ---------------------------------------------------------------------- files
     def digest_file(self, desk: Desk, read: LogRead) -> list[str]:
@@ -417,14 +294,14 @@ class Telemetry:
         if chunk.reset:
             file.rewind()
         file.offset = chunk.offset + len(chunk.data)
-        chunk = _from_a_line_s_start(chunk)
+        chunk = whole_lines(chunk)
         points = file.feed(chunk.data, chunk.offset)
         if not job.ended:
             touched = self._take(desk, track, job.name, file, points)
             self._tell_left_out(desk, track, job.name)
             return touched
         for point in points:
-            self._plot(desk, track, file, point)
+            plot(track, file, point, desk.now)
         return []
 
     @staticmethod
@@ -464,35 +341,16 @@ class Telemetry:
 
         What was only a worry while it ran is none any more.
         """
-        _stop_worrying(desk, job)
+        stop_worrying(desk, job)
         track = self._tracks.get(job)
         if track is not None and track.newest:
-            self._note(desk, track, job)
+            note(desk, track, job)
 
     def reached(self, job: str, attempt: int) -> int | None:
         """The last step that an attempt's newest run reported; None: none."""
         track = self._tracks.get(job)
         same = track is not None and track.attempt == attempt
         return track.reached if track is not None and same else None
-
-    @staticmethod
-    def _note(desk: Desk, track: Track, job: str, *, told: bool = False) -> None:
-        """Journal the newest values; `told`: and that anomalies were noted."""
-        now = (track.at, dict(track.newest))
-        if now == track.noted and not told:
-            return
-        track.noted_at, track.noted = desk.now, now
-        desk.draft.emit(
-            events.MetricsNoted(
-                job=job,
-                attempt=track.attempt,
-                run=track.run,
-                step=track.at,
-                total=track.total,
-                values={name: _plain(value) for name, value in track.newest.items()},
-                judged=_judged_by_now(track),
-            )
-        )
 
     def _total(self, job: str, track: Track) -> int | None:
         return track.total or self._state.jobs[job].spec.progress_total
@@ -510,50 +368,7 @@ class Telemetry:
         track = self._tracks.get(job)
         if track is None or not track.says_anything:
             return self._ended.left(job) or Live(start=start, queue=queue)
-        loss = track.curves.get(track.loss)
-        return Live(
-            start=start,
-            queue=queue,
-            step=track.step,
-            total=self._total(job, track),
-            rate=track.pace.rate,
-            metrics=track.newest | track.gpu.newest,
-            curves=Curves(track.curves | track.gpu.curves),
-            gpu=_gpu_view(track),
-            trend=Trend(loss, TREND_POINTS) if loss is not None else (),
-            log_bytes=track.log.offset,
-            last_output_at=track.output_at,
-            last_step_at=track.watch.moved_at,
-        )
-
-
-def points_of(jobs: int) -> int:
-    """Points of each curve in a session of so many jobs: all curves together have
-    room for as many points, but no curve fewer than fit on a screen."""
-    return max(FEWEST_POINTS, min(MOST_POINTS, ALL_POINTS // max(1, jobs)))
-
-
-def _from_a_line_s_start(chunk: LogChunk) -> LogChunk:
-    """Without the far end of a line that was too long for one read."""
-    if not chunk.midline:
-        return chunk
-    ends = [at for at in (chunk.data.find(b"\n"), chunk.data.find(b"\r")) if at >= 0]
-    start = min(ends, default=len(chunk.data) - 1) + 1
-    return replace(
-        chunk, offset=chunk.offset + start, data=chunk.data[start:], midline=False
-    )
-
-
-def _points(track: Track, chunk: LogChunk) -> list[Point]:
-    every = chunk.size // THINNING if len(chunk.data) > SMALL_CHUNK else 0
-    return track.reader.feed(chunk.data, chunk.offset, every)
-
-
-def _stop_worrying(desk: Desk, job: str) -> None:
-    """Clear the warnings of a job that mean nothing any more."""
-    for warning in list(desk.state.warnings.values()):
-        if warning.job == job and warning.why.code in _PASSING:
-            desk.draft.emit(events.WarningCleared(warning_id=warning.warning_id))
+        return live_side(track, self._total(job, track), start, queue)
 
 
 def _match_id(
@@ -575,20 +390,3 @@ def _judged(job: JobRecord) -> int:
     if noted is None or (noted.attempt, noted.run) != (attempt.number, attempt.run):
         return 0
     return noted.judged.get("", 0)
-
-
-def _gpu_view(track: Track) -> GpuView | None:
-    if track.gpu_at is None:
-        return None
-    return GpuView(track.gpu.loads, track.gpu_at, track.gpu.idle_seconds)
-
-
-def _judged_by_now(track: Track) -> dict[str, int]:
-    """File -> the bytes of which all anomalies are told."""
-    sources = {LOG: track.log, **track.files}
-    return {name: max(one.offset, one.judged) for name, one in sources.items()}
-
-
-def _plain(value: float) -> float | str:
-    """A number as JSON can hold it."""
-    return value if math.isfinite(value) else str(value)

@@ -1,0 +1,74 @@
+"""What is journaled of a track, and what people see of it."""
+
+from __future__ import annotations
+
+import math
+
+from autoexp_tui.core import events
+from autoexp_tui.core.snapshot import GpuView, InQueue, Live
+from autoexp_tui.core.verdicts import Verdict
+from autoexp_tui.engine.ended_runs import TREND_POINTS
+from autoexp_tui.engine.log_rounds import LOG
+from autoexp_tui.engine.tracks import Track
+from autoexp_tui.monitor.curves import Curves, Trend
+from autoexp_tui.monitor.desk import Desk
+
+
+def note(desk: Desk, track: Track, job: str, *, told: bool = False) -> None:
+    """Journal the newest values; `told`: and that anomalies were noted."""
+    now = (track.at, dict(track.newest))
+    if now == track.noted and not told:
+        return
+    track.noted_at, track.noted = desk.now, now
+    desk.draft.emit(
+        events.MetricsNoted(
+            job=job,
+            attempt=track.attempt,
+            run=track.run,
+            step=track.at,
+            total=track.total,
+            values={name: _plain(value) for name, value in track.newest.items()},
+            judged=_judged_by_now(track),
+        )
+    )
+
+
+def live_side(
+    track: Track,
+    total: int | None,
+    start: tuple[Verdict | None, ...],
+    queue: InQueue | None,
+) -> Live:
+    """What people see of a track; `total`: the run's last step."""
+    loss = track.curves.get(track.loss)
+    return Live(
+        start=start,
+        queue=queue,
+        step=track.step,
+        total=total,
+        rate=track.pace.rate,
+        metrics=track.newest | track.gpu.newest,
+        curves=Curves(track.curves | track.gpu.curves),
+        gpu=_gpu_view(track),
+        trend=Trend(loss, TREND_POINTS) if loss is not None else (),
+        log_bytes=track.log.offset,
+        last_output_at=track.output_at,
+        last_step_at=track.watch.moved_at,
+    )
+
+
+def _gpu_view(track: Track) -> GpuView | None:
+    if track.gpu_at is None:
+        return None
+    return GpuView(track.gpu.loads, track.gpu_at, track.gpu.idle_seconds)
+
+
+def _judged_by_now(track: Track) -> dict[str, int]:
+    """File -> the bytes of which all anomalies are told."""
+    sources = {LOG: track.log, **track.files}
+    return {name: max(one.offset, one.judged) for name, one in sources.items()}
+
+
+def _plain(value: float) -> float | str:
+    """A number as JSON can hold it."""
+    return value if math.isfinite(value) else str(value)
