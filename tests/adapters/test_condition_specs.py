@@ -218,6 +218,13 @@ def test_every_condition_and_action_of_core_can_be_written() -> None:
             "it is a Python regex",
         ),
         (
+            {"class_name": "LogPattern", "log_path": "a", "pattern": "(?=x)(a+)+"},
+            "w.pattern",
+            "'(?=x)(a+)+' may search one line for years: it repeats a group that "
+            "repeats within",
+            "repeat only one of the two",
+        ),
+        (
             {"class_name": "LogPattern", "log_path": "a", "pattern": ""},
             "w.pattern",
             "is empty and would match everything",

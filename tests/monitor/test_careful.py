@@ -16,6 +16,7 @@ from autoexp_tui.monitor.careful import (
     UNTESTED_CHARS,
     careful,
     linear_test,
+    may_never_end,
     narrowed,
     no_linear,
 )
@@ -95,6 +96,37 @@ def test_no_line_holds_a_search_up() -> None:
 )
 def test_what_engines_spell_otherwise_is_pythons_alone(pattern: str) -> None:
     assert linear_test(pattern, rust_test) is None
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(?=x)(a+)+$",
+        r"(?<!a)(?:\w+\s*)*;",
+        r"(\w+)\1(?:(?:a|b+)c)*",
+        r"(?=x)(?P<all>(?:a{1,})b)+",
+    ],
+)
+def test_a_search_that_no_linear_engine_does_may_never_end(pattern: str) -> None:
+    re.compile(pattern)
+    assert may_never_end(pattern, rust_test)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(a+)+$",  # the linear engine is asked first
+        r"(?<=step )(\d+)",
+        r"(?=x)(?:ab)+",
+        r"(?<!a)(a+)?b+",
+        r"(?=x)(a+){3}",
+        r"(?=x)\(a+\)+",
+        r"(?=x)[(a+)]+",
+    ],
+)
+def test_other_searches_end(pattern: str) -> None:
+    re.compile(pattern)
+    assert not may_never_end(pattern, rust_test)
 
 
 def test_of_a_line_python_alone_looks_at_the_beginning() -> None:

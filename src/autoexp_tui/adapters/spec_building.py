@@ -15,8 +15,10 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
+from autoexp_tui.adapters.fast_search import rust_test
 from autoexp_tui.adapters.validation_words import problems_of
 from autoexp_tui.core.errors import Problem
+from autoexp_tui.monitor.careful import may_never_end
 from autoexp_tui.plan.near import did_you_mean
 from autoexp_tui.plan.ports import SpecRefused
 
@@ -134,12 +136,25 @@ def compiled(
         findings.add("is empty and would match everything", field)
         return None
     try:
-        return re.compile(pattern)
+        regex = re.compile(pattern)
     except re.error as error:
         place = "" if error.pos is None else f" at character {error.pos + 1}"
         hint = "it is a Python regex; in YAML put it between single quotes"
         findings.add(f"{pattern!r} does not compile: {error.msg}{place}", field, hint)
         return None
+    if may_never_end(pattern, rust_test):
+        findings.add(f"{pattern!r} {_ENDLESS}", field, _ENDS)
+        return None
+    return regex
+
+
+_ENDLESS: Final = (
+    "may search one line for years: it repeats a group that repeats within"
+)
+_ENDS: Final = (
+    "repeat only one of the two, or do without look-arounds and back references: then "
+    "a search ends in time that grows with the line"
+)
 
 
 def each(

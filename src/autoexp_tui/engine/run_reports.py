@@ -11,10 +11,10 @@ from autoexp_tui.core.facts import Fact, LogKey, OutsideKey
 from autoexp_tui.core.snapshot import InQueue
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause
+from autoexp_tui.core.telling import nan_line, telling_line
 from autoexp_tui.core.verdicts import why
 from autoexp_tui.engine import judge
 from autoexp_tui.engine import observations as seen
-from autoexp_tui.engine.evidence import nan_line, telling_line
 from autoexp_tui.engine.executor_port import TaskPhase, TaskReport
 from autoexp_tui.engine.health import Health
 from autoexp_tui.engine.log_rounds import LOG

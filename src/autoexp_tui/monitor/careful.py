@@ -76,6 +76,31 @@ def careful(regex: re.Pattern[str], linear: Linear) -> CarefulRegex:
     return CarefulRegex(regex, linear_test(regex.pattern, linear), is_loose)
 
 
+# ------------------------------------------------------------------- without an end
+_ESCAPED: Final = re.compile(r"\\.", re.DOTALL)
+_CLASS: Final = re.compile(r"\[\^?\]?[^\]]*\]")
+_INNERMOST: Final = re.compile(r"\((?:\?[^()]*?[:=!>])?([^()]*)\)([*+]|\{\d*,\d*\})?")
+_REPEATED: Final = re.compile(r"[*+]|\{\d*,\d*\}")
+
+
+def may_never_end(pattern: str, linear: Linear) -> bool:
+    """Whether a search can take longer than any run, even in a short line.
+
+    It repeats what repeats within, as `(a+)+`, in a pattern that no linear engine has.
+    """
+    return linear_test(pattern, linear) is None and _repeats_within(pattern)
+
+
+def _repeats_within(pattern: str) -> bool:
+    left = _CLASS.sub("_", _ESCAPED.sub("_", pattern))
+    while (group := _INNERMOST.search(left)) is not None:
+        repeats = _REPEATED.search(group[1]) is not None
+        if repeats and group[2]:
+            return True
+        left = left[: group.start()] + ("_+" if repeats else "_") + left[group.end() :]
+    return False
+
+
 # ---------------------------------------------------------------------- whole texts
 def narrowed(pattern: str, text: str, linear: Linear) -> str | None:
     """The few lines of `text` that hold the first match; None: there is none.

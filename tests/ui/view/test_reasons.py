@@ -63,6 +63,30 @@ def test_an_exit_code_comes_with_the_last_error_line() -> None:
     assert reason(job, session) == 'exit 1, KeyError: "rope"'
 
 
+def killed(evidence: str, note: str = "") -> str:
+    attempt = Attempt(number=1, token="t", ordered_at=0, signal=9, evidence=evidence)
+    said = why("signal", signal="SIGKILL", note=note) if note else why("signal")
+    job, session = changed(
+        Look.FAILED, cause=Cause.SIGNAL, attempts=(attempt,), why=said
+    )
+    return reason(job, session)
+
+
+def test_a_signal_comes_with_a_line_that_names_an_error() -> None:
+    assert killed("Out of memory: Killed process 7") == (
+        "signal 9, Out of memory: Killed process 7"
+    )
+
+
+def test_a_signal_is_not_explained_by_a_line_of_progress() -> None:
+    assert killed("iteration 6700 | lm loss: 1.68") == "signal 9"
+
+
+def test_a_signal_comes_with_what_the_supervisor_noted() -> None:
+    told = killed("iteration 6700 | lm loss: 1.68", "the supervisor died")
+    assert told == "signal 9, the supervisor died"
+
+
 def test_a_running_job_says_when_it_ends() -> None:
     live = Live(step=50_000, total=60_000, rate=10.0)
     assert reason(*changed(Look.RUNNING, live)) == "ends ~08:57"

@@ -25,7 +25,7 @@ from autoexp_tui.ui.view.looks import (
     unmet,
 )
 from autoexp_tui.ui.view.parameters import Parameter, in_common, varying
-from autoexp_tui.ui.view.reasons import cause_words, reason
+from autoexp_tui.ui.view.reasons import cause_words, last_words, reason
 from autoexp_tui.ui.view.spans import Line, Span, fit, outside, shorten
 
 if TYPE_CHECKING:
@@ -101,10 +101,7 @@ def _exit(job: JobView) -> str:
 
 def _last_words(job: JobView) -> str:
     """The last error line without its numbers, where it tells causes apart."""
-    attempt = job.attempt
-    if job.record.cause not in (Cause.EXIT_CODE, Cause.SIGNAL) or attempt is None:
-        return ""
-    return _NUMBER.sub("#", attempt.evidence)[:120]
+    return _NUMBER.sub("#", last_words(job))[:120]
 
 
 def _node(job: JobView) -> str:
@@ -147,9 +144,8 @@ def _title(job: JobView, session: SessionView) -> str:
     if job.look in (Look.DOOMED, Look.SKIPPED):
         return reason(job, session)
     words = cause_words(job)
-    evidence = outside(job.attempt.evidence) if job.attempt else ""
-    telling = job.record.cause in (Cause.EXIT_CODE, Cause.SIGNAL) and evidence
-    return f"{words}, {evidence}" if telling else words
+    telling = last_words(job)
+    return f"{words}, {outside(telling)}" if telling else words
 
 
 def _common(jobs: Sequence[JobView], words: PlanWords) -> str:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from autoexp_tui.core.states import Cause
+from autoexp_tui.core.telling import names_an_error
 from autoexp_tui.core.verdicts import Why
 from autoexp_tui.core.wording import CAUSES, clock_time, duration, reason_of, short
 from autoexp_tui.ui.view.looks import Look, never_came, unmet
@@ -155,6 +156,21 @@ def cause_words(job: JobView) -> str:
     return CAUSES[cause]
 
 
+def last_words(job: JobView) -> str:
+    """What explains an exit code or a signal further; empty for other ends.
+
+    A signal comes from outside: the last line of the log says something about it only
+    where it names an error. Not cleaned.
+    """
+    attempt, cause = job.attempt, job.record.cause
+    if attempt is None or cause not in (Cause.EXIT_CODE, Cause.SIGNAL):
+        return ""
+    if cause is Cause.EXIT_CODE or names_an_error(attempt.evidence):
+        return attempt.evidence
+    reason = job.record.why
+    return str(reason.arg("note") or "") if reason is not None else ""
+
+
 def _recorded(job: JobView, session: SessionView) -> str:
     return said(job.record.why, job, session) or job.look.value
 
@@ -174,10 +190,8 @@ _SAID_BETTER = frozenset(
 
 def _ended(job: JobView, session: SessionView) -> str:
     words = cause_words(job)
-    telling = job.record.cause in (Cause.EXIT_CODE, Cause.SIGNAL)
-    evidence = job.attempt.evidence if job.attempt else ""
-    if telling and evidence:
-        return f"{words}, {outside(evidence)}"
+    if telling := last_words(job):
+        return f"{words}, {outside(telling)}"
     if job.record.cause in _SAID_BETTER:
         return said(job.record.why, job, session) or words
     return words if job.record.cause else _recorded(job, session)

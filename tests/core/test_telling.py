@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from autoexp_tui.engine.evidence import nan_line, telling_line
+from autoexp_tui.core.telling import nan_line, telling_line
 
 
 def test_the_last_line_that_names_an_error_tells_most() -> None:

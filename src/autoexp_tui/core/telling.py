@@ -25,9 +25,14 @@ def nan_line(tail: str) -> str:
     return ""
 
 
+def names_an_error(line: str) -> bool:
+    """Whether a line tells of something that went wrong."""
+    return _TELLING.search(line) is not None
+
+
 def telling_line(tail: str) -> str:
     """The last line of `tail` that names an error, else its last line, cleaned."""
     lines = [line for line in tail.splitlines() if line.strip()]
-    telling = [line for line in lines if _TELLING.search(line)]
+    telling = [line for line in lines if names_an_error(line)]
     chosen = telling[-1] if telling else (lines[-1] if lines else "")
     return clean(chosen).strip()[:_LIMIT]
