@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from autoexp_tui.adapters.slurm import SlurmExecutor, SlurmSettings
 from autoexp_tui.adapters.slurm_commands import Ran
@@ -64,30 +67,41 @@ def begun(tmp_path: Path, job: str, executor_id: str) -> Task:
     return made
 
 
+def queue(*ids: str, name: str = "a-t") -> Ran:
+    """squeue's answer of jobs of that name."""
+    rows = (f"{one}|{one}|PENDING|Priority||main|9|1|{name}\n" for one in ids)
+    return says("".join(rows))
+
+
+def running_as(executor_id: str) -> Ran:
+    """squeue's answer of one that runs."""
+    return says(queue(executor_id).stdout.replace("PENDING", "RUNNING"))
+
+
 def cancels(commands: ScriptedCommands) -> list[tuple[str, ...]]:
     return [words for words in commands.ran if words[0] == "scancel"]
 
 
 def test_a_waiting_task_of_an_array_is_named_without_a_state(tmp_path: Path) -> None:
-    slurm, commands = executor(tmp_path)
+    slurm, commands = executor(tmp_path, squeue=queue("5_2", "5_3"))
     slurm.cancel([task(tmp_path, "a", "5_3")])
     assert cancels(commands) == [("scancel", "5_[3]")]
 
 
 def test_a_running_task_is_told_and_not_ended(tmp_path: Path) -> None:
-    slurm, commands = executor(tmp_path)
+    slurm, commands = executor(tmp_path, squeue=running_as("5"))
     slurm.cancel([begun(tmp_path, "a", "5")])
     words = ("--state=RUNNING", "--batch", "--signal=TERM")
     assert cancels(commands) == [("scancel", *words, "5")]
 
 
 def test_a_signal_that_is_slow_to_return_is_on_its_way(tmp_path: Path) -> None:
-    slurm, _ = executor(tmp_path, scancel=SILENT)
+    slurm, _ = executor(tmp_path, squeue=running_as("5_1"), scancel=SILENT)
     assert slurm.cancel([begun(tmp_path, "a", "5_1")]).ok
 
 
 def test_a_cancel_that_does_not_return_is_not_done(tmp_path: Path) -> None:
-    slurm, _ = executor(tmp_path, scancel=SILENT)
+    slurm, _ = executor(tmp_path, squeue=queue("5_1"), scancel=SILENT)
     assert not slurm.cancel([task(tmp_path, "a", "5_1")]).ok
 
 
@@ -96,6 +110,93 @@ def test_both_leave_the_order_with_the_task(tmp_path: Path) -> None:
     both = [task(tmp_path, "a", "5"), begun(tmp_path, "b", "6")]
     slurm.cancel(both)
     assert all("cancel" in os.listdir(one.attempt_dir) for one in both)
+
+
+@pytest.mark.parametrize("make", [task, begun])
+def test_an_id_that_another_s_job_has_now_is_not_cancelled(
+    tmp_path: Path, make: Callable[[Path, str, str], Task]
+) -> None:
+    slurm, commands = executor(tmp_path, squeue=queue("5", name="theirs-u"))
+    assert slurm.cancel([make(tmp_path, "a", "5")]).ok
+    assert cancels(commands) == []
+
+
+def test_an_array_under_the_id_of_a_single_job_is_not_cancelled(
+    tmp_path: Path,
+) -> None:
+    slurm, commands = executor(tmp_path, squeue=queue("5_0", "5_1"))
+    assert slurm.cancel([task(tmp_path, "a", "5")]).ok
+    assert cancels(commands) == []
+
+
+def test_of_several_only_those_are_cancelled_that_are_still_ours(
+    tmp_path: Path,
+) -> None:
+    rows = queue("5").stdout + queue("6", name="theirs-u").stdout + queue("8").stdout
+    slurm, commands = executor(tmp_path, squeue=says(rows))
+    tasks = [task(tmp_path, f"j{n}", str(n)) for n in (5, 6, 7, 8)]
+    assert slurm.cancel(tasks).ok
+    assert cancels(commands) == [("scancel", "5", "8")]
+
+
+def test_while_squeue_does_not_answer_nothing_is_cancelled_and_that_is_not_done(
+    tmp_path: Path,
+) -> None:
+    slurm, commands = executor(tmp_path, squeue=SILENT)
+    answer = slurm.cancel([task(tmp_path, "a", "5")])
+    assert (answer.ok, cancels(commands)) == (False, [])
+    assert answer.said == "squeue did not answer within 30 s"
+
+
+def test_what_the_queue_said_before_does_not_count_for_a_cancel(
+    tmp_path: Path,
+) -> None:
+    answers = [queue("5", name="theirs-u"), queue("5")]
+    slurm, commands = executor(tmp_path, squeue=lambda _: answers.pop())
+    one = task(tmp_path, "a", "5")
+    slurm.poll([one])
+    slurm.cancel([one])
+    assert cancels(commands) == []
+
+
+def test_a_hundred_cancels_are_one_question_and_one_order(tmp_path: Path) -> None:
+    ids = [str(n) for n in range(100, 200)]
+    slurm, commands = executor(tmp_path, squeue=queue(*ids))
+    assert slurm.cancel([task(tmp_path, f"j{one}", one) for one in ids]).ok
+    assert commands.ran[1:] == [("scancel", *ids)]
+    assert commands.calls == {"squeue": 1, "scancel": 1}
+
+
+def test_a_submission_without_an_id_is_cancelled_by_its_file_alone(
+    tmp_path: Path,
+) -> None:
+    slurm, commands = executor(tmp_path)
+    one = task(tmp_path, "a", "")
+    assert slurm.cancel([one]).ok
+    assert commands.ran == []
+    assert "cancel" in os.listdir(one.attempt_dir)
+
+
+def stubborn(tmp_path: Path, *answers: Ran) -> list[tuple[str, ...]]:
+    """What is cancelled of one that outlives its grace; squeue's first and later."""
+    clock, asked = ManualClock(), list(answers)
+    slurm, commands = executor(
+        tmp_path, clock, squeue=lambda _: asked.pop(0) if asked[1:] else asked[0]
+    )
+    one = task(tmp_path, "a", "5")
+    Path(one.attempt_dir, "cancel").touch()
+    for _ in range(20):
+        slurm.poll([one])
+        clock.advance(10.0)
+    return cancels(commands)
+
+
+def test_who_outlives_its_grace_is_cancelled_outright(tmp_path: Path) -> None:
+    assert ("scancel", "5") in stubborn(tmp_path, queue("5"))
+
+
+def test_an_older_answer_does_not_drive_a_cancel_home(tmp_path: Path) -> None:
+    assert stubborn(tmp_path, queue("5"), SILENT) == []
 
 
 def doubts(tmp_path: Path, count: int) -> list[Submission]:

@@ -501,6 +501,21 @@ def test_a_cancel_that_cannot_reach_the_controller_is_not_ok(world: World) -> No
     assert "Unable to contact" in answer.said
 
 
+def test_a_job_under_an_id_that_was_given_out_again_outlives_our_cancel(
+    world: World,
+) -> None:
+    world.cluster.settings = ClusterSettings(schedule_seconds=1.0)
+    lost = world.runs_as("lost", RUNS_LONG)
+    assert submit(world, lost) == ("1",)
+    world.cluster.crash()
+    other = world.runs_as("other", RUNS_LONG)
+    assert submit(world, other) == ("1",)
+    running(world, other)
+    assert world.executor.cancel([lost]).ok
+    world.clock.advance(60)
+    assert look(world, other).phase is TaskPhase.RUNNING
+
+
 def test_a_job_that_waits_again_is_not_signalled_since_scancel_would_wait_for_it(
     world: World,
 ) -> None:
@@ -514,10 +529,14 @@ def test_a_job_that_waits_again_is_not_signalled_since_scancel_would_wait_for_it
     assert world.begun(task) == 1
 
 
-def test_a_cancel_of_many_tasks_is_two_calls_at_most(world: World) -> None:
+def test_a_cancel_of_many_tasks_is_a_question_and_two_orders_at_most(
+    world: World,
+) -> None:
     tasks = array(world, 50)
     running(world, tasks[0])
+    asked = world.slurm.calls["squeue"]
     world.executor.cancel(tasks)
+    assert world.slurm.calls["squeue"] == asked + 1
     assert world.slurm.calls["scancel"] == 2
     assert all(ended(world, task).exited is None for task in tasks[10:])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -27,6 +27,8 @@ class Says:
         """Programs that fail, and with which words."""
         self.silent: set[str] = set()
         self.missing: set[str] = set()
+        self.meanwhile: Callable[[], None] | None = None
+        """What happens while an answer is on its way."""
 
     def run(self, arguments: Sequence[str], timeout: float) -> Ran:
         words = tuple(arguments)
@@ -37,7 +39,10 @@ class Says:
             return Ran(arguments=words, status=None)
         if words[0] in self.stderr:
             return Ran(arguments=words, status=1, stderr=self.stderr[words[0]])
-        return Ran(arguments=words, status=0, stdout=self.texts[words[0]])
+        answer = Ran(arguments=words, status=0, stdout=self.texts[words[0]])
+        if self.meanwhile:
+            self.meanwhile()
+        return answer
 
 
 class Watched:
@@ -133,10 +138,26 @@ def test_what_the_queue_said_stays_when_it_does_not_answer() -> None:
     before = watched.watch.answered_at
     watched.clock.advance(60)
     watched.says.silent.add("squeue")
-    assert not watched.watch.ask()
+    assert watched.watch.ask() is None
     assert watched.watch.row("7", "tok") is not None
     assert watched.watch.answered_at == before
     assert watched.watch.error == "squeue did not answer within 30 s"
+
+
+def test_an_answer_that_was_overtaken_by_a_later_one_s_is_no_news() -> None:
+    watched = Watched(squeue=ROW)
+
+    def later_answer() -> None:
+        watched.says.meanwhile = None
+        watched.clock.advance(1)
+        watched.says.texts["squeue"] = ROW.replace("RUNNING", "COMPLETED")
+        watched.watch.ask()
+
+    watched.says.meanwhile = later_answer
+    watched.watch.ask()
+    row = watched.watch.row("7", "tok")
+    assert row is not None
+    assert row.state.word == "COMPLETED"
 
 
 def test_an_answer_ends_the_error() -> None:
@@ -152,7 +173,7 @@ def test_an_answer_ends_the_error() -> None:
 def test_a_program_that_is_missing_is_named() -> None:
     watched = Watched()
     watched.says.missing.add("squeue")
-    assert not watched.watch.ask()
+    assert watched.watch.ask() is None
     assert watched.watch.error == "squeue: not here"
 
 
@@ -160,7 +181,7 @@ def test_an_answer_that_cannot_be_read_is_no_answer() -> None:
     watched = Watched(squeue=ROW)
     watched.watch.ask()
     watched.says.texts["squeue"] = "7|7|RUN"
-    assert not watched.watch.ask()
+    assert watched.watch.ask() is None
     assert watched.watch.row("7", "tok") is not None
     assert "squeue said" in watched.watch.error
 

@@ -85,12 +85,10 @@ def test_nobody_is_said_to_have_cancelled_what_nobody_did(outcome: Outcome) -> N
     assert not is_right(told(Cause.USER, outcome), end(None, 15))
 
 
-def test_a_cancel_may_meet_another_where_ids_are_given_out_again() -> None:
+def test_a_cancel_of_another_job_s_is_no_excuse() -> None:
     cancelled = told(Cause.USER, Outcome.CANCELLED)
     befallen = stroke(Stroke.CANCELLED), end(None, 15, asked=True)
-    assert not is_right(cancelled, *befallen)
-    assert is_right(cancelled, *befallen, memory=FORGETFUL)
-    assert not is_right(cancelled, end(None, 15), memory=FORGETFUL)
+    assert not is_right(cancelled, *befallen, memory=FORGETFUL)
 
 
 def test_a_run_that_left_a_record_is_not_lost() -> None:

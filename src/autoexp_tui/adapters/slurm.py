@@ -26,7 +26,13 @@ from autoexp_tui.adapters.slurm_text import (
     task_ids,
 )
 from autoexp_tui.adapters.slurm_truth import GRACE_SECONDS, Evidence, report
-from autoexp_tui.adapters.slurm_watch import NEVER, QueueWatch, Rhythm
+from autoexp_tui.adapters.slurm_watch import (
+    NEVER,
+    QueueWatch,
+    Rhythm,
+    Rows,
+    row_of,
+)
 from autoexp_tui.core.effects import TaskId
 from autoexp_tui.engine.executor_port import (
     Accepted,
@@ -213,12 +219,13 @@ class SlurmExecutor:
                 self._watch.rhythm.hurry()
 
     def _question(self, tasks: Sequence[Task]) -> None:
-        self._ask(tasks)
-        self._drive_home(tasks)
-
-    def _ask(self, tasks: Sequence[Task]) -> None:
-        if not self._watch.ask():
+        rows = self._watch.ask()
+        if rows is None:
             return
+        self._drive_home(tasks, rows)
+        self._ask_accounts(tasks)
+
+    def _ask_accounts(self, tasks: Sequence[Task]) -> None:
         unexplained = [task for task in tasks if self._is_unexplained(task)]
         if unexplained:
             since = self._asked_since(task.ordered_at for task in unexplained)
@@ -281,11 +288,17 @@ class SlurmExecutor:
 
         A running task has its grace, which Slurm's own cancel does not give. It is
         told by its file, and sooner by a signal; whoever outlives the grace is
-        cancelled outright by a later poll.
+        cancelled outright by a later poll. An id goes to scancel only when the queue
+        has just said that the job under it is ours.
         """
         problems = [text for text in map(self._fence, tasks) if text]
-        running = [task for task in tasks if self._runs(task)]
-        waiting = [task for task in tasks if task not in running]
+        named = [task for task in tasks if self._id(task)]
+        rows = self._watch.ask() if named else {}
+        if rows is None:
+            problems.append(self._watch.error)
+        ours = [task for task in named if self._is_ours(task, rows or {})]
+        running = [task for task in ours if self._runs(task)]
+        waiting = [task for task in ours if task not in running]
         ended, told = self._scancel(waiting), self._signal(running)
         failed = [ran for ran in ended if not _is_done(ran)]
         failed += [ran for ran in told if not _is_done(ran) and not _is_told(ran)]
@@ -296,6 +309,13 @@ class SlurmExecutor:
             sent="; ".join(ran.sent for ran in ended + told),
             said="; ".join(problems),
         )
+
+    def _is_ours(self, task: Task, rows: Rows) -> bool:
+        """Whether the job under the task's id has our name.
+
+        Otherwise it has ended, or was forgotten: its id may be anybody's by now.
+        """
+        return row_of(rows, self._id(task), task.token) is not None
 
     def _runs(self, task: Task) -> bool:
         """Whether a run has begun that neither its records nor the queue saw end."""
@@ -325,7 +345,7 @@ class SlurmExecutor:
 
     def _names(self, tasks: Sequence[Task]) -> list[Sequence[str]]:
         """What scancel calls the tasks, in as many parts as its command line needs."""
-        names = scancel_ids([name for name in map(self._id, tasks) if name])
+        names = scancel_ids([self._id(task) for task in tasks])
         return [names[first : first + NAMES] for first in range(0, len(names), NAMES)]
 
     def _tell(self, *words: str) -> Ran:
@@ -341,13 +361,16 @@ class SlurmExecutor:
             return f"{task.job}: {error}"
         return ""
 
-    def _drive_home(self, tasks: Sequence[Task]) -> None:
-        """Cancel outright what was asked to end and still lives after its grace."""
+    def _drive_home(self, tasks: Sequence[Task], rows: Rows) -> None:
+        """Cancel outright what was asked to end and still lives after its grace.
+
+        `rows`: the queue's answer of just now.
+        """
         now = self._clock.monotonic()
         limit = self._settings.submit.grace_seconds + STUBBORN_SECONDS
         stubborn: list[str] = []
         for task in tasks:
-            row = self._row(task)
+            row = row_of(rows, self._id(task), task.token)
             live = row is not None and row.state.standing is not Standing.ENDED
             asked = live and self._records(task).cancel_ordered
             if self._asked_to_end.note(task.id, holds=asked, now=now) > limit:

@@ -28,6 +28,8 @@ from autoexp_tui.adapters.slurm_text import (
 )
 
 Row = TypeVar("Row")
+Rows = Mapping[str, QueueRow]
+"""An answer of squeue, by `%i`."""
 
 SOONEST_SECONDS: Final = 3.0
 """Between two questions, whatever has changed."""
@@ -82,22 +84,24 @@ class QueueWatch:
     """UTC: accounting was asked of jobs since then."""
     error: str = ""
     """Why the newest question got no answer; empty when it did."""
-    _rows: Mapping[str, QueueRow] = field(default_factory=dict)
+    _rows: Rows = field(default_factory=dict)
     _accounts: Mapping[str, AccountRow] = field(default_factory=dict)
     _facts: ClusterFacts | None = None
 
     # -------------------------------------------------------------------- questions
-    def ask(self) -> bool:
-        """One squeue; False when it did not answer."""
+    def ask(self) -> Rows | None:
+        """One squeue: what it says just now; None when it did not answer."""
         now = self.monotonic()  # the answer may be as old as the question
         rows = self._asked(squeue_arguments(self.user), parse_squeue)
         if rows is None:
             self.rhythm.asked(self.monotonic(), moved=False)
-            return False
+            return None
         found = {row.id: row for row in rows}
         self.rhythm.asked(self.monotonic(), moved=found != self._rows)
-        self._rows, self.answered_at, self.error = found, now, ""
-        return True
+        self.error = ""
+        if now >= self.answered_at:  # of two threads' questions the later one counts
+            self._rows, self.answered_at = found, now
+        return found
 
     def ask_accounts(self, since: float) -> bool:
         """One sacct, of jobs since `since` (UTC); False when it did not answer."""
@@ -123,7 +127,7 @@ class QueueWatch:
         told_at = min(self.answered_at, self.accounted_at)
         if told_at >= max(lately, news_at) and self.accounted_since <= since:
             return True
-        return self.ask() and self.ask_accounts(since)
+        return self.ask() is not None and self.ask_accounts(since)
 
     def _asked(
         self, arguments: Sequence[str], parse: Callable[[str], tuple[Row, ...]]
@@ -163,8 +167,7 @@ class QueueWatch:
     # ---------------------------------------------------------------------- answers
     def row(self, executor_id: str, token: str) -> QueueRow | None:
         """The task's row; that of another's job under a reused id is none."""
-        row = self._rows.get(executor_id)
-        return row if row is not None and has_token(row.name, token) else None
+        return row_of(self._rows, executor_id, token)
 
     def account(self, executor_id: str, token: str) -> AccountRow | None:
         """The same of accounting."""
@@ -177,6 +180,15 @@ class QueueWatch:
         found += self._accounts.values()
         ids = (row.id for row in found if has_token(row.name, token) and _proves(row))
         return next((name.partition("_")[0] for name in ids), "")
+
+
+def row_of(rows: Rows, executor_id: str, token: str) -> QueueRow | None:
+    """The row under the id, if it has the name of the submission `token`.
+
+    A controller that lost its memory gives ids out again, to anybody.
+    """
+    row = rows.get(executor_id)
+    return row if row is not None and has_token(row.name, token) else None
 
 
 def _proves(row: QueueRow | AccountRow) -> bool:

@@ -44,8 +44,7 @@ class Memory:
     """What an executor can still be asked when a run has ended."""
 
     forgets: bool
-    """It may have lost its own word on the end, and give ids out again: who cancels by
-    an id may meet another that has it by now."""
+    """It may have lost its own word on the end."""
     lost_after_seconds: float
     """After so long in silence a run is given up."""
 
@@ -63,8 +62,6 @@ def problem(
     if event.outcome is Outcome.COMPLETED:
         return _completed(event, newest)
     if event.cause is None or event.outcome is Outcome.CANCELLED:
-        if event.cause is Cause.USER and memory.forgets and _was_cancelled(newest):
-            return ""  # as one whose id was given out again
         return f"{event.outcome} by {event.cause}, and nobody had ordered it"
     if not newest and attempt.run < 0:
         told = event.cause in BEFORE_A_RUN
@@ -73,10 +70,6 @@ def problem(
     if found is None or not found(event, newest, memory):
         return f"{event.cause} is told, and this befell it: {_said(befallen)}"
     return ""
-
-
-def _was_cancelled(newest: Strokes) -> bool:
-    return any(one.stroke is Stroke.CANCELLED for one in newest)
 
 
 def _newest(attempt: Attempt, befallen: Strokes) -> int:
