@@ -37,32 +37,36 @@ from autoexp_tui.core.wording import short
 from autoexp_tui.monitor.describing import describe
 from autoexp_tui.monitor.fact_keys import look_key, needs
 from autoexp_tui.monitor.judging import (
-    UNKNOWN,
-    UNTIMED,
-    EvalContext,
-    all_of,
     cool_at,
-    ended_job,
-    first,
-    grace_ends,
     judge_approval,
     judge_command,
     judge_cooldown,
-    judge_file_content,
-    judge_file_exists,
     judge_job_states,
-    judge_log_pattern,
     judge_max_attempts,
     judge_metadata,
     judge_metric,
     judge_time,
-    looked_since,
     moment,
+)
+from autoexp_tui.monitor.judging_files import (
+    judge_file_content,
+    judge_file_exists,
+    judge_log_pattern,
+    looked_since,
+)
+from autoexp_tui.monitor.own import own_verdict, own_wake
+from autoexp_tui.monitor.saying import (
+    UNKNOWN,
+    UNTIMED,
+    EvalContext,
+    all_of,
+    ended_job,
+    first,
+    grace_ends,
     said,
     say_fail,
     say_pass,
 )
-from autoexp_tui.monitor.own import own_verdict, own_wake
 
 __all__ = [
     "UNKNOWN",

@@ -37,7 +37,7 @@ from autoexp_tui.monitor.bindings import MissingKey, bind
 from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.fact_keys import log_key
-from autoexp_tui.monitor.judging import is_found
+from autoexp_tui.monitor.judging_files import is_found
 
 _NO_VALUE = "\0"
 """No text compares as less than this: the stand-in for a missing value never passes."""
