@@ -21,8 +21,9 @@ from tempfile import TemporaryDirectory
 from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.testing.campaigns import campaign
 from autoexp_tui.testing.scripted_handle import ScriptedHandle, moved
-from autoexp_tui.ui.app import CockpitApp, CockpitOptions
+from autoexp_tui.ui.app import CockpitApp
 from autoexp_tui.ui.logfile import LogFile
+from autoexp_tui.ui.options import CockpitOptions
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 

@@ -17,7 +17,8 @@ from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.testing.campaigns import T0, campaign, planned
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.scripted_handle import HOSTILE, ScriptedHandle
-from autoexp_tui.ui.app import CockpitApp, CockpitOptions
+from autoexp_tui.ui.app import CockpitApp
+from autoexp_tui.ui.options import CockpitOptions
 from autoexp_tui.ui.screens.picker import SessionPicker
 from tests.ui.test_other_screens import eventful
 from tests.ui.test_replay import replay_of, told

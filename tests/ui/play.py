@@ -25,7 +25,8 @@ from autoexp_tui.testing.scripted_handle import (
     moved,
     with_events,
 )
-from autoexp_tui.ui.app import CockpitApp, CockpitOptions
+from autoexp_tui.ui.app import CockpitApp
+from autoexp_tui.ui.options import CockpitOptions
 
 
 def main() -> None:

@@ -14,7 +14,8 @@ from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.testing.campaigns import T0, campaign
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.scripted_handle import ScriptedHandle
-from autoexp_tui.ui.app import CockpitApp, CockpitOptions, LeaveWay
+from autoexp_tui.ui.app import CockpitApp
+from autoexp_tui.ui.options import CockpitOptions, LeaveWay
 from autoexp_tui.ui.screens.jobs import JobsScreen
 from autoexp_tui.ui.screens.overlay import Overlay
 from autoexp_tui.ui.widgets.pane import LinesWidget

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from autoexp_tui.testing.campaigns import all_done, all_running, campaign
 from autoexp_tui.testing.scripted_handle import HOSTILE, ScriptedHandle, moved
-from autoexp_tui.ui.app import CockpitApp, CockpitOptions
+from autoexp_tui.ui.app import CockpitApp
+from autoexp_tui.ui.options import CockpitOptions
 
 
 def main(result: str, jobs: str, motion: str = "still", hup: str = "hup") -> None:

@@ -10,7 +10,7 @@ from autoexp_tui.core.commands import Pause
 from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.testing.campaigns import all_done, campaign, planned
 from autoexp_tui.testing.scripted_handle import moved
-from autoexp_tui.ui.app import LeaveWay
+from autoexp_tui.ui.options import LeaveWay
 from tests.ui.seat import Seat, cockpit
 
 

@@ -11,7 +11,7 @@ from autoexp_tui.core.verdicts import why
 from autoexp_tui.testing.campaigns import T0, campaign
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.scripted_handle import with_events
-from autoexp_tui.ui.app import CockpitOptions
+from autoexp_tui.ui.options import CockpitOptions
 from autoexp_tui.ui.screens.picker import PickerScreen, SessionPicker
 from autoexp_tui.ui.view.sessions import SessionLike
 from tests.ui.seat import cockpit

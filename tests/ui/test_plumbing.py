@@ -17,10 +17,10 @@ from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.testing.campaigns import campaign
 from autoexp_tui.testing.scripted_handle import ScriptedHandle, moved, with_job
 from autoexp_tui.ui import clipboard, terminal
-from autoexp_tui.ui.app import CockpitOptions, wants_ascii
 from autoexp_tui.ui.background import Background
 from autoexp_tui.ui.bridge import Bridge
 from autoexp_tui.ui.notify import Ringer
+from autoexp_tui.ui.options import CockpitOptions, wants_ascii
 from autoexp_tui.ui.text import ascii_twin
 from autoexp_tui.ui.view.causes import PlanWords, causes
 from autoexp_tui.ui.view.looks import Look

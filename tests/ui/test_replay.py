@@ -13,7 +13,8 @@ from autoexp_tui.engine.reel import ListedHistory, Reel
 from autoexp_tui.engine.replay import ReplayHandle
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.week import SHA, Week, week
-from autoexp_tui.ui.app import CockpitApp, CockpitOptions
+from autoexp_tui.ui.app import CockpitApp
+from autoexp_tui.ui.options import CockpitOptions
 from tests.ui.seat import Seat
 
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from autoexp_tui.adapters.session_dir import SessionDir
     from autoexp_tui.engine.deferred import DeferredHandle
     from autoexp_tui.engine.handle import EngineHandle
-    from autoexp_tui.ui.app import CockpitApp, CockpitOptions
+    from autoexp_tui.ui.app import CockpitApp
+    from autoexp_tui.ui.options import CockpitOptions
 
 
 def main(argv: Sequence[str]) -> int:
@@ -134,7 +135,7 @@ def _pick(options: Options, args: argparse.Namespace) -> str:
 
 
 def _screen_options(options: Options, args: argparse.Namespace) -> CockpitOptions:
-    from autoexp_tui.ui.app import CockpitOptions
+    from autoexp_tui.ui.options import CockpitOptions
 
     return CockpitOptions(
         read_only=args.read_only,
@@ -261,7 +262,7 @@ class Cockpit:
 
     def _opening_failed(self, error: BaseException) -> None:
         self._failure.error = error
-        from autoexp_tui.ui.app import LeaveWay
+        from autoexp_tui.ui.options import LeaveWay
 
         self._when_running(lambda app: app.leave(LeaveWay.NOTHING))
 
@@ -323,7 +324,7 @@ class Cockpit:
     def _after(self, app: CockpitApp, handle: DeferredHandle, way: object) -> int:
         """The screen has ended: see that the engine goes on."""
         from autoexp_tui.cli.detach import go_dark
-        from autoexp_tui.ui.app import LeaveWay
+        from autoexp_tui.ui.options import LeaveWay
 
         snapshot = handle.snapshot()
         if app.fault is not None:

@@ -10,11 +10,8 @@ whether it ended badly.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -41,54 +38,14 @@ if TYPE_CHECKING:
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.ui.acts import Acts
     from autoexp_tui.ui.screens.question import Answered
-    from autoexp_tui.ui.view.filtering import Expression
+from autoexp_tui.ui.options import CockpitOptions, LeaveWay, wants_ascii, wants_no_color
 
 REFRESH_SECONDS: Final = 1.0
 """Between two snapshots on the screen; what was just ordered shows at once."""
+
+
 SLOW_SECONDS: Final = 2.0
 """The same over a slow line."""
-
-
-class LeaveWay(StrEnum):
-    """How the person left."""
-
-    LEFT = "left"
-    """Asked and confirmed: the engine goes on without a screen."""
-    PAUSED = "paused"
-    """The same, after submission was paused."""
-    NOTHING = "nothing"
-    """Nothing runs, or this was only a view: there is nothing to hand over."""
-    LOST = "lost"
-    """The terminal went away."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CockpitOptions:
-    """What a person, or their terminal, wants of the screen."""
-
-    read_only: bool = False
-    ascii: bool | None = None
-    """None: by the locale's encoding."""
-    no_color: bool | None = None
-    """None: by NO_COLOR."""
-    theme: str = "dark"
-    """A shipped theme's name, or a path to one's own."""
-    mouse: bool = False
-    slow: bool = False
-    """Repaint every two seconds instead of every second."""
-    notify: bool = True
-    """Bell and OSC 9, and the terminal's title."""
-    keymap: Commands | None = None
-    come_back: str = ""
-    """How to return after leaving, as a sentence; `ID` stands for the session's."""
-    away_since: float | None = None
-    """UTC at which the person left last; None: no digest."""
-    save_directory: str = "."
-    """Where saved logs and long copies go."""
-    replay: bool = False
-    """Whether the handle plays a journal: a time bar, its keys, and its time."""
-    expression: Expression | None = None
-    """The sweep's expression language, for filters."""
 
 
 class SnapshotWaits(Message):
@@ -491,22 +448,3 @@ def say_colors_shortly(app: App[Any]) -> None:
     """Name the 256 shared colours by number: half the bytes of naming them by parts."""
     if app.console._color_system is ColorSystem.TRUECOLOR:
         app.console._color_system = ColorSystem.EIGHT_BIT
-
-
-def wants_no_color(options: CockpitOptions) -> bool:
-    """Whether colours are unwanted: by option, else by NO_COLOR."""
-    if options.no_color is not None:
-        return options.no_color
-    return bool(os.environ.get("NO_COLOR"))
-
-
-def wants_ascii(options: CockpitOptions) -> bool:
-    """Whether only ASCII is safe: by option, else by the environment's locale.
-
-    Python's own encoding says nothing: it is UTF-8 under LC_ALL=C too.
-    """
-    if options.ascii is not None:
-        return options.ascii
-    names = ("LC_ALL", "LC_CTYPE", "LANG")
-    chosen = next((value for name in names if (value := os.environ.get(name))), "C")
-    return "utf" not in chosen.lower()
