@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -304,6 +305,93 @@ def test_the_queue_s_last_word_is_the_cause(
     task = world.runs_as("a", script)
     submit(world, task)
     assert ended(world, task).cause is cause
+
+
+def calm(tmp_path: Path, **settings: Any) -> World:
+    """A world whose controller is asked as seldom as in real use."""
+    world = World(tmp_path, ClusterSettings(**settings))
+    world.watch_calmly()
+    return world
+
+
+def until_over(world: World, task: Task) -> None:
+    """Poll every 2 s until the command has ended; nobody has looked at that yet."""
+    while task.id in world.cluster.living() or not world.has_begun(1):
+        world.executor.poll([task])
+        world.clock.advance(2.0)
+
+
+def seconds_to_end(world: World, task: Task) -> tuple[TaskReport, float]:
+    """The end, and after how long it is told to one who polls every 2 s."""
+    began = world.clock.monotonic()
+    while (report := world.executor.poll([task]).reports[0]).exited is None:
+        world.clock.advance(2.0)
+    return report, world.clock.monotonic() - began
+
+
+KILLED = RunScript(seconds=400, signal=9, cause=Cause.OUT_OF_MEMORY)
+
+
+@pytest.mark.parametrize("stale", [0, 2])
+def test_the_cause_of_a_kill_is_told_within_seconds_although_questions_are_seldom(
+    tmp_path: Path, stale: int
+) -> None:
+    world = calm(tmp_path)
+    task = world.runs_as("a", KILLED)
+    submit(world, task)
+    until_over(world, task)
+    world.faults.add("squeue", *[SlurmFault.STALE] * stale)
+    report, waited = seconds_to_end(world, task)
+    assert report.cause is Cause.OUT_OF_MEMORY
+    assert waited <= 4.0 * (stale + 1)
+
+
+def test_the_cause_of_a_kill_is_waited_for_while_the_queue_does_not_answer(
+    tmp_path: Path,
+) -> None:
+    world = calm(tmp_path, min_job_age=300)
+    task = world.runs_as("a", KILLED)
+    submit(world, task)
+    until_over(world, task)
+    world.slurm.away = True
+    world.calls_in(100, task)
+    assert world.executor.poll([task]).reports[0].exited is None
+    world.slurm.away = False
+    assert seconds_to_end(world, task)[0].cause is Cause.OUT_OF_MEMORY
+
+
+def test_the_cause_of_a_kill_that_the_queue_forgot_is_had_from_accounting_that_trails(
+    tmp_path: Path,
+) -> None:
+    world = calm(tmp_path, min_job_age=1, account_lag=40.0)
+    task = world.runs_as("a", KILLED)
+    submit(world, task)
+    until_over(world, task)
+    report, waited = seconds_to_end(world, task)
+    assert report.cause is Cause.OUT_OF_MEMORY
+    assert waited <= 60.0
+
+
+def test_many_kills_hurry_the_same_few_questions(tmp_path: Path) -> None:
+    world = calm(tmp_path, nodes=25, min_job_age=1, account_lag=40.0)
+    tasks = [world.runs_as(f"a{n:02}", KILLED) for n in range(20)]
+    for task in tasks:
+        submit(world, task)
+    while world.cluster.living() or not world.has_begun(20):
+        world.executor.poll(tasks)
+        world.clock.advance(2.0)
+    assert world.calls_in(60, *tasks) <= 20
+
+
+@pytest.mark.parametrize(("code", "most"), [(0, 4.0), (3, 4.0)])
+def test_an_end_by_a_code_is_told_as_soon_as_ever(
+    tmp_path: Path, code: int, most: float
+) -> None:
+    world = calm(tmp_path)
+    task = world.runs_as("a", RunScript(seconds=400, exit_code=code))
+    submit(world, task)
+    until_over(world, task)
+    assert seconds_to_end(world, task)[1] <= most
 
 
 def test_a_time_limit_is_the_cause_though_the_job_ended_well(world: World) -> None:

@@ -193,11 +193,57 @@ def test_an_exit_record_is_judged_alone_when_the_queue_no_longer_answers() -> No
     assert report(late).phase is TaskPhase.ENDED
 
 
-def test_a_run_that_was_told_to_end_is_judged_only_by_the_queue() -> None:
-    told = exited(None, 15, "signal 15")
-    asked = seen(told, row=row("COMPLETING"), over_for=GRACE_SECONDS, lost_after=300.0)
-    assert report(asked).phase is TaskPhase.RUNNING
-    assert report(replace(asked, over_for=300.0)).phase is TaskPhase.ENDED
+BY_SIGNAL = (
+    exited(None, 15, "signal 15"),
+    exited(0, None, "signal 15"),
+    exited(None, 9),
+    exited(137),
+    exited(143),
+)
+"""Ends that Slurm may explain otherwise: told to end, killed, or by a shell's code."""
+
+
+@pytest.mark.parametrize("records", BY_SIGNAL)
+@pytest.mark.parametrize("lacks", ["live", "answered", "accounted", "gone_for"])
+def test_an_end_by_a_signal_waits_for_all_who_may_know_why(
+    records: AttemptRecords, lacks: str
+) -> None:
+    silent = {"over_for": 299.0, "gone_for": GRACE_SECONDS, "lost_after": 300.0}
+    missing: dict[str, Any] = {
+        "live": {"row": row("COMPLETING")},
+        "answered": {"answered": False},
+        "accounted": {"accounted": False},
+        "gone_for": {"gone_for": GRACE_SECONDS - 1},
+    }
+    waits = seen(records, **{**silent, **missing[lacks]})
+    assert report(waits).phase is TaskPhase.RUNNING
+    assert report(replace(waits, over_for=300.0)).phase is TaskPhase.ENDED
+
+
+@pytest.mark.parametrize("records", BY_SIGNAL)
+def test_an_end_by_a_signal_is_judged_when_all_have_answered_without_a_word(
+    records: AttemptRecords,
+) -> None:
+    heard = seen(records, over_for=GRACE_SECONDS, gone_for=GRACE_SECONDS)
+    assert report(heard).phase is TaskPhase.ENDED
+
+
+@pytest.mark.parametrize(
+    "said", [{"row": row("FAILED")}, {"account": account("FAILED")}]
+)
+def test_an_end_by_a_signal_is_judged_with_the_last_word_of_anybody(
+    said: dict[str, Any],
+) -> None:
+    found = report(seen(exited(None, 9), over_for=1.0, gone_for=1.0, **said))
+    assert found.exited is not None
+    assert (found.phase, found.cause, found.exited.signal) == (TaskPhase.ENDED, None, 9)
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 139])
+def test_an_end_by_a_code_waits_for_nobody_whom_the_queue_does_not_show(
+    code: int,
+) -> None:
+    assert report(seen(exited(code), accounted=False)).phase is TaskPhase.ENDED
 
 
 def test_a_run_that_was_told_to_end_by_our_cancel_has_ended() -> None:

@@ -105,6 +105,16 @@ def test_one_hurry_is_one_question() -> None:
     assert not rhythm.due(14.0)
 
 
+def test_while_something_is_to_come_questions_do_not_become_slower() -> None:
+    rhythm, times = Rhythm(), []
+    for now in range(100):
+        if rhythm.due(float(now)):
+            rhythm.asked(float(now), moved=False)
+            rhythm.keep_up()
+            times.append(now)
+    assert times == [0, 15, 30, 45, 60, 75, 90]
+
+
 def test_whoever_hurries_all_the_time_asks_every_three_seconds() -> None:
     rhythm, times = Rhythm(), []
     for tenth in range(600):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from autoexp_tui.core.states import Cause, Outcome
 from autoexp_tui.testing.fake_ends import STROKES, Befallen, Stroke
 from autoexp_tui.testing.sim_causes import Memory, problem
 
-PRECISE = Memory(forgets=False, lost_after_seconds=5.0)
-FORGETFUL = Memory(forgets=True, lost_after_seconds=5.0)
+PRECISE = Memory(forgets=False, mute=False, lost_after_seconds=5.0)
+FORGETFUL = Memory(forgets=True, mute=False, lost_after_seconds=5.0)
 
 
 def told(
@@ -73,11 +74,17 @@ def test_what_the_executor_did_is_told_as_that(cause: Cause) -> None:
     assert not is_right(told(cause), killed)
 
 
-def test_a_signal_of_the_executor_s_is_told_bare_only_when_it_forgets() -> None:
+def test_a_signal_of_the_executor_s_is_told_bare_only_when_it_is_mute() -> None:
     bare = told(Cause.SIGNAL, signal=15)
     befallen = stroke(Stroke.PREEMPTED), end(None, 15, asked=True)
     assert not is_right(bare, *befallen)
-    assert is_right(bare, *befallen, memory=FORGETFUL)
+    assert not is_right(bare, *befallen, memory=FORGETFUL)
+    assert is_right(bare, *befallen, memory=replace(FORGETFUL, mute=True))
+
+
+def test_a_signal_of_a_job_that_the_executor_forgot_is_told_bare() -> None:
+    befallen = stroke(Stroke.FORGOTTEN), end(None, 15)
+    assert is_right(told(Cause.SIGNAL, signal=15), *befallen, memory=FORGETFUL)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.CANCELLED])

@@ -25,7 +25,13 @@ from autoexp_tui.adapters.slurm_text import (
     scancel_ids,
     task_ids,
 )
-from autoexp_tui.adapters.slurm_truth import GRACE_SECONDS, Evidence, report
+from autoexp_tui.adapters.slurm_truth import (
+    GRACE_SECONDS,
+    WORD_SECONDS,
+    Evidence,
+    ended_by_signal,
+    report,
+)
 from autoexp_tui.adapters.slurm_watch import (
     NEVER,
     QueueWatch,
@@ -224,12 +230,27 @@ class SlurmExecutor:
             return
         self._drive_home(tasks, rows)
         self._ask_accounts(tasks)
+        self._ask_on([task for task in tasks if self._awaits_word(task)])
 
     def _ask_accounts(self, tasks: Sequence[Task]) -> None:
         unexplained = [task for task in tasks if self._is_unexplained(task)]
         if unexplained:
             since = self._asked_since(task.ordered_at for task in unexplained)
             self._watch.ask_accounts(since)
+
+    def _ask_on(self, tasks: Sequence[Task]) -> None:
+        """Hurry at first, then ask steadily, while Slurm owes its word on ends."""
+        newest = max((self._changed_at.get(one.id, NEVER) for one in tasks), default=0)
+        if tasks and self._clock.monotonic() - newest < WORD_SECONDS:
+            self._watch.rhythm.hurry()
+        elif tasks:
+            self._watch.rhythm.keep_up()
+
+    def _awaits_word(self, task: Task) -> bool:
+        """Whether a run has ended as by Slurm, which has not said why yet."""
+        told = self._row(task) or self._watch.account(self._id(task), task.token)
+        said = told is not None and told.state.standing is Standing.ENDED
+        return ended_by_signal(self._records(task)) and not said
 
     def _asked_since(self, intents: Iterable[float]) -> float:
         """UTC from which accounting is asked about submissions with such intents."""
@@ -257,6 +278,7 @@ class SlurmExecutor:
         news = max(
             self._sent_at.get(task.token, NEVER), self._changed_at.get(task.id, NEVER)
         )
+        told_at = self._changed_at.get(task.id, NEVER) + self._settings.patience_seconds
         heard = self._watch.answered_at > self._sent_at.get(task.token, NEVER)
         gone = heard and not live and not self._watch.error
         return report(
@@ -266,6 +288,7 @@ class SlurmExecutor:
                 row=row,
                 account=self._watch.account(self._id(task), task.token),
                 answered=heard and self._watch.answered_at > news,
+                accounted=self._watch.accounted_at >= told_at,
                 over_for=over_for,
                 gone_for=self._gone.note(task.id, holds=gone, now=now),
                 patience=self._settings.patience_seconds,

@@ -9,6 +9,7 @@ gone only after Slurm's own memory has run out.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from signal import SIGKILL, SIGTERM
 from typing import Final
 
 from autoexp_tui.adapters.records import AttemptRecords
@@ -26,9 +27,16 @@ from autoexp_tui.engine.executor_port import ExitRecord, Task, TaskPhase, TaskRe
 QUICK_SECONDS: Final = 10.0
 """For the exit record to come after the queue's last word: file systems lag."""
 WORD_SECONDS: Final = 15.0
-"""For the queue's last word to come after an exit record: it may know the cause."""
+"""For the queue's last word to come after an exit record: it may know the cause. After
+an end by a signal, which is how Slurm ends runs, it is asked for instead."""
 GRACE_SECONDS: Final = 90.0
-"""For an exit record after COMPLETED, and for a requeue after PREEMPTED."""
+"""For an exit record after COMPLETED, for a requeue after PREEMPTED, and for a last
+word of anybody on an end by a signal that the queue does not show."""
+_SHELL_ADDS: Final = 128
+"""What a shell, or srun, adds to the number of the signal that killed its command."""
+_SENT_BY_SLURM: Final = frozenset(
+    {_SHELL_ADDS + number for number in (SIGKILL, SIGTERM)}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +49,9 @@ class Evidence:
     account: AccountRow | None = None
     answered: bool = True
     """Whether squeue has answered since the records were seen to change."""
+    accounted: bool = True
+    """Whether sacct, where there is one, has answered so long after that that it would
+    know: accounting trails."""
     over_for: float = 0.0
     """Seconds since the records first told of an end; 0 while they do not."""
     gone_for: float = 0.0
@@ -162,19 +173,31 @@ def _after_exit(seen: Evidence) -> TaskReport:
         if word.word in RETURNING and seen.gone_for < seen.patience:
             return _still_leaving(seen)
         return _ended(seen, cause=word.cause)
-    if _was_asked_to_end(seen) and not seen.records.cancel_ordered:
-        # By the queue: whether for good or to run again, only it can say.
-        patience = seen.lost_after if not seen.answered or seen.live else seen.patience
-        if seen.over_for < patience:
+    if ended_by_signal(seen.records):
+        if seen.over_for < seen.lost_after and not _is_heard_out(seen):
             return _still_leaving(seen)
     elif (seen.live or not seen.answered) and seen.over_for < WORD_SECONDS:
         return _still_leaving(seen)
     return _ended(seen)
 
 
-def _was_asked_to_end(seen: Evidence) -> bool:
-    run = seen.records.run
-    return bool(run and run.ending.startswith("signal"))
+def ended_by_signal(records: AttemptRecords) -> bool:
+    """Whether a run ended as Slurm ends runs, and not by our order.
+
+    Out of memory, its time up, preempted for good or to run again: only Slurm can say.
+    """
+    run = records.run
+    if run is None or run.exited is None or records.cancel_ordered:
+        return False
+    asked = run.ending.startswith("signal")
+    killed = run.exited.signal is not None or run.exited.exit_code in _SENT_BY_SLURM
+    return asked or killed
+
+
+def _is_heard_out(seen: Evidence) -> bool:
+    """Whether nobody has a word on the end, and nobody will have one."""
+    silent = seen.answered and not seen.live and seen.accounted
+    return silent and seen.gone_for >= seen.patience
 
 
 def _still_leaving(seen: Evidence) -> TaskReport:

@@ -66,6 +66,10 @@ class Rhythm:
         """Something has changed that the controller may know more about."""
         self.hurried = True
 
+    def keep_up(self) -> None:
+        """Something is still to come: ask as when things move."""
+        self.wait = min(self.wait, self.first)
+
 
 @dataclass(slots=True)
 class QueueWatch:

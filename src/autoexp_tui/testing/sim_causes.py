@@ -25,6 +25,8 @@ NEEDS: Final[Mapping[Cause, frozenset[Stroke]]] = {
     Cause.PREEMPTED: frozenset({Stroke.PREEMPTED}),
 }
 """What the executor did to the newest run, where the cause says that it did."""
+_EXPLAINED: Final = frozenset().union(*NEEDS.values())
+"""Of these the executor knows that they were its own."""
 TRACELESS: Final = frozenset({Stroke.VANISHED, Stroke.FORGOTTEN})
 """After these there is nothing but silence to go by."""
 FORGETTABLE: Final = frozenset(
@@ -45,6 +47,8 @@ class Memory:
 
     forgets: bool
     """It may have lost its own word on the end."""
+    mute: bool
+    """It may never have been able to tell it, for as long as it is waited for."""
     lost_after_seconds: float
     """After so long in silence a run is given up."""
 
@@ -136,10 +140,13 @@ def _told(cause: Cause) -> Callable[[events.AttemptEnded, Strokes, Memory], bool
 
 
 def _by_signal(event: events.AttemptEnded, newest: Strokes, memory: Memory) -> bool:
+    """A signal is told bare only of what the executor itself did not do."""
     ended = [one for one in newest if one.stroke is Stroke.ENDED]
-    if any(one.signal == event.signal for one in ended):
-        return memory.forgets or len(newest) == len(ended)
-    return any(one.stroke is Stroke.VANISHED for one in newest)
+    if not any(one.signal == event.signal for one in ended):
+        return any(one.stroke is Stroke.VANISHED for one in newest)
+    if any(one.stroke in _EXPLAINED for one in newest):
+        return memory.mute
+    return memory.forgets or len(newest) == len(ended)
 
 
 def _lost(event: events.AttemptEnded, newest: Strokes, memory: Memory) -> bool:

@@ -236,7 +236,7 @@ class MemoryCluster:
     @property
     def memory(self) -> Memory:
         patience = self._executor.lost_after_seconds
-        return Memory(forgets=False, lost_after_seconds=patience)
+        return Memory(forgets=False, mute=False, lost_after_seconds=patience)
 
     def forget_claims(self) -> None:
         self._executor.claims = _NoClaims()

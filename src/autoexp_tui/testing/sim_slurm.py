@@ -128,6 +128,9 @@ class SlurmCluster(Generic[R]):
         self._clock = clock
         self._lying_since: dict[str, float] = {}
         """By program: since when all its answers were lies."""
+        self._silent_at = float("-inf")
+        """When the controller or accounting was last away."""
+        self._gave_ids_again = False
         self._rng = random.Random(rng.randrange(1 << 30))
         settings = ClusterSettings(
             nodes=rng.choice([2, 6, 20]),
@@ -195,7 +198,24 @@ class SlurmCluster(Generic[R]):
 
     @property
     def memory(self) -> Memory:
-        return Memory(forgets=True, lost_after_seconds=self._times.lost)
+        return Memory(
+            forgets=True, mute=self._is_mute(), lost_after_seconds=self._times.lost
+        )
+
+    def _is_mute(self) -> bool:
+        """Whether a run may have been judged without the word that there was on it.
+
+        Without accounting a word is gone with MinJobAge, and with accounting when the
+        job's id is given out again; one that is silent for long is given up.
+        """
+        self._note_silence()
+        silent = self._clock.monotonic() - self._silent_at
+        without = not self.slurm.cluster.settings.accounting
+        return without or self._gave_ids_again or silent < 2 * self._times.lost
+
+    def _note_silence(self) -> None:
+        if self.slurm.away or self.slurm.database_away:
+            self._silent_at = self._clock.monotonic()
 
     # ------------------------------------------------------------------------ faults
     def _fault(self, program: str) -> SlurmFault | None:
@@ -277,23 +297,28 @@ class SlurmCluster(Generic[R]):
         return "supervisor killed"
 
     def _crash(self, rng: random.Random) -> str:
+        self._gave_ids_again = True
         return "controller crashed" if self.slurm.cluster.crash() else ""
 
     def _away(self, rng: random.Random) -> str:
         """The controller goes, or comes back."""
+        self._note_silence()
         self.slurm.away = not self.slurm.away
         return "controller away" if self.slurm.away else ""
 
     def _database(self, rng: random.Random) -> str:
+        self._note_silence()
         self.slurm.database_away = not self.slurm.database_away
         return "accounting away" if self.slurm.database_away else ""
 
     def _wrap(self, rng: random.Random) -> str:
+        self._gave_ids_again = True
         self.slurm.cluster.wrap_ids()
         return "ids given out again"
 
     def heal(self) -> None:
         """No fault any more, and what is broken is mended."""
+        self._note_silence()
         self.slurm.away = self.slurm.database_away = False
         for name in self.slurm.cluster.down_nodes():
             self.slurm.cluster.return_node(name)
