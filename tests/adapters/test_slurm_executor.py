@@ -495,6 +495,35 @@ def test_a_preempted_job_of_another_partition_ends_as_preempted(world: World) ->
     assert look(world, tasks[0]).phase is TaskPhase.RUNNING
 
 
+def test_a_last_word_counts_although_the_controller_forgets_it_meanwhile(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, ClusterSettings(min_job_age=20, accounting=False))
+    tasks = fill(world, "kill")
+    world.options = {**ONE_NODE, "partition": "urgent"}
+    submit(world, world.runs_as("urgent", RunScript(seconds=3)))
+    report = ended(world, tasks[-1])
+    assert [job for job in world.cluster.queue() if job.word == "PREEMPTED"] == []
+    assert report.cause is Cause.PREEMPTED
+
+
+def test_a_last_word_on_one_run_is_none_on_the_next(tmp_path: Path) -> None:
+    world = World(tmp_path, ClusterSettings(accounting=False))
+    task = world.runs_as("a", RUNS_LONG, RunScript(seconds=30, signal=11))
+    (name,) = submit(world, task)
+    running(world, task)
+    job = world.cluster.find(name)[0]
+    world.cluster.say(job, "PREEMPTED")
+    world.clock.advance(1.0)  # till the queue is asked again
+    look(world, task)
+    world.cluster.say(job, "RUNNING")
+    world.slurm.run(("scontrol", "requeue", name), 10)
+    assert world.until(lambda: world.has_begun(2))
+    world.cluster.forget(job)
+    world.calls_in(120, task)
+    assert look(world, task).cause is None
+
+
 def test_an_unknown_state_is_alive_for_as_long_as_it_is_said(world: World) -> None:
     task = world.runs_as("a", RUNS_LONG)
     (name,) = submit(world, task)

@@ -135,6 +135,8 @@ class SlurmExecutor:
         """When a token was sent, monotonic: an older answer knows nothing of it."""
         self._changed_at: dict[TaskId, float] = {}
         """When a task's records were last seen to change, monotonic."""
+        self._rows: dict[TaskId, tuple[int, QueueRow]] = {}
+        """The newest row that the queue had of a task, and the run that was known."""
         self._over, self._gone = _Since(), _Since()
         self._asked_to_end, self._missed = _Since(), _Since()
         self._by_task = (self._over, self._gone)
@@ -206,7 +208,7 @@ class SlurmExecutor:
     def _forget_all_but(self, tasks: Sequence[Task]) -> None:
         """Keep nothing of tasks that nobody asks about any more."""
         wanted = {task.id for task in tasks}
-        kept: tuple[dict[TaskId, Any], ...] = (self._seen, self._changed_at)
+        kept: tuple[dict[TaskId, Any], ...] = (self._seen, self._changed_at, self._rows)
         for times in (*kept, *(since.times for since in self._by_task)):
             for key in [key for key in times if key not in wanted]:
                 del times[key]
@@ -271,7 +273,7 @@ class SlurmExecutor:
 
     def _report(self, task: Task, now: float) -> TaskReport:
         records = self._records(task)
-        row = self._row(task)
+        row = self._row_or_last_word(task)
         live = row is not None and row.state.standing is not Standing.ENDED
         over = records.exited is not None or records.void is not None
         over_for = self._over.note(task.id, holds=over, now=now)
@@ -298,6 +300,21 @@ class SlurmExecutor:
 
     def _row(self, task: Task) -> QueueRow | None:
         return self._watch.row(self._id(task), task.token)
+
+    def _row_or_last_word(self, task: Task) -> QueueRow | None:
+        """The task's row; of one that has left the queue the last word, if on this run.
+
+        The controller forgets its words, and may do so before they can be believed.
+        """
+        row, run = self._row(task), self._records(task).run
+        number = run.began.run if run else -1
+        if row is not None:
+            self._rows[task.id] = number, row
+            return row
+        of, kept = self._rows.get(task.id, (number, None))
+        ended = kept is not None and kept.state.standing is Standing.ENDED
+        same = kept is not None and (of, kept.id) == (number, self._id(task))
+        return kept if ended and same else None
 
     def _id(self, task: Task) -> str:
         """What Slurm calls the start that counts: the one that claimed the attempt."""
