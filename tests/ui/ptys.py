@@ -38,7 +38,7 @@ class OnTerminal:
             **os.environ,
             "TERM": "xterm-256color",
             "COLORTERM": "truecolor",
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
             **self.environment,
         }
         for name in ("NO_COLOR", "TMUX", "COLUMNS", "LINES", "PYTHONDONTWRITEBYTECODE"):
