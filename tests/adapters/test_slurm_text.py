@@ -121,9 +121,9 @@ def test_a_cancelled_state_names_who_did_it_after_a_space(text: str) -> None:
 
 
 # ----------------------------------------------------------------------------- squeue
-def test_squeue_is_asked_for_ended_jobs_too_and_for_each_task_of_an_array() -> None:
+def test_squeue_is_asked_for_ended_jobs_hidden_partitions_and_each_task() -> None:
     words = squeue_arguments("ann")
-    assert words[:7] == ("squeue", "-h", "-r", "-t", "all", "-u", "ann")
+    assert words[:8] == ("squeue", "-h", "-a", "-r", "-t", "all", "-u", "ann")
     assert words[-1].endswith("|%j")
 
 

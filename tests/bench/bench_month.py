@@ -85,11 +85,11 @@ class Month(Bench):
             executor._of_task,
             executor.claims,
             executor._tokens,
-            executor._gone,
             executor._last_poll,
         ):
             for task in [task for task in known if task[0] in ended]:
                 del known[task]
+        executor._gone.keep_only(executor._of_task)
         for path in list(self.files.data):
             if path.split("/")[2] in ended:
                 del self.files.data[path]

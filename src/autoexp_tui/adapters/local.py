@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from autoexp_tui.adapters.identity import Alive, Identity
 from autoexp_tui.adapters.local_start import (
@@ -43,7 +43,7 @@ from autoexp_tui.adapters.slot_files import (
     why_queued,
 )
 from autoexp_tui.adapters.wrapper import write_record
-from autoexp_tui.core.effects import TaskId
+from autoexp_tui.core.held import HeldTimes
 from autoexp_tui.core.states import Cause
 from autoexp_tui.engine.executor_port import (
     Accepted,
@@ -104,6 +104,10 @@ def local_settings(wrapper: Path, *, slots: int = 0) -> LocalSettings:
     )
 
 
+LOOKS_APART: Final = 2.0
+"""Seconds that a stretch between two polls counts at most towards being lost."""
+
+
 class LocalExecutor:
     """`executor_port.Executor` over supervisors on this machine."""
 
@@ -119,8 +123,7 @@ class LocalExecutor:
         self._starter = Starter(settings)
         self._cache = RecordCache(clock.monotonic)
         self._me = Identity.of_this_process()
-        self._gone: dict[TaskId, float] = {}
-        """When a task was first seen to be gone, monotonic."""
+        self._gone = HeldTimes(LOOKS_APART)
         self._missed: dict[str, float] = {}
         """When a token was first looked for in vain, monotonic."""
 
@@ -186,7 +189,8 @@ class LocalExecutor:
             )
         if life is Alive.NO:
             return self._ended(task, records)
-        self._gone.pop(task.id, None)
+        now = self._clock.monotonic()
+        self._gone.note(task.id, holds=False, now=now)
         waits = "" if records.run else look.why_queued(task)
         return _living(task, records, waits, seen=life is Alive.YES)
 
@@ -202,8 +206,8 @@ class LocalExecutor:
     def _ended(self, task: Task, records: AttemptRecords) -> TaskReport:
         if task.id not in self._gone and records.run and not records.exited:
             kill_left_behind(task.attempt_dir)
-        since = self._gone.setdefault(task.id, self._clock.monotonic())
-        gone_for = self._clock.monotonic() - since
+        now = self._clock.monotonic()
+        gone_for = self._gone.note(task.id, holds=True, now=now)
         if records.void:  # nothing to wait for: it says that it never begins
             gone_for = max(gone_for, self.lost_after_seconds)
         if records.exited:

@@ -40,6 +40,7 @@ from autoexp_tui.adapters.slurm_watch import (
     row_of,
 )
 from autoexp_tui.core.effects import TaskId
+from autoexp_tui.core.held import HeldTimes
 from autoexp_tui.engine.executor_port import (
     Accepted,
     AdoptAnswer,
@@ -137,9 +138,8 @@ class SlurmExecutor:
         """When a task's records were last seen to change, monotonic."""
         self._rows: dict[TaskId, tuple[int, QueueRow]] = {}
         """The newest row that the queue had of a task, and the run that was known."""
-        self._over, self._gone = _Since(), _Since()
+        self._over, self._gone = _Since(), HeldTimes(settings.rhythm.latest)
         self._asked_to_end, self._missed = _Since(), _Since()
-        self._by_task = (self._over, self._gone)
         self._one_at_a_time = threading.Lock()
         self._told_calls = 0
         self._turn = 0
@@ -208,8 +208,9 @@ class SlurmExecutor:
     def _forget_all_but(self, tasks: Sequence[Task]) -> None:
         """Keep nothing of tasks that nobody asks about any more."""
         wanted = {task.id for task in tasks}
+        self._gone.keep_only(wanted)
         kept: tuple[dict[TaskId, Any], ...] = (self._seen, self._changed_at, self._rows)
-        for times in (*kept, *(since.times for since in self._by_task)):
+        for times in (*kept, self._over.times):
             for key in [key for key in times if key not in wanted]:
                 del times[key]
 

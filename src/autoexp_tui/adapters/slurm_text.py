@@ -88,7 +88,7 @@ _QUEUE_FIELDS: Final = "%i|%A|%T|%r|%N|%P|%S|%V|%j"
 
 def squeue_arguments(user: str) -> tuple[str, ...]:
     """One line for every job of `user` that the controller remembers."""
-    return ("squeue", "-h", "-r", "-t", "all", "-u", user, "-o", _QUEUE_FIELDS)
+    return ("squeue", "-h", "-a", "-r", "-t", "all", "-u", user, "-o", _QUEUE_FIELDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.core.effects import TaskId
+from autoexp_tui.core.held import HeldTimes
 from autoexp_tui.core.states import Cause
 from autoexp_tui.engine.executor_port import (
     Accepted,
@@ -53,6 +54,10 @@ _WITHOUT_RECORD: Final[Mapping[Ends, Stroke]] = {
     "requeue": Stroke.REQUEUED,
     "vanish": Stroke.VANISHED,
 }
+
+
+LOOKS: Final = 2.5
+"""Polls that it takes at the least before a task is lost."""
 
 
 class FakeExecutor:
@@ -104,7 +109,7 @@ class FakeExecutor:
         self._ready: deque[Copy] = deque()
         self._tokens: dict[TaskId, str] = {}
         self._missed: dict[str, float] = {}
-        self._gone: dict[TaskId, float] = {}
+        self._gone = HeldTimes(lost_after_seconds / LOOKS)
         self._last_poll: dict[TaskId, TaskReport] = {}
         self._now = clock.monotonic()
 
@@ -415,10 +420,10 @@ class FakeExecutor:
         copy = self._answering(task.id, seen)
         report = report_of(copy, seen) if copy else absent(task)
         if report.phase is not TaskPhase.ENDED:
-            self._gone.pop(task.id, None)
+            self._gone.note(task.id, holds=False, now=self._now)
             return report
-        since = self._gone.setdefault(task.id, self._now)
-        return replace(report, gone_for=self._now - since, duplicate=self._lost(task))
+        gone_for = self._gone.note(task.id, holds=True, now=self._now)
+        return replace(report, gone_for=gone_for, duplicate=self._lost(task))
 
     def _answering(self, task: TaskId, seen: float) -> Copy | None:
         """The copy that speaks for a task: the claim's holder, else the oldest."""

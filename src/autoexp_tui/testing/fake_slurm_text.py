@@ -38,7 +38,7 @@ _VALUED: Final = {
     "sacct": frozenset({"-u", "-S", "-o"}),
 }
 _BARE: Final = {
-    "squeue": frozenset({"-h", "-r"}),
+    "squeue": frozenset({"-h", "-a", "-r"}),
     "sacct": frozenset({"-X", "-P", "-n"}),
     "scancel": frozenset({"--batch"}),
 }

@@ -1,0 +1,48 @@
+"""For how long something has held, counting only the time in which somebody looked."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Hashable
+from typing import NamedTuple
+
+
+class _Held(NamedTuple):
+    seconds: float
+    at: float
+
+
+class HeldTimes:
+    """By key. Two looks far apart say nothing about the time between them.
+
+    An engine may sleep between two polls, with its machine or by SIGSTOP: a task that
+    was not there yet at the first look and is not there any more at the second has not
+    been gone all the while.
+    """
+
+    def __init__(self, most_between: float) -> None:
+        """`most_between`: seconds that a stretch between two looks counts at most."""
+        self._most_between = most_between
+        self._held: dict[Hashable, _Held] = {}
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._held
+
+    def note(self, key: Hashable, *, holds: bool, now: float) -> float:
+        """Seconds for which it has held by now; 0 when it does not.
+
+        Args:
+            key: what is looked at.
+            holds: whether it holds at this look.
+            now: of this look, monotonic seconds.
+        """
+        if not holds:
+            self._held.pop(key, None)
+            return 0.0
+        before = self._held.get(key, _Held(0.0, now))
+        seconds = before.seconds + min(now - before.at, self._most_between)
+        self._held[key] = _Held(seconds, now)
+        return seconds
+
+    def keep_only(self, keys: Container[Hashable]) -> None:
+        """Nothing else is looked at any more."""
+        self._held = {key: held for key, held in self._held.items() if key in keys}
