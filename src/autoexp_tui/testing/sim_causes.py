@@ -122,15 +122,19 @@ def _completed(event: events.AttemptEnded, newest: Strokes) -> str:
 
 
 def _by_code(event: events.AttemptEnded, newest: Strokes, memory: Memory) -> bool:
-    if event.exit_code is None:  # the queue's word alone, which has no code
-        vanished = any(one.stroke is Stroke.VANISHED for one in newest)
-        return memory.forgets and vanished
+    if event.exit_code is None:  # the queue's word alone; a record may come too late
+        return memory.forgets and any(map(_went_wrong, newest))
     return any(
         one.stroke is Stroke.ENDED
         and one.exit_code == event.exit_code
         and not one.asked
         for one in newest
     )
+
+
+def _went_wrong(one: Befallen) -> bool:
+    ended_badly = one.stroke is Stroke.ENDED and one.exit_code != 0
+    return ended_badly or one.stroke is Stroke.VANISHED
 
 
 def _told(cause: Cause) -> Callable[[events.AttemptEnded, Strokes, Memory], bool]:
