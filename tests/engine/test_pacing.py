@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.engine.pacing import SLOWEST_SECONDS, TOGETHER, Pacing
+from autoexp_tui.engine.pacing import (
+    BUSIEST_SECONDS,
+    BUSY_LOOKS,
+    MOST_AT_ONCE,
+    SLOWEST_SECONDS,
+    TOGETHER,
+    Pacing,
+)
 
 POLL = 1.0
 DEEDS = ("watch", "forget", "hurry", "grew", "more", "quiet", "look", "look")
@@ -49,13 +57,44 @@ class Watched:
             if at > end:
                 self.now = end
                 return looks
-            assert at > self.now
-            self.now = at
+            self.now = max(self.now, at)
 
 
 def test_a_growing_log_is_looked_at_every_poll() -> None:
     watched = Watched(["a"], growing={"a"})
     assert watched.run(60) == 61
+
+
+def test_very_many_growing_logs_share_some_hundred_looks_a_second() -> None:
+    names = [f"job{n}" for n in range(1500)]
+    watched = Watched(names, growing=set(names))
+    watched.run(30)
+    assert watched.run(60) <= 60 * BUSY_LOOKS * 1.1
+
+
+def test_however_many_grow_each_is_looked_at_every_few_seconds() -> None:
+    names = [f"job{n}" for n in range(4000)]
+    watched = Watched(names, growing=set(names))
+    watched.run(60)
+    for looks in watched.looks.values():
+        gaps = [b - a for a, b in pairwise(looks)]
+        assert max(gaps) <= BUSIEST_SECONDS + POLL
+
+
+def test_when_the_others_fall_silent_a_growing_log_is_looked_at_every_poll() -> None:
+    names = [f"job{n}" for n in range(1500)]
+    watched = Watched(names, growing=set(names))
+    watched.run(30)
+    watched.growing = {"job7"}
+    watched.run(30)
+    watched.looks.clear()
+    watched.run(20)
+    assert len(watched.looks["job7"]) >= 20
+
+
+def test_what_is_due_at_once_comes_in_portions() -> None:
+    watched = Watched([f"job{n}" for n in range(MOST_AT_ONCE + 1)])
+    assert [watched.look(), watched.look(), watched.look()] == [MOST_AT_ONCE, 1, 0]
 
 
 def test_a_quiet_log_is_looked_at_less_and_less_but_never_forgotten() -> None:

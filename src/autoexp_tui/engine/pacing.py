@@ -1,9 +1,11 @@
 """How often each growing file is looked at: busy ones at every poll, quiet ones seldom.
 
 A file that said nothing new waits half as long again, up to a quarter of a minute; one
-that grew, or that somebody saw change, is looked at with the next poll. Times are the
-engine's monotonic seconds. What is due is found on a heap, so that a thousand files
-that nobody need look at cost nothing. Only `wake` may be called from another thread.
+that grew, or that somebody saw change, is looked at with the next poll; where very many
+grow, a little later, so that all of them together cost no more looks than a few hundred
+a second. Times are the engine's monotonic seconds. What is due is found on a heap, so
+that a thousand files that nobody need look at cost nothing. Only `wake` may be called
+from another thread.
 """
 
 from __future__ import annotations
@@ -19,6 +21,12 @@ SLOWER: Final = 1.5
 SLOWEST_SECONDS: Final = 15.0
 TOGETHER: Final = 0.25
 """Of a poll: files due so soon after the first are looked at with it."""
+MOST_AT_ONCE: Final = 250
+"""Files of one answer to `due`: the commit that reads them stays short."""
+BUSY_LOOKS: Final = 500
+"""Looks a second that growing files cost together, at most and about ..."""
+BUSIEST_SECONDS: Final = 5.0
+"""... but each is looked at so often, however many there are."""
 _NEVER: Final = float("inf")
 
 Stream: TypeAlias = tuple[str, str]
@@ -43,6 +51,8 @@ class Pacing:
 
     _beats: dict[Stream, _Beat] = field(default_factory=dict)
     _heap: list[tuple[float, Stream]] = field(default_factory=list)
+    _growing: set[Stream] = field(default_factory=set)
+    """What grew at its last look."""
     _sleepers: dict[str, Stream] = field(default_factory=dict)
     """Path -> a file that is looked at seldom."""
     _woken: deque[Stream] = field(default_factory=deque)
@@ -57,6 +67,7 @@ class Pacing:
     def forget(self, stream: Stream) -> None:
         """Nobody looks at it any more."""
         beat = self._beats.pop(stream, None)
+        self._growing.discard(stream)
         if beat is not None:
             self._stir(stream, beat)
 
@@ -69,15 +80,19 @@ class Pacing:
     ) -> list[Stream]:
         """Which files to look at, the longest due first; none before its time.
 
-        All that come are to be told by `asked`. `poll`: seconds. `is_out`: whether a
-        look at a file is under way; such a file has to wait for another beat.
+        All that come are to be told by `asked`; what is more than `MOST_AT_ONCE` comes
+        with the next call. `poll`: seconds. `is_out`: whether a look at a file is under
+        way; such a file has to wait for another beat.
         """
         self._rouse(now, poll)
         first = self._first()
         if first is None or first > now:
             return []
-        soon, found = now + poll * TOGETHER, []
-        while (first := self._first()) is not None and first <= soon:
+        soon, found = now + poll * TOGETHER, list[Stream]()
+        while len(found) < MOST_AT_ONCE:
+            first = self._first()
+            if first is None or first > soon:
+                break
             stream = heapq.heappop(self._heap)[1]
             beat = self._beats[stream]
             beat.listed = _NEVER
@@ -111,9 +126,15 @@ class Pacing:
             return
         if beat.wait > poll:
             self._stir(stream, beat)
-        beat.due = now if more else min(beat.due, beat.due - beat.wait + poll)
-        beat.wait = poll
+        self._growing.add(stream)
+        often = self._often(poll)
+        beat.due = now if more else min(beat.due, beat.due - beat.wait + often)
+        beat.wait = often
         self._list(stream, beat)
+
+    def _often(self, poll: float) -> float:
+        """Seconds between two looks at a file that grows."""
+        return max(poll, min(len(self._growing) / BUSY_LOOKS, BUSIEST_SECONDS))
 
     def quiet(
         self, stream: Stream, poll: float, slowest: float = SLOWEST_SECONDS
@@ -125,6 +146,7 @@ class Pacing:
         beat = self._beats.get(stream)
         if beat is None:
             return
+        self._growing.discard(stream)
         asked = beat.due - beat.wait
         beat.wait = min(beat.wait * SLOWER, max(slowest, poll))
         beat.due = asked + beat.wait
