@@ -66,6 +66,17 @@ def test_one_that_is_forbidden_for_long_is_warned_of_until_it_can_be_read(
     assert warnings(one) == []
 
 
+def test_the_warning_says_which_file_and_why_in_plain_words(
+    forbidden: set[str],
+) -> None:
+    one = started()
+    forbidden.add("a")
+    one.run(100)
+    log = one.job("a").attempts[-1].log_path
+    (warned,) = one.engine.state.warnings.values()
+    assert warned.why.arg("error") == f"{log}: Permission denied"
+
+
 def test_the_next_engine_takes_the_warning_back(forbidden: set[str]) -> None:
     one = started()
     forbidden.add("a")

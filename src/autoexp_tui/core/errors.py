@@ -115,3 +115,8 @@ class StoppedByGuard(AutoexpError):
     """A budget or the storm breaker ended the run."""
 
     exit_code: ClassVar[int] = 6
+
+
+def os_reason(error: OSError) -> str:
+    """What the system said, without its number: `Permission denied`."""
+    return error.strerror or str(error)

@@ -30,7 +30,7 @@ from autoexp_tui.core.effects import (
     SubmitTasks,
     TaskId,
 )
-from autoexp_tui.core.errors import AutoexpError
+from autoexp_tui.core.errors import AutoexpError, os_reason
 from autoexp_tui.core.facts import CommandKey, Fact
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.state import Attempt, JobRecord, PendingEffect, SessionState
@@ -405,7 +405,9 @@ class Dispatcher:
             try:
                 self.outside.errands.append(append.path, append.text)
             except OSError as error:
-                return seen.ErrandRun(effect_id=effect_id, ok=False, detail=str(error))
+                return seen.ErrandRun(
+                    effect_id=effect_id, ok=False, detail=os_reason(error)
+                )
             return seen.ErrandRun(effect_id=effect_id, ok=True, detail=append.path)
 
         self._run(self.outside.errand_pool, effect_id, "append", call)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from autoexp_tui.core.errors import os_reason
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.lanes import Lanes
 from autoexp_tui.engine.observations import LogRead, Observation
@@ -133,7 +134,7 @@ class _LogWays:
             else:
                 found = self._found(at.search)
         except OSError as error:
-            chunk, problem = None, str(error)
+            chunk, problem = None, f"{at.path}: {os_reason(error)}"
         return LogRead(
             job=at.job,
             attempt=at.attempt,
