@@ -32,8 +32,8 @@ def ignored(_snapshot: Snapshot) -> None:
     """Nobody looks."""
 
 
-def stop(engine: Engine) -> None:
-    engine.order(Order(command_id="stop", command=StopEngine()))
+def stop(engine: Engine, command_id: str) -> None:
+    engine.order(Order(command_id=command_id, command=StopEngine()))
     engine.run()
 
 
@@ -44,9 +44,9 @@ def test_an_engine_s_lease_and_its_successor_s_say_what_the_config_says(
     campaign.write(families=1)
     plan = patient(decode_plan(campaign.manifest.read_bytes()))
     wanted = Wanted(state_dir=campaign.state_dir)
-    stop(start_session(plan, ignored, wanted))
+    stop(start_session(plan, ignored, wanted), "first")
     (manifest,) = campaign.state_dir.glob("*/plan.json")
     session = SessionDir(manifest.parent)
     assert told(session) == (1, 1234.0)
-    stop(resume_session(session, ignored, wanted))
+    stop(resume_session(session, ignored, wanted), "second")
     assert told(session) == (2, 1234.0)
