@@ -170,7 +170,8 @@ class Cluster:
             check=False,
         )
         if check and done.returncode:
-            raise ClusterError(f"{argv}: rc {done.returncode}: {done.stderr.strip()}")
+            said = f"{done.stderr.strip()}\n{done.stdout.strip()}"
+            raise ClusterError(f"{argv}: rc {done.returncode}: {said}")
         return done
 
     def submit(self, command: str, *options: str) -> str:
@@ -356,6 +357,17 @@ class Cluster:
 
     def _start_database(self) -> None:
         options = f"--defaults-file={self.home}/etc/database.cnf"
+        try:
+            self._install_database(options)
+        except ClusterError:  # on a loaded machine it fails now and then: afresh, once
+            shutil.rmtree(self.home / "db", ignore_errors=True)
+            (self.home / "db").mkdir()
+            self._install_database(options)
+        self._start("mariadbd", "mariadbd", options)
+        address = ("127.0.0.1", self._place().database_port)
+        self._daemons.until("database", lambda: answers(address), 60.0, ["mariadbd"])
+
+    def _install_database(self, options: str) -> None:
         self.run(
             "mariadb-install-db",
             options,
@@ -363,9 +375,6 @@ class Cluster:
             "--skip-test-db",
             timeout_s=180.0,
         )
-        self._start("mariadbd", "mariadbd", options)
-        address = ("127.0.0.1", self._place().database_port)
-        self._daemons.until("database", lambda: answers(address), 60.0, ["mariadbd"])
 
     def _start(self, name: str, *argv: str) -> None:
         env = {

@@ -199,6 +199,7 @@ innodb_lock_wait_timeout=900
 innodb_flush_log_at_trx_commit=0
 innodb_doublewrite=0
 innodb_flush_method=nosync
+innodb_use_native_aio=0
 """
 
 
