@@ -16,8 +16,10 @@ from typing import Any, Final, Literal
 
 from autoexp_tui.adapters.records import AttemptRecords, RecordCache, read_attempt
 from autoexp_tui.adapters.slurm_commands import Commands, Questions, Ran
+from autoexp_tui.adapters.slurm_last_words import LastWords
 from autoexp_tui.adapters.slurm_submit import Sender, SubmitSettings
 from autoexp_tui.adapters.slurm_text import (
+    AccountRow,
     QueueRow,
     Standing,
     complaint,
@@ -136,8 +138,8 @@ class SlurmExecutor:
         """When a token was sent, monotonic: an older answer knows nothing of it."""
         self._changed_at: dict[TaskId, float] = {}
         """When a task's records were last seen to change, monotonic."""
-        self._rows: dict[TaskId, tuple[int, QueueRow]] = {}
-        """The newest row that the queue had of a task, and the run that was known."""
+        self._rows: LastWords[QueueRow] = LastWords()
+        self._accounts: LastWords[AccountRow] = LastWords()
         self._over, self._gone = _Since(), HeldTimes(settings.rhythm.latest)
         self._asked_to_end, self._missed = _Since(), _Since()
         self._one_at_a_time = threading.Lock()
@@ -208,8 +210,9 @@ class SlurmExecutor:
     def _forget_all_but(self, tasks: Sequence[Task]) -> None:
         """Keep nothing of tasks that nobody asks about any more."""
         wanted = {task.id for task in tasks}
-        self._gone.keep_only(wanted)
-        kept: tuple[dict[TaskId, Any], ...] = (self._seen, self._changed_at, self._rows)
+        for one in (self._gone, self._rows, self._accounts):
+            one.keep_only(wanted)
+        kept: tuple[dict[TaskId, Any], ...] = (self._seen, self._changed_at)
         for times in (*kept, self._over.times):
             for key in [key for key in times if key not in wanted]:
                 del times[key]
@@ -251,7 +254,7 @@ class SlurmExecutor:
 
     def _awaits_word(self, task: Task) -> bool:
         """Whether a run has ended as by Slurm, which has not said why yet."""
-        told = self._row(task) or self._watch.account(self._id(task), task.token)
+        told = self._row(task) or self._account(task)
         said = told is not None and told.state.standing is Standing.ENDED
         return ended_by_signal(self._records(task)) and not said
 
@@ -274,7 +277,7 @@ class SlurmExecutor:
 
     def _report(self, task: Task, now: float) -> TaskReport:
         records = self._records(task)
-        row = self._row_or_last_word(task)
+        row, account = self._last_words(task)
         live = row is not None and row.state.standing is not Standing.ENDED
         over = records.exited is not None or records.void is not None
         over_for = self._over.note(task.id, holds=over, now=now)
@@ -289,7 +292,7 @@ class SlurmExecutor:
                 task=task,
                 records=records,
                 row=row,
-                account=self._watch.account(self._id(task), task.token),
+                account=account,
                 answered=heard and self._watch.answered_at > news,
                 accounted=self._watch.accounted_at >= told_at,
                 over_for=over_for,
@@ -302,20 +305,17 @@ class SlurmExecutor:
     def _row(self, task: Task) -> QueueRow | None:
         return self._watch.row(self._id(task), task.token)
 
-    def _row_or_last_word(self, task: Task) -> QueueRow | None:
-        """The task's row; of one that has left the queue the last word, if on this run.
+    def _account(self, task: Task) -> AccountRow | None:
+        return self._watch.account(self._id(task), task.token)
 
-        The controller forgets its words, and may do so before they can be believed.
-        """
-        row, run = self._row(task), self._records(task).run
-        number = run.began.run if run else -1
-        if row is not None:
-            self._rows[task.id] = number, row
-            return row
-        of, kept = self._rows.get(task.id, (number, None))
-        ended = kept is not None and kept.state.standing is Standing.ENDED
-        same = kept is not None and (of, kept.id) == (number, self._id(task))
-        return kept if ended and same else None
+    def _last_words(self, task: Task) -> tuple[QueueRow | None, AccountRow | None]:
+        """What queue and accounting say of a task, or said last of its newest run."""
+        begun = self._records(task).run
+        key = task.id, begun.began.run if begun else -1, self._id(task)
+        return (
+            self._rows.of(*key, self._row(task)),
+            self._accounts.of(*key, self._account(task)),
+        )
 
     def _id(self, task: Task) -> str:
         """What Slurm calls the start that counts: the one that claimed the attempt."""
