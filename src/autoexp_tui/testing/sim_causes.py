@@ -126,10 +126,17 @@ def _by_code(event: events.AttemptEnded, newest: Strokes, memory: Memory) -> boo
         return memory.forgets and any(map(_went_wrong, newest))
     return any(
         one.stroke is Stroke.ENDED
-        and one.exit_code == event.exit_code
+        and event.exit_code in _codes(one, memory)
         and not one.asked
         for one in newest
     )
+
+
+def _codes(one: Befallen, memory: Memory) -> Sequence[int | None]:
+    """The exit codes that may be told of an end: the queue, whose word comes before a
+    late record, has 128 and the signal for a command that a signal ended."""
+    by_signal = memory.forgets and one.signal is not None
+    return (one.exit_code, 128 + (one.signal or 0)) if by_signal else (one.exit_code,)
 
 
 def _went_wrong(one: Befallen) -> bool:
