@@ -122,26 +122,15 @@ def _completed(event: events.AttemptEnded, newest: Strokes) -> str:
 
 
 def _by_code(event: events.AttemptEnded, newest: Strokes, memory: Memory) -> bool:
-    if event.exit_code is None:  # the queue's word alone; a record may come too late
-        return memory.forgets and any(map(_went_wrong, newest))
+    if event.exit_code is None:  # the queue's word alone, which has no code
+        vanished = any(one.stroke is Stroke.VANISHED for one in newest)
+        return memory.forgets and vanished
     return any(
         one.stroke is Stroke.ENDED
-        and event.exit_code in _codes(one, memory)
+        and one.exit_code == event.exit_code
         and not one.asked
         for one in newest
     )
-
-
-def _codes(one: Befallen, memory: Memory) -> Sequence[int | None]:
-    """The exit codes that may be told of an end: the queue, whose word comes before a
-    late record, has 128 and the signal for a command that a signal ended."""
-    by_signal = memory.forgets and one.signal is not None
-    return (one.exit_code, 128 + (one.signal or 0)) if by_signal else (one.exit_code,)
-
-
-def _went_wrong(one: Befallen) -> bool:
-    ended_badly = one.stroke is Stroke.ENDED and one.exit_code != 0
-    return ended_badly or one.stroke is Stroke.VANISHED
 
 
 def _told(cause: Cause) -> Callable[[events.AttemptEnded, Strokes, Memory], bool]:
