@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from autoexp_tui.adapters.slurm_last_words import LastWords
+from dataclasses import replace
+
+from autoexp_tui.adapters.slurm_last_words import LastWords, SlurmWords, Start
 from autoexp_tui.adapters.slurm_text import AccountRow, raw_state
+from autoexp_tui.adapters.slurm_watch import QueueWatch
+from tests.adapters.slurm_scripted import CONFIG, ScriptedCommands, says
 
 TASK = ("a", 1)
 
@@ -55,3 +59,65 @@ def test_nothing_is_kept_of_tasks_that_nobody_asks_about() -> None:
     words = heard("PREEMPTED")
     words.keep_only({("b", 1)})
     assert words.of(TASK, 0, "6", None) is None
+
+
+# ----------------------------------------------------------------- between two polls
+START = Start(task=TASK, run=0, executor_id="6", token="0c34")
+QUEUE = "6|6|{}|None|n2|main|N/A|1|a-0c34\n"
+BOOK = "6|6|{}|0:0|1|1|16|n2|a-0c34\n"
+
+
+def asked(*words: str) -> QueueWatch:
+    """Its queue has given these answers, one after the other; empty: nothing."""
+    answers = iter([says(QUEUE.format(word) if word else "") for word in words])
+    commands = ScriptedCommands({"squeue": lambda _: next(answers)})
+    watch = QueueWatch(commands=commands, monotonic=lambda: 1.0, ask_seconds=1.0)
+    for _ in words:
+        watch.ask()
+    return watch
+
+
+def test_an_end_that_only_another_question_heard_of_is_known() -> None:
+    words = SlurmWords(asked("OUT_OF_MEMORY", ""))
+    words.listen([START])
+    told, _ = words.of(START)
+    assert told is not None
+    assert told.state.word == "OUT_OF_MEMORY"
+
+
+def test_an_end_that_only_another_question_to_accounting_heard_of_is_known() -> None:
+    answers = iter([says(BOOK.format("TIMEOUT")), says("")])
+    commands = ScriptedCommands(
+        {"sacct": lambda _: next(answers), "scontrol": says(CONFIG)}
+    )
+    watch = QueueWatch(commands=commands, monotonic=lambda: 1.0, ask_seconds=1.0)
+    assert watch.ask_accounts(0.0)
+    assert watch.ask_accounts(0.0)
+    words = SlurmWords(watch)
+    words.listen([START])
+    _, told = words.of(START)
+    assert told is not None
+    assert told.state.word == "TIMEOUT"
+
+
+def test_of_two_ends_that_were_heard_the_newer_counts() -> None:
+    words = SlurmWords(asked("PREEMPTED", "CANCELLED", ""))
+    words.listen([START])
+    told, _ = words.of(START)
+    assert told is not None
+    assert told.state.word == "CANCELLED"
+
+
+def test_who_lives_by_the_newest_answer_has_not_ended() -> None:
+    words = SlurmWords(asked("PREEMPTED", "RUNNING"))
+    words.listen([START])
+    told, _ = words.of(START)
+    assert told is not None
+    assert told.state.word == "RUNNING"
+
+
+def test_an_end_that_was_heard_under_another_s_name_is_none_of_ours() -> None:
+    words = SlurmWords(asked("TIMEOUT", ""))
+    start = replace(START, token="else")
+    words.listen([start])
+    assert words.of(start) == (None, None)

@@ -255,17 +255,17 @@ def test_a_run_that_was_told_to_end_by_our_cancel_has_ended() -> None:
 @pytest.mark.parametrize("word", ["PREEMPTED", "NODE_FAIL", "BOOT_FAIL"])
 def test_what_slurm_may_queue_again_has_ended_only_after_the_grace(word: str) -> None:
     told = exited(None, 15, "signal 15")
-    found = seen(told, row=row(word), over_for=1.0, gone_for=GRACE_SECONDS - 1)
+    found = seen(told, row=row(word), over_for=1.0, said_for=GRACE_SECONDS - 1)
     assert report(found).phase is TaskPhase.RUNNING
-    late = report(replace(found, gone_for=GRACE_SECONDS))
+    late = report(replace(found, said_for=GRACE_SECONDS))
     assert (late.phase, late.cause) == (TaskPhase.ENDED, raw_state(word).cause)
 
 
 # --------------------------------------------------------------- without exit record
 def test_completed_without_a_record_waits_for_it_and_then_is_success() -> None:
-    found = seen(RUNS, row=row("COMPLETED"), gone_for=GRACE_SECONDS - 1)
+    found = seen(RUNS, row=row("COMPLETED"), said_for=GRACE_SECONDS - 1)
     assert report(found).phase is TaskPhase.RUNNING
-    late = report(replace(found, gone_for=GRACE_SECONDS))
+    late = report(replace(found, said_for=GRACE_SECONDS))
     assert late.exited is not None
     assert (late.exited.exit_code, late.cause) == (0, None)
     assert late.exited.note
@@ -273,24 +273,24 @@ def test_completed_without_a_record_waits_for_it_and_then_is_success() -> None:
 
 @pytest.mark.parametrize("word", ["TIMEOUT", "OUT_OF_MEMORY"])
 def test_a_last_word_without_a_record_waits_a_moment_for_it(word: str) -> None:
-    found = seen(RUNS, row=row(word), gone_for=QUICK_SECONDS - 1)
+    found = seen(RUNS, row=row(word), said_for=QUICK_SECONDS - 1)
     assert report(found).phase is TaskPhase.RUNNING
-    late = report(replace(found, gone_for=QUICK_SECONDS))
+    late = report(replace(found, said_for=QUICK_SECONDS))
     assert (late.phase, late.cause) == (TaskPhase.ENDED, raw_state(word).cause)
 
 
 def test_a_lost_node_without_a_record_waits_for_a_requeue_and_then_is_node_fail() -> (
     None
 ):
-    found = seen(RUNS, row=row("NODE_FAIL", "NodeDown"), gone_for=QUICK_SECONDS)
+    found = seen(RUNS, row=row("NODE_FAIL", "NodeDown"), said_for=QUICK_SECONDS)
     assert report(found).phase is TaskPhase.RUNNING
-    late = report(replace(found, gone_for=GRACE_SECONDS))
+    late = report(replace(found, said_for=GRACE_SECONDS))
     assert (late.phase, late.cause) == (TaskPhase.ENDED, Cause.NODE_FAIL)
 
 
 def test_failed_before_it_began_could_not_be_started() -> None:
     word = row("FAILED", "JobLaunchFailure", nodes="")
-    found = report(seen(NOTHING, row=word, gone_for=QUICK_SECONDS))
+    found = report(seen(NOTHING, row=word, said_for=QUICK_SECONDS))
     assert found.cause is Cause.SUBMIT_ERROR
     assert "could not start it on the node" in found.reason
     assert "/log/a" in found.reason
@@ -299,14 +299,14 @@ def test_failed_before_it_began_could_not_be_started() -> None:
 @pytest.mark.parametrize(("code", "signal"), [(3, 0), (0, 9)])
 def test_failed_without_a_record_is_as_accounting_says(code: int, signal: int) -> None:
     told = account("FAILED", code, signal)
-    found = report(seen(RUNS, row=row("FAILED"), account=told, gone_for=QUICK_SECONDS))
+    found = report(seen(RUNS, row=row("FAILED"), account=told, said_for=QUICK_SECONDS))
     assert found.exited is not None
     assert found.exited.signal == (signal or None)
     assert found.exited.exit_code == (None if signal else code)
 
 
 def test_failed_without_a_record_and_without_accounting_is_failed() -> None:
-    found = report(seen(RUNS, row=row("FAILED"), gone_for=QUICK_SECONDS))
+    found = report(seen(RUNS, row=row("FAILED"), said_for=QUICK_SECONDS))
     assert (found.cause, found.reason) == (Cause.EXIT_CODE, "Slurm says FAILED")
 
 
@@ -378,7 +378,7 @@ def test_what_accounting_says_of_the_run_before_does_not_end_the_one_after_it(
 
 def test_what_accounting_says_of_the_last_run_ends_it() -> None:
     told = account("NODE_FAIL")
-    found = report(seen(second_run(7.0, over=False), account=told, gone_for=LATER))
+    found = report(seen(second_run(7.0, over=False), account=told, said_for=LATER))
     assert (found.phase, found.cause) == (TaskPhase.ENDED, Cause.NODE_FAIL)
 
 
@@ -416,6 +416,11 @@ RECORDS = st.sampled_from(
     )
 )
 SECONDS = st.floats(0, 1000)
+
+
+def test_a_last_word_is_as_old_as_its_hearing_not_as_the_absence() -> None:
+    found = seen(RUNS, row=row("FAILED"), gone_for=LATER, said_for=QUICK_SECONDS - 1)
+    assert report(found).phase is TaskPhase.RUNNING
 
 
 @given(

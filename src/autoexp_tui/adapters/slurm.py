@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from autoexp_tui.adapters.records import AttemptRecords, RecordCache, read_attempt
+from autoexp_tui.adapters.slurm_cancel import TO_RUNNING, failure, is_done, is_told
 from autoexp_tui.adapters.slurm_commands import Commands, Questions, Ran
-from autoexp_tui.adapters.slurm_last_words import LastWords
+from autoexp_tui.adapters.slurm_last_words import SlurmWords, Start
 from autoexp_tui.adapters.slurm_submit import Sender, SubmitSettings
 from autoexp_tui.adapters.slurm_text import (
     AccountRow,
     QueueRow,
     Standing,
-    complaint,
-    nothing_to_cancel,
     scancel_ids,
     task_ids,
 )
@@ -32,6 +31,7 @@ from autoexp_tui.adapters.slurm_truth import (
     WORD_SECONDS,
     Evidence,
     ended_by_signal,
+    newest_word,
     report,
 )
 from autoexp_tui.adapters.slurm_watch import (
@@ -138,9 +138,12 @@ class SlurmExecutor:
         """When a token was sent, monotonic: an older answer knows nothing of it."""
         self._changed_at: dict[TaskId, float] = {}
         """When a task's records were last seen to change, monotonic."""
-        self._rows: LastWords[QueueRow] = LastWords()
-        self._accounts: LastWords[AccountRow] = LastWords()
-        self._over, self._gone = _Since(), HeldTimes(settings.rhythm.latest)
+        self._words = SlurmWords(self._watch)
+        latest = settings.rhythm.latest
+        self._gone, self._said = HeldTimes(latest), HeldTimes(latest)
+        self._unseen: set[TaskId] = set()
+        """Attempts that could not be looked at last."""
+        self._over = _Since()
         self._asked_to_end, self._missed = _Since(), _Since()
         self._one_at_a_time = threading.Lock()
         self._told_calls = 0
@@ -176,9 +179,13 @@ class SlurmExecutor:
     # -------------------------------------------------------------------------- poll
     def poll(self, tasks: Sequence[Task]) -> PollAnswer:
         """A stat a task; the controller is asked when that is due."""
+        self._words.listen(map(self._start, tasks))
         due = bool(tasks) and self._watch.rhythm.due(self._clock.monotonic())
         for task in tasks if due else self._in_turn(tasks):
             self._look(task)
+        for task in tasks:
+            if task.id in self._said:  # an end is judged by what lies there now
+                self._look(task, fresh=True)
         if due or (tasks and self._watch.rhythm.due(self._clock.monotonic())):
             self._forget_all_but(tasks)
             self._questions.put(lambda: self._question(tasks))
@@ -210,19 +217,22 @@ class SlurmExecutor:
     def _forget_all_but(self, tasks: Sequence[Task]) -> None:
         """Keep nothing of tasks that nobody asks about any more."""
         wanted = {task.id for task in tasks}
-        for one in (self._gone, self._rows, self._accounts):
+        for one in (self._gone, self._said, self._words):
             one.keep_only(wanted)
+        self._unseen &= wanted
         kept: tuple[dict[TaskId, Any], ...] = (self._seen, self._changed_at)
         for times in (*kept, self._over.times):
             for key in [key for key in times if key not in wanted]:
                 del times[key]
 
-    def _look(self, task: Task) -> None:
+    def _look(self, task: Task, *, fresh: bool = False) -> None:
         """Read the records; an attempt that cannot be looked at is as it was."""
         try:
-            found = self._cache.read(task.attempt_dir)
+            found = self._cache.read(task.attempt_dir, fresh=fresh)
         except OSError:
+            self._unseen.add(task.id)
             return
+        self._unseen.discard(task.id)
         old = self._seen.get(task.id)
         self._seen[task.id] = found
         if old is None or (old.run, old.void) != (found.run, found.void):
@@ -241,7 +251,7 @@ class SlurmExecutor:
     def _ask_accounts(self, tasks: Sequence[Task]) -> None:
         unexplained = [task for task in tasks if self._is_unexplained(task)]
         if unexplained:
-            since = self._asked_since(task.ordered_at for task in unexplained)
+            since = self._asked_since(map(self._at_least_since, unexplained))
             self._watch.ask_accounts(since)
 
     def _ask_on(self, tasks: Sequence[Task]) -> None:
@@ -257,6 +267,11 @@ class SlurmExecutor:
         told = self._row(task) or self._account(task)
         said = told is not None and told.state.standing is Standing.ENDED
         return ended_by_signal(self._records(task)) and not said
+
+    def _at_least_since(self, task: Task) -> float:
+        """UTC, by whichever clock is behind: its intent's or its run's."""
+        run = self._records(task).run
+        return min(task.ordered_at, run.began.began_at) if run else task.ordered_at
 
     def _asked_since(self, intents: Iterable[float]) -> float:
         """UTC from which accounting is asked about submissions with such intents."""
@@ -277,7 +292,7 @@ class SlurmExecutor:
 
     def _report(self, task: Task, now: float) -> TaskReport:
         records = self._records(task)
-        row, account = self._last_words(task)
+        row, account = self._words.of(self._start(task))
         live = row is not None and row.state.standing is not Standing.ENDED
         over = records.exited is not None or records.void is not None
         over_for = self._over.note(task.id, holds=over, now=now)
@@ -286,17 +301,22 @@ class SlurmExecutor:
         )
         told_at = self._changed_at.get(task.id, NEVER) + self._settings.patience_seconds
         heard = self._watch.answered_at > self._sent_at.get(task.token, NEVER)
-        gone = heard and not live and not self._watch.error
+        answered = heard and self._watch.answered_at > news
+        seen = task.id not in self._unseen
+        gone = seen and answered and not live and not self._watch.error
+        word = newest_word(records, row, account)
+        said = seen and word is not None and word.standing is Standing.ENDED
         return report(
             Evidence(
                 task=task,
                 records=records,
                 row=row,
                 account=account,
-                answered=heard and self._watch.answered_at > news,
+                answered=answered,
                 accounted=self._watch.accounted_at >= told_at,
                 over_for=over_for,
                 gone_for=self._gone.note(task.id, holds=gone, now=now),
+                said_for=self._said.note(task.id, holds=said, now=now),
                 patience=self._settings.patience_seconds,
                 lost_after=self.lost_after_seconds,
             )
@@ -308,13 +328,13 @@ class SlurmExecutor:
     def _account(self, task: Task) -> AccountRow | None:
         return self._watch.account(self._id(task), task.token)
 
-    def _last_words(self, task: Task) -> tuple[QueueRow | None, AccountRow | None]:
-        """What queue and accounting say of a task, or said last of its newest run."""
-        begun = self._records(task).run
-        key = task.id, begun.began.run if begun else -1, self._id(task)
-        return (
-            self._rows.of(*key, self._row(task)),
-            self._accounts.of(*key, self._account(task)),
+    def _start(self, task: Task) -> Start:
+        run = self._records(task).run
+        return Start(
+            task=task.id,
+            run=run.began.run if run else -1,
+            executor_id=self._id(task),
+            token=task.token,
         )
 
     def _id(self, task: Task) -> str:
@@ -341,9 +361,9 @@ class SlurmExecutor:
         running = [task for task in ours if self._runs(task)]
         waiting = [task for task in ours if task not in running]
         ended, told = self._scancel(waiting), self._signal(running)
-        failed = [ran for ran in ended if not _is_done(ran)]
-        failed += [ran for ran in told if not _is_done(ran) and not _is_told(ran)]
-        problems += [_failure(ran) for ran in failed]
+        failed = [ran for ran in ended if not is_done(ran)]
+        failed += [ran for ran in told if not is_done(ran) and not is_told(ran)]
+        problems += [failure(ran) for ran in failed]
         self._watch.rhythm.hurry()
         return CancelAnswer(
             ok=not problems,
@@ -380,7 +400,7 @@ class SlurmExecutor:
     def _signal(self, tasks: Sequence[Task]) -> list[Ran]:
         """Tell tasks that run."""
         return [
-            self._commands.run(("scancel", *_TO_RUNNING, *names), SIGNAL_SECONDS)
+            self._commands.run(("scancel", *TO_RUNNING, *names), SIGNAL_SECONDS)
             for names in self._names(tasks)
         ]
 
@@ -473,23 +493,3 @@ class SlurmExecutor:
     def _settled_after(self) -> float:
         facts = self._watch.facts
         return max(self._settings.settle_seconds, facts.min_job_age)
-
-
-_TO_RUNNING: Final = ("--state=RUNNING", "--batch", "--signal=TERM")
-"""Without the state it tries a minute and more to signal a job that waits."""
-
-
-def _is_done(ran: Ran) -> bool:
-    """Whether a cancel has nothing left to do: what has ended needs none."""
-    return ran.ok or (not ran.missing and nothing_to_cancel(ran.stderr))
-
-
-def _is_told(ran: Ran) -> bool:
-    """Whether a signal is on its way: of an array's tasks scancel waits for the end."""
-    return not ran.missing and not ran.stderr.strip()
-
-
-def _failure(ran: Ran) -> str:
-    if ran.missing or ran.timed_out:
-        return ran.missing or f"{ran.arguments[0]} did not answer"
-    return complaint(ran.stderr)

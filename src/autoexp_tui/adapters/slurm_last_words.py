@@ -1,15 +1,18 @@
 """What Slurm said last of a task's run, when it says nothing any more.
 
 The controller forgets ended jobs, and accounting gives an answer now and then that
-lacks them. A word on an end that was heard once stays true for its run.
+lacks them. A word on an end that was heard once, to whatever question, stays true for
+its run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from autoexp_tui.adapters.slurm_text import AccountRow, QueueRow, Standing
+from autoexp_tui.adapters.slurm_watch import QueueWatch
 from autoexp_tui.core.effects import TaskId
 
 R = TypeVar("R", QueueRow, AccountRow)
@@ -42,3 +45,49 @@ class LastWords(Generic[R]):
     def keep_only(self, tasks: Container[TaskId]) -> None:
         """Nobody asks about the others any more."""
         self._heard = {task: row for task, row in self._heard.items() if task in tasks}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """A task as its records tell of it."""
+
+    task: TaskId
+    run: int
+    """The newest that has begun; -1 before any."""
+    executor_id: str
+    """What Slurm calls the start that counts."""
+    token: str
+
+
+class SlurmWords:
+    """What queue and accounting say of tasks, or said last."""
+
+    def __init__(self, watch: QueueWatch) -> None:
+        self._watch = watch
+        self._rows: LastWords[QueueRow] = LastWords()
+        self._accounts: LastWords[AccountRow] = LastWords()
+
+    def listen(self, starts: Iterable[Start]) -> None:
+        """Take in the ends that were told since, whoever had asked.
+
+        A cancel or an adoption asks too, and the next answer may lack the task again.
+        """
+        told = self._watch.take_ends()
+        if not told.rows and not told.accounts:
+            return
+        for start in starts:
+            key = start.task, start.run, start.executor_id
+            self._rows.of(*key, told.row(start.executor_id, start.token))
+            self._accounts.of(*key, told.account(start.executor_id, start.token))
+
+    def of(self, start: Start) -> tuple[QueueRow | None, AccountRow | None]:
+        """The task's rows."""
+        key = start.task, start.run, start.executor_id
+        row = self._watch.row(start.executor_id, start.token)
+        account = self._watch.account(start.executor_id, start.token)
+        return self._rows.of(*key, row), self._accounts.of(*key, account)
+
+    def keep_only(self, tasks: Container[TaskId]) -> None:
+        """Nobody asks about the others any more."""
+        self._rows.keep_only(tasks)
+        self._accounts.keep_only(tasks)

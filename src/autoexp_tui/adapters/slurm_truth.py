@@ -25,7 +25,7 @@ from autoexp_tui.core.states import Cause
 from autoexp_tui.engine.executor_port import ExitRecord, Task, TaskPhase, TaskReport
 
 QUICK_SECONDS: Final = 10.0
-"""For the exit record to come after the queue's last word: file systems lag."""
+"""For the exit record to come once Slurm's last word was heard: file systems lag."""
 WORD_SECONDS: Final = 15.0
 """For the queue's last word to come after an exit record: it may know the cause. After
 an end by a signal, which is how Slurm ends runs, it is asked for instead."""
@@ -55,7 +55,10 @@ class Evidence:
     over_for: float = 0.0
     """Seconds since the records first told of an end; 0 while they do not."""
     gone_for: float = 0.0
-    """Seconds since squeue first answered without a live row; 0 while it has one."""
+    """Seconds since squeue, asked after the newest record was seen, first answered
+    without a live row; 0 while it has one."""
+    said_for: float = 0.0
+    """Seconds since Slurm was first heard to say that it has ended; 0 until it does."""
     patience: float = GRACE_SECONDS
     """For an exit record, or a requeue, to come after the queue's last word."""
     lost_after: float = 300.0
@@ -63,17 +66,23 @@ class Evidence:
     @property
     def word(self) -> RawState | None:
         """The newest word of Slurm's on the task."""
-        if self.row is not None:
-            return self.row.state
-        told = self.account
-        if told is None or told.state.standing is not Standing.ENDED:
-            return None  # PENDING there may be a ghost
-        return None if _is_of_an_earlier_run(told, self.records) else told.state
+        return newest_word(self.records, self.row, self.account)
 
     @property
     def live(self) -> bool:
         """Whether the queue, when last asked, had it as queued or running."""
         return self.row is not None and self.row.state.standing is not Standing.ENDED
+
+
+def newest_word(
+    records: AttemptRecords, row: QueueRow | None, account: AccountRow | None
+) -> RawState | None:
+    """What Slurm says of a task: the queue, or accounting where it has ended."""
+    if row is not None:
+        return row.state
+    if account is None or account.state.standing is not Standing.ENDED:
+        return None  # PENDING there may be a ghost
+    return None if _is_of_an_earlier_run(account, records) else account.state
 
 
 def report(seen: Evidence) -> TaskReport:
@@ -170,7 +179,7 @@ def _after_exit(seen: Evidence) -> TaskReport:
     """The wrapper says that the run is over; the queue may know why."""
     word = seen.word
     if word is not None and word.standing is Standing.ENDED:
-        if word.word in RETURNING and seen.gone_for < seen.patience:
+        if word.word in RETURNING and seen.said_for < seen.patience:
             return _still_leaving(seen)
         return _ended(seen, cause=word.cause)
     if ended_by_signal(seen.records):
@@ -217,7 +226,7 @@ def _without_exit(seen: Evidence) -> TaskReport:
         return _ended(seen, cause=Cause.USER, gone_for=None if over else 0.0)
     if word is None:
         return _ended(seen, gone_for=seen.gone_for)
-    if seen.gone_for < _patience(seen, word):
+    if seen.said_for < _patience(seen, word):
         return _still_leaving(seen)
     return _by_word(seen, word)
 

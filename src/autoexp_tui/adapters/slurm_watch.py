@@ -9,6 +9,7 @@ last said stays, with its age, until it answers again.
 from __future__ import annotations
 
 import getpass
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
@@ -18,6 +19,7 @@ from autoexp_tui.adapters.slurm_text import (
     AccountRow,
     ClusterFacts,
     QueueRow,
+    Standing,
     complaint,
     has_token,
     parse_config,
@@ -27,7 +29,7 @@ from autoexp_tui.adapters.slurm_text import (
     squeue_arguments,
 )
 
-Row = TypeVar("Row")
+Row = TypeVar("Row", QueueRow, AccountRow)
 Rows = Mapping[str, QueueRow]
 """An answer of squeue, by `%i`."""
 
@@ -37,6 +39,8 @@ FIRST_SECONDS: Final = 15.0
 LATEST_SECONDS: Final = 60.0
 SLOWER: Final = 1.5
 NEVER: Final = float("-inf")
+ANSWERS: Final = 64
+"""Answers that are kept until the next poll takes in what they said of ends."""
 
 
 @dataclass(slots=True)
@@ -71,6 +75,22 @@ class Rhythm:
         self.wait = min(self.wait, self.first)
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Rows of queue and accounting, by id."""
+
+    rows: Rows = field(default_factory=dict)
+    accounts: Mapping[str, AccountRow] = field(default_factory=dict)
+
+    def row(self, executor_id: str, token: str) -> QueueRow | None:
+        """The task's row; that of another's job under a reused id is none."""
+        return row_of(self.rows, executor_id, token)
+
+    def account(self, executor_id: str, token: str) -> AccountRow | None:
+        """The same of accounting."""
+        return row_of(self.accounts, executor_id, token)
+
+
 @dataclass(slots=True)
 class QueueWatch:
     """What the controller and accounting said last."""
@@ -90,6 +110,8 @@ class QueueWatch:
     """Why the newest question got no answer; empty when it did."""
     _rows: Rows = field(default_factory=dict)
     _accounts: Mapping[str, AccountRow] = field(default_factory=dict)
+    _ends: deque[Told] = field(default_factory=lambda: deque(maxlen=ANSWERS))
+    """What the newest answers said of ends, until somebody takes it."""
     _facts: ClusterFacts | None = None
 
     # -------------------------------------------------------------------- questions
@@ -105,6 +127,7 @@ class QueueWatch:
         self.error = ""
         if now >= self.answered_at:  # of two threads' questions the later one counts
             self._rows, self.answered_at = found, now
+        self._ends.append(Told(rows=_ended(found)))
         return found
 
     def ask_accounts(self, since: float) -> bool:
@@ -116,6 +139,7 @@ class QueueWatch:
                 return False
             rows = answer
         self._accounts = {row.id: row for row in rows}
+        self._ends.append(Told(accounts=_ended(self._accounts)))
         self.accounted_at, self.accounted_since = now, since
         return True
 
@@ -175,8 +199,17 @@ class QueueWatch:
 
     def account(self, executor_id: str, token: str) -> AccountRow | None:
         """The same of accounting."""
-        row = self._accounts.get(executor_id)
-        return row if row is not None and has_token(row.name, token) else None
+        return row_of(self._accounts, executor_id, token)
+
+    def take_ends(self) -> Told:
+        """The rows of ended jobs in all answers since the last call; newer ones win."""
+        rows: dict[str, QueueRow] = {}
+        accounts: dict[str, AccountRow] = {}
+        while self._ends:
+            told = self._ends.popleft()
+            rows |= told.rows
+            accounts |= told.accounts
+        return Told(rows, accounts)
 
     def named(self, token: str) -> str:
         """The job id of the submission `token`, as far as anybody knows it."""
@@ -186,7 +219,12 @@ class QueueWatch:
         return next((name.partition("_")[0] for name in ids), "")
 
 
-def row_of(rows: Rows, executor_id: str, token: str) -> QueueRow | None:
+def _ended(rows: Mapping[str, Row]) -> Mapping[str, Row]:
+    ended = Standing.ENDED
+    return {name: row for name, row in rows.items() if row.state.standing is ended}
+
+
+def row_of(rows: Mapping[str, Row], executor_id: str, token: str) -> Row | None:
     """The row under the id, if it has the name of the submission `token`.
 
     A controller that lost its memory gives ids out again, to anybody.

@@ -1,0 +1,188 @@
+"""An exit record that comes after Slurm's last word, and words that are heard once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from autoexp_tui.adapters.slurm import (
+    LOOKS,
+    MARGIN_SECONDS,
+    SlurmExecutor,
+    SlurmSettings,
+)
+from autoexp_tui.adapters.slurm_commands import Ran
+from autoexp_tui.adapters.slurm_submit import SubmitSettings
+from autoexp_tui.adapters.slurm_truth import QUICK_SECONDS
+from autoexp_tui.core.states import Cause
+from autoexp_tui.engine.executor_port import Task, TaskPhase, TaskReport
+from autoexp_tui.testing.clock import ManualClock
+from autoexp_tui.testing.fake_slurm_wrapper import write_record
+from tests.adapters.slurm_scripted import CONFIG, Answer, ScriptedCommands, says
+
+ROW = "7|7|{}|None|n1|main|N/A|1|a-tok\n"
+PROCESS = {
+    "host": "n1",
+    "boot": "",
+    "namespace": "",
+    "pid": 5,
+    "started": "5",
+    "machine": "",
+}
+
+
+class Bench:
+    """One task that has begun, and a controller that says what it is told to."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.clock = ManualClock()
+        self.queue = ""
+        answers: dict[str, Answer] = {"squeue": self._squeue, "sacct": says()}
+        answers["scontrol"] = says(CONFIG)
+        self.commands = ScriptedCommands(answers)
+        submit = SubmitSettings(
+            wrapper=root / "wrapper.py",
+            python="python3",
+            scripts=root / "scripts",
+            array_logs=root / "arrays",
+            grace_seconds=1.0,
+            submit_seconds=20.0,
+        )
+        settings = SlurmSettings(submit=submit)
+        self.executor = SlurmExecutor(settings, self.commands, self.clock)
+        self.attempt_dir = root / "attempts" / "a" / "1"
+        self.task = Task(
+            job="a",
+            attempt=1,
+            command=("true",),
+            output_dir=str(root / "out"),
+            log_dir=str(root / "log"),
+            attempt_dir=str(self.attempt_dir),
+            token="tok",
+            executor_id="7",
+            ordered_at=self.clock.utc(),
+        )
+        self.attempt_dir.mkdir(parents=True)
+        claim = {"token": "tok", "executor_id": "7", "nonce": "x"}
+        self.record("claim", {**claim, "claimed_at": self.clock.utc()})
+
+    def _squeue(self, words: Sequence[str]) -> Ran:
+        return says(self.queue)
+
+    def record(self, name: str, fields: dict[str, object]) -> None:
+        path = self.attempt_dir / name
+        write_record(path, {"v": 1, "process": PROCESS, **fields}, self.clock.utc())
+
+    def begins(self, at: float | None = None) -> None:
+        fields = {"run": 0, "executor_id": "7", "log_path": "/log"}
+        began_at = self.clock.utc() if at is None else at
+        self.record("begin.0.json", {**fields, "began_at": began_at})
+
+    def ends(self, code: int) -> None:
+        fields: dict[str, object] = {"run": 0, "exit_code": code, "signal": None}
+        self.record("exit.0.json", {**fields, "ended_at": self.clock.utc()})
+
+    def look(self, after: float = 2.0) -> TaskReport:
+        self.clock.advance(after)
+        return self.executor.poll([self.task]).reports[0]
+
+    def hears(self, word: str) -> None:
+        """Let the queue say so, until the executor has asked and looked again."""
+        self.queue = ROW.format(word)
+        asked = self.commands.calls["squeue"]
+        while self.commands.calls["squeue"] == asked:
+            self.look()
+
+    def another(self, job: str) -> Task:
+        """A task with an attempt of its own."""
+        directory = self.root / "attempts" / job / "1"
+        directory.mkdir(parents=True)
+        return replace(self.task, job=job, attempt_dir=str(directory), token=job)
+
+    def looks(self, seconds: float) -> TaskReport:
+        """The last of the reports within so many seconds, two seconds apart."""
+        return [self.look() for _ in range(int(seconds / 2.0))][-1]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def test_a_record_is_waited_for_from_when_the_last_word_was_heard(bench: Bench) -> None:
+    bench.begins()
+    bench.looks(60.0)  # the queue lacks it all the while
+    bench.hears("FAILED")
+    assert bench.looks(QUICK_SECONDS - 2.0).phase is TaskPhase.RUNNING
+    bench.ends(3)
+    assert bench.look().exited is not None
+
+
+def test_a_queue_that_was_asked_before_a_run_does_not_say_that_it_is_gone(
+    bench: Bench,
+) -> None:
+    bench.looks(4.0)
+    bench.begins()
+    assert bench.look(0.5).gone_for == 0.0
+
+
+def test_an_end_is_not_judged_while_its_records_cannot_be_looked_at(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.begins()
+    bench.looks(4.0)
+    bench.hears("TIMEOUT")
+    with monkeypatch.context() as away:
+        away.setattr("os.listdir", _no_answer)
+        away.setattr("os.stat", _no_answer)
+        assert bench.looks(2 * QUICK_SECONDS).phase is TaskPhase.RUNNING
+    assert bench.looks(QUICK_SECONDS + 4.0).cause is Cause.TIMEOUT
+
+
+def _no_answer(path: str) -> NoReturn:
+    raise OSError(5, "the file server does not answer", path)
+
+
+def test_an_end_is_judged_by_a_new_listing_whatever_the_directory_s_age_says(
+    bench: Bench,
+) -> None:
+    bench.begins()
+    bench.looks(10.0)
+    bench.hears("FAILED")
+    kept = bench.attempt_dir.stat().st_mtime
+    bench.ends(3)
+    os.utime(bench.attempt_dir, (kept, kept))  # as a file server's cache tells it
+    report = bench.look()
+    assert report.exited is not None
+
+
+def test_of_many_tasks_those_with_a_last_word_are_looked_at_each_time(
+    bench: Bench,
+) -> None:
+    others = [bench.another(f"b{n}") for n in range(3 * LOOKS)]
+    bench.begins()
+    bench.looks(4.0)
+    bench.hears("FAILED")
+    tasks = [*others, bench.task]
+    bench.executor.poll(tasks)
+    bench.ends(3)
+    bench.clock.advance(2.0)
+    assert bench.executor.poll(tasks).reports[-1].exited is not None
+
+
+def test_accounting_is_asked_of_runs_that_began_before_their_order_by_our_clock(
+    bench: Bench,
+) -> None:
+    """The login node's clock is an hour ahead of the cluster's."""
+    began_at = bench.clock.utc() - 3600.0
+    bench.begins(began_at)
+    bench.looks(20.0)
+    sacct = [words for words in bench.commands.ran if words[0] == "sacct"][-1]
+    since = next(word for word in sacct if word.startswith("uts"))
+    assert float(since.removeprefix("uts")) <= began_at - MARGIN_SECONDS
