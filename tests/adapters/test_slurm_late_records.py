@@ -127,9 +127,10 @@ def test_a_record_is_waited_for_from_when_the_last_word_was_heard(bench: Bench) 
 def test_a_queue_that_was_asked_before_a_run_does_not_say_that_it_is_gone(
     bench: Bench,
 ) -> None:
-    bench.looks(4.0)
+    bench.looks(10.0)
     bench.begins()
-    assert bench.look(0.5).gone_for == 0.0
+    told = [bench.look().gone_for for _ in range(5)]
+    assert 0.0 < next(filter(None, told)) <= 2.0
 
 
 def test_an_end_is_not_judged_while_its_records_cannot_be_looked_at(
