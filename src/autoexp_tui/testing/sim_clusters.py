@@ -97,7 +97,7 @@ class SimCluster(Protocol):
 
     @property
     def root(self) -> str:
-        """Before every path of the campaign; not the same twice."""
+        """Before every path of the campaign; not always the same."""
         ...
 
     def shape(self, families: int, series: str, first_index: int) -> Shape:

@@ -1,9 +1,11 @@
 """A directory for a simulated campaign, in memory where the machine has such a place.
 
-Its name follows from the seed, because names of files reach the fingerprints of jobs,
-and with them the order of things: the same seed has to find the same names. A directory
-that another campaign holds is not shared; this one has another name then, and is told
-apart from a second run of its seed by nothing else.
+The campaign knows it by a name that follows from the seed alone, because names of files
+reach the ids in a journal: the same seed has to find the same names, whatever else runs
+on the machine. Such a name is this process's own (Linux: `/proc/self/fd/612`), so that
+campaigns of one seed in several processes have it at once, each for another directory.
+Elsewhere the campaign knows its directory as everybody does, and a second one of a seed
+is told apart by its paths.
 """
 
 from __future__ import annotations
@@ -18,28 +20,52 @@ from pathlib import Path
 from typing import Final
 
 MEMORY: Final = "/dev/shm"
+OWN_NAMES: Final = "/proc/self/fd"
+"""Where a process finds what it has open, by number."""
+_FIRST, _NUMBERS = 256, 512
+"""Numbers that rooms have: above what a process opens, below the usual limit, 1024."""
 
 
 class Room:
     """One directory, empty at first and gone at the end."""
 
     def __init__(self, rng: random.Random) -> None:
-        """The name is drawn from a copy: `rng` stays as it is."""
+        """The names are drawn from a copy: `rng` stays as it is."""
         drawn = random.Random()
         drawn.setstate(rng.getstate())
+        bits = drawn.getrandbits(40)
         parent = MEMORY if os.access(MEMORY, os.W_OK) else tempfile.gettempdir()
-        wanted = Path(parent) / f"autoexp-sim-{drawn.getrandbits(40):010x}"
-        self._held = _hold(wanted)
-        if self._held is None:
-            wanted = Path(tempfile.mkdtemp(prefix="autoexp-sim-", dir=parent))
-        self.path = wanted
+        self.directory, held = _enter(Path(parent, f"autoexp-sim-{bits:010x}"))
+        """As everybody knows it."""
+        self._held: int | None = _renumbered(held, _FIRST + bits % _NUMBERS)
+        own = Path(OWN_NAMES, str(self._held))
+        self.path = own if own.is_dir() else self.directory
+        """As the campaign knows it."""
 
     def close(self) -> None:
         """Clear it away."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
         if self._held is not None:
             os.close(self._held)
             self._held = None
+
+
+def _enter(wanted: Path) -> tuple[Path, int]:
+    """An empty directory of our own, open: the wanted one, or where that is held, one
+    of another name."""
+    held = _hold(wanted)
+    if held is not None:
+        return wanted, held
+    other = Path(tempfile.mkdtemp(prefix="autoexp-sim-", dir=wanted.parent))
+    return other, os.open(other, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _renumbered(held: int, number: int) -> int:
+    """The same open directory under a number, or the next one that is free."""
+    try:
+        return fcntl.fcntl(held, fcntl.F_DUPFD_CLOEXEC, number)
+    finally:
+        os.close(held)
 
 
 def _hold(path: Path) -> int | None:
