@@ -185,14 +185,32 @@ def stubborn(tmp_path: Path, *answers: Ran) -> list[tuple[str, ...]]:
     )
     one = task(tmp_path, "a", "5")
     Path(one.attempt_dir, "cancel").touch()
+    poll_for_minutes(slurm, one, clock)
+    return cancels(commands)
+
+
+def poll_for_minutes(slurm: SlurmExecutor, one: Task, clock: ManualClock) -> None:
     for _ in range(20):
         slurm.poll([one])
         clock.advance(10.0)
-    return cancels(commands)
 
 
 def test_who_outlives_its_grace_is_cancelled_outright(tmp_path: Path) -> None:
     assert ("scancel", "5") in stubborn(tmp_path, queue("5"))
+
+
+def test_an_order_to_end_counts_although_its_directory_looks_as_old_as_before(
+    tmp_path: Path,
+) -> None:
+    clock = ManualClock()
+    slurm, commands = executor(tmp_path, clock, squeue=running_as("5"))
+    one = begun(tmp_path, "a", "5")
+    poll_for_minutes(slurm, one, clock)
+    before = os.stat(one.attempt_dir)
+    slurm.cancel([one])
+    os.utime(one.attempt_dir, ns=(before.st_atime_ns, before.st_mtime_ns))
+    poll_for_minutes(slurm, one, clock)
+    assert ("scancel", "5") in cancels(commands)
 
 
 def test_an_older_answer_does_not_drive_a_cancel_home(tmp_path: Path) -> None:

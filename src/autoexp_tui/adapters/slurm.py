@@ -412,14 +412,14 @@ class SlurmExecutor:
     def _tell(self, *words: str) -> Ran:
         return self._commands.run(words, self._settings.ask_seconds)
 
-    @staticmethod
-    def _fence(task: Task) -> str:
+    def _fence(self, task: Task) -> str:
         """A start that comes later finds the file, and never begins."""
         try:
             Path(task.attempt_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
             Path(task.attempt_dir, "cancel").touch(mode=0o600)
         except OSError as error:
             return f"{task.job}: {error}"
+        self._cache.forget(task.attempt_dir)  # what we wrote, its age need not show
         return ""
 
     def _drive_home(self, tasks: Sequence[Task], rows: Rows) -> None:
