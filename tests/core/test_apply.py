@@ -164,6 +164,10 @@ def test_a_layer_behaves_as_the_dict_it_covers(
             assert (expected.pop(key, None) is None) == (layer.pop(key, None) is None)
     assert dict(layer) == expected
     assert len(layer) == len(expected)
+    assert list(layer.values()) == [layer[key] for key in layer]
+    for key in (*base, "no key"):
+        assert layer.get(key) == expected.get(key)
+        assert layer.get(key, -1) == expected.get(key, -1)
 
 
 # --------------------------------------------------------------------- a long fold

@@ -63,6 +63,18 @@ def test_references_are_found_in_nested_specs() -> None:
     )
 
 
+def test_a_reference_is_found_however_the_same_spec_was_bound_before() -> None:
+    spec = FileExists(path="/o/{runtime.up.late}")
+    assert bound(spec, lambda _job, _key: None) is None
+    assert bound(spec, lambda _job, _key: "now") == FileExists(path="/o/now")
+
+
+def test_a_reference_is_found_beside_what_cannot_be_hashed() -> None:
+    spec = RunCommand(command=("{runtime.up.path}",), env={"A": "b"})
+    made, missing = bind(spec, lambda _job, _key: "x", JOBS)
+    assert (made, missing) == (RunCommand(command=("x",), env={"A": "b"}), ())
+
+
 def test_references_are_found_in_lists() -> None:
     spec = JobStateIs(jobs=("a_{runtime.up.checkpoint_iteration}", "b"), state="FAILED")
     assert bound(spec) == JobStateIs(jobs=("a_8000", "b"), state="FAILED")

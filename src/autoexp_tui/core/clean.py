@@ -69,23 +69,26 @@ def clean(text: str, *, keep_newlines: bool = False, limit: int | None = None) -
             Only a bounded part of a very long text is looked at.
     """
     whole = text if limit is None else text[: 4 * limit + 4096]
-    shown = whole if _is_plain(whole) else _without_tricks(whole)
-    if not keep_newlines:
-        shown = shown.translate(_BLANKS)
+    shown = (
+        whole
+        if _is_plain(whole)
+        else _without_tricks(whole, keep_newlines=keep_newlines)
+    )
     if limit is None or (len(shown) <= limit and len(whole) == len(text)):
         return shown
     return _cut(shown, limit)
 
 
 def _is_plain(text: str) -> bool:
+    """Most text is: then there is nothing to take out, a line break neither."""
     return text.isascii() and text.isprintable()
 
 
-def _without_tricks(text: str) -> str:
-    stripped = _STRIP.sub(_replacement, text)
-    if stripped.isascii():
-        return stripped
-    return _PILES.sub(r"\1", _JOINERS.sub(_joined, stripped))
+def _without_tricks(text: str, *, keep_newlines: bool) -> str:
+    shown = _STRIP.sub(_replacement, text)
+    if not shown.isascii():
+        shown = _PILES.sub(r"\1", _JOINERS.sub(_joined, shown))
+    return shown if keep_newlines else shown.translate(_BLANKS)
 
 
 def _replacement(match: re.Match[str]) -> str:

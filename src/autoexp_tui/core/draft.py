@@ -7,10 +7,11 @@ moves only after the journal has the events.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoexp_tui.core.apply import apply
+from autoexp_tui.core.copying import changed
 from autoexp_tui.core.events import Event, Recorded, SessionStarted
 from autoexp_tui.core.ids import event_id
 from autoexp_tui.core.state import JobRecord, Layer
@@ -109,7 +110,7 @@ class Draft:
 
     def commit(self) -> list[Recorded]:
         """The records as they go to the journal: they count together or not at all."""
-        return [*(replace(r, more=True) for r in self.records[:-1]), *self.records[-1:]]
+        return [*(changed(r, more=True) for r in self.records[:-1]), *self.records[-1:]]
 
     def next_event_id(self) -> str:
         """The id that the next emitted event will have."""

@@ -7,9 +7,9 @@ decider works on one, and the journal's word comes before the real state moves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Set
+from collections.abc import Iterator, Mapping, MutableMapping, Set, ValuesView
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from autoexp_tui.core.copying import Renew, changed
 from autoexp_tui.core.states import NOT_STARTED, TERMINAL, Cause, JobState, Outcome
@@ -50,6 +50,13 @@ class Layer(MutableMapping[str, V], Generic[V]):
             raise KeyError(key)
         return value
 
+    def get(self, key: str, default: Any = None) -> Any:
+        """As of any mapping, without an exception for each key that is not there."""
+        if key not in self._own:
+            return self._base.get(key, default)
+        value = self._own[key]
+        return default if value is None else value
+
     def __setitem__(self, key: str, value: V) -> None:
         self._own[key] = value
 
@@ -64,6 +71,9 @@ class Layer(MutableMapping[str, V], Generic[V]):
         return key in self._base
 
     def __iter__(self) -> Iterator[str]:
+        return self._merged() if self._own else iter(self._base)
+
+    def _merged(self) -> Iterator[str]:
         yield from (key for key in self._base if self._own.get(key, 0) is not None)
         yield from (
             key
@@ -72,7 +82,11 @@ class Layer(MutableMapping[str, V], Generic[V]):
         )
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return sum(1 for _ in self) if self._own else len(self._base)
+
+    def values(self) -> ValuesView[V]:
+        """As of any mapping; of a layer without writes, the base's own."""
+        return super().values() if self._own else self._base.values()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ import glob
 import re
 from collections.abc import Callable, Container, Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
@@ -78,9 +79,34 @@ def bind(
     Returns:
         (bound, ()) or (None, what is missing).
     """
+    if not _may_refer(spec):
+        return spec, ()
     binder = _Binder(lookup, jobs, own)
     bound = binder.spec(spec)
     return (None if binder.missing else bound), tuple(binder.missing)
+
+
+def _may_refer(spec: object) -> bool:
+    """Whether anything in a spec may be a reference; most specs have none, and each is
+    bound again at every look."""
+    try:
+        return _has_brace(spec)
+    except TypeError:  # it holds something that cannot be hashed
+        return True
+
+
+@lru_cache(maxsize=4096)
+def _has_brace(value: object) -> bool:
+    if isinstance(value, str):
+        return "{" in value
+    if isinstance(value, Mapping):
+        return any(map(_has_brace, value.values()))
+    if isinstance(value, tuple | list):
+        return any(map(_has_brace, value))
+    if not is_dataclass(value) or isinstance(value, type):
+        return False
+    names = (one.name for one in fields(value) if one.name not in _FIXED)
+    return any(_has_brace(getattr(value, name)) for name in names)
 
 
 def bind_text(

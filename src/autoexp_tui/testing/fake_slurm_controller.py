@@ -204,9 +204,10 @@ class Controller:
         limit = self._time.now - self.settings.account_lag
         found = []
         for job in self._accounts.values():
-            known = [shown for at, shown in job.history if at <= limit]
-            if known and (known[-1].ended_utc or since) >= since:
-                found.append(known[-1])
+            newest_first = reversed(job.history)
+            known = next((shown for at, shown in newest_first if at <= limit), None)
+            if known and (known.ended_utc or since) >= since:
+                found.append(known)
         return found
 
     def _running(self) -> Iterable[PlayedRun]:

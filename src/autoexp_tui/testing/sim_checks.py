@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from autoexp_tui.core import events
 from autoexp_tui.core.action_kinds import Restart
-from autoexp_tui.core.apply import apply
+from autoexp_tui.core.apply import apply, fold
 from autoexp_tui.core.condition_kinds import MaxAttempts
 from autoexp_tui.core.effects import SubmitTasks, TaskId
 from autoexp_tui.core.events import Recorded
@@ -131,8 +131,7 @@ class Checks:
         """
         base = SessionState(plans=self._session.plans)
         records = self._session.records
-        for record in records[:cut]:
-            apply(base, record)
+        fold(base, records[:cut])
         draft = base.fork()
         for record in records[cut : self._fed]:
             apply(draft, record)
@@ -255,17 +254,22 @@ class Checks:
         for part in SMALL:
             if getattr(live, part) != getattr(self.shadow, part):
                 raise Violation(_differ(part, live, self.shadow))
-        for name, job in live.jobs.items():
-            folded = self.shadow.jobs.get(name)
-            if job is self._live.get(name) and folded is self._folded.get(name):
-                continue
-            if job != folded:
+        for name in self._moved(live):
+            job, folded = live.jobs[name], self.shadow.jobs.get(name)
+            if folded is None or job != folded:
                 raise Violation(f"replay differs from the live state of {name}")
-            self._live[name], self._folded[name] = (
-                job,
-                job if folded is None else folded,
-            )
             self._check_job(job)
+            self._live[name], self._folded[name] = job, folded
+
+    def _moved(self, live: SessionState) -> list[str]:
+        """Jobs that are not what they were at the last comparison, in one or in both:
+        records are never changed where they are, so that the same ones are equal."""
+        seen, folded, before = self._live, self.shadow.jobs, self._folded
+        return [
+            name
+            for name, job in live.jobs.items()
+            if job is not seen.get(name) or folded.get(name) is not before.get(name)
+        ]
 
     def _check_job(self, job: JobRecord) -> None:
         live = [a.number for a in job.attempts if a.outcome is None]
