@@ -113,6 +113,17 @@ def test_a_log_written_anew_to_the_same_length_is_noticed(log: Log) -> None:
     assert log.text() == b"other\n" + end
 
 
+def test_a_log_written_anew_within_one_tick_of_the_clock_is_noticed(log: Log) -> None:
+    log.append(b"step 1\n")
+    log.read()
+    before = log.path.stat()
+    with log.path.open("r+b") as file:
+        file.write(b"step 2\n")
+    os.utime(log.path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    log.clock.advance(60.0)
+    assert log.text() == b"step 2\n"
+
+
 def test_the_hole_that_a_truncation_leaves_before_a_writer_is_passed_over(
     log: Log,
 ) -> None:
@@ -278,6 +289,7 @@ def test_a_look_at_a_quiet_log_reads_nothing(
 ) -> None:
     log.append(b"whole\nhalf")
     log.read()
+    log.clock.advance(2.0)
     log.read()
     calls = Calls(monkeypatch)
     assert log.read() is None

@@ -9,6 +9,7 @@ import pytest
 
 from autoexp_tui.adapters.log_tail import MOST_BYTES, LogReader
 from autoexp_tui.engine.reading_ports import LogChunk
+from autoexp_tui.testing.clock import ManualClock
 
 
 class Log:
@@ -16,7 +17,8 @@ class Log:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.reader = LogReader()
+        self.clock = ManualClock()
+        self.reader = LogReader(self.clock.monotonic)
         self.offset = 0
 
     def append(self, data: bytes) -> None:
@@ -143,19 +145,19 @@ def test_the_next_engine_goes_on_where_the_cursor_stands(log: Log) -> None:
     log.append(b"one\n")
     log.read()
     log.append(b"two\n")
-    log.reader = LogReader()
+    log.reader = LogReader(log.clock.monotonic)
     assert log.text() == b"two\n"
 
 
 def test_a_directory_is_an_error_and_not_an_empty_log(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="not a regular file"):
-        LogReader().read("job", 1, 0, str(tmp_path), 0, 100)
+        Log(tmp_path).read(100)
 
 
 def test_a_pipe_does_not_block_the_reader(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="not a regular file"):
-        LogReader().read("job", 1, 0, str(tmp_path / "pipe"), 0, 100)
+        Log(tmp_path / "pipe").read(100)
 
 
 def test_bytes_that_are_no_text_are_passed_on_as_they_are(log: Log) -> None:

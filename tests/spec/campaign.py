@@ -134,7 +134,7 @@ class Campaign:
                 sources=Sources(
                     executor=self.executor,
                     facts=facts,
-                    logs=LogReader(),
+                    logs=LogReader(self.clock.monotonic),
                     inbox=Mailbox(),
                     lease=lease,
                     poll_pool=pool,

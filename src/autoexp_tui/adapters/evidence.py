@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from autoexp_tui.adapters.atomic import link_new, make_directory, write_atomic
 from autoexp_tui.adapters.bounded_command import run_bounded
-from autoexp_tui.adapters.log_tail import LogReader
+from autoexp_tui.adapters.log_tail import tail as tail_of
 from autoexp_tui.adapters.records import read_attempt
 from autoexp_tui.adapters.slurm_commands import Commands, Ran
 from autoexp_tui.core.clean import clean
@@ -96,7 +96,7 @@ class Evidence:
 def _keep_log(path: str, place: Path) -> str:
     """Copy the log's end, made fit to be shown; a line about it."""
     try:
-        tail = LogReader().tail(path, LOG_BYTES) if path else ""
+        tail = tail_of(path, LOG_BYTES) if path else ""
     except OSError as error:
         return f"log: cannot be read: {error}"
     if not tail:

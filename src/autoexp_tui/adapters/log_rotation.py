@@ -10,10 +10,24 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 _MOST_ENTRIES = 1000
 """Of a directory that are looked at."""
+
+
+Stamp: TypeAlias = tuple[int, int, int, int]
+"""(device, inode, size, mtime in ns)."""
+
+
+class Ended(NamedTuple):
+    """The state of a file at which nothing was left to read."""
+
+    stamp: Stamp
+    since: float
+    """When it was first seen so, monotonic seconds."""
+    is_settled: bool
+    """Whether it was looked into so long after that a later write shows in it."""
 
 
 class Place(NamedTuple):
@@ -26,8 +40,13 @@ class Place(NamedTuple):
     """What stands before `offset`."""
     head: bytes
     """How the file begins."""
-    settled_at: tuple[int, int, int, int] | None = None
-    """(device, inode, size, mtime) at which nothing was left to read."""
+    ended: Ended | None = None
+    """None: something is left to read."""
+
+    def is_settled_at(self, stamp: Stamp) -> bool:
+        """Whether a file in this state need not be looked into again."""
+        ended = self.ended
+        return ended is not None and ended.is_settled and ended.stamp == stamp
 
 
 def identity_of(found: os.stat_result) -> tuple[int, int]:

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from autoexp_tui.adapters.log_rotation import Place, find_rest, identity_of
+from autoexp_tui.adapters.log_rotation import Ended, Place, find_rest, identity_of
 from autoexp_tui.adapters.metric_places import find_files
 from autoexp_tui.adapters.plain_files import looked_at, opened
 from autoexp_tui.engine.reading_ports import FoundFile, LogChunk
@@ -27,13 +27,18 @@ MOST_BYTES = 1 << 20
 _MEMORY = 64
 """Bytes that are compared, before the cursor and at the start of the file."""
 
+_SETTLE_SECONDS = 2.0
+"""How long a file's state must stand before a look at its end is believed for good: two
+writes of one length within a tick of the file system's clock leave the same state."""
+
 _Key = tuple[str, int, int, str]
 
 
 class LogReader:
     """`reading_ports.LogSource` over files. One call at a time for each log."""
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
         self._places: dict[_Key, Place] = {}
 
     def read(
@@ -85,7 +90,7 @@ class LogReader:
             if handle is None or found is None:
                 return self._read_rest(look, place, closed=False)
             rest = look.final and found.st_size > look.offset
-            if place and place.settled_at == _stamp(found) and not rest:
+            if place and place.is_settled_at(_stamp(found)) and not rest:
                 return None
             data = _continued(handle, found, place, look)
             if data is None:
@@ -102,7 +107,6 @@ class LogReader:
         data: bytes,
     ) -> LogChunk | None:
         end = look.offset + len(data)
-        settled = _stamp(found) if end >= found.st_size else None
         head = place.head if place else b""
         if len(head) < _MEMORY:
             head = data[:_MEMORY] if look.offset == 0 else _head(handle)
@@ -113,12 +117,19 @@ class LogReader:
             identity=identity_of(found),
             before=data[-_MEMORY:] or before,
             head=head,
-            settled_at=settled,
+            ended=self._ended(found, place) if end >= found.st_size else None,
         )
         if not data:
             return None
         midline = before != b"" and not before.endswith((b"\n", b"\r"))
         return look.chunk(look.offset, data, found.st_size, midline=midline)
+
+    def _ended(self, found: os.stat_result, place: Place | None) -> Ended:
+        """That nothing is left to read."""
+        stamp, now = _stamp(found), self._monotonic()
+        known = place.ended if place else None
+        since = known.since if known and known.stamp == stamp else now
+        return Ended(stamp, since, is_settled=now - since >= _SETTLE_SECONDS)
 
     def _read_anew(
         self, look: _Look, handle: int, found: os.stat_result
@@ -160,19 +171,24 @@ class LogReader:
         return look.chunk(look.offset, data, size)
 
     def tail(self, path: str, limit: int) -> str:
-        """The last `limit` bytes as text; empty when there is no file.
+        """As the function of that name."""
+        return tail(path, limit)
 
-        Raises:
-            OSError: it cannot be read, for another reason than that it is not there.
-        """
-        with opened(path) as handle:
-            if handle is None:
-                return ""
-            size = os.fstat(handle).st_size
-            data = os.pread(handle, limit, max(0, size - limit))
-        if size > limit:  # do not begin within a character
-            data = data.lstrip(bytes(range(0x80, 0xC0)))
-        return data.decode("utf-8", "replace")
+
+def tail(path: str, limit: int) -> str:
+    """The last `limit` bytes as text; empty when there is no file.
+
+    Raises:
+        OSError: it cannot be read, for another reason than that it is not there.
+    """
+    with opened(path) as handle:
+        if handle is None:
+            return ""
+        size = os.fstat(handle).st_size
+        data = os.pread(handle, limit, max(0, size - limit))
+    if size > limit:  # do not begin within a character
+        data = data.lstrip(bytes(range(0x80, 0xC0)))
+    return data.decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,7 +243,7 @@ def _engine(
     sources = Sources(
         executor=executor,
         facts=facts,
-        logs=LogReader(),
+        logs=LogReader(clock.monotonic),
         inbox=FileInbox(
             session, lambda name, reason: faults.write(f"inbox: {name}: {reason}")
         ),

@@ -52,8 +52,12 @@ def slurm_executor(
     return SlurmExecutor(settings, commands, clock)
 
 
+def _log_reader(clock: Clock) -> LogReader:
+    return LogReader(clock.monotonic)
+
+
 ADAPTERS: Final = Adapters(
-    answer=Ran, executor=slurm_executor, facts=OutsideFacts, logs=LogReader
+    answer=Ran, executor=slurm_executor, facts=OutsideFacts, logs=_log_reader
 )
 
 

@@ -88,7 +88,7 @@ class Adapters(Generic[R]):
     executor: Callable[[FakeSlurm[R], Clock, Path, Times, int], Executor]
     """Of a cluster, the engine's clock, a directory, times, and the largest array."""
     facts: Callable[[Clock], FactSource]
-    logs: Callable[[], LogSource]
+    logs: Callable[[Clock], LogSource]
 
 
 class DeadlySlurm(FakeSlurm[R]):
@@ -119,7 +119,7 @@ class SlurmCluster(Generic[R]):
         self.kind = "slurm" if accounting else "slurm without accounting"
         self.scripts: Attempts = {}
         self.facts = adapters.facts(clock)
-        self.logs = adapters.logs()
+        self.logs = adapters.logs(clock)
         self._danger = danger
         self._adapters = adapters
         self._times = AS_SHIPPED if rng.random() < 0.25 else SWIFT
