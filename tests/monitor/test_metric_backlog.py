@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 from unittest.mock import patch
 
 import pytest
@@ -10,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.adapters.fast_search import fast_test
-from autoexp_tui.monitor import metrics
+from autoexp_tui.monitor import metric_backlog, metrics
 from autoexp_tui.monitor.metrics import MetricReader, Point
-from autoexp_tui.monitor.sieve import MakeTest, by_re
+from autoexp_tui.monitor.sieve import MakeTest, Test, by_re
 
 ENGINES = pytest.mark.parametrize("make_test", [by_re, fast_test])
 EVERY = 4096
@@ -145,6 +146,79 @@ def test_what_remains_is_as_it_was_with_all_extremes(
     assert [p for p in thinned if "eval_loss" in p.values] == [
         p for p in whole if "eval_loss" in p.values
     ]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(KINDS),
+            st.lists(st.floats(0, 99, width=16), min_size=1, max_size=60),
+        ),
+        max_size=12,
+    ),
+    st.booleans(),
+)
+def test_what_remains_of_runs_is_as_it_was_with_all_extremes(
+    drawn: list[tuple[bytes, list[float]]],
+    by_runs: bool,
+) -> None:
+    lines = [(kind, value) for kind, values in drawn for value in values]
+    data = b"".join(filled(kind, n, value) for n, (kind, value) in enumerate(lines, 1))
+    head = b"".join(filled(KINDS[0], n, 50.0) for n in range(2))
+    whole = MetricReader().feed(head + data)
+    reader = MetricReader((), fast_test)
+    without = patch.object(metric_backlog, "line_runs", lambda *_: None)
+    with nullcontext() if by_runs else without:
+        thinned = reader.feed(head) + reader.feed(data, len(head), 1 << 16)
+    known = {point.offset: repr(point) for point in whole}
+    assert all(known[point.offset] == repr(point) for point in thinned)
+    finite = [loss for loss in losses(whole) if loss == loss]
+    assert {min(finite), max(finite)} <= set(losses(thinned))
+    assert repr(whole[-1]) == repr(thinned[-1])
+    assert [p for p in thinned if "eval_loss" in p.values] == [
+        p for p in whole if "eval_loss" in p.values
+    ]
+
+
+def test_lines_that_differ_in_their_digits_alone_are_put_to_no_regex() -> None:
+    tested = 0
+
+    def counting(pattern: str) -> Test:
+        test = by_re(pattern)
+
+        def counted(text: str) -> bool:
+            nonlocal tested
+            tested += len(text) if "iter" in pattern and "loss:" in pattern else 0
+            return test(text)
+
+        return counted
+
+    data = backlog(4000, n1000=b"validation loss at iteration 1 | lm loss value: 2.0 |")
+    MetricReader((), counting).feed(data, 0, every=1 << 17)
+    assert tested == 0
+
+
+@pytest.mark.parametrize("evaluations", [False, True])
+def test_the_states_of_a_bar_without_steps_are_counted_whether_read_or_not(
+    evaluations: bool,
+) -> None:
+    rng = random.Random(1)
+    bar = "\rEpoch 0:%3d%%|%-10s| %d/2000 [00:12<00:14, loss=%.3f]"
+    states = [
+        bar % (n // 20, "█" * (n // 3 % 10), n, rng.random()) for n in range(2000)
+    ]
+    if evaluations:
+        for n in (10, 20, *range(300, 2000, 300)):
+            states[n] += "\nvalidation at the end of an epoch: loss 2.5"
+    head, rest = ("".join(some).encode() for some in (states[:30], states[30:]))
+    whole = {point.offset: point for point in MetricReader().feed(head + rest)}
+    reader = MetricReader((), fast_test)
+    reader.feed(head)
+    thinned = reader.feed(rest, len(head), every=1 << 20)
+    assert len(thinned) < 100
+    assert thinned == [whole[point.offset] for point in thinned]
+    read = losses([point for point in whole.values() if point.offset >= len(head)])
+    assert {min(read), max(read)} <= set(losses(thinned))
 
 
 @ENGINES

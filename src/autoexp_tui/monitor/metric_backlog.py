@@ -12,11 +12,12 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from autoexp_tui.monitor.metric_layouts import Layout
 from autoexp_tui.monitor.metric_lines import STEP
+from autoexp_tui.monitor.metric_runs import LineRun, extremes, line_runs
 from autoexp_tui.monitor.sieve import MakeTest, Test, escaped
 
 T = TypeVar("T", bytes, str)
@@ -155,11 +156,10 @@ class _Stretch:
         """`base`: where `low` stands; `others`: see `thin`."""
         self.low = low
         self.base = base
+        self.layout = layout
         self.label = layout.label
         self.is_marked = is_marked
-        self.is_alike = _test_of(layout.alike, make_test)
-        pattern = _fixed(low, layout)
-        self.is_fixed = _test_of(pattern, make_test) if pattern else None
+        self.make_test = make_test
         self.others = others
         self.is_counted = STEP not in layout.names
         """Lines that are passed over count, for they have no step of their own."""
@@ -175,16 +175,57 @@ class _Stretch:
             _Unlike: it is to be read whole.
         """
         text = self.low.decode("ascii")
-        parts = self._guessed(text)
+        parts = self._in_runs(text)
+        parts = self._guessed(text) if parts is None else parts
         if parts is not None:
             return parts
         self.pieces = self.low.split(self.label)
         gaps = dict(self._gaps())
         lines = self._without(text, gaps.values())
         fixed = self._is_fixed(lines)
-        if lines and not fixed and not self.is_alike(lines):
+        if lines and not fixed and not self._is_alike(lines):
             raise _Unlike
         return list(self._parts(self._marked(text, gaps), fixed=fixed))
+
+    # ------------------------------------------------------------------ spelled alike
+    def _in_runs(self, text: str) -> _Parts | None:
+        """The stretch, where many lines on end differ in their digits alone; else
+        None."""
+        runs = line_runs(self.low, self.layout)
+        if runs is None:
+            return None
+        found = extremes(self.low, [run for run in runs if run.of_layout])
+        if found is None:
+            return None
+        parts: _Parts = []
+        for of_layout, group in groupby(runs, lambda run: run.of_layout):
+            some = list(group)
+            parts += (
+                [self._run_block(run, found) for run in some]
+                if of_layout
+                else self._run_gap(text, some)
+            )
+        return parts
+
+    def _run_gap(self, text: str, runs: Sequence[LineRun]) -> Sequence[_Gap]:
+        """Lines of another kind, if they may say something."""
+        start, end = runs[0].start, runs[-1].end
+        if not self.is_marked(text[start:end]):
+            return ()
+        return (_Gap(self.base + start, self.base + end),)
+
+    def _run_block(self, run: LineRun, extremes: Iterable[int]) -> _Block:
+        """The lines of a run, extremes of the stretch included."""
+        last = run.end - run.length
+        inside = {at for at in extremes if run.start <= at < last}
+        lines = [self._run_line(run, at) for at in (*sorted(inside), last)]
+        return _block(run.size if self.is_counted else 1, lines)
+
+    def _run_line(self, run: LineRun, start: int) -> _Line:
+        begin, end = run.spelling.loss
+        loss = _number(self.low[start + begin : start + end])
+        place = (start - run.start) // run.length if self.is_counted else 0
+        return _Line(place, self.base + start, self.base + start + run.length, loss)
 
     # ------------------------------------------------------------------- the fast way
     def _guessed(self, text: str) -> _Parts | None:
@@ -193,12 +234,32 @@ class _Stretch:
         gaps = self._guessed_gaps()
         if gaps is None or not self._is_fixed(self._without(text, gaps)):
             return None
-        low = b"".join(_between(self.low, gaps))
-        pieces = low.split(self.label)[1:]
-        extremes = [self._place_of(min(pieces)), self._place_of(max(pieces))]
-        if any(start <= at < stop for at in extremes for start, stop in gaps):
-            return None  # a line of another layout that holds the same
-        return list(self._guessed_parts(text, gaps, extremes))
+        pieces = b"".join(_between(self.low, gaps)).split(self.label)
+        return list(self._guessed_parts(text, gaps, self._ranks(pieces, gaps)))
+
+    def _ranks(
+        self, pieces: Sequence[bytes], gaps: Sequence[tuple[int, int]]
+    ) -> Mapping[int, int]:
+        """(where a line starts -> how many are before it) of the first line, the last,
+        and those of the lowest and the highest loss.
+
+        `pieces`: of all lines together, without the gaps.
+        """
+        losses = pieces[1:]
+        extremes = losses.index(min(losses)), losses.index(max(losses))
+        first, end = gaps[0][1], gaps[-1][0]
+        last = self.low.rfind(b"\n", 0, end - 1) + 1
+        ranks = {self._start_of(rank, pieces, gaps): rank for rank in extremes}
+        return {first: 0, last: len(losses) - 1, **ranks}
+
+    def _start_of(
+        self, rank: int, pieces: Sequence[bytes], gaps: Sequence[tuple[int, int]]
+    ) -> int:
+        """Where the line starts that so many others are before."""
+        at = len(self.label.join(pieces[: rank + 1]))
+        for start, stop in gaps:
+            at += stop - start if start <= at else 0
+        return self.low.rfind(b"\n", 0, at) + 1
 
     def _guessed_gaps(self) -> list[tuple[int, int]] | None:
         """What lies before, after and, by `others`, between the lines; None: none of
@@ -222,37 +283,36 @@ class _Stretch:
             return None
         return [(0, head), *sorted(found), (tail, len(low))]
 
-    def _place_of(self, piece: bytes) -> int:
-        """Where a line begins whose loss is that of `piece`."""
-        found = self.low.find(self.label + piece[: piece.find(b"\n") + 1])
-        return self.low.rfind(b"\n", 0, found) + 1
-
     def _guessed_parts(
-        self, text: str, gaps: Sequence[tuple[int, int]], extremes: Sequence[int]
+        self, text: str, gaps: Sequence[tuple[int, int]], ranks: Mapping[int, int]
     ) -> Iterator[_Block | _Gap]:
         before = 0
         for start, stop in gaps:
             if before < start:
-                yield self._plain_block(before, start, extremes)
+                yield self._plain_block(before, start, ranks)
             ends = start == 0 or stop == len(text)
             if start < stop and (not ends or self.is_marked(text[start:stop])):
                 yield _Gap(self.base + start, self.base + stop)
             before = stop
 
-    def _plain_block(self, start: int, end: int, extremes: Sequence[int]) -> _Block:
-        """Of the lines from one place to another, extremes of the stretch included."""
+    def _plain_block(self, start: int, end: int, ranks: Mapping[int, int]) -> _Block:
+        """Of the lines from one place to another; what its lowest and highest are
+        matters only where they are those of the stretch."""
         last = self.low.rfind(b"\n", start, end - 1) + 1 or start
-        inside = {at for at in extremes if start <= at < end}
-        lines, place, before = {}, 0, start
-        for at in sorted({*inside, last}):
-            place += self._count(before, at)
-            lines[at], before = self._plain_line(place, at), at
-        lowest, highest = (lines.get(at, lines[last]) for at in extremes)
-        return _Block(place + 1, lowest, highest, lines[last])
+        lines, place, before = [], 0, start
+        for at in sorted({last, *(at for at in ranks if start <= at < end)}):
+            place += self._count(before, at, ranks)
+            lines.append(self._plain_line(place, at))
+            before = at
+        return _block(place + 1, lines)
 
-    def _count(self, start: int, end: int) -> int:
-        """Lines, where that matters."""
-        return self.low.count(b"\n", start, end) if self.is_counted else 0
+    def _count(self, start: int, end: int, ranks: Mapping[int, int]) -> int:
+        """Lines of a block, where that matters."""
+        if not self.is_counted:
+            return 0
+        if start in ranks and end in ranks:
+            return ranks[end] - ranks[start]
+        return self.low.count(b"\n", start, end)
 
     def _plain_line(self, place: int, start: int) -> _Line:
         at = self.low.find(self.label, start) + len(self.label)
@@ -262,7 +322,11 @@ class _Stretch:
 
     # -------------------------------------------------------------- line by line
     def _is_fixed(self, text: str) -> bool:
-        return self.is_fixed is not None and self.is_fixed(text)
+        pattern = _fixed(self.low, self.layout)
+        return bool(pattern) and _test_of(pattern, self.make_test)(text)
+
+    def _is_alike(self, text: str) -> bool:
+        return _test_of(self.layout.alike, self.make_test)(text)
 
     def _gaps(self) -> Iterator[tuple[int, tuple[int, int]]]:
         """(line that it lies before, where) of what lies between the lines."""
@@ -322,6 +386,13 @@ class _Stretch:
         start, end = self.low.rfind(b"\n", 0, at) + 1, self.low.find(b"\n", at) + 1
         loss = _number(self.pieces[index + 1])
         return _Line(place, self.base + start, self.base + end, loss)
+
+
+def _block(size: int, lines: Sequence[_Line]) -> _Block:
+    """A block of which some lines are known, the last among them."""
+    lowest = min(lines, key=lambda line: line.loss)
+    highest = max(lines, key=lambda line: line.loss)
+    return _Block(size, lowest, highest, lines[-1])
 
 
 def _between(text: T, gaps: Iterable[tuple[int, int]]) -> Iterator[T]:

@@ -22,6 +22,7 @@ from autoexp_tui.monitor.metric_lines import (
     TOTAL,
     Places,
     Reading,
+    Span,
 )
 from autoexp_tui.monitor.sieve import escaped
 
@@ -86,6 +87,14 @@ class Layout:
             if found and after.startswith(hole):
                 return f"{before}{label}{loss}{after[len(hole) :]}"
         return ""
+
+    def place_of_loss(self, line: bytes) -> Span | None:
+        """Where the number of the loss stands in a line, its end included; None: the
+        line is not of the layout. Which digits it has makes no difference."""
+        match = self.regex.match(line) if LOSS in self.names else None
+        if match is None or match.end() < len(line) or not line.endswith(b"\n"):
+            return None
+        return match.span(1 + self.names.index(LOSS))
 
     def read(self, low: bytes, line: re.Match[bytes], most: int) -> Run:
         """What the unbroken run of lines says that begins with `line`.

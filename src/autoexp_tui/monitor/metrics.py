@@ -36,7 +36,7 @@ from autoexp_tui.monitor.prefilter import (
     line_text,
     with_newlines,
 )
-from autoexp_tui.monitor.sieve import MakeTest, Sieve, as_text, by_re
+from autoexp_tui.monitor.sieve import MakeTest, Sieve, by_re
 
 _ALIASES: Final = {
     "iteration": STEP,
@@ -178,12 +178,14 @@ class MetricReader:
             start = stop
 
     def _of_part(self, data: bytes, every: int) -> Iterator[tuple[int, Reading]]:
-        for begin, end in self._sieve.spans(data, as_text(data)):
-            low = fold(data[begin:end])
+        low = b"" if data.isascii() else fold(data)  # a text of ASCII is needed anyway
+        text = (low or data).decode("ascii")
+        for begin, end in self._sieve.spans(low or data, text):
+            piece = low[begin:end] if low else fold(data[begin:end])
             if every:
-                found = self._thinned(low, every)
+                found = self._thinned(piece, every)
             else:
-                found = _read(low, 0, len(low), self._layouts)
+                found = _read(piece, self._layouts)
             for start, reading in found:
                 yield begin + start, reading
 
@@ -200,13 +202,11 @@ class MetricReader:
                 self.make_test,
                 self._layouts.others(),
             )
-            for span in kept:
-                found = _read(low, span.start, span.end, self._layouts)
-                if not span.passed_over:
-                    yield from found
-                    continue
-                for place, reading in found:
-                    yield place, reading._replace(passed_over=span.passed_over)
+            for begin, end, passed_over in kept:
+                for place, reading in _read(low[begin:end], self._layouts):
+                    if passed_over:
+                        reading = reading._replace(passed_over=passed_over)
+                    yield begin + place, reading
             start = stop
 
     # ----------------------------------------------------------------------- custom
@@ -265,8 +265,10 @@ def _compiled(pattern: MetricPattern, linear: Linear) -> _Custom:
 
 
 # ---------------------------------------------------------------------- known ones
-_PART: Final = 512 << 10
-"""Bytes of a backlog that are gone through at a time: they stay in the cache."""
+_PART: Final = 384 << 10
+"""Bytes of a backlog that are gone through at a time. They stay in the cache, and what
+is made of them fits in memory that is held already: fresh pages cost as much as the
+work that is done on them."""
 _RUN: Final = 512
 """Lines of one layout that are read together."""
 
@@ -276,14 +278,8 @@ def _marks(make_test: MakeTest) -> Sieve:
     return Sieve(MARKS, make_test, caseless=True)
 
 
-def _read(
-    low: bytes, begin: int, end: int, layouts: Layouts
-) -> Iterator[tuple[int, Reading]]:
-    """(start of line, what it says) of the whole lines in a span of folded bytes."""
-    if begin or end < len(low):
-        lines = _read(low[begin:end], 0, end - begin, layouts)
-        yield from ((begin + start, reading) for start, reading in lines)
-        return
+def _read(low: bytes, layouts: Layouts) -> Iterator[tuple[int, Reading]]:
+    """(start of line, what it says) of whole lines of folded bytes."""
     places = [-1] * len(MARKS)
     start, stop = 0, -1
     while start < len(low):
