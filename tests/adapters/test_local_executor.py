@@ -625,6 +625,20 @@ def test_a_submission_made_in_part_is_absent_and_completed_when_sent_again(
     assert sorted(machine.ran()) == ["0", "1", "2"]
 
 
+def test_what_was_sent_again_is_absent_only_after_another_look_for_it(
+    machine: Machine,
+) -> None:
+    tasks = [machine.task("exit 0", f"job{n}") for n in range(2)]
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    executor.adopt([one(*tasks)])
+    clock.advance(3.0)
+    assert executor.adopt([one(*tasks)]).absent == (TOKEN,)
+    executor.submit(replace(one(*tasks), tasks=tuple(tasks[:1])))
+    ended(executor, tasks[0])
+    assert executor.adopt([one(*tasks)]).absent == ()
+
+
 def test_a_start_of_another_host_is_waited_for_longer(machine: Machine) -> None:
     task = machine.task("exit 0")
     Path(task.attempt_dir).mkdir(parents=True)

@@ -12,7 +12,7 @@ import pytest
 from autoexp_tui.adapters.slurm import SlurmExecutor, SlurmSettings
 from autoexp_tui.adapters.slurm_commands import Ran
 from autoexp_tui.adapters.slurm_submit import SubmitSettings
-from autoexp_tui.engine.executor_port import Submission, Task
+from autoexp_tui.engine.executor_port import Submission, Task, Uncertain
 from autoexp_tui.testing.clock import ManualClock
 from tests.adapters.slurm_scripted import CONFIG, Answer, ScriptedCommands, says
 
@@ -251,3 +251,26 @@ def test_who_gave_no_answer_is_not_asked_for_each_doubt(tmp_path: Path) -> None:
     assert all("did not answer" in one.error for one in found)
     assert not any(one.absent for one in found)
     assert commands.calls["squeue"] == 1
+
+
+def test_what_was_sent_again_is_absent_only_after_another_look_for_it(
+    tmp_path: Path,
+) -> None:
+    """sbatch gave up waiting: the controller may take it at any moment."""
+    clock = ManualClock()
+    slurm, _ = executor(tmp_path, clock, sbatch=SILENT)
+    (lost,) = doubts(tmp_path, 1)
+    assert looked_for(slurm, lost, clock) == ("t0",)
+    assert isinstance(slurm.submit(lost), Uncertain)
+    clock.advance(4.0)
+    assert slurm.adopt([lost]).absent == ()
+    assert looked_for(slurm, lost, clock) == ("t0",)
+
+
+def looked_for(
+    slurm: SlurmExecutor, submission: Submission, clock: ManualClock
+) -> tuple[str, ...]:
+    """What is absent after looks for long enough."""
+    slurm.adopt([submission])
+    clock.advance(301.0)
+    return slurm.adopt([submission]).absent

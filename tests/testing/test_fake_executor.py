@@ -218,6 +218,15 @@ def test_a_request_may_be_lost_before_it_was_taken() -> None:
     assert world.executor.adopt([one(task())]).absent == ("tok",)
 
 
+def test_what_was_sent_again_is_absent_only_after_another_look_for_it() -> None:
+    world = World(lag_seconds=1)
+    assert world.executor.adopt([one(task())]).absent == ()
+    world.clock.advance(2)
+    assert world.executor.adopt([one(task())]).absent == ("tok",)
+    assert isinstance(world.submit(task()), Accepted)
+    assert world.executor.adopt([one(task())]).absent == ()
+
+
 def test_a_submission_that_arrives_after_it_was_sent_again_begins_once() -> None:
     world = World(late_seconds=30)
     world.faults.add(Fault.ARRIVES_LATE)

@@ -135,6 +135,9 @@ class LocalExecutor:
     # ------------------------------------------------------------------------ submit
     def submit(self, submission: Submission) -> SubmitAnswer:
         """Start a supervisor a task; one that is claimed already is left alone."""
+        self._missed.pop(
+            submission.token, None
+        )  # what is sent again is looked for anew
         outcomes: list[Outcome] = []
         for first in range(0, len(submission.tasks), _AT_A_TIME):
             indices = range(first, min(first + _AT_A_TIME, len(submission.tasks)))

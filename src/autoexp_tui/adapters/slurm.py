@@ -170,6 +170,8 @@ class SlurmExecutor:
     # ------------------------------------------------------------------------ submit
     def submit(self, submission: Submission) -> SubmitAnswer:
         """Hand the tasks to sbatch, as one job or one array."""
+        now = self._clock.monotonic()
+        self._missed.note(submission.token, holds=False, now=now)  # looked for anew
         answer = self._sender.send(submission)
         if isinstance(answer, Accepted | Uncertain):
             self._sent_at[submission.token] = self._clock.monotonic()

@@ -117,6 +117,9 @@ class FakeExecutor:
     def submit(self, submission: Submission) -> SubmitAnswer:
         """Take the tasks, unless a fault says otherwise."""
         fault = self._begin_call("submit")
+        self._missed.pop(
+            submission.token, None
+        )  # what is sent again is looked for anew
         sent = f"fake submit {submission.token}"
         if fault is Fault.BUSY:
             return Busy(message="the queue is full", sent=sent)
