@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from autoexp_tui.adapters.fast_search import fast_test
 from autoexp_tui.monitor import metric_backlog, metrics
 from autoexp_tui.monitor.metrics import MetricReader, Point
-from autoexp_tui.monitor.sieve import MakeTest, Test, by_re
+from autoexp_tui.monitor.sieve import AnyTest, MakeTest, by_re
 
 ENGINES = pytest.mark.parametrize("make_test", [by_re, fast_test])
 EVERY = 4096
@@ -29,6 +29,23 @@ def backlog(lines: int, **others: bytes) -> bytes:
     for number, line in others.items():
         dense[int(number[1:])] += line + b"\n"
     return b"".join(dense)
+
+
+@pytest.mark.parametrize(
+    ("data", "size", "end"),
+    [
+        (b"aa\nbb\ncc", 7, 6),
+        (b"aa\rbb\rcc", 7, 6),
+        (b"aa\nbb\rcc", 7, 3),
+        (b"aaaa\rbb\n", 3, 5),
+        (b"aaaa\nbb\r", 3, 5),
+        (b"aaaa", 3, 4),
+    ],
+)
+def test_a_part_of_a_backlog_ends_where_a_line_does(
+    data: bytes, size: int, end: int
+) -> None:
+    assert metric_backlog.span_end(data, 0, size) == end
 
 
 def losses(points: list[Point]) -> list[float]:
@@ -183,10 +200,10 @@ def test_what_remains_of_runs_is_as_it_was_with_all_extremes(
 def test_lines_that_differ_in_their_digits_alone_are_put_to_no_regex() -> None:
     tested = 0
 
-    def counting(pattern: str) -> Test:
+    def counting(pattern: str) -> AnyTest:
         test = by_re(pattern)
 
-        def counted(text: str) -> bool:
+        def counted(text: str | bytes) -> bool:
             nonlocal tested
             tested += len(text) if "iter" in pattern and "loss:" in pattern else 0
             return test(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -50,7 +51,7 @@ def test_only_the_pieces_around_a_hit_are_let_through(make_test: MakeTest) -> No
 
 @given(st.binary(max_size=200).map(lambda some: some * 200))
 def test_pieces_are_whole_lines_and_together_everything(data: bytes) -> None:
-    spans = list(pieces(data))
+    spans = list(pieces(data, sieve.PIECE))
     assert b"".join(data[a:b] for a, b in spans) == data
     assert all(data[b - 1 : b] == b"\n" for _, b in spans[:-1])
 
@@ -65,17 +66,43 @@ def test_a_pattern_that_the_fast_engine_does_not_take_is_tested_all_the_same() -
     assert fast_test("(?<=a)b")("ab")
 
 
+@ENGINES
+@pytest.mark.parametrize("around", [b"info", "größe".encode(), b"\xff\x00", b"\xc3"])
+def test_a_literal_in_bytes_is_never_missed(make_test: MakeTest, around: bytes) -> None:
+    assert make_test("FATAL")(around + b"FATAL" + around)
+
+
+@ENGINES
+@pytest.mark.parametrize("data", [b"info", "größe".encode(), b""])
+def test_bytes_without_a_literal_are_told_where_they_are_utf_8(
+    make_test: MakeTest, data: bytes
+) -> None:
+    assert not make_test("FATAL")(data)
+
+
+def test_bytes_that_hold_nothing_are_made_no_text() -> None:
+    line = "größe █ \n".encode()
+    with patch.object(sieve, "as_text", wraps=as_text) as made:
+        one = Sieve([b"FATAL"], fast_test)
+        made.reset_mock()
+        assert list(one.seldom(line * 1000)) == []
+        assert not made.called
+        assert list(one.seldom(line * 1000 + b"FATAL\n"))
+
+
 # -------------------------------------------------------------- fast equals naive
 RULES = (
     LogEvent(name="fatal", pattern=r"FATAL|Traceback", pattern_type="regex"),
     LogEvent(name="oom", pattern="CUDA out of memory"),
     LogEvent(name="caseless", pattern="(?i)error: (.*)", pattern_type="regex"),
     LogEvent(name="saved", pattern=r"saved (?P<it>\d+)", pattern_type="regex"),
+    LogEvent(name="beyond ascii", pattern="größe"),
     LogEvent(name="ends in a digit", pattern=r"\d$", pattern_type="regex"),
 )
 WORDS = [
     b"FATAL", b"Traceback", b"CUDA out of memory", b"ERROR: x", b"error: \xc3\xb6",
     b"saved 80", b"err\xe2\x84\xaar", b"step 5 loss 2.5", b"info", b"\xff\x00", b"",
+    "größe".encode(), "größ".encode(),
     b"iteration 10/ 20 | lm loss: 2.5E+00 |", b"{'loss': 3.0}", b"val loss: nan",
     b"Epoch 3:  45%|\xe2\x96\x88| 450/1000 [00:45<00:55, loss=2.34]",
 ]  # fmt: skip
@@ -111,9 +138,8 @@ def naive(data: bytes) -> list[Match]:
 @pytest.fixture(scope="module", autouse=True)
 def _small_pieces() -> object:
     """So that short texts have many borders."""
-    kept, sieve.PIECE = sieve.PIECE, 40  # type: ignore[misc]
-    yield
-    sieve.PIECE = kept  # type: ignore[misc]
+    with patch.multiple(sieve, PIECE=40, BLOCK=90):
+        yield
 
 
 @ENGINES

@@ -15,11 +15,10 @@ from typing import Final, TypeAlias
 from autoexp_tui.core.rule_kinds import QUIET_TYPES, LogEvent, StateEvent
 from autoexp_tui.monitor.careful import CarefulRegex, Linear, careful, no_linear
 from autoexp_tui.monitor.prefilter import LineFinder, line_text, with_newlines
-from autoexp_tui.monitor.sieve import MakeTest, Sieve, as_text, by_re
+from autoexp_tui.monitor.sieve import MakeTest, Sieve, by_re
 
 MAX_SHOWN: Final = 2000
 """Characters of a line, or of an extracted value, that a match keeps."""
-
 _Search: TypeAlias = Callable[[str], Mapping[str, str] | None]
 """A line -> what a match extracts; None: no match."""
 
@@ -102,11 +101,10 @@ class Scanner:
         if not self._groups:
             return []
         data = with_newlines(chunk)
-        text = as_text(data)
         found = [
             (start, order, match)
             for group in self._groups
-            for begin, end in group.spans(data, text)
+            for begin, end in group.spans(data)
             for order, item in group.members
             for start, match in _matches(item, data, (begin, end), offset, seen)
         ]
@@ -129,11 +127,11 @@ class _Group:
             else None
         )
 
-    def spans(self, data: bytes, text: str) -> Iterable[tuple[int, int]]:
+    def spans(self, data: bytes) -> Iterable[tuple[int, int]]:
         """Where the rules are to be looked for."""
         if self._sieve is None or (self._caseless and not data.isascii()):
             return ((0, len(data)),)
-        return self._sieve.spans(data, text)
+        return self._sieve.seldom(data)
 
 
 def _is_of(item: CompiledRule, kind: str) -> bool:

@@ -78,9 +78,13 @@ class _Unlike(Exception):
 
 
 def span_end(low: bytes, start: int, size: int) -> int:
-    """The end of the whole lines in about `size` bytes."""
-    end = low.rfind(b"\n", start, start + size) + 1 or low.find(b"\n", start) + 1
-    return end or len(low)
+    """The end of the whole lines in about `size` bytes, with either sort of ends."""
+    for mark in (b"\n", b"\r"):
+        end = low.rfind(mark, start, start + size) + 1
+        if end:
+            return end
+    ends = (low.find(mark, start + size) for mark in (b"\n", b"\r"))
+    return min((at for at in ends if at >= 0), default=len(low) - 1) + 1
 
 
 def thin(
@@ -399,9 +403,11 @@ def _between(text: T, gaps: Iterable[tuple[int, int]]) -> Iterator[T]:
     """What is left of a text without some of it."""
     at = 0
     for start, stop in gaps:
-        yield text[at:start]
+        if at < start:
+            yield text[at:start]
         at = stop
-    yield text[at:]
+    if at < len(text):
+        yield text[at:]
 
 
 def _lines_with(

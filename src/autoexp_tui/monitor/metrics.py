@@ -158,10 +158,9 @@ class MetricReader:
                 highest and the last loss remain; never one that says anything else,
                 or nan. 0: none is.
         """
-        lines = with_newlines(data)
-        readings = self._readings(lines, every)
+        readings = self._readings(data, every)
         if self._custom:
-            readings = self._with_custom(lines, readings)
+            readings = self._with_custom(with_newlines(data), readings)
         point = self._steps.point
         return [point(reading, offset + start) for start, reading in readings]
 
@@ -177,7 +176,8 @@ class MetricReader:
                 yield start + place, reading
             start = stop
 
-    def _of_part(self, data: bytes, every: int) -> Iterator[tuple[int, Reading]]:
+    def _of_part(self, part: bytes, every: int) -> Iterator[tuple[int, Reading]]:
+        data = with_newlines(part)
         low = b"" if data.isascii() else fold(data)  # a text of ASCII is needed anyway
         text = (low or data).decode("ascii")
         for begin, end in self._sieve.spans(low or data, text):
