@@ -273,10 +273,42 @@ def test_of_many_starts_at_once_exactly_one_runs(attempt: Attempt) -> None:
     assert len(list(attempt.dir.glob("duplicate.*.json"))) == 7
 
 
+def starts(attempt: Attempt, script: str, *counts: str, **more: object) -> None:
+    """One start after the other, with what the queue tells them of its restarts."""
+    task = attempt.task(script, nonce="n1", **more)
+    for count in counts:
+        process = attempt.start(task, SLURM_RESTART_COUNT=count)
+        process.communicate(timeout=PATIENCE)
+
+
+def test_a_run_that_has_ended_is_not_followed_without_a_restart_of_the_queue(
+    attempt: Attempt,
+) -> None:
+    """A controller that lost its memory gave a second sending the first one's id."""
+    starts(attempt, "echo ran >> ran; exit 3", "0", "0")
+    assert (attempt.root / "out" / "ran").read_text() == "ran\n"
+
+
+def test_a_run_that_ended_well_is_not_followed(attempt: Attempt) -> None:
+    starts(attempt, "echo ran >> ran", "0", "1")
+    assert (attempt.root / "out" / "ran").read_text() == "ran\n"
+
+
+def test_a_run_that_made_room_when_asked_is_followed(attempt: Attempt) -> None:
+    task = attempt.task("trap 'exit 0' TERM; touch ready; sleep 30 & wait")
+    first = attempt.start(task, SLURM_RESTART_COUNT="0")
+    assert until((attempt.root / "out" / "ready").exists)
+    first.terminate()
+    first.communicate(timeout=PATIENCE)
+    assert attempt.record("exit.0.json")["exit_code"] == 0
+    again = attempt.start(task, SLURM_RESTART_COUNT="1")
+    attempt.wait_for("begin.1.json")
+    again.terminate()
+    again.communicate(timeout=PATIENCE)
+
+
 def test_a_requeued_start_is_a_further_run_with_the_same_log(attempt: Attempt) -> None:
-    script = "echo run $AUTOEXP_RUN resume $AUTOEXP_RESUME"
-    for _ in range(2):
-        attempt.run(script, nonce="n1")
+    starts(attempt, "echo run $AUTOEXP_RUN resume $AUTOEXP_RESUME; exit 3", "0", "1")
     assert attempt.log.read_text() == "run 0 resume 0\nrun 1 resume 1\n"
     assert attempt.has("exit.0.json")
     assert attempt.has("exit.1.json")
@@ -286,8 +318,7 @@ def test_a_requeued_start_is_a_further_run_with_the_same_log(attempt: Attempt) -
 def test_a_further_run_says_where_its_own_text_begins_in_the_log(
     attempt: Attempt,
 ) -> None:
-    for _ in range(2):
-        attempt.run("echo twelve bytes", nonce="n1")
+    starts(attempt, "echo twelve bytes; exit 3", "0", "1")
     begun = read_attempt(str(attempt.dir)).run
     assert begun is not None
     assert begun.began.log_start == len("twelve bytes\n")
@@ -457,9 +488,8 @@ def test_the_log_of_an_array_is_the_file_that_the_queue_writes(
     home = attempt.root / "log" / ".arrays" / "token"
     home.mkdir(parents=True)
     (home / "slurm-77_3.out").write_text("the queue's first word\n")
-    task = attempt.task("echo mine", executor_id="77_3", log_home=str(home))
-    for _ in range(2):
-        attempt.start(task).communicate(timeout=PATIENCE)
+    more = {"executor_id": "77_3", "log_home": str(home)}
+    starts(attempt, "echo mine; exit 3", "0", "1", **more)
     assert attempt.log.read_text() == "the queue's first word\nmine\nmine\n"
     assert (attempt.root / "log" / "slurm-77_3.out").is_symlink()
 

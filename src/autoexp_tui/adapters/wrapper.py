@@ -354,8 +354,16 @@ def may_follow(task: Task, holder: "Record | None", wanted: "Record") -> bool:
         return False
     newest = newest_begun(task)
     restarted = int(wanted["restarts"]) > restarts_of(newest or task.path("claim"))
+    ended = read_record(newest.replace("begin.", "exit.")) if newest else None
+    if ended is not None:
+        return restarted and not ended_well(ended)
     over = not newest or lock_for_life(newest)
     return (lock_for_life(task.path("claim")) and over) or restarted
+
+
+def ended_well(ended: "Record") -> bool:
+    """Whether a command succeeded before anybody had asked it to end."""
+    return ended.get("exit_code") == 0 and ended.get("asked") is False
 
 
 def newest_begun(task: Task) -> str:

@@ -149,7 +149,11 @@ def _may_follow(directory: Path, holder: Record, wanted: Record, start: Start) -
         return False
     newest = _newest_run(directory)
     last = holder if newest < 0 else _read(directory / f"begin.{newest}.json") or {}
-    return start.alone or start.restarts > int(last.get("restarts") or 0)
+    restarted = start.restarts > int(last.get("restarts") or 0)
+    ended = _read(directory / f"exit.{newest}.json")
+    if ended is not None:
+        return restarted and (ended["exit_code"] != 0 or ended["asked"])
+    return start.alone or restarted
 
 
 def void(fields: Record, start: Start, message: str) -> None:
