@@ -290,6 +290,107 @@ def test_a_bad_condition_says_where_what_and_the_next_step(
     assert found.hint.startswith(hint)
 
 
+ENDLESS = float("inf")
+NONE = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("value", "where", "message"),
+    [
+        ({"class_name": "FileExists", "path": ""}, "w.path", "is empty"),
+        ({"class_name": "FileExists", "glob": ""}, "w.path", "is empty"),
+        (
+            {"class_name": "FileContent", "path": "a", "pattern": ""},
+            "w.pattern",
+            "is empty",
+        ),
+        ({"class_name": "Metric", "name": "", "value": 1}, "w.name", "is empty"),
+        ({"class_name": "Metadata", "key": "", "equals": 1}, "w.key", "is empty"),
+        (
+            {"class_name": "Metadata", "key": "k", "equals": None},
+            "w.equals",
+            "is null: it would wait for nothing",
+        ),
+        (
+            {
+                "class_name": "Metadata",
+                "key": "k",
+                "equals": 1,
+                "job": "a",
+                "job_name": "b",
+            },
+            "w",
+            "`job` and `job_name` are both given",
+        ),
+        (
+            {"class_name": "JobState", "job_name": ["a", ""], "state": "FAILED"},
+            "w.job_name",
+            "names no job",
+        ),
+        (
+            {"class_name": "Command", "command": [""]},
+            "w.command.0",
+            "is empty: the first word is the program",
+        ),
+        (
+            {"class_name": "FileExists", "path": "a", "min_size": -1},
+            "w.min_size",
+            "is -1; it must not be less than 0",
+        ),
+        (
+            {
+                "class_name": "LogPattern",
+                "log_path": "a",
+                "pattern": "b",
+                "tail_bytes": -5,
+            },
+            "w.tail_bytes",
+            "is -5; it must not be less than 0",
+        ),
+        (
+            {"class_name": "Time", "after_seconds": -1},
+            "w.after_seconds",
+            "is -1; it must not be less than 0",
+        ),
+        (
+            {"class_name": "FileExists", "path": "a", "timeout_seconds": ENDLESS},
+            "w.timeout_seconds",
+            "is inf, which is no number to reach",
+        ),
+        (
+            {"class_name": "Time", "after_seconds": NONE},
+            "w.after_seconds",
+            "is nan, which is no number to reach",
+        ),
+        (
+            {"class_name": "Metric", "name": "loss", "value": "nan"},
+            "w.value",
+            "is nan, which is no number to reach",
+        ),
+    ],
+)
+def test_a_condition_that_could_never_hold_as_written_is_refused(
+    value: object, where: str, message: str
+) -> None:
+    found = refused(condition, value)[0]
+
+    assert (found.where, found.message) == (where, message)
+
+
+def test_an_own_conditions_field_that_no_journal_can_hold_is_refused() -> None:
+    value = {
+        "class_name": "autoexp_tui.testing.own_condition:EnoughLines",
+        "path": "a",
+        "lines": NONE,
+    }
+    assert "cannot be kept" in refused(condition, value)[0].message
+
+
+def test_a_time_that_is_there_already_is_no_mistake() -> None:
+    made = condition({"class_name": "Time", "after_seconds": 0}, "w")
+    assert made == condition_kinds.TimeReached(after_seconds=0.0)
+
+
 def test_everything_wrong_with_a_condition_is_found_at_once() -> None:
     nested = [{"class_name": "FileExists"}, {"class_name": "MaxAttempts", "x": 1}]
     found = refused(condition, {"class_name": "Composite", "conditions": nested})
@@ -384,6 +485,17 @@ def test_actions_outside_that_are_wrong_are_refused(
     [
         ({"class_name": "Restar"}, "w.class_name", "there is no action `Restar`"),
         ({"class_name": "Notify"}, "w.message", "is missing"),
+        ({"class_name": "Notify", "message": ""}, "w.message", "is empty"),
+        (
+            {"class_name": "AppendToFile", "path": "", "text": ""},
+            "w.path",
+            "is empty",
+        ),
+        (
+            {"class_name": "pkg.mod:Own"},
+            "w.class_name",
+            "actions of one's own are not available in this version: `pkg.mod:Own`",
+        ),
         (
             {"class_name": "Log", "message": "x", "level": "loud"},
             "w.level",
@@ -423,6 +535,11 @@ def test_a_log_event_is_a_regex_unless_it_says_substring() -> None:
         extract_groups={"checkpoint_iteration": "n", "checkpoint_path": "2"},
         stages=("stable",),
     )
+
+
+def test_a_pattern_in_verbose_form_may_have_several_lines() -> None:
+    made = log_event({"name": "n", "pattern": "(?x) FATAL  # the worst\n | ERROR"}, "w")
+    assert isinstance(made, rule_kinds.LogEvent)
 
 
 @pytest.mark.parametrize("form", ["inactivity", "progress"])
@@ -603,6 +720,31 @@ def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
             {"name": "n", "transition": "FAILED"},
             "w.transition",
             "is 'FAILED', not two states",
+        ),
+        (
+            log_event,
+            {"name": "n", "pattern": "", "pattern_type": "substring"},
+            "w.pattern",
+            "is empty and would match everything",
+        ),
+        (
+            log_event,
+            {"name": "n", "pattern": "FATAL\n", "pattern_type": "substring"},
+            "w.pattern",
+            "holds a line break, which no line has",
+        ),
+        (
+            log_event,
+            {"name": "n", "pattern": "FATAL|\n  ERROR"},
+            "w.pattern",
+            "holds a line break, which no line has",
+        ),
+        (log_event, {"name": "", "pattern": "x"}, "w.name", "is empty"),
+        (
+            log_event,
+            {"name": "n", "pattern_type": "inactivity", "after_seconds": ENDLESS},
+            "w.after_seconds",
+            "is inf, which is no number to reach",
         ),
         (
             metric_pattern,

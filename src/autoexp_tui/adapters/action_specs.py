@@ -45,19 +45,7 @@ def _conditions(fields: Fields, findings: Findings, key: str) -> None:
 
 def _restart(fields: Fields, findings: Findings) -> None:
     _action(fields, findings)
-    _not_negative("quarantine_after", fields, findings)
     _overrides(fields, findings)
-
-
-def _quarantine(fields: Fields, findings: Findings) -> None:
-    _action(fields, findings)
-    _not_negative("keep", fields, findings)
-
-
-def _not_negative(name: str, fields: Fields, findings: Findings) -> None:
-    value = fields.get(name)
-    if isinstance(value, int) and value < 0:
-        findings.add(f"is {value}; it must not be less than 0", name)
 
 
 def _overrides(fields: Fields, findings: Findings) -> None:
@@ -145,9 +133,7 @@ ACTIONS: Final[Mapping[str, Kind]] = {
         action_kinds.AppendToFile, also=("content",), prepare=_append_to_file
     ),
     "Command": Kind(action_kinds.RunCommand, prepare=_command),
-    "QuarantineCheckpoint": Kind(
-        action_kinds.QuarantineCheckpoint, prepare=_quarantine
-    ),
+    "QuarantineCheckpoint": Kind(action_kinds.QuarantineCheckpoint, prepare=_action),
     "NewJob": Kind(
         action_kinds.NewJob,
         also=("sbatch",),

@@ -61,7 +61,7 @@ def own_condition(fields: Fields, where: str) -> condition_kinds.OwnCondition:
         hint = "it must be importable: installed, or on PYTHONPATH; it takes its fields"
         findings.add(f"`{class_path}` cannot be used: {error}", "class_name", hint)
     try:
-        kept = json.loads(json.dumps(fields))
+        kept = json.loads(json.dumps(fields, allow_nan=False))
     except (TypeError, ValueError) as error:
         findings.add(f"has a field that cannot be kept: {error}")
         kept = {}
@@ -97,7 +97,7 @@ def _kind(name: object, where: str, kinds: Mapping[str, Kind], suffix: str) -> K
     if short in kinds:
         return kinds[short]
     if ":" in name:
-        message = f"a {suffix.lower()} of one's own is not available in this version"
+        message = f"{suffix.lower()}s of one's own are not available in this version"
         findings.add(
             f"{message}: `{name}`", "class_name", f"listed: {', '.join(kinds)}"
         )
@@ -124,7 +124,9 @@ def _file_content(fields: Fields, findings: Findings) -> None:
 
 def _metadata(fields: Fields, findings: Findings) -> None:
     if "job_name" in fields:
-        fields["job"] = fields.pop("job_name")
+        named = fields.pop("job_name")
+        if fields.setdefault("job", named) != named:
+            findings.add("`job` and `job_name` are both given", hint="keep one")
     if "equals" not in fields:
         if "value" not in fields:
             findings.add(
@@ -132,6 +134,8 @@ def _metadata(fields: Fields, findings: Findings) -> None:
             )
         return
     expected = fields.pop("equals")
+    if expected is None:
+        findings.add("is null: it would wait for nothing", "equals")
     if "value" in fields or fields.get("op", "==") != "==":
         findings.add("`equals` and `op`/`value` are both given", hint="keep one")
     fields["value"] = expected
@@ -139,7 +143,7 @@ def _metadata(fields: Fields, findings: Findings) -> None:
 
 def _job_state(fields: Fields, findings: Findings) -> None:
     names = texts(fields.pop("job_name", None))
-    if names is None or names == []:
+    if names is None or names == [] or (isinstance(names, list) and "" in names):
         hint = 'job_name: "{sibling.STAGE.name}", or a list: "{all.STAGE.name}"'
         findings.add("names no job", "job_name", hint)
         names = []
@@ -161,6 +165,8 @@ def command_words(fields: Fields, findings: Findings) -> None:
         fields["command"] = [command]
     elif command == []:
         findings.add("is empty", "command")
+    elif isinstance(command, list) and command[0] == "":
+        findings.add("is empty: the first word is the program", "command.0")
 
 
 def _log_pattern(fields: Fields, findings: Findings) -> None:
@@ -176,6 +182,9 @@ def _time(fields: Fields, findings: Findings) -> None:
     given = [name for name in ("after_seconds", "at") if fields.get(name) is not None]
     if len(given) != 1:
         findings.add("needs exactly one of after_seconds and at")
+    after = fields.get("after_seconds")
+    if isinstance(after, int | float) and after < 0:
+        findings.add(f"is {after}; it must not be less than 0", "after_seconds")
     at = fields.get("at")
     if isinstance(at, str):
         fields["at"] = _moment(at, findings)

@@ -93,6 +93,7 @@ def _log_rule(fields: Fields, findings: Findings) -> None:
     groups = fields.get("extract_groups") or {}
     fields["extract_groups"] = groups
     _waiting_time(fields, findings)
+    _one_line(fields, findings)
     if form in rule_kinds.QUIET_TYPES:
         _quiet_rule(fields, findings)
         return
@@ -102,9 +103,23 @@ def _log_rule(fields: Fields, findings: Findings) -> None:
         regex = compiled(fields.get("pattern"), findings)
         if regex is not None and isinstance(groups, Mapping):
             fields["extract_groups"] = _checked_groups(groups, regex, findings)
-    elif groups:
+        return
+    if fields.get("pattern") == "":
+        findings.add("is empty and would match everything", "pattern")
+    if groups:
         hint = "pattern_type: regex, with (?P<name>...) in the pattern"
         findings.add("a substring has no groups", "extract_groups", hint)
+
+
+def _one_line(fields: Fields, findings: Findings) -> None:
+    """A log is matched line by line, so a line break is in none of what is searched."""
+    pattern = str(fields.get("pattern") or "")
+    if "\n" in pattern and not _VERBOSE.match(pattern):
+        hint = "write it in one line between quotes; a YAML block (|) ends in a break"
+        findings.add("holds a line break, which no line has", "pattern", hint)
+
+
+_VERBOSE: Final = re.compile(r"\(\?[a-zA-Z]*x")
 
 
 def _waiting_time(fields: Fields, findings: Findings) -> None:

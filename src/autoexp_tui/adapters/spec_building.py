@@ -7,6 +7,7 @@ that do not compile. What each kind makes of its fields is said where it is list
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ from autoexp_tui.plan.ports import SpecRefused
 Fields = dict[str, Any]
 
 _POSITIVE: Final = ("timeout_seconds", "timeout", "cooldown_seconds", "max_attempts")
+_NOT_NEGATIVE: Final = ("min_size", "tail_bytes", "quarantine_after", "keep")
+_MAY_BE_EMPTY: Final = frozenset({"text"})
+"""Required texts of which an empty one means something: a line without words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,8 @@ def built(kind: Kind, fields: Fields, where: str) -> Any:
         found = problems_of(error, where)
         findings.problems += [p for p in found if p.where not in known]
         made = None
+    _refuse_empty(kind, made, findings)
+    _refuse_endless(made, findings)
     findings.settle()
     return made
 
@@ -124,6 +130,33 @@ def _refuse_small(fields: Fields, findings: Findings) -> None:
         value = fields.get(name)
         if isinstance(value, int | float) and value <= 0:
             findings.add(f"is {value}; it must be more than 0", name)
+    for name in _NOT_NEGATIVE:
+        value = fields.get(name)
+        if isinstance(value, int) and value < 0:
+            findings.add(f"is {value}; it must not be less than 0", name)
+
+
+def _refuse_empty(kind: Kind, made: object, findings: Findings) -> None:
+    """Texts that a spec cannot do without: an empty one is never what was meant."""
+    known = {problem.where for problem in findings.problems}
+    for field in dataclasses.fields(kind.spec):
+        is_required = field.default is dataclasses.MISSING
+        if not is_required or field.name in _MAY_BE_EMPTY:
+            continue
+        is_told = f"{findings.where}.{field.name}" in known
+        if getattr(made, field.name, None) == "" and not is_told:
+            findings.add("is empty", field.name)
+
+
+def _refuse_endless(made: object, findings: Findings) -> None:
+    """Numbers that are none, or have no end: no comparison or clock reaches them."""
+    if not dataclasses.is_dataclass(made):
+        return
+    for field in dataclasses.fields(made):
+        value = getattr(made, field.name)
+        if isinstance(value, float) and not math.isfinite(value):
+            hint = "leave it out where it has no limit"
+            findings.add(f"is {value}, which is no number to reach", field.name, hint)
 
 
 def compiled(

@@ -22,7 +22,7 @@ from autoexp_tui.core.condition_kinds import (
 )
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.specs import JobSpec, Plan
-from autoexp_tui.plan import directories, oversights
+from autoexp_tui.plan import approvals, directories, oversights
 from autoexp_tui.plan.dag import rings
 from autoexp_tui.plan.names import fault_of_name
 from autoexp_tui.plan.near import did_you_mean
@@ -50,6 +50,7 @@ def validate_execution_plan(
         *directories.overlaps(plan),
         *_rings(plan),
         *_strangers(plan.jobs, known),
+        *approvals.never_asked(plan),
     ]
     warnings = [
         *directories.nested(plan.jobs),
@@ -59,6 +60,7 @@ def validate_execution_plan(
         *oversights.waits_for_itself(plan.jobs),
         *oversights.unused_scripts(plan),
         *oversights.unread_references(plan.jobs),
+        *approvals.idle_timeouts(plan.jobs),
     ]
     return ValidationResult(told_once(errors), told_once(warnings))
 
