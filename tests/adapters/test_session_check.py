@@ -513,3 +513,22 @@ def test_a_full_disk_is_told(
     full = os.statvfs_result([*real[:4], 10, *real[5:]])
     monkeypatch.setattr("autoexp_tui.adapters.check_files.os.statvfs", lambda _p: full)
     assert "MiB are free" in only(made).problem
+
+
+def test_a_disk_that_is_mounted_read_only_is_one_finding(
+    made: WholeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, may = os.statvfs, os.access
+
+    def read_only(path: Path) -> os.statvfs_result:
+        fields = list(real(path))
+        fields[8] |= os.ST_RDONLY
+        return os.statvfs_result(fields)
+
+    monkeypatch.setattr(os, "statvfs", read_only)
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: not mode & os.W_OK and may(path, mode)
+    )
+    flaw = only(made)
+    assert "read-only" in flaw.problem
+    assert "copy" in flaw.hint

@@ -17,7 +17,7 @@ from autoexp_tui.cli import session_sending, session_sight
 from autoexp_tui.core import events
 from autoexp_tui.core.effects import SubmitTasks
 from autoexp_tui.core.snapshot import InQueue, Live
-from autoexp_tui.core.states import JobState
+from autoexp_tui.core.states import Cause, JobState, Outcome
 from autoexp_tui.core.verdicts import Result, why
 from autoexp_tui.engine.live import plan_snapshot
 from tests.cli.session_places import (
@@ -372,6 +372,27 @@ def in_queue() -> list[events.Event]:
         ),
         events.SubmissionAccepted(token="t", executor_ids=("7",), submitted_at=1001.0),
     ]
+
+
+def test_show_of_a_job_tells_why_an_attempt_was_ended_although_a_later_one_did_well(
+    place: Place,
+) -> None:
+    ended = events.AttemptEnded(
+        job="train",
+        attempt=1,
+        outcome=Outcome.FAILED,
+        cause=Cause.KILL_CRITERION,
+        why=why("restart_ordered", rule="no_progress"),
+    )
+    again = events.RetryOrdered(
+        job="train", not_before=0.0, from_checkpoint=True, why=why("retry")
+    )
+    place.session("k7f2", *in_queue(), ended, again)
+    _, out, _ = place.say("show", "k7f2", "train")
+    _, told, _ = place.say("show", "k7f2", "train", "--json")
+    reason = "the rule no_progress ends this run and starts it again"
+    assert f"           why: {reason}" in out
+    assert json.loads(told)["job"]["runs"][0]["why"] == reason
 
 
 def test_show_gets_the_queues_reason_by_watching_for_a_moment(place: Place) -> None:

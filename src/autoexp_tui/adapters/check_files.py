@@ -113,7 +113,11 @@ def _inbox(session: SessionDir) -> Iterator[Flaw]:
 
 # ---------------------------------------------------------------------------- modes
 def _modes(session: SessionDir) -> Iterator[Flaw]:
-    """What others may read or write, and what we may not."""
+    """What others may read or write, and what we may not.
+
+    Of a disk that is mounted read-only one finding says it all; that is not here.
+    """
+    needed = os.R_OK if _is_read_only(session) else os.R_OK | os.W_OK
     for path in (session.path, *sorted(session.path.iterdir())):
         status = path.lstat()
         if stat.S_ISLNK(status.st_mode):
@@ -124,7 +128,7 @@ def _modes(session: SessionDir) -> Iterator[Flaw]:
             )
         elif status.st_mode & 0o077:
             yield _too_open(path, stat.S_IMODE(status.st_mode))
-        elif not os.access(path, os.R_OK | os.W_OK):
+        elif not os.access(path, needed):
             yield _flaw("error", path, "it may not be read and written")
 
 
@@ -173,13 +177,23 @@ class _Removal:
 def _disk(session: SessionDir) -> Iterator[Flaw]:
     found = os.statvfs(session.path)
     free = found.f_bavail * found.f_frsize
-    if found.f_flag & os.ST_RDONLY:
-        yield _flaw("error", session.path, "the disk is mounted read-only")
+    if _is_read_only(session):
+        yield _flaw(
+            "error",
+            session.path,
+            "the disk is mounted read-only",
+            "No engine can go on there, and nothing be repaired: have it mounted "
+            "for writing, or go on with a copy of the session.",
+        )
     elif free < LITTLE_BYTES:
         yield _flaw("warning", session.path, f"only {free >> 20} MiB are free there")
     elif found.f_files and found.f_favail < LITTLE_FILES:
         left = found.f_favail
         yield _flaw("warning", session.path, f"only {left} more files fit there")
+
+
+def _is_read_only(session: SessionDir) -> bool:
+    return bool(os.statvfs(session.path).f_flag & os.ST_RDONLY)
 
 
 def _engine_lives(session: SessionDir) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.detach import go_dark, place_of
 from autoexp_tui.cli.diagnostics import ExitCode, say
+from autoexp_tui.cli.rule_lines import SPENT, rule_lines
 from autoexp_tui.core.clean import clean
 from autoexp_tui.core.errors import AutoexpError
 from autoexp_tui.core.snapshot import EngineView, Snapshot
@@ -152,7 +153,7 @@ def _asks(job: JobRecord) -> bool:
 # -------------------------------------------------------------------------- report
 @dataclass(slots=True)
 class Report:
-    """Says each change of a job's state once."""
+    """Says each change of a job's state once, and what rules decided."""
 
     quiet: bool = False
     out: Callable[[str], None] = say
@@ -165,6 +166,10 @@ class Report:
     _holding: str = ""
     _paused: Why | None = None
     _session: str = ""
+    _seq: int | None = None
+    """The newest record that was told of, or was there before the first look."""
+    _spent: set[str] = field(default_factory=set)
+    """Rules without an attempt left that were told: they may match at each line."""
     _engine: tuple[str, bool, int] = ("", True, 0)
     """Our part in it, whether it lives, its epoch: as they were said."""
 
@@ -175,6 +180,7 @@ class Report:
         self._show_session(snapshot)
         self._show_engine(snapshot)
         self._show_done(snapshot)
+        self._show_rules(snapshot)
         for job in snapshot.jobs:
             self._show_job(job, snapshot.t)
         for warning in snapshot.warnings:
@@ -183,6 +189,19 @@ class Report:
                 text = sentence(warning.why, snapshot.t)
                 self._line(snapshot.t, "!", f"{warning.job} {text}")
         self._show_queue(snapshot)
+
+    def _show_rules(self, snapshot: Snapshot) -> None:
+        """What rules decided since the last look, before what became of the jobs."""
+        newest = snapshot.events[-1].seq if snapshot.events else 0
+        after, self._seq = self._seq, newest
+        if after is None:
+            return
+        for what, text in rule_lines(snapshot.events, after):
+            if what == SPENT:
+                if text in self._spent:
+                    continue
+                self._spent.add(text)
+            self._line(snapshot.t, what, text)
 
     def _show_queue(self, snapshot: Snapshot) -> None:
         """Each reason once, however many jobs wait for it."""

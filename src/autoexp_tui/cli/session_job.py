@@ -37,7 +37,7 @@ def job_lines(job: JobRecord, sight: Sight) -> Iterator[str]:
     yield from _condition_lines("start", job.spec.start_conditions, job.start, now)
     yield from _condition_lines("cancel", job.spec.cancel_conditions, job.cancel, now)
     for attempt in job.attempts:
-        yield from _attempt_lines(attempt, now)
+        yield from _attempt_lines(attempt, job, now)
     yield from _rest(job, live, sight)
 
 
@@ -80,9 +80,11 @@ def _verdict(status: ConditionStatus | None, now: float) -> str:
 
 
 # -------------------------------------------------------------------------- attempts
-def _attempt_lines(attempt: Attempt, now: float) -> Iterator[str]:
+def _attempt_lines(attempt: Attempt, job: JobRecord, now: float) -> Iterator[str]:
     yield _line(f"attempt {attempt.number}", ", ".join(_course(attempt, now)))
+    why = sentence(attempt.why, now) if attempt.why else ""
     for what, text in (
+        ("why", "" if attempt.why == job.why else why),
         ("log", attempt.log_path),
         ("last line", attempt.evidence),
         *(("evidence", place) for place in attempt.captures),
@@ -154,7 +156,7 @@ def job_json(job: JobRecord, sight: Sight) -> dict[str, object]:
         "cancel_conditions": _conditions_json(
             job.spec.cancel_conditions, job.cancel, now
         ),
-        "runs": [_attempt_json(attempt) for attempt in job.attempts],
+        "runs": [_attempt_json(attempt, now) for attempt in job.attempts],
         "log_path": job.attempt.log_path if job.attempt else "",
         "output_dir": job.spec.output_dir,
         "metadata": dict(job.metadata),
@@ -187,7 +189,7 @@ def _conditions_json(
     ]
 
 
-def _attempt_json(attempt: Attempt) -> dict[str, object]:
+def _attempt_json(attempt: Attempt, now: float) -> dict[str, object]:
     return {
         "attempt": attempt.number,
         "ordered_at": attempt.ordered_at,
@@ -197,6 +199,7 @@ def _attempt_json(attempt: Attempt) -> dict[str, object]:
         "cause": attempt.cause.value if attempt.cause else None,
         "exit_code": attempt.exit_code,
         "signal": attempt.signal,
+        "why": sentence(attempt.why, now) if attempt.why else "",
         "node": attempt.node,
         "executor_id": attempt.executor_id,
         "log_path": attempt.log_path,
