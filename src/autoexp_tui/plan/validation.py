@@ -14,15 +14,11 @@ from autoexp_tui.core.condition_kinds import (
     Approval,
     Composite,
     Condition,
-    JobStateIs,
-    MetadataIs,
-    MetricIs,
-    Not,
     TimeReached,
 )
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.specs import JobSpec, Plan
-from autoexp_tui.plan import approvals, directories, oversights
+from autoexp_tui.plan import approvals, directories, idle_rules, oversights
 from autoexp_tui.plan.dag import rings
 from autoexp_tui.plan.names import fault_of_name
 from autoexp_tui.plan.near import did_you_mean
@@ -61,6 +57,8 @@ def validate_execution_plan(
         *oversights.unused_scripts(plan),
         *oversights.unread_references(plan.jobs),
         *approvals.idle_timeouts(plan.jobs),
+        *idle_rules.of_no_stage(plan),
+        *idle_rules.of_strangers(plan, known),
     ]
     return ValidationResult(told_once(errors), told_once(warnings))
 
@@ -140,24 +138,11 @@ def _strangers(jobs: Sequence[JobSpec], others: Iterable[str]) -> Iterator[Probl
             ("start_conditions", job.start_conditions),
             ("cancel_conditions", job.cancel_conditions),
         ):
-            for name in _named(conditions):
+            for name in idle_rules.jobs_named(conditions):
                 if name not in known:
                     hint = did_you_mean(name, known, "jobs")
                     message = f"names the job {name}, which is not in the plan"
                     yield Problem(message, where, job.name, hint)
-
-
-def _named(conditions: Iterable[Condition]) -> Iterator[str]:
-    for condition in conditions:
-        match condition:
-            case JobStateIs():
-                yield from condition.jobs
-            case MetadataIs(job=name) | MetricIs(job=name) if name:
-                yield name
-            case Composite():
-                yield from _named(condition.conditions)
-            case Not():
-                yield from _named((condition.condition,))
 
 
 # --------------------------------------------------------------------- warnings
