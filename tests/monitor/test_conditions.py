@@ -568,6 +568,8 @@ def test_what_came_at_last_passes_after_its_time() -> None:
 YES = TimeReached(at=0.0)
 NOT_YET = TimeReached(at=NOW + 10)
 NEVER = MaxAttempts(max_attempts=0)
+PASSING = MaxAttempts(max_attempts=1000)
+"""Holds now, and may cease to."""
 UNSEEN = FileExists(path="/unseen")
 OWN: dict[FactKey, FactValue] = {JobKey("me"): job(S.WAITING)}
 
@@ -600,6 +602,18 @@ def test_conditions_compose(
     ("inner", "expected"),
     [
         (YES, (Result.FAIL, "is_so")),
+        (PASSING, (Result.WAIT, "is_so")),
+        (Not(condition=PASSING), (Result.PASS, "not_so")),
+        (Not(condition=NOT_YET), (Result.WAIT, "is_so")),
+        (Not(condition=NEVER), (Result.FAIL, "is_so")),
+        (Composite(conditions=(YES, PASSING)), (Result.WAIT, "is_so")),
+        (Composite(conditions=(YES, YES)), (Result.FAIL, "is_so")),
+        (
+            Composite(mode="any", conditions=(NOT_YET, YES, PASSING)),
+            (Result.FAIL, "is_so"),
+        ),
+        (Composite(mode="any", conditions=(PASSING,)), (Result.WAIT, "is_so")),
+        (JobStateIs(jobs=("me",), state="waiting"), (Result.WAIT, "is_so")),
         (NEVER, (Result.PASS, "not_so")),
         (NOT_YET, (Result.PASS, "not_so")),
         (UNSEEN, (Result.WAIT, "not_looked")),
@@ -611,6 +625,27 @@ def test_not_turns_answers_around_and_leaves_the_unknown(
     inner: Condition, expected: tuple[Result, str]
 ) -> None:
     assert says(Not(condition=inner), OWN) == expected
+
+
+def test_a_job_s_end_stays_and_so_does_what_was_logged() -> None:
+    facts: dict[FactKey, FactValue] = {JobKey("up"): job(S.COMPLETED)}
+    ended = Not(condition=JobStateIs(jobs=("up",), state="COMPLETED"))
+    assert says(ended, facts) == (Result.FAIL, "is_so")
+
+
+def test_what_may_cease_is_waited_for_until_its_time_is_over() -> None:
+    facts: dict[FactKey, FactValue] = {StatKey("/f"): FileStat(True)}
+    patient = Not(condition=FileExists(path="/f"), timeout_seconds=1000)
+    assert says(patient, facts) == (Result.WAIT, "is_so")
+    hasty = Not(condition=FileExists(path="/f"), timeout_seconds=1)
+    assert says(hasty, facts) == (Result.FAIL, "start_timeout")
+
+
+def test_conditions_that_hold_together_are_named() -> None:
+    parts = tuple(TimeReached(at=0.0, description=f"night {n}") for n in range(6))
+    assert judged(Composite(conditions=parts), OWN).why.arg("what") == (
+        "night 0, night 1, night 2, night 3, 2 more"
+    )
 
 
 def test_a_part_that_does_not_block_does_not_count() -> None:

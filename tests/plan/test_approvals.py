@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from autoexp_tui.core.action_kinds import Action, NewJob, Restart
@@ -15,7 +17,7 @@ NESTED = Composite(conditions=(MaxAttempts(max_attempts=3), Not(condition=ASKS))
 SPENT = MaxAttempts(max_attempts=3)
 
 
-def places(conditions: Monitoring | None = None, **of_job: object) -> list[str]:
+def places(conditions: Monitoring | None = None, **of_job: Any) -> list[str]:
     """Where errors are, in a plan of one job under rules."""
     made = plan(job("a", **of_job), monitoring=conditions or Monitoring())
     found = validate_execution_plan(made).errors

@@ -25,7 +25,7 @@ LOOKING = {
     ),
     "own_says": ("{text}", "{text}"),
     "ok": ("ready", "nothing is in the way"),
-    "all_hold": ("all hold", "all {count} conditions hold"),
+    "all_hold": ("all hold", "all {count} conditions hold[: {what}]"),
     "none_holds": ("none holds", "none of {count} alternatives can hold any more"),
     "not_so": ("not so", "not so, as asked: {what}"),
     "is_so": ("it is so", "it is so although it must not be: {what}"),

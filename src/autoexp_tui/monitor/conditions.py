@@ -11,7 +11,7 @@ end of a writer turns that into an answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from autoexp_tui.core.condition_kinds import (
@@ -32,6 +32,7 @@ from autoexp_tui.core.condition_kinds import (
     TimeReached,
 )
 from autoexp_tui.core.facts import Facts, FiredKey
+from autoexp_tui.core.states import TERMINAL, JobState
 from autoexp_tui.core.verdicts import Result, Verdict, Why
 from autoexp_tui.core.wording import short
 from autoexp_tui.monitor.describing import describe
@@ -66,6 +67,7 @@ from autoexp_tui.monitor.saying import (
     said,
     say_fail,
     say_pass,
+    say_wait,
 )
 
 __all__ = [
@@ -167,8 +169,19 @@ def _composite(spec: Composite, facts: Facts, now: float, ctx: EvalContext) -> V
     parts = blocking or spec.conditions
     verdicts = [evaluate(part, facts, now, ctx) for part in parts]
     if spec.mode == "all":
-        return all_of(verdicts, say_pass("all_hold", count=len(verdicts)))
+        holds = say_pass("all_hold", count=len(verdicts), what=_listed(parts))
+        return all_of(verdicts, holds)
     return first(verdicts, Result.PASS) or _any_open(verdicts)
+
+
+def _listed(parts: Sequence[Condition]) -> str | None:
+    """What holds, as far as a line has room for it."""
+    named = [describe(part) for part in parts[:_NAMED]]
+    more = len(parts) - len(named)
+    return ", ".join([*named, *([f"{more} more"] if more else [])]) or None
+
+
+_NAMED = 4
 
 
 def _any_open(verdicts: list[Verdict]) -> Verdict:
@@ -185,8 +198,40 @@ def _not(spec: Not, facts: Facts, now: float, ctx: EvalContext) -> Verdict:
         return inner
     what = describe(spec.condition)
     if inner.result is Result.PASS:
-        return say_fail("is_so", what=what)
+        for_good = _holds_for_good(spec.condition, facts, now, ctx)
+        return (say_fail if for_good else say_wait)("is_so", what=what)
     return say_pass("not_so", what=what)
+
+
+def _holds_for_good(
+    spec: Condition, facts: Facts, now: float, ctx: EvalContext
+) -> bool:
+    """Whether a condition that holds cannot cease to.
+
+    A file may go, a value change, a command say something else; but a line that was
+    logged, an hour that has struck, a word that was given and a job's end stay.
+    """
+    match spec:
+        case LogPattern() | TimeReached() | Approval():
+            return True
+        case JobStateIs():
+            return spec.state.strip().upper() not in _PASSING_STATES
+        case Composite():
+            parts = [part for part in spec.conditions if part.blocking]
+            for_good = [
+                _holds_for_good(part, facts, now, ctx)
+                for part in parts or spec.conditions
+                if evaluate(part, facts, now, ctx).result is Result.PASS
+            ]
+            return (all if spec.mode == "all" else any)(for_good)
+        case Not():
+            inner = evaluate(spec.condition, facts, now, ctx)
+            return inner.result is Result.FAIL
+        case _:
+            return False
+
+
+_PASSING_STATES = frozenset(state.value for state in JobState) - TERMINAL
 
 
 # ----------------------------------------------------------------------- wake_at
