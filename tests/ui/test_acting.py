@@ -27,6 +27,7 @@ from autoexp_tui.testing.campaigns import T0, campaign, planned
 from autoexp_tui.testing.scripted_handle import with_job, with_warnings
 from autoexp_tui.ui.view import orders
 from autoexp_tui.ui.view.looks import Look
+from autoexp_tui.ui.widgets.waiting_panes import AnswerPane
 from tests.ui.seat import Seat, cockpit
 
 
@@ -413,7 +414,24 @@ async def test_pausing_and_resuming_are_one_key() -> None:
         assert seat.handle.commands == [Pause(), Resume()]
 
 
+async def test_the_footer_says_that_p_resumes_what_is_paused() -> None:
+    async with cockpit() as seat:
+        assert "P" not in seat.footer.split("│")[1]
+        await seat.push(replace(seat.handle.snapshot(), paused=why("paused")))
+        assert "P resume" in seat.footer
+
+
 # ----------------------------------------------------------------------- read only
+async def test_read_only_offers_no_step_that_it_refuses() -> None:
+    async with cockpit(read_only=True) as seat:
+        await go_to(seat, Look.RUNNING)
+        assert "Next  0 its log" in seat.pane("why")
+        await seat.press("w")
+        answer = seat.app.screen.query_one("#conditions", AnswerPane)
+        assert "reads" in answer.text()
+        assert "Next" not in answer.text()
+
+
 @pytest.mark.parametrize("key", ["S", "K", "R", "A", "X", "P"])
 async def test_read_only_sends_nothing(key: str) -> None:
     async with cockpit(read_only=True) as seat:

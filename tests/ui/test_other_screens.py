@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from autoexp_tui.core import effects, events
 from autoexp_tui.core.snapshot import Snapshot
@@ -139,3 +140,19 @@ async def test_the_list_is_made_anew_on_request() -> None:
         found.append(Session())
         await pilot.press("r", "enter")
     assert app.return_value == "k7f2"
+
+
+async def test_a_take_over_by_this_cockpit_is_said_until_a_key_comes() -> None:
+    async with cockpit(campaign(31, role="viewer")) as seat:
+        await seat.push(campaign(31))
+        assert "the session goes on in this one" in seat.footer
+        await seat.press("j")
+        assert "goes on" not in seat.footer
+
+
+async def test_a_session_that_nobody_ran_is_no_take_over() -> None:
+    base = campaign(31, role="viewer")
+    gone = replace(base, engine=replace(base.engine, owner_alive=False))
+    async with cockpit(gone) as seat:
+        await seat.push(campaign(31))
+        assert "goes on" not in seat.footer

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from autoexp_tui.core.commands import Skip
-from autoexp_tui.testing.campaigns import all_done, campaign
-from autoexp_tui.testing.scripted_handle import HOSTILE, moved
+from autoexp_tui.core.states import JobState
+from autoexp_tui.testing.campaigns import T0, all_done, campaign
+from autoexp_tui.testing.scripted_handle import HOSTILE, moved, with_job
 from autoexp_tui.ui.view import waiting as view
 from autoexp_tui.ui.view.looks import Look
 from autoexp_tui.ui.view.reasons import reason
@@ -136,3 +139,16 @@ async def test_the_next_that_needs_you_is_a_key_away_everywhere(mode: str) -> No
         await seat.press(mode, "exclamation_mark")
         assert seat.app.full_screen is seat.jobs
         assert seat.jobs.jobs.jobs()[0].needs_you
+
+
+async def test_ages_go_on_while_nothing_runs_and_no_snapshot_comes() -> None:
+    base = replace(all_done(10), finished=False)
+    waits = with_job(
+        base, base.jobs[0].name, state=JobState.WAITING, attempts=(), since=T0 - 6
+    )
+    async with cockpit(waits) as seat:
+        await seat.press("w")
+        assert "6 s" in seat.pane("waiting")
+        seat.clock.advance(600)
+        seat.app.screen.pass_time()  # type: ignore[attr-defined]
+        assert "10 min" in seat.pane("waiting")

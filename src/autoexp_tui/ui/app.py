@@ -35,6 +35,7 @@ from autoexp_tui.ui.themes import load_skin
 from autoexp_tui.ui.view.spans import Line, Role, outside
 
 if TYPE_CHECKING:
+    from autoexp_tui.core.snapshot import EngineView
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.ui.acts import Acts
     from autoexp_tui.ui.screens.question import Answered
@@ -98,6 +99,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self._left = False
         self._greeted = False
         self._abandoned = False
+        self._watched = _watches(self.desk.session.snapshot.engine)
+        """Whether another engine was seen to live while this cockpit looked on."""
         self._shown_at = float("-inf")
         self._take_timer_set = False
         self.animation_level = "none"
@@ -248,7 +251,25 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         if screen is not None:
             screen.renew()
         self._greet()
+        self._tell_take_over(snapshot.engine)
         self.voice.ring(self.desk)
+
+    def _tell_take_over(self, engine: EngineView) -> None:
+        """Say once that the session is run from here now, and was not before."""
+        if engine.role == "live" and self._watched:
+            self._watched = False
+            words = (
+                "the engine that was watched is gone; the session goes on in this one"
+            )
+            self.say(words, "warning", keep=True)
+        elif _watches(engine):
+            self._watched = True
+
+    def pass_time(self) -> None:
+        """A second has passed: let ages grow where no snapshot will come."""
+        screen = self.full_screen
+        if self.desk.pass_time(self.clock.utc()) and screen is not None:
+            screen.renew()
 
     def forecast(self) -> bool:
         """Estimate ends when it is time; of many jobs in the background.
@@ -437,6 +458,11 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self._drop_countdown()
         self.bridge.close()
         self._close_messages_no_wait()
+
+
+def _watches(engine: EngineView) -> bool:
+    """Whether another engine lives and runs the session."""
+    return engine.role == "viewer" and engine.owner_alive
 
 
 def without_grey(app: App[Any]) -> None:

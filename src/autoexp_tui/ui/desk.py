@@ -25,6 +25,8 @@ FORECAST_EVERY = 10.0
 """Seconds between two estimates of ends: they do not change faster."""
 FORECAST_SELDOM = 60.0
 """The same for more than `MANY` jobs, where an estimate is felt in the fingers."""
+AGES_EVERY = 10.0
+"""Seconds after which ages are told anew while the engine has nothing to say."""
 MANY = 2000
 
 
@@ -64,6 +66,17 @@ class Desk:
         if snapshot.plan is not self.words.plan:
             self.words = PlanWords(snapshot.plan)
         self._look_again()
+
+    def pass_time(self, now: float) -> bool:
+        """Let ages grow while the engine rests; whether they did.
+
+        Args:
+            now: UTC.
+        """
+        if not self.session.at_rest or now - self.session.now < AGES_EVERY:
+            return False
+        self.session = replace(self.session, silent_until=now)
+        return True
 
     def _look_again(self) -> None:
         self.groups = causes(self.session, self.words)

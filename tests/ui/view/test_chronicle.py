@@ -155,3 +155,18 @@ def test_what_stays_found_is_told_by_its_line_and_not_by_its_digest() -> None:
     assert "warm-up is over" in text
     assert "0123abcd" not in text
     assert kinds_of(entry.record) == {"condition"}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        events.RetryOrdered(
+            job="a", not_before=0.0, from_checkpoint=True, why=why("restart")
+        ),
+        events.ApprovalAsked(job="a", attempt=1, digest="d", prompt="Go on?"),
+    ],
+)
+def test_what_is_tried_again_or_asked_is_among_what_matters(event: Event) -> None:
+    annals = Annals()
+    annals.want(EventFilter(), with_events(campaign(4), [event]))
+    assert [entry.event for entry in annals.entries] == [event]

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 from autoexp_tui.core.events import EvidenceCaptured
 from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.core.state import Warned
+from autoexp_tui.core.states import JobState
 from autoexp_tui.core.verdicts import why
 from autoexp_tui.testing.campaigns import HOUR, T0, all_done, campaign, planned
-from autoexp_tui.testing.scripted_handle import with_events, with_job
+from autoexp_tui.testing.scripted_handle import with_events, with_job, with_warnings
 from autoexp_tui.ui.view.causes import PlanWords, causes
 from autoexp_tui.ui.view.digest import digest
 from autoexp_tui.ui.view.looks import Look
@@ -89,6 +91,23 @@ def test_a_time_without_an_engine_is_told_with_its_length() -> None:
 def test_a_pause_that_stands_is_told_with_its_reason() -> None:
     paused = replace(BASE, paused=why("storm", count=5, what="nid001"))
     assert "5 quick failures" in lines(paused)
+
+
+def test_a_new_warning_is_counted_and_named() -> None:
+    job = next(job for job in BASE.jobs if job.state is JobState.RUNNING)
+    flat = why("plateau", metric="loss", percent=0.5, steps=4000, value=1.3, step=44800)
+    entry = Warned(
+        warning_id="w",
+        why=flat,
+        job=job.name,
+        severity="warning",
+        evidence="",
+        raised_at=T0 - 60,
+    )
+    shown = lines(with_warnings(BASE, entry), ago=300)
+    assert "1 warning" in shown.split("\n")[0]
+    assert "!1  loss is flat" in shown
+    assert "warning" not in lines(with_warnings(BASE, entry), ago=30)
 
 
 def test_nothing_new_is_nothing_told() -> None:

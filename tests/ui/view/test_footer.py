@@ -46,3 +46,10 @@ def test_looking_stands_left_of_acting() -> None:
 def test_a_person_s_own_key_is_shown() -> None:
     own = Commands({"run.kill": ("ctrl+k",)})
     assert "ctrl+k kill" in plain(footer_line(own, "jobs", ALL, 120))
+
+
+def test_a_command_that_does_something_else_now_says_what() -> None:
+    labels = {"run.pause": "resume"}
+    told = plain(footer_line(Commands(), "jobs", {"run.pause"}, 120, labels=labels))
+    assert "P resume" in told
+    assert "P pause" not in told

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from autoexp_tui.core.rule_kinds import Monitoring
-from autoexp_tui.core.snapshot import Live
+from autoexp_tui.core.snapshot import Live, Role, Snapshot
 from autoexp_tui.core.state import Warned
 from autoexp_tui.core.states import JobState
 from autoexp_tui.core.verdicts import Result, Verdict, why
-from autoexp_tui.testing.campaigns import T0, campaign
+from autoexp_tui.testing.campaigns import T0, all_done, campaign
 from autoexp_tui.testing.scripted_handle import moved, with_job, with_warnings
+from autoexp_tui.ui.desk import Desk
 from autoexp_tui.ui.view.looks import Look
 from autoexp_tui.ui.view.session import observe
+
+
+def resting() -> Snapshot:
+    """Nothing runs, and a job waits."""
+    base = replace(all_done(10), finished=False)
+    name = base.jobs[0].name
+    return with_job(base, name, state=JobState.WAITING, attempts=(), since=T0 - 6)
 
 
 def test_jobs_that_did_not_change_are_the_same_objects() -> None:
@@ -114,3 +124,35 @@ def test_time_goes_on_with_the_engine_s_word() -> None:
     snapshot = campaign(31)
     later = replace(snapshot, engine=replace(snapshot.engine, committed_at=T0 + 60))
     assert observe(later).now == T0 + 60
+
+
+def test_ages_go_on_while_the_engine_rests() -> None:
+    desk = Desk(resting())
+    assert desk.pass_time(T0 + 60)
+    assert desk.session.now == T0 + 60
+
+
+def test_a_rest_that_was_seen_outlasts_an_older_word() -> None:
+    desk = Desk(resting())
+    desk.pass_time(T0 + 60)
+    desk.take(replace(resting(), seq=9999))
+    assert desk.session.now == T0 + 60
+
+
+@pytest.mark.parametrize("role", ["live", "viewer"])
+def test_ages_stand_while_something_runs_and_the_engine_is_silent(role: Role) -> None:
+    desk = Desk(campaign(31, role=role))
+    assert not desk.pass_time(T0 + 60)
+    assert desk.session.now == T0
+
+
+def test_ages_stand_where_no_engine_lives() -> None:
+    base = resting()
+    gone = replace(base, engine=replace(base.engine, owner_alive=False))
+    assert not Desk(gone).pass_time(T0 + 60)
+
+
+def test_ages_of_a_replay_stand_with_its_moment() -> None:
+    base = resting()
+    replayed = replace(base, engine=replace(base.engine, role="replay"))
+    assert not Desk(replayed).pass_time(T0 + 60)

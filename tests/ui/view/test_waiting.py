@@ -65,6 +65,17 @@ def test_doomed_ones_are_counted_and_marked() -> None:
     assert f"⊘{len(doomed.jobs)}" in plain(told)
 
 
+def test_a_job_that_asks_waits_since_it_was_asked() -> None:
+    asks = next(job for job in SESSION.jobs if job.look is Look.ASKS)
+    assert asks.record.ask is not None
+    asked = replace(asks.record.ask, asked_at=T0 - 6)
+    waited = {"since": T0 - 3600, "waiting_since": T0 - 3600}
+    later = observe(with_job(SESSION.snapshot, asks.name, ask=asked, **waited))
+    group = next(one for one in waits_of(later).groups if one.look is Look.ASKS)
+    told = plain(group_line(group, later, 80, unfolded=False, apart=False))
+    assert told.endswith(" 6 s")
+
+
 def test_nothing_waits_when_all_is_done() -> None:
     assert summary(waits_of(observe(all_done(10)))) == "nothing waits"
 

@@ -12,7 +12,8 @@ from autoexp_tui.core.specs import PlanFinding
 from autoexp_tui.core.state import ConditionStatus
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.verdicts import Result, why
-from autoexp_tui.testing.campaigns import campaign, plan_of, planned
+from autoexp_tui.core.wording import clock_time
+from autoexp_tui.testing.campaigns import HOUR, T0, campaign, plan_of, planned
 from autoexp_tui.testing.scripted_handle import HOSTILE, with_job
 from autoexp_tui.ui.view.causes import PlanWords
 from autoexp_tui.ui.view.first_run import why_plan
@@ -233,3 +234,31 @@ def test_a_running_job_says_its_node_and_partition() -> None:
     told = text(why_job(found, session, WORDS))
     assert "(node n7; partition gpu)" in told
     assert "on n7 in gpu" in told
+
+
+def test_a_job_asks_since_it_was_asked() -> None:
+    job = first(Look.ASKS)
+    assert job.record.ask is not None
+    asked = replace(job.record.ask, asked_at=T0 - 60)
+    later = observe(
+        with_job(SESSION.snapshot, job.name, ask=asked, since=T0 - 5 * HOUR)
+    )
+    assert f"asks {clock_time(T0 - 60, T0)}: " in text(
+        why_job(later.jobs[job.index], later, WORDS)
+    )
+
+
+@pytest.mark.parametrize("look", [Look.RUNNING, Look.FAILED, Look.WAITING])
+def test_who_may_not_command_is_offered_no_command(look: Look) -> None:
+    told = why_job(first(look), SESSION, WORDS, acts=False)
+    assert not {"K", "R", "X"} & {span.text for span in told.next}
+    assert {"K", "R", "X"} & {
+        span.text for span in why_job(first(look), SESSION, WORDS).next
+    }
+
+
+def test_a_plan_that_says_nothing_of_itself_is_counted() -> None:
+    plan = replace(plan_of(planned(10)), ui={"first_run": ""})
+    silent = replace(planned(10), plan=plan)
+    told = text(why_plan(observe(silent), ""))
+    assert "This plan has 10 jobs in 4 stages." in told

@@ -58,7 +58,8 @@ class AnsweringScreen(ActingScreen):
     def on_mount(self) -> None:
         super().on_mount()
         self.header.read_only = self.cockpit.read_only
-        self.set_interval(1.0, self.tell_time)
+        self.answer.acts = not self.cockpit.read_only
+        self.set_interval(1.0, self.pass_time)
 
     def boxes_for(self, size: Size) -> Boxes:
         return two_boxes(

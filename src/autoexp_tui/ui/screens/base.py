@@ -285,6 +285,11 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         footer.replay = self.cockpit.replays
         yield footer
 
+    def pass_time(self) -> None:
+        """A second has passed: ages grow."""
+        self.cockpit.pass_time()
+        self.tell_time()
+
     def tell_time(self) -> None:
         """Let header and time bar tell the present."""
         self.header.tell(self.cockpit.clock.utc())
@@ -322,9 +327,14 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         """Ids of acting commands that could do something now."""
         return ()
 
+    def labels(self) -> Mapping[str, str]:
+        """Words, by id, for commands that now do something else than usual."""
+        paused = self.cockpit.desk.session.snapshot.paused
+        return {} if paused is None else {"run.pause": "resume"}
+
     def tell_footer(self) -> None:
         """Show the focused pane's keys."""
-        self.footer.tell(self.pane_name(), self.useful())
+        self.footer.tell(self.pane_name(), self.useful(), self.labels())
 
     def on_pane_focused(self, message: panes.Pane.Focused) -> None:
         message.stop()

@@ -62,7 +62,7 @@ class EventsScreen(LogScreen):
 
     def tick(self) -> None:
         """A second has passed: ages grow, the log may have."""
-        self.tell_time()
+        self.pass_time()
         self.logs.tick()
 
     def boxes_for(self, size: Size) -> Boxes:

@@ -81,6 +81,7 @@ class JobsScreen(LogScreen, ActingScreen):
     def on_mount(self) -> None:
         super().on_mount()
         self.header.read_only = self.cockpit.read_only
+        self.why.acts = not self.cockpit.read_only
         self.set_interval(1.0, self.tick)
         self.call_after_refresh(self.forecast)
 
@@ -110,7 +111,7 @@ class JobsScreen(LogScreen, ActingScreen):
 
     def tick(self) -> None:
         """A second has passed: ages grow, the log may have."""
-        self.tell_time()
+        self.pass_time()
         self.logs.tick()
 
     def forecast(self) -> None:

@@ -70,12 +70,13 @@ def help_lines(commands: Commands) -> Sequence[Line]:
     for command in sorted(commands, key=_group_place):
         if command.group != group:
             group = command.group
-            heading = "Act (upper case; each asks first)" if group == "Act" else group
+            heading = _ACT if group == "Act" else group
             lines += [(), (Span(heading, "title"),)]
         lines.append(_help_line(command, commands))
     return lines[1:]
 
 
+_ACT = "Act (upper case; all but P and U ask first)"
 _GROUPS = (
     "Act",
     "Look",

@@ -51,7 +51,11 @@ _MATTER = (
     events.EffectSettled,
     events.CommandRefused,
     events.JobEnded,
+    events.RetryOrdered,
+    events.ApprovalAsked,
+    events.ActionDropped,
     events.SubmissionPaused,
+    events.SubmissionResumed,
     events.NodeExcluded,
     events.CheckpointQuarantined,
     events.WarningRaised,
@@ -61,7 +65,7 @@ _MATTER = (
 
 
 def is_weighty(entry: Entry) -> bool:
-    """Whether a person asked for it, or it was done, ended, or warned of."""
+    """Whether a person asked for it, or is asked; or it was done, ended, warned of."""
     return bool(entry.record.command_id) or isinstance(entry.event, _MATTER)
 
 

@@ -13,6 +13,7 @@ from autoexp_tui.ui.view.looks import Look
 from autoexp_tui.ui.view.spans import Line, Span, outside
 
 if TYPE_CHECKING:
+    from autoexp_tui.core.state import Warned
     from autoexp_tui.ui.view.causes import CauseGroup
     from autoexp_tui.ui.view.session import JobView, SessionView
 
@@ -41,7 +42,12 @@ def digest(
             of the key that leads on.
     """
     fresh = [job for job in session.jobs if _is_fresh(job, since)]
-    parts = [*_ends(fresh), *_standing(fresh), *_also(session, since)]
+    parts = [
+        *_ends(fresh),
+        *_standing(fresh),
+        *_warned(groups, since),
+        *_also(session, since),
+    ]
     gaps = tuple(_gaps(session, since, now))
     if not parts and not gaps:
         return ()
@@ -53,7 +59,7 @@ def digest(
         walk = " ! walks through them." if groups else ""
         told = f"You left at {at}{went_on}. Since then: {news}.{walk}"
     details = (*gaps, *_paused(session, now))
-    return ((Span(told),), *details, *_causes(fresh, groups))
+    return ((Span(told),), *details, *_causes(fresh, groups, since))
 
 
 # ------------------------------------------------------------------------- what is new
@@ -109,6 +115,19 @@ def _count(jobs: Sequence[JobView], *looks: Look) -> int:
     return sum(1 for job in jobs if job.look in looks)
 
 
+def _warned(groups: Sequence[CauseGroup], since: float) -> Iterator[str]:
+    """Warnings of what looks well otherwise."""
+    number = sum(
+        1 for group in groups if group.look is None for _ in _new_warnings(group, since)
+    )
+    if number:
+        yield plural(number, "warning")
+
+
+def _new_warnings(group: CauseGroup, since: float) -> Sequence[Warned]:
+    return [entry for entry in group.warnings if entry.raised_at > since]
+
+
 def _also(session: SessionView, since: float) -> Iterator[str]:
     """Restarts, and runs of which evidence was kept."""
     restarts = sum(
@@ -143,10 +162,16 @@ def _paused(session: SessionView, now: float) -> Iterator[Line]:
         yield (Span(outside(sentence(paused, now), 2000), "warning"),)
 
 
-def _causes(fresh: Sequence[JobView], groups: Sequence[CauseGroup]) -> tuple[Line, ...]:
+def _causes(
+    fresh: Sequence[JobView], groups: Sequence[CauseGroup], since: float
+) -> tuple[Line, ...]:
     """A line for each cause that has something new; a blank one before them."""
     names = {job.name for job in fresh}
-    new = [one for one in groups if any(job.name in names for job in one.jobs)]
+    new = [
+        one
+        for one in groups
+        if any(job.name in names for job in one.jobs) or _new_warnings(one, since)
+    ]
     lines: list[Line] = [cause_line(one, _CELLS) for one in new[:_MOST_CAUSES]]
     if len(new) > _MOST_CAUSES:
         lines.append((Span(f"and {len(new) - _MOST_CAUSES} more causes", "muted"),))

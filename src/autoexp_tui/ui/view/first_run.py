@@ -21,7 +21,7 @@ def why_plan(session: SessionView, come_back: str) -> WhyText:
     many = len({job.stage for job in session.jobs})
     about = (
         f"This plan has {plural(number, 'job')} in {plural(many, 'stage')}."
-        if not isinstance(told, str)
+        if not isinstance(told, str) or not told.strip()
         else outside(told)
     )
     lines: list[Line] = [

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.ui.view.spans import Line, Span, join, width
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from autoexp_tui.ui.commands import Command, Commands, Pane
 
 _BORDER = "│"
+_AS_EVER: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def footer_line(
@@ -20,11 +22,13 @@ def footer_line(
     cells: int,
     *,
     replay: bool = False,
+    labels: Mapping[str, str] = _AS_EVER,
 ) -> Line:
     """The footer for a pane, at most `cells` wide.
 
-    `useful` holds the ids of acting commands that could do something now. Where the
-    line is too long, what stands last in the table's order of importance goes first.
+    `useful` holds the ids of acting commands that could do something now, `labels`, by
+    id, the words of those that do something else than usual. Where the line is too
+    long, what stands last in the table's order of importance goes first.
     """
     here = commands.at(pane, replay=replay)
     looks = [entry for entry in here if _looks(entry)]
@@ -33,7 +37,7 @@ def footer_line(
     looks = _own_first(looks)
     acts.sort(key=lambda entry: entry.foot)
     while True:
-        content = _line(looks, acts, commands)
+        content = _line(looks, acts, commands, labels)
         if width(content) <= cells or not (looks or acts):
             return content
         (looks if len(looks) > 2 or not acts else acts).pop()
@@ -50,14 +54,20 @@ def _own_first(entries: list[Command]) -> list[Command]:
     )
 
 
-def _line(looks: list[Command], acts: list[Command], commands: Commands) -> Line:
-    left = join((_hint(entry, commands) for entry in looks), "  ")
+def _line(
+    looks: list[Command],
+    acts: list[Command],
+    commands: Commands,
+    labels: Mapping[str, str],
+) -> Line:
+    left = join((_hint(entry, commands, labels) for entry in looks), "  ")
     leave = commands.key("app.leave")
     last: Line = (Span(leave, "key"), Span(" leave"))
-    right = join([*(_hint(entry, commands) for entry in acts), last], "  ")
+    right = join([*(_hint(entry, commands, labels) for entry in acts), last], "  ")
     border: Line = (Span(" "), Span(_BORDER, "rule"), Span(" "))
     return (Span(" "), *left, *border, *right)
 
 
-def _hint(entry: Command, commands: Commands) -> Line:
-    return (Span(commands.key(entry.id), "key"), Span(f" {entry.label}"))
+def _hint(entry: Command, commands: Commands, labels: Mapping[str, str]) -> Line:
+    label = labels.get(entry.id, entry.label)
+    return (Span(commands.key(entry.id), "key"), Span(f" {label}"))

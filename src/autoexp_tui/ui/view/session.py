@@ -125,11 +125,20 @@ class SessionView:
     """Job name -> place in `jobs`."""
     counts: Mapping[Look, int]
     links: Links
+    silent_until: float = 0.0
+    """UTC until which an engine at rest had nothing to say; 0: nobody looked."""
 
     @property
     def now(self) -> float:
-        """UTC of the engine's newest word."""
-        return max(self.snapshot.t, self.snapshot.engine.committed_at)
+        """UTC of the engine's newest word, or of its newest silence at rest."""
+        engine = self.snapshot.engine
+        return max(self.snapshot.t, engine.committed_at, self.silent_until)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether the engine says nothing because nothing happens: ages go on."""
+        engine = self.snapshot.engine
+        return engine.role != "replay" and engine.owner_alive and not self.active
 
     @property
     def loss(self) -> str:
@@ -195,6 +204,7 @@ def observe(snapshot: Snapshot, before: SessionView | None = None) -> SessionVie
         index=_index(jobs, before),
         counts=_counts(jobs),
         links=_links(snapshot.plan, before),
+        silent_until=before.silent_until if before else 0.0,
     )
 
 

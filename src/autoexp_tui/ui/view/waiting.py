@@ -54,7 +54,11 @@ class WaitGroup:
 
 
 def waits_since(job: JobView) -> float:
-    """Since when a job waits; time without an engine is not counted where it can be."""
+    """Since when a job waits, or asks; time without an engine is not counted where it
+    can be.
+    """
+    if job.look is Look.ASKS and job.record.ask is not None:
+        return job.record.ask.asked_at
     return job.record.waiting_since or job.record.since
 
 

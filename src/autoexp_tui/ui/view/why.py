@@ -72,8 +72,10 @@ def why_nothing() -> WhyText:
     return WhyText("", ((Span(" No job is shown.", "muted"),),))
 
 
-def why_job(job: JobView, session: SessionView, words: PlanWords) -> WhyText:
-    """All about one job."""
+def why_job(
+    job: JobView, session: SessionView, words: PlanWords, *, acts: bool = True
+) -> WhyText:
+    """All about one job; without `acts` no next step is one that commands."""
     lines = (
         _verdict(job, session),
         *_alike(job, session, words),
@@ -86,7 +88,7 @@ def why_job(job: JobView, session: SessionView, words: PlanWords) -> WhyText:
         (),
         *_facts(job, session),
     )
-    return WhyText(_job_title(job), lines, _next([job]))
+    return WhyText(_job_title(job), lines, _next([job], acts=acts))
 
 
 def _job_title(job: JobView) -> str:
@@ -99,11 +101,16 @@ def _job_title(job: JobView) -> str:
 
 
 def why_many(
-    title: str, jobs: Sequence[JobView], session: SessionView, words: PlanWords
+    title: str,
+    jobs: Sequence[JobView],
+    session: SessionView,
+    words: PlanWords,
+    *,
+    acts: bool = True,
 ) -> WhyText:
     """What several jobs of one row, stage or cause have in common."""
     if len(jobs) == 1:
-        return why_job(jobs[0], session, words)
+        return why_job(jobs[0], session, words, acts=acts)
     if not jobs:
         return why_nothing()
     same = len({cause_key(job) for job in jobs}) == 1
@@ -115,7 +122,7 @@ def why_many(
             (),
             *_one_per_job(jobs, session),
         ),
-        _next(jobs),
+        _next(jobs, acts=acts),
     )
 
 
@@ -154,7 +161,8 @@ def _one_per_job(jobs: Sequence[JobView], session: SessionView) -> Iterable[Line
 
 # ------------------------------------------------------------------- what happened
 def _verdict(job: JobView, session: SessionView) -> Line:
-    when = f" {clock_time(job.record.since, session.now)}" if job.record.since else ""
+    since = _looks_so_since(job)
+    when = f" {clock_time(since, session.now)}" if since else ""
     ran = run_seconds(job, session.now)
     after = f" after {duration(ran)}" if ran is not None and job.record.ended else ""
     text = _verdict_text(job, session)
@@ -165,6 +173,13 @@ def _verdict(job: JobView, session: SessionView) -> Line:
         Span(text),
         Span(_particulars(job), "muted"),
     )
+
+
+def _looks_so_since(job: JobView) -> float:
+    """UTC since when the badge's word holds; 0: not known."""
+    ask = job.record.ask
+    asks = job.look is Look.ASKS and ask is not None
+    return ask.asked_at if asks and ask is not None else job.record.since
 
 
 def _verdict_text(job: JobView, session: SessionView) -> str:
@@ -363,9 +378,14 @@ def _behind(jobs: Sequence[JobView], session: SessionView) -> Iterable[Line]:
     )
 
 
-def _next(jobs: Sequence[JobView]) -> Line:
-    parts = [(Span(key, "key"), Span(f" {text}")) for key, text in _steps(jobs)]
-    return (Span(f"{_INDENT}Next  ", "strong"), *join(parts, "   "))
+def _next(jobs: Sequence[JobView], *, acts: bool) -> Line:
+    """What to do now; empty where nothing can be done."""
+    parts = [
+        (Span(key, "key"), Span(f" {text}"))
+        for key, text in _steps(jobs)
+        if acts or not key.isupper()
+    ]
+    return (Span(f"{_INDENT}Next  ", "strong"), *join(parts, "   ")) if parts else ()
 
 
 def _steps(jobs: Sequence[JobView]) -> Iterable[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from textual import events
@@ -66,12 +66,16 @@ class Footer(LinesWidget):
         """Whether a replay's keys are among them."""
         self.pane: Pane = "jobs"
         self.useful: Collection[str] = ()
+        self.labels: Mapping[str, str] = {}
         self.notice: Line = ()
 
-    def tell(self, pane: Pane, useful: Collection[str]) -> None:
-        """Show the keys of a pane."""
+    def tell(
+        self, pane: Pane, useful: Collection[str], labels: Mapping[str, str]
+    ) -> None:
+        """Show the keys of a pane; see `footer_line`."""
         self.pane = pane
         self.useful = useful
+        self.labels = labels
         self.repaint()
 
     def say(self, notice: Line) -> None:
@@ -83,7 +87,12 @@ class Footer(LinesWidget):
         if self.notice:
             return [Painted(cut(self.notice, cells))]
         content = footer_line(
-            self.commands, self.pane, self.useful, cells, replay=self.replay
+            self.commands,
+            self.pane,
+            self.useful,
+            cells,
+            replay=self.replay,
+            labels=self.labels,
         )
         return [Painted(content)]
 

@@ -119,6 +119,8 @@ class AnswerPane(TextPane):
     def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
         super().__init__(skin, **options)
         self.desk = desk
+        self.acts = True
+        """Whether keys that command do something here."""
         self._name = ""
         self._lead: Line = ()
         self._stage: StageView | None = None
@@ -145,7 +147,7 @@ class AnswerPane(TextPane):
         if job is None:
             self._told = why_nothing()
             return self._told.wrapped(cells)
-        told = why_job(job, self.desk.session, self.desk.words)
+        told = why_job(job, self.desk.session, self.desk.words, acts=self.acts)
         lead = (self._lead,) if self._lead else ()
         last = ((), told.next) if told.next else ()
         self._told = WhyText(told.title, (*lead, *told.lines, *last))

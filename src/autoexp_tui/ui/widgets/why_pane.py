@@ -30,6 +30,8 @@ class WhyPane(TextPane):
         super().__init__(skin, **options)
         self.desk = desk
         self.come_back = come_back
+        self.acts = True
+        """Whether keys that command do something here."""
         self._names: tuple[str, ...] = ()
         self._subject = ""
         self._told = why_nothing()
@@ -59,8 +61,8 @@ class WhyPane(TextPane):
         session, words = self.desk.session, self.desk.words
         jobs = session.named(self._names)
         if len(jobs) == 1:
-            return why_job(jobs[0], session, words)
-        return why_many(self._subject, jobs, session, words)
+            return why_job(jobs[0], session, words, acts=self.acts)
+        return why_many(self._subject, jobs, session, words, acts=self.acts)
 
     @property
     def body_rows(self) -> int:
