@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from autoexp_tui.plan.fingerprint import fingerprint
+from autoexp_tui.plan.fingerprint import CanonicalWriter, canonical, fingerprint
 
 CONFIG: dict[str, Any] = {
     "project": {"name": "x", "base_output_dir": "/out"},
@@ -73,3 +76,36 @@ def test_our_paths_do_not_count_wherever_they_stand() -> None:
 def test_a_word_that_only_holds_a_path_of_ours_stays() -> None:
     config = {"backend": {"dropout": "no dropout"}}
     assert of(config, paths=("out",)) == of(config, paths=("runs",))
+
+
+# ------------------------------------------------------------------ how it is written
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6)
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=4) | st.integers(0, 9), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+@given(TREES)
+def test_canonical_text_is_json_with_sorted_keys(tree: Any) -> None:
+    assert canonical(tree) == json.dumps(
+        _with_text_keys(tree), sort_keys=True, separators=(",", ":")
+    )
+
+
+def _with_text_keys(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {str(key): _with_text_keys(value) for key, value in tree.items()}
+    return [_with_text_keys(one) for one in tree] if isinstance(tree, list) else tree
+
+
+@given(TREES, TREES)
+def test_what_a_writer_has_written_before_changes_nothing(one: Any, other: Any) -> None:
+    writer = CanonicalWriter()
+    writer.text({"a": one, "b": other})
+    assert writer.text([other, one], ["/out"]) == canonical([other, one], ["/out"])
+    assert writer.text({"b": one}) == canonical({"b": one})

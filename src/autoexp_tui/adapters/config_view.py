@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from omegaconf import DictConfig, ListConfig, Node, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
@@ -74,7 +74,7 @@ class OmegaView:
         Raises:
             CannotCompose: something does not resolve.
         """
-        if not _mentions(value):
+        if not mentions(value):
             return value
         ready = Relatives(self, absolute=True).anchored(rewrite_tree(value), at)
         try:
@@ -214,23 +214,31 @@ def _string_keys(found: object) -> dict[str, object]:
     return {str(k): v for k, v in found.items()} if isinstance(found, dict) else {}
 
 
-def _mentions(value: object) -> bool:
+def mentions(value: object) -> bool:
     """Whether any string of `value` holds an interpolation."""
     if isinstance(value, str):
         return "${" in value
     if isinstance(value, Mapping):
-        return any(_mentions(item) for item in value.values())
+        return any(mentions(item) for item in value.values())
     if isinstance(value, list | tuple):
-        return any(_mentions(item) for item in value)
+        return any(mentions(item) for item in value)
     return False
 
 
 # ------------------------------------------------------------ relative references
+class HasKeys(Protocol):
+    """A config that can be asked for keys."""
+
+    def has(self, path: str) -> bool:
+        """Whether the key exists, resolved or not."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Relatives:
     """Where `${.x}` points when the key beside it does not exist: the job's `aux`."""
 
-    view: OmegaView
+    view: HasKeys
     absolute: bool
     """True: a path that exists is spelled from the root; False: it stays as it is."""
 

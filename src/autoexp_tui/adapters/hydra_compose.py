@@ -34,6 +34,8 @@ from omegaconf.errors import OmegaConfBaseException
 from autoexp_tui.adapters import sweep_overrides
 from autoexp_tui.adapters.config_view import OmegaView, Relatives, find_node, written
 from autoexp_tui.adapters.eval_rewrite import rewrite_override, rewrite_tree
+from autoexp_tui.adapters.fast_road import FastRoad, Parted, parted
+from autoexp_tui.adapters.fast_view import SWITCH, FastView
 from autoexp_tui.adapters.hydra_errors import compose_problem, unreadable_override
 from autoexp_tui.adapters.hydra_source import AutoexpSource
 from autoexp_tui.adapters.resolvers import Environment, register_resolvers
@@ -79,7 +81,9 @@ class HydraComposer:
         self.config_dir = Path(config_dir)
         self._cwd = cwd
         self._now = time.time() if now is None else now
-        self.environment = Environment(os.environ if environ is None else environ)
+        given = os.environ if environ is None else environ
+        self.environment = Environment(given)
+        self._may_be_fast = given.get(SWITCH) != "hydra"
         self.warnings: list[PlanFinding] = []
         self.composed = 0
         """How often Hydra composed: one for the base, one for each job."""
@@ -92,6 +96,8 @@ class HydraComposer:
         self._sweep: Mapping[str, object] | None = None
         self._repository: Any = None
         self._search_dirs = tuple(search_dirs)
+        self._fast = FastRoad()
+        self._groups: dict[str, bool] = {}
         self._hydra = self._made()
 
     def close(self) -> None:
@@ -121,7 +127,7 @@ class HydraComposer:
 
     def compose(
         self, overrides: Sequence[str], mounts: Mapping[str, object]
-    ) -> OmegaView:
+    ) -> OmegaView | FastView:
         """One job's config.
 
         Raises:
@@ -129,14 +135,47 @@ class HydraComposer:
         """
         texts = tuple(map(rewrite_override, overrides))
         self._base_config()
+        if not self._may_be_fast:
+            return self._slowly(texts, mounts)
+        job = parted(texts, mounts, self._is_group)
+        fast = self._fast.view(job, lambda: self._slowly(texts, mounts))
+        if fast is None:
+            return self._slowly(texts, mounts, job)
+        self._anchor(fast)
+        return fast
+
+    def composed_anew(
+        self, overrides: Sequence[str], mounts: Mapping[str, object]
+    ) -> OmegaView:
+        """What `compose` gives, by Hydra itself, whatever it has composed before.
+
+        Raises:
+            CannotCompose: with Hydra's reason, in our words.
+        """
+        return self._slowly(tuple(map(rewrite_override, overrides)), mounts)
+
+    def _slowly(
+        self,
+        texts: tuple[str, ...],
+        mounts: Mapping[str, object],
+        job: Parted | None = None,
+    ) -> OmegaView:
+        """One job's config by Hydra; `job`: its structure is to be learned."""
         config = self._composed(texts)
         with read_write(config), open_dict(config):
             _take_sweep(config)
             _mount(config, mounts)
             self._fall_back_to_aux(config, texts, mounts)
+        if job is not None and not self._fast.knows(job.structure):
+            self._fast.learn(job, config)
         view = OmegaView(config)
         self._anchor(view)
         return view
+
+    def _is_group(self, key: str) -> bool:
+        if key not in self._groups:
+            self._groups[key] = self.group_options(key) is not None
+        return self._groups[key]
 
     def group_options(self, key: str) -> tuple[str, ...] | None:
         """The choices of the group `key` (with `/`); None when it is none."""
@@ -232,7 +271,7 @@ class HydraComposer:
         values = [self._parse(text) for text in self._sweep_overrides]
         return sweep_overrides.applied(sweep, values)
 
-    def _anchor(self, view: OmegaView) -> None:
+    def _anchor(self, view: OmegaView | FastView) -> None:
         """Make our directories absolute, those that resolve by now."""
         if not self._cwd:
             return

@@ -18,6 +18,8 @@ from autoexp_tui.core.ids import digest
 from autoexp_tui.plan.expression import compile_expression
 
 _NO_DEFAULT: Final = "\0no default"
+PURE: Final = frozenset({"oc.env", "oc.eval", "now"})
+"""Resolvers that give the same for the same arguments, all through a plan."""
 
 
 class Environment:

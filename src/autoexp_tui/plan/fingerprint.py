@@ -12,22 +12,30 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 _WATCHING: Final = ("monitoring", "ui", "index", "family", "_refs", "sweep")
 _PATHS: Final = {
     "project": ("base_output_dir",),
 }
 _RUNS_IN: Final = "launcher_cmd"
+_REMEMBERED: Final = 4096
+"""Dicts whose text is kept; more than the configs of a few dozen structures share."""
 
 
 def fingerprint(
-    config: Mapping[str, object], command: Sequence[str], paths: Sequence[str]
+    config: Mapping[str, object],
+    command: Sequence[str],
+    paths: Sequence[str],
+    writer: CanonicalWriter | None = None,
 ) -> str:
     """Hex sha256 of a resolved config and its command.
 
     `paths`: directories of ours; wherever they stand in a text, they do not count.
+    `writer`: what remembers the parts that the configs of a plan share.
     """
     kept = {key: value for key, value in config.items() if key not in _WATCHING}
     for section, names in _PATHS.items():
@@ -37,24 +45,68 @@ def fingerprint(
     slurm = kept.pop("slurm", None)
     if isinstance(slurm, Mapping) and (launcher := slurm.get(_RUNS_IN)):
         kept["slurm"] = {_RUNS_IN: launcher}
-    text = canonical({"config": kept, "command": list(command)}, paths)
+    whole = {"config": kept, "command": list(command)}
+    text = (writer or CanonicalWriter()).text(whole, paths)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def canonical(value: object, paths: Sequence[str] = ()) -> str:
     """JSON with sorted keys and without the given paths."""
+    return CanonicalWriter().text(value, paths)
+
+
+class CanonicalWriter:
+    """Writes canonical JSON; a dict that many configs share is written once.
+
+    What it has written must not be changed afterwards.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[int, _Written] = OrderedDict()
+
+    def text(self, value: object, paths: Sequence[str] = ()) -> str:
+        """JSON with sorted keys and without the given paths."""
+        return self._text(value, _pattern(tuple(paths)))
+
+    def _text(self, value: object, ours: re.Pattern[str] | None) -> str:
+        if isinstance(value, str):
+            return _quoted(ours.sub("\0", value) if ours else value)
+        if isinstance(value, dict):
+            return self._of_dict(value, ours)
+        if isinstance(value, list | tuple):
+            return f"[{','.join([self._text(item, ours) for item in value])}]"
+        if isinstance(value, Mapping):
+            return self._of_dict(dict(value), ours)
+        return _encoded(value)
+
+    def _of_dict(self, value: dict[Any, object], ours: re.Pattern[str] | None) -> str:
+        known = self._known.get(id(value))
+        if known is not None and known.value is value and known.ours is ours:
+            self._known.move_to_end(id(value))
+            return known.text
+        fields = sorted({str(key): item for key, item in value.items()}.items())
+        texts = [f"{_quoted(key)}:{self._text(item, ours)}" for key, item in fields]
+        text = f"{{{','.join(texts)}}}"
+        self._known[id(value)] = _Written(value, ours, text)
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return text
+
+
+class _Written(NamedTuple):
+    value: object
+    """Held, so that its id stays its own."""
+    ours: re.Pattern[str] | None
+    text: str
+
+
+_quoted = json.encoder.encode_basestring_ascii
+_encoded = json.JSONEncoder(default=str).encode
+
+
+@lru_cache(maxsize=64)
+def _pattern(paths: tuple[str, ...]) -> re.Pattern[str] | None:
+    """What finds the paths where they stand whole."""
     ours = sorted({path for path in paths if path}, key=len, reverse=True)
     either = "|".join(map(re.escape, ours))
-    pattern = re.compile(rf"(?<![\w.\-/])(?:{either})(?![\w.\-])") if ours else None
-    plain = _plain(value, pattern)
-    return json.dumps(plain, sort_keys=True, separators=(",", ":"), default=str)
-
-
-def _plain(value: object, ours: re.Pattern[str] | None) -> object:
-    if isinstance(value, str):
-        return ours.sub("\0", value) if ours else value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item, ours) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item, ours) for item in value]
-    return value
+    return re.compile(rf"(?<![\w.\-/])(?:{either})(?![\w.\-])") if ours else None

@@ -25,7 +25,7 @@ from autoexp_tui.plan.drafts import Draft, Refused, Settling
 from autoexp_tui.plan.expression import ExpressionError
 from autoexp_tui.plan.families import called
 from autoexp_tui.plan.filters import Place, deferred_holds
-from autoexp_tui.plan.fingerprint import fingerprint
+from autoexp_tui.plan.fingerprint import CanonicalWriter, fingerprint
 from autoexp_tui.plan.names import fault_of_name, inside, spell
 from autoexp_tui.plan.overrides import OverrideWriter, literal, spell_override
 from autoexp_tui.plan.points import NOT_OVERRIDES, DeferredFilter, SweepPoint, plain_key
@@ -115,6 +115,7 @@ class JobMaker:
         self._base = composer.base()
         self._base_is_a_key = self._base.has("base")
         self._checked: deque[_Settled] = deque(maxlen=16)
+        self._canonical = CanonicalWriter()
 
     # --------------------------------------------------------------- composing
     def begun(self, at: int) -> tuple[Draft, ConfigView]:
@@ -375,7 +376,9 @@ class JobMaker:
             draft.resources = self._parser.resources(config)
         except FAULTS as error:
             raise Refused(problems_of(error, "", name)) from None
-        draft.fingerprint = fingerprint(config, draft.launch.command, paths_of(config))
+        draft.fingerprint = fingerprint(
+            config, draft.launch.command, paths_of(config), self._canonical
+        )
         draft.monitoring = settled.monitoring
         draft.progress_total = last_step(view, settled.monitoring.progress.total)
         for warning in settled.without_effect:

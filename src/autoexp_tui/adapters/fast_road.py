@@ -1,0 +1,213 @@
+"""Composes thousands of jobs from a few real compositions, or says that it cannot.
+
+Jobs whose overrides differ in nothing but the scalars that they set have one
+*structure*: the same groups, the same keys, in the same order. The first job of a
+structure is composed by Hydra; the others are that config with other scalars in it (see
+`fast_view`). What is no plain `key=scalar` belongs to the structure as it is written;
+where it is not certain that a scalar is all that changes, there is no template and
+every job is composed by Hydra.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf.base import ContainerMetadata
+from omegaconf.nodes import AnyNode
+
+from autoexp_tui.adapters.config_view import OmegaView
+from autoexp_tui.adapters.fast_view import FastView, Template
+from autoexp_tui.adapters.interpolations import is_open, plain
+from autoexp_tui.adapters.plain_tree import Path, at, touches
+
+_HELD: Final = 64
+"""Templates; each is one composed config."""
+_SET: Final = re.compile(r"(\+{0,2})([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)=(.*)", re.ASCII)
+_WHOLE: Final = re.compile(r"-?(?:0|[1-9]\d*)", re.ASCII)
+_REAL: Final = re.compile(r"-?\d+\.\d+(?:e[+-]\d+)?|-?\d+e[+-]\d+", re.ASCII)
+_BARE: Final = re.compile(r"[A-Za-z_/][\w/.\-]*", re.ASCII)
+_QUOTED: Final = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
+_RELATIVE: Final = "${."
+"""Such a text is settled while a config is composed; see `hydra_compose`."""
+_WORDS: Final = frozenset({"null", "true", "false", "nan", "inf"})
+_NOT_SO: Final = object()
+
+Structure: TypeAlias = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """A job's overrides and mounts: what they have in common with others, and not."""
+
+    structure: Structure
+    own: Mapping[Path, object]
+    """The scalars that it sets, by the keys they are set on."""
+
+
+def parted(
+    texts: Sequence[str],
+    mounts: Mapping[str, object],
+    is_group: Callable[[str], bool],
+) -> Parted:
+    """Split overrides (as Hydra is given them) and mounts."""
+    found = [(text, _scalar_set(text, is_group)) for text in texts]
+    found += [
+        (f"{key}:{value!r}", (f"{key}:", (key,), value) if _is_scalar(value) else None)
+        for key, value in mounts.items()
+    ]
+    crowded = _crowded([one[1] for _, one in found if one is not None])
+    structure: list[object] = []
+    own: dict[Path, object] = {}
+    for text, one in found:
+        if one is None or one[1] in crowded:
+            structure.append(text)
+        else:
+            structure.append((one[0],))
+            own[one[1]] = one[2]
+    return Parted(tuple(structure), own)
+
+
+def _crowded(paths: Sequence[Path]) -> frozenset[Path]:
+    """Paths that meet another one: there the order decides."""
+    plain_ones = set(paths)
+    if len(plain_ones) == len(paths) and not _has_prefixes(plain_ones):
+        return frozenset()
+    return frozenset(
+        path
+        for at, path in enumerate(paths)
+        if any(touches(path, other) for n, other in enumerate(paths) if n != at)
+    )
+
+
+def _has_prefixes(paths: set[Path]) -> bool:
+    return any(path[:n] in paths for path in paths for n in range(1, len(path)))
+
+
+def _scalar_set(
+    text: str, is_group: Callable[[str], bool]
+) -> tuple[str, Path, object] | None:
+    """Head, path and value of an override that sets a scalar; None: it does more."""
+    match = _SET.fullmatch(text)
+    if match is None:
+        return None
+    plus, key, written = match.groups()
+    value = scalar(written)
+    if value is _NOT_SO or is_group(key):
+        return None
+    return f"{plus}{key}=", tuple(key.split(".")), value
+
+
+def scalar(written: str) -> object:
+    """The value of a text in Hydra's grammar, where it is certainly a scalar.
+
+    A text with `${...}` is one; what it stands for is another matter.
+    `_NOT_SO` for anything that this reading is not sure of.
+    """
+    if _BARE.fullmatch(written):
+        low = written.lower()
+        if low in _WORDS:
+            return {"true": True, "false": False}.get(low, _NOT_SO)
+        return written
+    if _WHOLE.fullmatch(written):
+        return int(written)
+    if _REAL.fullmatch(written):
+        return float(written)
+    quoted = _QUOTED.fullmatch(written)
+    if quoted is not None:
+        text = written[1:-1]
+        return _NOT_SO if text == "???" or _RELATIVE in text else text
+    return _NOT_SO
+
+
+def _is_scalar(value: object) -> bool:
+    if isinstance(value, str):
+        return not is_open(value) and value != "???"
+    return type(value) in (int, float, bool)
+
+
+class FastRoad:
+    """The templates of one primary config."""
+
+    def __init__(self) -> None:
+        self._templates: OrderedDict[Structure, Template | None] = OrderedDict()
+        self._made: Counter[Structure] = Counter()
+        self.fast = 0
+        """Views that were made without Hydra."""
+        self.slow = 0
+        """Those of them that had to be composed after all."""
+
+    def view(self, job: Parted, composed: Callable[[], OmegaView]) -> FastView | None:
+        """A job's config; None when its structure has no template (yet)."""
+        template = self._templates.get(job.structure)
+        if template is None:
+            return None
+        self._templates.move_to_end(job.structure)
+        self.fast += 1
+        self._made[job.structure] += 1
+        return FastView(
+            template,
+            job.own,
+            composed,
+            self._count,
+            is_sample=_is_sample(self._made[job.structure]),
+        )
+
+    def knows(self, structure: Structure) -> bool:
+        """Whether a job of this structure was composed already."""
+        return structure in self._templates
+
+    def learn(self, job: Parted, config: DictConfig) -> None:
+        """Keep what Hydra composed of the first job of a structure."""
+        self._templates[job.structure] = _template(job, config)
+        if len(self._templates) > _HELD:
+            self._templates.popitem(last=False)
+
+    def _count(self) -> None:
+        self.slow += 1
+
+
+def _is_sample(number: int) -> bool:
+    """Whether the so-many-th job of a structure is compared with Hydra's.
+
+    The first, the tenth, the hundredth and every thousandth.
+    """
+    return number in (1, 10, 100) or number % 1000 == 0
+
+
+def _template(job: Parted, config: DictConfig) -> Template | None:
+    """What other jobs can share of a config; None: nothing that is certain."""
+    if not _is_untyped(config):
+        return None
+    tree: Any = OmegaConf.to_container(config, resolve=False)
+    if not plain(tree):
+        return None
+    for path, value in job.own.items():
+        found = at(tree, path)
+        if type(found) is not type(value) or found != value:
+            return None
+    return Template(tree)
+
+
+def _is_untyped(node: Any) -> bool:
+    """Whether every value may be set to anything: no schema converts or refuses it."""
+    if isinstance(node, DictConfig | ListConfig):
+        return _is_open_container(node._metadata) and all(
+            map(_is_untyped, _inner(node))
+        )
+    return type(node) is AnyNode
+
+
+def _is_open_container(metadata: ContainerMetadata) -> bool:
+    return metadata.object_type in (dict, list, None) and metadata.element_type is Any
+
+
+def _inner(node: DictConfig | ListConfig) -> Iterable[Any]:
+    content = node._content
+    if isinstance(content, dict):
+        return content.values()
+    return content if isinstance(content, list) else ()

@@ -1,0 +1,447 @@
+"""A job's config on the fast road: a shared tree, and the few values of its own.
+
+All jobs whose overrides have one structure share what Hydra composed of the first of
+them. A job brings other scalars; of the rest only what was made of changed keys is
+resolved anew. Whatever is not certain is asked of the composed config, the slow road,
+which every view can be turned into at any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import (
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import suppress
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+from omegaconf._utils import split_key
+
+from autoexp_tui.adapters.config_view import OmegaView, Relatives, mentions
+from autoexp_tui.adapters.eval_rewrite import rewrite_tree
+from autoexp_tui.adapters.interpolations import (
+    MISSING,
+    Absent,
+    Doubtful,
+    Evaluations,
+    Place,
+    Trace,
+    canonical,
+    evaluate,
+    is_open,
+)
+from autoexp_tui.adapters.plain_tree import (
+    ABSENT,
+    Path,
+    at,
+    first_difference,
+    leaves,
+    touches,
+    with_value,
+)
+from autoexp_tui.core.errors import Problem
+from autoexp_tui.plan.ports import CannotCompose
+
+SWITCH: Final = "AUTOEXP_COMPOSE"
+"""The environment variable that, set to `hydra`, turns the fast road off."""
+_IN_PROGRESS: Final = object()
+
+
+class Values:
+    """One tree's values; see `interpolations.Reading`."""
+
+    def __init__(self, tree: Any) -> None:
+        self.tree = tree
+        self._known: dict[Path, object] = {}
+
+    def value(self, path: Path) -> object:
+        """The resolved value of a leaf, or a `Place`.
+
+        Raises:
+            Absent: there is no such key.
+            Doubtful: it is missing, or not certain.
+        """
+        node = at(self.tree, path)
+        if node is ABSENT:
+            raise Absent(path)
+        if isinstance(node, dict | list):
+            return Place(path)
+        if not is_open(node):
+            return self._closed(node, path)
+        found = self._known.get(path)
+        if found is _IN_PROGRESS:
+            raise Doubtful(path)
+        if found is None:
+            self._known[path] = _IN_PROGRESS
+            try:
+                found = self._evaluated(node, path)
+            finally:
+                del self._known[path]
+            self._known[path] = found
+        return found
+
+    def _closed(self, node: object, path: Path) -> object:
+        if node == MISSING:
+            raise Doubtful(path)
+        return node
+
+    def _evaluated(self, text: str, path: Path) -> object:
+        raise NotImplementedError
+
+    def whole(self, path: Path) -> object:
+        """The resolved value at a path, dicts and lists with all that is in them.
+
+        Raises:
+            Doubtful: something in it is not certain.
+        """
+        found = self.value(path)
+        return self.inside(found.path) if isinstance(found, Place) else found
+
+    def inside(self, path: Path) -> object:
+        """A dict or list with everything in it resolved."""
+        node = at(self.tree, path)
+        if isinstance(node, dict):
+            return {key: self.whole((*path, key)) for key in node}
+        return [self.whole((*path, index)) for index in range(len(node))]
+
+
+class _Traced(Values):
+    """Notes what each value was made of."""
+
+    def __init__(self, tree: Any) -> None:
+        super().__init__(tree)
+        self._traces: dict[Path, Trace] = {}
+
+    def _evaluated(self, text: str, path: Path) -> object:
+        self._traces[path] = Trace()
+        return evaluate(self, text, path[:-1], self._traces[path])
+
+    def behind(self, path: Path, seen: set[Path] | None = None) -> set[Path]:
+        """All that a leaf was made of, itself included."""
+        seen = set() if seen is None else seen
+        if path in seen:
+            return seen
+        seen.add(path)
+        trace = self._traces.get(path)
+        for read, found in trace.reads.items() if trace else ():
+            self.behind(read, seen)
+            if isinstance(found, Place):
+                self._within(found.path, seen)
+        for crossed in trace.crossed if trace else ():
+            self.behind(crossed, seen)
+        return seen
+
+    def _within(self, path: Path, seen: set[Path]) -> None:
+        seen.add(path)
+        for leaf, value in leaves(at(self.tree, path), path):
+            if is_open(value):
+                self.behind(leaf, seen)
+
+
+WHOLE: Final = None
+Branches: TypeAlias = "dict[str | int, Branches | None]"
+"""Key -> branches below it; `WHOLE` where everything below may differ."""
+
+
+class Template:
+    """What jobs of one structure share: the first one's config, as written."""
+
+    def __init__(self, tree: Any) -> None:
+        """`tree`: nested dicts and lists, with interpolations."""
+        self.tree = tree
+        self.evaluations = Evaluations()
+        self._traces: dict[Path, frozenset[Path] | None] = {}
+        """Interpolated leaf -> all it was made of; None: that is not certain."""
+        self._affected: dict[frozenset[Path], Branches] = {}
+
+    @cached_property
+    def resolved(self) -> Any:
+        """The first job's config with everything resolved that is certain."""
+        values = _Traced(self.tree)
+        resolved = self.tree
+        for path, value in leaves(self.tree):
+            if value == MISSING or is_open(value):
+                self._traces[path] = None
+                with suppress(Doubtful):
+                    resolved = with_value(resolved, path, values.whole(path))
+                    self._traces[path] = frozenset(values.behind(path))
+        return resolved
+
+    def affected(self, changed: frozenset[Path]) -> Branches:
+        """Where values may differ from the first job's when these keys do."""
+        found = self._affected.get(changed)
+        if found is None:
+            self._affected[changed] = found = _branches(self._touched_by(changed))
+        return found
+
+    def _touched_by(self, changed: frozenset[Path]) -> Iterator[Path]:
+        _ = self.resolved  # makes the traces
+        yield from changed
+        for path, trace in self._traces.items():
+            if trace is None or any(touches(a, b) for a in changed for b in trace):
+                yield path
+
+
+def _branches(paths: Iterable[Path]) -> Branches:
+    root: Branches = {}
+    for path in sorted(paths, key=len):
+        node = root
+        for key in path[:-1]:
+            inner = node.setdefault(key, {})
+            if inner is None:  # WHOLE
+                break
+            node = inner
+        else:
+            node[path[-1]] = WHOLE
+    return root
+
+
+class _JobValues(Values):
+    """A job's values: resolved anew only where its own keys are seen."""
+
+    def __init__(self, tree: Any, template: Template, changed: frozenset[Path]) -> None:
+        super().__init__(tree)
+        self._template = template
+        self._changed = changed
+
+    def _evaluated(self, text: str, path: Path) -> object:
+        return self._template.evaluations.value(self, text, path[:-1])
+
+    def text(self, text: str) -> object:
+        """What a text that stands nowhere in the tree means at its root.
+
+        Raises:
+            Doubtful: OmegaConf has to say.
+        """
+        found = self._template.evaluations.value(self, text, ())
+        return self.whole(found.path) if isinstance(found, Place) else found
+
+    def whole(self, path: Path) -> object:
+        """The resolved value at a path; shared with other jobs where it can be."""
+        known: Any = self._template.resolved
+        branches = self._template.affected(self._changed)
+        for key in path:
+            if key not in branches:
+                return self._shared(path)
+            below = branches[key]
+            if below is None:  # WHOLE
+                return self._anew(path)
+            branches, known = below, known[key]
+        return self._patched(known, branches, path)
+
+    def _shared(self, path: Path) -> object:
+        known = at(self._template.resolved, path)
+        if known is ABSENT:
+            raise Absent(path)
+        return known
+
+    def _patched(self, known: Any, branches: Branches, path: Path) -> object:
+        """The template's dict or list with this job's values in it."""
+        patched = known.copy()
+        for key, below in branches.items():
+            inner = (*path, key)
+            patched[key] = (
+                self._anew(inner)
+                if below is None  # WHOLE
+                else self._patched(known[key], below, inner)
+            )
+        return patched
+
+    def _anew(self, path: Path) -> object:
+        found = self.value(path)
+        if not isinstance(found, Place):
+            return found
+        if found.path != path:
+            return self.whole(found.path)
+        node = at(self.tree, path)
+        if isinstance(node, dict):
+            return {key: self._anew((*path, key)) for key in node}
+        return [self._anew((*path, index)) for index in range(len(node))]
+
+
+class FastView:
+    """A `plan.ports.ConfigView` over a template and a job's own scalars."""
+
+    def __init__(
+        self,
+        template: Template,
+        own: Mapping[Path, object],
+        composed: Callable[[], OmegaView],
+        told: Callable[[], object],
+        *,
+        is_sample: bool = False,
+    ) -> None:
+        """`own`: what the job sets; `composed`: the slow road; `told`: it is taken.
+
+        Of a sample the resolved config is compared with Hydra's.
+        """
+        self._template = template
+        self._composed = composed
+        self._told = told
+        self._is_sample = is_sample
+        self._slow: OmegaView | None = None
+        self._puts: list[tuple[str, object]] = []
+        tree = template.tree
+        for path, value in own.items():
+            tree = with_value(tree, path, value)
+        self._changed = frozenset(own)
+        self._values = _JobValues(tree, template, self._changed)
+        self._leaves: tuple[str, ...] | None = None
+
+    # ------------------------------------------------------------- the port
+    def select(self, path: str) -> object:
+        """See `OmegaView.select`."""
+        if self._slow is None:
+            try:
+                return self._values.whole(self._followed(path))
+            except Absent:
+                raise KeyError(path) from None
+            except Doubtful:
+                pass
+        return self.slow.select(path)
+
+    def raw(self, path: str) -> object:
+        """See `OmegaView.raw`."""
+        if self._slow is None:
+            try:
+                return at(self._values.tree, self._followed(path))
+            except Absent:
+                raise KeyError(path) from None
+            except Doubtful:
+                pass
+        return self.slow.raw(path)
+
+    def has(self, path: str) -> bool:
+        """See `OmegaView.has`."""
+        if self._slow is None:
+            try:
+                self._followed(path)
+            except Absent:
+                return False
+            except Doubtful:
+                return self.slow.has(path)
+            return True
+        return self.slow.has(path)
+
+    def leaf_paths(self) -> Sequence[str]:
+        """See `OmegaView.leaf_paths`."""
+        if self._slow is not None:
+            return self._slow.leaf_paths()
+        if self._leaves is None:
+            self._leaves = tuple(_leaf_paths(self._values.tree, ""))
+        return self._leaves
+
+    def interpolate(self, value: object, at: str = "") -> object:
+        """See `OmegaView.interpolate`."""
+        if not mentions(value):
+            return value
+        if self._slow is None:
+            with suppress(Doubtful):
+                ready = Relatives(self, absolute=True).anchored(rewrite_tree(value), at)
+                return self._meant(ready)
+        return self.slow.interpolate(value, at)
+
+    def put(self, path: str, value: object) -> None:
+        """See `OmegaView.put`."""
+        self._puts.append((path, value))
+        if self._slow is not None:
+            self._slow.put(path, value)
+            return
+        keys = tuple(path.split("."))
+        try:
+            tree = with_value(self._values.tree, keys, rewrite_tree(value))
+        except LookupError:
+            tree = None
+        if tree is None or "[" in path:
+            _ = self.slow
+            return
+        self._changed |= {keys}
+        self._values = _JobValues(tree, self._template, self._changed)
+        self._leaves = None
+
+    def to_dict(self) -> Mapping[str, object]:
+        """See `OmegaView.to_dict`.
+
+        Raises:
+            CannotCompose: something does not resolve; or this is a sample, and Hydra
+                composes something else.
+        """
+        if self._slow is None:
+            with suppress(Doubtful):
+                found = self._values.whole(())
+                if isinstance(found, dict):
+                    self._compare(found)
+                    return found
+        return self.slow.to_dict()
+
+    def _compare(self, found: Mapping[str, object]) -> None:
+        if self._is_sample:
+            self._is_sample = False
+            where = first_difference(found, self._anew().to_dict())
+            if where:
+                raise CannotCompose((_differs(where),))
+
+    def written_dict(self) -> Mapping[str, object]:
+        """See `OmegaView.written_dict`."""
+        if self._slow is not None:
+            return self._slow.written_dict()
+        return dict(self._values.tree)
+
+    # --------------------------------------------------------- the slow road
+    @property
+    def slow(self) -> OmegaView:
+        """The same config as Hydra composes it; taken once, it stays taken."""
+        if self._slow is None:
+            self._told()
+            self._slow = self._anew()
+        return self._slow
+
+    def _anew(self) -> OmegaView:
+        view = self._composed()
+        for path, value in self._puts:
+            view.put(path, value)
+        return view
+
+    # ---------------------------------------------------------------- pieces
+    def _followed(self, path: str) -> Path:
+        """Where a dotted path leads, interpolated dicts and lists followed.
+
+        Raises:
+            Absent: nowhere.
+            Doubtful: OmegaConf has to say.
+        """
+        keys = split_key(path) if path else []
+        if "" in keys:
+            raise Doubtful(path)
+        return canonical(self._values, keys, Trace())
+
+    def _meant(self, value: object) -> object:
+        if isinstance(value, Mapping):
+            return {key: self._meant(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._meant(item) for item in value]
+        if isinstance(value, str) and is_open(value):
+            return self._values.text(value)
+        return value
+
+
+def _differs(where: str) -> Problem:
+    return Problem(
+        "a job that was composed from another one is not what Hydra composes; "
+        "this is a bug of ours",
+        where=where,
+        hint=f"set {SWITCH}=hydra to have every job composed by Hydra, and report it",
+    )
+
+
+def _leaf_paths(node: Mapping[str, object], prefix: str) -> Iterator[str]:
+    for key, value in node.items():
+        path = f"{prefix}.{key}" if prefix else key
+        if isinstance(value, dict) and value:
+            yield from _leaf_paths(value, path)
+        else:
+            yield path
