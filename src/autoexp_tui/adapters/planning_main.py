@@ -15,8 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import yaml
-
 from autoexp_tui.adapters.action_checks import ActionChecks
 from autoexp_tui.adapters.codec import encode_job, encode_plan
 from autoexp_tui.adapters.config_files import config_dir, state_dir
@@ -38,6 +36,7 @@ from autoexp_tui.adapters.provenance import (
 from autoexp_tui.adapters.session_dir import read_manifest, write_manifest
 from autoexp_tui.adapters.settings import HouseParser
 from autoexp_tui.adapters.yaml_files import parse_yaml, read_text, refused
+from autoexp_tui.adapters.yaml_text import YamlWriter
 from autoexp_tui.core.errors import (
     AutoexpError,
     EnvironmentFailed,
@@ -56,8 +55,6 @@ from autoexp_tui.plan.ports import (
 )
 from autoexp_tui.plan.sweep import expand_sweep
 from autoexp_tui.plan.validation import told_once
-
-_Dumper: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def main() -> None:
@@ -165,18 +162,16 @@ def _source(request: PlanningRequest, composer: HydraComposer) -> PlanSource:
 def _recorder(
     configs: RecordBuilder,
 ) -> Callable[[int, ConfigView, Mapping[str, object]], None]:
+    resolved_texts, raw_texts = YamlWriter(), YamlWriter()
+
     def record(index: int, view: ConfigView, resolved: Mapping[str, object]) -> None:
         raw = {key: view.raw(key) for key in resolved}
-        configs.add(index, JobConfigs(resolved=_yaml(resolved), unresolved=_yaml(raw)))
+        made = JobConfigs(
+            resolved=resolved_texts.text(resolved), unresolved=raw_texts.text(raw)
+        )
+        configs.add(index, made)
 
     return record
-
-
-def _yaml(config: Mapping[str, object]) -> str:
-    text: str = yaml.dump(
-        dict(config), Dumper=_Dumper, sort_keys=False, allow_unicode=True
-    )
-    return text
 
 
 def _kept(plan: Plan, configs: RecordBuilder, request: PlanningRequest) -> str:

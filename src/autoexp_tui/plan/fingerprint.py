@@ -12,18 +12,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from autoexp_tui.core.shared_texts import SharedTexts
 
 _WATCHING: Final = ("monitoring", "ui", "index", "family", "_refs", "sweep")
 _PATHS: Final = {
     "project": ("base_output_dir",),
 }
 _RUNS_IN: Final = "launcher_cmd"
-_REMEMBERED: Final = 4096
-"""Dicts whose text is kept; more than the configs of a few dozen structures share."""
 
 
 def fingerprint(
@@ -62,7 +61,7 @@ class CanonicalWriter:
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[int, _Written] = OrderedDict()
+        self._texts = SharedTexts()
 
     def text(self, value: object, paths: Sequence[str] = ()) -> str:
         """JSON with sorted keys and without the given paths."""
@@ -80,24 +79,12 @@ class CanonicalWriter:
         return _encoded(value)
 
     def _of_dict(self, value: dict[Any, object], ours: re.Pattern[str] | None) -> str:
-        known = self._known.get(id(value))
-        if known is not None and known.value is value and known.ours is ours:
-            self._known.move_to_end(id(value))
-            return known.text
+        known = self._texts.of(value, ours)
+        if known is not None:
+            return known
         fields = sorted({str(key): item for key, item in value.items()}.items())
         texts = [f"{_quoted(key)}:{self._text(item, ours)}" for key, item in fields]
-        text = f"{{{','.join(texts)}}}"
-        self._known[id(value)] = _Written(value, ours, text)
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
-        return text
-
-
-class _Written(NamedTuple):
-    value: object
-    """Held, so that its id stays its own."""
-    ours: re.Pattern[str] | None
-    text: str
+        return self._texts.keep(value, ours, f"{{{','.join(texts)}}}")
 
 
 _quoted = json.encoder.encode_basestring_ascii
