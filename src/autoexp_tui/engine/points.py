@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from autoexp_tui.core.rule_kinds import Monitoring
+from autoexp_tui.engine.log_rounds import LOG_CHUNK
 from autoexp_tui.engine.reading_ports import LogChunk
 from autoexp_tui.engine.tracks import FileSource, Source, Track
 from autoexp_tui.monitor.metric_lines import STEP
@@ -25,13 +26,37 @@ def plot(track: Track, source: Source, point: Point, now: float) -> None:
         stands = track.move(source, step)
         place = point.offset if source is track.log else track.log.offset
         track.watch.step(stands, now, place)
-        track.pace.see(stands, now)
     known = track.step if isinstance(source, FileSource) else source.step
     at = source.step if source.step is not None else known
     track.at = track.reached = point.step if at is None else at
     track.total = point.total or track.total
     for name, value in point.values.items():
         track.take(source, name, value, track.at)
+
+
+def keep_pace(
+    track: Track, source: Source, chunk: LogChunk, before: int | None, now: float
+) -> None:
+    """Measure the run's speed by a chunk whose points were plotted.
+
+    A backlog is read faster than it was written. So only steps count after which
+    nothing is left to read, and of a source that is read to its end for the first time
+    not even those: nobody saw when they came.
+
+    Args:
+        track: of the run.
+        source: what the chunk is of.
+        chunk: as it was read; its file's size tells whether more is left.
+        before: the step where the run stood before it.
+        now: UTC seconds.
+    """
+    if chunk.size - chunk.offset > LOG_CHUNK:
+        return  # more is left; half a line at the end is not
+    first, source.caught_up = not source.caught_up, True
+    if first:
+        track.pace.begin_anew()
+    elif track.step is not None and track.step != before:
+        track.pace.see(track.step, now)
 
 
 def _step_of(rules: Monitoring, point: Point) -> int | None:

@@ -19,7 +19,7 @@ from autoexp_tui.core.verdicts import Verdict
 from autoexp_tui.engine.ended_runs import EndedRuns
 from autoexp_tui.engine.log_rounds import GPU, LOG, LogCursor
 from autoexp_tui.engine.observations import LogRead
-from autoexp_tui.engine.points import plot, points_in, whole_lines
+from autoexp_tui.engine.points import keep_pace, plot, points_in, whole_lines
 from autoexp_tui.engine.reading_ports import FoundFile, LogChunk
 from autoexp_tui.engine.standstill import Standstills
 from autoexp_tui.engine.track_making import TrackMaker
@@ -149,13 +149,15 @@ class Telemetry:
         track.log.offset = chunk.offset + len(chunk.data)
         track.output_at = desk.now
         self._changed.add(job.name)
-        chunk = whole_lines(chunk)
+        whole, stood = whole_lines(chunk), track.step
         if job.ended or job.attempts[-1].outcome:  # for its curves: nothing follows
-            self._take_all(desk, track, chunk)
+            self._take_all(desk, track, whole)
             return []
-        track.watch.read(chunk.data, chunk.offset, desk.now)
-        self._scan(desk, track, chunk)
-        return self._take(desk, track, job.name, track.log, points_in(track, chunk))
+        track.watch.read(whole.data, whole.offset, desk.now)
+        self._scan(desk, track, whole)
+        touched = self._take(desk, track, job.name, track.log, points_in(track, whole))
+        keep_pace(track, track.log, chunk, stood, desk.now)
+        return touched
 
     def _replaced(self, desk: Desk, track: Track, job: JobRecord) -> None:
         """The log of a run begins anew: what follows is another text."""
@@ -261,6 +263,7 @@ class Telemetry:
         if read.found is not None:
             self._found(job, track, read.found)
         if read.chunk is None:
+            _at_end(track.files.get(read.source), read)
             return []
         self._changed.add(job.name)
         if read.source == GPU:
@@ -294,10 +297,11 @@ class Telemetry:
         if chunk.reset:
             file.rewind()
         file.offset = chunk.offset + len(chunk.data)
-        chunk = whole_lines(chunk)
-        points = file.feed(chunk.data, chunk.offset)
+        whole, stood = whole_lines(chunk), track.step
+        points = file.feed(whole.data, whole.offset)
         if not job.ended:
             touched = self._take(desk, track, job.name, file, points)
+            keep_pace(track, file, chunk, stood, desk.now)
             self._tell_left_out(desk, track, job.name)
             return touched
         for point in points:
@@ -330,6 +334,7 @@ class Telemetry:
         track = self._track(job)
         if not read.problem and (read.attempt, read.run) == (track.attempt, track.run):
             track.watch.look(desk.now)
+            _at_end(track.log, read)
 
     def watch_stalls(self, desk: Desk) -> None:
         """React to runs that stand still or fell silent."""
@@ -369,6 +374,12 @@ class Telemetry:
         if track is None or not track.says_anything:
             return self._ended.left(job) or Live(start=start, queue=queue)
         return live_side(track, self._total(job, track), start, queue)
+
+
+def _at_end(source: Source | None, read: LogRead) -> None:
+    """A look that found nothing new, or no file yet, reached the end."""
+    if source is not None and read.chunk is None and not read.problem:
+        source.caught_up = True
 
 
 def _match_id(

@@ -29,7 +29,10 @@ Rank: TypeAlias = tuple[int, ...]
 
 @dataclass(slots=True)
 class Pace:
-    """Steps a second, smoothed over about the last half minute."""
+    """Steps a second, smoothed over about the last half minute.
+
+    Only steps that were read as they were written tell it: see `points.keep_pace`.
+    """
 
     rate: float | None = None
     _step: int | None = None
@@ -49,6 +52,10 @@ class Pace:
         self.rate = old + weight * (newest - old)
         self._step, self._at = step, t
 
+    def begin_anew(self) -> None:
+        """The next step is the first one whose moment is known."""
+        self._step = None
+
 
 @dataclass(slots=True, kw_only=True)
 class Source:
@@ -62,6 +69,8 @@ class Source:
     show nothing new."""
     step: int | None = None
     """Where this run stands, as far as this source tells."""
+    caught_up: bool = False
+    """It was read to its end once: what is new since then was written since then."""
 
     @property
     def tells_steps(self) -> bool:
@@ -76,6 +85,7 @@ class Source:
         """Another run, or another text."""
         self.offset = self.judged = 0
         self.step = None
+        self.caught_up = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,6 +124,7 @@ class FileSource(Source):
     def rewind(self) -> None:
         """The file began anew."""
         self.offset = self.judged = self.foreign = self.before = 0
+        self.caught_up = False
         self.reader = FileReader(self.file)
         self._known = self.top
 
