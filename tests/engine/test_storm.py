@@ -73,7 +73,7 @@ def test_the_warning_says_where_how_many_the_last_words_and_what_to_do() -> None
     text = sentence(warned.why, 0.0)
     assert warned.severity == "error"
     assert "3 quick failures in a row in stage train, the last of j2" in text
-    assert "P goes on" in text
+    assert "P resumes" in text
 
 
 def test_a_success_in_between_breaks_the_row() -> None:

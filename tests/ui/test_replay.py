@@ -125,8 +125,14 @@ async def test_the_header_tells_the_time_that_is_shown() -> None:
 async def test_keys_of_a_replay_are_in_its_footer_and_help() -> None:
     async with replaying() as seat:
         assert "space play" in seat.footer
-        await seat.press("question_mark", "G")
+        await seat.press("question_mark")
         assert "replay:" in seat.dialog
+
+
+async def test_help_of_a_replay_begins_with_its_own_keys() -> None:
+    async with replaying((80, 24)) as seat:
+        await seat.press("question_mark")
+        assert "replay: " in seat.dialog.partition("Act (")[0]
 
 
 async def test_vertical_moves_are_as_ever() -> None:

@@ -16,16 +16,16 @@ SENDING = {
     ),
     "paused": (
         "submissions paused",
-        "submissions are paused[ by {by:who}][: {reason}]. P goes on.",
+        "submissions are paused[ by {by:who}][: {reason}]. P resumes.",
     ),
     "paused_by": (
         "paused by {by:who}",
-        "submissions are paused by {by:who}. P goes on.",
+        "submissions are paused by {by:who}. P resumes.",
     ),
     "storm": (
         "paused: {count} quick failures",
         "submissions are paused: {count} quick failures in a row[ {what}][, the last "
-        "of {job}][: {line}]. Mend what makes them fail, then P goes on.",
+        "of {job}][: {line}]. Mend what makes them fail, then P resumes.",
     ),
     "storm_node": (
         "{node} is left out",
@@ -34,7 +34,7 @@ SENDING = {
     ),
     "held_by_storm": (
         "paused: quick failures",
-        "ready; submissions are paused, since jobs fail quickly[ {what}]. P goes on.",
+        "ready; submissions are paused, since jobs fail quickly[ {what}]. P resumes.",
     ),
     "submitting": ("being sent", "being sent to the executor"),
     "disk_refuses": (

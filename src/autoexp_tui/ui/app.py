@@ -365,7 +365,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         """List the keys."""
         from autoexp_tui.ui.screens.reader import help_lines
 
-        self.read_out("Keys", help_lines(self.commands))
+        self.read_out("Keys", help_lines(self.commands, replay=self.replays))
 
     def show_palette(self, pane: Pane) -> None:
         """Find a command by its name."""

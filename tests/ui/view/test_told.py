@@ -49,7 +49,7 @@ def test_a_judged_condition_is_numbered_as_a_person_counts() -> None:
     event = events.ConditionJudged(
         job="a", role="start", index=0, result=Result.PASS, why=why("ready")
     )
-    assert told(event, T0).verb == "start 1 holds"
+    assert told(event, T0).verb == "condition 1 holds"
 
 
 def test_a_first_run_is_not_numbered_and_a_further_one_is() -> None:

@@ -63,11 +63,12 @@ class ReaderScreen(Overlay[str | None]):
             self.scroll_key(event.key)
 
 
-def help_lines(commands: Commands) -> Sequence[Line]:
-    """The command table, as a person reads it."""
+def help_lines(commands: Commands, *, replay: bool = False) -> Sequence[Line]:
+    """The command table, as a person reads it; in a replay its own keys come first."""
     lines: list[Line] = []
     group = ""
-    for command in sorted(commands, key=_group_place):
+    groups = sorted(_GROUPS, key=lambda group: not (replay and group == "Replay"))
+    for command in sorted(commands, key=lambda one: groups.index(one.group)):
         if command.group != group:
             group = command.group
             heading = _ACT if group == "Act" else group
@@ -88,10 +89,6 @@ _GROUPS = (
     "Replay",
     "Cockpit",
 )
-
-
-def _group_place(command: Command) -> int:
-    return _GROUPS.index(command.group)
 
 
 def _help_line(command: Command, commands: Commands) -> Line:

@@ -112,8 +112,12 @@ _RESULTS: Final[Mapping[Result, str]] = MappingProxyType(
 )
 
 
+_CONDITIONS: Final = MappingProxyType({"start": "condition", "cancel": "cancel"})
+"""What a person numbers, by the role; no longer than the verb's place in a line."""
+
+
 def _condition_judged(event: events.ConditionJudged, now: float) -> Told:
-    place = f"{event.role} {event.index + 1}"
+    place = f"{_CONDITIONS[event.role]} {event.index + 1}"
     return Told(f"{place} {_RESULTS[event.result]}", sentence(event.why, now))
 
 
