@@ -10,15 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.core import effects, events
+from autoexp_tui.core.apply import fold
 from autoexp_tui.core.events import Recorded
 from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.core.state import SessionState
 from autoexp_tui.testing.campaigns import campaign
-from autoexp_tui.testing.week import week
+from autoexp_tui.testing.week import SHA, week
 from autoexp_tui.ui.view import annals as module
-from autoexp_tui.ui.view.annals import Annals, entry_of, page_of
+from autoexp_tui.ui.view.annals import Annals, entry_of, page_of, tokens_of
+from autoexp_tui.ui.view.chronicle import entry_line
 from autoexp_tui.ui.view.event_kinds import KINDS, EventFilter, with_text
+from autoexp_tui.ui.view.spans import plain
 
-RECORDS = week(31, note_seconds=4 * 3600, slots=4).records
+WEEK = week(31, note_seconds=4 * 3600, slots=4)
+RECORDS = WEEK.records
 BASE = replace(campaign(4), session="w7k2")
 ALL = EventFilter(everything=True)
 
@@ -166,3 +171,55 @@ def test_only_one_job_s_events_are_kept_with_its_bookkeeping() -> None:
     kept = [one for one in RECORDS if wanted.keeps(entry_of(one, None))]
     assert any(isinstance(one.event, events.RunBegan) for one in kept)
     assert all(name in repr(one.event) for one in kept)
+
+
+def accepted() -> Recorded:
+    return next(
+        one for one in RECORDS if isinstance(one.event, events.SubmissionAccepted)
+    )
+
+
+def ordered(token: str) -> str:
+    """The job whose submission has the token."""
+    return next(
+        one.event.effect.tasks[0][0]
+        for one in RECORDS
+        if isinstance(one.event, events.EffectOrdered)
+        and isinstance(one.event.effect, effects.SubmitTasks)
+        and one.event.effect.token == token
+    )
+
+
+def with_jobs(*records: Recorded) -> Snapshot:
+    state = fold(SessionState(plans={SHA: WEEK.plan}), RECORDS)
+    jobs = tuple(state.jobs.values())
+    return replace(BASE, seq=records[-1].seq, events=records, jobs=jobs)
+
+
+def test_an_acceptance_is_among_its_job_s_events_though_the_order_lies_far_back() -> (
+    None
+):
+    record = accepted()
+    assert isinstance(record.event, events.SubmissionAccepted)
+    annals = Annals()
+    annals.want(EventFilter(job=ordered(record.event.token)), with_jobs(record))
+    assert [entry.event for entry in annals.entries] == [record.event]
+    assert ordered(record.event.token) in annals.entries[0].jobs
+
+
+def test_an_acceptance_on_an_older_page_is_among_its_job_s_events() -> None:
+    record = accepted()
+    assert isinstance(record.event, events.SubmissionAccepted)
+    wanted = EventFilter(job=ordered(record.event.token))
+    page = page_of([record], wanted, {}, tokens_of(with_jobs(record)))
+    assert [entry.event for entry in page.entries] == [record.event]
+
+
+def test_the_line_of_an_acceptance_begins_with_its_job() -> None:
+    record = accepted()
+    assert isinstance(record.event, events.SubmissionAccepted)
+    annals = Annals()
+    annals.want(ALL, with_jobs(record))
+    text = plain(entry_line(annals.entries[0], record.t, 160))
+    name = ordered(record.event.token)
+    assert name[:8] in text.partition("accepted")[0]

@@ -15,8 +15,8 @@ from textual.geometry import Size
 
 from autoexp_tui.core.errors import AutoexpError
 from autoexp_tui.ui.screens.log_screen import LOG_COMMANDS, LogScreen
-from autoexp_tui.ui.view.annals import Page, page_of
-from autoexp_tui.ui.view.chronicle import entry_text, jobs_of
+from autoexp_tui.ui.view.annals import Page, page_of, tokens_of
+from autoexp_tui.ui.view.chronicle import entry_text
 from autoexp_tui.ui.view.event_kinds import EventFilter, NoSuchKind, with_text
 from autoexp_tui.ui.view.layout import Boxes, two_boxes
 from autoexp_tui.ui.view.proof import Folder, LogSpot, proof_of
@@ -97,9 +97,11 @@ class EventsScreen(LogScreen):
         pane.repaint()
         handle, first, wanted = self.cockpit.handle, annals.first, annals.wanted
         settled = annals.settled
+        snapshot = self.desk.session.snapshot
 
         def work() -> Page:
-            return page_of(handle.earlier(first, PAGE), wanted, settled)
+            records = handle.earlier(first, PAGE)
+            return page_of(records, wanted, settled, tokens_of(snapshot))
 
         def done(result: Any, problem: BaseException | None) -> None:
             pane.reading = False
@@ -140,7 +142,7 @@ class EventsScreen(LogScreen):
     def do_events_same_job(self) -> None:
         """Events of this job alone, or of all."""
         wanted, entry = self.events_pane.wanted, self.events_pane.entry()
-        names = jobs_of(entry.event) if entry is not None else ()
+        names = entry.jobs if entry is not None else ()
         if wanted.job:
             self.want(replace(wanted, job=""))
         elif names:
@@ -164,7 +166,7 @@ class EventsScreen(LogScreen):
     def do_events_job(self) -> None:
         """To the job of the event, in the table."""
         entry = self.events_pane.entry()
-        jobs = self.desk.session.named(jobs_of(entry.event)) if entry else ()
+        jobs = self.desk.session.named(entry.jobs) if entry else ()
         if not jobs:
             self.say("this event is about no job")
             return

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from autoexp_tui.core import events
 from autoexp_tui.ui.view.chronicle import Entry
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 MOST: Final = 20_000
 """Entries that are kept at a time."""
+Tokens: TypeAlias = Mapping[str, tuple[str, ...]]
+"""Submission token -> its jobs."""
+_NO_TOKENS: Final[Tokens] = MappingProxyType({})
 
 
 class Annals:
@@ -36,6 +40,8 @@ class Annals:
         self._orders: dict[str, tuple[int | None, Recorded]] = {}
         """Effect -> place in the tail, None where it is not shown; and its order."""
         self._settled: dict[str, events.EffectSettled] = {}
+        self._tokens: Tokens = {}
+        """Of submissions, as far as anybody asked."""
         self._last = 0
         self._session = ""
 
@@ -67,16 +73,18 @@ class Annals:
         if other or missed or len(self._tail) >= MOST:
             self._begin(snapshot)
             return True
-        self._add(fresh)
+        self._add(fresh, snapshot)
         return bool(fresh)
 
     def _begin(self, snapshot: Snapshot) -> None:
         self._pages, self._tail, self._orders, self._settled = [], [], {}, {}
         self._session = snapshot.session
         self.first = snapshot.events[0].seq if snapshot.events else 0
-        self._add(snapshot.events)
+        self._add(snapshot.events, snapshot)
 
-    def _add(self, records: Sequence[Recorded]) -> None:
+    def _add(self, records: Sequence[Recorded], snapshot: Snapshot) -> None:
+        if any(_token(one) not in self._tokens for one in records if _token(one)):
+            self._tokens = tokens_of(snapshot)
         for record in records:
             self._last = record.seq
             event = record.event
@@ -86,7 +94,7 @@ class Annals:
                 place = self._show(entry_of(record, None))
                 self._orders[event.effect_id] = (place, record)
             else:
-                self._show(entry_of(record, None))
+                self._show(entry_of(record, None, self._tokens))
 
     def _show(self, entry: Entry) -> int | None:
         """Where the entry stands now; None when the filter does not keep it."""
@@ -157,10 +165,12 @@ def page_of(
     records: Sequence[Recorded],
     wanted: EventFilter,
     known: Mapping[str, events.EffectSettled],
+    tokens: Tokens = _NO_TOKENS,
 ) -> Page:
     """Of records that come before all others, what a filter keeps.
 
-    `known` are settlements that came after them. Without records: the beginning.
+    `known` are settlements that came after them; `tokens` those of the session's
+    submissions. Without records: the beginning.
     """
     told = [one.event for one in records]
     settled = {e.effect_id: e for e in told if isinstance(e, events.EffectSettled)}
@@ -172,16 +182,43 @@ def page_of(
             continue
         if isinstance(event, events.EffectOrdered):
             came = settled.get(event.effect_id, known.get(event.effect_id))
-        entry = entry_of(record, came)
+        entry = entry_of(record, came, tokens)
         if wanted.keeps(entry):
             found.append(entry)
     first = records[0].seq if records else 1
     return Page(first, found, frozenset(ordered), settled)
 
 
-def entry_of(record: Recorded, settled: events.EffectSettled | None) -> Entry:
+def entry_of(
+    record: Recorded,
+    settled: events.EffectSettled | None,
+    tokens: Tokens = _NO_TOKENS,
+) -> Entry:
     """A record as a line of the chronicle."""
-    return Entry(f"{record.epoch}-{record.seq}", record, settled)
+    submitted = tokens.get(_token(record), ())
+    return Entry(f"{record.epoch}-{record.seq}", record, settled, submitted)
+
+
+def tokens_of(snapshot: Snapshot) -> Tokens:
+    """The jobs of every submission: what was ordered may lie far back."""
+    found: dict[str, list[str]] = {}
+    for job in snapshot.jobs:
+        for attempt in job.attempts:
+            found.setdefault(attempt.token, []).append(job.name)
+    return {token: tuple(names) for token, names in found.items()}
+
+
+def _token(record: Recorded) -> str:
+    """The submission that an event names by its token alone; empty for others."""
+    event = record.event
+    return event.token if isinstance(event, _OF_SUBMISSIONS) else ""
+
+
+_OF_SUBMISSIONS: Final = (
+    events.SubmissionAccepted,
+    events.SubmissionUncertain,
+    events.SubmissionAbsent,
+)
 
 
 def order_id(entry: Entry) -> str:

@@ -39,11 +39,18 @@ class Entry:
     key: str
     record: Recorded
     settled: events.EffectSettled | None = None
+    submitted: tuple[str, ...] = ()
+    """The jobs of the submission, where the event names it by its token alone."""
 
     @property
     def event(self) -> Event:
         """What happened."""
         return self.record.event
+
+    @property
+    def jobs(self) -> Sequence[str]:
+        """The jobs that it is about; none for the session's own."""
+        return self.submitted or jobs_of(self.event)
 
 
 _MATTER = (
@@ -73,7 +80,7 @@ def entry_line(entry: Entry, now: float, cells: int) -> Line:
     """`04:12:04  a_job  job ended  out of memory`, at most `cells` wide."""
     mark, role = _outcome(entry)
     job_cells = max(12, min(36, cells // 3))
-    job = shorten_middle(outside(_job(entry.event)) or "-", job_cells)
+    job = shorten_middle(outside(_of_several(entry.jobs)) or "-", job_cells)
     what, about = _told(entry, now)
     verb, about = fit(outside(what), 18), outside(about)
     content = line(
@@ -104,16 +111,11 @@ def _sent(entry: Entry) -> str:
 
 
 def jobs_of(event: Event) -> Sequence[str]:
-    """The jobs that an event is about; none for the session's own."""
+    """The jobs that an event names; none for the session's own."""
     if isinstance(event, events.EffectOrdered):
         return _jobs_of(event.effect)
     one = getattr(event, "job", "")
     return (str(one),) if one else getattr(event, "jobs", ())
-
-
-def _job(event: Event) -> str:
-    """The job that an event is about, or how many; empty for the session's own."""
-    return _of_several(jobs_of(event))
 
 
 def _jobs_of(effect: effects.Effect) -> Sequence[str]:
@@ -137,6 +139,7 @@ def _jobs_of(effect: effects.Effect) -> Sequence[str]:
 
 
 def _of_several(names: Sequence[str]) -> str:
+    """The name of the only one, or how many there are."""
     return names[0] if len(names) == 1 else plural(len(names), "job") if names else ""
 
 
@@ -234,6 +237,8 @@ def _detail(entry: Entry, now: float) -> Iterable[Line]:
     if record.cause_id:
         yield _fact("because of", record.cause_id)
     event = record.event
+    if entry.submitted:
+        yield _fact("job", ", ".join(entry.submitted))
     if isinstance(event, events.EffectOrdered):
         yield from _effect_detail(event, now)
     else:

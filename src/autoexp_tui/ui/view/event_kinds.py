@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.core import events
 from autoexp_tui.core.states import JobState, Outcome
-from autoexp_tui.ui.view.chronicle import Entry, entry_text, is_weighty, jobs_of
+from autoexp_tui.ui.view.chronicle import Entry, entry_text, is_weighty
 
 if TYPE_CHECKING:
     from autoexp_tui.core.events import Event
@@ -159,7 +159,7 @@ class EventFilter:
     def _keeps_job(self, entry: Entry) -> bool:
         if not (self.job or self.jobs):
             return True
-        names = jobs_of(entry.event)
+        names = entry.jobs
         if self.job and self.job not in names:
             return False
         return all(any(part in name for name in names) for part in self.jobs)
