@@ -81,6 +81,14 @@ def test_a_completed_job_leaves_word_of_what_it_was_and_built_on() -> None:
     assert (left["a"].step, left["a"].values["loss"]) == (80, 2.5)
 
 
+def test_a_log_with_steps_alone_leaves_word_of_its_last() -> None:
+    steps = tuple(Write(at=n, data=b"iteration %d/10\n" % n) for n in (1, 2, 3))
+    one = Bench(plan(made("a", 0)), {"a": [[RunScript(seconds=5.0, writes=steps)]]})
+    one.until(one.is_("a", JobState.COMPLETED))
+    one.run(2)
+    assert [work.step for work in works(one)] == [3]
+
+
 def test_what_failed_leaves_no_word() -> None:
     one = Bench(plan(made("a", 0)), {"a": [[CRASH]]})
     one.run(10)

@@ -104,6 +104,23 @@ def test_a_last_value_at_a_step_that_was_noted_is_noted_too() -> None:
     assert noted.values == {"loss": 2.0, "eval_loss": 1.5}
 
 
+def test_the_last_step_of_a_log_with_steps_alone_is_noted() -> None:
+    reader = Reader()
+    for step in range(1, 4):
+        reader.read(f"iteration {step}/10\n")
+    reader.telemetry.close(reader.desk, "a")
+    noted = reader.emitted(events.MetricsNoted)[-1]
+    assert isinstance(noted, events.MetricsNoted)
+    assert (noted.step, noted.total, noted.values) == (3, 10, {})
+
+
+def test_a_log_without_a_word_of_progress_is_not_noted() -> None:
+    reader = Reader()
+    reader.read("hello\n")
+    reader.telemetry.close(reader.desk, "a")
+    assert reader.emitted(events.MetricsNoted) == []
+
+
 def test_what_was_noted_is_not_noted_again() -> None:
     reader = Reader()
     reader.read("step: 40 loss: 2.0\n")

@@ -348,7 +348,7 @@ class Telemetry:
         """
         stop_worrying(desk, job)
         track = self._tracks.get(job)
-        if track is not None and track.newest:
+        if track is not None and track.told_anything:
             note(desk, track, job)
 
     def reached(self, job: str, attempt: int) -> int | None:

@@ -201,6 +201,11 @@ class Track:
         return self.output_at is not None or bool(self.newest or self.gpu.loads)
 
     @property
+    def told_anything(self) -> bool:
+        """Whether there is something to note: values, or steps alone."""
+        return bool(self.newest) or self.reached is not None
+
+    @property
     def loss(self) -> str:
         """The metric of trends and anomalies."""
         return canonical(self.rules.loss)
