@@ -239,7 +239,8 @@ def test_files_of_an_attempt_are_for_its_owner_alone(machine: Machine) -> None:
     executor.submit(one(task))
     ended(executor, task)
     directory = Path(task.attempt_dir)
-    assert directory.stat().st_mode & 0o777 == 0o700
+    levels = (directory, directory.parent, directory.parent.parent)
+    assert {path.stat().st_mode & 0o777 for path in levels} == {0o700}
     for path in directory.iterdir():
         assert path.stat().st_mode & 0o077 == 0, path.name
 
@@ -413,6 +414,16 @@ def test_a_cancelled_task_names_the_person_as_its_cause(machine: Machine) -> Non
     wait_for(Path(task.attempt_dir) / "begin.0.json")
     executor.cancel([task])
     assert ended(executor, task).cause is Cause.USER
+
+
+def test_what_cancels_a_task_that_never_came_is_private_at_every_level(
+    machine: Machine,
+) -> None:
+    home = machine.root / "new"
+    task = replace(machine.task("exit 0"), attempt_dir=str(home / "a" / "1"))
+    machine.executor().cancel([task])
+    levels = (home, home / "a", home / "a" / "1")
+    assert {path.stat().st_mode & 0o777 for path in levels} == {0o700}
 
 
 def test_a_supervisor_ended_by_hand_is_no_cancel(machine: Machine) -> None:

@@ -618,6 +618,17 @@ def test_a_cancel_that_cannot_reach_the_controller_is_not_ok(world: World) -> No
     assert "Unable to contact" in answer.said
 
 
+def test_what_fences_a_task_that_never_came_is_private_at_every_level(
+    world: World, tmp_path: Path
+) -> None:
+    home = tmp_path / "new"
+    world.executor.cancel(
+        [replace(world.runs_as("a", RUNS_LONG), attempt_dir=str(home / "a" / "1"))]
+    )
+    levels = (home, home / "a", home / "a" / "1")
+    assert {path.stat().st_mode & 0o777 for path in levels} == {0o700}
+
+
 def test_a_job_under_an_id_that_was_given_out_again_outlives_our_cancel(
     world: World,
 ) -> None:

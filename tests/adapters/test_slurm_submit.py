@@ -111,6 +111,16 @@ def test_the_directory_of_the_logs_is_there_before_the_job_is(place: Place) -> N
     assert (place.root / "attempts" / "b" / "2").is_dir()
 
 
+def test_what_a_session_keeps_of_a_submission_is_private_at_every_level(
+    place: Place,
+) -> None:
+    place.send(place.submission())
+    kept = (place.root / "attempts", place.root / "scripts")
+    below = [path for home in kept for path in home.rglob("*") if path.is_dir()]
+    modes = {path.stat().st_mode & 0o777 for path in (*kept, *below)}
+    assert modes == {0o700}
+
+
 def test_a_task_file_tells_the_wrapper_all_it_needs(place: Place) -> None:
     place.settings = replace(place.settings, launcher=("srun", "--unbuffered"))
     place.send(place.submission("a", "b"))

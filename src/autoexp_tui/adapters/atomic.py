@@ -152,7 +152,33 @@ def make_directory(path: Path, mode: int = 0o700, *, place: Place = "state") -> 
         EnvironmentFailed: the disk refused, or something else has that name.
     """
     with explaining(path, "make the directory", place):
-        _make_directories(path, mode)
+        make_private(path, mode)
+
+
+def make_private(path: Path, mode: int = 0o700) -> None:
+    """As `make_directory`, with the system's own words for what went wrong.
+
+    Raises:
+        OSError: the disk refused, or something else has that name.
+    """
+    # pathlib and os give the mode to the last directory alone.
+    if path.is_dir():
+        return
+    try:
+        _make_one(path, mode)
+    except FileNotFoundError:
+        if path.parent == path:
+            raise
+        make_private(path.parent, mode)
+        _make_one(path, mode)
+
+
+def _make_one(path: Path, mode: int) -> None:
+    try:
+        path.mkdir(mode)
+    except FileExistsError:
+        if not path.is_dir():
+            raise
 
 
 def sync_directory(path: Path) -> None:
@@ -174,19 +200,6 @@ def write_all(descriptor: int, data: bytes, offset: int) -> None:
         written = os.pwrite(descriptor, view, offset)
         view = view[written:]
         offset += written
-
-
-def _make_directories(path: Path, mode: int) -> None:
-    # pathlib gives the mode to the last directory alone; parents are as private.
-    if path.is_dir():
-        return
-    if path.parent != path:
-        _make_directories(path.parent, mode)
-    try:
-        path.mkdir(mode)
-    except FileExistsError:
-        if not path.is_dir():
-            raise
 
 
 def _temporary(path: Path, data: bytes, mode: int, *, durable: bool) -> Path:

@@ -18,6 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
+from autoexp_tui.adapters.atomic import make_private
 from autoexp_tui.adapters.identity import Alive, Identity
 from autoexp_tui.adapters.local_start import (
     Failed,
@@ -241,7 +242,7 @@ class LocalExecutor:
     def _cancel(self, task: Task) -> str:
         """What went wrong, empty when nothing did."""
         try:
-            os.makedirs(task.attempt_dir, mode=0o700, exist_ok=True)
+            make_private(Path(task.attempt_dir))
             Path(task.attempt_dir, "cancel").touch(mode=0o600)
             records = self._cache.read(task.attempt_dir, fresh=True)
             if records.supervisor and not (records.exited or records.void):
@@ -369,7 +370,7 @@ def _note_failure(task: Task, failed: Failed, at: float) -> None:
     """Leave word for the polls: of this submission, this task alone did not start."""
     record = {"v": 1, "why": "failed", "message": failed.message, "at": at}
     with suppress(OSError):  # without it the task ends as lost, a little later
-        os.makedirs(task.attempt_dir, mode=0o700, exist_ok=True)
+        make_private(Path(task.attempt_dir))
         write_record(task.attempt_dir, "void.json", record)
 
 

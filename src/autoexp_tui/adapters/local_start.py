@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, TypeAlias
 
-from autoexp_tui.adapters.atomic import PASSING, remedy_of
+from autoexp_tui.adapters.atomic import PASSING, make_private, remedy_of
 from autoexp_tui.adapters.records import Claim, read_attempt
 from autoexp_tui.adapters.wrapper_copy import compiled
 from autoexp_tui.core.states import Cause
@@ -151,7 +151,7 @@ class Starter:
                 f"this machine has {len(self._settings.gpus)}",
                 cause=Cause.REJECTED,
             )
-        os.makedirs(task.attempt_dir, mode=0o700, exist_ok=True)
+        make_private(Path(task.attempt_dir))
         claim = read_attempt(task.attempt_dir).claim
         if claim is not None:
             return _of(claim, submission.token)

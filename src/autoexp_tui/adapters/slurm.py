@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from autoexp_tui.adapters.atomic import make_private
 from autoexp_tui.adapters.records import AttemptRecords, RecordCache, read_attempt
 from autoexp_tui.adapters.slurm_cancel import TO_RUNNING, failure, is_done, is_told
 from autoexp_tui.adapters.slurm_commands import Commands, Questions, Ran
@@ -417,7 +418,7 @@ class SlurmExecutor:
     def _fence(self, task: Task) -> str:
         """A start that comes later finds the file, and never begins."""
         try:
-            Path(task.attempt_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(Path(task.attempt_dir))
             Path(task.attempt_dir, "cancel").touch(mode=0o600)
         except OSError as error:
             return f"{task.job}: {error}"

@@ -16,7 +16,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
-from autoexp_tui.adapters.atomic import explaining, write_atomic
+from autoexp_tui.adapters.atomic import explaining, make_private, write_atomic
 from autoexp_tui.adapters.local_start import task_fields
 from autoexp_tui.adapters.slurm_commands import Commands, Ran
 from autoexp_tui.adapters.slurm_refusals import refused
@@ -147,12 +147,12 @@ class Sender:
         self, submission: Submission, place: Path, home: Path
     ) -> None:
         with explaining(place, "make the directory of scripts", "state"):
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(place)
         with explaining(home, "make the directory of logs", "logs"):
             home.mkdir(parents=True, exist_ok=True)
         for task in submission.tasks:
             with explaining(task.attempt_dir, "make the attempt's directory", "state"):
-                os.makedirs(task.attempt_dir, mode=0o700, exist_ok=True)
+                make_private(Path(task.attempt_dir))
             with explaining(task.log_dir, "make the directory of logs", "logs"):
                 os.makedirs(task.log_dir, exist_ok=True)
 
