@@ -806,3 +806,17 @@ def test_a_file_of_metrics_that_cannot_be_meant_is_refused(
     (problem,) = refused.value.problems
     assert problem.where == where
     assert hint in problem.hint
+
+
+@pytest.mark.parametrize("field", ["timeout_seconds", "min_size"])
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_flag_is_no_number(field: str, *, flag: bool) -> None:
+    value = {"class_name": "FileExists", "path": "a", field: flag}
+    (problem,) = refused(condition, value)
+    said = f"is {str(flag).lower()}, which is no number"
+    assert (problem.where, problem.message) == (f"w.{field}", said)
+
+
+def test_a_flag_in_place_of_a_number_that_is_needed_is_told_once() -> None:
+    (problem,) = refused(condition, {"class_name": "MaxAttempts", "max_attempts": True})
+    assert problem.where == "w.max_attempts"

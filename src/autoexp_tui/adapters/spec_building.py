@@ -12,12 +12,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from types import UnionType
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from autoexp_tui.adapters.fast_search import rust_test
 from autoexp_tui.adapters.validation_words import problems_of
+from autoexp_tui.adapters.validators import names_of_core
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.monitor.careful import may_never_end
 from autoexp_tui.plan.near import did_you_mean
@@ -98,6 +100,7 @@ def built(kind: Kind, fields: Fields, where: str) -> Any:
     findings = Findings(where)
     _refuse_unknown(kind, fields, findings)
     kind.prepare(fields, findings)
+    _refuse_flags(kind, fields, findings)
     _refuse_small(fields, findings)
     try:
         made = _adapter(kind.spec).validate_python(fields)
@@ -123,6 +126,27 @@ def _refuse_unknown(kind: Kind, fields: Fields, findings: Findings) -> None:
         del fields[name]
         hint = did_you_mean(name, accepted, "fields")
         findings.add("is no field here", name, hint)
+
+
+def _refuse_flags(kind: Kind, fields: Fields, findings: Findings) -> None:
+    """A flag where a number is asked for: Python would count it as 1 or 0."""
+    for name in _numbers(kind.spec):
+        value = fields.get(name)
+        if isinstance(value, bool):
+            del fields[name]
+            findings.add(f"is {str(value).lower()}, which is no number", name)
+
+
+@cache
+def _numbers(spec: Any) -> tuple[str, ...]:
+    """The fields of a spec that hold a number, or none at all."""
+    hints = get_type_hints(spec, localns=names_of_core())
+    return tuple(name for name, hint in hints.items() if _is_number(hint))
+
+
+def _is_number(hint: Any) -> bool:
+    kinds = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+    return set(kinds) <= {int, float, type(None)}
 
 
 def _refuse_small(fields: Fields, findings: Findings) -> None:
