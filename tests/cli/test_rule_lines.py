@@ -63,6 +63,12 @@ def test_a_restart_that_comes_no_more_is_told_with_its_rule() -> None:
     assert "crashed/0: all 2 attempts are made" in line
 
 
+def test_an_action_that_fired_as_often_as_it_may_is_told_with_its_rule() -> None:
+    often = replace(SPENT, why=why("firings_spent", attempts=1, max=1))
+    (line,) = told(RUNNING, after(often))
+    assert "crashed/0: it has fired as often as it may (1)" in line
+
+
 def test_the_same_decision_at_every_line_of_a_log_is_told_once() -> None:
     assert len(told(RUNNING, after(SPENT), after(SPENT, SPENT))) == 1
 

@@ -131,6 +131,17 @@ def test_show_says_who_ran_it_and_how_the_jobs_stand(place: Place) -> None:
     assert "ended by     2 what it needs ended, 1 cancelled by a person" in out
 
 
+def test_a_job_that_a_person_skipped_is_not_counted_as_cancelled(place: Place) -> None:
+    skipped = events.JobEnded(
+        job="train", state=JobState.SKIPPED, cause=Cause.USER, why=why("skipped_by")
+    )
+    place.session("k7f2", skipped)
+    _, out, _ = place.say("show", "k7f2")
+    _, told, _ = place.say("show", "k7f2", "train")
+    assert "ended by     1 skipped by a person" in out
+    assert "cause      skipped by a person" in told
+
+
 def test_show_says_why_it_is_paused_and_which_warnings_stand(place: Place) -> None:
     place.session(
         "k7f2",
@@ -393,6 +404,28 @@ def test_show_of_a_job_tells_why_an_attempt_was_ended_although_a_later_one_did_w
     reason = "the rule no_progress ends this run and starts it again"
     assert f"           why: {reason}" in out
     assert json.loads(told)["job"]["runs"][0]["why"] == reason
+
+
+def test_show_of_a_job_tells_who_ordered_each_attempt(place: Place) -> None:
+    crashed = events.AttemptEnded(
+        job="train", attempt=1, outcome=Outcome.FAILED, cause=Cause.EXIT_CODE
+    )
+    again = events.RetryOrdered(
+        job="train",
+        not_before=0.0,
+        from_checkpoint=True,
+        why=why("retry", reason="crashed", attempt=2),
+    )
+    sent = events.EffectOrdered(
+        effect_id="y", effect=SubmitTasks(token="u", tasks=(("train", 2),))
+    )
+    place.session("k7f2", *in_queue(), crashed, again, sent)
+    _, out, _ = place.say("show", "k7f2", "train")
+    _, told, _ = place.say("show", "k7f2", "train", "--json")
+    reason = "runs again as attempt 2: crashed"
+    assert out.count(f"           ordered: {reason}") == 1
+    runs = json.loads(told)["job"]["runs"]
+    assert [run["ordered_why"] for run in runs] == ["", reason]
 
 
 def test_show_gets_the_queues_reason_by_watching_for_a_moment(place: Place) -> None:

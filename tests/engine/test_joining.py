@@ -160,7 +160,7 @@ def test_attempts_of_an_action_that_plans_are_counted_by_itself() -> None:
     bench = acting(once, script=saving(10, 20))
     bench.run(20)
     assert sorted(bench.states()) == ["a", "a_recovered"]
-    assert dropped(bench) == ["attempts_spent"]
+    assert dropped(bench) == ["firings_spent"]
 
 
 RECOVER: Final = RunAutoexp(
@@ -190,7 +190,7 @@ def test_an_action_makes_no_jobs_for_its_own_jobs() -> None:
 def test_a_limit_of_attempts_holds_for_the_whole_line_of_jobs() -> None:
     bench = recovering(MaxAttempts(max_attempts=3))
     assert list(bench.states()) == ["a" + "_recovered" * n for n in range(4)]
-    assert dropped(bench) == ["attempts_spent"]
+    assert dropped(bench) == ["firings_spent"]
 
 
 def test_a_stalled_job_is_recovered_by_a_rule_over_its_end() -> None:

@@ -18,6 +18,7 @@ from autoexp_tui.core.condition_kinds import (
 )
 from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
 from autoexp_tui.core.states import JobState
+from autoexp_tui.core.wording import sentence
 from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.core.builders import job, plan
 from tests.engine.bench import Bench
@@ -147,3 +148,36 @@ def test_no_restart_goes_beyond_its_own_bound() -> None:
     bench.until(bench.is_("a", JobState.FAILED), 600)
     assert retries(bench) == ["twice", "thrice"]
     assert len(bench.job("a").attempts) == 3
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (by_end("other", ()), ", by the rule other: other; the log says: FATAL"),
+        (
+            StateEvent(name="other", state="crash", actions=(Restart(),)),
+            ": other; the log says: FATAL",
+        ),
+        (by_log("other", ()), ", by the rule other: other; the log says: FATAL"),
+    ],
+    ids=["a reason", "none", "a line"],
+)
+def test_an_attempt_keeps_who_ordered_it(
+    rule: StateEvent | LogEvent, said: str
+) -> None:
+    states = (rule,) if isinstance(rule, StateEvent) else ()
+    logs = (rule,) if isinstance(rule, LogEvent) else ()
+    bench = after_a_crash(Monitoring(log_events=logs, state_events=states))
+    first, second = bench.job("a").attempts
+    assert first.ordered_why is None
+    assert second.ordered_why is not None
+    assert sentence(second.ordered_why, 0.0) == f"runs again as attempt 2{said}"
+
+
+def test_a_run_that_a_rule_ends_to_begin_it_again_says_why() -> None:
+    rules = Monitoring(log_events=(by_log("other", ()),))
+    ended = after_a_crash(rules).job("a").attempts[0].cancel_why
+    assert ended is not None
+    assert sentence(ended, 0.0).startswith(
+        "the rule other ends this run and starts it again: other; the log says: FATAL"
+    )

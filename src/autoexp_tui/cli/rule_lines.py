@@ -15,6 +15,7 @@ from autoexp_tui.core.wording import sentence
 
 SPENT: Final = "not again"
 """Of a rule that has no attempt left, whatever it matches."""
+_SPENT_CODES: Final = frozenset({"attempts_spent", "firings_spent"})
 
 
 def rule_lines(records: Sequence[Recorded], after: int) -> Iterator[tuple[str, str]]:
@@ -26,7 +27,7 @@ def rule_lines(records: Sequence[Recorded], after: int) -> Iterator[tuple[str, s
             case events.RetryOrdered(job=job, why=why, held=False):
                 yield "again", f"{job}  {sentence(why, record.t)}"
             case events.ActionDropped(job=job, action=action, why=why) if (
-                why.code == "attempts_spent"
+                why.code in _SPENT_CODES
             ):
                 yield SPENT, f"{job}  rule {action}: {sentence(why, record.t)}"
             case events.MessageLogged(level="warning" | "error") as logged:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 from autoexp_tui.cli.session_looking import brief_json, why_of
 from autoexp_tui.core.clean import clean
 from autoexp_tui.core.revival import dependants
-from autoexp_tui.core.wording import CAUSES, clock_time, duration, number, sentence
+from autoexp_tui.core.wording import (
+    CAUSES,
+    cause_of_end,
+    clock_time,
+    duration,
+    number,
+    sentence,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +36,7 @@ def job_lines(job: JobRecord, sight: Sight) -> Iterator[str]:
     since = f" since {clock_time(job.since, now)}" if job.since else ""
     yield _line("state", f"{job.state.value.lower()}{since}")
     if job.cause is not None:
-        yield _line("cause", CAUSES[job.cause])
+        yield _line("cause", cause_of_end(job.cause, job.state))
     if why := why_of(job, live, now):
         yield _line("why", why)
     if job.ask is not None and job.ask.approved is None:
@@ -83,7 +90,9 @@ def _verdict(status: ConditionStatus | None, now: float) -> str:
 def _attempt_lines(attempt: Attempt, job: JobRecord, now: float) -> Iterator[str]:
     yield _line(f"attempt {attempt.number}", ", ".join(_course(attempt, now)))
     why = sentence(attempt.why, now) if attempt.why else ""
+    ordered = sentence(attempt.ordered_why, now) if attempt.ordered_why else ""
     for what, text in (
+        ("ordered", ordered),
         ("why", "" if attempt.why == job.why else why),
         ("log", attempt.log_path),
         ("last line", attempt.evidence),
@@ -193,6 +202,9 @@ def _attempt_json(attempt: Attempt, now: float) -> dict[str, object]:
     return {
         "attempt": attempt.number,
         "ordered_at": attempt.ordered_at,
+        "ordered_why": sentence(attempt.ordered_why, now)
+        if attempt.ordered_why
+        else "",
         "began_at": attempt.began_at,
         "ended_at": attempt.ended_at,
         "outcome": attempt.outcome.value if attempt.outcome else None,

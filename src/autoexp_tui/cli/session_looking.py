@@ -13,7 +13,7 @@ from autoexp_tui.core.clean import clean
 from autoexp_tui.core.errors import UsageError
 from autoexp_tui.core.states import ACTIVE, TERMINAL, JobState
 from autoexp_tui.core.wording import (
-    CAUSES,
+    cause_of_end,
     clock_time,
     duration,
     reason_of,
@@ -200,11 +200,11 @@ def _asked(sight: Sight) -> str:
 def _causes(jobs: Sequence[JobRecord]) -> str:
     """What the jobs that did not complete ended by, the most frequent first."""
     counts = Counter(
-        job.cause
+        cause_of_end(job.cause, job.state)
         for job in jobs
         if job.cause is not None and job.ended and job.state is not JobState.COMPLETED
     )
-    return ", ".join(f"{n} {CAUSES[cause]}" for cause, n in counts.most_common())
+    return ", ".join(f"{n} {cause}" for cause, n in counts.most_common())
 
 
 def _job_line(job: JobRecord, sight: Sight) -> Iterator[str]:

@@ -59,6 +59,7 @@ def _open_attempts(
             number=number,
             token=submit.token,
             ordered_at=record.t,
+            ordered_why=old.retry.why if old.retry else None,
             resume=old.retry.from_checkpoint if old.retry else old.resume,
         )
         move(

@@ -148,8 +148,8 @@ ENDS = {
     ),
     "restart_ordered": (
         "restart by rule {rule}",
-        "the rule {rule} ends this run and starts it again[; evidence: "
-        "{evidence:path}]",
+        "the rule {rule} ends this run and starts it again[: {reason}][; the log "
+        "says: {line}][; evidence: {evidence:path}]",
     ),
     "ended_itself": (
         "ended by itself",
@@ -157,7 +157,8 @@ ENDS = {
     ),
     "retry": (
         "retry[: {reason}]",
-        "runs again[ as attempt {attempt}][ at {at:clock}][: {reason}]",
+        "runs again[ as attempt {attempt}][ at {at:clock}][, by the rule {rule}]"
+        "[: {reason}][; the log says: {line}]",
     ),
     "lost": (
         "no trace left",

@@ -97,6 +97,8 @@ class Attempt:
     token: str
     ordered_at: float
     """When its intent was journaled."""
+    ordered_why: Why | None = None
+    """Why a rule ordered it; None: no rule did, or the journal is an old one's."""
     resume: bool = False
     executor_id: str = ""
     submitted_at: float | None = None

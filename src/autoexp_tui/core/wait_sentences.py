@@ -179,6 +179,7 @@ TIMES_AND_COUNTS = {
         "{attempts} of {max} attempts made",
     ),
     "attempts_spent": ("attempts spent", "all {max} attempts are made"),
+    "firings_spent": ("fired often enough", "it has fired as often as it may ({max})"),
     "restart_limit": (
         "no restart left",
         "no restart is left[: {attempts} of {max} attempts made]. R resubmits.",

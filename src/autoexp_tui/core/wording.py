@@ -40,6 +40,7 @@ __all__ = [
     "SHORT_COLUMNS",
     "STATES",
     "Phrases",
+    "cause_of_end",
     "clock_time",
     "columns",
     "count",
@@ -106,7 +107,14 @@ STATES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Each state in a word or two."""
+_ENDS: Final = MappingProxyType({(Cause.USER, JobState.SKIPPED): "skipped by a person"})
+"""Causes that mean something else for one end state."""
 _DONE_TO_IT: Final = frozenset({JobState.CANCELLED, JobState.SKIPPED, JobState.LOST})
+
+
+def cause_of_end(cause: Cause, state: JobState) -> str:
+    """What ended a job, in a few words; `state`: the one that it ended in."""
+    return _ENDS.get((cause, state), CAUSES[cause])
 
 
 _SAYS_IT_ITSELF: Final = frozenset({"cancel_condition", "cancelled_by_rule"})

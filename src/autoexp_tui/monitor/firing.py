@@ -237,7 +237,12 @@ def _restart(
         return False
     held = job.state is JobState.RETRYING
     if ended is None and not held:
-        reason = why("restart_ordered", rule=armed.rule)
+        reason = why(
+            "restart_ordered",
+            rule=armed.rule,
+            reason=deeds.text(desk, restart.reason, job, armed),
+            line=armed.line,
+        )
         if order_end(desk, job, reason, Cause.KILL_CRITERION, armed.rule):
             put_off(desk, armed, job, reason, None)
         elif armed.key not in job.deferred:

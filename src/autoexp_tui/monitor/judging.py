@@ -227,7 +227,8 @@ def judge_max_attempts(spec: MaxAttempts, facts: Facts, ctx: EvalContext) -> Ver
     args = {"attempts": attempts, "max": spec.max_attempts}
     if attempts < spec.max_attempts:
         return say_pass("attempts_left", **args)
-    return say_fail("attempts_spent", **args)
+    spent = "attempts_spent" if ctx.attempts is None else "firings_spent"
+    return say_fail(spent, **args)
 
 
 def judge_cooldown(

@@ -24,8 +24,14 @@ def restart(
     desk: Desk, armed: Armed, action: Restart, job: JobRecord, not_before: float
 ) -> None:
     """Order a further attempt of a job whose last one has ended."""
-    reason = deeds.text(desk, action.reason, job, armed) or armed.rule
-    again = why("retry", reason=reason, attempt=len(job.attempts) + 1)
+    told = deeds.text(desk, action.reason, job, armed)
+    again = why(
+        "retry",
+        reason=told or armed.rule,
+        attempt=len(job.attempts) + 1,
+        rule=armed.rule if told else "",
+        line=armed.line,
+    )
     _avoid_node(desk, action, job)
     if action.quarantine_after and action.from_checkpoint:
         order_look(desk, job, after=action.quarantine_after)

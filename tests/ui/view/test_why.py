@@ -50,6 +50,19 @@ def test_a_failure_says_when_how_and_where() -> None:
     assert job.record.attempts[0].node in told
 
 
+def test_an_attempt_that_a_rule_ordered_says_why() -> None:
+    job = memory()
+    again = why("retry", reason="crashed", attempt=2)
+    attempt = replace(job.record.attempts[-1], number=2, ordered_why=again)
+    changed = with_job(
+        SESSION.snapshot, job.name, attempts=(*job.record.attempts, attempt)
+    )
+    session = observe(changed)
+    seen = next(one for one in session.jobs if one.name == job.name)
+    told = text(why_job(seen, session, WORDS))
+    assert "ordered    runs again as attempt 2: crashed" in told
+
+
 def test_a_cancelled_job_names_the_cancel_condition() -> None:
     waits = first(Look.WAITING)
     there = why("file_there", path="/x/stop", size=0)

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from autoexp_tui.core.states import Cause
 from autoexp_tui.core.telling import names_an_error
 from autoexp_tui.core.verdicts import Why
-from autoexp_tui.core.wording import CAUSES, clock_time, duration, reason_of, short
+from autoexp_tui.core.wording import (
+    cause_of_end,
+    clock_time,
+    duration,
+    reason_of,
+    short,
+)
 from autoexp_tui.ui.view.looks import Look, never_came, unmet
 from autoexp_tui.ui.view.numbers import moment
 from autoexp_tui.ui.view.spans import outside, shorten_middle
@@ -153,7 +159,7 @@ def cause_words(job: JobView) -> str:
         return f"exit {attempt.exit_code}"
     if cause is Cause.SIGNAL and attempt and attempt.signal is not None:
         return f"signal {attempt.signal}"
-    return CAUSES[cause]
+    return cause_of_end(cause, job.record.state)
 
 
 def last_words(job: JobView) -> str:

@@ -11,6 +11,7 @@ from autoexp_tui.core.verdicts import Result
 from autoexp_tui.core.wording import (
     CAUSES,
     STATES,
+    cause_of_end,
     duration,
     number,
     sentence,
@@ -194,7 +195,7 @@ def _checkpoint_quarantined(event: events.CheckpointQuarantined, now: float) -> 
 
 
 def _job_ended(event: events.JobEnded, now: float) -> Told:
-    cause = CAUSES.get(event.cause, "") if event.cause else ""
+    cause = cause_of_end(event.cause, event.state) if event.cause else ""
     words = _joined(STATES[event.state], cause)
     return Told("job ended", _then(words, _because(event.why, now)))
 

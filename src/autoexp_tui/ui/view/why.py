@@ -431,6 +431,8 @@ def _facts(job: JobView, session: SessionView) -> Iterable[Line]:
         yield _fact("GPUs", gpus_text(job.live.gpu, session.now))
     for attempt in reversed(job.record.attempts):
         yield _fact(f"attempt {attempt.number}", _attempt_text(attempt, session.now))
+        if attempt.ordered_why is not None:
+            yield _fact("ordered", told(attempt.ordered_why, job, session))
         for directory in attempt.captures:
             yield _fact("evidence", outside(directory, 4096))
     for edge in session.upstream.get(job.name, ()):
