@@ -12,7 +12,7 @@ from autoexp_tui.adapters.codec import LiveDetail, encode_live
 from autoexp_tui.adapters.inbox import FileInbox
 from autoexp_tui.adapters.lease import FileLease, acquire
 from autoexp_tui.adapters.live_sink import BEAT_SECONDS
-from autoexp_tui.adapters.session_watch import FileSessionWatcher
+from autoexp_tui.adapters.session_watch import LIVE_LAG_SECONDS, FileSessionWatcher
 from autoexp_tui.core.commands import Order, Pause
 from autoexp_tui.core.snapshot import EngineView, Live
 from autoexp_tui.testing.clock import ManualClock
@@ -43,10 +43,9 @@ def watcher(store: DiskStore, clock: ManualClock) -> Iterator[FileSessionWatcher
     made.close()
 
 
-def write_live(store: DiskStore, seq: int) -> None:
-    detail = LiveDetail(
-        seq=seq, t=1.0, engine=EngineView(role="live"), jobs={"a": Live(step=seq)}
-    )
+def write_live(store: DiskStore, seq: int, epoch: int = 1) -> None:
+    engine = EngineView(role="live", epoch=epoch)
+    detail = LiveDetail(seq=seq, t=1.0, engine=engine, jobs={"a": Live(step=seq)})
     store.session.live.write_bytes(encode_live(detail) + b" " * seq)
 
 
@@ -105,6 +104,56 @@ def test_the_volatile_detail_of_an_owner_that_died_is_of_the_past(
     lease.release()
     watcher.owner_alive()
     assert watcher.live() is None
+
+
+def test_volatile_detail_that_is_older_than_what_was_loaded_is_of_the_past(
+    store: DiskStore, watcher: FileSessionWatcher
+) -> None:
+    newest = len(Writer(store).begin())
+    watcher.load()
+    write_live(store, newest - 1)
+    assert watcher.live() is None
+    write_live(store, newest)
+    assert watcher.live() is not None
+
+
+def test_volatile_detail_of_the_engine_before_is_of_the_past(
+    store: DiskStore, watcher: FileSessionWatcher
+) -> None:
+    newest = len(Writer(store).begin())
+    watcher.load()
+    write_live(store, newest + 9)
+    assert watcher.live() is not None
+    Writer(store).begin()
+    watcher.news()
+    assert watcher.live() is None
+
+
+def test_volatile_detail_may_be_a_moment_behind_the_news(
+    store: DiskStore, watcher: FileSessionWatcher, clock: ManualClock
+) -> None:
+    writer = Writer(store)
+    write_live(store, len(writer.begin()))
+    watcher.load()
+    writer.write(message("1"))
+    watcher.news()
+    assert watcher.live() is not None
+    clock.advance(LIVE_LAG_SECONDS)
+    assert watcher.live() is None
+
+
+def test_volatile_detail_that_follows_the_news_from_behind_is_told(
+    store: DiskStore, watcher: FileSessionWatcher, clock: ManualClock
+) -> None:
+    writer = Writer(store)
+    newest = len(writer.begin())
+    watcher.load()
+    for behind in range(3):
+        writer.write(message("1"))
+        watcher.news()
+        write_live(store, newest + behind)
+        assert watcher.live() is not None
+        clock.advance(LIVE_LAG_SECONDS)
 
 
 def test_a_command_reaches_the_owners_inbox(

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.adapters.clock import SystemClock
+from autoexp_tui.adapters.codec import encode_live
+from autoexp_tui.adapters.journal import load_state
 from autoexp_tui.adapters.known_places import remember
-from autoexp_tui.adapters.live_sink import FileLiveSink
+from autoexp_tui.adapters.live_sink import FileLiveSink, detail_of
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.cli import session_sending, session_sight
 from autoexp_tui.core import events
 from autoexp_tui.core.effects import SubmitTasks
-from autoexp_tui.core.snapshot import InQueue, Live
+from autoexp_tui.core.snapshot import InQueue, Live, Snapshot
 from autoexp_tui.core.states import Cause, JobState, Outcome
 from autoexp_tui.core.verdicts import Result, why
 from autoexp_tui.engine.live import plan_snapshot
@@ -428,19 +430,24 @@ def test_show_of_a_job_tells_who_ordered_each_attempt(place: Place) -> None:
     assert [run["ordered_why"] for run in runs] == ["", reason]
 
 
-def test_show_gets_the_queues_reason_by_watching_for_a_moment(place: Place) -> None:
-    session = place.session("k7f2", *in_queue(), released=False)
-    clock = SystemClock()
+def asked_in_the_queue(place: Place, session: SessionDir, seq: int) -> Snapshot:
+    """What an engine publishes of a job in the queue, as of a record."""
     plan = plan_snapshot(place.plan())
-    queued = Live(queue=InQueue("waits for nodes", 4e9, "gpu"))
     engine = replace(
         plan.engine,
         role="live",
+        epoch=load_state(session).state.epoch,
         executor="slurm",
-        executor_answered_at=clock.utc() - 14,
+        executor_answered_at=SystemClock().utc() - 14,
     )
-    sink = FileLiveSink(session, clock)
-    sink.publish(replace(plan, engine=engine, live=(queued, None, None)))
+    queued = Live(queue=InQueue("waits for nodes", 4e9, "gpu"))
+    return replace(plan, seq=seq, engine=engine, live=(queued, None, None))
+
+
+def test_show_gets_the_queues_reason_by_watching_for_a_moment(place: Place) -> None:
+    session = place.session("k7f2", *in_queue(), released=False)
+    sink = FileLiveSink(session, SystemClock())
+    sink.publish(asked_in_the_queue(place, session, load_state(session).state.seq))
     try:
         _, out, _ = place.say("show", "k7f2", "--jobs", "queued")
     finally:
@@ -448,6 +455,19 @@ def test_show_gets_the_queues_reason_by_watching_for_a_moment(place: Place) -> N
     assert "train  in the queue: waits for nodes, partition gpu, expected start" in out
     assert "executor     slurm, answered 1" in out
     assert list(session.viewers.iterdir()) == []
+
+
+def test_show_does_not_tell_what_the_journal_has_left_behind(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_sight, "SIGHT_SECONDS", 0.1)
+    session = place.session("k7f2", *in_queue(), released=False)
+    newest = load_state(session).state.seq
+    detail = detail_of(asked_in_the_queue(place, session, newest - 1))
+    session.live.write_bytes(encode_live(detail))
+    _, out, _ = place.say("show", "k7f2", "--jobs", "queued")
+    assert "queued       train" in out
+    assert "waits for nodes" not in out
 
 
 def test_show_does_without_it_when_the_engine_is_silent(

@@ -35,6 +35,15 @@ BEAT_SECONDS = 3.0
 """How often a viewer should beat."""
 
 
+def is_of_now(detail: LiveDetail, seq: int, epoch: int) -> bool:
+    """Whether detail is not older than a journal that was read to record `seq`.
+
+    It is left lying when the last viewer goes, and when its engine is stopped or dies;
+    an engine that works writes it anew for whoever watches.
+    """
+    return detail.seq >= seq and detail.engine.epoch >= epoch
+
+
 def detail_of(snapshot: Snapshot) -> LiveDetail:
     """The volatile side of a snapshot."""
     pairs = zip(snapshot.jobs, snapshot.live, strict=True)

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from autoexp_tui.adapters.codec import LiveDetail
 from autoexp_tui.adapters.identity import Alive
 from autoexp_tui.adapters.inbox import leave
 from autoexp_tui.adapters.journal import load_state
 from autoexp_tui.adapters.journal_follow import JournalFollower
 from autoexp_tui.adapters.lease import LeaseWatch
-from autoexp_tui.adapters.live_sink import BEAT_SECONDS, LiveReader, ViewerHeartbeat
+from autoexp_tui.adapters.live_sink import (
+    BEAT_SECONDS,
+    LiveReader,
+    ViewerHeartbeat,
+    is_of_now,
+)
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.core.commands import Order
 from autoexp_tui.core.events import Recorded
 from autoexp_tui.core.snapshot import EngineView, Live
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.engine.ports import Clock
+
+LIVE_LAG_SECONDS = 60.0
+"""For so long volatile detail may stay behind a journal that moves on: a network file
+system may show a file as it was a minute ago."""
 
 
 class FileSessionWatcher:
@@ -38,6 +48,10 @@ class FileSessionWatcher:
         self._beat_due = float("-inf")
         self._alive = True
         self._live: tuple[EngineView, Mapping[str, Live]] | None = None
+        self._loaded = self._newest = self._epoch = 0
+        """Records: the newest of the last load, the newest, and its engine's epoch."""
+        self._behind: tuple[int, float] | None = None
+        """The record of detail that the journal has left behind, and since when."""
 
     def load(self) -> tuple[SessionState, Sequence[Recorded]]:
         """The session as its journal tells it now, and its newest records.
@@ -48,6 +62,8 @@ class FileSessionWatcher:
         """
         loaded = load_state(self._session)
         self._follower = JournalFollower(self._session, loaded)
+        self._loaded = self._newest = loaded.state.seq
+        self._epoch = loaded.state.epoch
         return loaded.state, loaded.events
 
     def news(self) -> Sequence[Recorded] | None:
@@ -60,16 +76,37 @@ class FileSessionWatcher:
         if self._follower is None:
             return None
         news = self._follower.poll()
-        return None if news.rewound else news.records
+        if news.rewound:
+            return None
+        if news.records:
+            newest = news.records[-1]
+            self._newest, self._epoch = newest.seq, newest.epoch
+        return news.records
 
     def live(self) -> tuple[EngineView, Mapping[str, Live]] | None:
-        """The owner's volatile detail; None while it writes none."""
+        """The owner's volatile detail; None while it writes none, or wrote it long ago.
+
+        What the journal tells of a run is newer than that.
+        """
         detail = self._reader.read() if self._alive else None
-        if detail is None:
+        if detail is None or not self._is_of_now(detail):
             self._live = None
         elif self._live is None or self._live[0] is not detail.engine:
             self._live = (detail.engine, detail.jobs)
         return self._live
+
+    def _is_of_now(self, detail: LiveDetail) -> bool:
+        """Of what was read at once it must not be older; of news it may be for long
+        enough that its next state can have come."""
+        if not is_of_now(detail, self._loaded, self._epoch):
+            return False
+        if detail.seq >= self._newest:
+            self._behind = None
+            return True
+        now = self._clock.monotonic()
+        if self._behind is None or self._behind[0] != detail.seq:
+            self._behind = (detail.seq, now)
+        return now - self._behind[1] < LIVE_LAG_SECONDS
 
     def owner_alive(self) -> bool:
         """Whether an engine owns the session, as far as can be told from here.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from autoexp_tui.core.states import ACTIVE
 
 if TYPE_CHECKING:
+    from autoexp_tui.adapters.codec import LiveDetail
     from autoexp_tui.adapters.identity import Alive
     from autoexp_tui.adapters.lease import Holder
     from autoexp_tui.adapters.session_dir import SessionDir
@@ -59,7 +60,7 @@ def look_at(session: SessionDir) -> Sight:
     engine: EngineView | None = None
     live: Mapping[str, Live] = {}
     if alive is not Alive.NO and _has_volatile(state):
-        engine, live = _volatile(session)
+        engine, live = _volatile(session, state)
     return Sight(
         session=session,
         state=state,
@@ -75,20 +76,26 @@ def _has_volatile(state: SessionState) -> bool:
     return any(job.state in ACTIVE for job in state.jobs.values())
 
 
-def _volatile(session: SessionDir) -> tuple[EngineView | None, Mapping[str, Live]]:
-    """What the engine tells whoever watches; what it told last when it is silent.
+def _volatile(
+    session: SessionDir, state: SessionState
+) -> tuple[EngineView | None, Mapping[str, Live]]:
+    """What the engine tells whoever watches; nothing that is older than `state`.
 
     It writes what is new as soon as somebody watches, so what it does not write anew
-    still holds.
+    still holds, unless the journal has gone on since.
     """
-    from autoexp_tui.adapters.live_sink import LiveReader, ViewerHeartbeat
+    from autoexp_tui.adapters.live_sink import LiveReader, ViewerHeartbeat, is_of_now
 
     reader, heartbeat = LiveReader(session), ViewerHeartbeat(session)
+
+    def of_now(detail: LiveDetail | None) -> bool:
+        return detail is not None and is_of_now(detail, state.seq, state.epoch)
+
     before = detail = reader.read()
     if heartbeat.beat():
         deadline = time.monotonic() + SIGHT_SECONDS
-        while detail is before and time.monotonic() < deadline:
+        while (detail is before or not of_now(detail)) and time.monotonic() < deadline:
             time.sleep(0.05)
             detail = reader.read()
     heartbeat.close()
-    return (detail.engine, detail.jobs) if detail else (None, {})
+    return (detail.engine, detail.jobs) if detail and of_now(detail) else (None, {})
