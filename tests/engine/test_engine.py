@@ -122,6 +122,18 @@ def test_a_pause_holds_what_is_ready_and_leaves_what_runs() -> None:
     bench.until(bench.is_("b", JobState.COMPLETED))
 
 
+def test_a_ready_job_is_told_since_when_submission_is_paused() -> None:
+    bench = Bench(two(start=(after("a"),)), {"a": [[OK]]})
+    bench.until(bench.is_("a", JobState.RUNNING))
+    bench.order(commands.Pause())
+    bench.until(bench.is_("a", JobState.COMPLETED))
+    bench.run(10)
+    paused, kept = bench.engine.state.paused, bench.job("b").why
+    assert paused is not None
+    assert kept is not None
+    assert kept.arg("at") == paused.arg("at") > 0  # type: ignore[operator]
+
+
 # ----------------------------------------------------------------- cancel and fail
 def test_cancel_wins_when_start_and_cancel_are_true_at_once() -> None:
     bench = Bench(

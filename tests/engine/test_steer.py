@@ -184,6 +184,13 @@ def test_an_engine_that_leaves_says_whether_an_heir_goes_on(
     assert (stopped.reason, stopped.on_request) == (reason, False)
 
 
+def test_a_pause_says_since_when_to_the_jobs_that_it_keeps() -> None:
+    state = started(plan(job("a")))
+    (paused,) = obeyed(state, commands.Pause())
+    assert isinstance(paused, events.SubmissionPaused)
+    assert isinstance(paused.why.arg("at"), float)
+
+
 def test_pausing_twice_says_that_there_was_nothing_to_do() -> None:
     state = started(plan(job("a")))
     happen(state, events.SubmissionPaused(why=why("paused_by")))

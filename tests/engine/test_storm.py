@@ -119,6 +119,8 @@ def test_restarts_count_and_are_held_back() -> None:
     assert held.state is JobState.RETRYING
     assert held.why is not None
     assert held.why.code == "held_by_storm"
+    assert one.engine.state.paused is not None
+    assert held.why.arg("at") == one.engine.state.paused.arg("at") != ""
 
 
 def test_what_runs_goes_on_in_a_storm() -> None:

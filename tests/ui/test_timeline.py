@@ -67,6 +67,15 @@ async def test_plus_and_minus_zoom_and_h_l_move() -> None:
         assert pane(seat).window is None
 
 
+async def test_the_legend_is_whole_on_the_smallest_screen() -> None:
+    async with cockpit(size=(60, 16)) as seat:
+        await seat.press("9", "plus")
+        title = seat.pane("timeline").partition("\n")[0]
+        assert "f all" in title
+        assert "▒ in vain" in title
+        assert "…" not in title
+
+
 async def test_verbs_act_on_the_row_under_the_cursor() -> None:
     async with cockpit() as seat:
         await seat.press("9", "K")

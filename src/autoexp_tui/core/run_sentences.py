@@ -16,11 +16,12 @@ SENDING = {
     ),
     "paused": (
         "submissions paused",
-        "submissions are paused[ by {by:who}][: {reason}]. P resumes.",
+        "submissions are paused[ by {by:who}][ since {at:clock}][: {reason}]. "
+        "P resumes.",
     ),
     "paused_by": (
         "paused by {by:who}",
-        "submissions are paused by {by:who}. P resumes.",
+        "submissions are paused by {by:who}[ since {at:clock}]. P resumes.",
     ),
     "storm": (
         "paused: {count} quick failures",
@@ -34,7 +35,8 @@ SENDING = {
     ),
     "held_by_storm": (
         "paused: quick failures",
-        "ready; submissions are paused, since jobs fail quickly[ {what}]. P resumes.",
+        "ready; submissions are paused, since jobs fail quickly[ {what}][, "
+        "since {at:clock}]. P resumes.",
     ),
     "submitting": ("being sent", "being sent to the executor"),
     "disk_refuses": (

@@ -94,7 +94,7 @@ def _carry_out(desk: Desk, order: Order) -> None:
             _waive(desk, waive)
         case commands.Pause():
             if desk.state.paused is None:
-                reason = why("paused_by", by=order.by)
+                reason = why("paused_by", by=order.by, at=desk.now)
                 desk.draft.emit(events.SubmissionPaused(why=reason))
         case commands.Resume():
             if desk.state.paused is not None:

@@ -45,9 +45,11 @@ def _room(desk: Desk) -> int | None:
 def _in_the_way(desk: Desk) -> Why | None:
     """Why nobody else starts just now."""
     if paused := desk.state.paused:
-        what = paused.arg("what")
+        what, at = paused.arg("what"), paused.arg("at")
         stormy = paused.code == "storm"
-        return why("held_by_storm", what=what) if stormy else why("paused")
+        return (
+            why("held_by_storm", what=what, at=at) if stormy else why("paused", at=at)
+        )
     if _room(desk) == 0:
         slots = desk.policy.slots
         return why("held_by_slots", slots=slots, limit=_limit(desk, slots))

@@ -98,7 +98,8 @@ def _break(
     if kind == "node" and _may_exclude(desk):
         _exclude(desk, count, ended)
         return
-    reason = why("storm", count=count, what=what, job=ended.job, line=ended.evidence)
+    last = {"job": ended.job, "line": ended.evidence}
+    reason = why("storm", count=count, what=what, **last).having(at=desk.now)
     desk.draft.emit(events.SubmissionPaused(why=reason))
     _warn(desk, WARNING_ID, reason, ended)
 

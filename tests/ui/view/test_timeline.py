@@ -193,9 +193,14 @@ def test_the_whole_seldom_changes_its_length(seconds: float) -> None:
     assert first.seconds <= max(2 * seconds, 2 * LEAST_SECONDS)
 
 
+def test_the_whole_of_a_campaign_of_seconds_is_seconds_long() -> None:
+    assert whole(T0, T0 + 6, 80).seconds < 12
+    assert whole(T0, T0 + 40, 80).seconds < 45
+
+
 # -------------------------------------------------------------------------- the axis
 @pytest.mark.parametrize("cells", [20, 60, 90, 170])
-@pytest.mark.parametrize("seconds", [60, 3600, 86_400, 7 * 86_400, 300 * 86_400])
+@pytest.mark.parametrize("seconds", [10, 60, 3600, 86_400, 7 * 86_400, 300 * 86_400])
 def test_ticks_are_round_and_have_room(cells: int, seconds: float) -> None:
     window = Window(T0, seconds, cells)
     found = ticks(window)
@@ -205,6 +210,10 @@ def test_ticks_are_round_and_have_room(cells: int, seconds: float) -> None:
     assert width(upper) <= cells + 10
     assert width(lower) == cells + 10
     assert "▾" in plain(lower)
+
+
+def test_a_window_of_seconds_has_ticks() -> None:
+    assert len(ticks(Window(T0, 11, 60))) >= 5
 
 
 def test_labels_are_times_and_days() -> None:

@@ -76,6 +76,15 @@ def test_a_job_that_asks_waits_since_it_was_asked() -> None:
     assert told.endswith(" 6 s")
 
 
+@pytest.mark.parametrize("code", ["paused", "held_by_storm"])
+def test_a_job_that_a_pause_keeps_waits_since_the_pause(code: str) -> None:
+    job = next(job for job in SESSION.jobs if job.look is Look.WAITING)
+    passed = ConditionStatus(result=Result.PASS, why=why("ok"), since=T0)
+    kept = {"start": (passed,), "why": why(code, at=T0 - 7), "waiting_since": T0 - 99}
+    later = observe(with_job(SESSION.snapshot, job.name, **kept))
+    assert waits_since(later.jobs[job.index]) == T0 - 7
+
+
 def test_nothing_waits_when_all_is_done() -> None:
     assert summary(waits_of(observe(all_done(10)))) == "nothing waits"
 

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from autoexp_tui.core.state import Attempt, JobRecord
     from autoexp_tui.ui.view.session import JobView
 
-LEAST_SECONDS: Final = 60.0
+LEAST_SECONDS: Final = 10.0
 """The shortest window."""
 MOST_SECONDS: Final = 400 * 86400.0
+_FINEST: Final = 60 / 64
+"""Seconds, doubled until 24 of them hold all: minutes among the coarser ones."""
 
 
 class Cell(NamedTuple):
@@ -78,7 +80,7 @@ class Window:
 def whole(begin: float, end: float, cells: int) -> Window:
     """A window over everything, its length rounded up so that it seldom moves."""
     seconds = max(end - begin, LEAST_SECONDS)
-    step = LEAST_SECONDS
+    step = _FINEST
     while step * 24 < seconds:
         step *= 2
     return Window(begin, (seconds // step + 1) * step, cells)

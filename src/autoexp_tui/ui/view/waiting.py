@@ -54,12 +54,26 @@ class WaitGroup:
 
 
 def waits_since(job: JobView) -> float:
-    """Since when a job waits, or asks; time without an engine is not counted where it
-    can be.
+    """Since when a job waits, or asks, or submission is paused where that alone keeps
+    it; time without an engine is not counted where it can be.
     """
     if job.look is Look.ASKS and job.record.ask is not None:
         return job.record.ask.asked_at
+    if (began := _pause_began(job)) is not None:
+        return began
     return job.record.waiting_since or job.record.since
+
+
+def _pause_began(job: JobView) -> float | None:
+    """When the pause began that a ready job waits for; older journals do not say."""
+    why = job.record.why
+    if job.look is not Look.WAITING or why is None or why.code not in _PAUSES:
+        return None
+    began = why.arg("at")
+    return None if isinstance(began, str) else began
+
+
+_PAUSES: Final = frozenset({"paused", "held_by_storm"})
 
 
 def _group_key(job: JobView) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.ui.view.looks import FACES
 from autoexp_tui.ui.view.parameters import described
@@ -37,6 +37,10 @@ _LEGEND: tuple[tuple[str, str], ...] = (
     ("▒", "in vain"),
     ("✗", "failed"),
 )
+_LEGEND_CELLS: Final = 76
+"""From here on all of the legend has room in the title; else it does without the mark
+that the rows have too.
+"""
 
 
 class TimelinePane(ListPane):
@@ -174,10 +178,12 @@ class TimelinePane(ListPane):
 
     def title(self) -> Line:
         parts: list[Line] = []
+        wide = self.inner_cells >= _LEGEND_CELLS
         if self.window is not None:
-            parts.append((Span("f shows all", "accent"),))
+            parts.append((Span("f shows all" if wide else "f all", "accent"),))
         legend = [
-            (Span(glyph, "text"), Span(f" {word}", "muted")) for glyph, word in _LEGEND
+            (Span(glyph, "text"), Span(f" {word}", "muted"))
+            for glyph, word in (_LEGEND if wide else _LEGEND[:-1])
         ]
         return join([*parts, *legend], "  ")
 
