@@ -58,7 +58,7 @@ __all__ = [
 Arg: TypeAlias = str | int | float
 
 SHORT_COLUMNS: Final = 30
-"""Columns of a short form."""
+"""Columns of a short form where nobody says how much room there is."""
 _ARG_LIMIT: Final = 240
 """Characters of one argument in a sentence."""
 _PATH_LIMIT: Final = 4096
@@ -143,12 +143,12 @@ def sentence(why: Why, now: float) -> str:
     return _render(phrases.sentence, dict(why.args), now)
 
 
-def short(why: Why) -> str:
-    """The reason in at most 30 columns, without times relative to the present."""
+def short(why: Why, cells: int = SHORT_COLUMNS) -> str:
+    """The reason in at most `cells` columns, without times relative to the present."""
     phrases = CODES.get(why.code)
     if phrases is None:
-        return fit(_plain(why), SHORT_COLUMNS)
-    return fit(_render(phrases.short, dict(why.args), None), SHORT_COLUMNS)
+        return fit(_plain(why), cells)
+    return fit(_render(phrases.short, dict(why.args), None), cells)
 
 
 def number(value: float) -> str:

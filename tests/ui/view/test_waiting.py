@@ -18,6 +18,7 @@ from autoexp_tui.ui.view.session import JobView, SessionView, observe
 from autoexp_tui.ui.view.spans import plain, width
 from autoexp_tui.ui.view.waiting import (
     WAITING,
+    WaitGroup,
     Waits,
     group_line,
     job_line,
@@ -74,6 +75,24 @@ def test_a_job_that_asks_waits_since_it_was_asked() -> None:
     group = next(one for one in waits_of(later).groups if one.look is Look.ASKS)
     told = plain(group_line(group, later, 80, unfolded=False, apart=False))
     assert told.endswith(" 6 s")
+
+
+def waits_for_a_long_path() -> tuple[WaitGroup, SessionView]:
+    job = next(job for job in SESSION.jobs if job.look is Look.WAITING)
+    missing = why("file_missing", path="/x/checkpoints/iter_00008000/done_by_all.txt")
+    status = ConditionStatus(result=Result.WAIT, why=missing, since=T0)
+    told = {"start": (status,), "waiting_since": 1.0}
+    later = observe(with_job(SESSION.snapshot, job.name, **told))
+    groups = waits_of(later).groups
+    return next(one for one in groups if one.jobs[0].name == job.name), later
+
+
+def test_a_reason_is_whole_where_there_is_room() -> None:
+    group, later = waits_for_a_long_path()
+    told = plain(group_line(group, later, 120, unfolded=False, apart=False))
+    assert "iter_00008000/done_by_all.txt" in told
+    told = plain(job_line(group.jobs[0], later, (), 160))
+    assert "iter_00008000/done_by_all.txt" in told
 
 
 @pytest.mark.parametrize("code", ["paused", "held_by_storm"])

@@ -129,13 +129,17 @@ _NICKNAME: Final = 16
 """Cells of a job's name in a short reason: what became of it stays in view."""
 
 
+_UNCUT: Final = 400
+"""Cells: whoever draws a reason knows the room, and cuts it there."""
+
+
 def said(why: Why | None, job: JobView, session: SessionView) -> str:
     """A recorded reason in short; empty when there is none."""
     if why is None:
         return ""
     if file := never_came(why):
         return outside(f"{file} never came")
-    return outside(short(_nicknamed(localised(why, job, session))))
+    return outside(short(_nicknamed(localised(why, job, session)), _UNCUT))
 
 
 def told(
@@ -154,7 +158,9 @@ def cause_words(job: JobView) -> str:
     cause = job.record.cause
     attempt = job.attempt
     if cause is None:
-        return outside(short(job.record.why)) if job.record.why else job.look.value
+        return (
+            outside(short(job.record.why, _UNCUT)) if job.record.why else job.look.value
+        )
     if cause is Cause.EXIT_CODE and attempt and attempt.exit_code is not None:
         return f"exit {attempt.exit_code}"
     if cause is Cause.SIGNAL and attempt and attempt.signal is not None:
