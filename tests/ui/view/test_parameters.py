@@ -7,7 +7,13 @@ from collections.abc import Mapping
 import pytest
 
 from autoexp_tui.core.specs import JobSpec, Plan
-from autoexp_tui.ui.view.parameters import described, in_common, spell, varying
+from autoexp_tui.ui.view.parameters import (
+    described,
+    in_common,
+    only_paths,
+    spell,
+    varying,
+)
 
 
 def plan(*parameters: Mapping[str, object], stages: tuple[str, ...] = ()) -> Plan:
@@ -82,3 +88,17 @@ def test_nothing_shared_is_nothing_named() -> None:
 def test_one_job_is_described_whole() -> None:
     points = plan({"lr": 1, "bsz": 8}, {"lr": 2, "bsz": 9})
     assert described(points.jobs[0], varying(points)) == "lr=1 bsz=8"
+
+
+def test_what_only_names_a_path_of_a_job_is_no_swept_value() -> None:
+    save, load = "{output_dir}/checkpoints", "{sibling.stable.output_dir}/iter_8"
+    points = plan({"lr": 1, "save": save}, {"lr": 1, "save": save, "load": load},
+                  {"lr": 2, "save": save}, {"lr": 2, "save": save, "load": load},
+                  stages=("a", "b", "a", "b"))  # fmt: skip
+    assert only_paths(points) == {"save", "load"}
+
+
+def test_a_path_that_is_swept_within_a_stage_stays_a_value() -> None:
+    points = plan({"load": "{sibling.a.output_dir}/iter_8"},
+                  {"load": "{sibling.a.output_dir}/iter_9"})  # fmt: skip
+    assert only_paths(points) == frozenset()

@@ -24,7 +24,7 @@ from autoexp_tui.ui.view.looks import (
     tally,
     unmet,
 )
-from autoexp_tui.ui.view.parameters import Parameter, in_common, varying
+from autoexp_tui.ui.view.parameters import Parameter, in_common, only_paths, varying
 from autoexp_tui.ui.view.reasons import cause_words, last_words, reason
 from autoexp_tui.ui.view.spans import Line, Span, fit, outside, shorten
 
@@ -69,6 +69,8 @@ class PlanWords:
     def __init__(self, plan: Plan | None) -> None:
         self.plan = plan
         self.parameters: tuple[Parameter, ...] = varying(plan)
+        self.paths = only_paths(plan)
+        """Parameters that are no swept values."""
 
     def common(self, jobs: Sequence[JobView]) -> str:
         """The parameter that all of `jobs` share, `bsz=1024`; empty without one."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.core.wording import spell_float
 from autoexp_tui.ui.view.spans import outside
@@ -54,6 +55,26 @@ def varying(plan: Plan | None) -> tuple[Parameter, ...]:
     }
     labels = _labels(tuple(keys))
     return tuple(Parameter(key, labels[key], values) for key, values in keys.items())
+
+
+_PATH: Final = re.compile(r"\{[^{}]*\b(?:output_dir|log_dir|log_path(?:_current)?)\}")
+"""A reference to a path of a job, its own or another's."""
+
+
+def only_paths(plan: Plan | None) -> frozenset[str]:
+    """The parameters that are, as written, one and the same within each stage and name
+    a path of a job: they differ from job to job in that path alone.
+    """
+    if plan is None:
+        return frozenset()
+    return frozenset(
+        key
+        for key, stages in _values(plan).items()
+        if all(
+            len(values) == 1 and _PATH.search(next(iter(values)))
+            for values in stages.values()
+        )
+    )
 
 
 def _values(plan: Plan) -> Mapping[str, Mapping[str, Mapping[str, None]]]:

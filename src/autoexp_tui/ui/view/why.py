@@ -86,7 +86,7 @@ def why_job(
         *_warnings(job, session),
         *_behind([job], session),
         (),
-        *_facts(job, session),
+        *_facts(job, session, words),
     )
     return WhyText(_job_title(job), lines, _next([job], acts=acts))
 
@@ -411,13 +411,13 @@ def _steps(jobs: Sequence[JobView]) -> Iterable[tuple[str, str]]:
 
 
 # ----------------------------------------------------------------------- the rest
-def _facts(job: JobView, session: SessionView) -> Iterable[Line]:
+def _facts(job: JobView, session: SessionView, words: PlanWords) -> Iterable[Line]:
     spec = job.record.spec
     yield _fact("stage", f"{outside(spec.stage) or '-'}   family {spec.family or '-'}")
     values = [
         f"{outside(key)}={value_of(spec, key)}"
         for key in spec.parameters
-        if is_value(key)
+        if is_value(key) and key not in words.paths
     ]
     yield _fact("values", "  ".join(values) or "-")
     yield _fact("command", outside(" ".join(spec.command), 2000))
