@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.adapters.file_journal import FileJournal
-from autoexp_tui.adapters.identity import Identity
+from autoexp_tui.adapters.identity import Identity, start_time
 from autoexp_tui.adapters.lease import acquire, highest_epoch
 from autoexp_tui.adapters.session_dir import SessionDir, create_session
 from autoexp_tui.cli.diagnostics import guarded
@@ -135,6 +135,12 @@ def held_elsewhere(session: SessionDir) -> None:
 def held_by_the_dead(session: SessionDir) -> None:
     """A process of this host that is gone took the session."""
     _take(session, replace(Identity.of_this_process(), started="1"))
+
+
+def held_by(session: SessionDir, pid: int) -> None:
+    """A process of this host took the session."""
+    me = Identity.of_this_process()
+    _take(session, replace(me, pid=pid, started=start_time(pid) or ""))
 
 
 def _take(session: SessionDir, holder: Identity) -> None:

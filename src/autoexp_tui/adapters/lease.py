@@ -26,6 +26,7 @@ from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.core.clean import clean
 from autoexp_tui.core.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.core.rule_kinds import LOCK_STALE_SECONDS, SHORTEST_LOCK_STALE_SECONDS
+from autoexp_tui.core.wording import wakes
 from autoexp_tui.engine.ports import Clock
 
 HEARTBEAT_SECONDS = 30.0
@@ -63,13 +64,17 @@ class Holder:
 
     def as_seen(self) -> str:
         """Who it is, and whether it was stopped and can answer nothing."""
-        halted = self.identity is not None and self.identity.is_halted(
-            Identity.of_this_process()
-        )
-        if self.identity is None or not halted:
+        pid = self.halted_pid(Identity.of_this_process())
+        if not pid:
             return str(self)
-        pid = self.identity.pid
-        return f"{self}, stopped by Ctrl-Z or SIGSTOP: `kill -CONT {pid}` wakes it"
+        return f"{self}, stopped by Ctrl-Z or SIGSTOP: {wakes(pid)} wakes it"
+
+    def halted_pid(self, me: Identity) -> int:
+        """Its pid when it was stopped and can answer nothing, as far as `me` sees; else
+        0."""
+        if self.identity is None or self.released or not self.identity.is_halted(me):
+            return 0
+        return self.identity.pid
 
 
 class FileLease:
@@ -134,6 +139,10 @@ class LeaseWatch:
         with explaining(self._session.lease, "read the lease"):
             epoch = highest_epoch(self._session)
             return _read_holder(self._session, epoch) if epoch else None
+
+    def halted_pid(self, holder: Holder | None) -> int:
+        """The pid of a holder that was stopped by Ctrl-Z or SIGSTOP; else 0."""
+        return holder.halted_pid(self._me) if holder else 0
 
     def alive(self, holder: Holder | None, now: float) -> Alive:
         """Whether the holder's engine lives; a heartbeat must be watched to tell.

@@ -41,6 +41,8 @@ class SessionRow:
     """Whether an engine runs it; UNKNOWN: one on another host may."""
     host: str = ""
     """Where the newest engine ran."""
+    halted_pid: int = 0
+    """That engine's process on this host while Ctrl-Z or SIGSTOP keeps it; else 0."""
     problem: str = ""
     """Why it cannot be read; then the rest is empty."""
 
@@ -84,7 +86,7 @@ def describe(session: SessionDir) -> SessionRow:
     """One session's row."""
     try:
         summary = _cached(session) or _folded(session)
-        owner, host = _owner(session)
+        owner, host, halted_pid = _owner(session)
     except EnvironmentFailed as error:
         return SessionRow(
             id=session.id, directory=session.path, problem=str(error.problem)
@@ -98,14 +100,15 @@ def describe(session: SessionDir) -> SessionRow:
         last_event_at=summary["last_event_at"],
         owner=owner,
         host=host,
+        halted_pid=halted_pid,
     )
 
 
-def _owner(session: SessionDir) -> tuple[Alive, str]:
+def _owner(session: SessionDir) -> tuple[Alive, str, int]:
     watch = LeaseWatch(session)
     holder = watch.holder()
     host = holder.identity.host if holder and holder.identity else ""
-    return watch.alive(holder, 0.0), host
+    return watch.alive(holder, 0.0), host, watch.halted_pid(holder)
 
 
 def _folded(session: SessionDir) -> dict[str, Any]:

@@ -47,6 +47,7 @@ class FileSessionWatcher:
         self._heartbeat = ViewerHeartbeat(session)
         self._beat_due = float("-inf")
         self._alive = True
+        self._halted_pid = 0
         self._live: tuple[EngineView, Mapping[str, Live]] | None = None
         self._loaded = self._newest = self._epoch = 0
         """Records: the newest of the last load, the newest, and its engine's epoch."""
@@ -117,7 +118,12 @@ class FileSessionWatcher:
         holder = self._lease.holder()
         alive = self._lease.alive(holder, self._clock.monotonic())
         self._alive = alive is not Alive.NO
+        self._halted_pid = self._lease.halted_pid(holder)
         return self._alive
+
+    def halted_pid(self) -> int:
+        """The engine's pid if it was stopped, as of the last `owner_alive`; else 0."""
+        return self._halted_pid
 
     def leave(self, order: Order) -> None:
         """Put a command into the session's inbox.

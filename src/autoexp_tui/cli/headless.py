@@ -23,7 +23,7 @@ from autoexp_tui.core.snapshot import EngineView, Snapshot
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import ACTIVE, JobState
 from autoexp_tui.core.verdicts import Why
-from autoexp_tui.core.wording import clock_time, plural, reason_of, sentence
+from autoexp_tui.core.wording import clock_time, plural, reason_of, sentence, wakes
 from autoexp_tui.engine.joined import is_at_rest, is_deposed
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class Report:
     """The newest record that was told of, or was there before the first look."""
     _spent: set[str] = field(default_factory=set)
     """Rules without an attempt left that were told: they may match at each line."""
-    _engine: tuple[str, bool, int] = ("", True, 0)
+    _engine: tuple[str, bool, int, int] = ("", True, 0, 0)
     """Our part in it, whether it lives, its epoch: as they were said."""
 
     def show(self, snapshot: Snapshot) -> None:
@@ -239,7 +239,7 @@ class Report:
     def _show_engine(self, snapshot: Snapshot) -> None:
         """Which engine runs what is watched, and what becomes of it."""
         engine = snapshot.engine
-        now = (engine.role, engine.owner_alive, engine.epoch)
+        now = (engine.role, engine.owner_alive, engine.epoch, engine.halted_pid)
         before, self._engine = self._engine, now
         if before == now:
             return
@@ -275,6 +275,8 @@ class Report:
 
 def _watched(engine: EngineView) -> str:
     who = f"on host {engine.host}, pid {engine.pid}"
+    if engine.halted_pid:
+        return f"{who}: is stopped: {wakes(engine.halted_pid)}"
     if engine.owner_alive:
         return f"{who}: runs this session; watching it"
     return f"{who}: {'has left' if engine.stopped else 'is gone'}"

@@ -18,6 +18,7 @@ from autoexp_tui.core.wording import (
     duration,
     reason_of,
     sentence,
+    wakes,
 )
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def _row_json(row: SessionRow) -> dict[str, object]:
         "counts": {state.value: n for state, n in row.counts.items()},
         "owner": row.owner.name.lower(),
         "host": row.host,
+        "halted_pid": row.halted_pid,
         "last_event_at": row.last_event_at,
         "directory": str(row.directory),
         "problem": row.problem,
@@ -81,7 +83,10 @@ def _row_line(row: SessionRow) -> str:
     when = clock_time(row.last_event_at, time.time())
     counts = _counted(row.counts)
     head = f"{clean(row.id):<6} {clean(row.name):<20}"
-    return f"{head} {when:<12} {clean(runs):<24} {counts}"
+    told = f"{head} {when:<12} {clean(runs):<24} {counts}"
+    if row.halted_pid:
+        return f"{told}\n{'':<6} its engine is stopped: {wakes(row.halted_pid)}"
+    return told
 
 
 def _counted(counts: Mapping[JobState, int]) -> str:

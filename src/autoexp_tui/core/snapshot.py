@@ -95,6 +95,9 @@ class EngineView:
     pid: int = 0
     owner_alive: bool = True
     """Viewer: whether the owner's heartbeat still moves."""
+    halted_pid: int = 0
+    """Viewer: the owner's process on this host while Ctrl-Z or SIGSTOP keeps it from
+    running; else 0."""
     stopped: bool = False
     """The engine has ended in an orderly way: nobody runs this session any more."""
     committed_at: float = 0.0

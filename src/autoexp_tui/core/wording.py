@@ -151,6 +151,11 @@ def short(why: Why, cells: int = SHORT_COLUMNS) -> str:
     return fit(_render(phrases.short, dict(why.args), None), cells)
 
 
+def wakes(pid: int) -> str:
+    """What lets a process go on that Ctrl-Z or SIGSTOP stopped."""
+    return f"`fg` in its terminal, or `kill -CONT {pid}`"
+
+
 def number(value: float) -> str:
     """A measured number in at most four significant digits: `2.914`, `1e-4`, `8000`."""
     if isinstance(value, int) or not math.isfinite(value):

@@ -112,6 +112,11 @@ class SessionWatcher(Protocol):
         """Whether an engine owns the session just now."""
         ...
 
+    def halted_pid(self) -> int:
+        """The engine's process on this host, when the last `owner_alive` found it
+        stopped by Ctrl-Z or SIGSTOP: alive, and answering nothing; else 0."""
+        ...
+
     def leave(self, order: Order) -> None:
         """Put a command into the session's inbox.
 

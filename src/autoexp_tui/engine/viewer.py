@@ -167,7 +167,9 @@ class ViewerHandle:
             self._publish()
 
     def _alive_changed(self) -> bool:
-        return self._watcher.owner_alive() != self._snapshot.engine.owner_alive
+        shown = self._snapshot.engine
+        now = (self._watcher.owner_alive(), self._watcher.halted_pid())
+        return now != (shown.owner_alive, shown.halted_pid)
 
     def _publish(self) -> None:
         self._snapshot = self._make()
@@ -185,6 +187,7 @@ class ViewerHandle:
             pid=state.engine_pid,
             stopped=state.engine_stopped,
             owner_alive=self._watcher.owner_alive(),
+            halted_pid=self._watcher.halted_pid(),
             directory=self._directory or view.directory,
             holding=self._problem or view.holding,
         )

@@ -94,6 +94,13 @@ def test_a_watcher_knows_that_it_only_watches() -> None:
     assert "watching" in header(campaign(31, role="viewer"))
 
 
+@pytest.mark.parametrize("cells", [80, 120])
+def test_a_watcher_learns_at_once_how_a_stopped_engine_goes_on(cells: int) -> None:
+    stopped = engine(campaign(31, role="viewer"), halted_pid=4711)
+    told = header(stopped, cells)
+    assert "engine stopped: fg, or kill -CONT 4711" in told
+
+
 def test_a_watcher_learns_that_the_engine_is_gone() -> None:
     gone = engine(campaign(31, role="viewer"), owner_alive=False)
     assert "its engine is gone" in header(gone)

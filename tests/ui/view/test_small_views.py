@@ -35,6 +35,7 @@ class Session:
     last_event_at: float = T0 - 7200
     owner: str = "yes"
     host: str = "login1"
+    halted_pid: int = 0
     problem: str = ""
     finished: bool = False
 
@@ -45,6 +46,11 @@ def test_a_session_says_who_runs_it_and_when_it_last_moved() -> None:
     assert "2 h ago" in text
     assert "✓3" in text
     assert "·2" in text
+
+
+def test_of_a_session_whose_engine_is_stopped_its_pid_is_told() -> None:
+    told = plain(session_line(Session(halted_pid=4711), T0))
+    assert "stopped, pid 4711" in told
 
 
 def test_a_session_without_an_engine_is_told() -> None:

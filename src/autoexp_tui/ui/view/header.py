@@ -84,6 +84,9 @@ def _role(engine: EngineView, *, read_only: bool) -> Line:
         if engine.owner_alive:
             return (Span("replay", "accent"),)
         return line(Span("replay", "accent"), Span(", no engine lived", "warning"))
+    if engine.role == "viewer" and engine.halted_pid:
+        told = f"engine stopped: fg, or kill -CONT {engine.halted_pid}"
+        return (Span(told, "failed"),)
     if engine.role == "viewer":
         owner = "watching" if engine.owner_alive else "watching, its engine is gone"
         return (Span(owner, "accent" if engine.owner_alive else "warning"),)

@@ -44,6 +44,11 @@ class SessionLike(Protocol):
         ...
 
     @property
+    def halted_pid(self) -> int:
+        """That engine's process on this host while it is stopped; else 0."""
+        ...
+
+    @property
     def problem(self) -> str:
         """Why it cannot be read; usually empty."""
         ...
@@ -93,6 +98,8 @@ def session_line(session: SessionLike, now: float) -> Line:
 
 def _engine(session: SessionLike) -> tuple[str, Role]:
     where = f" on {outside(session.host)}" if session.host else ""
+    if session.halted_pid:
+        return f"stopped, pid {session.halted_pid}", "failed"
     match str(session.owner):
         case "yes":
             return f"runs{where}", "running"

@@ -1,0 +1,118 @@
+"""An engine that Ctrl-Z or SIGSTOP keeps from running: who watches is told at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.adapters.identity import Identity
+from autoexp_tui.adapters.lease import LeaseWatch
+from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.adapters.session_list import describe
+from autoexp_tui.adapters.session_watch import FileSessionWatcher
+from autoexp_tui.cli.headless import Report
+from autoexp_tui.engine.viewer import ViewerHandle
+from autoexp_tui.testing.campaigns import campaign
+from autoexp_tui.testing.clock import ManualClock
+from tests.cli.session_places import Place, held_by
+
+ELSEWHERE = replace(Identity.of_this_process(), host="another", machine="m")
+
+
+@pytest.fixture
+def engine() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that waits."""
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+@pytest.fixture
+def place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Place:
+    return Place(tmp_path, capsys)
+
+
+@pytest.fixture
+def session(place: Place, engine: subprocess.Popen[bytes]) -> SessionDir:
+    """A session that it took."""
+    made = place.session("k7f2")
+    held_by(made, engine.pid)
+    return made
+
+
+def stop(engine: subprocess.Popen[bytes]) -> None:
+    engine.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, engine.pid, os.WSTOPPED | os.WNOWAIT)
+
+
+def test_a_viewer_knows_that_the_engine_is_stopped(
+    session: SessionDir, engine: subprocess.Popen[bytes]
+) -> None:
+    watcher = FileSessionWatcher(session, ManualClock())
+    assert (watcher.owner_alive(), watcher.halted_pid()) == (True, 0)
+    stop(engine)
+    assert (watcher.owner_alive(), watcher.halted_pid()) == (True, engine.pid)
+
+
+def test_a_viewer_tells_of_it_as_soon_as_it_happens(
+    session: SessionDir, engine: subprocess.Popen[bytes]
+) -> None:
+    clock = ManualClock()
+    handle = ViewerHandle(FileSessionWatcher(session, clock), clock)
+    told: queue.Queue[int] = queue.Queue()
+    handle.subscribe(lambda snapshot: told.put(snapshot.engine.halted_pid))
+    stop(engine)
+    try:
+        assert told.get(timeout=20) == engine.pid
+    finally:
+        handle.close()
+
+
+def test_whether_an_engine_elsewhere_is_stopped_is_not_known(
+    session: SessionDir, engine: subprocess.Popen[bytes]
+) -> None:
+    stop(engine)
+    watch = LeaseWatch(session, me=ELSEWHERE)
+    assert watch.halted_pid(watch.holder()) == 0
+
+
+def test_the_list_says_how_it_goes_on(
+    place: Place, session: SessionDir, engine: subprocess.Popen[bytes]
+) -> None:
+    stop(engine)
+    _, out, _ = place.say("list")
+    told = f"its engine is stopped: `fg` in its terminal, or `kill -CONT {engine.pid}`"
+    assert told in out
+
+
+def test_programs_get_its_pid_while_it_is_stopped(
+    place: Place, session: SessionDir, engine: subprocess.Popen[bytes]
+) -> None:
+    assert describe(session).halted_pid == 0
+    stop(engine)
+    _, out, _ = place.say("list", "--json")
+    assert json.loads(out)[0]["halted_pid"] == engine.pid
+
+
+def test_a_run_without_a_screen_tells_that_it_is_stopped_and_that_it_goes_on() -> None:
+    lines: list[str] = []
+    report = Report(out=lines.append, quiet=False)
+    watched = campaign(31, role="viewer")
+    halted = replace(watched, engine=replace(watched.engine, halted_pid=4711))
+    report.show(watched)
+    before = len(lines)
+    for snapshot in (halted, halted, watched):
+        report.show(snapshot)
+    stopped, goes_on = lines[before:]
+    assert "is stopped: `fg` in its terminal, or `kill -CONT 4711`" in stopped
+    assert "runs this session" in goes_on
