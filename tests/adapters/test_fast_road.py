@@ -207,6 +207,16 @@ def test_a_put_value_is_seen_by_all_that_reads_it(composer: HydraComposer) -> No
         assert view.to_dict()["scale"] == 4
 
 
+def test_a_key_whose_value_does_not_resolve_is_not_said_to_be_absent(
+    composer: HydraComposer,
+) -> None:
+    for name in ("one", "two"):
+        view = composer.compose([f"size='${{no.{name}}}'", "seed=6"], MOUNTS)
+        assert view.has("size")
+        with pytest.raises(CannotCompose):
+            view.select("size")
+
+
 def test_other_jobs_do_not_see_what_was_put(composer: HydraComposer) -> None:
     texts = ["seed=5", "model=medium"]
     first, second, third = (composer.compose(texts, MOUNTS) for _ in range(3))

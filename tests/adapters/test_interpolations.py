@@ -118,7 +118,14 @@ def test_a_dict_is_a_place_and_not_copied() -> None:
 
 def test_a_key_that_is_not_there_is_told_from_other_doubts() -> None:
     with pytest.raises(Absent):
-        asked("${no.where}")
+        Job(TREE, Evaluations()).value(("no", "where"))
+
+
+def test_a_default_is_not_taken_for_a_key_that_is_there_and_does_not_resolve() -> None:
+    tree = {**TREE, "broken": "${no.where}"}
+    with pytest.raises(Doubtful) as raised:
+        asked("${oc.select:broken,7}", tree)
+    assert not isinstance(raised.value, Absent)
 
 
 def test_a_node_s_own_parents_are_refused_as_omegaconf_refuses_them() -> None:

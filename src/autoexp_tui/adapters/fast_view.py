@@ -8,6 +8,7 @@ which every view can be turned into at any moment.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import (
     Callable,
     Iterable,
@@ -51,7 +52,7 @@ SWITCH: Final = "AUTOEXP_COMPOSE"
 _IN_PROGRESS: Final = object()
 
 
-class Values:
+class Values(ABC):
     """One tree's values; see `interpolations.Reading`."""
 
     def __init__(self, tree: Any) -> None:
@@ -89,8 +90,9 @@ class Values:
             raise Doubtful(path)
         return node
 
+    @abstractmethod
     def _evaluated(self, text: str, path: Path) -> object:
-        raise NotImplementedError
+        """What the interpolation at `path` stands for; Doubtful: not certain."""
 
     def whole(self, path: Path) -> object:
         """The resolved value at a path, dicts and lists with all that is in them.

@@ -172,6 +172,8 @@ def evaluate(reading: Reading, text: str, parent: Path, trace: Trace) -> object:
             if parts is None
             else _put_together(parts, lambda key: looked_up(key, None))
         )
+    except Absent as error:  # what it reads is; the text itself is there
+        raise Doubtful(text) from error
     except Doubtful:
         raise
     except Exception as error:  # whatever it is, OmegaConf tells it in its own words
