@@ -332,3 +332,16 @@ def test_many_different_warnings_are_counted() -> None:
     warnings = tuple(Finding(message=f"oddity {at}") for at in range(30))
     drawn = chart(plan([job("a")], warnings=warnings), width=80)
     assert drawn.endswith("! oddity 19\n... and 10 warnings more")
+
+
+# ------------------------------------------------------------------------ unfolded
+def test_all_unfolds_every_job_and_every_value() -> None:
+    drawn = chart(plan(many(30)), width=80, whole=True)
+    assert all(f"run{at} " in drawn for at in range(30))
+    assert "more" not in drawn
+
+
+def test_all_unfolds_every_warning() -> None:
+    warnings = tuple(Finding(message=f"warning {at}.") for at in range(30))
+    drawn = chart(plan([job("a")], warnings=warnings), width=80, whole=True)
+    assert "warning 29." in drawn

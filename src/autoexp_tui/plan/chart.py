@@ -13,6 +13,7 @@ from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.wording import columns, plural
 from autoexp_tui.plan.chart_checks import verdict_lines
 from autoexp_tui.plan.chart_conditions import StageTalk, condition_rows
+from autoexp_tui.plan.chart_folds import FOLDED, WHOLE, Folds
 from autoexp_tui.plan.chart_stages import UNSTAGED, Stage, links_of, stages_of
 from autoexp_tui.plan.chart_sweep import SweptKey, counted, described, swept_keys
 from autoexp_tui.plan.chart_text import (
@@ -34,32 +35,27 @@ from autoexp_tui.plan.mermaid import mermaid
 
 __all__ = ["chart", "mermaid"]
 
-MOST_STAGES: Final = 40
-"""Boxes drawn."""
-MOST_JOBS: Final = 8
-"""Lines for the jobs of one stage."""
-MOST_KEYS: Final = 12
-"""Swept keys shown."""
 _MOST_VALUES: Final = 100
 """Values of a key that are tried to fill its lines."""
 _VALUE_COLUMNS: Final = 40
-_VALUE_LINES: Final = 2
-_MOST_ORIGINS: Final = 3
 _GAP: Final = "  "
 
 _Row: TypeAlias = tuple[str, str, str]
 """A job's name, what tells it apart, what it follows."""
 
 
-def chart(plan: Plan, *, width: int, ascii_only: bool = False) -> str:
+def chart(
+    plan: Plan, *, width: int, ascii_only: bool = False, whole: bool = False
+) -> str:
     """The plan as text, no line wider than `width` columns.
 
     Args:
         plan: resolved; nothing in it is read as markup.
         width: columns; less than 24 is drawn as 24.
         ascii_only: box-drawing and all other characters have ASCII twins.
+        whole: every stage, job, value and warning, however many.
     """
-    lines = _Chart(plan, max(width, NARROWEST)).lines()
+    lines = _Chart(plan, max(width, NARROWEST), WHOLE if whole else FOLDED).lines()
     text = "\n".join(line.rstrip() for line in lines).replace(UNBROKEN, " ")
     return ascii_twin(text) if ascii_only else text
 
@@ -67,8 +63,9 @@ def chart(plan: Plan, *, width: int, ascii_only: bool = False) -> str:
 class _Chart:
     """One plan at one width."""
 
-    def __init__(self, plan: Plan, width: int) -> None:
+    def __init__(self, plan: Plan, width: int, folds: Folds) -> None:
         self.plan = plan
+        self.folds = folds
         self.width = width
         self.room = inner(width)
         self.keys = swept_keys(plan)
@@ -83,7 +80,9 @@ class _Chart:
         yield from self._boxes()
         yield from self._folded()
         yield ""
-        yield from verdict_lines(self.plan, self.links, self.width)
+        yield from verdict_lines(
+            self.plan, self.links, self.width, most=self.folds.warnings
+        )
 
     def _title(self) -> str:
         stages = plural(len(self.stages), "stage")
@@ -93,7 +92,7 @@ class _Chart:
         return f"{title}, config {ref}" if ref else title
 
     def _boxes(self) -> Iterable[str]:
-        shown = self.stages[:MOST_STAGES]
+        shown = self.stages[: self.folds.stages]
         yield from self._sweep(leads_on=bool(shown))
         for at, stage in enumerate(shown):
             yield arrow("", self.width) if at == 0 else self._way(stage, shown[at - 1])
@@ -102,7 +101,7 @@ class _Chart:
             yield from self._stage(stage, leads_on=leads_on)
 
     def _folded(self) -> Iterable[str]:
-        rest = self.stages[MOST_STAGES:]
+        rest = self.stages[self.folds.stages :]
         if rest:
             jobs = plural(sum(len(one.jobs) for one in rest), "job")
             text = f"... and {plural(len(rest), 'stage')} more with {jobs}"
@@ -115,12 +114,13 @@ class _Chart:
         return box("Sweep", "", rows, self.width, leads_on=leads_on)
 
     def _keys(self) -> Iterable[str]:
-        shown = self.keys[:MOST_KEYS]
+        shown = self.keys[: self.folds.keys]
         names = [cut(said(one.key), self.room * 2 // 5) for one in shown]
         column = max(map(columns, names), default=0)
         for name, one in zip(names, shown, strict=True):
             head = pad(name, column) + _GAP
-            yield from hanging(head, _values(one, self.room - columns(head)), self.room)
+            values = _values(one, self.room - columns(head), self.folds.value_lines)
+            yield from hanging(head, values, self.room)
         rest = len(self.keys) - len(shown)
         if rest:
             yield f"... and {plural(rest, 'key')} more"
@@ -131,17 +131,19 @@ class _Chart:
         if not stage.follows:
             return ""
         alone = stage.waits == (previous.name,) and not stage.reads
-        return arrow("" if alone else _origins(stage), self.width)
+        told = "" if alone else _origins(stage, self.folds.origins)
+        return arrow(told, self.width)
 
     def _stage(self, stage: Stage, *, leads_on: bool) -> Sequence[str]:
-        talk = StageTalk(stage, self.words, self.keys)
+        talk = StageTalk(stage, self.words, self.keys, self.folds.sentences)
         rows = [*self._jobs(stage), "", *condition_rows(talk, self.room)]
         note = plural(len(stage.jobs), "job")
         return box(said(stage.title), note, rows, self.width, leads_on=leads_on)
 
     def _jobs(self, stage: Stage) -> Sequence[str]:
-        whole = len(stage.jobs) <= MOST_JOBS
-        shown = stage.jobs if whole else stage.jobs[: MOST_JOBS - 1]
+        most = self.folds.jobs
+        whole = len(stage.jobs) <= most
+        shown = stage.jobs if whole else stage.jobs[: most - 1]
         rows = [self._row(job) for job in shown]
         if not _fits(rows, self.room):
             rows = [self._row(job, job) for job in shown]
@@ -158,31 +160,33 @@ class _Chart:
 
 
 # --------------------------------------------------------------------------- parts
-def _values(one: SweptKey, room: int) -> str:
-    """As many values as fit into the lines of a key, and how many more there are."""
+def _values(one: SweptKey, room: int, lines: int) -> str:
+    """As many values as fit into `lines`, and how many more there are."""
+    if lines >= len(one.values):
+        return ", ".join(cut(value, _VALUE_COLUMNS) for value in one.values)
     told = [cut(value, _VALUE_COLUMNS) for value in one.values[:_MOST_VALUES]]
     for shown in range(len(told), 1, -1):
         rest = len(one.values) - shown
         tail = f" ... and {rest} more" if rest else ""
         text = ", ".join(told[:shown]) + tail
-        if len(wrapped(text, room)) <= _VALUE_LINES:
+        if len(wrapped(text, room)) <= lines:
             return text
     rest = len(one.values) - 1
     return f"{told[0]} ... and {rest} more"
 
 
-def _origins(stage: Stage) -> str:
+def _origins(stage: Stage, most: int) -> str:
     """`after stable and cooldown`: the stages that it follows from."""
-    parts = [f"after {_some(stage.waits)}"] if stage.waits else []
-    parts += [f"reads {_some(stage.reads)}"] if stage.reads else []
+    parts = [f"after {_some(stage.waits, most)}"] if stage.waits else []
+    parts += [f"reads {_some(stage.reads, most)}"] if stage.reads else []
     return ", ".join(parts)
 
 
-def _some(stages: Sequence[str]) -> str:
+def _some(stages: Sequence[str], most: int) -> str:
     names = [said(name or UNSTAGED) for name in stages]
-    rest = len(names) - _MOST_ORIGINS
+    rest = len(names) - most
     if rest > 0:
-        return f"{', '.join(names[:_MOST_ORIGINS])} and {rest} more"
+        return f"{', '.join(names[:most])} and {rest} more"
     return " and ".join(names) if len(names) < 3 else ", ".join(names)
 
 

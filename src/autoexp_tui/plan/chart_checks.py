@@ -15,16 +15,14 @@ from autoexp_tui.core.wording import plural
 from autoexp_tui.plan.chart_stages import Links, in_a_ring
 from autoexp_tui.plan.chart_text import hanging, said
 
-MOST_WARNINGS: Final = 20
-"""Different ones; equal warnings of several jobs are told once."""
 _MOST_NAMES: Final = 3
 
 
-def verdict_lines(plan: Plan, links: Links, width: int) -> Iterable[str]:
-    """What was looked at and how it came out, then every warning."""
+def verdict_lines(plan: Plan, links: Links, width: int, *, most: int) -> Iterable[str]:
+    """What was looked at and how it came out, then the first `most` warnings."""
     for good, bad in (_alone(plan), _known(plan, links), _rings(links)):
         yield from hanging("✗ " if bad else "✓ ", bad or good, width)
-    yield from _warnings(plan.warnings, width)
+    yield from _warnings(plan.warnings, width, most)
 
 
 # -------------------------------------------------------------------------- checks
@@ -63,18 +61,18 @@ def _some(names: Sequence[str]) -> str:
 
 
 # ------------------------------------------------------------------------ warnings
-def _warnings(warnings: Sequence[PlanFinding], width: int) -> Iterable[str]:
+def _warnings(warnings: Sequence[PlanFinding], width: int, most: int) -> Iterable[str]:
     if not warnings:
         yield from hanging("✓ ", "no warnings", width)
         return
     alike: dict[tuple[str, str, str], list[PlanFinding]] = {}
     for one in warnings:
         alike.setdefault((one.where, one.message, one.hint), []).append(one)
-    for same in list(alike.values())[:MOST_WARNINGS]:
+    for same in list(alike.values())[:most]:
         yield from hanging("! ", _warning(same), width)
         if same[0].hint:
             yield from hanging("    ", said(same[0].hint), width)
-    rest = sum(len(same) for same in list(alike.values())[MOST_WARNINGS:])
+    rest = sum(len(same) for same in list(alike.values())[most:])
     if rest:
         yield f"... and {plural(rest, 'warning')} more"
 

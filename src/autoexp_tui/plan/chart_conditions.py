@@ -12,8 +12,6 @@ from autoexp_tui.plan.chart_sweep import SweptKey, settings_of
 from autoexp_tui.plan.chart_text import cut, hanging
 from autoexp_tui.plan.chart_words import Purpose, Words
 
-MOST_SENTENCES: Final = 6
-"""For one stage and purpose; jobs may each wait for something else."""
 _VALUE_COLUMNS: Final = 40
 
 
@@ -39,6 +37,8 @@ class StageTalk:
     stage: Stage
     words: Words
     keys: Sequence[SweptKey]
+    most: int
+    """Sentences for one purpose."""
 
 
 def condition_rows(talk: StageTalk, room: int) -> Iterable[str]:
@@ -66,9 +66,9 @@ def _sentences(talk: StageTalk, purpose: Purpose) -> Iterable[str]:
     for job in talk.stage.jobs:
         for sentence in _said_of(job, talk.words, purpose):
             told.setdefault(sentence, []).append(job)
-    for sentence, jobs in list(told.items())[:MOST_SENTENCES]:
+    for sentence, jobs in list(told.items())[: talk.most]:
         yield f"{sentence}{_whose(jobs, talk)}"
-    rest = len(told) - MOST_SENTENCES
+    rest = len(told) - talk.most
     if rest > 0:
         yield f"... and {rest} more that differ from job to job"
 

@@ -33,17 +33,18 @@ _Side: TypeAlias = Mapping[str, Sequence[str]]
 """Jobs by the job that follows them."""
 
 
-def mermaid(plan: Plan) -> str:
+def mermaid(plan: Plan, *, whole: bool = False) -> str:
     """The plan as a flowchart; jobs in subgraphs, or only stages when it is large.
 
     A solid arrow is a wait, a dotted one reads without waiting; a hexagon asks a
-    person first.
+    person first. With `whole` every job is drawn: few viewers take 500 arrows.
     """
     links = links_of(plan)
     stages = stages_of(plan, links)
     jobs = {job.name: f"j{at}" for at, job in enumerate(plan.jobs)}
     arrows = [*_arrows(links.waits, jobs, "-->"), *_arrows(links.reads, jobs, "-.->")]
     small = len(plan.jobs) <= MOST_JOBS and len(arrows) <= MOST_ARROWS
+    small = small or whole
     body = [*_jobs(stages, jobs), *arrows] if small else _folded(plan, stages, links)
     return "\n".join(["flowchart TD", *body])
 
