@@ -22,9 +22,12 @@ from autoexp_tui.core.errors import AutoexpError, UsageError
 if TYPE_CHECKING:
     import argparse
 
+    from autoexp_tui.adapters.job_papers import PaperReader
     from autoexp_tui.adapters.session_dir import SessionDir
+    from autoexp_tui.core.specs import JobSpec, Plan
     from autoexp_tui.engine.deferred import DeferredHandle
     from autoexp_tui.engine.handle import EngineHandle
+    from autoexp_tui.plan.papers import JobPapers
     from autoexp_tui.ui.app import CockpitApp
     from autoexp_tui.ui.options import CockpitOptions
 
@@ -173,6 +176,20 @@ class _RowFilter:
         return bool(self._expression.evaluate(values))
 
 
+class _Papers:
+    """Reads how jobs were made; what reads it is imported when it is first asked."""
+
+    def __init__(self) -> None:
+        self._reader: PaperReader | None = None
+
+    def __call__(self, plan: Plan, job: JobSpec) -> JobPapers:
+        if self._reader is None:
+            from autoexp_tui.adapters.job_papers import PaperReader
+
+            self._reader = PaperReader()
+        return self._reader(plan, job)
+
+
 # ------------------------------------------------------------------------ the cockpit
 @dataclass
 class _Failure:
@@ -284,6 +301,7 @@ class Cockpit:
             away_since=None if self._args.replay else self._left_at(),
             replay=self._args.replay,
             expression=_RowFilter,
+            papers=_Papers(),
         )
         # Opened after the first paint: planning and pydantic would slow it down.
         self._running = CockpitApp(handle, options=options, on_ready=handle.start)

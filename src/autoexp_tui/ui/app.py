@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.ui.acts import Acts
     from autoexp_tui.ui.screens.question import Answered
+    from autoexp_tui.ui.view.session import JobView
 from autoexp_tui.ui.options import CockpitOptions, LeaveWay, wants_ascii, wants_no_color
 
 REFRESH_SECONDS: Final = 1.0
@@ -360,6 +361,12 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
                 self.read_out(f"What was seen of {outside(job)}", lines)
 
         self.background.call("folder", lambda: read_folder(path), done)
+
+    def show_papers(self, jobs: Sequence[JobView]) -> None:
+        """Show how a job is made, or what differs between two, once that is read."""
+        from autoexp_tui.ui.papers import PaperDesk
+
+        PaperDesk(self).show(jobs)
 
     def show_help(self) -> None:
         """List the keys."""

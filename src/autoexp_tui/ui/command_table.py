@@ -264,7 +264,20 @@ TABLE: Final = (
         JOBS_MODE,
     ),
     _look(
-        "rows.diff", "d", "diff", "compare two marked jobs", JOBS_MODE - LOG, foot=10
+        "rows.diff",
+        "d",
+        "diff",
+        "compare two marked jobs: overrides, config, script",
+        JOBS_MODE - LOG,
+        foot=10,
+    ),
+    _look(
+        "rows.config",
+        "i",
+        "config",
+        "how the job is made: overrides, config and who set each key, script",
+        JOBS_MODE - LOG,
+        foot=10,
     ),
     _look(
         "rows.curves",

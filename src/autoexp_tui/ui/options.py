@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 from autoexp_tui.ui.commands import Commands
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from autoexp_tui.core.specs import JobSpec, Plan
+    from autoexp_tui.plan.papers import JobPapers
     from autoexp_tui.ui.view.filtering import Expression
 
 
@@ -53,6 +57,8 @@ class CockpitOptions:
     """Whether the handle plays a journal: a time bar, its keys, and its time."""
     expression: Expression | None = None
     """The sweep's expression language, for filters."""
+    papers: Callable[[Plan, JobSpec], JobPapers] | None = None
+    """Reads how a job was made; slow. None: nothing but the plan is at hand."""
 
 
 def wants_no_color(options: CockpitOptions) -> bool:

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.states import JobState
+from autoexp_tui.plan.papers import JobPapers
 from autoexp_tui.testing.campaigns import T0, campaign, plan_of
-from autoexp_tui.ui.view.difference import difference
+from autoexp_tui.ui.view.papers import pages_of_two
 from autoexp_tui.ui.view.sessions import session_detail, session_line
 from autoexp_tui.ui.view.spans import plain
 
 SPECS = plan_of(campaign(31)).jobs
 
 
+def told(first: JobSpec, second: JobSpec) -> list[str]:
+    """The first page of what differs."""
+    nothing = JobPapers()
+    page = pages_of_two((first, nothing), (second, nothing))[0]
+    return [plain(line) for line in page.lines]
+
+
 def test_what_differs_is_shown_with_both_values() -> None:
-    text = [plain(line) for line in difference(SPECS[0], SPECS[3])]
+    text = told(SPECS[0], SPECS[3])
     assert "-optim.lr: 1e-3" in text
     assert "+optim.lr: 3e-4" in text
 
 
 def test_two_jobs_alike_are_said_to_be() -> None:
-    twin = replace(SPECS[0], name="other")
-    assert "differ in nothing" in plain(difference(SPECS[0], twin)[0])
+    assert told(SPECS[0], SPECS[0]) == ["Nothing differs here."]
 
 
 @dataclass(frozen=True)

@@ -132,8 +132,6 @@ def mark_alike(screen: JobsScreen) -> None:
 
 def diff(screen: JobsScreen) -> None:
     """Compare two jobs: the marked ones, or the marked one with this."""
-    from autoexp_tui.ui.view.difference import difference
-
     names = set(screen.desk.marks)
     if len(names) < 2:
         names |= {job.name for job in screen.under_cursor()}
@@ -142,8 +140,14 @@ def diff(screen: JobsScreen) -> None:
         screen.say(f"{marked}mark two jobs with space, then d", "warning")
         return
     jobs = sorted(screen.desk.session.named(tuple(names)), key=lambda job: job.index)
-    first, second = (job.record.spec for job in jobs)
-    screen.cockpit.read_out("What differs", difference(first, second))
+    screen.cockpit.show_papers(jobs)
+
+
+def inspect(screen: JobsScreen) -> None:
+    """Read how the job under the cursor is made; of a row of several, the first."""
+    jobs = screen.under_cursor()
+    if jobs:
+        screen.cockpit.show_papers(jobs[:1])
 
 
 # ---------------------------------------------------------------------------- runs
@@ -170,6 +174,7 @@ JOB_COMMANDS: Final[Mapping[str, Callable[[JobsScreen], object]]] = MappingProxy
         "rows.alike": mark_alike,
         "rows.curves": lambda screen: screen.do_pane("metrics"),
         "rows.diff": diff,
+        "rows.config": inspect,
         **LOG_COMMANDS,
         "metrics.scale": lambda screen: screen.metrics.toggle_scale(),
         **RUN_COMMANDS,

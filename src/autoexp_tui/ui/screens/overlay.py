@@ -93,6 +93,8 @@ class Overlay(ModalScreen[Result], inherit_bindings=False):
     AUTO_FOCUS = "#frame"
     DEFAULT_CSS = "Overlay { overflow: hidden; }"
     edge_role: Role = "rule"
+    widest = WIDEST
+    """Columns of the box where the screen has more."""
 
     def __init__(self, skin: Skin) -> None:
         super().__init__()
@@ -145,7 +147,7 @@ class Overlay(ModalScreen[Result], inherit_bindings=False):
     def place(self) -> None:
         """Put the box in the middle, as large as it needs to be."""
         size = self.size
-        width = min(size.width - 4, WIDEST) if size.width > 8 else size.width
+        width = min(size.width - 4, self.widest) if size.width > 8 else size.width
         inner = width - 4
         fixed = self.fixed(inner)
         needed = len(self.body(inner)) + len(fixed) + 2

@@ -9,11 +9,12 @@ from textual import events
 
 from autoexp_tui.ui.commands import COMMANDS, Command, Commands, Pane, spelled
 from autoexp_tui.ui.screens.overlay import Overlay
-from autoexp_tui.ui.view.spans import Line, Span, fit, line, wrap
+from autoexp_tui.ui.view.spans import Line, Span, cut, fit, line, wrap
 from autoexp_tui.ui.widgets.bars import Prompt
 
 if TYPE_CHECKING:
     from autoexp_tui.ui.themes import Skin
+    from autoexp_tui.ui.view.papers import Page
 
 
 class ReaderScreen(Overlay[str | None]):
@@ -61,6 +62,50 @@ class ReaderScreen(Overlay[str | None]):
             self.finish(None)
         else:
             self.scroll_key(event.key)
+
+
+class PagesScreen(ReaderScreen):
+    """Pages to read: `n` and `p` turn them."""
+
+    widest = 170
+
+    def __init__(self, skin: Skin, title: str, pages: Sequence[Page]) -> None:
+        super().__init__(skin, title, pages[0].lines)
+        self._pages = pages
+        self._at = 0
+
+    def heading(self) -> Line:
+        page = self._pages[self._at]
+        place = f"{self._at + 1} of {len(self._pages)}"
+        return (
+            Span(f" {self._title_text} ", "strong"),
+            Span(f" {page.title}, {place} ", "accent"),
+        )
+
+    def fixed(self, cells: int) -> Sequence[Line]:
+        number = len(self._pages)
+        ways = (
+            ("n", self._pages[(self._at + 1) % number]),
+            ("p", self._pages[self._at - 1]),
+        )
+        keys = tuple(
+            part
+            for key, page in ways
+            for part in (Span(f"   {key}", "key"), Span(f" {page.title}"))
+        )
+        return [(), cut((Span("[Close]", "button"), *keys), cells)]
+
+    def on_key(self, event: events.Key) -> None:
+        step = {"n": 1, "p": -1, "right": 1, "left": -1}.get(event.key, 0)
+        if not step:
+            super().on_key(event)
+            return
+        event.stop()
+        event.prevent_default()
+        self._at = (self._at + step) % len(self._pages)
+        self._all = self._pages[self._at].lines
+        self.frame.top = 0
+        self.place()
 
 
 def help_lines(commands: Commands, *, replay: bool = False) -> Sequence[Line]:

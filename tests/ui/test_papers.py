@@ -1,0 +1,106 @@
+"""Reading how a job is made, and what differs between two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autoexp_tui.core.errors import EnvironmentFailed
+from autoexp_tui.core.specs import JobSpec, Plan
+from autoexp_tui.plan.papers import Entry, JobPapers
+from autoexp_tui.testing.campaigns import planned
+from tests.ui.seat import Seat, cockpit
+
+
+def papers(plan: Plan, job: JobSpec) -> JobPapers:
+    """A config whose seed differs from job to job."""
+    return JobPapers(
+        entries=(
+            Entry("optim.lr", "1e-3", "swept"),
+            Entry("train.iters", "800", "computed", "${oc.eval:8*100}"),
+            Entry("seed", str(job.index), "file"),
+        ),
+        script=("cd /work", f"python train.py --seed {job.index}"),
+    )
+
+
+def damaged(plan: Plan, job: JobSpec) -> JobPapers:
+    raise EnvironmentFailed("a config is damaged", hint="Plan again.")
+
+
+async def opened(seat: Seat, *keys: str) -> str:
+    await seat.press(*keys)
+    await seat.until(lambda: seat.dialog)
+    return seat.dialog
+
+
+async def test_i_shows_the_job_s_overrides() -> None:
+    async with cockpit(planned(10), papers=papers) as seat:
+        shown = await opened(seat, "i")
+        assert "as Hydra gets them" in shown
+        assert seat.app.desk.session.jobs[0].name in shown
+
+
+async def test_n_turns_to_the_config_and_who_set_each_key() -> None:
+    async with cockpit(planned(10), papers=papers) as seat:
+        await opened(seat, "i")
+        await seat.press("n")
+        assert "3 keys: 1 swept, 1 computed, 1 file" in seat.dialog
+        assert "${oc.eval:8*100}" in seat.dialog
+
+
+async def test_p_turns_back_round_to_the_script() -> None:
+    async with cockpit(planned(10), papers=papers) as seat:
+        await opened(seat, "i")
+        await seat.press("p")
+        assert "python train.py --seed 0" in seat.dialog
+
+
+async def test_d_shows_by_page_what_differs_between_two_jobs() -> None:
+    async with cockpit(planned(10), papers=papers) as seat:
+        await opened(seat, "space", "j", "d")
+        await seat.press("n")
+        config = seat.dialog
+        await seat.press("n")
+        assert "-seed: 0" in config
+        assert "optim.lr" not in config
+        assert "-python train.py --seed 0" in seat.dialog
+
+
+async def test_two_jobs_of_one_config_say_that_nothing_differs() -> None:
+    def alike(plan: Plan, job: JobSpec) -> JobPapers:
+        return JobPapers(entries=(Entry("seed", "7", "file"),), script=("true",))
+
+    async with cockpit(planned(10), papers=alike) as seat:
+        await opened(seat, "space", "j", "d")
+        await seat.press("n")
+        assert "Config (alike)" in seat.dialog
+
+
+async def test_a_record_that_does_not_read_is_said_and_nothing_ends() -> None:
+    async with cockpit(planned(10), papers=damaged) as seat:
+        await seat.press("i")
+        await seat.until(lambda: "damaged" in seat.footer)
+        assert seat.app.is_running
+
+
+async def test_without_a_reader_the_plan_is_told_alone() -> None:
+    async with cockpit(planned(10)) as seat:
+        await opened(seat, "i")
+        await seat.press("n")
+        assert "the config was not read" in seat.dialog
+
+
+async def test_hostile_text_of_a_config_reaches_no_terminal() -> None:
+    hostile = "\x1b]52;c;AAAA\x07[red]x[/]\u202e"
+
+    def bad(plan: Plan, job: JobSpec) -> JobPapers:
+        return JobPapers(entries=(Entry(hostile, hostile, "file"),), script=(hostile,))
+
+    async with cockpit(planned(10), papers=bad) as seat:
+        await opened(seat, "i")
+        shown: list[Any] = []
+        for _ in range(3):
+            shown.append(seat.dialog)
+            await seat.press("n")
+        assert not {"\x1b", "\x07", "\u202e"} & set("".join(shown))
+        assert "[red]x[/]" in "".join(shown)
