@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ def refusal(sweep: Any) -> str:
     return str(caught.value)
 
 
+THOUSANDS = {key: list(range(1000)) for key in "abc"}
 STAGES = {"configs": [{"stage": "stable"}, {"stage": "cooldown"}]}
 
 
@@ -255,6 +257,67 @@ def test_a_product_is_counted_before_it_is_built() -> None:
     said = refusal(sweep)
     assert "makes 1,000,000,000,000,000,000,000,000,000,000 points" in said
     assert "the bound is 1,000,000" in said
+
+
+@pytest.mark.parametrize(
+    ("sweep", "said"),
+    [
+        pytest.param(
+            {"groups": [{"params": THOUSANDS}, {"configs": []}]},
+            "makes 1,000,000,000 points; the bound is 1,000,000",
+            id="crossed with nothing",
+        ),
+        pytest.param(
+            {"params": {f"k{at}": list(range(10)) for at in range(5000)}},
+            "makes about 10^5000 points; the bound is 1,000,000",
+            id="more digits than Python writes",
+        ),
+        pytest.param(
+            {
+                "params": {"a": list(range(1000)), "b": list(range(900))},
+                "derived_jobs": [{"name": f"d{at}"} for at in range(1000)],
+            },
+            "makes 900,900,000 points; the bound is 1,000,000",
+            id="derived",
+        ),
+        pytest.param(
+            {
+                "params": {"a": list(range(1000)), "b": list(range(900))},
+                "defaults": {f"d{at}": at for at in range(1000)},
+            },
+            "makes 900,000 points that hold 901,800,000 values; the bound is "
+            "20,000,000",
+            id="wide",
+        ),
+        pytest.param(
+            {"configs": [{"groups": [{"params": THOUSANDS}], "filter": "a == b"}]},
+            "makes 1,000,000,000 points; the bound is 1,000,000",
+            id="below a filter",
+        ),
+    ],
+)
+def test_nothing_that_runs_away_is_begun(sweep: Sweep, said: str) -> None:
+    begun = time.process_time()
+    assert f"sweep: {said}" in refusal(sweep)
+    assert time.process_time() - begun < 2.0
+
+
+def test_a_node_that_stands_in_itself_is_refused() -> None:
+    ring: dict[str, Any] = {}
+    ring["groups"] = [ring, ring]
+    assert "is more than the 100,000th node" in refusal(ring)
+
+
+@pytest.mark.parametrize("outer", [list, dict])
+def test_a_value_that_holds_itself_is_refused(outer: type) -> None:
+    ring: Any = outer()
+    if isinstance(ring, list):
+        ring += [ring, ring]
+    else:
+        ring |= {"x": ring, "y": ring}
+    assert "sweep.params.a: is nested more than 60 levels deep" in refusal(
+        {"params": {"a": ring}}
+    )
 
 
 def test_the_bound_can_be_moved() -> None:

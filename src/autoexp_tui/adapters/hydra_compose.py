@@ -41,6 +41,7 @@ from autoexp_tui.adapters.hydra_source import AutoexpSource
 from autoexp_tui.adapters.resolvers import Environment, register_resolvers
 from autoexp_tui.adapters.settings import closed_keys
 from autoexp_tui.adapters.yaml_files import SCHEME, routed, shown
+from autoexp_tui.adapters.yaml_limits import too_deep
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.specs import PlanFinding
 from autoexp_tui.plan.near import did_you_mean, slip_of
@@ -52,6 +53,8 @@ DIRECTORIES: Final = (
     "slurm.script_dir",
     "monitoring.state_dir",
 )
+_HYDRAS: Final = (HydraException, OmegaConfBaseException, ValueError, RecursionError)
+"""What composing raises over configs and overrides."""
 _HYDRA_BASE: Final = "1.3"
 """Whose defaults a config is read by, whatever release is installed."""
 
@@ -234,7 +237,7 @@ class HydraComposer:
         self.composed += 1
         try:
             config = hydra.compose(self.config_ref, overrides=list(given))
-        except (HydraException, OmegaConfBaseException, ValueError) as error:
+        except _HYDRAS as error:
             raise self._refused(error, given) from None
         return config
 
@@ -311,6 +314,9 @@ class HydraComposer:
                 self._parsed[text] = self._parser.parse_overrides([text])[0]
             except OverrideParseException:
                 raise CannotCompose((unreadable_override(text),)) from None
+            except RecursionError:
+                where = f"override {text.partition('=')[0]}"
+                raise CannotCompose((too_deep(where),)) from None
         return self._parsed[text]
 
     # --------------------------------------------------------------- findings
@@ -329,7 +335,7 @@ class HydraComposer:
             return loader._parse_overrides_and_create_caching_repo(
                 self.config_ref, list(self._overrides)
             )[1]
-        except (HydraException, OmegaConfBaseException, ValueError) as error:
+        except _HYDRAS as error:
             raise self._refused(error, known=False) from None
 
     def _refused(

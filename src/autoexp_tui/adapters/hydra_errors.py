@@ -18,8 +18,10 @@ from omegaconf.errors import (
     UnsupportedInterpolationType,
 )
 
+from autoexp_tui.adapters.yaml_limits import too_deep
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.near import did_you_mean, listed, nearest, slip_of
+from autoexp_tui.plan.points import A_KEY, is_key
 
 _RESOLVER_PREFIX: Final = re.compile(
     r"^\w+ raised while resolving interpolation: (.*)$", re.DOTALL
@@ -49,6 +51,16 @@ _FORCED_GROUP: Final = re.compile(r"force-add of config groups .*?'(?P<text>.+)'
 _MISSING: Final = re.compile(r"Missing mandatory value: (?P<key>\S+)")
 _MERGING: Final = re.compile(r"Error merging override (?P<text>.+)")
 
+_NOT_A_CHOICE: Final = re.compile(
+    r"Config group override must be a string or a list\. Got (?P<kind>\w+)"
+)
+_NO_CHOICE_VALUE: Final = re.compile(
+    r"(?:null|true|false|nan|[-+]?inf|[-+]?[\d.][\d_.eE+-]*|\{.*)?", re.I | re.S
+)
+_INTERPOLATED: Final = re.compile(r"Error resolving interpolation '(?P<text>.+)'")
+_MOST_SHOWN: Final = 100
+"""Characters of an override that are shown."""
+
 _LIST_OR_SWEEP: Final = (
     "write key=[1,2] for a list, key='1,2' for text; values to try belong into `sweep`"
 )
@@ -77,6 +89,8 @@ def compose_problem(
         return _missing_choice(error, where, overrides)
     if isinstance(error, OverrideParseException):
         return unreadable_override(error.override)
+    if isinstance(error, RecursionError):
+        return too_deep(_deepest(overrides) or where)
     text = str(error)
     cause = error.__cause__
     if isinstance(cause, OmegaConfBaseException) and not text.strip():
@@ -85,9 +99,43 @@ def compose_problem(
     if merging and cause is not None:
         override = f"override {merging['text']}"
         return Problem(_without_key_lines(str(cause)), where=override)
-    return _override_problem(text, tuple(keys), tuple(groups)) or Problem(
-        _without_key_lines(text) or type(error).__name__, where=where
+    return (
+        _override_problem(text, tuple(keys), tuple(groups))
+        or _no_choice(text, overrides, tuple(groups))
+        or Problem(_without_key_lines(text) or type(error).__name__, where=where)
     )
+
+
+def _deepest(overrides: Sequence[str]) -> str:
+    """The override that is nested most, as a place; empty when there is none."""
+    if not overrides:
+        return ""
+    deepest = max(overrides, key=lambda text: sum(map(text.count, "[{.")))
+    return f"override {_cut(deepest.partition('=')[0])}"
+
+
+def _no_choice(
+    text: str, overrides: Sequence[str], groups: tuple[str, ...]
+) -> Problem | None:
+    """A group that is chosen by what is no name."""
+    for shape, is_it, message in (
+        (_NOT_A_CHOICE, _NO_CHOICE_VALUE.fullmatch, "is no name of a choice"),
+        (
+            _INTERPOLATED,
+            lambda value: "${" in value,
+            "a config group is chosen before the config is known",
+        ),
+    ):
+        if not shape.search(text):
+            continue
+        for override in reversed(overrides):
+            key, _, value = override.partition("=")
+            if key.lstrip("+").partition("@")[0] in groups and is_it(value.strip()):
+                bare = key.lstrip("+")
+                hint = f"write the name of a file in {bare}/, without .yaml"
+                where = f"override {_cut(override)}"
+                return Problem(message, where=where, hint=hint)
+    return None
 
 
 def unreadable_override(text: str) -> Problem:
@@ -96,8 +144,15 @@ def unreadable_override(text: str) -> Problem:
         hint = "an override is key=value; +key=value adds, ~key removes"
         return Problem(f"`{text}` is not an override", where="command line", hint=hint)
     key, _, value = text.partition("=")
-    hint = f"quote the value for Hydra: {key}='{value}'"
-    return Problem(f"`{text}` cannot be read", where=f"override {key}", hint=hint)
+    where = f"override {_cut(key)}"
+    if not is_key(key):
+        return Problem(f"`{_cut(key)}` is no key", where=where, hint=A_KEY)
+    hint = f"quote the value for Hydra: {_cut(key)}='{_cut(value)}'"
+    return Problem(f"`{_cut(text)}` cannot be read", where=where, hint=hint)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
 
 
 def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Problem:

@@ -21,6 +21,13 @@ from omegaconf._utils import get_yaml_loader
 from omegaconf.errors import OmegaConfBaseException
 
 from autoexp_tui.adapters.eval_rewrite import rewrite, rewrite_tree
+from autoexp_tui.adapters.yaml_limits import (
+    children,
+    excess,
+    strangers,
+    too_deep,
+    unreadable,
+)
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.ports import CannotCompose
 
@@ -38,6 +45,16 @@ _OPEN_REFERENCE: Final = re.compile(
 _QUOTE_IT: Final = 'quote it: "{...}". Without quotes, braces are a YAML mapping.'
 _TAB: Final = "indent with spaces; YAML does not take tabs"
 _UTF8: Final = "save it as UTF-8 text"
+_HINTS: Final = {
+    "duplicate key": "keep one of the two",
+    "another document": "a file is one document: take out the second `---`",
+    "undefined alias": "name it before with `&`; text that begins with * wants quotes",
+    "unknown escape character": "double the backslash, or use single quotes",
+    "for merging": "`<<` takes a mapping: `<<: *name`",
+}
+"""What to do, by words of YAML's own complaint."""
+_MOST_SHOWN: Final = 100
+"""Characters of a faulty line, or value, that are shown."""
 
 _Loader: Final[Any] = get_yaml_loader()
 
@@ -127,17 +144,41 @@ def parse_yaml(text: str, path: str) -> object:
     Raises:
         CannotCompose: broken YAML, or a reference that was not quoted.
     """
-    loader = _Loader(text)
     try:
+        loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
             return None
+        _refuse_excess(node, path)
         _refuse_unquoted(node, path)
-        return loader.construct_document(node)
+        return _constructed(loader, node, path)
     except yaml.YAMLError as error:
         raise CannotCompose((_yaml_problem(error, text, path),)) from None
-    finally:
-        loader.dispose()
+    except RecursionError:
+        raise CannotCompose((too_deep(shown(path)),)) from None
+
+
+def _constructed(loader: Any, node: yaml.Node, path: str) -> object:
+    try:
+        return loader.construct_document(node)
+    except (ValueError, KeyError, OverflowError):
+        problems = tuple(unreadable(_nodes(node), shown(path)))
+        if not problems:
+            raise
+        raise CannotCompose(problems) from None
+
+
+def _refuse_excess(node: yaml.Node, path: str) -> None:
+    """Refuse what would run away, and what no config holds."""
+    found = excess(node, shown(path))
+    odd = () if found else strangers(_nodes(node), shown(path))
+    problems = (found,) if found else tuple(sorted(odd, key=_line))
+    if problems:
+        raise CannotCompose(problems)
+
+
+def _line(problem: Problem) -> int:
+    return int(problem.where.rpartition(":")[2])
 
 
 def _stamp(path: str) -> tuple[int, int]:
@@ -165,7 +206,7 @@ def _refuse_unquoted(node: yaml.Node, path: str) -> None:
 
 def _unquoted(node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:
     """(place, what is wrong, the text to quote) for each."""
-    for found in _nodes(node, set()):
+    for found in _nodes(node):
         if isinstance(found, yaml.ScalarNode):
             if ":" in found.value and found.tag.endswith((":int", ":float")):
                 value = found.value
@@ -183,19 +224,16 @@ def _is_bare_reference(key: yaml.Node, value: yaml.Node) -> bool:
     return nothing and plain and bool(_REFERENCE.fullmatch(key.value))
 
 
-def _nodes(node: yaml.Node, seen: set[int]) -> Iterator[yaml.Node]:
-    """Every node below, each once (aliases share nodes)."""
-    if id(node) in seen:
-        return
-    seen.add(id(node))
-    yield node
-    if isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            yield from _nodes(item, seen)
-    elif isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            yield from _nodes(key, seen)
-            yield from _nodes(value, seen)
+def _nodes(root: yaml.Node) -> Iterator[yaml.Node]:
+    """Every node, each once (aliases share nodes), in the order of the file."""
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            stack += reversed(children(node))
 
 
 # ------------------------------------------------------------------- broken YAML
@@ -203,7 +241,7 @@ def _yaml_problem(error: yaml.YAMLError, text: str, path: str) -> Problem:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     reason = str(getattr(error, "problem", None) or getattr(error, "reason", error))
     if mark is None:
-        return Problem(f"is not YAML: {reason}", where=shown(path))
+        return _unreadable_character(error, reason, text, path)
     lines = text.splitlines()
     line = lines[mark.line] if mark.line < len(lines) else ""
     context = getattr(error, "context", None)
@@ -212,11 +250,27 @@ def _yaml_problem(error: yaml.YAMLError, text: str, path: str) -> Problem:
         context += f" that begins in line {begun.line + 1}"
     cause = f"{reason} ({context})" if context else reason
     return Problem(
-        f"is not YAML: {cause}: {line.strip()!r}",
+        f"is not YAML: {cause}: {_cut(line.strip())!r}",
         where=f"{shown(path)}:{mark.line + 1}",
         hint=_unclosed(error, mark.line)
         or _yaml_hint(line, reason, lines[max(0, mark.line - 1) : mark.line + 1]),
     )
+
+
+def _unreadable_character(
+    error: yaml.YAMLError, reason: str, text: str, path: str
+) -> Problem:
+    """A character that YAML does not take, by line."""
+    position = getattr(error, "position", None)
+    where = shown(path)
+    if isinstance(position, int):
+        where += f":{text.count(chr(10), 0, position) + 1}"
+        reason = f"the character {text[position : position + 1]!a} is not allowed"
+    return Problem(f"is not YAML: {reason}", where=where, hint="take it out")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
 
 
 def _unclosed(error: yaml.YAMLError, line: int) -> str:
@@ -240,8 +294,9 @@ def _yaml_hint(line: str, reason: str, around: list[str]) -> str:
         return _TAB
     if any(_OPEN_REFERENCE.search(near) for near in around):
         return _QUOTE_IT
-    if "duplicate key" in reason:
-        return "keep one of the two"
+    for words, hint in _HINTS.items():
+        if words in reason:
+            return hint
     if "${" in line:
         return 'quote the value: "${...}"'
     return "check indentation, and quote text that holds : # { } [ ] or *"
@@ -280,12 +335,12 @@ def _broken_values(
     """The scalars whose interpolation does not parse, by line."""
     found = False
     root = yaml.compose(text, Loader=_Loader)
-    for node in _nodes(root, set()) if root else ():
+    for node in _nodes(root) if root else ():
         reason = _broken(node)
         if reason:
             found = True
             yield Problem(
-                f"{node.value!r} does not parse: {reason}",
+                f"{_cut(node.value)!r} does not parse: {_cut(reason)}",
                 where=f"{shown(path)}:{node.start_mark.line + 1}",
                 hint="an interpolation is ${key}, ${.key}, or ${resolver:'text',...}",
             )

@@ -18,6 +18,7 @@ from autoexp_tui.plan.ports import CannotCompose, SpecParser, SpecRefused
 from autoexp_tui.plan.reference_syntax import NotAReference
 from autoexp_tui.plan.references import UnknownKey
 from autoexp_tui.plan.substitution import After
+from autoexp_tui.plan.sweep_nodes import shown
 
 FAULTS: Final = (
     CannotCompose,
@@ -62,11 +63,13 @@ class ConditionReader:
             hint = "write `- ` before its class_name: conditions are a list"
             self.problems.append(Problem("is a mapping, not a list", where, hint=hint))
             return ()
-        entries = raw if isinstance(raw, list | tuple) else [raw]
+        if not isinstance(raw, list | tuple):
+            hint = "conditions are a list: `- class_name: FileExistsCondition`"
+            message = f"is {shown(repr(raw))}, not a list"
+            self.problems.append(Problem(message, where, hint=hint))
+            return ()
         found = (
-            self._condition(entry, f"{where}.{at}")
-            for at, entry in enumerate(entries)
-            if entry is not None
+            self._condition(entry, f"{where}.{at}") for at, entry in enumerate(raw)
         )
         return tuple(condition for condition in found if condition is not None)
 
@@ -75,7 +78,9 @@ class ConditionReader:
         try:
             words = shlex.split(raw) if isinstance(raw, str) else raw
         except ValueError as error:
-            self.problems.append(Problem(f"{raw!r}: {error}", where=COMMAND_KEY))
+            hint = "close the quote, or write the command as a list"
+            message = f"{shown(repr(raw))}: {error}"
+            self.problems.append(Problem(message, where=COMMAND_KEY, hint=hint))
             return ()
         entry = {"class_name": "CommandCondition", "command": words}
         found = self._condition(entry, COMMAND_KEY)
@@ -85,7 +90,7 @@ class ConditionReader:
         if not isinstance(raw, Mapping):
             hint = "class_name: FileExistsCondition, and its fields"
             self.problems.append(
-                Problem(f"is {raw!r}, not a mapping", where, hint=hint)
+                Problem(f"is {_said(raw)}, not a mapping", where, hint=hint)
             )
             return None
         try:
@@ -124,6 +129,10 @@ class ConditionReader:
         if base:
             return {**raw, "job": self._base_name(), "key": base["key"]}
         return raw
+
+
+def _said(raw: object) -> str:
+    return "null" if raw is None else shown(repr(raw))
 
 
 def _short(raw: Mapping[str, object]) -> str:

@@ -9,7 +9,7 @@ has faults ends the making. Which job comes first is `resolution`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -29,7 +29,7 @@ from autoexp_tui.plan.fingerprint import CanonicalWriter, fingerprint
 from autoexp_tui.plan.names import fault_of_name, inside, spell
 from autoexp_tui.plan.overrides import OverrideWriter, literal, spell_override
 from autoexp_tui.plan.points import NOT_OVERRIDES, DeferredFilter, SweepPoint, plain_key
-from autoexp_tui.plan.ports import Composer, ConfigView, SpecParser
+from autoexp_tui.plan.ports import CannotCompose, Composer, ConfigView, SpecParser
 from autoexp_tui.plan.reference_syntax import NotAReference
 from autoexp_tui.plan.references import (
     ATTRIBUTES,
@@ -47,6 +47,7 @@ from autoexp_tui.plan.substitution import (
     placeholder,
     unfinished_in,
 )
+from autoexp_tui.plan.sweep_nodes import shown
 from autoexp_tui.plan.watching import (
     CLOSED,
     SessionWide,
@@ -177,9 +178,19 @@ class JobMaker:
                     raise NotAReference(_CHOSEN_EARLY)
             except FAULTS as error:
                 problems += problems_of(error, key, called(point))
+        problems += self._covered(point)
         if problems:
             raise Refused(tuple(problems))
         return prepared
+
+    def _covered(self, point: SweepPoint) -> Iterator[Problem]:
+        """Parameters that the mounts would cover: nobody would ever see them."""
+        covered = {"index"} if self._base.has("family") else {"index", "family"}
+        for key in point.parameters:
+            if plain_key(key) in covered:
+                hint = "give the parameter another name"
+                message = "is what the plan gives each job, and no parameter"
+                yield Problem(message, key, called(point), hint)
 
     def _texts(
         self, point: SweepPoint, prepared: Mapping[str, object], mounted: list[object]
@@ -238,18 +249,16 @@ class JobMaker:
     def _name(self, draft: Draft, view: ConfigView) -> None:
         label = called(draft.point)
         try:
-            raw = view.raw(NAME)
+            raw = _written_name(view)
             after = self._after(draft, view, mount_prefix="n")
             name = after.spelled(raw) if isinstance(raw, str) else spell(raw)
             directories = [_text(view, path) for path in _DIRECTORIES]
-        except KeyError:
-            hint = 'project: {name: "lr{lr}_{stage}"}'
-            raise Refused((Problem("is not set", NAME, label, hint),)) from None
         except FAULTS as error:
             raise Refused(problems_of(error, NAME, label)) from None
         fault = fault_of_name(name)
         if fault:
-            raise Refused((Problem(f"{name!r}: {fault}", NAME, label),))
+            message = f"{shown(repr(name))}: {fault}"
+            raise Refused((Problem(message, NAME, label),))
         draft.put(view, NAME, name)
         draft.identity = _identity(draft.identity, name, directories)
 
@@ -445,6 +454,25 @@ _DIRECTORIES: Final = (
     "slurm.log_dir",
     "slurm.script_dir",
 )
+
+
+def _written_name(view: ConfigView) -> object:
+    """`project.name` as written.
+
+    Raises:
+        CannotCompose: it is not set, or is no text.
+    """
+    hint = 'project: {name: "lr{lr}_{stage}"}'
+    try:
+        raw = view.raw(NAME)
+    except KeyError:
+        raw = None
+    if raw is None:
+        raise CannotCompose((Problem("is not set", NAME, hint=hint),))
+    if isinstance(raw, Mapping | list):
+        message = f"is {shown(repr(raw))}, not a text"
+        raise CannotCompose((Problem(message, NAME, hint=hint),))
+    return raw
 
 
 def _text(view: ConfigView, path: str) -> str:

@@ -5,6 +5,7 @@ Values only; how they are made is `sweep`, how they find each other is `families
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -25,6 +26,20 @@ NOT_OVERRIDES: Final = frozenset(
     }
 )
 """Keys of a point that are ours, and no override of the config."""
+
+
+A_KEY: Final = (
+    "a key is names of letters, digits, _ and - joined by dots: backend.args.lr"
+)
+"""What a person may write as a key."""
+_WORD: Final = r"[A-Za-z_$][\w$-]*"
+_NAME: Final = r"[A-Za-z_][\w-]*"
+_KEY: Final = re.compile(
+    rf"(?:(?:\d+\.)*{_WORD}(?:\.(?:{_WORD}|\d+))*|{_NAME}(?:/{_NAME})+)"
+    rf"(?:@{_WORD}(?:\.(?:{_WORD}|\d+))*)?",
+    re.ASCII,
+)
+"""A key of Hydra's override grammar, or a group with the package it goes to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,6 +130,11 @@ def plain_key(key: str) -> str:
     """`key` without Hydra's `+`, `++` and `~`; every spelling of stage as `stage`."""
     bare = key.lstrip("+~")
     return STAGE if bare in STAGE_KEYS else bare
+
+
+def is_key(text: str) -> bool:
+    """Whether Hydra can set `text`, written with or without `+`, `++` and `~`."""
+    return _KEY.fullmatch(re.sub(r"^(?:\+{1,2}|~)", "", text)) is not None
 
 
 def keys_of(parameters: Mapping[str, object]) -> frozenset[str]:

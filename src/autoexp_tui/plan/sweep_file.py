@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.findings import raise_if_any
 from autoexp_tui.plan.points import Axis, plain_key
 from autoexp_tui.plan.sweep_nodes import (
@@ -22,6 +24,10 @@ from autoexp_tui.plan.sweep_nodes import (
 
 MAX_POINTS: Final = 1_000_000
 """Points of one sweep, unless `max_points` says otherwise."""
+_VALUES_A_POINT: Final = 20
+"""Values that a point may hold, where there are as many points as may be."""
+_MOST_DIGITS: Final = 33
+"""Digits of a count that are written out."""
 _ROOT_KEYS: Final = frozenset(
     {
         *("type", *BODIES, "grids", "derived_jobs"),
@@ -68,6 +74,16 @@ class Sweep:
         return self.root.count * (1 + each) + len(self.derived) - each
 
     @property
+    def cells(self) -> int:
+        """Values that the jobs hold together, at most."""
+        each = sum(self.root.cells for job in self.derived if job.for_each)
+        own = sum(
+            len(job.parameters) * (self.root.count if job.for_each else 1)
+            for job in self.derived
+        )
+        return self.root.cells + each + own
+
+    @property
     def derived_axis(self) -> Axis:
         """The axis on which a base job and its derived ones lie."""
         keys = {plain_key(key) for job in self.derived for key in job.parameters}
@@ -91,12 +107,31 @@ def read_sweep(raw: object, where: str = "sweep") -> Sweep:
         _bound(reader, found.get("max_points"), f"{where}.max_points"),
         _derived(reader, found.get("derived_jobs"), f"{where}.derived_jobs"),
     )
-    if sweep.count > sweep.max_points:
-        hint = "drop values or pair them with `type: zip`; sweep.max_points raises it"
-        message = f"makes {sweep.count:,} points; the bound is {sweep.max_points:,}"
-        reader.note(where, message, hint)
+    reader.problems += _too_many(sweep, where)
     raise_if_any(reader.problems)
     return sweep
+
+
+def _too_many(sweep: Sweep, where: str) -> Iterator[Problem]:
+    """Points are counted, with those made on the way, before the first is made."""
+    hint = "drop values or pair them with `type: zip`; sweep.max_points raises it"
+    most, bound = max(sweep.count, sweep.root.most), sweep.max_points
+    if most > bound:
+        message = f"makes {_counted(most)} points; the bound is {bound:,}"
+        yield Problem(message, where=where, hint=hint)
+    elif sweep.cells > bound * _VALUES_A_POINT:
+        message = (
+            f"makes {sweep.count:,} points that hold {_counted(sweep.cells)} values; "
+            f"the bound is {bound * _VALUES_A_POINT:,}"
+        )
+        hint = f"what all points share belongs into the config, not the sweep; {hint}"
+        yield Problem(message, where=where, hint=hint)
+
+
+def _counted(number: int) -> str:
+    """A number; of one that nobody would read, the size."""
+    digits = int(number.bit_length() * math.log10(2)) + 1
+    return f"{number:,}" if digits <= _MOST_DIGITS else f"about 10^{digits - 1}"
 
 
 def _root(reader: NodeReader, found: Parameters, where: str) -> Node:
@@ -123,8 +158,9 @@ def _grids(reader: NodeReader, raw: object, where: str) -> Groups:
         place = f"{where}.grids.{at}"
         values = {
             key: tuple(value) if isinstance(value, list | tuple) else (value,)
-            for key, value in reader.parameters(grid, place).items()
+            for key, value in reader.keyed(grid, place).items()
         }
+        reader.check_values(values, place)
         held = {key: found[0] for key, found in values.items() if len(found) == 1}
         tried = {key: found for key, found in values.items() if len(found) != 1}
         nodes.append(Node(place, Params(tried, paired=False), held))

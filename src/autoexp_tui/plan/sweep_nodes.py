@@ -7,7 +7,7 @@ told here (how many points it makes, which keys it sets); making the points is `
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -16,7 +16,14 @@ from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.expression import ExpressionError
 from autoexp_tui.plan.filters import check_filter
 from autoexp_tui.plan.near import did_you_mean
-from autoexp_tui.plan.points import keys_of
+from autoexp_tui.plan.points import (
+    A_KEY,
+    NOTES,
+    STAGE,
+    STAGE_KEYS,
+    is_key,
+    keys_of,
+)
 
 BODIES: Final = ("params", "configs", "groups")
 _NODE_KEYS: Final = frozenset({"type", *BODIES, "defaults", "filter", "name"})
@@ -27,7 +34,11 @@ _TYPES: Final = {
 }
 """What `type` may say of each body; the first when it says nothing."""
 _MAX_DEPTH: Final = 40
-"""Nodes inside one another."""
+"""Nodes inside one another, and keys of a dotted key."""
+_MAX_NODES: Final = 100_000
+"""Nodes of a sweep; one that stands in several places is read in each."""
+_MAX_LEVELS: Final = 60
+"""Lists and mappings inside one another, in a value."""
 
 Parameters: TypeAlias = Mapping[str, object]
 
@@ -45,6 +56,16 @@ class Params:
         lengths = [len(values) for values in self.values.values()]
         return max(lengths, default=1) if self.paired else math.prod(lengths)
 
+    @property
+    def most(self) -> int:
+        """The most points that are made at once on the way."""
+        return self.count
+
+    @property
+    def cells(self) -> int:
+        """Values that its points hold together."""
+        return self.count * len(self.values)
+
 
 @dataclass(frozen=True)
 class Configs:
@@ -56,6 +77,17 @@ class Configs:
     def count(self) -> int:
         """Points that it makes."""
         return sum(e.count if isinstance(e, Node) else 1 for e in self.entries)
+
+    @cached_property
+    def most(self) -> int:
+        """The most points that are made at once on the way."""
+        inner = (e.most for e in self.entries if isinstance(e, Node))
+        return max(self.count, *inner, 0)
+
+    @cached_property
+    def cells(self) -> int:
+        """Values that its points hold together."""
+        return sum(e.cells if isinstance(e, Node) else len(e) for e in self.entries)
 
 
 @dataclass(frozen=True)
@@ -72,6 +104,20 @@ class Groups:
             return 1
         counts = [node.count for node in self.nodes]
         return math.prod(counts) if self.crossed else sum(counts)
+
+    @cached_property
+    def most(self) -> int:
+        """The most points that are made at once on the way."""
+        return max(self.count, *(node.most for node in self.nodes), 0)
+
+    @cached_property
+    def cells(self) -> int:
+        """Values that its points hold together, at most."""
+        if not self.crossed:
+            return sum(node.cells for node in self.nodes)
+        return sum(
+            node.cells * self.count // node.count for node in self.nodes if node.count
+        )
 
 
 Body: TypeAlias = Params | Configs | Groups
@@ -92,6 +138,16 @@ class Node:
     def count(self) -> int:
         """Points that it makes before filters."""
         return self.body.count
+
+    @property
+    def most(self) -> int:
+        """The most points that are made at once on the way."""
+        return self.body.most
+
+    @property
+    def cells(self) -> int:
+        """Values that its points hold together, at most."""
+        return self.body.cells + self.count * len(self.defaults)
 
     @cached_property
     def keys(self) -> frozenset[str]:
@@ -154,6 +210,7 @@ class NodeReader:
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
+        self._nodes = 0
 
     def note(self, where: str, message: str, hint: str = "") -> None:
         """Keep a finding."""
@@ -163,8 +220,15 @@ class NodeReader:
         """The node at `where`; an empty one when it cannot be read."""
         empty = Node(where, Groups((), crossed=True))
         found = self.mapping(raw, where)
+        self._nodes += 1
+        if self._nodes > _MAX_NODES:
+            if self._nodes == _MAX_NODES + 1:
+                hint = "a list of values in params makes many points of one node"
+                self.note(where, f"is more than the {_MAX_NODES:,}th node", hint)
+            return empty
         if depth > _MAX_DEPTH:
-            self.note(where, f"lies more than {_MAX_DEPTH} nodes deep")
+            hint = "groups cross, and lists follow one another, without more nodes"
+            self.note(where, f"lies more than {_MAX_DEPTH} nodes deep", hint)
             return empty
         self.check_keys(found, _NODE_KEYS, where)
         bodies = [key for key in BODIES if key in found]
@@ -218,8 +282,9 @@ class NodeReader:
     def _params(self, raw: object, where: str, *, paired: bool) -> Params:
         values = {
             key: tuple(value) if isinstance(value, list | tuple) else (value,)
-            for key, value in self.parameters(raw, where).items()
+            for key, value in self.keyed(raw, where).items()
         }
+        self.check_values(values, where)
         return Params(self._paired(values, raw, where) if paired else values, paired)
 
     def _paired(
@@ -274,18 +339,51 @@ class NodeReader:
 
     def parameters(self, raw: object, where: str) -> Parameters:
         """A mapping of parameters; empty when absent."""
+        found = self.keyed(raw, where)
+        for key, value in found.items():
+            self.check_ours(key, value, where)
+        return found
+
+    def keyed(self, raw: object, where: str) -> Parameters:
+        """A mapping whose keys can be parameters; empty when absent."""
         found = {} if raw is None else self.mapping(raw, where)
-        keys: list[object] = list(found)
-        for key in keys:
-            if not isinstance(key, str):
-                self.note(where, f"has the key {key!r}, which is no text", "quote it")
+        for key, value in found.items():
+            fault = fault_of_key(key)
+            if fault is not None:
+                self.note(where, *fault)
+            if _levels(value) > _MAX_LEVELS:
+                hint = "keep what belongs together in one mapping, and name it"
+                message = f"is nested more than {_MAX_LEVELS} levels deep"
+                self.note(f"{where}.{shown(str(key))}", message, hint)
         return {str(key): value for key, value in found.items()}
+
+    def check_values(
+        self, values: Mapping[str, tuple[object, ...]], where: str
+    ) -> None:
+        """`check_ours` for each value that is tried."""
+        for key, tried in values.items():
+            for value in tried:
+                self.check_ours(key, value, where)
+
+    def check_ours(self, key: str, value: object, where: str) -> None:
+        """Note a stage that is no name, and notes that are none."""
+        if key == NOTES:
+            if value is not None and not isinstance(value, Mapping):
+                hint = "_meta: {stage: cooldown, description: ...}"
+                message = f"is {shown(repr(value))}, not a mapping"
+                self.note(f"{where}.{key}", message, hint)
+            value = value.get(STAGE) if isinstance(value, Mapping) else None
+            key = f"{NOTES}.{STAGE}"
+        if key in STAGE_KEYS and isinstance(value, Mapping | list | tuple):
+            hint = "a stage is one name; several belong into `configs`, or into params"
+            message = f"is {shown(repr(value))}, not a name"
+            self.note(f"{where}.{key}", message, hint)
 
     def mapping(self, raw: object, where: str) -> Parameters:
         """`raw`, when it is a mapping."""
         if isinstance(raw, Mapping):
             return raw
-        self.note(where, f"is {_shown(raw)}, not a mapping", "write `key: value`")
+        self.note(where, f"is {shown(repr(raw))}, not a mapping", "write `key: value`")
         return {}
 
     def sequence(self, raw: object, where: str) -> Sequence[object]:
@@ -293,7 +391,9 @@ class NodeReader:
         if isinstance(raw, list | tuple):
             return raw
         if raw is not None:
-            self.note(where, f"is {_shown(raw)}, not a list", "begin entries with `- `")
+            self.note(
+                where, f"is {shown(repr(raw))}, not a list", "begin entries with `- `"
+            )
         return ()
 
     def check_keys(self, found: Parameters, known: frozenset[str], where: str) -> None:
@@ -306,6 +406,34 @@ class NodeReader:
                 self.note(f"{where}.{key}", "is no key of a sweep", hint)
 
 
-def _shown(raw: object) -> str:
-    text = repr(raw)
+def fault_of_key(key: object) -> tuple[str, str] | None:
+    """What is wrong with a parameter's key, and what to do; None when nothing is."""
+    if not isinstance(key, str):
+        return f"has the key {key!r}, which is no text", "quote it"
+    if not is_key(key):
+        return f"has `{shown(key)}`, which is no key", A_KEY
+    if key.count(".") >= _MAX_DEPTH:
+        message = f"has the key `{shown(key)}`, of more than {_MAX_DEPTH} names"
+        return message, "give a mapping as the value of a shorter key"
+    return None
+
+
+def _levels(value: object) -> int:
+    """Lists and mappings inside one another; counted no further than needed."""
+    level = {id(value): value}
+    for depth in range(_MAX_LEVELS + 1):
+        level = {id(inner): inner for outer in level.values() for inner in _held(outer)}
+        if not level:
+            return depth
+    return _MAX_LEVELS + 1
+
+
+def _held(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
+
+
+def shown(text: str) -> str:
+    """A text of the config as messages show it: its beginning."""
     return text if len(text) <= 60 else f"{text[:57]}..."
