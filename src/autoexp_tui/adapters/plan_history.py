@@ -127,7 +127,7 @@ def manifests(state_dir: Path) -> Iterator[ManifestHead]:
                 with suppress(OSError):
                     dated.append((path.stat().st_mtime, path))
     for _, path in sorted(dated, reverse=True)[:_MOST_LOOKED_AT]:
-        head = _head(path)
+        head = head_of(path)
         if head is not None:
             yield head
 
@@ -148,7 +148,7 @@ def manifest_of(state_dir: Path, plan_id: str) -> Path | None:
     return found[0] if plan_id and len(found) == 1 else None
 
 
-def _head(path: Path) -> ManifestHead | None:
+def head_of(path: Path) -> ManifestHead | None:
     """What stands before the jobs of a manifest; None: it is none."""
     try:
         with path.open("rb") as file:
@@ -157,10 +157,10 @@ def _head(path: Path) -> ManifestHead | None:
         tree = json.loads(before + b'"jobs":0}') if found else None
     except (OSError, ValueError):
         return None
-    return _as_head(path, tree) if isinstance(tree, dict) else None
+    return _ashead_of(path, tree) if isinstance(tree, dict) else None
 
 
-def _as_head(path: Path, tree: Mapping[str, Any]) -> ManifestHead | None:
+def _ashead_of(path: Path, tree: Mapping[str, Any]) -> ManifestHead | None:
     try:
         return ManifestHead(
             path=path,

@@ -35,7 +35,11 @@ def main(argv: Sequence[str]) -> int:
         help="expand the sweep of any YAML file, without other config",
     )
     made.add_argument(
-        "--diff", metavar="MANIFEST", default="", help="what differs from another plan"
+        "--diff",
+        metavar="OTHER",
+        default="",
+        help="what differs from another plan: a manifest, a plan's id, a session, or "
+        "the newest of a config",
     )
     made.add_argument(
         "--check-cluster",
@@ -48,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
     if args.points or args.sweep:
         return show_points(result)
     if args.diff:
-        return show_diff(result, args.diff)
+        return show_difference(result, args.diff, options)
     if args.check_cluster:
         return show_check(result, options)
     return show_plan(result, options)
@@ -120,8 +124,23 @@ def show_plan(result: PlanningResult, options: Options) -> int:
         print(text_of(result.plan))
         for line in _done_lines(result.plan):
             print(line)
+        if not (options.manifest or options.session):
+            from autoexp_tui.cli.plan_diff import since_lines
+
+            for line in since_lines(result.plan):
+                print(line)
         if result.manifest:
             print(f"manifest  {result.manifest}")
+    return ExitCode.OK
+
+
+def show_difference(result: PlanningResult, other: str, options: Options) -> int:
+    """How the plan differs from `other`; what is wrong with it comes first."""
+    from autoexp_tui.cli.plan_diff import show_diff
+
+    result.raise_errors()
+    if result.plan is not None:
+        show_diff(result.plan, other, options)
     return ExitCode.OK
 
 
@@ -220,30 +239,6 @@ def _named(names: Sequence[str]) -> str:
     shown = ", ".join(clean(name) for name in names[:_MOST_NAMED])
     more = len(names) - _MOST_NAMED
     return f"{shown} and {more} more" if more > 0 else shown
-
-
-def show_diff(result: PlanningResult, other: str) -> int:
-    """Which jobs joined, left or changed against another plan's manifest."""
-    from pathlib import Path
-
-    from autoexp_tui.adapters.session_dir import read_manifest
-
-    result.raise_errors()
-    if result.plan is None:
-        return ExitCode.OK
-    old = {job.name: job for job in read_manifest(Path(other)).jobs}
-    new = {job.name: job for job in result.plan.jobs}
-    lines = [
-        *(f"+ {name}" for name in new if name not in old),
-        *(f"- {name}" for name in old if name not in new),
-        *(
-            f"~ {name}"
-            for name, job in new.items()
-            if name in old and job.fingerprint != old[name].fingerprint
-        ),
-    ]
-    print("\n".join(lines) if lines else "no difference")
-    return ExitCode.OK
 
 
 def entry() -> None:
