@@ -33,6 +33,40 @@ class Half:
         return ()
 
 
+class Failing(Half):
+    """One that breaks on what it is given."""
+
+    def problems(self, backend: object, config: object) -> Sequence[Problem]:
+        raise KeyError("lr")
+
+    def command(self, backend: object, config: object) -> Sequence[str]:
+        return ()
+
+
+class Wordless(Half):
+    """One whose command is a text."""
+
+    def command(self, backend: object, config: object) -> Sequence[str]:
+        return "train.sh"
+
+
+class Unmade:
+    """One that cannot be made."""
+
+    def __init__(self) -> None:
+        raise RuntimeError("no GPU here")
+
+
+class Around(Mine):
+    """One with all that a backend may have."""
+
+    def outside(self, backend: object, config: object) -> Sequence[str]:
+        return ("srun",)
+
+    def environment(self, backend: object, config: object) -> Mapping[str, str]:
+        return {"A": "1", "B": "2"}
+
+
 def launched(backend: object, **config: object) -> Launch:
     return launch({"backend": backend, **config}, "/w")
 
@@ -201,6 +235,31 @@ def test_a_class_of_ones_own_finds_its_own_problems() -> None:
             f"`{__name__}:Half` has no function command",
             "see autoexp_tui.adapters.backends.Backend",
         ),
+        (
+            {"class_name": f"{__name__}:Failing"},
+            "backend.class_name",
+            f"`{__name__}:Failing` failed in problems: KeyError: 'lr'",
+            "see autoexp_tui.adapters.backends.Backend",
+        ),
+        (
+            {"class_name": f"{__name__}:Wordless"},
+            "backend.class_name",
+            f"`{__name__}:Wordless` gave 'train.sh' as its command, not a list of "
+            "words",
+            "see autoexp_tui.adapters.backends.Backend",
+        ),
+        (
+            {"class_name": f"{__name__}:Unmade"},
+            "backend.class_name",
+            f"`{__name__}:Unmade` cannot be made: no GPU here",
+            "the module must be importable",
+        ),
+        (
+            {"class_name": "megatron_torchrn"},
+            "backend.class_name",
+            "there is no backend `megatron_torchrn`",
+            "did you mean `MegatronTorchrun`?; your own: pkg.mod:Class",
+        ),
     ],
 )
 def test_a_bad_backend_says_where_what_and_the_next_step(
@@ -210,3 +269,18 @@ def test_a_bad_backend_says_where_what_and_the_next_step(
 
     assert (found.where, found.message) == (where, message)
     assert found.hint.startswith(hint)
+
+
+def test_a_class_of_ones_own_may_set_variables_and_stand_outside() -> None:
+    name = f"{__name__}:Around"
+    made = launched(
+        {"class_name": name, "image": "x", "env": {"B": 3}, "venv": "/v"}, lr=1
+    )
+
+    assert made.command[:2] == ("srun", "/v/bin/python")
+    assert made.env == {"A": "1", "B": "3"}
+
+
+@pytest.mark.parametrize("name", ["null", "NullBackend", "null_backend", "Null"])
+def test_names_may_be_spelled_as_groups_are(name: str) -> None:
+    assert launched({"class_name": name}).command == ("true",)

@@ -1,43 +1,48 @@
 """Backends: what a job's `backend` subtree makes the job run.
 
-`class_name` is one of `BACKENDS` (with or without the suffix Backend) or a dotted path
-`pkg.mod:Class` to one's own. A backend has two functions (see `Backend`); neither runs
-anything. The subtree is open: a key that a backend does not know belongs to the user
-(to be read by `${backend.x}`) and is left alone.
+`class_name` is one of `BACKENDS` (with or without the suffix Backend, also spelled
+`megatron_torchrun`) or a dotted path `pkg.mod:Class` to one's own. A backend has two
+functions (see `backend_words.Backend`); neither runs anything. The subtree is open: a
+key that a backend does not know belongs to the user (to be read by `${backend.x}`) and
+is left alone. `container`, `venv` and `conda` go around any backend's command.
 
 How values become arguments of `Python`: `key: value` is `--key value`; `true` is the
 bare flag and `false` or `null` leaves it out; a list gives the flag once and then every
 item; a mapping is refused. Underscores in keys become dashes unless
-`underscores: keep`.
+`underscores: keep`. With a `schema` the program's own spelling is known, and every
+argument is checked.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Any, Final, cast
 
+from autoexp_tui.adapters import containers, python_homes
+from autoexp_tui.adapters.argument_flags import flags, problems_of_flags
+from autoexp_tui.adapters.backend_schemas import Schemas
+from autoexp_tui.adapters.backend_words import (
+    WHERE,
+    Backend,
+    Config,
+    Places,
+    each_text,
+    is_word_list,
+    one_of,
+    problem,
+    section,
+    spelled,
+)
+from autoexp_tui.adapters.megatron import MegatronFsdp, MegatronTorchrun
+from autoexp_tui.adapters.own_backends import OwnBackend
+from autoexp_tui.adapters.torchrun import asks_for_gpus
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.near import did_you_mean
 from autoexp_tui.plan.ports import Launch, SpecRefused
 
-Config: TypeAlias = Mapping[str, object]
-
-_WHERE: Final = "backend"
-
-
-class Backend(Protocol):
-    """What a user's own class offers; it is made without arguments."""
-
-    def problems(self, backend: Config, config: Config) -> Sequence[Problem]:
-        """Everything wrong in the subtree; `config` is the job's whole config."""
-        ...
-
-    def command(self, backend: Config, config: Config) -> Sequence[str]:
-        """The words to run, without a shell; asked only when there are no problems."""
-        ...
+__all__ = ["BACKENDS", "Backend", "Backends", "Places", "launch"]
 
 
 class NullBackend:
@@ -55,30 +60,49 @@ class NullBackend:
 class PythonBackend:
     """A Python program: `module` or `script`, `verb`, `args`, `positional`."""
 
+    def __init__(self, schemas: Schemas) -> None:
+        self._schemas = schemas
+
     def problems(self, backend: Config, config: Config) -> Sequence[Problem]:
         """What is missing, doubled, or of the wrong type."""
-        found = list(_one_of(backend, ("module", "script")))
-        found += _each_text(backend, ("module", "script", "python", "verb"))
-        found += _arguments_problems(backend.get("args"))
+        found = list(one_of(backend, ("module", "script")))
+        found += each_text(backend, ("module", "script", "python", "verb"))
+        wrong = problems_of_flags(backend.get("args"), "args")
+        found += wrong
         style = backend.get("underscores", "dash")
         if style not in ("dash", "keep"):
-            found.append(
-                _problem("underscores", f"is {style!r}; it may be dash or keep")
-            )
-        if not _is_word_list(backend.get("positional", ())):
-            found.append(_problem("positional", "must be a list of texts or numbers"))
+            message = f"is {style!r}; it may be dash or keep"
+            found.append(problem("underscores", message))
+        if not is_word_list(backend.get("positional", ())):
+            found.append(problem("positional", "must be a list of texts or numbers"))
+        checker, refused = self._schemas.of(backend, "args")
+        found += refused
+        if checker is not None and not wrong:
+            found += checker.rendered(section(backend, "args")).problems
         return found
 
     def command(self, backend: Config, config: Config) -> Sequence[str]:
         """`python -m module verb --key value ... positional ...`."""
-        python = str(backend.get("python") or sys.executable)
-        program = _program(backend)
         verb = [str(backend["verb"])] if backend.get("verb") else []
-        dashes = backend.get("underscores", "dash") == "dash"
-        args = cast(Config, backend.get("args") or {})
         positional = cast("Sequence[object]", backend.get("positional") or ())
         words = [spelled(value) for value in positional]
-        return (python, *program, *verb, *_flags(args, dashes=dashes), *words)
+        return (
+            *(_python(backend), *_program(backend), *verb),
+            *(*self._arguments(backend), *words),
+        )
+
+    def _arguments(self, backend: Config) -> Sequence[str]:
+        args = section(backend, "args")
+        checker, _ = self._schemas.of(backend, "args")
+        if checker is not None:
+            return checker.rendered(args).words
+        return flags(args, dashes=backend.get("underscores", "dash") == "dash")
+
+
+def _python(backend: Config) -> str:
+    """The interpreter: the one that runs us, unless the command runs elsewhere."""
+    is_elsewhere = containers.settings(backend) or python_homes.has_home(backend)
+    return str(backend.get("python") or ("python" if is_elsewhere else sys.executable))
 
 
 class CommandBackend:
@@ -89,10 +113,10 @@ class CommandBackend:
         command = backend.get("command")
         if isinstance(command, str):
             hint = "write its words as a list, or use class_name: Bash with `script`"
-            return (_problem("command", "is text, not a list", hint),)
-        if not command or not _is_word_list(command):
+            return (problem("command", "is text, not a list", hint),)
+        if not command or not is_word_list(command):
             hint = 'command: [./train.sh, "--lr", "${backend.lr}"]'
-            return (_problem("command", "must be a list of words", hint),)
+            return (problem("command", "must be a list of words", hint),)
         return ()
 
     def command(self, backend: Config, config: Config) -> Sequence[str]:
@@ -114,145 +138,144 @@ class BashBackend:
         if isinstance(script, str) and script.strip():
             return ()
         hint = "script: |\n  ./prepare.sh\n  ./train.sh"
-        return (_problem("script", "must be the text of a script", hint),)
+        return (problem("script", "must be the text of a script", hint),)
 
     def command(self, backend: Config, config: Config) -> Sequence[str]:
         """`bash -c SCRIPT`."""
         return ("bash", "-c", str(backend["script"]))
 
 
-BACKENDS: Final[Mapping[str, Callable[[], Backend]]] = {
-    "Null": NullBackend,
+BACKENDS: Final[Mapping[str, Callable[[Schemas], Backend]]] = {
+    "Null": lambda _: NullBackend(),
     "Python": PythonBackend,
-    "Command": CommandBackend,
-    "Bash": BashBackend,
+    "Command": lambda _: CommandBackend(),
+    "Bash": lambda _: BashBackend(),
+    "MegatronTorchrun": MegatronTorchrun,
+    "MegatronFsdp": MegatronFsdp,
 }
+_FOLDED: Final[Mapping[str, str]] = {name.casefold(): name for name in BACKENDS}
+
+
+class Backends:
+    """Makes commands of the configs of one plan; remembers what its jobs share."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._schemas = Schemas(places)
+        self._made: dict[str, Backend] = {}
+        self._doubts: dict[object, tuple[Problem, ...]] = {}
+
+    def launch(self, config: Config) -> Launch:
+        """What a job runs, from its resolved config.
+
+        Raises:
+            SpecRefused: with everything that is wrong in `backend`.
+        """
+        backend = _subtree(config)
+        chosen = self._chosen(backend.get("class_name"))
+        cwd = os.path.join(self._places.cwd, str(backend.get("cwd") or ""))
+        cwd = os.path.normpath(cwd)
+        problems = [*chosen.problems(backend, config), *_environment_problems(backend)]
+        problems += each_text(backend, ("cwd",))
+        around = [*containers.problems_of(backend), *python_homes.problems_of(backend)]
+        if not around:
+            around += containers.unbindable(backend, config, self._places, cwd)
+        if problems or around:
+            raise SpecRefused((*problems, *around))
+        words = tuple(map(str, chosen.command(backend, config)))
+        refused = python_homes.unsayable(backend, words)
+        if refused:
+            raise SpecRefused(tuple(refused))
+        given = containers.settings(backend)
+        inside = python_homes.words(backend, self._places)
+        if given is not None:
+            inside = (*containers.words(given, config, self._places, cwd), *inside)
+        env = _environment(backend, _more(chosen, "environment", backend, config) or {})
+        if given is not None:
+            env |= containers.environment(given, env)
+        return Launch(
+            command=(*_more(chosen, "outside", backend, config), *inside, *words),
+            env=env,
+            cwd=cwd,
+            warnings=self._looked_at(backend, config),
+        )
+
+    def _chosen(self, name: object) -> Backend:
+        if not isinstance(name, str) or not name:
+            hint = did_you_mean("", BACKENDS, "backends")
+            raise SpecRefused((problem("class_name", "is missing", hint),))
+        made = self._made.get(name)
+        if made is None:
+            made = self._made[name] = self._new(name)
+        return made
+
+    def _new(self, name: str) -> Backend:
+        if ":" in name:
+            return OwnBackend(name)
+        return BACKENDS[_listed(name)](self._schemas)
+
+    def _looked_at(self, backend: Config, config: Config) -> tuple[Problem, ...]:
+        """What is odd about the surroundings; looked for once for each of them."""
+        around = tuple(backend.get(key) for key in _AROUND)
+        if not any(around):
+            return ()
+        wants = asks_for_gpus(config)
+        mark = (repr(around), wants)
+        if mark not in self._doubts:
+            found = containers.doubts(backend, self._places, asks_for_gpus=wants)
+            homes: Sequence[Problem] = ()
+            if containers.settings(backend) is None:
+                homes = tuple(python_homes.doubts(backend, self._places))
+            self._doubts[mark] = (*found, *homes)
+        return self._doubts[mark]
+
+
+_AROUND: Final = (containers.KEY, python_homes.VENV, python_homes.CONDA)
 
 
 def launch(config: Config, cwd: str) -> Launch:
-    """What a job runs, from its resolved config.
+    """What one job runs, from its resolved config.
 
     `cwd`: where it runs when `backend.cwd` does not say; absolute.
 
     Raises:
         SpecRefused: with everything that is wrong in `backend`.
     """
-    backend = _subtree(config)
-    chosen = _chosen(backend.get("class_name"))
-    problems = [*chosen.problems(backend, config), *_environment_problems(backend)]
-    problems += _each_text(backend, ("cwd",))
-    if problems:
-        raise SpecRefused(tuple(problems))
-    return Launch(
-        command=tuple(map(str, chosen.command(backend, config))),
-        env=_environment(backend),
-        cwd=os.path.normpath(os.path.join(cwd, str(backend.get("cwd") or ""))),
-    )
-
-
-def spelled(value: object) -> str:
-    """A value as one word of a command line."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
+    return Backends(Places(cwd)).launch(config)
 
 
 def _subtree(config: Config) -> Config:
-    backend = config.get(_WHERE)
+    backend = config.get(WHERE)
     if isinstance(backend, Mapping):
         return cast(Config, backend)
     hint = "backend: {class_name: Python, module: my.train}"
     what = "is missing" if backend is None else f"is {backend!r}, not a mapping"
-    raise SpecRefused((Problem(what, where=_WHERE, hint=hint),))
+    raise SpecRefused((Problem(what, where=WHERE, hint=hint),))
 
 
-def _chosen(name: object) -> Backend:
-    if not isinstance(name, str) or not name:
-        hint = did_you_mean("", BACKENDS, "backends")
-        raise SpecRefused((_problem("class_name", "is missing", hint),))
-    if ":" in name:
-        return _imported(name)
+def _listed(name: str) -> str:
+    """The name in `BACKENDS` that a config means."""
+    for short in (name, name.removesuffix("Backend")):
+        if short in BACKENDS:
+            return short
+    folded = name.replace("_", "").casefold()
+    for short in (folded, folded.removesuffix("backend")):
+        if short in _FOLDED:
+            return _FOLDED[short]
     short = name.removesuffix("Backend")
-    if short in BACKENDS:
-        return BACKENDS[short]()
     hint = did_you_mean(short, BACKENDS, "backends") + "; your own: pkg.mod:Class"
-    raise SpecRefused((_problem("class_name", f"there is no backend `{name}`", hint),))
+    raise SpecRefused((problem("class_name", f"there is no backend `{name}`", hint),))
 
 
-def _imported(path: str) -> Backend:
-    """A user's own class; their code runs in the planning process alone."""
-    module_name, _, attribute = path.partition(":")
-    try:
-        made: Any = getattr(importlib.import_module(module_name), attribute)()
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        hint = "the module must be importable from where you start, as pkg.mod:Class"
-        message = f"`{path}` cannot be made: {error}"
-        raise SpecRefused((_problem("class_name", message, hint),)) from error
-    lacking = [name for name in ("problems", "command") if not hasattr(made, name)]
-    if lacking:
-        message = f"`{path}` has no function {' and no function '.join(lacking)}"
-        hint = "see autoexp_tui.adapters.backends.Backend"
-        raise SpecRefused((_problem("class_name", message, hint),))
-    return cast(Backend, made)
+def _more(made: object, name: str, backend: Config, config: Config) -> Any:
+    """What a backend offers beside its two functions; empty where it does not."""
+    function = getattr(made, name, None)
+    return () if function is None else function(backend, config)
 
 
-# ------------------------------------------------------------------------- arguments
 def _program(backend: Config) -> tuple[str, ...]:
     module = backend.get("module")
     return ("-m", str(module)) if module else (str(backend["script"]),)
-
-
-def _flags(args: Config, *, dashes: bool) -> list[str]:
-    words: list[str] = []
-    for key, value in args.items():
-        flag = "--" + (key.replace("_", "-") if dashes else key)
-        if value is None or value is False:
-            continue
-        if value is True:
-            words.append(flag)
-        elif isinstance(value, Sequence) and not isinstance(value, str):
-            words += [flag, *map(spelled, value)]
-        else:
-            words += [flag, spelled(value)]
-    return words
-
-
-def _arguments_problems(args: object) -> list[Problem]:
-    if args is None:
-        return []
-    if not isinstance(args, Mapping):
-        return [_problem("args", f"is {args!r}, not a mapping", "args: {lr: 0.001}")]
-    return [
-        _problem(
-            f"args.{key}", "is a mapping or a nested list; flags take plain values"
-        )
-        for key, value in args.items()
-        if isinstance(value, Mapping)
-        or (isinstance(value, list) and not _is_word_list(value))
-    ]
-
-
-def _is_word_list(value: object) -> bool:
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        return False
-    return all(isinstance(word, str | int | float) for word in value)
-
-
-def _one_of(backend: Config, names: Sequence[str]) -> list[Problem]:
-    given = [name for name in names if backend.get(name)]
-    if len(given) == 1:
-        return []
-    both = " and ".join(names) if given else " or ".join(names)
-    what = f"{both} are both given" if given else f"needs {both}"
-    return [Problem(what, where=_WHERE)]
-
-
-def _each_text(backend: Config, names: Sequence[str]) -> list[Problem]:
-    return [
-        _problem(name, f"is {value!r}, not text")
-        for name in names
-        if (value := backend.get(name)) is not None and not isinstance(value, str)
-    ]
 
 
 # ----------------------------------------------------------------------- environment
@@ -261,9 +284,9 @@ def _environment_problems(backend: Config) -> list[Problem]:
     if env is None:
         return []
     if not isinstance(env, Mapping):
-        return [_problem("env", f"is {env!r}, not a mapping", "env: {NAME: value}")]
+        return [problem("env", f"is {env!r}, not a mapping", "env: {NAME: value}")]
     return [
-        _problem(f"env.{name}", f"is {value!r}; a variable is text or a number")
+        problem(f"env.{name}", f"is {value!r}; a variable is text or a number")
         for name, value in env.items()
         if not isinstance(value, str | int | float | None)
         or "=" in str(name)
@@ -271,11 +294,7 @@ def _environment_problems(backend: Config) -> list[Problem]:
     ]
 
 
-def _environment(backend: Config) -> dict[str, str]:
-    """`backend.env` as text; null leaves a variable out."""
-    env = cast(Config, backend.get("env") or {})
+def _environment(backend: Config, below: Mapping[str, str]) -> dict[str, str]:
+    """`backend.env` as text, over what the backend sets; null leaves a variable out."""
+    env = {**below, **cast(Config, backend.get("env") or {})}
     return {name: spelled(value) for name, value in env.items() if value is not None}
-
-
-def _problem(key: str, message: str, hint: str = "") -> Problem:
-    return Problem(message, where=f"{_WHERE}.{key}", hint=hint)

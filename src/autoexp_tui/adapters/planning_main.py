@@ -106,6 +106,24 @@ def _composer(request: PlanningRequest) -> HydraComposer:
     )
 
 
+def _parser(
+    request: PlanningRequest, composer: HydraComposer, state_dir: str = ""
+) -> HouseParser:
+    return HouseParser(
+        str(_cwd(request)),
+        state_dir=state_dir or str(_state_dir(request, composer)),
+        config_dirs=(str(composer.config_dir), *request.search_dirs),
+    )
+
+
+def _state_dir(request: PlanningRequest, composer: HydraComposer) -> Path:
+    configured = ""
+    base = composer.base()
+    if base.has("monitoring.state_dir"):
+        configured = str(base.select("monitoring.state_dir"))
+    return state_dir(request.state_dir or None, configured, _cwd(request))
+
+
 def _cwd(request: PlanningRequest) -> Path:
     return Path(request.cwd or os.getcwd())
 
@@ -117,7 +135,7 @@ def _plan(request: PlanningRequest) -> PlanningAnswer:
     outcome = plan_outcome(
         _source(request, composer),
         composer=composer,
-        parser=HouseParser(str(_cwd(request))),
+        parser=_parser(request, composer),
         record=_recorder(configs) if request.keep else None,
     )
     warnings = (*composer.warnings, *findings(outcome.warnings))
@@ -142,16 +160,11 @@ def _plan(request: PlanningRequest) -> PlanningAnswer:
 
 
 def _source(request: PlanningRequest, composer: HydraComposer) -> PlanSource:
-    configured = ""
-    base = composer.base()
-    if base.has("monitoring.state_dir"):
-        configured = str(base.select("monitoring.state_dir"))
-    place = state_dir(request.state_dir or None, configured, _cwd(request))
     return PlanSource(
         config_ref=composer.config_ref,
         config_dir=str(composer.config_dir),
         overrides=request.overrides,
-        state_dir=str(place),
+        state_dir=str(_state_dir(request, composer)),
         cwd=str(_cwd(request)),
         created_at=request.now,
         known=request.known,
@@ -218,7 +231,7 @@ def _config(request: PlanningRequest) -> PlanningAnswer:
     outcome = plan_outcome(
         _source(request, composer),
         composer=composer,
-        parser=HouseParser(str(_cwd(request))),
+        parser=_parser(request, composer),
         record=lambda index, view, resolved: taken.update({index: resolved}),
     )
     if outcome.plan is None:
@@ -258,12 +271,13 @@ def _job(request: PlanningRequest) -> PlanningAnswer:
     """One job of a plan as it is with further overrides; its names and waits stay."""
     plan = read_manifest(Path(request.manifest))
     job = _job_of(plan, request.job)
+    composer = _composer(request)
     made = job_with(
         job,
         request.further,
         plan=plan,
-        composer=_composer(request),
-        parser=HouseParser(str(_cwd(request))),
+        composer=composer,
+        parser=_parser(request, composer, plan.state_dir),
     )
     return PlanningAnswer(job=encode_job(made).decode())
 

@@ -205,9 +205,16 @@ SECTIONS: Final[Mapping[str, type[BaseModel]]] = {
 class HouseParser:
     """Our `plan.ports.SpecParser`."""
 
-    def __init__(self, cwd: str) -> None:
-        """`cwd`: where commands run unless their backend says otherwise; absolute."""
-        self._cwd = cwd
+    def __init__(
+        self, cwd: str, *, state_dir: str = "", config_dirs: Sequence[str] = ()
+    ) -> None:
+        """`cwd`: where commands run unless their backend says otherwise; absolute.
+
+        `state_dir`: of the session, where it is known; `config_dirs`: roots of configs,
+        in which schemas are looked for.
+        """
+        places = backends.Places(cwd, state_dir, tuple(config_dirs))
+        self._backends = backends.Backends(places)
 
     def condition(
         self, value: Mapping[str, object], where: str
@@ -283,7 +290,7 @@ class HouseParser:
         Raises:
             SpecRefused: with everything that is wrong in `backend`.
         """
-        return backends.launch(config, self._cwd)
+        return self._backends.launch(config)
 
     def ui(self, config: Mapping[str, object]) -> Mapping[str, object]:
         """What `ui` sets, defaults filled in.

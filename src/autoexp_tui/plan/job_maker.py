@@ -390,7 +390,7 @@ class JobMaker:
         )
         draft.monitoring = settled.monitoring
         draft.progress_total = last_step(view, settled.monitoring.progress.total)
-        for warning in settled.without_effect:
+        for warning in (*settled.without_effect, *draft.launch.warnings):
             self._world.warn(replace(warning, job=name))
         if self._record is not None:
             self._record(draft.point.index, view, config)

@@ -117,6 +117,8 @@ class Launch:
     command: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str = ""
+    warnings: tuple[Problem, ...] = ()
+    """What may be right where the job runs, and looks wrong from here."""
 
 
 class SpecParser(Protocol):

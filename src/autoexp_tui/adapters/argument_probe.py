@@ -1,0 +1,327 @@
+"""Reads the arguments of a program's argparse parser, in a process of their own.
+
+Run as a file by any Python from 3.8 on, so also by that of a container or a virtual
+environment where we are not installed: it imports the standard library and the program,
+nothing of ours. One line of JSON goes to what was stdout when it began; what the
+program prints goes to stderr. It may be killed at any moment.
+
+    python argument_probe.py REQUEST    a JSON object: target, verb, paths, prog
+
+The target is `pkg.mod:function` or `path/to/file.py:function`: a function that returns
+a parser, takes one and adds to it, or parses the command line itself (it is stopped
+there); or a parser.
+"""
+
+import argparse
+import contextlib
+import enum
+import importlib
+import importlib.util
+import inspect
+import json
+import math
+import os
+import sys
+import traceback
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # annotations are never evaluated
+    from collections.abc import Callable, Iterator
+    from typing import Any, NoReturn
+
+    Record = dict[str, Any]
+
+KINDS = {
+    "_StoreAction": "store",
+    "_StoreConstAction": "const",
+    "_StoreTrueAction": "true",
+    "_StoreFalseAction": "false",
+    "_AppendAction": "append",
+    "_AppendConstAction": "append_const",
+    "_CountAction": "count",
+    "_ExtendAction": "extend",
+    "BooleanOptionalAction": "boolean",
+}
+SILENT = ("_HelpAction", "_VersionAction")
+PLAIN = (int, float, str, bool)
+HIDDEN = object()
+
+
+class Refused(Exception):
+    """No parser can be had; says why, and the next step."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class Caught(BaseException):
+    """A program parsed its command line; here is the parser that it did it with."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        super().__init__()
+        self.parser = parser
+
+
+# -------------------------------------------------------------------- the parser
+def parser_of(request: "Record") -> argparse.ArgumentParser:
+    """The parser that the target stands for."""
+    target = imported(str(request["target"]), list(request.get("paths", ())))
+    parser = built(target, str(request.get("prog", "program")))
+    verb = request.get("verb")
+    return verb_of(parser, str(verb)) if verb else parser
+
+
+def imported(target: str, paths: "list[str]") -> "Any":
+    """What `module:attribute` names."""
+    module_name, _, attribute = target.rpartition(":")
+    sys.path[:0] = [os.path.abspath(path) for path in paths]
+    module = module_of(module_name)
+    found: Any = module
+    for name in attribute.split("."):
+        if not hasattr(found, name):
+            known = [one for one in dir(found) if not one.startswith("_")]
+            raise Refused(
+                f"{module_name} has no `{attribute}`",
+                json.dumps({"near": attribute, "among": known}),
+            )
+        found = getattr(found, name)
+    return found
+
+
+def module_of(name: str) -> "Any":
+    """An imported module, by its name or by its file."""
+    if not name.endswith(".py"):
+        sys.path.insert(0, os.getcwd())
+        return importlib.import_module(name)
+    path = os.path.abspath(name)
+    if not os.path.isfile(path):
+        raise Refused(f"there is no file {name}")
+    sys.path.insert(0, os.path.dirname(path))
+    stem = os.path.splitext(os.path.basename(path))[0]
+    spec = importlib.util.spec_from_file_location(stem, path)
+    if spec is None or spec.loader is None:
+        raise Refused(f"{name} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def built(target: "Any", prog: str) -> argparse.ArgumentParser:
+    """The parser that a function returns, fills, or parses with."""
+    if isinstance(target, argparse.ArgumentParser):
+        return target
+    if not callable(target):
+        raise Refused(f"it is a {type(target).__name__}, neither function nor parser")
+    given = argparse.ArgumentParser(prog=prog, allow_abbrev=False)
+    count = positions(target)
+    if count > 1:
+        raise Refused(f"it takes {count} arguments; a parser is all that it is given")
+    argparse.ArgumentParser.parse_known_args = caught  # type: ignore[method-assign]
+    try:
+        found = target(*[given] * count)
+    except Caught as stopped:
+        return stopped.parser
+    if isinstance(found, argparse.ArgumentParser):
+        return found
+    if found is None and count == 1:
+        return given
+    if count == 1 and isinstance(found, argparse._ArgumentGroup):
+        return given
+    raise Refused(f"it gave back a {type(found).__name__}, not a parser")
+
+
+def positions(function: "Callable[..., object]") -> int:
+    """Arguments that a function cannot do without."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 0
+    by_place = (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    )
+    needed = [one for one in parameters if one.default is one.empty]
+    return len([one for one in needed if one.kind in by_place])
+
+
+def caught(
+    self: argparse.ArgumentParser, *_args: object, **_more: object
+) -> "NoReturn":
+    """In the place of parsing."""
+    raise Caught(self)
+
+
+def verb_of(parser: argparse.ArgumentParser, verb: str) -> argparse.ArgumentParser:
+    """The parser of one sub-command."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            if verb in action.choices:
+                chosen: argparse.ArgumentParser = action.choices[verb]
+                return chosen
+            among = json.dumps({"near": verb, "among": list(action.choices)})
+            raise Refused(f"there is no sub-command `{verb}`", among)
+    raise Refused("it has no sub-commands", "leave --verb out")
+
+
+# -------------------------------------------------------------------- its arguments
+def described(parser: argparse.ArgumentParser) -> "Record":
+    """The schema of a parser: plain values only, in the parser's order."""
+    groups = {
+        id(action): group.title or ""
+        for group in parser._action_groups
+        for action in group._group_actions
+    }
+    actions = [a for a in parser._actions if type(a).__name__ not in SILENT]
+    verbs = [a for a in actions if isinstance(a, argparse._SubParsersAction)]
+    if verbs:
+        among = ", ".join(verbs[0].choices)
+        raise Refused(f"it has sub-commands: {among}", "name one: --verb VERB")
+    defaults = {}
+    for action in actions:
+        value = plain(default_of(parser, action))
+        if value is not HIDDEN and action.dest not in defaults:
+            defaults[action.dest] = value
+    return {
+        "arguments": [one(parser, a, groups.get(id(a), "")) for a in actions],
+        "defaults": defaults,
+        "exclusive": [
+            {
+                "dests": list(dict.fromkeys(a.dest for a in group._group_actions)),
+                "required": bool(group.required),
+            }
+            for group in parser._mutually_exclusive_groups
+            if group._group_actions
+        ],
+        "prefix_chars": parser.prefix_chars,
+        "fromfile_prefix_chars": parser.fromfile_prefix_chars or "",
+    }
+
+
+def default_of(parser: argparse.ArgumentParser, action: argparse.Action) -> "Any":
+    """What a destination holds when nothing is given, as the parser makes it."""
+    value = parser.get_default(action.dest)
+    if isinstance(value, str) and value != argparse.SUPPRESS:
+        with contextlib.suppress(Exception):
+            return parser._get_value(action, value)
+    return value
+
+
+def one(
+    parser: argparse.ArgumentParser, action: argparse.Action, group: str
+) -> "Record":
+    """One `add_argument`."""
+    found: Record = {"dest": action.dest, "options": list(action.option_strings)}
+    found["action"] = KINDS.get(type(action).__name__, other(action))
+    if action.nargs not in (None, 0):
+        found["nargs"] = action.nargs
+    if action.type is not None:
+        found["type"] = name_of(action.type)
+    if action.choices is not None:
+        found["choices"] = list(choices_of(action))
+    const = plain(action.const)
+    if const is not None and const is not HIDDEN:
+        found["const"] = const
+    if required(action, parser):
+        found["required"] = True
+    if group:
+        found["group"] = group
+    found["help"] = help_of(parser, action)
+    return found
+
+
+def other(action: argparse.Action) -> str:
+    """A program's own kind of action: a switch where it takes no value."""
+    return "true" if action.nargs == 0 else "other"
+
+
+def required(action: argparse.Action, parser: argparse.ArgumentParser) -> bool:
+    """Whether the program asks for this very argument."""
+    given_elsewhere = parser.get_default(action.dest) is not None
+    return bool(action.required) and not (action.option_strings and given_elsewhere)
+
+
+def name_of(kind: "Any") -> str:
+    """What a type is called: a plain one by its name."""
+    if kind in PLAIN:
+        return str(kind.__name__)
+    name = str(getattr(kind, "__name__", type(kind).__name__))
+    return f"{name}()" if name in ("int", "float", "str", "bool") else name
+
+
+def choices_of(action: argparse.Action) -> "Iterator[Any]":
+    """Choices as they are written on a command line."""
+    for choice in action.choices or ():
+        value = plain(choice)
+        yield written(choice, action.type) if value is HIDDEN else value
+
+
+def written(choice: "Any", kind: "Any") -> str:
+    """The text that a program's own type makes this very choice of."""
+    if not isinstance(choice, enum.Enum):
+        return str(choice)
+    for text in (choice.name, str(choice.value), str(choice)):
+        with contextlib.suppress(Exception):
+            if kind is not None and kind(text) == choice:
+                return text
+    return choice.name
+
+
+def plain(value: "Any") -> "Any":
+    """A value as JSON has it; HIDDEN: it is none of those."""
+    if value is argparse.SUPPRESS or value == argparse.SUPPRESS:
+        return HIDDEN
+    if value is None or type(value) in PLAIN:
+        is_endless = isinstance(value, float) and not math.isfinite(value)
+        return HIDDEN if is_endless else value
+    if isinstance(value, (list, tuple)):
+        items = [plain(item) for item in value]
+        return HIDDEN if HIDDEN in items else items
+    return HIDDEN
+
+
+def help_of(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    """The help with its `%(default)s` filled in."""
+    text = action.help
+    if not text or text == argparse.SUPPRESS:
+        return ""
+    with contextlib.suppress(Exception):
+        return parser._get_formatter()._expand_help(action)
+    return text
+
+
+# -------------------------------------------------------------------- the process
+def answer(request: "Record") -> "Record":
+    """The schema, or what went wrong with getting it."""
+    try:
+        return {"schema": described(parser_of(request))}
+    except Refused as error:
+        return {"error": error.message, "hint": error.hint}
+    except ModuleNotFoundError as error:
+        return {"error": f"cannot be imported: {error}", "missing": error.name or ""}
+    except SystemExit as error:
+        return {"error": f"it ended Python with {error.code!r}"}
+    except BaseException as error:  # noqa: BLE001 - a program may raise anything
+        text = f"{type(error).__name__}: {error}".rstrip(": ")
+        frames = traceback.extract_tb(error.__traceback__)
+        where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+        return {"error": f"it failed: {text}{where}"}
+
+
+def main() -> None:
+    """Answer the request in the first argument."""
+    private = os.dup(1)
+    os.dup2(2, 1)
+    request = json.loads(sys.argv[1])
+    sys.argv = [str(request.get("prog", "program"))]
+    found = answer(request)
+    with os.fdopen(private, "w", encoding="utf-8") as out:
+        json.dump(found, out)
+    sys.stdout.flush()
+    os._exit(0)  # threads and exit handlers of the program are not waited for
+
+
+if __name__ == "__main__":
+    main()
