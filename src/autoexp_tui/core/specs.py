@@ -100,6 +100,20 @@ class PlanFinding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hole:
+    """A combination of the sweep that a filter took away: it has no job."""
+
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
+    """What the filter saw of it: of a node's own filter, the values of that node."""
+    stage: str = ""
+    """Empty: of every stage that those values meet."""
+    filter: str
+    """As written."""
+    where: str
+    """Its key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What a session runs: the content of a manifest."""
 
@@ -125,6 +139,10 @@ class Plan:
     executor: ExecutorSpec = field(default_factory=ExecutorSpec)
     ui: Mapping[str, object] = field(default_factory=dict)
     warnings: tuple[PlanFinding, ...] = ()
+    holes: tuple[Hole, ...] = ()
+    """What filters took away, so far as it is remembered."""
+    holes_more: int = 0
+    """How many more there are."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Names of the variables that were read -> digest of the value."""
 

@@ -13,6 +13,7 @@ from autoexp_tui.core.specs import Edge, ExecutorSpec, JobSpec, Plan, PlanFindin
 from autoexp_tui.plan.conditions import FAULTS, problems_of
 from autoexp_tui.plan.drafts import Draft
 from autoexp_tui.plan.findings import SweepRefused
+from autoexp_tui.plan.holes import holes_of
 from autoexp_tui.plan.job_maker import Record
 from autoexp_tui.plan.places import Places
 from autoexp_tui.plan.points import NOTES, STAGE, SweepPoint
@@ -122,6 +123,8 @@ def plan_outcome(
     if errors:
         return PlanOutcome(None, errors, warnings, expansion.points)
     plan = _plan(source, base, common, resolution, drafts)
+    holes, more = holes_of(expansion, resolution.dropped)
+    plan = replace(plan, holes=holes, holes_more=more)
     found = validate_execution_plan(plan, known=[name for name, *_ in source.known])
     warnings += found.warnings
     finished = replace(plan, warnings=tuple(map(_finding, warnings)))

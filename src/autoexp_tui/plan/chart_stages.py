@@ -100,6 +100,22 @@ def _homes(names: Iterable[str], home: Mapping[str, str]) -> Sequence[str]:
     return tuple(dict.fromkeys(home[name] for name in names if name in home))
 
 
+def stage_parents(plan: Plan) -> Mapping[str, tuple[str, ...]]:
+    """The stages that each stage waits for or reads from, in order of appearance."""
+    home = {job.name: job.stage for job in plan.jobs}
+    found: dict[str, dict[str, None]] = {job.stage: {} for job in plan.jobs}
+    for edge in plan.edges:
+        before, after = home.get(edge.before), home.get(edge.after)
+        if before is not None and after is not None and before != after:
+            found[after][before] = None
+    for job in plan.jobs:
+        own = found[job.stage]
+        for name in job.depends_on:
+            if home.get(name, job.stage) != job.stage:
+                own[home[name]] = None
+    return {stage: tuple(others) for stage, others in found.items()}
+
+
 # ----------------------------------------------------------------------- ordering
 def in_order(before: Mapping[Key, Iterable[Key]]) -> list[Key]:
     """The keys, each after those before it; ties, and rings, by their own order."""

@@ -313,7 +313,7 @@ class JobMaker:
         except (ExpressionError, *FAULTS):
             return False
         if not keep:
-            raise DroppedJob(f"`{mark.text}` at {mark.where}")
+            raise DroppedJob(mark)
         return True
 
     def _holds(self, mark: DeferredFilter, point: SweepPoint, view: ConfigView) -> bool:
@@ -334,7 +334,7 @@ class JobMaker:
             except FAULTS as error:
                 raise Refused(problems_of(error, mark.where, name)) from None
             if not keep:
-                raise DroppedJob(f"`{mark.text}` at {mark.where}")
+                raise DroppedJob(mark)
 
     # -------------------------------------------------------------- conditions
     def add_conditions(self, draft: Draft, view: ConfigView) -> None:

@@ -22,7 +22,12 @@ from typing import Final, Protocol
 from autoexp_tui.plan.families import Families, SiblingNotFound
 from autoexp_tui.plan.names import spell
 from autoexp_tui.plan.near import did_you_mean
-from autoexp_tui.plan.points import STAGE_KEYS, SweepPoint, plain_key
+from autoexp_tui.plan.points import (
+    STAGE_KEYS,
+    DeferredFilter,
+    SweepPoint,
+    plain_key,
+)
 from autoexp_tui.plan.ports import ConfigView
 from autoexp_tui.plan.reference_syntax import (
     Address,
@@ -53,10 +58,14 @@ class UnknownKey(ValueError):
 class DroppedJob(Exception):
     """A job that was asked for is not in the plan: its filter dropped it."""
 
-    def __init__(self, by: str) -> None:
-        super().__init__(by)
-        self.by = by
+    def __init__(self, mark: DeferredFilter) -> None:
+        super().__init__(mark.text)
+        self.mark = mark
+
+    @property
+    def by(self) -> str:
         """The filter and its place."""
+        return f"`{self.mark.text}` at {self.mark.where}"
 
 
 @dataclass(frozen=True, slots=True)

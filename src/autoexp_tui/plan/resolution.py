@@ -21,6 +21,7 @@ from autoexp_tui.plan.drafts import Draft, Refused
 from autoexp_tui.plan.families import Families, called
 from autoexp_tui.plan.filters import Place, places
 from autoexp_tui.plan.job_maker import JobMaker, Record
+from autoexp_tui.plan.points import DeferredFilter
 from autoexp_tui.plan.ports import Composer, ConfigView, SpecParser
 from autoexp_tui.plan.references import DroppedJob, Identity, accessed, foreseen
 from autoexp_tui.plan.sweep import Expansion
@@ -58,7 +59,7 @@ class Resolution:
         self.families = Families(expansion.points, expansion.removed)
         self.metadata_keys = metadata_keys
         self.drafts: dict[int, Draft] = {}
-        self.dropped: dict[int, str] = {}
+        self.dropped: dict[int, DeferredFilter] = {}
         """Position -> the filter that dropped it after composing."""
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
@@ -164,7 +165,7 @@ class Resolution:
         try:
             draft, view = self._maker.begun(at)
         except DroppedJob as dropped:
-            self.dropped[at] = dropped.by
+            self.dropped[at] = dropped.mark
         except Refused as refused:
             self._fail(at, refused)
         except _Unusable:

@@ -46,6 +46,8 @@ class Expansion:
 
     points: tuple[SweepPoint, ...]
     removed: tuple[RemovedPoint, ...] = ()
+    forgotten: int = 0
+    """How many more were removed than are remembered."""
 
 
 def expand_sweep(sweep: Mapping[str, object] | None) -> list[SweepPoint]:
@@ -71,7 +73,7 @@ def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansio
     kept = expander.filtered(read.root, made, {})
     if expander.problems:
         raise SweepRefused(tuple(expander.problems))
-    return Expansion(_numbered(kept), tuple(expander.removed))
+    return Expansion(_numbered(kept), tuple(expander.removed), expander.forgotten)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,6 +110,7 @@ class _Expander:
     def __init__(self, accumulate: frozenset[str]) -> None:
         self._accumulate = accumulate
         self.removed: list[RemovedPoint] = []
+        self.forgotten = 0
         self.problems: list[Problem] = []
 
     def expanded(
@@ -218,6 +221,8 @@ class _Expander:
                 self.removed.append(
                     RemovedPoint(fragment.parameters, fragment.coordinates, text, where)
                 )
+            else:
+                self.forgotten += 1
         return kept
 
 

@@ -123,6 +123,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.add_mode("events", self._events_screen)
         self.add_mode("waiting", self._waiting_screen)
         self.add_mode("timeline", self._timeline_screen)
+        self.add_mode("grid", self._grid_screen)
         self.background.start()
         self.bridge.open()
         self.call_after_refresh(self._shown)
@@ -145,6 +146,11 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         from autoexp_tui.ui.screens.timeline import TimelineScreen
 
         return TimelineScreen(self.skin, self.desk)
+
+    def _grid_screen(self) -> Screen[Any]:
+        from autoexp_tui.ui.screens.grid import GridScreen
+
+        return GridScreen(self.skin, self.desk)
 
     @property
     def acts(self) -> Acts:

@@ -17,6 +17,7 @@ Pane: TypeAlias = Literal[
     "evidence",
     "timeline",
     "waiting",
+    "grid",
     "conditions",
 ]
 Group: TypeAlias = Literal[
@@ -30,14 +31,18 @@ CHRONICLE: Final[frozenset[Pane]] = frozenset({"events", "effect"})
 EVENTS_MODE: Final[frozenset[Pane]] = CHRONICLE | {"evidence"}
 TIMELINE_MODE: Final[frozenset[Pane]] = frozenset({"timeline", "conditions"})
 WAITING_MODE: Final[frozenset[Pane]] = frozenset({"waiting", "conditions"})
+GRID_MODE: Final[frozenset[Pane]] = frozenset({"grid", "conditions"})
 EVERYWHERE: Final[frozenset[Pane]] = (
-    JOBS_MODE | EVENTS_MODE | TIMELINE_MODE | WAITING_MODE
+    JOBS_MODE | EVENTS_MODE | TIMELINE_MODE | WAITING_MODE | GRID_MODE
 )
 LISTS: Final[frozenset[Pane]] = frozenset(
-    {"stages", "jobs", "needs", "events", "timeline", "waiting"}
+    {"stages", "jobs", "needs", "events", "timeline", "waiting", "grid"}
 )
+STAGES: Final[frozenset[Pane]] = frozenset({"stages"})
 ROWS: Final[frozenset[Pane]] = frozenset({"jobs"})
-ABOUT_JOBS: Final[frozenset[Pane]] = JOBS_MODE | TIMELINE_MODE | WAITING_MODE
+ABOUT_JOBS: Final[frozenset[Pane]] = (
+    JOBS_MODE | TIMELINE_MODE | WAITING_MODE | GRID_MODE
+)
 STRIPS: Final[frozenset[Pane]] = frozenset({"timeline"})
 LOG: Final[frozenset[Pane]] = frozenset({"log", "evidence"})
 METRICS: Final[frozenset[Pane]] = frozenset({"metrics"})

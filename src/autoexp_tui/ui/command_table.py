@@ -12,11 +12,13 @@ from autoexp_tui.ui.command_kinds import (
     ABOUT_JOBS,
     CHRONICLE,
     EVERYWHERE,
+    GRID_MODE,
     JOBS_MODE,
     LISTS,
     LOG,
     METRICS,
     ROWS,
+    STAGES,
     STRIPS,
     Command,
     Group,
@@ -71,8 +73,10 @@ def _replay(name: str, keys: str, label: str, text: str, *, foot: int = 0) -> Co
     )
 
 
-def _move(name: str, keys: str, text: str) -> Command:
-    return _look(name, keys, "", text, EVERYWHERE, group="Move")
+def _move(
+    name: str, keys: str, text: str, where: frozenset[Pane] = EVERYWHERE
+) -> Command:
+    return _look(name, keys, "", text, where, group="Move")
 
 
 def _pane(pane: str, key: str, title: str) -> Command:
@@ -90,7 +94,8 @@ TABLE: Final = (
     _move("move.down", "j,down", "one line down"),
     _move("move.up", "k,up", "one line up"),
     _move("move.first", "g,home", "to the first line"),
-    _move("move.last", "G,end", "to the last line"),
+    _move("move.last", "G,end", "to the last line", EVERYWHERE - STAGES),
+    _move("move.last_stage", "end", "to the last stage", STAGES),
     _move("move.half_down", "ctrl+d,pagedown", "down by half a page"),
     _move("move.half_up", "ctrl+u,pageup", "up by half a page"),
     _move("move.left", "h,left", "fold; the metric, or sorted column, before"),
@@ -125,6 +130,15 @@ TABLE: Final = (
         "all that waits, by reason, the longest wait first",
         EVERYWHERE - LOG,
         group="Move",
+    ),
+    _look(
+        "stages.grid",
+        "G",
+        "grid",
+        "swept values by stages, a cell a job; holes name their filter",
+        STAGES,
+        group="Move",
+        foot=4,
     ),
     _look(
         "pane.log",
@@ -276,7 +290,7 @@ TABLE: Final = (
         "i",
         "config",
         "how the job is made: overrides, config and who set each key, script",
-        JOBS_MODE - LOG,
+        (JOBS_MODE | GRID_MODE) - LOG,
         foot=10,
     ),
     _look(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.ui.screens.acting import RUN_COMMANDS
+from autoexp_tui.ui.screens.acting import RUN_COMMANDS, ActingScreen
 from autoexp_tui.ui.screens.log_screen import LOG_COMMANDS
 from autoexp_tui.ui.view.filtering import unfinished
 from autoexp_tui.ui.view.reasons import cause_words
@@ -143,7 +143,7 @@ def diff(screen: JobsScreen) -> None:
     screen.cockpit.show_papers(jobs)
 
 
-def inspect(screen: JobsScreen) -> None:
+def inspect(screen: ActingScreen) -> None:
     """Read how the job under the cursor is made; of a row of several, the first."""
     jobs = screen.under_cursor()
     if jobs:
@@ -175,6 +175,7 @@ JOB_COMMANDS: Final[Mapping[str, Callable[[JobsScreen], object]]] = MappingProxy
         "rows.curves": lambda screen: screen.do_pane("metrics"),
         "rows.diff": diff,
         "rows.config": inspect,
+        "stages.grid": lambda screen: screen.cockpit.to_mode("grid"),
         **LOG_COMMANDS,
         "metrics.scale": lambda screen: screen.metrics.toggle_scale(),
         **RUN_COMMANDS,

@@ -85,6 +85,10 @@ class StagesPane(ListPane):
         mark = "▾" if entry.name in self.open else "▹"
         return stage_line(entry, cells - 1, names, mark)
 
+    def move(self, how: str) -> None:
+        """`last_stage`: what `last` is in other lists, whose key is the grid's here."""
+        super().move("last" if how == "last_stage" else how)
+
     def unfold(self, *, on: bool) -> bool:
         """Show, or hide, the families of the stage under the cursor."""
         stage = self.stage()
