@@ -6,12 +6,12 @@ import pytest
 
 from autoexp_tui.adapters.sbatch_options import (
     OURS_ALONE,
-    gpus,
     known_option,
     seconds,
 )
 from autoexp_tui.adapters.settings import HouseParser
 from autoexp_tui.core import rule_kinds, specs
+from autoexp_tui.core.demand import gpus_of
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.ports import SpecRefused
 
@@ -90,6 +90,12 @@ def test_open_subtrees_take_any_key() -> None:
             "slurm.client.class_name",
             "there is no executor `SlrmClient`",
             "did you mean `SlurmClient`?",
+        ),
+        (
+            {"slurm": {"confirm": {"gpu_hour": 5}}},
+            "slurm.confirm.gpu_hour",
+            "is no key here",
+            "did you mean `gpu_hours`?",
         ),
         (
             {"slurm": {"max_parallel": "many"}},
@@ -291,7 +297,7 @@ def test_a_time_limit_is_read_as_slurm_does(
 def test_gpus_are_counted_over_all_nodes(
     options: dict[str, str | int | float | bool | None], expected: int
 ) -> None:
-    assert gpus(options) == expected
+    assert gpus_of(options) == expected
 
 
 def test_an_option_of_the_site_is_let_be() -> None:
@@ -392,3 +398,12 @@ def test_who_moves_checkpoints_says_where_they_are(
     for problem in found:
         assert problem.where == "monitoring.state_events.0.actions.0"
         assert "monitoring.checkpoints.glob" in problem.hint
+
+
+def test_bounds_of_a_submission_are_kept_where_they_are_not_the_usual_ones() -> None:
+    parser = HouseParser("/cwd")
+    usual = parser.executor({"slurm": {"confirm": {"gpu_hours": 1000, "jobs": 1000}}})
+    assert not [key for key in usual.settings if key.startswith("confirm")]
+    own = parser.executor({"slurm": {"confirm": {"gpu_hours": None, "jobs": 5}}})
+    assert own.settings["confirm_gpu_hours"] is None
+    assert own.settings["confirm_jobs"] == 5

@@ -13,12 +13,18 @@ from typing import Final
 
 from autoexp_tui.adapters.backends import spelled
 from autoexp_tui.adapters.condition_specs import command_words, condition, member
-from autoexp_tui.adapters.sbatch_options import gpus, options_of, seconds
+from autoexp_tui.adapters.sbatch_options import options_of, seconds
 from autoexp_tui.adapters.spec_building import Fields, Findings, Kind, each, texts
 from autoexp_tui.core import action_kinds
+from autoexp_tui.core.demand import gpus_of
 
 _OVERRIDE: Final = re.compile(r"~\S+|[^=\s]+=.*", re.DOTALL)
-_GPUS: Final = frozenset({"gpus", "gpus-per-node", "gpus-per-task", "gres"})
+_GPUS: Final = frozenset(
+    {
+        *("gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"),
+        *("gres", "tres-per-task"),
+    }
+)
 _NESTED: Final = ("script", "config_path", "config_ref", "overrides")
 """What `action:` may hold of a RunAutoexp."""
 
@@ -92,7 +98,7 @@ def _new_job(fields: Fields, findings: Findings) -> None:
     findings.problems += problems
     fields["options"] = options
     fields["time_limit_seconds"] = seconds(options.get("time"))
-    fields["gpus"] = gpus(options) if _GPUS & options.keys() else None
+    fields["gpus"] = gpus_of(options) if _GPUS & options.keys() else None
 
 
 def _run_autoexp(fields: Fields, findings: Findings) -> None:

@@ -59,7 +59,6 @@ SHORT: Final[Mapping[str, str]] = {
 _CLOCK: Final = re.compile(
     r"(?:(?P<days>\d+)-)?(?P<a>\d+)(?::(?P<b>\d{1,2}))?(?::(?P<c>\d{1,2}))?"
 )
-_COUNT: Final = re.compile(r"(?:[A-Za-z_]\w*[:=])*(\d+)")
 
 
 def known_option(name: str) -> str:
@@ -93,34 +92,6 @@ def seconds(time: Scalar) -> float | None:
     if found["c"] is not None:
         return float(a * 3600 + b * 60 + c)
     return float(a * 60 + b)
-
-
-def gpus(options: Mapping[str, Scalar]) -> int:
-    """GPUs that a job with these options holds in all, as far as they say."""
-    if "gpus" in options:
-        return _count(options["gpus"])
-    nodes = _count(options.get("nodes", 1)) or 1
-    if "gpus-per-node" in options:
-        return _count(options["gpus-per-node"]) * nodes
-    if "gpus-per-task" in options:
-        return _count(options["gpus-per-task"]) * _tasks(options, nodes)
-    gres = str(options.get("gres") or "")
-    return nodes * sum(_count(g) for g in gres.split(",") if g.startswith("gpu"))
-
-
-def _tasks(options: Mapping[str, Scalar], nodes: int) -> int:
-    if "ntasks" in options:
-        return _count(options["ntasks"])
-    return _count(options.get("ntasks-per-node", 1)) * nodes
-
-
-def _count(value: Scalar) -> int:
-    """The number in `4`, `a100:4`, `gpu:a100:4`; `gpu` alone is one."""
-    text = str(value).partition("(")[0]
-    found = _COUNT.fullmatch(text)
-    if found:
-        return int(found[1])
-    return 1 if text.isidentifier() else 0
 
 
 def options_of(

@@ -18,15 +18,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from autoexp_tui.adapters import action_specs, backends, condition_specs, rule_specs
 from autoexp_tui.adapters.config_files import DEFAULT_STATE_DIR
-from autoexp_tui.adapters.sbatch_options import (
-    gpus,
-    options_of,
-    seconds,
-)
+from autoexp_tui.adapters.sbatch_options import options_of, seconds
 from autoexp_tui.adapters.slurm_submit import read_template
 from autoexp_tui.adapters.validation_words import problems_of
 from autoexp_tui.core import action_kinds, condition_kinds, rule_kinds, specs
+from autoexp_tui.core.demand import gpus_of
 from autoexp_tui.core.errors import Problem, UsageError
+from autoexp_tui.plan import estimate
 from autoexp_tui.plan.near import did_you_mean, slip_of
 from autoexp_tui.plan.ports import Launch, SpecRefused
 
@@ -88,6 +86,13 @@ class ClientSettings(Closed):
     """Slurm: tasks of one array at a time."""
 
 
+class ConfirmSettings(Closed):
+    """`slurm.confirm`: above what a submission needs a yes; null: never for that."""
+
+    gpu_hours: float | None = Field(default=estimate.GPU_HOURS, gt=0)
+    jobs: int | None = Field(default=estimate.JOBS, ge=1)
+
+
 class SlurmSettings(Closed):
     """`slurm`: where jobs run, on Slurm or on this machine."""
 
@@ -100,6 +105,7 @@ class SlurmSettings(Closed):
     launcher_cmd: str | list[str] = ""
     srun_opts: str | list[str] = ""
     max_parallel: int = Field(default=0, ge=0)
+    confirm: ConfirmSettings = ConfirmSettings()
 
     @field_validator("launcher_cmd", "srun_opts")
     @classmethod
@@ -280,7 +286,7 @@ class HouseParser:
             raise SpecRefused(tuple(problems))
         return specs.Resources(
             time_limit_seconds=seconds(options.get("time")),
-            gpus=gpus(options),
+            gpus=gpus_of(options),
             options=options,
         )
 
@@ -448,7 +454,17 @@ def _executor_settings(found: SlurmSettings) -> dict[str, Scalar]:
         "srun_opts": str(found.srun_opts),
     }
     client = found.client.model_dump(exclude={"class_name"}, exclude_none=True)
-    return {key: value for key, value in texts.items() if value} | client
+    given = {key: value for key, value in texts.items() if value}
+    return given | client | _confirm(found.confirm)
+
+
+def _confirm(found: ConfirmSettings) -> dict[str, Scalar]:
+    """The bounds that are not the usual ones."""
+    bounds: dict[str, tuple[Scalar, Scalar]] = {
+        estimate.CONFIRM_GPU_HOURS: (found.gpu_hours, estimate.GPU_HOURS),
+        estimate.CONFIRM_JOBS: (found.jobs, estimate.JOBS),
+    }
+    return {key: own for key, (own, usual) in bounds.items() if own != usual}
 
 
 # ------------------------------------------------------------------------- top level

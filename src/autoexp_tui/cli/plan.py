@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from autoexp_tui.adapters.planning import PlanningResult
     from autoexp_tui.core.done import DoneReport
     from autoexp_tui.core.specs import Plan, PlanFinding
+    from autoexp_tui.plan.estimate import Estimate
 
 
 def main(argv: Sequence[str]) -> int:
@@ -122,7 +123,11 @@ def show_plan(result: PlanningResult, options: Options) -> int:
         from autoexp_tui.cli.visualize import text_of
 
         print(text_of(result.plan))
-        for line in _done_lines(result.plan):
+        done = _done(result.plan)
+        for line in (
+            *_estimate_lines(result.plan, done),
+            *_done_lines(result.plan, done),
+        ):
             print(line)
         if not (options.manifest or options.session):
             from autoexp_tui.cli.plan_diff import since_lines
@@ -185,6 +190,7 @@ def _show_warnings(warnings: Sequence[PlanFinding]) -> None:
 def as_json(result: PlanningResult) -> dict[str, object]:
     """The whole answer in the documented shape."""
     from autoexp_tui.plan.as_json import plan_to_json
+    from autoexp_tui.plan.estimate import bounds_of, estimate_to_json
 
     errors = [asdict(error) for error in result.errors]
     if result.plan is None:
@@ -198,9 +204,11 @@ def as_json(result: PlanningResult) -> dict[str, object]:
             "warnings": warnings,
         }
     done = _done(result.plan)
+    cost = estimate_to_json(_estimate(result.plan, done), bounds_of(result.plan))
     return {
         **plan_to_json(result.plan),
         "errors": errors,
+        "estimate": cost,
         "done_before": list(done.done),
         "changed_since": list(done.changed),
         "builds_on_changed": list(done.upstream),
@@ -215,11 +223,31 @@ def _done(plan: Plan) -> DoneReport:
     return done_before(plan, found_done(plan.jobs))
 
 
-def _done_lines(plan: Plan) -> Iterator[str]:
+def _estimate_lines(plan: Plan, done: DoneReport) -> Iterator[str]:
+    """What the jobs that are left may cost."""
+    from autoexp_tui.cli.executors import is_for_slurm
+    from autoexp_tui.plan.estimate import told
+
+    found = _estimate(plan, done)
+    if not found.jobs:
+        return
+    first, *rest = told(found, cluster=is_for_slurm(plan))
+    yield f"estimate  {first}"
+    yield from (f"          {line}" for line in rest)
+
+
+def _estimate(plan: Plan, done: DoneReport) -> Estimate:
+    from autoexp_tui.plan.estimate import estimate
+
+    settled = frozenset(done.done)
+    return estimate(job for job in plan.jobs if job.name not in settled)
+
+
+def _done_lines(plan: Plan, report: DoneReport) -> Iterator[str]:
     """How many jobs would not run again, and why others would."""
     from autoexp_tui.core.wording import plural
 
-    report, total = _done(plan), plural(len(plan.jobs), "job")
+    total = plural(len(plan.jobs), "job")
     if report.done:
         verb = "is" if len(report.done) == 1 else "are"
         yield f"{len(report.done)} of {total} {verb} done already: not run again"

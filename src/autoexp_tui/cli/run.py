@@ -60,10 +60,12 @@ def run(options: Options, how: Watching) -> int:
 def open_handle(options: Options) -> LiveHandle:
     """An engine for the session that was named, or the plan of a new campaign."""
     from autoexp_tui.cli import opening
+    from autoexp_tui.cli.confirming import confirmed
 
     if options.session:
         return opening.owned_handle(opening.session_of(options), options)
-    return opening.plan_handle(opening.make_plan(options), options)
+    plan = confirmed(opening.make_plan(options), options)
+    return opening.plan_handle(plan, options)
 
 
 def submit_fresh(handle: LiveHandle) -> str:

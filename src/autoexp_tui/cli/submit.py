@@ -38,11 +38,13 @@ def main(argv: Sequence[str]) -> int:
 def submit(options: Options, *, detach: bool) -> int:
     """Create the session, wait until what may go is taken, and let go."""
     from autoexp_tui.cli import opening
+    from autoexp_tui.cli.confirming import confirmed
     from autoexp_tui.cli.headless import failed_to_start
     from autoexp_tui.cli.leaving import leave
     from autoexp_tui.core.commands import Submit
 
-    handle = opening.plan_handle(opening.make_plan(options), options)
+    plan = confirmed(opening.make_plan(options), options)
+    handle = opening.plan_handle(plan, options)
     try:
         command = handle.send(Submit(), by="autoexp-submit")
         snapshot = _wait_sent(handle, command)

@@ -250,12 +250,16 @@ class Cockpit:
 
     def _opened(self) -> EngineHandle:
         from autoexp_tui.cli import opening
+        from autoexp_tui.cli.confirming import confirmed_without_asking
         from autoexp_tui.cli.joining import staying
         from autoexp_tui.core.commands import Submit
 
         if self._session is not None:
             return self._reopen(self._session)
-        handle = opening.plan_handle(opening.make_plan(self._options), self._options)
+        plan = opening.make_plan(self._options)
+        if self._args.submit:
+            plan = confirmed_without_asking(plan, self._options)
+        handle = opening.plan_handle(plan, self._options)
         handle.read_only = self._args.read_only
         if self._args.submit:
             handle.send(Submit())

@@ -18,7 +18,7 @@ from autoexp_tui.core.condition_kinds import (
 )
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.specs import JobSpec, Plan
-from autoexp_tui.plan import approvals, directories, idle_rules, oversights
+from autoexp_tui.plan import approvals, directories, estimate, idle_rules, oversights
 from autoexp_tui.plan.dag import rings
 from autoexp_tui.plan.names import fault_of_name
 from autoexp_tui.plan.near import did_you_mean
@@ -59,6 +59,7 @@ def validate_execution_plan(
         *approvals.idle_timeouts(plan.jobs),
         *idle_rules.of_no_stage(plan),
         *idle_rules.of_strangers(plan, known),
+        *estimate.above_bounds(plan),
     ]
     return ValidationResult(told_once(errors), told_once(warnings))
 

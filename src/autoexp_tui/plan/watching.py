@@ -24,7 +24,7 @@ _OF_THE_SESSION: Final = (
     *("monitoring.state_dir", "monitoring.poll_seconds", "monitoring.storm"),
     "monitoring.lock_stale_seconds",
     *("slurm.client", "slurm.max_parallel", "slurm.template_path"),
-    *("slurm.launcher_cmd", "slurm.srun_opts", "ui"),
+    *("slurm.launcher_cmd", "slurm.srun_opts", "slurm.confirm", "ui"),
 )
 
 

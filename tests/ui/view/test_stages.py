@@ -13,7 +13,7 @@ from autoexp_tui.core.verdicts import Result, why
 from autoexp_tui.testing.campaigns import T0, all_done, campaign, planned
 from autoexp_tui.testing.scripted_handle import HOSTILE
 from autoexp_tui.ui.view.causes import PlanWords
-from autoexp_tui.ui.view.eta import Ends, ends, gpu_bound, gpu_hours
+from autoexp_tui.ui.view.eta import Ends, ends, gpu_hours
 from autoexp_tui.ui.view.session import observe
 from autoexp_tui.ui.view.spans import plain, width
 from autoexp_tui.ui.view.stages import (
@@ -163,10 +163,6 @@ def test_without_rates_and_finished_runs_nothing_is_estimated() -> None:
 
 def test_gpu_hours_count_every_attempt() -> None:
     assert gpu_hours(SESSION) > 500
-
-
-def test_gpu_hours_are_bounded_by_the_time_limits() -> None:
-    assert gpu_bound(SESSION.jobs[:2]) == 2 * 8 * 8
 
 
 def test_every_count_is_shown_before_the_end_of_the_stage() -> None:

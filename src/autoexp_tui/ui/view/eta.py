@@ -235,14 +235,3 @@ def _attempt_seconds(attempt: Attempt, now: float) -> float:
         return 0.0
     end = attempt.ended_at if attempt.ended_at is not None else now
     return max(0.0, end - attempt.began_at)
-
-
-def gpu_bound(jobs: Sequence[JobView]) -> float | None:
-    """The most GPU hours that one attempt of each may use; None without limits."""
-    total = 0.0
-    for job in jobs:
-        needs = job.record.spec.resources
-        if needs.gpus and needs.time_limit_seconds is None:
-            return None
-        total += needs.gpus * (needs.time_limit_seconds or 0.0) / 3600
-    return total

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from autoexp_tui.core.states import JobState
 from autoexp_tui.core.wording import duration, plural
-from autoexp_tui.ui.view.eta import gpu_bound
+from autoexp_tui.plan.estimate import estimate, gpu_words
 from autoexp_tui.ui.view.loss import needed_upstream
 from autoexp_tui.ui.view.parameters import described, varying
 from autoexp_tui.ui.view.questions import Choice, Question
@@ -208,11 +208,8 @@ def _choice(
 
 
 def _cost(jobs: Sequence[JobView]) -> str:
+    """`at most 12 GPU h an attempt`; of those that are left to run."""
     if not jobs:
         return "nothing is left to run"
-    bound = gpu_bound(jobs)
-    if bound is None:
-        return "GPU hours without a bound: no time limit"
-    if any(job.record.spec.resources.gpus for job in jobs):
-        return f"at most {bound:.0f} GPU h an attempt"
-    return "no GPUs"
+    words = gpu_words(estimate(job.record.spec for job in jobs))
+    return f"{words} an attempt" if words.endswith(" h") else words

@@ -1,0 +1,78 @@
+"""The yes that a large submission needs: asked on a terminal, or given by --yes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from autoexp_tui.cli.diagnostics import say
+from autoexp_tui.core.errors import NotConfirmed
+from autoexp_tui.core.wording import plural
+
+if TYPE_CHECKING:
+    from autoexp_tui.cli.options import Options
+    from autoexp_tui.core.specs import JobSpec, Plan
+
+_YES = frozenset({"y", "yes"})
+
+
+def confirmed(plan: Plan, options: Options) -> Plan:
+    """The plan, once somebody has said yes to what is above its bounds.
+
+    Raises:
+        NotConfirmed: nobody did, or nobody can be asked.
+    """
+    above = _above(plan, options)
+    if not above or options.yes:
+        return plan
+    what = f"this submits {'; '.join(above)}"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise _refusal(what)
+    say(f"{what[:1].upper()}{what[1:]}.")
+    print("Submit? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in _YES:
+        raise NotConfirmed("not submitted", hint="Nothing was started.")
+    return plan
+
+
+def confirmed_without_asking(plan: Plan, options: Options) -> Plan:
+    """The same where a screen has the terminal: S asks there.
+
+    Raises:
+        NotConfirmed: it is above a bound, and --yes was not given.
+    """
+    above = _above(plan, options)
+    if above and not options.yes:
+        raise _refusal(f"--submit submits {'; '.join(above)}")
+    return plan
+
+
+def _refusal(what: str) -> NotConfirmed:
+    return NotConfirmed(
+        what,
+        hint="Add --yes to do it; `slurm.confirm` in the config has the bounds.",
+    )
+
+
+def _above(plan: Plan, options: Options) -> Sequence[str]:
+    """What is above its bound, done jobs left out."""
+    from autoexp_tui.plan.estimate import bounds_of, estimate
+
+    bounds = bounds_of(plan)
+    if not bounds.exceeded(estimate(plan.jobs)):
+        return ()
+    found = estimate(_left(plan, options))
+    exceeded = [f"{one.words} ({one.key})" for one in bounds.exceeded(found)]
+    unbounded = [name for stage in found.stages for name in stage.without_limit]
+    if exceeded and unbounded and found.gpus:
+        exceeded.append(f"{plural(len(unbounded), 'job')} without a time limit")
+    return exceeded
+
+
+def _left(plan: Plan, options: Options) -> Sequence[JobSpec]:
+    """The jobs that would run."""
+    from autoexp_tui.cli.assemble import done_of
+
+    done = frozenset() if options.force else frozenset(done_of(plan).done)
+    return [job for job in plan.jobs if job.name not in done]
