@@ -13,7 +13,7 @@ from autoexp_tui.core.errors import UsageError
 from autoexp_tui.core.rule_kinds import Monitoring
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.plan.fingerprint import fingerprint
-from autoexp_tui.plan.job_maker import mounts_of, paths_of
+from autoexp_tui.plan.job_places import mounts_of, paths_of
 from autoexp_tui.plan.overrides import literal
 from autoexp_tui.plan.ports import Composer, ConfigView, SpecParser, SpecRefused
 from autoexp_tui.plan.watching import SessionWide, last_step

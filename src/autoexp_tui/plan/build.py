@@ -25,7 +25,12 @@ from autoexp_tui.plan.ports import (
 )
 from autoexp_tui.plan.resolution import Resolution
 from autoexp_tui.plan.sweep import expand
-from autoexp_tui.plan.validation import told_once, validate_execution_plan
+from autoexp_tui.plan.validation import (
+    NamedJob,
+    told_once,
+    validate_execution_plan,
+    validate_unfinished,
+)
 from autoexp_tui.plan.watching import CLOSED, RuleSets, SessionWide
 
 DEFAULT_STATE_DIR = "outputs/.autoexp"
@@ -121,6 +126,7 @@ def plan_outcome(
     errors = told_once([*common.problems, *resolution.problems])
     warnings = told_once(resolution.warnings)
     if errors:
+        errors += _of_unfinished(source, resolution, drafts)
         return PlanOutcome(None, errors, warnings, expansion.points)
     plan = _plan(source, base, common, resolution, drafts)
     holes, more = holes_of(expansion, resolution.dropped)
@@ -130,6 +136,14 @@ def plan_outcome(
     finished = replace(plan, warnings=tuple(map(_finding, warnings)))
     made = None if found.errors else finished
     return PlanOutcome(made, found.errors, warnings, expansion.points)
+
+
+def _of_unfinished(
+    source: PlanSource, resolution: Resolution, drafts: Sequence[Draft]
+) -> tuple[Problem, ...]:
+    """What else is wrong with the jobs that have got as far as a name."""
+    jobs = [NamedJob(d.identity.name, d.point.parameters) for d in drafts]
+    return validate_unfinished(jobs, _edges(drafts, resolution, source.known))
 
 
 def _finding(problem: Problem) -> PlanFinding:

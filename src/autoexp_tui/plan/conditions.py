@@ -16,7 +16,7 @@ from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.families import SiblingNotFound
 from autoexp_tui.plan.ports import CannotCompose, SpecParser, SpecRefused
 from autoexp_tui.plan.reference_syntax import NotAReference
-from autoexp_tui.plan.references import UnknownKey
+from autoexp_tui.plan.references import UnknownKey, UnusableJob
 from autoexp_tui.plan.substitution import After
 from autoexp_tui.plan.sweep_nodes import shown
 
@@ -56,6 +56,8 @@ class ConditionReader:
         self._parser = parser
         self._base_name = base_name
         self.problems: list[Problem] = []
+        self.unusable: UnusableJob | None = None
+        """A job that they name has faults of its own, which are told there."""
 
     def read(self, raw: object, where: str) -> tuple[Condition, ...]:
         """The conditions of one list; those with findings are left out."""
@@ -97,7 +99,9 @@ class ConditionReader:
             return self._parser.condition(self._lowered(raw), where)
         except FAULTS as error:
             self.problems += problems_of(error, where)
-            return None
+        except UnusableJob as unusable:
+            self.unusable = unusable
+        return None
 
     def _lowered(self, raw: Mapping[str, object]) -> dict[str, object]:
         """The mapping resolved, nested conditions included."""

@@ -26,16 +26,25 @@ from autoexp_tui.plan.expression import ExpressionError
 from autoexp_tui.plan.families import called
 from autoexp_tui.plan.filters import Place, deferred_holds
 from autoexp_tui.plan.fingerprint import CanonicalWriter, fingerprint
-from autoexp_tui.plan.names import fault_of_name, inside, spell
+from autoexp_tui.plan.job_places import (
+    NAME,
+    directories_of,
+    identity_of,
+    mounts_of,
+    paths_of,
+    written_name,
+)
+from autoexp_tui.plan.names import fault_of_name, spell
 from autoexp_tui.plan.overrides import OverrideWriter, literal, spell_override
 from autoexp_tui.plan.points import NOT_OVERRIDES, DeferredFilter, SweepPoint, plain_key
-from autoexp_tui.plan.ports import CannotCompose, Composer, ConfigView, SpecParser
+from autoexp_tui.plan.ports import Composer, ConfigView, SpecParser
 from autoexp_tui.plan.reference_syntax import NotAReference
 from autoexp_tui.plan.references import (
     ATTRIBUTES,
     KNOWN_EARLY,
     DroppedJob,
     Identity,
+    UnusableJob,
     Values,
     World,
     reads_others,
@@ -57,7 +66,6 @@ from autoexp_tui.plan.watching import (
     settled_too_early,
 )
 
-NAME: Final = "project.name"
 _LATE: Final = (frozenset(ATTRIBUTES) | {NAME}) - KNOWN_EARLY
 """What a job knows of itself only once it is named."""
 
@@ -80,6 +88,15 @@ class _Settled:
     closed: Mapping[str, object]
     monitoring: Monitoring
     without_effect: tuple[Problem, ...]
+
+
+@dataclass(slots=True)
+class _Faults:
+    """What hinders preparing a point's parameters."""
+
+    problems: list[Problem]
+    unusable: UnusableJob | None = None
+    """Another job has faults of its own; they are told there."""
 
 
 class Workshop(World, Protocol):
@@ -130,10 +147,10 @@ class JobMaker:
         values = Values(self._world, at)
         mounted: list[object] = []
         marks = self._undecided(at)
-        prepared = self._prepared(point, values, mounted)
+        prepared, faults = self._prepared(point, values, mounted)
         mounts = self._mounts(point)
         try:
-            texts = self._texts(point, prepared, mounted)
+            texts = self._texts(point, prepared, mounted, faults)
             view = self._composer.compose(tuple(texts.values()), mounts)
         except FAULTS as error:
             raise Refused(problems_of(error, "", called(point))) from None
@@ -160,8 +177,11 @@ class JobMaker:
 
     def _prepared(
         self, point: SweepPoint, values: Values, mounted: list[object]
-    ) -> dict[str, object]:
-        """The parameters with other jobs' values in them; `aux` as dotted keys."""
+    ) -> tuple[dict[str, object], _Faults]:
+        """The parameters with other jobs' values in them; `aux` as dotted keys.
+
+        Those with faults are left out.
+        """
 
         def mount(value: object) -> str:
             mounted.append(value)
@@ -169,19 +189,19 @@ class JobMaker:
 
         before = Before(values, mount, self._base_is_a_key)
         prepared: dict[str, object] = {}
-        problems: list[Problem] = []
+        faults = _Faults(list(self._covered(point)))
         for key, value in self._writer.flattened(_parameters(point)):
             try:
                 late = plain_key(key) == NAME or is_rule(key)
-                prepared[key] = value if late else before.value(value)
-                if self._writer.selects(key) and any(unfinished_in(prepared[key])):
+                found = value if late else before.value(value)
+                if self._writer.selects(key) and any(unfinished_in(found)):
                     raise NotAReference(_CHOSEN_EARLY)
+                prepared[key] = found
             except FAULTS as error:
-                problems += problems_of(error, key, called(point))
-        problems += self._covered(point)
-        if problems:
-            raise Refused(tuple(problems))
-        return prepared
+                faults.problems += problems_of(error, key, called(point))
+            except UnusableJob as unusable:
+                faults.unusable = unusable
+        return prepared, faults
 
     def _covered(self, point: SweepPoint) -> Iterator[Problem]:
         """Parameters that the mounts would cover: nobody would ever see them."""
@@ -193,9 +213,18 @@ class JobMaker:
                 yield Problem(message, key, called(point), hint)
 
     def _texts(
-        self, point: SweepPoint, prepared: Mapping[str, object], mounted: list[object]
+        self,
+        point: SweepPoint,
+        prepared: Mapping[str, object],
+        mounted: list[object],
+        faults: _Faults,
     ) -> dict[str, str]:
-        """Parameter -> override, as it is composed."""
+        """Parameter -> override, as it is composed.
+
+        Raises:
+            Refused: with what is wrong with keys and with values, all of it.
+            UnusableJob: nothing is, but a value of another job cannot be had.
+        """
         made = self._writer.write(
             {f"++{MOUNT}.r{at}": literal(value) for at, value in enumerate(mounted)}
             | {key: placeholder(value) for key, value in prepared.items()}
@@ -203,9 +232,12 @@ class JobMaker:
         early = map(settled_too_early, filter(is_settled, point.parameters))
         for warning in (*early, *made.warnings):
             self._world.warn(replace(warning, job=called(point)))
-        if made.errors:
-            named = tuple(replace(error, job=called(point)) for error in made.errors)
-            raise Refused(named)
+        named = (replace(error, job=called(point)) for error in made.errors)
+        problems = (*faults.problems, *named)
+        if problems:
+            raise Refused(problems)
+        if faults.unusable is not None:
+            raise faults.unusable
         return dict(made.texts)
 
     def _mounts(self, point: SweepPoint) -> dict[str, object]:
@@ -249,10 +281,10 @@ class JobMaker:
     def _name(self, draft: Draft, view: ConfigView) -> None:
         label = called(draft.point)
         try:
-            raw = _written_name(view)
+            raw = written_name(view)
             after = self._after(draft, view, mount_prefix="n")
             name = after.spelled(raw) if isinstance(raw, str) else spell(raw)
-            directories = [_text(view, path) for path in _DIRECTORIES]
+            directories = directories_of(view)
         except FAULTS as error:
             raise Refused(problems_of(error, NAME, label)) from None
         fault = fault_of_name(name)
@@ -260,7 +292,7 @@ class JobMaker:
             message = f"{shown(repr(name))}: {fault}"
             raise Refused((Problem(message, NAME, label),))
         draft.put(view, NAME, name)
-        draft.identity = _identity(draft.identity, name, directories)
+        draft.identity = identity_of(draft.identity, name, directories)
 
     def _after(self, draft: Draft, view: ConfigView, mount_prefix: str) -> After:
         values = Values(self._world, draft.at, (draft.identity, view), draft.reads)
@@ -342,6 +374,7 @@ class JobMaker:
 
         Raises:
             Refused: with every finding.
+            UnusableJob: there is none, but another job that they name has some.
         """
         given = {plain_key(key): v for key, v in draft.point.parameters.items()}
         start, waits = self._reader(draft, view, "s")
@@ -360,6 +393,9 @@ class JobMaker:
         if problems:
             name = draft.identity.name
             raise Refused(tuple(replace(problem, job=name) for problem in problems))
+        unusable = start.unusable or cancel.unusable
+        if unusable is not None:
+            raise unusable
 
     def _reader(
         self, draft: Draft, view: ConfigView, mount_prefix: str
@@ -432,76 +468,6 @@ def _parameters(point: SweepPoint) -> dict[str, object]:
         elif not is_settled(key) and not {plain_key(key), key} & NOT_OVERRIDES:
             others[key] = value
     return aux | others
-
-
-def mounts_of(
-    stage: str, index: int, family: str, base: ConfigView
-) -> dict[str, object]:
-    """What is mounted at the root of a job's config.
-
-    A config may have a `family` of its own, and a `stage` while its sweep has none.
-    """
-    mounts: dict[str, object] = {"index": index}
-    if stage or not base.has("stage"):
-        mounts["stage"] = literal(stage)
-    if not base.has("family"):
-        mounts["family"] = family
-    return mounts
-
-
-_DIRECTORIES: Final = (
-    "project.base_output_dir",
-    "slurm.log_dir",
-    "slurm.script_dir",
-)
-
-
-def _written_name(view: ConfigView) -> object:
-    """`project.name` as written.
-
-    Raises:
-        CannotCompose: it is not set, or is no text.
-    """
-    hint = 'project: {name: "lr{lr}_{stage}"}'
-    try:
-        raw = view.raw(NAME)
-    except KeyError:
-        raw = None
-    if raw is None:
-        raise CannotCompose((Problem("is not set", NAME, hint=hint),))
-    if isinstance(raw, Mapping | list):
-        message = f"is {shown(repr(raw))}, not a text"
-        raise CannotCompose((Problem(message, NAME, hint=hint),))
-    return raw
-
-
-def _text(view: ConfigView, path: str) -> str:
-    """A text of the config; empty when it is not set."""
-    found = view.select(path) if view.has(path) else None
-    return "" if found is None else str(found)
-
-
-def _identity(nobody: Identity, name: str, directories: Sequence[str]) -> Identity:
-    base, logs, scripts = directories
-    base = base or "outputs"
-    return replace(
-        nobody,
-        name=name,
-        output_dir=inside(base, name),
-        log_dir=inside(logs or inside(base, "logs"), name),
-        script_path=inside(scripts or inside(base, "scripts"), f"{name}.sbatch"),
-    )
-
-
-def paths_of(config: Mapping[str, object]) -> Sequence[str]:
-    """The directories of a resolved config that do not count for the fingerprint."""
-    found: list[str] = []
-    for path in (*_DIRECTORIES, "monitoring.state_dir"):
-        section, _, key = path.partition(".")
-        inner = config.get(section)
-        value = inner.get(key) if isinstance(inner, Mapping) else None
-        found += [] if value is None else [str(value)]
-    return found
 
 
 def _deprecated(job: str) -> Problem:

@@ -17,7 +17,7 @@ from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.as_json import CLASS_NAMES
 from autoexp_tui.plan.near import slip_of
 from autoexp_tui.plan.points import NOT_OVERRIDES
-from autoexp_tui.plan.ports import Composer, ConfigView
+from autoexp_tui.plan.ports import CannotCompose, Composer, ConfigView
 
 _BARE: Final = re.compile(r"(?!\.[0-9])[A-Za-z_/.][\w/.\-:@%+]*", re.ASCII)
 """Texts that need no quotes."""
@@ -135,9 +135,12 @@ class _Findings:
     texts: dict[str, str] = field(default_factory=dict)
     errors: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
+    quiet: bool = False
+    """The groups are not known, and so not what they bring."""
 
     def frozen(self) -> Overrides:
-        return Overrides(self.texts, tuple(self.errors), tuple(self.warnings))
+        warnings = () if self.quiet else tuple(self.warnings)
+        return Overrides(self.texts, tuple(self.errors), warnings)
 
 
 class OverrideWriter:
@@ -152,8 +155,8 @@ class OverrideWriter:
     def write(self, parameters: Mapping[str, object]) -> Overrides:
         """The overrides of a point, in order.
 
-        Raises:
-            CannotCompose: the groups that it selects do not compose.
+        When the groups that it selects do not compose, its keys are looked for in the
+        config as it is without them.
         """
         made = _Findings()
         flat = list(self.flattened(parameters))
@@ -162,7 +165,7 @@ class OverrideWriter:
             for key, value in flat
             if self.selects(key) and not _unspeakable(value)
         ]
-        places = self._places_with(tuple(chosen))
+        places = self._places_of(tuple(chosen), made)
         for key, value in flat:
             try:
                 selects = self.selects(key)
@@ -194,6 +197,14 @@ class OverrideWriter:
             options = self._composer.group_options(bare)
             self._is_group[bare] = options is not None
         return self._is_group[bare]
+
+    def _places_of(self, chosen: tuple[str, ...], made: _Findings) -> _Places:
+        try:
+            return self._places_with(chosen)
+        except CannotCompose as error:
+            made.errors += error.problems
+            made.quiet = True
+        return self._places_with(())
 
     def _places_with(self, chosen: tuple[str, ...]) -> _Places:
         if chosen not in self._places:

@@ -23,7 +23,13 @@ from autoexp_tui.plan.filters import Place, places
 from autoexp_tui.plan.job_maker import JobMaker, Record
 from autoexp_tui.plan.points import DeferredFilter
 from autoexp_tui.plan.ports import Composer, ConfigView, SpecParser
-from autoexp_tui.plan.references import DroppedJob, Identity, accessed, foreseen
+from autoexp_tui.plan.references import (
+    DroppedJob,
+    Identity,
+    UnusableJob,
+    accessed,
+    foreseen,
+)
 from autoexp_tui.plan.sweep import Expansion
 from autoexp_tui.plan.watching import SessionWide
 
@@ -36,10 +42,6 @@ class _Needs(Exception):
     def __init__(self, at: int) -> None:
         super().__init__(at)
         self.at = at
-
-
-class _Unusable(Exception):
-    """Another job has faults of its own; they are told there."""
 
 
 class Resolution:
@@ -101,7 +103,7 @@ class Resolution:
 
         Raises:
             DroppedJob: a filter dropped it.
-            _Needs, _Unusable: it is not made yet, or cannot be.
+            _Needs, UnusableJob: it is not made yet, or cannot be.
         """
         return self._draft(at).identity
 
@@ -125,7 +127,7 @@ class Resolution:
             return self.drafts[at]
         if at in self.dropped:
             raise DroppedJob(self.dropped[at])
-        raise _Unusable if at in self._failed else _Needs(at)
+        raise UnusableJob if at in self._failed else _Needs(at)
 
     def _hold(self, at: int, view: ConfigView) -> None:
         self._views[at] = view
@@ -168,7 +170,7 @@ class Resolution:
             self.dropped[at] = dropped.mark
         except Refused as refused:
             self._fail(at, refused)
-        except _Unusable:
+        except UnusableJob:
             self._failed.add(at)
         else:
             self.drafts[at] = draft
@@ -196,7 +198,7 @@ class Resolution:
             self._maker.end(draft, view)
         except Refused as refused:
             self._fail(draft.at, refused)
-        except _Unusable:
+        except UnusableJob:
             self._failed.add(draft.at)
 
     def _fail(self, at: int, refused: Refused) -> None:

@@ -7,7 +7,7 @@ single value has wrong is found while the plan is built (see `build`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autoexp_tui.core.condition_kinds import (
@@ -17,7 +17,7 @@ from autoexp_tui.core.condition_kinds import (
     TimeReached,
 )
 from autoexp_tui.core.errors import Problem
-from autoexp_tui.core.specs import JobSpec, Plan
+from autoexp_tui.core.specs import Edge, JobSpec, Plan
 from autoexp_tui.plan import approvals, directories, estimate, idle_rules, oversights
 from autoexp_tui.plan.dag import rings
 from autoexp_tui.plan.names import fault_of_name
@@ -32,6 +32,25 @@ class ValidationResult:
     warnings: tuple[Problem, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class NamedJob:
+    """A job of a plan that is not finished: what can be said against it by then."""
+
+    name: str
+    parameters: Mapping[str, object]
+
+
+def validate_unfinished(
+    jobs: Sequence[NamedJob], edges: Sequence[Edge]
+) -> tuple[Problem, ...]:
+    """What is wrong with the jobs of a plan of which others have errors.
+
+    So that it is told with those, and not only when they are mended.
+    """
+    names = [job.name for job in jobs]
+    return told_once([*_named_twice(jobs), *_rings(names, edges)])
+
+
 def validate_execution_plan(
     plan: Plan, *, known: Iterable[str] = ()
 ) -> ValidationResult:
@@ -44,7 +63,7 @@ def validate_execution_plan(
         *_names(plan.jobs),
         *directories.shared(plan.jobs),
         *directories.overlaps(plan),
-        *_rings(plan),
+        *_rings([job.name for job in plan.jobs], plan.edges),
         *_strangers(plan.jobs, known),
         *approvals.never_asked(plan),
     ]
@@ -93,6 +112,10 @@ def _names(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
         fault = fault_of_name(job.name)
         if fault:
             yield Problem(f"{job.name!r}: {fault}", "project.name", job.name)
+    yield from _named_twice(jobs)
+
+
+def _named_twice(jobs: Sequence[JobSpec | NamedJob]) -> Iterator[Problem]:
     counts = Counter(job.name for job in jobs)
     for name, count in counts.items():
         if count > 1:
@@ -105,7 +128,7 @@ def _names(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
             )
 
 
-def _apart(jobs: Sequence[JobSpec]) -> str:
+def _apart(jobs: Sequence[JobSpec | NamedJob]) -> str:
     """The parameters in which jobs differ, as they are put into a name."""
     keys = list(dict.fromkeys(key for job in jobs for key in job.parameters))
     differing = [
@@ -117,15 +140,15 @@ def _apart(jobs: Sequence[JobSpec]) -> str:
     return ", ".join(shown[:4]) or "${index}"
 
 
-def _rings(plan: Plan) -> Iterator[Problem]:
-    place = {job.name: at for at, job in enumerate(plan.jobs)}
+def _rings(jobs: Sequence[str], edges: Sequence[Edge]) -> Iterator[Problem]:
+    place = {job: at for at, job in enumerate(jobs)}
     waits = [
         (place[edge.before], place[edge.after])
-        for edge in plan.edges
+        for edge in edges
         if edge.mode == "waits" and edge.before in place and edge.after in place
     ]
-    for ring in rings(len(plan.jobs), waits):
-        names = [plan.jobs[at].name for at in (*ring, ring[0])]
+    for ring in rings(len(jobs), waits):
+        names = [jobs[at] for at in (*ring, ring[0])]
         message = f"jobs wait for each other in a ring: {' -> '.join(names)}"
         hint = "one of these conditions has to go: nothing could ever start"
         yield Problem(message, where="start_conditions", job=names[0], hint=hint)

@@ -1,0 +1,139 @@
+"""Everything that is wrong with a config is told by one run of autoexp-plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.plan import main
+from tests.adapters.config_trees import write_tree
+
+EXP = """
+defaults: [{backend: train}, _self_]
+project: {name: "{stage}_{index}", base_output_dir: out}
+sweep:
+  type: list
+  groups:
+    - groups:
+        - params: {backend.lr: [1e-4, 2e-4]}
+        - configs:
+            - stage: stable
+            - {stage: cooldown, backend.load: "{sibling.stabel.output_dir}/last"}
+            - {stage: late, backend.laod: latest}
+            - {stage: other, backend: trian}
+            - {stage: gone, backend.load: "{sibling.unwanted.output_dir}"}
+            - stage: unwanted
+      filter: stage != 'unwanted'
+    - configs:
+        - {stage: hen, backend.load: "{sibling.egg.backend.load}"}
+        - {stage: egg, backend.load: "{sibling.hen.backend.load}"}
+    - configs:
+        - {stage: left, project.name: twin}
+        - {stage: right, project.name: twin}
+"""
+SAID = """\
+error: the plan has 6 errors
+  - job 1 (stage=cooldown, lr=1e-4) backend.load: No sibling found matching pattern: \
+stabel (and for 1 more job)
+    did you mean `stable`?
+  - job 2 (stage=late, lr=1e-4) backend.laod: is not in the config (and for 1 more job)
+    did you mean `backend.load`? write `++backend.laod` to add it
+  - job 3 (stage=other, lr=1e-4) override backend=trian: `backend` has no choice \
+`trian` (and for 1 more job)
+    did you mean `train`?
+  - job 4 (stage=gone, lr=1e-4) backend.load: No sibling found matching pattern: \
+unwanted (and for 1 more job)
+    it was removed by the filter `stage != 'unwanted'` at sweep.groups.0.filter
+  - job 10 (stage=hen) sweep: references go in a ring: job 10 (stage=hen) -> job 11 \
+(stage=egg) -> job 10 (stage=hen)
+    one of these references has to go; a value written twice will do
+  - twin project.name: 2 jobs have the name twin
+    add what tells them apart: ${stage}
+"""
+TRAIN = "{class_name: 'Null', lr: 1, load: null, flag: false}"
+
+
+def said_of(
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    exp: str,
+) -> tuple[int, str]:
+    """What autoexp-plan says of a config: its exit status, and its errors."""
+    monkeypatch.chdir(place)
+    write_tree(place / "config", exp=exp, backend__train=TRAIN)
+    code = guarded(main, [])
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return code, captured.err
+
+
+def test_six_mistakes_are_told_at_once_each_with_its_place_and_the_mend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said_of(tmp_path, monkeypatch, capsys, EXP) == (3, SAID)
+
+
+def test_three_mistakes_of_one_entry_are_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exp = """
+defaults: [{backend: train}, _self_]
+project: {name: "{stage}", base_output_dir: out}
+sweep:
+  configs:
+    - stage: stable
+    - stage: cooldown
+      backend: trian
+      backend.load: "{sibling.stabel.output_dir}"
+      backend.flga: true
+"""
+    code, said = said_of(tmp_path, monkeypatch, capsys, exp)
+    assert code == 3
+    for mend in ("`train`", "`stable`", "`backend.flag`"):
+        assert f"did you mean {mend}?" in said
+
+
+def test_a_job_that_names_a_failing_one_tells_its_own_mistakes_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exp = """
+defaults: [{backend: train}, _self_]
+project: {name: "{stage}", base_output_dir: out}
+sweep:
+  configs:
+    - {stage: stable, backend.laod: x}
+    - {stage: cooldown, backend.load: "{sibling.stable.output_dir}", backend.flga: true}
+    - stage: evaluate
+      start_conditions:
+        - {class_name: SlurmStateCondition, job_name: "{sibling.stable.name}"}
+        - {class_name: FileExist, path: x}
+"""
+    _, said = said_of(tmp_path, monkeypatch, capsys, exp)
+    assert "the plan has 3 errors" in said
+    assert "did you mean `backend.load`?" in said
+    assert "did you mean `backend.flag`?" in said
+    assert "FileExists" in said
+
+
+def test_a_ring_of_waits_is_told_beside_other_mistakes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exp = """
+defaults: [{backend: train}, _self_]
+project: {name: "{stage}", base_output_dir: out}
+sweep:
+  configs:
+    - {stage: typo, backend.laod: x}
+    - stage: hen
+      start_conditions:
+        - {class_name: SlurmState, job_name: "{sibling.egg.name}", state: COMPLETED}
+    - stage: egg
+      start_conditions:
+        - {class_name: SlurmState, job_name: "{sibling.hen.name}", state: COMPLETED}
+"""
+    _, said = said_of(tmp_path, monkeypatch, capsys, exp)
+    assert "the plan has 2 errors" in said
+    assert "jobs wait for each other in a ring: hen -> egg -> hen" in said
