@@ -27,7 +27,7 @@ from autoexp_tui.adapters.backend_words import (
     unknown_keys,
     within,
 )
-from autoexp_tui.adapters.sbatch_options import gpus
+from autoexp_tui.core.demand import gpus_of
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.scalars import Scalar
 
@@ -137,12 +137,12 @@ def _asked(config: Config) -> dict[str, Scalar]:
 
 def asks_for_gpus(config: Config) -> bool:
     """Whether the job asks Slurm, or this machine, for GPUs."""
-    return gpus(_asked(config)) > 0
+    return gpus_of(_asked(config)) > 0
 
 
 def _gpus_of_a_node(asked: Mapping[str, Scalar]) -> int | None:
     nodes = _plain_number(asked.get("nodes", 1))
-    total = gpus(asked)
+    total = gpus_of(asked)
     if not total or not isinstance(nodes, int) or nodes < 1 or total % nodes:
         return None
     return total // nodes
