@@ -205,6 +205,7 @@ class Cockpit:
         self._options = options
         self._args = args
         self._failure = _Failure()
+        self._handle: DeferredHandle | None = None
         self._session = self._find_session()
 
     def _find_session(self) -> SessionDir | None:
@@ -217,7 +218,7 @@ class Cockpit:
     def run(self) -> int:
         """Show it until the person leaves, the terminal goes, or the screen fails."""
         gc.disable()  # until it is open: nothing of what is loaded now is garbage
-        handle = self._deferred()
+        handle = self._handle = self._deferred()
         app = self._app(handle)
         self._watch_signals(app)
         way = app.run(mouse=self._args.mouse)
@@ -282,10 +283,30 @@ class Cockpit:
         return joined_handle(session, self._options)
 
     def _opening_failed(self, error: BaseException) -> None:
-        self._failure.error = error
+        """Lead to the place of what is wrong with a config; of anything else, end."""
         from autoexp_tui.ui.options import LeaveWay
 
-        self._when_running(lambda app: app.leave(LeaveWay.NOTHING))
+        again = self._handle is not None and self._handle.opened is not None
+        if not again:
+            self._failure.error = error
+        if self._plans_a_config and isinstance(error, AutoexpError):
+            from autoexp_tui.cli.faults import faults_of
+
+            faults = faults_of(error, self._options)
+            self._when_running(lambda app: app.show_faults(faults))
+        else:
+            self._failure.error = error
+            self._when_running(lambda app: app.leave(LeaveWay.NOTHING))
+
+    @property
+    def _plans_a_config(self) -> bool:
+        return self._session is None and not self._options.manifest
+
+    def _plan_again(self) -> None:
+        """From the screen's thread: open once more."""
+        if self._handle is not None:
+            self._failure.error = None
+            self._handle.start()
 
     def _when_running(self, call: Callable[[CockpitApp], object]) -> None:
         """From another thread: call into the app as soon as its loop runs."""
@@ -306,6 +327,7 @@ class Cockpit:
             replay=self._args.replay,
             expression=_RowFilter,
             papers=_Papers(),
+            replan=self._plan_again if self._plans_a_config else None,
         )
         # Opened after the first paint: planning and pydantic would slow it down.
         self._running = CockpitApp(handle, options=options, on_ready=handle.start)

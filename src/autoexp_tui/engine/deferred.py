@@ -61,7 +61,13 @@ class DeferredHandle:
         return self._handle.player if self._handle else None
 
     def start(self) -> None:
-        """Begin to open, off the caller's thread."""
+        """Begin to open, off the caller's thread; again, after it failed.
+
+        What was opened and is a plan that nobody submitted is opened anew: the plan
+        of before stands until then. Nothing happens while one is being opened.
+        """
+        if self._thread is not None and self._thread.is_alive():
+            return
         self._thread = threading.Thread(target=self._run, name="open", daemon=True)
         self._thread.start()
 
@@ -76,10 +82,10 @@ class DeferredHandle:
     def subscribe(self, listener: Listener) -> None:
         """Call `listener` on each new snapshot."""
         with self._lock:
-            if self._handle is None:
-                self._listeners.append(listener)
-                return
-        self._handle.subscribe(listener)
+            self._listeners.append(listener)
+            handle = self._handle
+        if handle is not None:
+            handle.subscribe(listener)
 
     def send(
         self,
@@ -110,11 +116,19 @@ class DeferredHandle:
             self._on_failure(error)
             return
         with self._lock:
-            self._handle = handle
-            waiting, self._listeners = self._listeners, []
-        for listener in waiting:
+            before = self._handle
+            stale = before is not None and before.role != "plan"
+            if not stale:
+                self._handle = handle
+            listeners = tuple(self._listeners)
+        if stale:  # it was submitted meanwhile: that goes on
+            handle.close()
+            return
+        for listener in listeners:
             handle.subscribe(listener)
             listener(handle.snapshot())
+        if before is not None:
+            before.close()
 
 
 def empty_snapshot(name: str, doing: str) -> Snapshot:

@@ -22,6 +22,7 @@ from textual.filter import Monochrome
 from textual.message import Message
 from textual.screen import Screen
 
+from autoexp_tui.core.wording import plural
 from autoexp_tui.ui import terminal
 from autoexp_tui.ui.background import Background
 from autoexp_tui.ui.bridge import Bridge
@@ -35,10 +36,12 @@ from autoexp_tui.ui.themes import load_skin
 from autoexp_tui.ui.view.spans import Line, Role, outside
 
 if TYPE_CHECKING:
-    from autoexp_tui.core.snapshot import EngineView
+    from autoexp_tui.core.snapshot import EngineView, Snapshot
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.ui.acts import Acts
+    from autoexp_tui.ui.screens.faults import FaultsScreen, Way
     from autoexp_tui.ui.screens.question import Answered
+    from autoexp_tui.ui.view.faults import Fault
     from autoexp_tui.ui.view.session import JobView
 from autoexp_tui.ui.options import CockpitOptions, LeaveWay, wants_ascii, wants_no_color
 
@@ -96,6 +99,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.voice = Voice(self._write, self.desk, quiet=quiet)
         self._on_leave = on_leave
         self._on_ready = on_ready
+        self._faults: FaultsScreen | None = None
         self._acts: Acts | None = None
         self._left = False
         self._greeted = False
@@ -250,7 +254,12 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         if snapshot is None:
             return
         self._shown_at = self.clock.monotonic()
+        planned = snapshot.plan is not None and self.desk.words.plan is not None
+        other = planned and snapshot.plan is not self.desk.words.plan
         self.desk.take(snapshot)
+        self._close_faults(snapshot)
+        if other and snapshot.engine.role == "plan":
+            self.say(f"planned again: {plural(len(snapshot.jobs), 'job')}")
         self.forecast()
         if self._acts is not None:
             self._acts.hear(snapshot)
@@ -260,6 +269,41 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self._greet()
         self._tell_take_over(snapshot.engine)
         self.voice.ring(self.desk)
+
+    # --------------------------------------------------------------------- planning
+    def plan_again(self) -> None:
+        """Plan from what was saved, where nobody has submitted the plan."""
+        if self.options.replan is None or self.handle.role != "plan":
+            self.say("only a plan that nobody has submitted is planned again")
+            return
+        self.say("planning again ...", keep=True)
+        self.options.replan()
+
+    def show_faults(self, faults: Sequence[Fault]) -> None:
+        """Show why there is no plan; closed without one, the cockpit is left."""
+        from autoexp_tui.ui.screens.faults import FaultsScreen
+
+        self.say("")
+        if self._faults is not None:
+            self._faults.take(faults)
+            return
+
+        def closed(way: Way | None) -> None:
+            self._faults = None
+            if way == "closed" and self.desk.session.snapshot.plan is None:
+                self.leave(LeaveWay.NOTHING)
+            elif way == "closed":
+                self.say("the plan of before stands; ctrl+r plans again", keep=True)
+
+        self._faults = FaultsScreen(
+            self.skin, faults, self.options.replan or (lambda: None)
+        )
+        self.push_screen(self._faults, closed)
+
+    def _close_faults(self, snapshot: Snapshot) -> None:
+        """The plan is sound now: its errors go away."""
+        if self._faults is not None and snapshot.plan is not None:
+            self._faults.finish("opened")
 
     def _tell_take_over(self, engine: EngineView) -> None:
         """Say once that the session is run from here now, and was not before."""

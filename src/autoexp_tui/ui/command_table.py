@@ -388,6 +388,14 @@ TABLE: Final = (
     _replay("replay.end", "end", "", "to the end"),
     _replay("replay.jump", "t", "time", "go to a time: 14:02, +2h, -1d, 50%", foot=4),
     _look(
+        "plan.again",
+        "ctrl+r",
+        "plan again",
+        "plan again once the config was saved, while nothing is submitted",
+        EVERYWHERE,
+        group="Cockpit",
+    ),
+    _look(
         "app.help",
         "question_mark",
         "keys",

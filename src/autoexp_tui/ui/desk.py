@@ -65,6 +65,8 @@ class Desk:
             self._forecast_at = None  # its time goes faster than the machine's
         if snapshot.plan is not self.words.plan:
             self.words = PlanWords(snapshot.plan)
+            self._rows_for = ()
+            self.marks.intersection_update(self.session.index)
         self._look_again()
 
     def pass_time(self, now: float) -> bool:

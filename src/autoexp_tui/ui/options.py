@@ -57,6 +57,8 @@ class CockpitOptions:
     """Whether the handle plays a journal: a time bar, its keys, and its time."""
     expression: Expression | None = None
     """The sweep's expression language, for filters."""
+    replan: Callable[[], None] | None = None
+    """Plans again from what was saved; at once back. None: there is no config."""
     papers: Callable[[Plan, JobSpec], JobPapers] | None = None
     """Reads how a job was made; slow. None: nothing but the plan is at hand."""
 

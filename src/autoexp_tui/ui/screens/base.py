@@ -198,6 +198,10 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         """Focus what this screen begins with."""
         self.query_one(f"#{self.first_pane}").focus(scroll_visible=False)
 
+    def do_plan_again(self) -> None:
+        """Plan again from what was saved."""
+        self.cockpit.plan_again()
+
     def do_app_help(self) -> None:
         """List the keys."""
         self.cockpit.show_help()

@@ -153,6 +153,7 @@ class Overlay(ModalScreen[Result], inherit_bindings=False):
         needed = len(self.body(inner)) + len(fixed) + 2
         height = max(3, min(needed, size.height - 2))
         x, y = (size.width - width) // 2, max(0, (size.height - height) // 3)
+        before = self._boxes
         self._boxes = {"frame": Box(x, y, width, height)}
         row = self.field_row()
         if row is not None and self.field is not None:
@@ -160,11 +161,19 @@ class Overlay(ModalScreen[Result], inherit_bindings=False):
             self._boxes["field"] = Box(x + 4, at, inner - 4, 1)
         if self.field is not None:
             self.field.display = row is not None
+        if before != self._boxes:
+            self._clear_arrangement_cache()  # Textual clears its ancestors' only
         self.refresh(layout=True)
         self.frame.repaint()
 
     def on_resize(self) -> None:
         self.place()
+
+    @property
+    def frame_size(self) -> Size:
+        """Of the box as it was placed last, whether it is drawn so yet or not."""
+        box = self._boxes["frame"]
+        return Size(box.width, box.height)
 
     def scroll_key(self, key: str) -> bool:
         """Scroll for a key that means it; whether it did."""

@@ -201,7 +201,7 @@ def observe(snapshot: Snapshot, before: SessionView | None = None) -> SessionVie
     return SessionView(
         snapshot=snapshot,
         jobs=tuple(jobs),
-        index=_index(jobs, before),
+        index=_index(jobs, snapshot.plan, before),
         counts=_counts(jobs),
         links=_links(snapshot.plan, before),
         silent_until=before.silent_until if before else 0.0,
@@ -271,8 +271,11 @@ def _warnings_by_job(snapshot: Snapshot) -> Mapping[str, tuple[Warned, ...]]:
     return found
 
 
-def _index(jobs: Sequence[JobView], before: SessionView | None) -> Mapping[str, int]:
-    if before is not None and len(before.jobs) == len(jobs):
+def _index(
+    jobs: Sequence[JobView], plan: Plan | None, before: SessionView | None
+) -> Mapping[str, int]:
+    same = before is not None and before.snapshot.plan is plan
+    if before is not None and same and len(before.jobs) == len(jobs):
         return before.index
     return {job.name: job.index for job in jobs}
 

@@ -1,0 +1,52 @@
+"""What is wrong with a config, with the file and line that each finding belongs to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoexp_tui.cli.options import Options
+from autoexp_tui.core.errors import AutoexpError, Problem, ValidationFailed
+
+if TYPE_CHECKING:
+    from autoexp_tui.adapters.key_places import KeyPlaces
+    from autoexp_tui.ui.view.faults import Fault
+
+
+def faults_of(error: AutoexpError, options: Options) -> tuple[Fault, ...]:
+    """Every finding of an error; where no file has its key, without a place."""
+    places = _places(options)
+    return tuple(_fault(problem, places) for problem in _problems(error))
+
+
+def _problems(error: AutoexpError) -> tuple[Problem, ...]:
+    if isinstance(error, ValidationFailed) and error.problems:
+        return error.problems
+    return (Problem(error.problem, where=error.where, hint=error.hint),)
+
+
+def _places(options: Options) -> KeyPlaces | None:
+    from autoexp_tui.adapters.config_files import config_dir
+    from autoexp_tui.adapters.key_places import KeyPlaces
+    from autoexp_tui.cli.opening import DEFAULT_CONFIG
+
+    try:
+        place = config_dir(options.config_dir or None, Path.cwd())
+    except AutoexpError:
+        return None
+    return KeyPlaces(place, options.config_ref or DEFAULT_CONFIG)
+
+
+def _fault(problem: Problem, places: KeyPlaces | None) -> Fault:
+    from autoexp_tui.ui.view.faults import Fault
+
+    found = places.of(problem) if places is not None else None
+    path, line = found or ("", 0)
+    return Fault(
+        message=problem.message,
+        where=problem.where,
+        job=problem.job,
+        hint=problem.hint,
+        path=path,
+        line=line,
+    )

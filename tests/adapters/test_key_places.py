@@ -1,0 +1,110 @@
+"""The file and line at which a finding's key stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.adapters.key_places import KeyPlaces
+from autoexp_tui.core.errors import Problem
+
+EXP = """\
+defaults:
+  - _self_
+  - optim: adam
+  - /data/mix@data: web
+project:
+  name: x
+backend:
+  lr: 1e-3
+sweep:
+  groups:
+    - params:
+        ++backend.lrr: [1, 2]
+        optim.lr: [1, 2]
+    - type: list
+      configs:
+        - stage: stable
+          backend.load: a
+        - stage: cooldown
+          backend.load: b
+          start_conditions:
+            - class_name: FileExists
+  filter: lr > 1
+"""
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> KeyPlaces:
+    (tmp_path / "optim").mkdir()
+    (tmp_path / "optim" / "adam.yaml").write_text("name: adam\nbeta: 0.9\n")
+    (tmp_path / "exp.yaml").write_text(EXP)
+    return KeyPlaces(tmp_path, "exp")
+
+
+def line(places: KeyPlaces, where: str, job: str = "") -> tuple[str, int] | None:
+    found = places.of(Problem("wrong", where=where, job=job))
+    return None if found is None else (Path(found[0]).name, found[1])
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("project.name", 6),
+        ("sweep.filter", 22),
+        ("sweep.groups.1.configs.0", 16),
+        ("sweep.groups[1].configs[1].backend.load", 19),
+        ("sweep.groups.0.params.optim.lr", 13),
+    ],
+)
+def test_a_path_of_the_primary_config_has_its_line(
+    where: str, expected: int, places: KeyPlaces
+) -> None:
+    assert line(places, where) == ("exp.yaml", expected)
+
+
+def test_a_key_that_the_sweep_adds_is_found_there(places: KeyPlaces) -> None:
+    assert line(places, "backend.lrr", "job 0 (lrr=1)") == ("exp.yaml", 12)
+
+
+def test_of_several_places_in_the_sweep_the_job_s_own_stage_has_it(
+    places: KeyPlaces,
+) -> None:
+    assert line(places, "backend.load", "job 1 (stage=cooldown)") == ("exp.yaml", 19)
+
+
+def test_a_condition_of_a_job_is_found_in_the_sweep(places: KeyPlaces) -> None:
+    where = "start_conditions.0.path"
+    assert line(places, where, "x_cooldown") == ("exp.yaml", 21)
+
+
+def test_a_key_of_a_chosen_group_is_found_in_its_file(places: KeyPlaces) -> None:
+    assert line(places, "optim.beta") == ("adam.yaml", 2)
+
+
+def test_a_key_that_is_not_there_leads_to_what_it_belongs_to(
+    places: KeyPlaces,
+) -> None:
+    assert line(places, "backend.nope") == ("exp.yaml", 7)
+
+
+def test_a_place_that_planning_told_itself_is_taken(places: KeyPlaces) -> None:
+    assert line(places, "other.yaml:41: sweep") == ("other.yaml", 41)
+
+
+@pytest.mark.parametrize("where", ["", "nope", "-C conf"])
+def test_what_stands_in_no_file_has_no_place(where: str, places: KeyPlaces) -> None:
+    assert line(places, where) is None
+
+
+@pytest.mark.parametrize("text", ["a: [", "a: &x [*x]\n", "\x00", "- 1\n"])
+def test_a_config_that_does_not_read_has_no_places(text: str, tmp_path: Path) -> None:
+    (tmp_path / "exp.yaml").write_text(text)
+    assert line(KeyPlaces(tmp_path, "exp"), "b.c") is None
+
+
+def test_aliases_that_multiply_are_looked_at_once(tmp_path: Path) -> None:
+    levels = "\n".join(f"  a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]" for n in range(1, 30))
+    (tmp_path / "exp.yaml").write_text(f"sweep:\n  a0: &a0 [1]\n{levels}\n")
+    assert line(KeyPlaces(tmp_path, "exp"), "backend.lr", "job 0") is None
