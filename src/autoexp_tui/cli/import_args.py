@@ -1,0 +1,253 @@
+"""autoexp-import-args MODULE:FUNCTION: a program's arguments as a config group.
+
+Writes NAME.yaml, every argument with its default and its help, and NAME.schema.json, by
+which plans refuse unknown and mistyped arguments (`schema: NAME` in a backend). The
+function returns an argparse parser, takes one and adds to it, or parses the command
+line; it is called in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autoexp_tui.cli.diagnostics import ExitCode, exit_with
+from autoexp_tui.cli.options import Parser
+from autoexp_tui.core.errors import UsageError
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+_SHOWN = 40
+"""Differences that are listed before the rest is only counted."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Ask the program, and write the two files."""
+    args = _options().parse_args(argv)
+    if args.target is None:
+        raise UsageError(
+            "no function given",
+            hint="autoexp-import-args MODULE:FUNCTION, such as my.train:get_parser",
+        )
+    name = _checked(args.name or _name_of(args.target))
+    from autoexp_tui.adapters.argument_import import Source, imported
+
+    data = imported(
+        Source(
+            target=args.target,
+            verb=args.verb,
+            python=args.python,
+            paths=tuple(args.path),
+            limit_seconds=args.timeout,
+        )
+    )
+    files = _Files(Path(args.output_dir), name)
+    changes = files.changes(data)
+    written = files.write(data, changes, force=args.force)
+    _tell(files, data, changes, written, as_json=args.json)
+    return ExitCode.OK
+
+
+def _options() -> argparse.ArgumentParser:
+    made = Parser(
+        prog="autoexp-import-args",
+        description=__doc__,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = made.add_argument
+    add("target", metavar="MODULE:FUNCTION", nargs="?", help="or FILE.py:FUNCTION")
+    add("--name", default="", help="of the group and the schema (the module's)")
+    add(
+        "--output-dir",
+        metavar="DIR",
+        default="config/args",
+        help="where to write (config/args, where schemas are looked for)",
+    )
+    add("--verb", default="", help="of the program's sub-commands, this one")
+    add("--python", metavar="PATH", default="", help="the interpreter to import with")
+    add(
+        "--path",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="a further directory to import from; may be given again",
+    )
+    add(
+        "--timeout",
+        metavar="SECONDS",
+        type=seconds,
+        default=120.0,
+        help="for the import (120)",
+    )
+    add("--force", action="store_true", help="write over files that would change")
+    add("--json", action="store_true", help="one line of JSON on stdout")
+    return made
+
+
+def seconds(text: str) -> float:
+    value = float(text)
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError
+    return value
+
+
+def _name_of(target: str) -> str:
+    """The module's own name: `arguments` of `megatron.training.arguments:f`."""
+    module = target.rpartition(":")[0] or target
+    return Path(module).stem if module.endswith(".py") else module.rpartition(".")[2]
+
+
+def _checked(name: str) -> str:
+    if _NAME.fullmatch(name):
+        return name
+    raise UsageError(
+        f"{name!r} cannot name a group",
+        "--name",
+        "Letters, digits, _ and - can; it becomes a file, and a choice of `args`.",
+    )
+
+
+# ------------------------------------------------------------------------------- files
+@dataclass(frozen=True)
+class _Files:
+    """The two files of a group, and what lies there already."""
+
+    place: Path
+    name: str
+
+    @property
+    def group(self) -> Path:
+        return self.place / f"{self.name}.yaml"
+
+    @property
+    def schema(self) -> Path:
+        return self.place / f"{self.name}.schema.json"
+
+    def changes(self, data: Mapping[str, Any]) -> list[str] | None:
+        """What differs from the schema that is there; None: there is none."""
+        from autoexp_tui.adapters.argument_files import differences
+
+        old = self._old_schema()
+        return None if old is None else differences(old, data)
+
+    def write(
+        self, data: Mapping[str, Any], changes: Sequence[str] | None, *, force: bool
+    ) -> list[Path]:
+        """Write what is new; the paths of it.
+
+        Raises:
+            UsageError: a file would change, and `force` is not given.
+            EnvironmentFailed: the disk does not let us.
+        """
+        from autoexp_tui.adapters.argument_files import group_text, schema_text
+        from autoexp_tui.adapters.atomic import explaining, write_atomic
+
+        wanted = {
+            self.group: group_text(data, self.name),
+            self.schema: schema_text(data),
+        }
+        new = {path: text for path, text in wanted.items() if _text(path) != text}
+        if not force:
+            if changes == [] and _text(self.group) is not None:
+                return []  # the program is as it was; the group may have been edited
+            self._refuse_overwriting(new, changes)
+        with explaining(self.place, "make the directory of arguments"):
+            self.place.mkdir(parents=True, exist_ok=True)
+        for path, text in new.items():
+            with explaining(path, "write the arguments"):
+                write_atomic(path, text.encode(), mode=0o644)
+        return list(new)
+
+    def _refuse_overwriting(
+        self, new: Mapping[Path, str], changes: Sequence[str] | None
+    ) -> None:
+        there = [path for path in new if _text(path) is not None]
+        if not there:
+            return
+        names = " and ".join(path.name for path in there)
+        listed = "".join(f"\n    {line}" for line in _shortened(changes or ()))
+        edited = " The group was edited by hand." if self._is_edited() else ""
+        raise UsageError(
+            f"{names} would change; nothing was written.{edited}{listed}",
+            str(self.place),
+            "--force writes it; --name NAME writes another.",
+        )
+
+    def _is_edited(self) -> bool:
+        """Whether the group is not what its own schema gives."""
+        from autoexp_tui.adapters.argument_files import group_text
+
+        old = self._old_schema()
+        return old is None or _text(self.group) not in (
+            None,
+            group_text(old, self.name),
+        )
+
+    def _old_schema(self) -> dict[str, Any] | None:
+        from autoexp_tui.adapters.argument_schema import decoded
+
+        try:
+            data = json.loads(_text(self.schema) or "")
+            decoded(data)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+        found: dict[str, Any] = data
+        return found
+
+
+def _text(path: Path) -> str | None:
+    """A file's text; None: there is none, or it is no text."""
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+# ------------------------------------------------------------------------------- words
+def _tell(
+    files: _Files,
+    data: Mapping[str, Any],
+    changes: Sequence[str] | None,
+    written: Sequence[Path],
+    *,
+    as_json: bool,
+) -> None:
+    count = len({item["dest"] for item in data["arguments"]})
+    if as_json:
+        told = {
+            "version": 1,
+            "name": files.name,
+            "arguments": count,
+            "written": [str(path) for path in written],
+            "changes": list(changes or ()),
+        }
+        print(json.dumps(told))
+        return
+    for line in _shortened(changes or ()):
+        print(line)
+    if not written:
+        print(f"nothing changed: {files.schema} holds its {count} arguments")
+        return
+    print(f"wrote {' and '.join(map(str, written))}: {count} arguments")
+    if changes is None:
+        print(f"  a backend checks them with `schema: {files.name}`")
+
+
+def _shortened(lines: Sequence[str]) -> list[str]:
+    rest = len(lines) - _SHOWN
+    return [*lines[:_SHOWN], *([f"and {rest} more"] if rest > 0 else [])]
+
+
+def entry() -> None:
+    """The console script."""
+    exit_with(main)
+
+
+if __name__ == "__main__":
+    entry()
