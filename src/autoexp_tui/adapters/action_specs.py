@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from autoexp_tui.adapters.backends import spelled
+from autoexp_tui.adapters.backend_words import spelled
 from autoexp_tui.adapters.condition_specs import command_words, condition, member
 from autoexp_tui.adapters.sbatch_options import options_of, seconds
 from autoexp_tui.adapters.spec_building import Fields, Findings, Kind, each, texts

@@ -97,7 +97,7 @@ class Schema:
     @cached_property
     def by_alias(self) -> Mapping[str, Action]:
         """Other spellings of keys: options without their dashes, `_` for `-`."""
-        found = {}
+        found: dict[str, Action] = {}
         for action in self.actions:
             for option in action.options:
                 key = option.lstrip(self.prefix_chars).replace("-", "_")

@@ -53,11 +53,12 @@ def settings(backend: Config) -> Config | None:
 # ---------------------------------------------------------------------------- problems
 def problems_of(backend: Config) -> list[Problem]:
     """Everything wrong with `container`, as far as it can be told from its text."""
+    written = backend.get(KEY)
+    if written not in (None, False) and not isinstance(written, str | Mapping):
+        return [problem(KEY, f"is {written!r}, not a mapping", _EXAMPLE)]
     given = settings(backend)
     if given is None:
         return []
-    if not isinstance(given, Mapping):
-        return [problem(KEY, f"is {given!r}, not a mapping", _EXAMPLE)]
     found = unknown_keys(given, KEYS, KEY)
     image = given.get("image")
     if not isinstance(image, str) or not image.strip():

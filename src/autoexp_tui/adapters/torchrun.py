@@ -27,7 +27,7 @@ from autoexp_tui.adapters.backend_words import (
     unknown_keys,
     within,
 )
-from autoexp_tui.core.demand import gpus_of
+from autoexp_tui.core.demand import gpus_of, nodes_of
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.scalars import Scalar
 
@@ -141,11 +141,8 @@ def asks_for_gpus(config: Config) -> bool:
 
 
 def _gpus_of_a_node(asked: Mapping[str, Scalar]) -> int | None:
-    nodes = _plain_number(asked.get("nodes", 1))
-    total = gpus_of(asked)
-    if not total or not isinstance(nodes, int) or nodes < 1 or total % nodes:
-        return None
-    return total // nodes
+    total, nodes = gpus_of(asked), nodes_of(asked)
+    return total // nodes if total and total % nodes == 0 else None
 
 
 def _plain_number(value: object) -> object:
