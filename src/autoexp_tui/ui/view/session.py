@@ -13,7 +13,9 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from autoexp_tui.core.states import JobState
+from autoexp_tui.plan.chart_stages import in_order, stage_parents
 from autoexp_tui.ui.view.looks import NEEDS, Look, look_of, unexplained
+from autoexp_tui.ui.view.rails import Rails, rails
 
 if TYPE_CHECKING:
     from autoexp_tui.core.snapshot import Live, Snapshot
@@ -113,6 +115,19 @@ class Links:
     def upstream(self) -> Mapping[str, tuple[str, ...]]:
         """Job -> jobs that it waits for directly."""
         return _edges(self.plan, forward=False)
+
+    @cached_property
+    def stages(self) -> Mapping[str, tuple[str, ...]]:
+        """Stage -> stages that it follows from, each after those before it."""
+        if self.plan is None:
+            return {}
+        parents = stage_parents(self.plan)
+        return {stage: parents[stage] for stage in in_order(parents)}
+
+    @cached_property
+    def rails(self) -> Mapping[str, Rails]:
+        """Stage -> the lines that lead to it."""
+        return rails(self.stages)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,6 +10,7 @@ from autoexp_tui.core.verdicts import Result
 from autoexp_tui.ui.view.looks import FACES, Look, glyph, tally
 from autoexp_tui.ui.view.numbers import bar, elapsed, moment
 from autoexp_tui.ui.view.parameters import Parameter, described
+from autoexp_tui.ui.view.rails import NO_RAILS, Rails
 from autoexp_tui.ui.view.session import JobView, SessionView
 from autoexp_tui.ui.view.spans import (
     Line,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 _WAITING = (Look.WAITING, Look.DOOMED, Look.PLANNED, Look.HELD, Look.ASKS)
 
+_ROOMY = 60
+"""Cells beyond which there is room for words beside the lines."""
 UNSTAGED = "jobs"
 """What the stage of a plan without stages is called."""
 
@@ -44,6 +47,10 @@ class StageView:
     ends_at: float | None
     waits: str
     """What its first waiting job waits for, said for the whole stage; may be empty."""
+    after: tuple[str, ...] = ()
+    """The stages that it follows from."""
+    rails: Rails = NO_RAILS
+    """The lines that lead to it from those."""
 
     @property
     def total(self) -> int:
@@ -74,8 +81,9 @@ class FamilyView:
 
 
 def stages(session: SessionView, ends: Ends) -> tuple[StageView, ...]:
-    """The plan's stages, in the order in which they first appear."""
-    grouped: dict[str, list[JobView]] = {}
+    """The plan's stages, each after those that it follows from."""
+    links = session.links
+    grouped: dict[str, list[JobView]] = {stage: [] for stage in links.stages}
     for job in session.jobs:
         grouped.setdefault(job.stage, []).append(job)
     return tuple(
@@ -85,8 +93,11 @@ def stages(session: SessionView, ends: Ends) -> tuple[StageView, ...]:
             counts=_counts(jobs),
             ends_at=ends.stages.get(name) if _goes_on(jobs) else None,
             waits=_waits(jobs, session),
+            after=tuple(outside(one) or UNSTAGED for one in links.stages.get(name, ())),
+            rails=links.rails.get(name, NO_RAILS),
         )
         for name, jobs in grouped.items()
+        if jobs
     )
 
 
@@ -140,11 +151,42 @@ def families(
 
 # -------------------------------------------------------------------------- lines
 def stage_line(stage: StageView, cells: int, name_cells: int, mark: str) -> Line:
-    """`▾ stable    40 ████░░░`, in at most `cells`."""
+    """`├▾ stable    40 ████░░░`, in at most `cells`."""
+    drawn = stage.rails.first if fits_rails(stage, cells) else ""
     head = f"{mark} {fit(stage.name, name_cells)} {stage.total:>4} "
-    filled, empty = bar(stage.done, max(4, cells - len(head) - 1))
+    filled, empty = bar(stage.done, max(4, cells - len(drawn) - len(head) - 1))
     return cut(
-        line(Span(head, "strong"), Span(filled, "bar"), Span(empty, "track")), cells
+        line(
+            Span(drawn, "rule"),
+            Span(head, "strong"),
+            Span(filled, "bar"),
+            Span(empty, "track"),
+        ),
+        cells,
+    )
+
+
+def fits_rails(stage: StageView, cells: int) -> bool:
+    """Whether its lines leave room for itself; else words say what it follows."""
+    return max(len(stage.rails.first), len(stage.rails.below)) <= cells // 4
+
+
+def below(stage: StageView, content: Line, cells: int) -> Line:
+    """A further line of a stage, its lanes beside it."""
+    drawn = stage.rails.below if fits_rails(stage, cells) else ""
+    return cut(line(Span(drawn, "rule"), *content), cells)
+
+
+def stage_after(stage: StageView, cells: int) -> Line:
+    """`after cooldown, average`."""
+    text = f"  after {', '.join(stage.after)}"
+    return (Span(shorten(text, max(1, cells)), "muted"),)
+
+
+def says_after(stage: StageView, cells: int) -> bool:
+    """Whether words say what it follows: of several, and where the lines do not."""
+    return bool(stage.after) and (
+        len(stage.after) > 1 or cells > _ROOMY or not fits_rails(stage, cells)
     )
 
 
@@ -191,12 +233,17 @@ def compact_line(
     stage: StageView, cells: int, name_cells: int, *, apart: bool = False
 ) -> Line:
     """The stage in one line: name, total, bar, tallies."""
+    drawn = stage.rails.first if fits_rails(stage, cells) else ""
     head = f"{fit(stage.name, name_cells)} {stage.total:>4} "
     tallies = tuple(spaced(stage.tallies(apart=apart)))
-    room = cells - len(head) - width(tallies) - 1
+    room = cells - len(drawn) - len(head) - width(tallies) - 1
     filled, empty = bar(stage.done, max(6, min(20, room)))
     parts = line(
-        Span(head, "strong"), Span(filled, "bar"), Span(f"{empty} ", "track"), *tallies
+        Span(drawn, "rule"),
+        Span(head, "strong"),
+        Span(filled, "bar"),
+        Span(f"{empty} ", "track"),
+        *tallies,
     )
     return cut(parts, cells)
 

@@ -13,10 +13,13 @@ from autoexp_tui.ui.view.spans import Line, Span, cut, join, outside
 from autoexp_tui.ui.view.stages import (
     FamilyView,
     StageView,
+    below,
     compact_line,
     families,
     family_line,
     name_width,
+    says_after,
+    stage_after,
     stage_counts,
     stage_line,
     stage_waits,
@@ -59,6 +62,8 @@ class StagesPane(ListPane):
             return [(key, stage, "compact")]
         lines: list[tuple[str, StageView | FamilyView, str]]
         lines = [(key, stage, "head"), (key, stage, "counts")]
+        if says_after(stage, self.inner_cells - self.lead):
+            lines.append((key, stage, "after"))
         if still_waits(stage):
             lines.append((key, stage, "waits"))
         if stage.name in self.open:
@@ -73,17 +78,33 @@ class StagesPane(ListPane):
         _, entry, kind = self._lines[place]
         if isinstance(entry, FamilyView):
             return family_line(entry, cells)
-        names = name_width(self.desk.stages, 9 if not self.bare else 14)
+        names = name_width(self.desk.stages, self._name_cells())
         match kind:
             case "compact":
                 return compact_line(entry, cells, names, apart=self.skin.ascii)
             case "counts":
                 now = self.desk.session.now
-                return stage_counts(entry, cells - 1, now, apart=self.skin.ascii)
+                room = cells - 1 - len(entry.rails.below)
+                told = stage_counts(entry, room, now, apart=self.skin.ascii)
+                return below(entry, told, cells - 1)
+            case "after":
+                room = cells - 1 - len(entry.rails.below)
+                return below(entry, stage_after(entry, room), cells - 1)
             case "waits":
-                return stage_waits(entry, cells - 1)
+                room = cells - 1 - len(entry.rails.below)
+                return below(entry, stage_waits(entry, room), cells - 1)
         mark = "▾" if entry.name in self.open else "▹"
         return stage_line(entry, cells - 1, names, mark)
+
+    def _name_cells(self) -> int:
+        """How wide names may be: an enlarged pane shows them whole."""
+        if self.inner_cells > 60 and not self.bare:
+            return 40
+        return 14 if self.bare else 9
+
+    def on_resize(self) -> None:
+        self.renew()
+        super().on_resize()
 
     def move(self, how: str) -> None:
         """`last_stage`: what `last` is in other lists, whose key is the grid's here."""
