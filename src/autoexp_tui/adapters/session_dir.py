@@ -29,6 +29,7 @@ from autoexp_tui.core.ids import safe_filename
 from autoexp_tui.core.specs import Plan
 
 MANIFESTS = "manifests"
+ENTRIES = "entries"
 _PART = re.compile(
     r"journal\.([1-9][0-9]{0,8})(?:\.([1-9][0-9]{0,8}))?\.jsonl(?:\.gz)?"
 )
@@ -248,6 +249,11 @@ def manifest_path(state_dir: Path, plan_id: str) -> Path:
     return state_dir / MANIFESTS / f"plan_{safe_filename(plan_id)}.json"
 
 
+def entry_dir(state_dir: Path, plan_id: str, job: str) -> Path:
+    """Holds the attempts at a job that was started without a session."""
+    return state_dir / ENTRIES / safe_filename(plan_id) / safe_filename(job)
+
+
 def write_manifest(state_dir: Path, plan: Plan) -> Path:
     """Keep a plan under its id, to be submitted later; returns the file.
 
@@ -336,7 +342,7 @@ def sessions_in(state_dir: Path) -> list[SessionDir]:
         found = [
             SessionDir(entry)
             for entry in entries
-            if entry.name != MANIFESTS and not entry.name.startswith(".")
+            if entry.name not in (MANIFESTS, ENTRIES) and entry.name[:1] != "."
         ]
         return [session for session in found if session.exists]
 

@@ -1,0 +1,137 @@
+"""Whether one job of a plan may start, judged without a session.
+
+What other jobs did is known from the word that completed ones leave in their output
+directories; what lies outside is looked at once. What only a session could know (an
+approval, how long a job has waited, a metric) holds the job back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import get_args
+
+from autoexp_tui.adapters.clock import SystemClock
+from autoexp_tui.adapters.done_file import found_done
+from autoexp_tui.adapters.fact_source import OutsideFacts
+from autoexp_tui.core.condition_kinds import Condition
+from autoexp_tui.core.done import DoneWork
+from autoexp_tui.core.facts import (
+    ApprovalFact,
+    ApprovalKey,
+    Fact,
+    FactKey,
+    FactValue,
+    JobFact,
+    JobKey,
+    MetadataKey,
+    MetricFact,
+    MetricKey,
+    OutsideKey,
+)
+from autoexp_tui.core.specs import JobSpec, Plan
+from autoexp_tui.core.states import JobState
+from autoexp_tui.core.verdicts import Result
+from autoexp_tui.core.wording import sentence
+from autoexp_tui.monitor.bindings import bind
+from autoexp_tui.monitor.conditions import EvalContext, describe, evaluate, needs
+
+_OUTSIDE = get_args(OutsideKey)
+
+
+@dataclass(slots=True)
+class WorldOfFiles:
+    """`core.facts.Facts` from files alone, each looked at once."""
+
+    plan: Plan
+    now: float
+    """UTC."""
+    source: OutsideFacts = field(default_factory=lambda: OutsideFacts(SystemClock()))
+    _done: Mapping[str, DoneWork] | None = None
+    _known: dict[FactKey, Fact] = field(default_factory=dict)
+
+    @property
+    def done(self) -> Mapping[str, DoneWork]:
+        """Jobs of the plan that completed, doing the work that they would do now."""
+        if self._done is None:
+            prints = {job.name: job.fingerprint for job in self.plan.jobs}
+            self._done = {
+                name: work
+                for name, work in found_done(self.plan.jobs).items()
+                if work.fingerprint == prints[name]
+            }
+        return self._done
+
+    def get(self, key: FactKey) -> Fact | None:
+        """The fact for `key`; None: nobody but a session knows."""
+        if key not in self._known:
+            if isinstance(key, _OUTSIDE):
+                self._known[key] = self.source.observe(key)
+            else:
+                self._known[key] = Fact(self._inside(key), self.now)
+        return self._known[key]
+
+    def _inside(self, key: FactKey) -> FactValue:
+        match key:
+            case JobKey():
+                work = self.done.get(key.job)
+                if work is None:
+                    return JobFact(JobState.PLANNED)
+                return JobFact(JobState.COMPLETED, ended_at=work.at, step=work.step)
+            case MetadataKey():
+                return self.metadata(key.job, key.key)
+            case MetricKey():
+                return self._metric(key)
+            case ApprovalKey():
+                return ApprovalFact(approved=None)
+        return None
+
+    def metadata(self, job: str, key: str) -> str | None:
+        """What a completed job's log told."""
+        work = self.done.get(job)
+        return work.metadata.get(key) if work is not None else None
+
+    def _metric(self, key: MetricKey) -> MetricFact | None:
+        work = self.done.get(key.job)
+        value = work.values.get(key.name) if work is not None else None
+        if work is None or not isinstance(value, float | int):
+            return None
+        return MetricFact(float(value), work.step or 0)
+
+
+def unmet(job: JobSpec, plan: Plan, now: float) -> Iterator[str]:
+    """Why a job may not start now, in words; nothing: it may."""
+    world = WorldOfFiles(plan, now)
+    for condition in job.start_conditions:
+        if condition.blocking and (reason := _held_by(condition, job, world)):
+            yield f"{describe(condition)}: {reason}"
+    for condition in job.cancel_conditions:
+        if _holds(condition, job, world):
+            yield f"its cancel condition holds: {describe(condition)}"
+
+
+def _held_by(condition: Condition, job: JobSpec, world: WorldOfFiles) -> str:
+    """Why a condition does not pass; empty when it does."""
+    bound, missing = bind(condition, world.metadata, _names(world))
+    if bound is None:
+        told = ", ".join(f"{one.key} of {one.job}" for one in missing)
+        return f"{told} is not known"
+    verdict = evaluate(bound, world, world.now, _context(job, world))
+    passes = verdict.result is Result.PASS
+    return "" if passes else sentence(verdict.why, world.now)
+
+
+def _holds(condition: Condition, job: JobSpec, world: WorldOfFiles) -> bool:
+    bound, _ = bind(condition, world.metadata, _names(world))
+    if bound is None or any(isinstance(k, ApprovalKey) for k in needs(bound, job.name)):
+        return False
+    verdict = evaluate(bound, world, world.now, _context(job, world))
+    return verdict.result is Result.PASS
+
+
+def _names(world: WorldOfFiles) -> frozenset[str]:
+    return frozenset(job.name for job in world.plan.jobs)
+
+
+def _context(job: JobSpec, world: WorldOfFiles) -> EvalContext:
+    return EvalContext(job=job.name, waiting_since=world.now)
