@@ -56,6 +56,17 @@ def test_other_scalars_are_the_same_structure(value: object) -> None:
     assert structure(spell_override("a.b", value)) == structure("a.b=3")
 
 
+@pytest.mark.parametrize("value", [[], [1], ["a,b", None, [True, "]"]], ["${c}"]])
+def test_other_lists_are_the_same_structure(value: list[object]) -> None:
+    assert structure(spell_override("a.b", value)) == structure("a.b=[3,4]")
+
+
+@pytest.mark.parametrize("one", ["a.b=null", "a.b=[1]", "a.b=1"])
+def test_null_a_list_and_a_scalar_are_different_structures(one: str) -> None:
+    others = {"a.b=null", "a.b=[1]", "a.b=1"} - {one}
+    assert all(structure(one) != structure(other) for other in others)
+
+
 def test_a_text_of_its_own_that_reads_the_config_is_no_structure() -> None:
     assert structure("a.b='/out/1/${c.d}'") == structure("a.b='/out/2/${e}-${c.d}'")
 
@@ -63,11 +74,14 @@ def test_a_text_of_its_own_that_reads_the_config_is_no_structure() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "a.b=[1]",
+        "a.b=[{c:1}]",
+        "a.b=[1, 2]",
+        "a.b=[1,]",
+        "a.b=[1][2]",
+        "a.b=['${.c}']",
         "a.b={c:1}",
         "a.b=${c}",
         "a.b='${.c}'",
-        "a.b=null",
         "a.b='???'",
         "~a.b",
         "a.b=1,2",
@@ -192,6 +206,7 @@ def test_every_job_is_what_hydra_composes(
 
 
 def test_jobs_of_one_structure_are_composed_once(composer: HydraComposer) -> None:
+    composer.base()
     before = composer.composed
     for rate in range(1, 9):
         config = composer.compose([f"optim.lr={rate}", "model=large"], MOUNTS).to_dict()

@@ -18,7 +18,7 @@ from autoexp_tui.adapters.interpolations import (
     Trace,
     evaluate,
 )
-from autoexp_tui.adapters.plain_tree import Path, with_value
+from autoexp_tui.adapters.plain_tree import Path, unpatched, with_values
 from autoexp_tui.adapters.quick_texts import quick
 from autoexp_tui.adapters.resolvers import Environment, register_resolvers
 
@@ -217,11 +217,11 @@ SOUND = {k: v for k, v in TREE.items() if k not in {"missing", "ring", "gnir"}}
 def test_a_job_s_values_are_those_of_its_own_tree(changes: dict[Path, object]) -> None:
     tree: Any = SOUND
     for path, value in changes.items():
-        tree = with_value(tree, path, value)
+        tree = with_values(tree, {path: value})
     job = _JobValues(tree, Template(SOUND), frozenset(changes))
     try:
         found = job.whole(())
     except Doubtful:
         return
-    wanted = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
+    wanted = OmegaConf.to_container(OmegaConf.create(unpatched(tree)), resolve=True)
     assert repr(found) == repr(wanted)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from autoexp_tui.adapters.kept_configs import JobConfigs
 from autoexp_tui.adapters.provenance import (
     GitState,
-    JobConfigs,
     ProvenanceRecord,
     RecordBuilder,
     git_state,
@@ -18,18 +18,22 @@ from autoexp_tui.adapters.provenance import (
 from autoexp_tui.core.errors import EnvironmentFailed
 from autoexp_tui.core.specs import JobSpec, Plan
 
-CONFIGS = {
-    f"job{n}": JobConfigs(
-        resolved=f"lr: {n}\n" + "shared: é\n" * 40, unresolved=f"lr: ${{x{n}}}\n"
-    )
-    for n in range(50)
-}
+SHARED = {f"shared{n}": "é" for n in range(40)}
+TREES = [({"lr": n, **SHARED}, {"lr": f"${{x{n}}}"}) for n in range(50)]
+
+
+def texts(n: int) -> JobConfigs:
+    resolved = f"lr: {n}\n" + "".join(f'{key}: "é"\n' for key in SHARED)
+    return JobConfigs(resolved=resolved, unresolved=f'lr: "${{x{n}}}"\n')
+
+
+CONFIGS = {f"job{n}": texts(n) for n in range(50)}
 
 
 def make_record(git: GitState) -> ProvenanceRecord:
     builder = RecordBuilder()
-    for index, configs in enumerate(CONFIGS.values()):
-        builder.add(index, configs)
+    for index, (resolved, unresolved) in enumerate(TREES):
+        builder.add(index, resolved, unresolved)
     return builder.record((job_in(Path(), n) for n in range(50)), git)
 
 

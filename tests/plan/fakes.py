@@ -110,6 +110,10 @@ class FakeView:
             raise _refused(error, "") from None
         return {str(k): v for k, v in found.items()} if isinstance(found, dict) else {}
 
+    def written_dict(self) -> Mapping[str, object]:
+        found = OmegaConf.to_container(self.config, resolve=False)
+        return {str(k): v for k, v in found.items()} if isinstance(found, dict) else {}
+
 
 class FakeComposer:
     """Composes one mapping; counts how often."""

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autoexp_tui.core.shared_texts import Patched
 from autoexp_tui.plan.fingerprint import CanonicalWriter, canonical, fingerprint
 
 CONFIG: dict[str, Any] = {
@@ -109,3 +110,27 @@ def test_what_a_writer_has_written_before_changes_nothing(one: Any, other: Any) 
     writer.text({"a": one, "b": other})
     assert writer.text([other, one], ["/out"]) == canonical([other, one], ["/out"])
     assert writer.text({"b": one}) == canonical({"b": one})
+
+
+CONFIGS = st.fixed_dictionaries(
+    {"lr": st.integers(0, 2)},
+    optional={
+        "project": st.fixed_dictionaries({"name": st.text(max_size=2)}),
+        "monitoring": st.fixed_dictionaries({"poll_seconds": st.integers(0, 2)}),
+        "slurm": st.dictionaries(
+            st.sampled_from(["launcher_cmd", "partition"]), st.text(max_size=2)
+        ),
+        "index": st.integers(0, 2),
+    },
+)
+
+
+@given(st.lists(st.tuples(CONFIGS, CONFIGS), min_size=1, max_size=3))
+def test_a_config_that_is_another_but_for_some_keys_counts_by_what_it_holds(
+    pairs: list[tuple[dict[str, Any], dict[str, Any]]],
+) -> None:
+    writer = CanonicalWriter()
+    for origin, changes in pairs:
+        config = Patched(origin, changes)
+        alone = fingerprint({**origin, **changes}, ["x"], ["/out"])
+        assert fingerprint(config, ["x"], ["/out"], writer) == alone

@@ -12,6 +12,7 @@ that is not well-formed is handed on as it is, for the grammar's own complaint.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from autoexp_tui.plan.overrides import quote
@@ -52,6 +53,7 @@ def rewrite_tree(value: object, written: dict[str, str] | None = None) -> object
     return value
 
 
+@lru_cache(maxsize=1024)
 def rewrite_override(text: str) -> str:
     """`rewrite` for a Hydra override `key=value`: the result is quoted for Hydra."""
     key, equals, value = text.partition("=")

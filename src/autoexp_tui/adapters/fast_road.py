@@ -1,11 +1,11 @@
 """Composes thousands of jobs from a few real compositions, or says that it cannot.
 
-Jobs whose overrides differ in nothing but the scalars that they set have one
+Jobs whose overrides differ in nothing but the values that they set have one
 *structure*: the same groups, the same keys, in the same order. The first job of a
-structure is composed by Hydra; the others are that config with other scalars in it (see
-`fast_view`). What is no plain `key=scalar` belongs to the structure as it is written;
-where it is not certain that a scalar is all that changes, there is no template and
-every job is composed by Hydra.
+structure is composed by Hydra; the others are that config with other values in it (see
+`fast_view`). What is no plain `key=value`, with a scalar or a list of them, belongs to
+the structure as it is written; where it is not certain that a value is all that
+changes, there is no template and every job is composed by Hydra.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -32,6 +33,7 @@ _WHOLE: Final = re.compile(r"-?(?:0|[1-9]\d*)", re.ASCII)
 _REAL: Final = re.compile(r"-?\d+\.\d+(?:e[+-]\d+)?|-?\d+e[+-]\d+", re.ASCII)
 _BARE: Final = re.compile(r"[A-Za-z_/][\w/.\-]*", re.ASCII)
 _QUOTED: Final = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
+_TOKEN: Final = re.compile(r"'[^'\\]*'|\"[^\"\\]*\"|[\[\],]|[^\[\],]+")
 _RELATIVE: Final = "${."
 """Such a text is settled while a config is composed; see `hydra_compose`."""
 _WORDS: Final = frozenset({"null", "true", "false", "nan", "inf"})
@@ -46,7 +48,7 @@ class Parted:
 
     structure: Structure
     own: Mapping[Path, object]
-    """The scalars that it sets, by the keys they are set on."""
+    """The values that it sets, by the keys they are set on."""
 
 
 def parted(
@@ -92,14 +94,66 @@ def _scalar_set(
     text: str, is_group: Callable[[str], bool]
 ) -> tuple[str, Path, object] | None:
     """Head, path and value of an override that sets a scalar; None: it does more."""
+    found = _set_in(text)
+    if found is None or is_group(".".join(found[1])):
+        return None
+    return found
+
+
+@lru_cache(maxsize=8192)
+def _set_in(text: str) -> tuple[str, tuple[str, ...], object] | None:
+    """Head, keys and value of an override that sets a scalar, or chooses a group."""
     match = _SET.fullmatch(text)
     if match is None:
         return None
     plus, key, written = match.groups()
-    value = scalar(written)
-    if value is _NOT_SO or is_group(key):
+    value = value_in(written)
+    if value is _NOT_SO:
         return None
-    return f"{plus}{key}=", tuple(key.split(".")), value
+    return f"{plus}{key}={_kind(value)}", tuple(key.split(".")), value
+
+
+def _kind(value: object) -> str:
+    """What a value does to a dict, a list or a scalar that is there."""
+    if value is None:
+        return "null"
+    return "[]" if isinstance(value, list) else ""
+
+
+def value_in(written: str) -> object:
+    """The value of a text in Hydra's grammar: a scalar, null, or a list of such.
+
+    `_NOT_SO` for anything that this reading is not sure of.
+    """
+    if written == "null":
+        return None
+    return _listed(written) if written[:1] == "[" else scalar(written)
+
+
+def _listed(written: str) -> object:
+    """The value of `[a,b,[c]]` as it is spelled for a job."""
+    open_lists: list[list[object]] = [[]]
+    after = ""
+    for token in _TOKEN.findall(written):
+        if token == "[" and after in ("", "[", ","):
+            open_lists.append([])
+        elif token == "]" and after not in ("", ",") and len(open_lists) > 1:
+            done = open_lists.pop()
+            open_lists[-1].append(done)
+            token = "value"
+        elif token == "," and after == "value" and len(open_lists) > 1:
+            pass
+        elif token not in "[]," and after in ("[", ","):
+            item = None if token == "null" else scalar(token)
+            if item is _NOT_SO:
+                return _NOT_SO
+            open_lists[-1].append(item)
+            token = "value"
+        else:
+            return _NOT_SO
+        after = token
+    whole = open_lists[0]
+    return whole[0] if len(open_lists) == len(whole) == 1 else _NOT_SO
 
 
 def scalar(written: str) -> object:
@@ -187,8 +241,7 @@ def _template(job: Parted, config: DictConfig) -> Template | None:
     if not plain(tree):
         return None
     for path, value in job.own.items():
-        found = at(tree, path)
-        if type(found) is not type(value) or found != value:
+        if repr(at(tree, path)) != repr(value):  # 1 is not 1.0
             return None
     return Template(tree)
 

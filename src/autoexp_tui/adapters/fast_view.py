@@ -20,8 +20,6 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
-from omegaconf._utils import split_key
-
 from autoexp_tui.adapters.config_view import OmegaView, Relatives, mentions
 from autoexp_tui.adapters.eval_rewrite import rewrite_tree
 from autoexp_tui.adapters.interpolations import (
@@ -34,6 +32,7 @@ from autoexp_tui.adapters.interpolations import (
     canonical,
     evaluate,
     is_open,
+    keys_of,
 )
 from autoexp_tui.adapters.plain_tree import (
     ABSENT,
@@ -42,9 +41,12 @@ from autoexp_tui.adapters.plain_tree import (
     first_difference,
     leaves,
     touches,
-    with_value,
+    unpatched,
+    with_values,
 )
+from autoexp_tui.adapters.quick_texts import quick
 from autoexp_tui.core.errors import Problem
+from autoexp_tui.core.shared_texts import Patched
 from autoexp_tui.plan.ports import CannotCompose
 
 SWITCH: Final = "AUTOEXP_COMPOSE"
@@ -160,6 +162,10 @@ class Template:
         """Interpolated leaf -> all it was made of; None: that is not certain."""
         self._affected: dict[frozenset[Path], Branches] = {}
 
+    def has(self, path: Path, value: object) -> bool:
+        """Whether the first job has the very same there, as written."""
+        return repr(at(self.tree, path)) == repr(value)  # 1 is not 1.0, nor 0.0 -0.0
+
     @cached_property
     def resolved(self) -> Any:
         """The first job's config with everything resolved that is certain."""
@@ -169,9 +175,9 @@ class Template:
             if value == MISSING or is_open(value):
                 self._traces[path] = None
                 with suppress(Doubtful):
-                    resolved = with_value(resolved, path, values.whole(path))
+                    resolved = with_values(resolved, {path: values.whole(path)})
                     self._traces[path] = frozenset(values.behind(path))
-        return resolved
+        return unpatched(resolved)
 
     def affected(self, changed: frozenset[Path]) -> Branches:
         """Where values may differ from the first job's when these keys do."""
@@ -211,6 +217,9 @@ class _JobValues(Values):
         self._changed = changed
 
     def _evaluated(self, text: str, path: Path) -> object:
+        parts = quick(text)
+        if parts is not None and not parts.expression:  # as quickly read as found again
+            return evaluate(self, text, path[:-1], Trace())
         return self._template.evaluations.value(self, text, path[:-1])
 
     def text(self, text: str) -> object:
@@ -220,7 +229,7 @@ class _JobValues(Values):
             Doubtful: OmegaConf has to say.
         """
         found = self._template.evaluations.value(self, text, ())
-        return self.whole(found.path) if isinstance(found, Place) else found
+        return unpatched(self.whole(found.path)) if isinstance(found, Place) else found
 
     def whole(self, path: Path) -> object:
         """The resolved value at a path; shared with other jobs where it can be."""
@@ -243,15 +252,15 @@ class _JobValues(Values):
 
     def _patched(self, known: Any, branches: Branches, path: Path) -> object:
         """The template's dict or list with this job's values in it."""
-        patched = known.copy()
-        for key, below in branches.items():
-            inner = (*path, key)
-            patched[key] = (
-                self._anew(inner)
-                if below is None  # WHOLE
-                else self._patched(known[key], below, inner)
-            )
-        return patched
+        values = {
+            key: self._anew((*path, key))
+            if below is None  # WHOLE
+            else self._patched(known[key], below, (*path, key))
+            for key, below in branches.items()
+        }
+        if isinstance(known, dict):
+            return Patched(known, values)
+        return [values.get(at, item) for at, item in enumerate(known)]
 
     def _anew(self, path: Path) -> object:
         found = self.value(path)
@@ -287,10 +296,9 @@ class FastView:
         self._is_sample = is_sample
         self._slow: OmegaView | None = None
         self._puts: list[tuple[str, object]] = []
-        tree = template.tree
-        for path, value in own.items():
-            tree = with_value(tree, path, value)
-        self._changed = frozenset(own)
+        apart = {path: own[path] for path in own if not template.has(path, own[path])}
+        tree = with_values(template.tree, apart)
+        self._changed = frozenset(apart)
         self._values = _JobValues(tree, template, self._changed)
         self._leaves: tuple[str, ...] | None = None
 
@@ -299,7 +307,7 @@ class FastView:
         """See `OmegaView.select`."""
         if self._slow is None:
             try:
-                return self._values.whole(self._followed(path))
+                return unpatched(self._values.whole(self._followed(path)))
             except Absent:
                 raise KeyError(path) from None
             except Doubtful:
@@ -310,7 +318,7 @@ class FastView:
         """See `OmegaView.raw`."""
         if self._slow is None:
             try:
-                return at(self._values.tree, self._followed(path))
+                return unpatched(at(self._values.tree, self._followed(path)))
             except Absent:
                 raise KeyError(path) from None
             except Doubtful:
@@ -355,7 +363,7 @@ class FastView:
             return
         keys = tuple(path.split("."))
         try:
-            tree = with_value(self._values.tree, keys, rewrite_tree(value))
+            tree = with_values(self._values.tree, {keys: rewrite_tree(value)})
         except LookupError:
             tree = None
         if tree is None or "[" in path:
@@ -364,6 +372,16 @@ class FastView:
         self._changed |= {keys}
         self._values = _JobValues(tree, self._template, self._changed)
         self._leaves = None
+
+    def shares(self, path: str) -> bool:
+        """Whether all jobs of the structure have this very text there."""
+        keys = keys_of(path)
+        text = at(self._template.tree, keys)
+        return (
+            isinstance(text, str)
+            and not is_open(text)
+            and at(self._values.tree, keys) is text
+        )
 
     def to_dict(self) -> Mapping[str, object]:
         """See `OmegaView.to_dict`.
@@ -391,7 +409,7 @@ class FastView:
         """See `OmegaView.written_dict`."""
         if self._slow is not None:
             return self._slow.written_dict()
-        return dict(self._values.tree)
+        return self._values.tree  # type: ignore[no-any-return]
 
     # --------------------------------------------------------- the slow road
     @property
@@ -416,7 +434,7 @@ class FastView:
             Absent: nowhere.
             Doubtful: OmegaConf has to say.
         """
-        keys = split_key(path) if path else []
+        keys = keys_of(path) if path else ()
         if "" in keys:
             raise Doubtful(path)
         return canonical(self._values, keys, Trace())

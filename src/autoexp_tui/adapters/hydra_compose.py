@@ -38,6 +38,7 @@ from autoexp_tui.adapters.fast_road import FastRoad, Parted, parted
 from autoexp_tui.adapters.fast_view import SWITCH, FastView
 from autoexp_tui.adapters.hydra_errors import compose_problem, unreadable_override
 from autoexp_tui.adapters.hydra_source import AutoexpSource
+from autoexp_tui.adapters.interpolations import is_open
 from autoexp_tui.adapters.resolvers import Environment, register_resolvers
 from autoexp_tui.adapters.settings import closed_keys
 from autoexp_tui.adapters.yaml_files import SCHEME, routed, shown
@@ -144,7 +145,7 @@ class HydraComposer:
         fast = self._fast.view(job, lambda: self._slowly(texts, mounts))
         if fast is None:
             return self._slowly(texts, mounts, job)
-        self._anchor(fast)
+        self._anchor(fast, [key for key in DIRECTORIES if not fast.shares(key)])
         return fast
 
     def composed_anew(
@@ -169,9 +170,12 @@ class HydraComposer:
             _take_sweep(config)
             _mount(config, mounts)
             self._fall_back_to_aux(config, texts, mounts)
-        if job is not None and not self._fast.knows(job.structure):
-            self._fast.learn(job, config)
         view = OmegaView(config)
+        if job is not None and not self._fast.knows(job.structure):
+            self._anchor(
+                view, [key for key in DIRECTORIES if _is_common(view, key, job)]
+            )
+            self._fast.learn(job, config)
         self._anchor(view)
         return view
 
@@ -274,11 +278,13 @@ class HydraComposer:
         values = [self._parse(text) for text in self._sweep_overrides]
         return sweep_overrides.applied(sweep, values)
 
-    def _anchor(self, view: OmegaView | FastView) -> None:
+    def _anchor(
+        self, view: OmegaView | FastView, keys: Sequence[str] = DIRECTORIES
+    ) -> None:
         """Make our directories absolute, those that resolve by now."""
         if not self._cwd:
             return
-        for key in DIRECTORIES:
+        for key in keys:
             with suppress(KeyError, CannotCompose):
                 path = view.select(key)
                 if isinstance(path, str) and path and not os.path.isabs(path):
@@ -379,6 +385,13 @@ class HydraComposer:
             finding = _finding(str(warning.message), self.config_ref)
             if finding not in self.warnings:
                 self.warnings.append(finding)
+
+
+def _is_common(view: OmegaView, key: str, job: Parted) -> bool:
+    """Whether all jobs of the structure have the same text there."""
+    if tuple(key.split(".")) in job.own or not view.has(key):
+        return False
+    return not is_open(view.raw(key))
 
 
 def config_names(directory: Path) -> tuple[str, ...]:

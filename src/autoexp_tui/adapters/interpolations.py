@@ -220,6 +220,12 @@ def _put_together(parts: Quick, looked_up: Callable[[str], object]) -> object:
 
 
 @lru_cache(maxsize=8192)
+def keys_of(dotted: str) -> tuple[str, ...]:
+    """The keys of `a.b` or `a[b]`."""
+    return tuple(split_key(dotted))
+
+
+@lru_cache(maxsize=8192)
 def _parsed(text: str) -> Any:
     return parse(text)
 
@@ -245,7 +251,7 @@ def _selected(
     except Absent:
         if len(args) == 1:
             raise
-        trace.reads[tuple(split_key(args[0]))] = ABSENT
+        trace.reads[keys_of(args[0])] = ABSENT
         return args[1]
 
 
@@ -260,7 +266,7 @@ def _absolute(inter_key: str, parent: Path) -> tuple[str, ...]:
     """The keys that an interpolation names, from the root."""
     bare = inter_key.lstrip(".")
     up = len(inter_key) - len(bare)
-    keys = tuple(split_key(bare))
+    keys = keys_of(bare)
     if up == 0:
         return keys
     if up - 1 > len(parent):
@@ -275,10 +281,12 @@ def canonical(reading: Reading, keys: Sequence[str], trace: Trace) -> Path:
     Raises:
         Doubtful: they lead nowhere, or the way is not certain.
     """
+    if _is_straight(reading.tree, keys):
+        return tuple(keys)
     path: Path = ()
     node = reading.tree
     for key in keys:
-        if node == MISSING:
+        if node == MISSING or node is None:
             raise Doubtful(keys)
         if is_open(node):
             trace.crossed[path] = node
@@ -294,6 +302,15 @@ def canonical(reading: Reading, keys: Sequence[str], trace: Trace) -> Path:
         if node is ABSENT:
             raise Absent(keys)
     return path
+
+
+def _is_straight(node: Any, keys: Sequence[str]) -> bool:
+    """Whether dicts alone lead there."""
+    for key in keys:
+        if not isinstance(node, dict):
+            return False
+        node = node.get(key, ABSENT)
+    return node is not ABSENT
 
 
 def _step(node: object, key: str) -> str | int:

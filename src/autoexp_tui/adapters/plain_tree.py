@@ -5,8 +5,10 @@ Nothing is ever changed in place: a changed tree shares all that is as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
+
+from autoexp_tui.core.shared_texts import Patched
 
 Path: TypeAlias = tuple[str | int, ...]
 """Keys from the root; an index is an int."""
@@ -26,21 +28,35 @@ def at(tree: Any, path: Path) -> Any:
     return tree
 
 
-def with_value(tree: Any, path: Path, value: object) -> Any:
-    """`tree` with `value` at `path`; dicts that lack on the way are made.
+def with_values(tree: Any, values: Mapping[Path, object]) -> Any:
+    """`tree` with values at paths, none of which lies below another.
+
+    Dicts that lack on the way are made.
 
     Raises:
         LookupError: something on the way is neither a dict nor a list that has it.
     """
-    if not path:
-        return value
-    key, rest = path[0], path[1:]
+    if () in values:
+        return values[()]
+    below: dict[str | int, dict[Path, object]] = {}
+    for path, value in values.items():
+        below.setdefault(path[0], {})[path[1:]] = value
     if isinstance(tree, dict):
-        inner = with_value(tree.get(key, {}), rest, value)
-        return {**tree, key: inner}
-    if isinstance(tree, list) and isinstance(key, int) and key < len(tree):
-        return [*tree[:key], with_value(tree[key], rest, value), *tree[key + 1 :]]
-    raise LookupError(path)
+        inner = {key: with_values(tree.get(key, {}), own) for key, own in below.items()}
+        return Patched(tree, inner)
+    items = list(tree) if isinstance(tree, list) else []
+    for key, own in below.items():
+        if not isinstance(key, int) or key >= len(items):
+            raise LookupError(key)
+        items[key] = with_values(items[key], own)
+    return items
+
+
+def unpatched(tree: Any) -> Any:
+    """The same of dicts and lists that are nothing but that."""
+    if isinstance(tree, dict):
+        return {key: unpatched(inner) for key, inner in tree.items()}
+    return [unpatched(inner) for inner in tree] if isinstance(tree, list) else tree
 
 
 def leaves(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
@@ -67,7 +83,7 @@ def first_difference(one: Any, other: Any, path: str = "") -> str:
     Equal numbers of different types differ, as they do in a config; so do dicts whose
     keys are in another order.
     """
-    if type(one) is not type(other):
+    if _kind(one) is not _kind(other):
         return path or "."
     if isinstance(one, dict):
         if list(one) != list(other):
@@ -86,3 +102,7 @@ def first_difference(one: Any, other: Any, path: str = "") -> str:
         first_difference(a, b, f"{path}.{key}" if path else key) for key, a, b in pairs
     )
     return next(filter(None, inner), "")
+
+
+def _kind(value: Any) -> type:
+    return dict if isinstance(value, Patched) else type(value)

@@ -28,7 +28,6 @@ from autoexp_tui.adapters.planning_words import (
     findings,
 )
 from autoexp_tui.adapters.provenance import (
-    JobConfigs,
     RecordBuilder,
     git_state,
     store_record,
@@ -36,7 +35,6 @@ from autoexp_tui.adapters.provenance import (
 from autoexp_tui.adapters.session_dir import read_manifest, write_manifest
 from autoexp_tui.adapters.settings import HouseParser
 from autoexp_tui.adapters.yaml_files import parse_yaml, read_text, refused
-from autoexp_tui.adapters.yaml_text import YamlWriter
 from autoexp_tui.core.errors import (
     AutoexpError,
     EnvironmentFailed,
@@ -175,14 +173,8 @@ def _source(request: PlanningRequest, composer: HydraComposer) -> PlanSource:
 def _recorder(
     configs: RecordBuilder,
 ) -> Callable[[int, ConfigView, Mapping[str, object]], None]:
-    resolved_texts, raw_texts = YamlWriter(), YamlWriter()
-
     def record(index: int, view: ConfigView, resolved: Mapping[str, object]) -> None:
-        raw = {key: view.raw(key) for key in resolved}
-        made = JobConfigs(
-            resolved=resolved_texts.text(resolved), unresolved=raw_texts.text(raw)
-        )
-        configs.add(index, made)
+        configs.add(index, resolved, view.written_dict())
 
     return record
 

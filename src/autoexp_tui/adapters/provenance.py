@@ -6,32 +6,34 @@ plan id: each job's config, resolved and as written, and the state of the git
 repository. Before a job's first submit, `write_provenance` takes the job's part out of
 the record. Neither the engine nor anything here reads a config.
 
-In the record the configs are compressed one by one against the first, so that a plan of
-10,000 jobs needs a few megabytes and one job is read without the others.
+How the record keeps the configs of 10,000 jobs in a few megabytes is `kept_configs`.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import subprocess
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from autoexp_tui.adapters.atomic import make_directory, write_atomic
+from autoexp_tui.adapters.kept_configs import (
+    ConfigKeeper,
+    JobConfigs,
+    Shared,
+    configs_in,
+)
 from autoexp_tui.adapters.session_dir import manifest_path, read_if_there
-from autoexp_tui.core.errors import EnvironmentFailed
 from autoexp_tui.core.specs import JobSpec, Plan
 
-VERSION: Final = 1
+VERSION: Final = 2
+READ: Final = (1, 2)
+"""The first had no wholes."""
 _GIT_SECONDS: Final = 20.0
 _MOST_DIFF: Final = 1 << 20
 """Bytes of a diff that are kept; data under version control must not fill the disk."""
-_WINDOW: Final = 32 * 1024
-"""What zlib can look back on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,57 +48,47 @@ class GitState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobConfigs:
-    """One job's config as YAML, resolved and as written."""
-
-    resolved: str
-    unresolved: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenanceRecord:
     """What planning leaves beside a manifest."""
 
     git: GitState = GitState()
-    dictionary: str = ""
+    shared: Shared = field(default_factory=Shared)
     configs: Mapping[str, str] = field(default_factory=dict)
-    """Job name -> its configs, packed."""
+    """Job name -> its configs, as `kept_configs` keeps them."""
 
     def of(self, job: str) -> JobConfigs | None:
-        """One job's configs; None when planning kept none."""
-        packed = self.configs.get(job)
-        if packed is None:
-            return None
-        text = _unpacked(packed, self.dictionary)
-        resolved, _, unresolved = text.partition("\0")
-        return JobConfigs(resolved=resolved, unresolved=unresolved)
+        """One job's configs; None when planning kept none.
+
+        Raises:
+            EnvironmentFailed: they are damaged.
+        """
+        kept = self.configs.get(job)
+        return None if kept is None else configs_in(kept, self.shared)
 
 
 # ------------------------------------------------------------------- while planning
 class RecordBuilder:
-    """Gathers configs while they are made, packed at once: only bytes are held."""
+    """Gathers the configs of jobs while they are made."""
 
     def __init__(self) -> None:
-        self._dictionary: str | None = None
-        self._packed: dict[int, str] = {}
+        self._keeper = ConfigKeeper()
+        self._kept: dict[int, str] = {}
 
-    def add(self, index: int, configs: JobConfigs) -> None:
+    def add(
+        self,
+        index: int,
+        resolved: Mapping[str, object],
+        unresolved: Mapping[str, object],
+    ) -> None:
         """Keep the configs of the job at `index`; a later call replaces."""
-        text = f"{configs.resolved}\0{configs.unresolved}"
-        if self._dictionary is None:
-            self._dictionary = text[-_WINDOW:]
-        self._packed[index] = _packed(text, self._dictionary)
+        self._kept[index] = self._keeper.kept(resolved, unresolved)
 
     def record(self, jobs: Iterable[JobSpec], git: GitState) -> ProvenanceRecord:
         """The record of these jobs; one that was never added is left out."""
         configs = {
-            job.name: self._packed[job.index]
-            for job in jobs
-            if job.index in self._packed
+            job.name: self._kept[job.index] for job in jobs if job.index in self._kept
         }
-        return ProvenanceRecord(
-            git=git, dictionary=self._dictionary or "", configs=configs
-        )
+        return ProvenanceRecord(git=git, shared=self._keeper.shared, configs=configs)
 
 
 def record_path(state_dir: Path, plan_id: str) -> Path:
@@ -118,7 +110,8 @@ def store_record(state_dir: Path, plan_id: str, record: ProvenanceRecord) -> Pat
             "diff": record.git.diff,
             "note": record.git.note,
         },
-        "dictionary": record.dictionary,
+        "dictionary": record.shared.dictionary,
+        "wholes": list(record.shared.wholes),
         "configs": dict(record.configs),
     }
     make_directory(path.parent)
@@ -165,11 +158,11 @@ def load_record(state_dir: Path, plan_id: str) -> ProvenanceRecord | None:
         tree = json.loads(data)
     except ValueError:
         return None
-    if not isinstance(tree, dict) or tree.get("version") != VERSION:
+    if not isinstance(tree, dict) or tree.get("version") not in READ:
         return None
     return ProvenanceRecord(
         git=GitState(**tree["git"]),
-        dictionary=tree["dictionary"],
+        shared=Shared(dictionary=tree["dictionary"], wholes=tree.get("wholes", ())),
         configs=tree["configs"],
     )
 
@@ -227,24 +220,3 @@ def _git_lines(git: GitState | None) -> list[str]:
 
 def _lines(lines: Sequence[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
-
-
-# --------------------------------------------------------------------------- packing
-def _packed(text: str, dictionary: str) -> str:
-    packer = zlib.compressobj(6, zdict=_bytes(dictionary))
-    data = packer.compress(_bytes(text)) + packer.flush()
-    return base64.b85encode(data).decode()
-
-
-def _unpacked(packed: str, dictionary: str) -> str:
-    try:
-        unpacker = zlib.decompressobj(zdict=_bytes(dictionary))
-        data = unpacker.decompress(base64.b85decode(packed)) + unpacker.flush()
-    except (ValueError, zlib.error) as error:
-        hint = "Make the plan again with autoexp-plan."
-        raise EnvironmentFailed(f"a config is damaged: {error}", hint=hint) from error
-    return data.decode("utf-8", "surrogatepass")
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")

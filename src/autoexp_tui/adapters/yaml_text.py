@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from autoexp_tui.core.shared_texts import SharedTexts
+from autoexp_tui.core.shared_texts import Fields, SharedTexts
 
 _PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./\-]*")
 _WORDS: Final = frozenset(
@@ -35,17 +35,18 @@ class YamlWriter:
 
     def text(self, tree: Mapping[str, object]) -> str:
         """A whole document."""
-        return self._block(dict(tree), "") if tree else "{}\n"
+        if not tree:
+            return "{}\n"
+        return self._block(tree if isinstance(tree, dict) else dict(tree), "")
 
     def _block(self, value: dict[Any, Any], indent: str) -> str:
-        known = self._texts.of(value, indent)
-        if known is not None:
-            return known
-        lines = [
-            f"{indent}{scalar(key)}:{self._after(item, indent)}"
-            for key, item in value.items()
-        ]
-        return self._texts.keep(value, indent, "".join(lines))
+        def fields(some: Mapping[Any, Any]) -> Fields:
+            return {
+                key: f"{indent}{scalar(key)}:{self._after(item, indent)}"
+                for key, item in some.items()
+            }
+
+        return self._texts.text(value, indent, fields, _lines)
 
     def _after(self, item: Any, indent: str) -> str:
         """What follows a key and its colon."""
@@ -59,6 +60,10 @@ class YamlWriter:
         if isinstance(item, dict) and item:
             return f"{indent}-\n{self._block(item, indent + _STEP)}"
         return f"{indent}- {flow(item)}\n"
+
+
+def _lines(fields: Fields) -> str:
+    return "".join(fields.values())
 
 
 def flow(value: object) -> str:

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from autoexp_tui.core.shared_texts import SharedTexts
+from autoexp_tui.core.shared_texts import Fields, Patched, SharedTexts
 
 _WATCHING: Final = ("monitoring", "ui", "index", "family", "_refs", "sweep")
 _PATHS: Final = {
     "project": ("base_output_dir",),
 }
+_SLURM: Final = "slurm"
 _RUNS_IN: Final = "launcher_cmd"
 
 
@@ -36,17 +38,23 @@ def fingerprint(
     `paths`: directories of ours; wherever they stand in a text, they do not count.
     `writer`: what remembers the parts that the configs of a plan share.
     """
+    writer = writer or CanonicalWriter()
+    whole = {"config": writer.counting(config), "command": list(command)}
+    text = writer.text(whole, paths)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _counting(config: Mapping[str, object]) -> dict[str, object]:
+    """What of a config's sections counts."""
     kept = {key: value for key, value in config.items() if key not in _WATCHING}
     for section, names in _PATHS.items():
         inner = kept.get(section)
         if isinstance(inner, Mapping):
             kept[section] = {k: v for k, v in inner.items() if k not in names}
-    slurm = kept.pop("slurm", None)
+    slurm = kept.pop(_SLURM, None)
     if isinstance(slurm, Mapping) and (launcher := slurm.get(_RUNS_IN)):
-        kept["slurm"] = {_RUNS_IN: launcher}
-    whole = {"config": kept, "command": list(command)}
-    text = (writer or CanonicalWriter()).text(whole, paths)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        kept[_SLURM] = {_RUNS_IN: launcher}
+    return kept
 
 
 def canonical(value: object, paths: Sequence[str] = ()) -> str:
@@ -62,6 +70,17 @@ class CanonicalWriter:
 
     def __init__(self) -> None:
         self._texts = SharedTexts()
+        self._origin: dict[str, object] = {}
+        self._of_origin: dict[str, object] = {}
+
+    def counting(self, config: Mapping[str, object]) -> dict[str, object]:
+        """What of a config counts for a fingerprint; shared where the config is."""
+        if not isinstance(config, Patched) or _SLURM in config.changed:
+            return _counting(config)
+        if config.origin is not self._origin:
+            self._origin, self._of_origin = config.origin, _counting(config.origin)
+        changed = {key: config[key] for key in config.changed}
+        return Patched(self._of_origin, _counting(changed))
 
     def text(self, value: object, paths: Sequence[str] = ()) -> str:
         """JSON with sorted keys and without the given paths."""
@@ -76,17 +95,30 @@ class CanonicalWriter:
             return f"[{','.join([self._text(item, ours) for item in value])}]"
         if isinstance(value, Mapping):
             return self._of_dict(dict(value), ours)
-        return _encoded(value)
+        return _scalar(value)
 
     def _of_dict(self, value: dict[Any, object], ours: re.Pattern[str] | None) -> str:
-        known = self._texts.of(value, ours)
-        if known is not None:
-            return known
-        fields = sorted({str(key): item for key, item in value.items()}.items())
-        texts = [f"{_quoted(key)}:{self._text(item, ours)}" for key, item in fields]
-        return self._texts.keep(value, ours, f"{{{','.join(texts)}}}")
+        def fields(some: Mapping[Any, object]) -> Fields:
+            texts = sorted({str(key): item for key, item in some.items()}.items())
+            return {key: f"{_quoted(key)}:{self._text(it, ours)}" for key, it in texts}
+
+        return self._texts.text(value, ours, fields, _braced)
 
 
+def _braced(fields: Fields) -> str:
+    return f"{{{','.join(fields.values())}}}"
+
+
+def _scalar(value: object) -> str:
+    """As the encoder spells it; the commonest kinds without its calls."""
+    if value is None or isinstance(value, bool):
+        return _WORDS[value]
+    if type(value) is int or (type(value) is float and math.isfinite(value)):
+        return repr(value)
+    return _encoded(value)
+
+
+_WORDS: Final = {None: "null", True: "true", False: "false"}
 _quoted = json.encoder.encode_basestring_ascii
 _encoded = json.JSONEncoder(default=str).encode
 

@@ -66,7 +66,10 @@ def directories_of(view: ConfigView) -> Sequence[str]:
 
 def _text(view: ConfigView, path: str) -> str:
     """A text of the config; empty when it is not set."""
-    found = view.select(path) if view.has(path) else None
+    try:
+        found = view.select(path)
+    except KeyError:
+        return ""
     return "" if found is None else str(found)
 
 

@@ -77,6 +77,10 @@ class ConfigView(Protocol):
         """Everything resolved, plain Python, `sweep` left out."""
         ...
 
+    def written_dict(self) -> Mapping[str, object]:
+        """The same as written, interpolations unresolved."""
+        ...
+
 
 class Composer(Protocol):
     """Composes configs of one primary config, in the planning process."""
