@@ -34,6 +34,8 @@ class DoneWork:
     """What its log told: others may wait for it."""
     step: int | None = None
     """Its newest metrics; None: none were noted."""
+    seconds: float | None = None
+    """How long it ran, when it did all its steps in one attempt."""
     total: int | None = None
     values: Mapping[str, float | str] = field(default_factory=dict)
 
@@ -85,9 +87,18 @@ def work_of(state: SessionState, job: JobRecord) -> DoneWork:
         },
         metadata=job.metadata,
         step=noted.step if noted else None,
+        seconds=_seconds(job),
         total=noted.total if noted else None,
         values=noted.values if noted else {},
     )
+
+
+def _seconds(job: JobRecord) -> float | None:
+    """Of the only attempt; of several none did all the steps."""
+    if len(job.attempts) != 1:
+        return None
+    began, ended = job.attempts[0].began_at, job.attempts[0].ended_at
+    return None if began is None or ended is None else ended - began
 
 
 def _made_by(state: SessionState, job: JobRecord) -> str:

@@ -188,7 +188,7 @@ class Acts:
                 words = f"submitting {plural(len(jobs), 'job')}"
                 self._sent(jobs, orders.submit(answer.choice), words)
 
-        question = submit_question(scope, session)
+        question = submit_question(scope, session, self._app.desk.rates)
         self._ask(question, "nothing is planned or held", answered)
 
     # -------------------------------------------------------------------- resubmit

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autoexp_tui.ui.view.causes import CauseGroup, PlanWords, cause_key, causes
+from autoexp_tui.ui.view.cuts import Rates, rates
 from autoexp_tui.ui.view.eta import Ends, ends, gpu_hours
 from autoexp_tui.ui.view.filtering import Expression, compile_filter
 from autoexp_tui.ui.view.rows import Arrangement, Row, arrange, next_column, sort_by
@@ -30,9 +31,9 @@ AGES_EVERY = 10.0
 MANY = 2000
 
 
-def outlook_of(session: SessionView) -> tuple[Ends, float]:
-    """Estimated ends and the GPU hours used; reads frozen values alone."""
-    return ends(session), gpu_hours(session)
+def outlook_of(session: SessionView) -> tuple[Ends, float, Rates]:
+    """Estimated ends, GPU hours used, rates; reads frozen values alone."""
+    return ends(session), gpu_hours(session), rates(session)
 
 
 class Desk:
@@ -46,6 +47,8 @@ class Desk:
         self.groups: tuple[CauseGroup, ...] = ()
         self.ends = Ends()
         self.gpu_hours = 0.0
+        self.rates: Rates = {}
+        """Usual steps a second, by stage."""
         self.stages: tuple[StageView, ...] = ()
         self.arrangement = Arrangement()
         self.rows: tuple[Row, ...] = ()
@@ -113,9 +116,9 @@ class Desk:
         self._forecast_at = now
         return True
 
-    def foresee(self, expected: Ends, hours: float) -> None:
+    def foresee(self, expected: Ends, hours: float, usual: Rates) -> None:
         """Take an estimate, made here or elsewhere."""
-        self.ends, self.gpu_hours = expected, hours
+        self.ends, self.gpu_hours, self.rates = expected, hours, usual
         self.stages = stages(self.session, self.ends)
 
     # ------------------------------------------------------------------------ rows

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from autoexp_tui.core.states import JobState
 from autoexp_tui.core.wording import duration, plural
 from autoexp_tui.plan.estimate import estimate, gpu_words
+from autoexp_tui.ui.view.cuts import NO_RATES, Rates, cuts_told
 from autoexp_tui.ui.view.loss import needed_upstream
 from autoexp_tui.ui.view.parameters import described, varying
 from autoexp_tui.ui.view.questions import Choice, Question
@@ -23,8 +24,13 @@ _NAMED = 3
 """Jobs that are too large, by name, before the rest is counted."""
 
 
-def submit_question(scope: Scope, session: SessionView) -> Question | None:
-    """What S asks; None when every job was asked to run already."""
+def submit_question(
+    scope: Scope, session: SessionView, usual: Rates = NO_RATES
+) -> Question | None:
+    """What S asks; None when every job was asked to run already.
+
+    `usual`: what is known of how fast stages go.
+    """
     waiting = [job for job in session.jobs if _submittable(job)]
     plan = session.snapshot.plan
     if not waiting or plan is None:
@@ -34,6 +40,7 @@ def submit_question(scope: Scope, session: SessionView) -> Question | None:
     lines: list[Line] = [(Span(f"{where}{_room(plan, session)}{limits}."),)]
     lines += _done_words(waiting)
     lines += _too_large_words(waiting, session)
+    lines += cuts_told(waiting, session, usual)
     lines += [
         (Span(f"! {outside(finding.message)}", "warning"),) for finding in plan.warnings
     ]

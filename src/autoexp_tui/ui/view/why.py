@@ -16,6 +16,7 @@ from autoexp_tui.core.verdicts import Result
 from autoexp_tui.core.wording import CAUSES, clock_time, count, duration, number, plural
 from autoexp_tui.ui.view.causes import PlanWords, cause_key
 from autoexp_tui.ui.view.columns import run_seconds
+from autoexp_tui.ui.view.cuts import NO_RATES, Rates, cut_line, cut_of, cut_words
 from autoexp_tui.ui.view.gpus import gpus_text, idle_text
 from autoexp_tui.ui.view.looks import ENDED_BADLY, FACES, Look, badge
 from autoexp_tui.ui.view.loss import (
@@ -73,13 +74,22 @@ def why_nothing() -> WhyText:
 
 
 def why_job(
-    job: JobView, session: SessionView, words: PlanWords, *, acts: bool = True
+    job: JobView,
+    session: SessionView,
+    words: PlanWords,
+    *,
+    acts: bool = True,
+    usual: Rates = NO_RATES,
 ) -> WhyText:
-    """All about one job; without `acts` no next step is one that commands."""
+    """All about one job; without `acts` no next step is one that commands.
+
+    `usual`: what is known of how fast its stage goes.
+    """
     lines = (
         _verdict(job, session),
         *_alike(job, session, words),
         *_checkpoint(job, session),
+        *cut_line(job, session.now, usual),
         *_gpus(job, session),
         *_asked(job),
         *_conditions(job, session),
@@ -107,10 +117,11 @@ def why_many(
     words: PlanWords,
     *,
     acts: bool = True,
+    usual: Rates = NO_RATES,
 ) -> WhyText:
     """What several jobs of one row, stage or cause have in common."""
     if len(jobs) == 1:
-        return why_job(jobs[0], session, words, acts=acts)
+        return why_job(jobs[0], session, words, acts=acts, usual=usual)
     if not jobs:
         return why_nothing()
     same = len({cause_key(job) for job in jobs}) == 1
@@ -207,6 +218,8 @@ def _running_text(job: JobView, session: SessionView) -> str:
     if ahead.too_late and ahead.limit_at is not None:
         limit = clock_time(ahead.limit_at, session.now)
         end += f"; its time limit comes first, at {limit}"
+        cut = cut_of(job, session.now, NO_RATES)
+        end += f": it {cut_words(cut)}" if cut is not None else ""
     if job.look is Look.STALLED:
         return f"{reason(job, session)}, {at}"
     if job.live and job.live.queue and job.live.queue.reason:

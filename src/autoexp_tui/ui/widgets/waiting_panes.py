@@ -147,7 +147,13 @@ class AnswerPane(TextPane):
         if job is None:
             self._told = why_nothing()
             return self._told.wrapped(cells)
-        told = why_job(job, self.desk.session, self.desk.words, acts=self.acts)
+        told = why_job(
+            job,
+            self.desk.session,
+            self.desk.words,
+            acts=self.acts,
+            usual=self.desk.rates,
+        )
         lead = (self._lead,) if self._lead else ()
         last = ((), told.next) if told.next else ()
         self._told = WhyText(told.title, (*lead, *told.lines, *last))

@@ -59,10 +59,13 @@ class WhyPane(TextPane):
 
     def _about(self) -> WhyText:
         session, words = self.desk.session, self.desk.words
+        usual = self.desk.rates
         jobs = session.named(self._names)
         if len(jobs) == 1:
-            return why_job(jobs[0], session, words, acts=self.acts)
-        return why_many(self._subject, jobs, session, words, acts=self.acts)
+            return why_job(jobs[0], session, words, acts=self.acts, usual=usual)
+        return why_many(
+            self._subject, jobs, session, words, acts=self.acts, usual=usual
+        )
 
     @property
     def body_rows(self) -> int:
