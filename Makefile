@@ -10,14 +10,16 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SEEDS ?= 2000
 RACES ?= 1000
+SETS ?= 5000
 PYTEST_ARGS ?= -n auto --dist loadgroup
 
-.PHONY: run test check bench simulate races screenshots clean help setup
+.PHONY: run test check bench simulate compare races screenshots clean help setup
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed '/^$$/q'
 	@echo "make bench        measure, side by side with the references"
 	@echo "make simulate     run the fault simulator (SEEDS=$(SEEDS))"
+	@echo "make compare      compose sets of overrides both ways (SETS=$(SETS))"
 	@echo "make races        race real processes for a session (RACES=$(RACES))"
 	@echo "make screenshots  picture real runs into screenshots/"
 	@echo "make clean        remove .venv and caches"
@@ -53,6 +55,9 @@ bench: $(READY)
 
 simulate: $(READY)
 	@$(BIN)/python -m autoexp_tui.cli.simulate --seeds $(SEEDS)
+
+compare: $(READY)
+	@$(BIN)/python -m tests.adapters.compose_sets --sets $(SETS)
 
 races: $(READY)
 	@$(BIN)/python -W ignore -m tests.adapters.races --starters 8 --races $(RACES)

@@ -16,6 +16,7 @@ from autoexp_tui.adapters.hydra_compose import HydraComposer
 from autoexp_tui.adapters.plain_tree import first_difference
 from autoexp_tui.plan.overrides import CannotSpell, spell_override, spell_value
 from autoexp_tui.plan.ports import CannotCompose, ConfigView
+from tests.adapters import compose_sets
 from tests.plan.large_tree import GROUPS, OPTIONS, write_tree
 
 MOUNTS = {"index": 0, "stage": "s"}
@@ -203,6 +204,12 @@ def test_every_job_is_what_hydra_composes(
     for one in (sets, again):
         fast, slow = both(composer, [*spelled(choices), *spelled(one)])
         assert repr(fast) == repr(slow)
+
+
+def test_sets_of_many_kinds_are_what_hydra_composes(tmp_path: Path) -> None:
+    roads, differences = compose_sets.run(11, 60, tmp_path)
+    assert differences == []
+    assert roads["fast"] > 10
 
 
 def test_jobs_of_one_structure_are_composed_once(composer: HydraComposer) -> None:

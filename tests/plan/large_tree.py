@@ -102,9 +102,18 @@ def _value(n: int) -> Any:
     return (n, n / 7, f"text {n}", n % 2 == 0, None)[n % 5]
 
 
-def two_stages(jobs: int) -> dict[str, Any]:
-    """A sweep of so many distinct jobs in two stages, the second reading the first."""
-    rates = [round(1e-4 + n * 1e-7, 10) for n in range(jobs // 2)]
+CHOICES: Final = {"model": list(OPTIONS), "optim": list(OPTIONS[:2])}
+"""Choices of groups that make six configs."""
+
+
+def two_stages(jobs: int, *, choices: bool = False) -> dict[str, Any]:
+    """A sweep of distinct jobs in two stages, the second reading the first.
+
+    `jobs`: how many; with `choices` of groups it is rounded up to a multiple of twelve.
+    """
+    rates = [
+        round(1e-4 + n * 1e-7, 10) for n in range(-(-jobs // (12 if choices else 2)))
+    ]
     cooled = {
         "stage": "cool",
         "aux.source": "{sibling.stable.output_dir}",
@@ -122,6 +131,7 @@ def two_stages(jobs: int) -> dict[str, Any]:
     return {
         "type": "product",
         "groups": [
+            *([{"params": CHOICES}] if choices else []),
             {"params": {"optim.lr": rates}},
             {
                 "configs": [

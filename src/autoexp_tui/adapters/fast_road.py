@@ -208,7 +208,7 @@ class FastRoad:
             job.own,
             composed,
             self._count,
-            is_sample=_is_sample(self._made[job.structure]),
+            is_sample=_is_sample(self.fast, self._made[job.structure]),
         )
 
     def knows(self, structure: Structure) -> bool:
@@ -225,12 +225,13 @@ class FastRoad:
         self.slow += 1
 
 
-def _is_sample(number: int) -> bool:
-    """Whether the so-many-th job of a structure is compared with Hydra's.
+def _is_sample(number: int, of_structure: int) -> bool:
+    """Whether a fast job is compared with Hydra's: the so-many-th of the plan.
 
-    The first, the tenth, the hundredth and every thousandth.
+    The first, the tenth, the hundredth and every thousandth; of a structure with many
+    jobs one of its own. Each costs as much as some hundred jobs.
     """
-    return number in (1, 10, 100) or number % 1000 == 0
+    return number in (1, 10, 100) or number % 1000 == 0 or of_structure == 200
 
 
 def _template(job: Parted, config: DictConfig) -> Template | None:

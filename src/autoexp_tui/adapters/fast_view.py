@@ -413,6 +413,11 @@ class FastView:
 
     # --------------------------------------------------------- the slow road
     @property
+    def is_fast(self) -> bool:
+        """Whether Hydra was not asked, but to compare."""
+        return self._slow is None
+
+    @property
     def slow(self) -> OmegaView:
         """The same config as Hydra composes it; taken once, it stays taken."""
         if self._slow is None:
