@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,7 @@ from autoexp_tui.adapters.action_checks import ActionChecks
 from autoexp_tui.adapters.codec import encode_job, encode_plan
 from autoexp_tui.adapters.config_files import config_dir, state_dir
 from autoexp_tui.adapters.hydra_compose import HydraComposer
+from autoexp_tui.adapters.place_checks import PlaceFindings, look_at_places
 from autoexp_tui.adapters.planning_words import (
     PlanningAnswer,
     PlanningRequest,
@@ -44,7 +46,7 @@ from autoexp_tui.core.errors import (
 )
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.plan.again import job_with
-from autoexp_tui.plan.build import PlanSource, plan_outcome
+from autoexp_tui.plan.build import PlanOutcome, PlanSource, plan_outcome
 from autoexp_tui.plan.findings import SweepRefused
 from autoexp_tui.plan.ports import (
     CannotCompose,
@@ -136,14 +138,16 @@ def _plan(request: PlanningRequest) -> PlanningAnswer:
         parser=_parser(request, composer),
         record=_recorder(configs) if request.keep else None,
     )
+    places = _places(request, composer, outcome)
     warnings = (*composer.warnings, *findings(outcome.warnings))
     if outcome.plan is None:
-        return PlanningAnswer(errors=outcome.errors, warnings=warnings, failed="plan")
+        errors = (*outcome.errors, *places.errors)
+        return PlanningAnswer(errors=errors, warnings=warnings, failed="plan")
     checks = ActionChecks(composer.config_dir, _cwd(request))
     checks.look_at(outcome.plan)
-    warnings += findings(told_once(checks.warnings))
-    if checks.errors:
-        errors = told_once(checks.errors)
+    warnings += findings(told_once([*checks.warnings, *places.warnings]))
+    errors = told_once([*checks.errors, *places.errors])
+    if errors:
         return PlanningAnswer(errors=errors, warnings=warnings, failed="plan")
     plan = replace(
         outcome.plan, environment=composer.environment.digests(), warnings=warnings
@@ -155,6 +159,23 @@ def _plan(request: PlanningRequest) -> PlanningAnswer:
         manifest=manifest,
         composed=composer.composed,
     )
+
+
+def _places(
+    request: PlanningRequest, composer: HydraComposer, outcome: PlanOutcome
+) -> PlaceFindings:
+    """What there is to say of where the jobs are to write."""
+    plan, base = outcome.plan, ""
+    if plan is not None:
+        base = plan.base_output_dir
+    else:
+        with suppress(KeyError, CannotCompose):
+            base = str(composer.base().select("project.base_output_dir"))
+    if not base:
+        return PlaceFindings()
+    jobs = plan.jobs if plan is not None else ()
+    # Who joins a session writes beside its jobs: it is the owner that would be found.
+    return look_at_places(_cwd(request) / base, jobs, owners=not request.known)
 
 
 def _source(request: PlanningRequest, composer: HydraComposer) -> PlanSource:

@@ -18,7 +18,14 @@ from autoexp_tui.core.condition_kinds import (
 )
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.specs import Edge, JobSpec, Plan
-from autoexp_tui.plan import approvals, directories, estimate, idle_rules, oversights
+from autoexp_tui.plan import (
+    approvals,
+    directories,
+    estimate,
+    idle_rules,
+    oversights,
+    unreachable,
+)
 from autoexp_tui.plan.dag import rings
 from autoexp_tui.plan.names import fault_of_name
 from autoexp_tui.plan.near import did_you_mean
@@ -66,13 +73,17 @@ def validate_execution_plan(
         *_rings([job.name for job in plan.jobs], plan.edges),
         *_strangers(plan.jobs, known),
         *approvals.never_asked(plan),
+        *(never := list(unreachable.contradictions(plan.jobs))),
     ]
+    itself = list(oversights.waits_for_itself(plan.jobs))
     warnings = [
         *directories.nested(plan.jobs),
         *_reads_without_waits(plan),
         *_waits_without_end(plan.jobs),
         *oversights.endless_restarts(plan),
-        *oversights.waits_for_itself(plan.jobs),
+        *itself,
+        *unreachable.unknown_metadata(plan, known),
+        *unreachable.stages_behind(plan, [one.job for one in (*never, *itself)]),
         *oversights.unused_scripts(plan),
         *oversights.unread_references(plan.jobs),
         *approvals.idle_timeouts(plan.jobs),
