@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from autoexp_tui.plan.papers import JobPapers
     from autoexp_tui.ui.app import CockpitApp
     from autoexp_tui.ui.options import CockpitOptions
+    from autoexp_tui.ui.view.plan_changes import PlanChanges
 
 
 def main(argv: Sequence[str]) -> int:
@@ -174,6 +175,13 @@ class _RowFilter:
 
     def __call__(self, values: Mapping[str, object]) -> bool:
         return bool(self._expression.evaluate(values))
+
+
+def _changes(plan: Plan) -> PlanChanges | None:
+    """What changed since the last plan; imported when it is asked."""
+    from autoexp_tui.cli.plan_since import changes_of
+
+    return changes_of(plan)
 
 
 class _Papers:
@@ -327,6 +335,7 @@ class Cockpit:
             replay=self._args.replay,
             expression=_RowFilter,
             papers=_Papers(),
+            changes=_changes if self._plans_a_config else None,
             replan=self._plan_again if self._plans_a_config else None,
         )
         # Opened after the first paint: planning and pydantic would slow it down.

@@ -37,11 +37,13 @@ from autoexp_tui.ui.view.spans import Line, Role, outside
 
 if TYPE_CHECKING:
     from autoexp_tui.core.snapshot import EngineView, Snapshot
+    from autoexp_tui.core.specs import Plan
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.ui.acts import Acts
     from autoexp_tui.ui.screens.faults import FaultsScreen, Way
     from autoexp_tui.ui.screens.question import Answered
     from autoexp_tui.ui.view.faults import Fault
+    from autoexp_tui.ui.view.plan_changes import PlanChanges
     from autoexp_tui.ui.view.session import JobView
 from autoexp_tui.ui.options import CockpitOptions, LeaveWay, wants_ascii, wants_no_color
 
@@ -100,6 +102,9 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self._on_leave = on_leave
         self._on_ready = on_ready
         self._faults: FaultsScreen | None = None
+        self._compared: Plan | None = None
+        """The plan that was compared with the one before it, or is being so."""
+        self.changes: PlanChanges | None = None
         self._acts: Acts | None = None
         self._left = False
         self._greeted = False
@@ -258,6 +263,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         other = planned and snapshot.plan is not self.desk.words.plan
         self.desk.take(snapshot)
         self._close_faults(snapshot)
+        self._look_for_changes(snapshot)
         if other and snapshot.engine.role == "plan":
             self.say(f"planned again: {plural(len(snapshot.jobs), 'job')}")
         self.forecast()
@@ -299,6 +305,33 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             self.skin, faults, self.options.replan or (lambda: None)
         )
         self.push_screen(self._faults, closed)
+
+    def _look_for_changes(self, snapshot: Snapshot) -> None:
+        """Once for each plan that is opened: what is new in it since the last one."""
+        plan, look = snapshot.plan, self.options.changes
+        if look is None or plan is None or snapshot.engine.role != "plan":
+            return
+        if plan is self._compared:
+            return
+        self._compared = plan
+        self.changes = None
+        self.background.call("changes", lambda: look(plan), self._compared_with)
+
+    def _compared_with(self, result: Any, problem: BaseException | None) -> None:
+        if problem is not None:
+            raise problem
+        self.changes = result
+        if result is not None and result.differs:
+            key = self.commands.key("plan.changes")
+            self.say(f"{result.told(self.clock.utc())}   ({key} reads it)", keep=True)
+
+    def show_changes(self) -> None:
+        """Show what changed since the last plan of this config."""
+        if self.changes is None:
+            self.say("no earlier plan of this config is known")
+        else:
+            page = self.changes.page(self.clock.utc())
+            self.read_out("Since the last plan", page)
 
     def _close_faults(self, snapshot: Snapshot) -> None:
         """The plan is sound now: its errors go away."""

@@ -396,6 +396,14 @@ TABLE: Final = (
         group="Cockpit",
     ),
     _look(
+        "plan.changes",
+        "equals_sign",
+        "changes",
+        "what changed since the last plan of this config",
+        EVERYWHERE,
+        group="Cockpit",
+    ),
+    _look(
         "app.help",
         "question_mark",
         "keys",

@@ -85,6 +85,7 @@ _SPELLED: Final[Mapping[str, str]] = MappingProxyType(
         "escape": "esc",
         "minus": "-",
         "semicolon": ";",
+        "equals_sign": "=",
         "less_than_sign": "<",
         "greater_than_sign": ">",
     }

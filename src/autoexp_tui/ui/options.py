@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from autoexp_tui.core.specs import JobSpec, Plan
     from autoexp_tui.plan.papers import JobPapers
     from autoexp_tui.ui.view.filtering import Expression
+    from autoexp_tui.ui.view.plan_changes import PlanChanges
 
 
 class LeaveWay(StrEnum):
@@ -59,6 +60,8 @@ class CockpitOptions:
     """The sweep's expression language, for filters."""
     replan: Callable[[], None] | None = None
     """Plans again from what was saved; at once back. None: there is no config."""
+    changes: Callable[[Plan], PlanChanges | None] | None = None
+    """What changed since the last plan of its config; slow. None: nobody looks."""
     papers: Callable[[Plan, JobSpec], JobPapers] | None = None
     """Reads how a job was made; slow. None: nothing but the plan is at hand."""
 

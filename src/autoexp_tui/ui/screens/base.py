@@ -202,6 +202,10 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         """Plan again from what was saved."""
         self.cockpit.plan_again()
 
+    def do_plan_changes(self) -> None:
+        """Show what changed since the last plan."""
+        self.cockpit.show_changes()
+
     def do_app_help(self) -> None:
         """List the keys."""
         self.cockpit.show_help()
