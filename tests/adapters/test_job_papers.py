@@ -7,17 +7,14 @@ from pathlib import Path
 from autoexp_tui.adapters.job_papers import PaperReader, script_lines
 from autoexp_tui.adapters.provenance import (
     GitState,
-    JobConfigs,
     RecordBuilder,
     store_record,
 )
 from autoexp_tui.core.specs import ExecutorSpec, Plan, Resources
 from tests.plan.chart_plans import job, plan
 
-CONFIGS = JobConfigs(
-    resolved="optim:\n  lr: 1e-3\ntrain:\n  iters: 800\n",
-    unresolved="optim:\n  lr: 1e-3\ntrain:\n  iters: ${oc.eval:8*100}\n",
-)
+RESOLVED = {"optim": {"lr": 1e-3}, "train": {"iters": 800}}
+WRITTEN = {"optim": {"lr": 1e-3}, "train": {"iters": "${oc.eval:8*100}"}}
 
 
 def kept(tmp_path: Path) -> Plan:
@@ -26,7 +23,7 @@ def kept(tmp_path: Path) -> Plan:
         [job("a", parameters={"optim.lr": 1e-3})], state_dir=str(tmp_path / "state")
     )
     builder = RecordBuilder()
-    builder.add(0, CONFIGS)
+    builder.add(0, RESOLVED, WRITTEN)
     store_record(
         Path(made.state_dir), made.plan_id, builder.record(made.jobs, GitState())
     )
@@ -37,7 +34,7 @@ def test_the_config_of_a_plan_is_read_from_its_record(tmp_path: Path) -> None:
     made = kept(tmp_path)
     found = PaperReader()(made, made.jobs[0]).entries
     assert [(one.key, one.value, one.origin) for one in found] == [
-        ("optim.lr", "1e-3", "swept"),
+        ("optim.lr", "0.001", "swept"),
         ("train.iters", "800", "computed"),
     ]
 

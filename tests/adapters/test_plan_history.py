@@ -8,7 +8,6 @@ from typing import Any
 from autoexp_tui.adapters.plan_history import manifest_of, since_last
 from autoexp_tui.adapters.provenance import (
     GitState,
-    JobConfigs,
     RecordBuilder,
     store_record,
 )
@@ -26,8 +25,7 @@ def made(
     spec = job("a", parameters={"optim.lr": lr}, fingerprint=f"{lr}")
     one = plan(spec, plan_id=plan_id, state_dir=str(state_dir), created_at=at, **given)
     record = RecordBuilder()
-    text = f"optim:\n  lr: {lr}\n  min: {lr / 2}\n"
-    record.add(0, JobConfigs(resolved=text, unresolved=""))
+    record.add(0, {"optim": {"lr": lr, "min": lr / 2}}, {})
     store_record(state_dir, plan_id, record.record(one.jobs, GitState()))
     write_manifest(state_dir, one)
     return one

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import yaml
 
-from autoexp_tui.adapters.provenance import JobConfigs, ProvenanceRecord, load_record
+from autoexp_tui.adapters.kept_configs import JobConfigs
+from autoexp_tui.adapters.provenance import ProvenanceRecord, load_record
 from autoexp_tui.adapters.session_dir import read_if_there
 from autoexp_tui.adapters.slurm_script import render
 from autoexp_tui.adapters.slurm_submit import read_template
