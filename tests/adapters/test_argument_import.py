@@ -55,6 +55,16 @@ def test_a_module_is_imported_from_further_directories(tmp_path: Path) -> None:
     assert found["defaults"] == {"x": 3}
 
 
+def test_modules_of_ours_do_not_hide_those_of_the_program(tmp_path: Path) -> None:
+    package = tmp_path / "megatron"
+    package.mkdir()
+    (package / "arguments.py").write_text("def f(p):\n    p.add_argument('--x')\n")
+
+    found = imported(Source(target="megatron.arguments:f", paths=(str(tmp_path),)))
+
+    assert found["defaults"] == {"x": None}
+
+
 def test_the_arguments_of_one_sub_command(tmp_path: Path) -> None:
     text = (
         "def f():\n    p = argparse.ArgumentParser()\n    s = p.add_subparsers()\n"

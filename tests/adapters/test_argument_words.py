@@ -224,6 +224,14 @@ def test_a_switch_that_cannot_be_turned_off_is_told() -> None:
     assert problem.hint == "has --fast"
 
 
+def test_a_switch_that_only_turns_off_what_was_never_on_is_told() -> None:
+    def add(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--no-round", action="store_false", dest="r", default=None)
+
+    assert rendered({"r": False}, small(add)).words == ("--no-round",)
+    assert len(rendered({"r": True}, small(add)).problems) == 1
+
+
 def test_type_bool_calls_only_the_empty_text_false() -> None:
     schema = small(lambda p: p.add_argument("--old", type=bool, default=True))
 

@@ -95,7 +95,7 @@ def test_srun_stands_outside_of_the_container() -> None:
 
     command = launched(backend, slurm=slurm(nodes=2, gpus_per_node=1)).command
 
-    assert command[0] == "srun"
+    assert command.index("srun") < command.index(ON_A_NODE)
     node, box = command.index(ON_A_NODE), command.index("apptainer")
     assert node < box < command.index("/v/bin/python") < command.index("torchrun")
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.torchrun import ON_A_NODE
+from autoexp_tui.adapters.torchrun import AROUND_SRUN, ON_A_NODE
 from tests.adapters.backend_configs import found, launched, refused, slurm
 
 MEGATRON = {"class_name": "MegatronTorchrun", "script": "pretrain_gpt.py"}
 SRUN = (
+    "sh", "-c", AROUND_SRUN, "signals-around-srun",
     "srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--cpu-bind=none",
     "--kill-on-bad-exit=1", "sh", "-c", ON_A_NODE, "torchrun-on-a-node",
 )  # fmt: skip
@@ -227,3 +229,58 @@ def test_outside_of_slurm_it_says_so(tmp_path: Path) -> None:
     assert on_a_node(tmp_path, ["true"]) == [
         "64", "torchrun on several nodes: this is no step of a Slurm job",
     ]  # fmt: skip
+
+
+# ------------------------------------------------------------------ signals around srun
+def around(words: list[str], **env: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        ["sh", "-c", AROUND_SRUN, "signals-around-srun", *words],
+        env={**os.environ, "SLURM_JOB_ID": "41", **env},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+TASK = "trap 'exit 5' USR1; trap 'echo killed; exit 9' TERM; echo up; sleep 100 & wait"
+
+
+def test_a_signal_that_srun_passes_on_goes_to_it() -> None:
+    with around(["sh", "-c", TASK]) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        os.killpg(process.pid, signal.SIGUSR1)
+        assert process.wait(30) == 5
+
+
+def test_slurm_is_told_to_ask_the_tasks_and_srun_is_spared(tmp_path: Path) -> None:
+    tool = tmp_path / "scancel"
+    tool.write_text('#!/bin/sh\necho "$@"\n')
+    tool.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    with around(["sh", "-c", TASK], PATH=path) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        os.killpg(process.pid, signal.SIGTERM)
+        assert process.stdout.readline() == "--signal=TERM 41\n"
+        os.killpg(process.pid, signal.SIGUSR1)
+        assert process.wait(30) == 5
+
+
+def test_where_slurm_does_not_answer_srun_is_asked(tmp_path: Path) -> None:
+    tool = tmp_path / "scancel"
+    tool.write_text("#!/bin/sh\nexit 1\n")
+    tool.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    with around(["sh", "-c", TASK], PATH=path) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        os.killpg(process.pid, signal.SIGTERM)
+        assert process.stdout.readline() == "killed\n"
+        assert process.wait(30) == 9
+
+
+@pytest.mark.parametrize("status", [0, 3, 137])
+def test_the_exit_code_of_srun_comes_through(status: int) -> None:
+    with around(["sh", "-c", f"exit {status}"]) as process:
+        assert process.wait(30) == status

@@ -68,7 +68,7 @@ def test_a_sweep_over_megatrons_rate_starts_torchrun_on_both_nodes(place: Path) 
     made = jobs(place)
 
     assert [words_after(job, "--lr") for job in made] == ["0.0001", "0.0002"]
-    assert {job.command[0] for job in made} == {"srun"}
+    assert all("srun" in job.command for job in made)
     assert {job.env["CUDA_DEVICE_MAX_CONNECTIONS"] for job in made} == {"1"}
 
 

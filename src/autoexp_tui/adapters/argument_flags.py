@@ -14,6 +14,7 @@ from autoexp_tui.adapters.argument_words import joined
 from autoexp_tui.adapters.backend_words import is_word_list, problem, spelled
 from autoexp_tui.core.errors import Problem
 
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _NO_OTHERS: Final[Mapping[str, str]] = {}
 
 
@@ -45,9 +46,9 @@ def flags(
 
 def _given(flag: str, value: object) -> Sequence[str]:
     if value is True:
-        return [flag]
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [flag, *map(spelled, value)]
+        return (flag,)
+    if isinstance(value, list | tuple):
+        return (flag, *map(spelled, value))
     return joined(flag, spelled(value))
 
 
@@ -64,6 +65,10 @@ def problems_of_flags(args: object, place: str) -> list[Problem]:
             f"{place}.{key}", "is a mapping or a nested list; flags take plain values"
         )
         for key, value in args.items()
-        if isinstance(value, Mapping)
-        or (isinstance(value, list) and not is_word_list(value))
+        # Most values are plain, and there are many of them in many jobs.
+        if value.__class__ not in _PLAIN
+        and (
+            isinstance(value, Mapping)
+            or (isinstance(value, list) and not is_word_list(value))
+        )
     ]

@@ -82,7 +82,7 @@ def _asked(source: Source) -> Mapping[str, Any]:
     }
     words = [
         source.python or sys.executable,
-        str(Path(argument_probe.__file__).absolute()),
+        *("-c", _RUN, str(Path(argument_probe.__file__).absolute())),
         json.dumps(request),
     ]
     with tempfile.TemporaryFile() as said:
@@ -128,6 +128,13 @@ def _answered(source: Source, words: Sequence[str], said: IO[bytes]) -> bytes:
             child.stdout.close()
 
 
+_RUN: Final = """\
+import sys
+path = sys.argv.pop(1)
+with open(path, encoding="utf-8") as file:
+    exec(compile(file.read(), path, "exec"))
+"""
+"""Run as a file, our modules beside it would hide the program's of the same name."""
 _QUIETLY: Final[Mapping[str, str]] = {
     "CUDA_VISIBLE_DEVICES": "",
     "PYTHONDONTWRITEBYTECODE": "1",

@@ -1,11 +1,11 @@
 """Reads the arguments of a program's argparse parser, in a process of their own.
 
-Run as a file by any Python from 3.8 on, so also by that of a container or a virtual
+Run by any Python from 3.8 on, so also by that of a container or a virtual
 environment where we are not installed: it imports the standard library and the program,
 nothing of ours. One line of JSON goes to what was stdout when it began; what the
 program prints goes to stderr. It may be killed at any moment.
 
-    python argument_probe.py REQUEST    a JSON object: target, verb, paths, prog
+Its one argument is a JSON object: target, verb, paths, prog.
 
 The target is `pkg.mod:function` or `path/to/file.py:function`: a function that returns
 a parser, takes one and adds to it, or parses the command line itself (it is stopped

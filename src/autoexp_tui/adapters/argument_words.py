@@ -104,14 +104,17 @@ def _of_truth(
     switches = [one for one in actions if one.action in ("true", "false")]
     if not switches:
         return None
-    if value is (switches[0].action == "false") and not _is_opposite(value, default):
+    if _is_so_anyway(value, default, switches[0].action):
         return ()
     flags = ", ".join(one.flag for one in switches)
     raise Unsayable(f"is {wanted}, which the program has no flag for", f"has {flags}")
 
 
-def _is_opposite(value: bool, default: object) -> bool:  # noqa: FBT001 - a truth
-    return isinstance(default, bool) and default is not value
+def _is_so_anyway(value: bool, default: object, action: str) -> bool:  # noqa: FBT001
+    """Whether a switch that is left alone means this; nothing counts as off."""
+    if default is _NOTHING:
+        return value is (action == "false")
+    return value is bool(default)
 
 
 def _switched(value: object, action: Action) -> Words:

@@ -83,6 +83,27 @@ kernels give away, and differs between jobs that share a node. A container gets 
 variables even where it takes none of ours."""
 
 
+AROUND_SRUN: Final = """\
+setsid "$@" &
+step=$!
+ask() { scancel --signal="$1" "$SLURM_JOB_ID" || kill -s "$1" "$step"; }
+trap 'ask TERM' TERM
+trap 'ask INT' INT
+trap 'ask HUP' HUP
+trap 'kill -s USR1 "$step"' USR1
+trap 'kill -s USR2 "$step"' USR2
+while :; do
+  wait "$step"
+  status=$?
+  kill -0 "$step" 2>/dev/null || exit "$status"
+done
+"""
+"""Stands between us and srun, which answers TERM by killing all tasks at once: they are
+asked by Slurm itself, and have the time that they are given. srun passes the others
+on. A signal interrupts `wait`; a step that has ended and was not waited for still
+answers `kill -0`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """How many processes there are, and where."""
@@ -297,7 +318,8 @@ def outside(backend: Config, config: Config) -> tuple[str, ...]:
         return ()
     starter: tuple[str, ...] = ()
     if given.get("srun", True) is not False and not _launcher(config):
-        starter = ("srun", *_placed(config), "--cpu-bind=none", "--kill-on-bad-exit=1")
+        starter = ("sh", "-c", AROUND_SRUN, "signals-around-srun", "srun")
+        starter += (*_placed(config), "--cpu-bind=none", "--kill-on-bad-exit=1")
     return (*starter, "sh", "-c", ON_A_NODE, "torchrun-on-a-node")
 
 
