@@ -26,6 +26,7 @@ from autoexp_tui.adapters.fast_view import FastView, Template
 from autoexp_tui.adapters.interpolations import is_open, plain
 from autoexp_tui.adapters.plain_tree import Path, at, touches
 
+_SAMPLES: Final = (1, 10, 100, 1000)
 _HELD: Final = 64
 """Templates; each is one composed config."""
 _SET: Final = re.compile(r"(\+{0,2})([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)=(.*)", re.ASCII)
@@ -228,10 +229,10 @@ class FastRoad:
 def _is_sample(number: int, of_structure: int) -> bool:
     """Whether a fast job is compared with Hydra's: the so-many-th of the plan.
 
-    The first, the tenth, the hundredth and every thousandth; of a structure with many
-    jobs one of its own. Each costs as much as some hundred jobs.
+    The first, the tenth, the hundredth and so on, and every five thousandth; of a
+    structure with many jobs one of its own. Each costs as much as some hundred jobs.
     """
-    return number in (1, 10, 100) or number % 1000 == 0 or of_structure == 200
+    return number in _SAMPLES or number % 5000 == 0 or of_structure == 200
 
 
 def _template(job: Parted, config: DictConfig) -> Template | None:

@@ -9,6 +9,7 @@ is our evaluator's, and the environment is read once.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import time
@@ -56,6 +57,8 @@ DIRECTORIES: Final = (
 )
 _HYDRAS: Final = (HydraException, OmegaConfBaseException, ValueError, RecursionError)
 """What composing raises over configs and overrides."""
+_COLLECTED: Final = 64
+"""Composed configs, after which those that nobody holds are let go."""
 _HYDRA_BASE: Final = "1.3"
 """Whose defaults a config is read by, whatever release is installed."""
 
@@ -239,6 +242,8 @@ class HydraComposer:
         self._take_over()
         given = self._merged(texts)
         self.composed += 1
+        if self.composed % _COLLECTED == 0 and not gc.isenabled():
+            gc.collect()  # nodes of a config know their parents: a ring
         try:
             config = hydra.compose(self.config_ref, overrides=list(given))
         except _HYDRAS as error:

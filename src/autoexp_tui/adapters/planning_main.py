@@ -8,6 +8,7 @@ anything else that escapes is a bug, with a traceback on stderr and status 1.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -59,6 +60,7 @@ from autoexp_tui.plan.validation import told_once
 
 def main() -> None:
     """Answer the one request on stdin."""
+    gc.disable()  # what is made is kept; the composer sees to what is not
     answer_to = _private_stdout()
     # A user's own classes are found where they start from, after all other modules.
     sys.path.append(os.getcwd())

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
+from autoexp_tui.cli.garbage import leave
 from autoexp_tui.cli.options import Options, common, parse, parser
 from autoexp_tui.core.errors import UsageError
 
@@ -271,6 +272,7 @@ def _named(names: Sequence[str]) -> str:
 
 def entry() -> None:
     """The console script."""
+    leave()
     exit_with(main)
 
 

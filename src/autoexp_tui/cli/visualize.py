@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with
+from autoexp_tui.cli.garbage import leave
 from autoexp_tui.cli.options import Options, common, parse, parser
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def text_of(
 
 def entry() -> None:
     """The console script."""
+    leave()
     exit_with(main)
 
 

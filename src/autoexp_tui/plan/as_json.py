@@ -132,7 +132,7 @@ def json_safe(value: object) -> object:
         case None | bool():
             return value
         case str():
-            return _SURROGATES.sub("\ufffd", value)
+            return value if value.isascii() else _SURROGATES.sub("\ufffd", value)
         case int():
             return int(value)
         case float():

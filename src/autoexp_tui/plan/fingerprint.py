@@ -13,9 +13,10 @@ import hashlib
 import json
 import math
 import re
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from autoexp_tui.core.shared_texts import Fields, Patched, SharedTexts
 
@@ -25,6 +26,7 @@ _PATHS: Final = {
 }
 _SLURM: Final = "slurm"
 _RUNS_IN: Final = "launcher_cmd"
+_MOST_ORIGINS: Final = 256
 
 
 def fingerprint(
@@ -62,6 +64,12 @@ def canonical(value: object, paths: Sequence[str] = ()) -> str:
     return CanonicalWriter().text(value, paths)
 
 
+class _Origin(NamedTuple):
+    config: dict[str, object]
+    """Held, so that its id stays its own."""
+    counting: dict[str, object]
+
+
 class CanonicalWriter:
     """Writes canonical JSON; a dict that many configs share is written once.
 
@@ -70,17 +78,22 @@ class CanonicalWriter:
 
     def __init__(self) -> None:
         self._texts = SharedTexts()
-        self._origin: dict[str, object] = {}
-        self._of_origin: dict[str, object] = {}
+        self._origins: OrderedDict[int, _Origin] = OrderedDict()
 
     def counting(self, config: Mapping[str, object]) -> dict[str, object]:
         """What of a config counts for a fingerprint; shared where the config is."""
         if not isinstance(config, Patched) or _SLURM in config.changed:
             return _counting(config)
-        if config.origin is not self._origin:
-            self._origin, self._of_origin = config.origin, _counting(config.origin)
         changed = {key: config[key] for key in config.changed}
-        return Patched(self._of_origin, _counting(changed))
+        return Patched(self._of(config.origin), _counting(changed))
+
+    def _of(self, origin: dict[str, object]) -> dict[str, object]:
+        known = self._origins.get(id(origin))
+        if known is None:
+            known = self._origins[id(origin)] = _Origin(origin, _counting(origin))
+            if len(self._origins) > _MOST_ORIGINS:
+                self._origins.popitem(last=False)
+        return known.counting
 
     def text(self, value: object, paths: Sequence[str] = ()) -> str:
         """JSON with sorted keys and without the given paths."""
