@@ -239,7 +239,7 @@ def test_a_class_of_ones_own_finds_its_own_problems() -> None:
             {"class_name": f"{__name__}:Failing"},
             "backend.class_name",
             f"`{__name__}:Failing` failed in problems: KeyError: 'lr'",
-            "see autoexp_tui.adapters.backends.Backend",
+            f"raised at {__file__}:",
         ),
         (
             {"class_name": f"{__name__}:Wordless"},

@@ -272,7 +272,9 @@ def test_the_child_answers_and_a_users_print_does_no_harm(place: Path) -> None:
     assert result.plan.jobs[0].command == ("run", "0.0001")
 
 
-def test_a_crash_leaves_its_traceback_in_a_file_and_one_line(place: Path) -> None:
+def test_a_backend_of_the_user_s_that_fails_is_an_error_with_its_line(
+    place: Path,
+) -> None:
     (place / "mine.py").write_text(
         "class Backend:\n"
         "    def problems(self, backend, config): raise RuntimeError('boom')\n"
@@ -281,14 +283,29 @@ def test_a_crash_leaves_its_traceback_in_a_file_and_one_line(place: Path) -> Non
     request = PlanningRequest(
         cwd=str(place), overrides=("backend.class_name=mine:Backend",), state_dir="s"
     )
-    with pytest.raises(AutoexpError, match="planning crashed: RuntimeError: boom") as c:
+    errors = plan_in_child(request).errors
+
+    assert {error.where for error in errors} == {"backend.class_name"}
+    assert {error.hint for error in errors} == {f"raised at {place}/mine.py:2"}
+    said = "`mine:Backend` failed in problems: RuntimeError: boom"
+    assert all(error.message.startswith(said) for error in errors)
+
+
+def test_a_crash_leaves_its_traceback_in_a_file_and_one_line(place: Path) -> None:
+    (place / "mine.py").write_text(
+        "class Backend:\n"
+        "    def problems(self, backend, config): raise SystemExit('boom')\n"
+        "    def command(self, backend, config): return ()\n"
+    )
+    request = PlanningRequest(
+        cwd=str(place), overrides=("backend.class_name=mine:Backend",), state_dir="s"
+    )
+    with pytest.raises(AutoexpError, match="planning crashed: boom") as c:
         plan_in_child(request)
     log = Path(c.value.hint.rpartition(" ")[2])
 
-    assert c.value.where == f"{place}/mine.py:2"
-
     assert log.parent == place / "s" / "crashes"
-    assert "Traceback" in log.read_text()
+    assert "boom" in log.read_text()
 
 
 def test_planning_that_takes_too_long_is_ended(place: Path) -> None:

@@ -7,6 +7,7 @@ command, becomes a finding that names them.
 from __future__ import annotations
 
 import importlib
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -68,11 +69,17 @@ class OwnBackend:
         except Exception as error:
             said = f"{type(error).__name__}: {error}".rstrip(": ")
             message = f"`{self._path}` failed in {name}: {said}"
-            raise SpecRefused((problem(_KEY, message, _SEE),)) from error
+            raise SpecRefused((problem(_KEY, message, _raised_at(error)),)) from error
 
     def _no_answer(self, name: str, found: object, wanted: str) -> Problem:
         message = f"`{self._path}` gave {found!r} as its {name}, not {wanted}"
         return problem(_KEY, message, _SEE)
+
+
+def _raised_at(error: Exception) -> str:
+    """The line of the user's that failed."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"raised at {last.filename}:{last.lineno}"
 
 
 def is_words(found: object) -> bool:
