@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from autoexp_tui.adapters import provenance
 from autoexp_tui.adapters.kept_configs import JobConfigs
 from autoexp_tui.adapters.provenance import (
     GitState,
@@ -12,6 +14,8 @@ from autoexp_tui.adapters.provenance import (
     RecordBuilder,
     git_state,
     load_record,
+    record_of,
+    record_path,
     store_record,
     write_provenance,
 )
@@ -161,3 +165,66 @@ def test_without_git_a_note_says_so(
     monkeypatch.setenv("PATH", str(tmp_path))
 
     assert git_state(tmp_path).note.startswith("git did not answer")
+
+
+def test_files_that_git_does_not_track_are_named(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / ".gitignore").write_text("ignored\n")
+    git(tmp_path, "add", ".gitignore")
+    git(tmp_path, "commit", "-q", "-m", "first")
+    for name in ("new file.py", "ignored"):
+        (tmp_path / name).touch()
+    state = git_state(tmp_path)
+    assert state.untracked == ("new file.py",)
+    files = written(tmp_path, make_record(state))
+    assert files["git_untracked.txt"] == "new file.py\n"
+    assert "does not track: git_untracked.txt" in files["git.txt"]
+
+
+def test_a_binary_change_is_told_without_its_bytes(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "data.bin").write_bytes(bytes(range(256)))
+    git(tmp_path, "add", "data.bin")
+    git(tmp_path, "commit", "-q", "-m", "first")
+    (tmp_path / "data.bin").write_bytes(bytes(range(255, -1, -1)))
+    assert "Binary files a/data.bin and b/data.bin differ" in git_state(tmp_path).diff
+
+
+def test_a_diff_without_end_is_cut_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provenance, "_MOST_DIFF", 4096)
+    git(tmp_path, "init", "-q")
+    (tmp_path / "a.txt").write_text("")
+    git(tmp_path, "add", "a.txt")
+    git(tmp_path, "commit", "-q", "-m", "first")
+    (tmp_path / "a.txt").write_text("line\n" * 100_000)
+    state = git_state(tmp_path)
+    assert len(state.diff) == 4096
+    assert state.note == "the diff was cut at 4096 bytes"
+
+
+def test_a_git_that_hangs_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = tmp_path / "git"
+    fake.write_text("#!/bin/sh\nexec sleep 600\n")
+    fake.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(provenance, "_GIT_SECONDS", 0.2)
+    assert git_state(tmp_path).note.startswith("git did not answer")
+
+
+def test_a_record_is_found_where_the_plan_was_made(tmp_path: Path) -> None:
+    plan = plan_in(tmp_path)
+    store_record(Path(plan.state_dir), plan.plan_id, make_record(GitState(commit="c")))
+    found = record_of(plan, tmp_path / "elsewhere")
+    assert found is not None
+    assert found.git.commit == "c"
+    assert record_of(replace(plan, state_dir=""), tmp_path / "elsewhere") is None
+
+
+def test_a_record_without_its_parts_reads_as_none(tmp_path: Path) -> None:
+    store_record(tmp_path, "p1", make_record(GitState()))
+    record_path(tmp_path, "p1").write_text('{"version": 2, "git": {"x": 1}}')
+    assert load_record(tmp_path, "p1") is None

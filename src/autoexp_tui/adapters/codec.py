@@ -49,6 +49,9 @@ MORE = b'{"more":true,'
 UPCASTERS: dict[tuple[str, int], Callable[[Fields], Fields]] = {}
 """(type, v) -> the fields of version v + 1. A type's version is 1 + its upcasters."""
 
+PLAN_VERSION = 1
+"""Of the plans that this program writes; it reads those before it."""
+
 _EVENTS: dict[str, type] = {event.__name__: event for event in get_args(Event)}
 _CHECKS: dict[str, Callable[[Fields], Event]] = {}
 _MAKERS = Makers(_EVENTS)
@@ -226,12 +229,34 @@ def encode_plan(plan: Plan) -> bytes:
 
 
 def decode_plan(data: bytes, where: str = "plan") -> Plan:
-    """The plan of a manifest.
+    """The plan of a manifest, of this version or an earlier one.
 
     Raises:
-        JournalDamaged: it does not read; names `where` and what is wrong.
+        JournalDamaged: it does not read; names `where` and what is wrong. `newer` when
+            a later version of this program wrote it.
     """
-    return _decode(Plan, data, where)
+    try:
+        plan = _decode(Plan, data, where)
+    except JournalDamaged:
+        _refuse_newer(_version_in(data), where)
+        raise
+    _refuse_newer(plan.version, where)
+    return plan
+
+
+def _refuse_newer(version: object, where: str) -> None:
+    if isinstance(version, int) and version > PLAN_VERSION:
+        problem = f"it has version {version}; this program knows {PLAN_VERSION}"
+        raise JournalDamaged(problem, where, _NEWER, newer=True)
+
+
+def _version_in(data: bytes) -> object:
+    """The version that a plan says it has; None: it says none."""
+    try:
+        tree = _json_reader()(data)
+    except ValueError:
+        return None
+    return tree.get("version") if isinstance(tree, dict) else None
 
 
 def plan_sha(data: bytes) -> str:

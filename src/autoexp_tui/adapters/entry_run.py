@@ -33,7 +33,7 @@ from autoexp_tui.adapters.done_file import (
 )
 from autoexp_tui.adapters.local_start import task_fields
 from autoexp_tui.adapters.owner import Living, require_free
-from autoexp_tui.adapters.provenance import load_record, write_provenance
+from autoexp_tui.adapters.provenance import record_of, write_provenance
 from autoexp_tui.adapters.session_dir import entry_dir
 from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.errors import SessionOwned
@@ -95,7 +95,7 @@ def run_entry(entry: Entry, say: Callable[[str], None], *, mirror: bool) -> int:
         word = done_path(Path(entry.job.output_dir))
         make_directory(word.parent, 0o755, place="output")
         forget_done(Path(entry.job.output_dir))
-        record = load_record(entry.state_dir, entry.plan.plan_id)
+        record = record_of(entry.plan, entry.state_dir)
         write_provenance(entry.plan, entry.job, record)
         fields = _fields(entry, attempt, place)
         task_file = place / "task.json"

@@ -12,7 +12,9 @@ How the record keeps the configs of 10,000 jobs in a few megabytes is `kept_conf
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +36,13 @@ READ: Final = (1, 2)
 _GIT_SECONDS: Final = 20.0
 _MOST_DIFF: Final = 1 << 20
 """Bytes of a diff that are kept; data under version control must not fill the disk."""
+_MOST_NAMES: Final = 1000
+"""Untracked files that are named."""
+_DIFF: Final = (
+    *("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short"),
+    "HEAD",
+)
+_UNTRACKED: Final = ("ls-files", "--others", "--exclude-standard", "--full-name", "-z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +52,8 @@ class GitState:
     commit: str = ""
     diff: str = ""
     """Of tracked files against the commit; cut at 1 MiB."""
+    untracked: tuple[str, ...] = ()
+    """Names of files that git neither tracks nor ignores; the first 1,000."""
     note: str = ""
     """Why something above is missing or cut."""
 
@@ -108,6 +119,7 @@ def store_record(state_dir: Path, plan_id: str, record: ProvenanceRecord) -> Pat
         "git": {
             "commit": record.git.commit,
             "diff": record.git.diff,
+            "untracked": list(record.git.untracked),
             "note": record.git.note,
         },
         "dictionary": record.shared.dictionary,
@@ -122,26 +134,58 @@ def store_record(state_dir: Path, plan_id: str, record: ProvenanceRecord) -> Pat
 def git_state(directory: Path) -> GitState:
     """The commit and the uncommitted changes of the repository around `directory`."""
     try:
-        commit = _git(directory, "rev-parse", "HEAD")
-        if commit.returncode != 0:
+        commit, _ = _git(directory, "rev-parse", "HEAD")
+        if not commit:
             return GitState(note="not in a git repository, or no commit yet")
-        diff = _git(directory, "diff", "--no-ext-diff", "--no-color", "HEAD")
+        diff, cut = _git(directory, *_DIFF)
+        names, more = _git(directory, *_UNTRACKED)
     except (OSError, subprocess.TimeoutExpired) as error:
         return GitState(note=f"git did not answer: {error}")
-    text = diff.stdout[:_MOST_DIFF].decode("utf-8", "replace")
-    cut = len(diff.stdout) > _MOST_DIFF
-    note = f"the diff was cut at {_MOST_DIFF} bytes" if cut else ""
-    return GitState(commit=commit.stdout.decode().strip(), diff=text, note=note)
-
-
-def _git(directory: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        ("git", "-C", str(directory), *words),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=_GIT_SECONDS,
-        check=False,
+    untracked = names.decode("utf-8", "replace").split("\0")[:-1]
+    notes = [f"the diff was cut at {_MOST_DIFF} bytes"] if cut else []
+    if more or len(untracked) > _MOST_NAMES:
+        notes.append(f"only the first {_MOST_NAMES} untracked files are named")
+    return GitState(
+        commit=commit.decode().strip(),
+        diff=diff.decode("utf-8", "replace"),
+        untracked=tuple(untracked[:_MOST_NAMES]),
+        note="; ".join(notes),
     )
+
+
+def _git(directory: Path, *words: str) -> tuple[bytes, bool]:
+    """What git says, as far as it is kept, and whether there was more.
+
+    Nothing when git fails. It takes no lock, starts no program of the repository's
+    configuration, and is ended as soon as it has said enough.
+
+    Raises:
+        OSError: there is no git.
+        TimeoutExpired: it took too long.
+    """
+    command = ("git", "-C", str(directory), "-c", "core.fsmonitor=false", *words)
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+    ) as process:
+        watch = threading.Timer(_GIT_SECONDS, process.kill)
+        watch.start()
+        try:
+            assert process.stdout is not None
+            data = process.stdout.read(_MOST_DIFF + 1)
+            cut = len(data) > _MOST_DIFF
+            if cut:
+                process.kill()
+            status = process.wait()
+        finally:
+            late = not watch.is_alive()
+            watch.cancel()
+    if late and status < 0:
+        raise subprocess.TimeoutExpired(command, _GIT_SECONDS)
+    return (data[:_MOST_DIFF], cut) if cut or status == 0 else (b"", False)
 
 
 # ------------------------------------------------------------- before the first submit
@@ -160,11 +204,29 @@ def load_record(state_dir: Path, plan_id: str) -> ProvenanceRecord | None:
         return None
     if not isinstance(tree, dict) or tree.get("version") not in READ:
         return None
-    return ProvenanceRecord(
-        git=GitState(**tree["git"]),
-        shared=Shared(dictionary=tree["dictionary"], wholes=tree.get("wholes", ())),
-        configs=tree["configs"],
-    )
+    try:
+        git = dict(tree["git"])
+        untracked = tuple(git.pop("untracked", ()))
+        return ProvenanceRecord(
+            git=GitState(**git, untracked=untracked),
+            shared=Shared(dictionary=tree["dictionary"], wholes=tree.get("wholes", ())),
+            configs=tree["configs"],
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def record_of(plan: Plan, state_dir: Path) -> ProvenanceRecord | None:
+    """The record of a plan: in `state_dir`, else where planning left it.
+
+    Raises:
+        EnvironmentFailed: it is there and the disk does not give it.
+    """
+    found = load_record(state_dir, plan.plan_id)
+    made = Path(plan.state_dir)
+    if found is None and plan.state_dir and made != state_dir:
+        found = load_record(made, plan.plan_id)
+    return found
 
 
 def write_provenance(plan: Plan, job: JobSpec, record: ProvenanceRecord | None) -> Path:
@@ -193,6 +255,8 @@ def _files(plan: Plan, job: JobSpec, record: ProvenanceRecord | None) -> dict[st
     }
     if record is not None and record.git.diff:
         files["git.diff"] = record.git.diff
+    if record is not None and record.git.untracked:
+        files["git_untracked.txt"] = _lines(record.git.untracked)
     configs = record.of(job.name) if record is not None else None
     if configs is None:
         files["MISSING.txt"] = "The plan came without the record of its configs.\n"
@@ -215,6 +279,8 @@ def _git_lines(git: GitState | None) -> list[str]:
         return ["not recorded"]
     clean = "with uncommitted changes: git.diff" if git.diff else "clean"
     head = [f"commit {git.commit}", clean] if git.commit else []
+    if git.untracked:
+        head.append("with files that git does not track: git_untracked.txt")
     return [*head, *([git.note] if git.note else [])]
 
 

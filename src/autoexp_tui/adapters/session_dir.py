@@ -281,10 +281,11 @@ def read_manifest(path: Path) -> Plan:
     try:
         return decode_plan(data, str(path))
     except JournalDamaged as error:
+        what = "of a newer version" if error.newer else "no manifest that can be read"
         raise UsageError(
-            f"this is no manifest that can be read: {error.problem}",
+            f"this is {what}: {error.problem}",
             str(path),
-            "Make it again with autoexp-plan.",
+            error.hint if error.newer else "Make it again with autoexp-plan.",
         ) from error
 
 

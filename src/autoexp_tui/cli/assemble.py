@@ -47,7 +47,7 @@ from autoexp_tui.adapters.planning import ChildPlanner
 from autoexp_tui.adapters.pools import ThreadPool
 from autoexp_tui.adapters.provenance import (
     ProvenanceRecord,
-    load_record,
+    record_of,
     write_provenance,
 )
 from autoexp_tui.adapters.session_dir import SessionDir, create_session
@@ -362,7 +362,7 @@ class Ground:
             ):
                 forget_done(directory)
             if plan is not None:
-                write_provenance(plan, spec, self._provenance(plan.plan_id))
+                write_provenance(plan, spec, self._provenance(plan))
         for task in submission.tasks:
             note_lengths(Path(task.attempt_dir), task.metric_places)
 
@@ -385,10 +385,10 @@ class Ground:
             fingerprint=spec.fingerprint,
         )
 
-    def _provenance(self, plan_id: str) -> ProvenanceRecord | None:
-        if plan_id not in self._records:
-            self._records[plan_id] = load_record(self.session.state_dir, plan_id)
-        return self._records[plan_id]
+    def _provenance(self, plan: Plan) -> ProvenanceRecord | None:
+        if plan.plan_id not in self._records:
+            self._records[plan.plan_id] = record_of(plan, self.session.state_dir)
+        return self._records[plan.plan_id]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with
 from autoexp_tui.cli.options import Options, common, parse, parser
 from autoexp_tui.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from autoexp_tui.adapters.session_dir import SessionDir
 
 HEIR_WAIT_SECONDS = 15.0
 """How long an heir waits for the one it inherits from to let go."""
@@ -21,6 +27,13 @@ def main(argv: Sequence[str]) -> int:
     made.add_argument("--heir", action="store_true", help="go on detached, silently")
     args = parse(made, argv)
     options = common(args)
+    words = [argument for argument in argv if argument != "--interactive"]
+    if options.manifest and not options.session:
+        found = _session_of_manifest(options)
+        options = replace(options, session=found.id, manifest="")
+        options = replace(options, state_dir=str(found.state_dir))
+        words = [*_without_manifest(words), "--session", found.id]
+        words += ["--state-dir", str(found.state_dir)]
     if not options.session:
         raise UsageError(
             "which session?",
@@ -29,10 +42,49 @@ def main(argv: Sequence[str]) -> int:
     if args.interactive:
         from autoexp_tui.cli.tui import main as cockpit
 
-        return cockpit([argument for argument in argv if argument != "--interactive"])
+        return cockpit(words)
     if args.heir:
         return inherit(options)
     return monitor(options, quiet=args.quiet)
+
+
+def _session_of_manifest(options: Options) -> SessionDir:
+    """The newest session that runs the plan of `--manifest`.
+
+    Raises:
+        UsageError: nobody has submitted it, or it does not read.
+    """
+    from autoexp_tui.adapters.plan_history import head_of
+    from autoexp_tui.adapters.session_dir import read_manifest, sessions_in
+    from autoexp_tui.cli.options import state_dir_of
+
+    plan = read_manifest(Path(options.manifest))
+    place = state_dir_of(options, plan.state_dir)
+    found = [
+        session
+        for session in sessions_in(place)
+        if (head := head_of(session.plan)) and head.plan_id == plan.plan_id
+    ]
+    if not found:
+        raise UsageError(
+            f"no session in {place} runs this plan",
+            options.manifest,
+            "autoexp-submit --manifest FILE makes one.",
+        )
+    return max(found, key=lambda session: session.plan.stat().st_mtime)
+
+
+def _without_manifest(words: Sequence[str]) -> Sequence[str]:
+    """The arguments without `--manifest FILE`, and without a state directory."""
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        name, joined, _ = word.partition("=")
+        dropped = name in ("--manifest", "--state-dir")
+        if not (skip or dropped):
+            kept.append(word)
+        skip = dropped and not joined
+    return kept
 
 
 def monitor(options: Options, *, quiet: bool) -> int:
