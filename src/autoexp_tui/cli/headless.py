@@ -312,8 +312,13 @@ def result(snapshot: Snapshot) -> Mapping[str, object]:
     }
 
 
-def finish(snapshot: Snapshot, *, as_json: bool) -> int:
-    """Print the end of a run and give its exit code."""
+def finish(
+    snapshot: Snapshot, *, as_json: bool, chosen: frozenset[str] = frozenset()
+) -> int:
+    """Print the end of a run and give its exit code.
+
+    `chosen`: the jobs that had to complete; empty: all.
+    """
     if as_json:
         print(json.dumps(result(snapshot)), file=sys.stdout)
     else:
@@ -326,7 +331,11 @@ def finish(snapshot: Snapshot, *, as_json: bool) -> int:
         return ExitCode.GUARD
     if snapshot.engine.stopped and not snapshot.finished:
         say(_told_to_stop(snapshot))
-    done = all(job.state is JobState.COMPLETED for job in snapshot.jobs)
+    done = all(
+        job.state is JobState.COMPLETED
+        for job in snapshot.jobs
+        if not chosen or job.name in chosen
+    )
     return ExitCode.OK if done else ExitCode.JOBS_NOT_COMPLETED
 
 

@@ -118,6 +118,12 @@ def add_force(made: argparse.ArgumentParser) -> None:
     made.add_argument("--force", action="store_true", help=text)
 
 
+def add_first_family(made: argparse.ArgumentParser) -> None:
+    """`--first-family`, for commands that submit a plan without a screen."""
+    text = "submit the first family and what it waits for; hold the rest"
+    made.add_argument("--first-family", action="store_true", help=text)
+
+
 def parse(made: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
     """Parse options and overrides in any order."""
     return made.parse_intermixed_args(list(argv))

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
-from autoexp_tui.cli.options import Options, add_force, common, parse, parser
+from autoexp_tui.cli.options import (
+    Options,
+    add_first_family,
+    add_force,
+    common,
+    parse,
+    parser,
+)
+from autoexp_tui.core.errors import UsageError
 
 if TYPE_CHECKING:
     from autoexp_tui.cli.headless import Watching
+    from autoexp_tui.core.snapshot import Snapshot
     from autoexp_tui.engine.live import LiveHandle
 
 
@@ -23,19 +33,54 @@ def main(argv: Sequence[str]) -> int:
         help="end with 1 when only approvals that nobody gives are left",
     )
     made.add_argument("--quiet", action="store_true", help="say nothing until the end")
+    add_first_family(made)
+    made.add_argument(
+        "--rest",
+        action="store_true",
+        help="with --session: submit what was held as well",
+    )
     add_force(made)
     args = parse(made, argv)
     options = common(args)
+    _check(args, options)
     from autoexp_tui.cli.headless import Watching
 
     how = Watching(
         json=options.json, wait_for_approval=not args.no_wait, quiet=args.quiet
     )
-    return run(options, how)
+    return run(options, how, first_family=args.first_family, rest=args.rest)
 
 
-def run(options: Options, how: Watching) -> int:
-    """The campaign of `options`, watched as `how` says; its exit code."""
+def _check(args: argparse.Namespace, options: Options) -> None:
+    """One family is chosen of a plan, the rest of a session that has it.
+
+    Raises:
+        UsageError: it is the other way round.
+    """
+    if args.first_family and options.session:
+        raise UsageError(
+            "--first-family chooses what a new session begins with",
+            hint="--rest submits what a session holds.",
+        )
+    if args.rest and not options.session:
+        raise UsageError(
+            "--rest needs the session whose held jobs it submits",
+            hint="autoexp-run --session ID --rest; autoexp-sessions list shows ids.",
+        )
+
+
+def run(
+    options: Options,
+    how: Watching,
+    *,
+    first_family: bool = False,
+    rest: bool = False,
+) -> int:
+    """The campaign of `options`, watched as `how` says; its exit code.
+
+    With `first_family` the rest is held, and those that were chosen decide the code;
+    `rest` submits what a session holds.
+    """
     from autoexp_tui.cli.garbage import settle
     from autoexp_tui.cli.headless import Interrupted, failed_to_start, finish, watch
     from autoexp_tui.cli.leaving import leave
@@ -47,14 +92,37 @@ def run(options: Options, how: Watching) -> int:
         return ExitCode.INTERRUPTED
     try:
         settle()
-        submitted = submit_fresh(handle)
+        chosen = _first_family(handle) if first_family else ()
+        submitted = submit_fresh(handle, chosen, rest=rest)
         snapshot = watch(handle, replace(how, after=submitted))
     except (Interrupted, KeyboardInterrupt):
         return leave(handle, "autoexp-run")
     handle.close()
     if not snapshot.session:
         return failed_to_start(snapshot, handle.problem)
-    return finish(snapshot, as_json=how.json)
+    if chosen and not how.json:
+        _tell_held(snapshot)
+    return finish(snapshot, as_json=how.json, chosen=frozenset(chosen))
+
+
+def _first_family(handle: LiveHandle) -> tuple[str, ...]:
+    from autoexp_tui.plan.canary import first_family
+
+    plan = handle.snapshot().plan
+    return first_family(plan) if plan is not None else ()
+
+
+def _tell_held(snapshot: Snapshot) -> None:
+    """How many wait for somebody to choose them, and how that is done."""
+    from autoexp_tui.cli.detach import place_of
+    from autoexp_tui.core.states import JobState
+    from autoexp_tui.core.wording import plural
+
+    held = sum(job.state is JobState.HELD for job in snapshot.jobs)
+    if held:
+        place = place_of(snapshot.engine.directory)
+        say(f"{plural(held, 'job')} held. To submit the rest:")
+        say(f"  autoexp-run --session {snapshot.session}{place} --rest")
 
 
 def open_handle(options: Options) -> LiveHandle:
@@ -68,16 +136,22 @@ def open_handle(options: Options) -> LiveHandle:
     return opening.plan_handle(plan, options)
 
 
-def submit_fresh(handle: LiveHandle) -> str:
-    """Let the jobs run, unless that was done before.
+def submit_fresh(
+    handle: LiveHandle, chosen: tuple[str, ...] = (), *, rest: bool = False
+) -> str:
+    """Let the jobs run, or those `chosen` alone, unless that was done before.
 
-    The id of the command that does it; empty when there is none.
+    The id of the command that does it; empty when there is none. With `rest` also
+    what was held then.
     """
     from autoexp_tui.core.commands import Submit
     from autoexp_tui.core.states import JobState
 
-    fresh = all(job.state is JobState.PLANNED for job in handle.snapshot().jobs)
-    return handle.send(Submit(), by="autoexp-run") if fresh else ""
+    states = {job.state for job in handle.snapshot().jobs}
+    fresh = states <= {JobState.PLANNED}
+    if rest:
+        fresh = bool(states & {JobState.PLANNED, JobState.HELD})
+    return handle.send(Submit(jobs=chosen), by="autoexp-run") if fresh else ""
 
 
 def entry() -> None:

@@ -12,7 +12,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
-from autoexp_tui.cli.options import Options, add_force, common, parse, parser
+from autoexp_tui.cli.options import (
+    Options,
+    add_first_family,
+    add_force,
+    common,
+    parse,
+    parser,
+)
 from autoexp_tui.core.states import JobState
 
 if TYPE_CHECKING:
@@ -30,23 +37,30 @@ def main(argv: Sequence[str]) -> int:
     made.add_argument(
         "--detach", action="store_true", help="leave an engine behind that goes on"
     )
+    add_first_family(made)
     add_force(made)
     args = parse(made, argv)
-    return submit(common(args), detach=args.detach)
+    return submit(common(args), detach=args.detach, first=args.first_family)
 
 
-def submit(options: Options, *, detach: bool) -> int:
-    """Create the session, wait until what may go is taken, and let go."""
+def submit(options: Options, *, detach: bool, first: bool = False) -> int:
+    """Create the session, wait until what may go is taken, and let go.
+
+    With `first` only the first family goes, and the rest is held.
+    """
     from autoexp_tui.cli import opening
     from autoexp_tui.cli.confirming import confirmed
     from autoexp_tui.cli.headless import failed_to_start
     from autoexp_tui.cli.leaving import leave
     from autoexp_tui.core.commands import Submit
+    from autoexp_tui.plan.canary import first_family
 
     plan = confirmed(opening.make_plan(options), options)
     handle = opening.plan_handle(plan, options)
     try:
-        command = handle.send(Submit(), by="autoexp-submit")
+        command = handle.send(
+            Submit(jobs=first_family(plan) if first else ()), by="autoexp-submit"
+        )
         snapshot = _wait_sent(handle, command)
     except KeyboardInterrupt:
         return leave(handle, "autoexp-monitor")
@@ -92,7 +106,9 @@ def _tell(snapshot: Snapshot, options: Options, *, detached: bool) -> None:
         return
     waiting = sum(job.state is JobState.WAITING for job in snapshot.jobs)
     sent = sum(job.started for job in snapshot.jobs)
-    print(f"session {snapshot.session}: {sent} submitted, {waiting} waiting")
+    held = sum(job.state is JobState.HELD for job in snapshot.jobs)
+    rest = f", {held} held" if held else ""
+    print(f"session {snapshot.session}: {sent} submitted, {waiting} waiting{rest}")
     if waiting and not detached:
         from autoexp_tui.cli.detach import place_of
 

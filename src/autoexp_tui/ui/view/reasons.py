@@ -325,7 +325,7 @@ _REASONS: Final[Mapping[Look, Callable[[JobView, SessionView], str]]] = (
             Look.QUEUED: _queued,
             Look.RETRYING: _retrying,
             Look.DONE: _done,
-            Look.HELD: _or("S releases it"),
+            Look.HELD: _or("not chosen yet; S releases it"),
             Look.PLANNED: _or("S submits it"),
             Look.SENDING: _or("being sent"),
             Look.IN_DOUBT: _or("in doubt"),

@@ -170,7 +170,10 @@ def _choices(
     if 0 < len(fitting) < len(waiting):
         label = f"the {plural(len(fitting), 'job')} that can run here, hold the rest"
         yield _choice("fitting", label, fitting, session)
-    yield _choice("all", f"all {plural(len(waiting), 'job')}", waiting, session)
+    number = plural(len(waiting), "job")
+    left = len(waiting) < len(session.jobs)
+    label = f"the {number} that {_is(len(waiting))} left" if left else f"all {number}"
+    yield _choice("all", label, waiting, session)
     marked = [job for job in scope.jobs if _submittable(job)]
     if scope.by_marks and marked:
         jobs = _with_upstream(marked, session)
