@@ -479,7 +479,8 @@ def test_a_sweep_that_is_no_mapping_is_refused(tree: Path) -> None:
             "backend.lr=${nor:1}",
             "backend.lr",
             "there is no resolver `nor` (also: backend.iters, doubled)",
-            "resolvers: oc.eval, oc.env, oc.select, oc.decode, oc.create, oc.dict.*",
+            "resolvers: oc.eval, oc.env, oc.select, oc.decode, oc.create, oc.dict.*, "
+            "ax.*",
         ),
         (
             "backend.lr=${doubled}",

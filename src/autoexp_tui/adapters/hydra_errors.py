@@ -18,6 +18,7 @@ from omegaconf.errors import (
     UnsupportedInterpolationType,
 )
 
+from autoexp_tui.adapters.resolver_table import names
 from autoexp_tui.adapters.yaml_limits import too_deep
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.near import did_you_mean, listed, nearest, slip_of
@@ -61,6 +62,9 @@ _INTERPOLATED: Final = re.compile(r"Error resolving interpolation '(?P<text>.+)'
 _MOST_SHOWN: Final = 100
 """Characters of an override that are shown."""
 
+_RESOLVERS: Final = (
+    "resolvers: oc.eval, oc.env, oc.select, oc.decode, oc.create, oc.dict.*, ax.*"
+)
 _LIST_OR_SWEEP: Final = (
     "write key=[1,2] for a list, key='1,2' for text; values to try belong into `sweep`"
 )
@@ -166,7 +170,8 @@ def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Prob
         return _missing_key(message, where, keys)
     if isinstance(error, UnsupportedInterpolationType):
         name = message.rpartition(" ")[2]
-        hint = "resolvers: oc.eval, oc.env, oc.select, oc.decode, oc.create, oc.dict.*"
+        near = slip_of(name, names())
+        hint = f"did you mean `{near}`?" if near else _RESOLVERS
         return Problem(f"there is no resolver `{name}`", where=where, hint=hint)
     if isinstance(error, InterpolationResolutionError):
         return _resolver_failed(message, where)

@@ -1,24 +1,31 @@
-"""The resolvers of a config that are ours: `oc.env`, `oc.eval` and `now`.
+"""The resolvers of a config that are ours: `oc.env`, `oc.eval`, `now` and `ax.*`.
 
 Registered for the whole process, which belongs to planning. `oc.env` answers from one
 reading of the environment and remembers what was asked; `now` is one moment for all
 jobs of a plan; `oc.eval` is `plan`'s safe evaluator over typed operands (see
-`eval_rewrite`).
+`eval_rewrite`); `ax.*` are the helpers of `resolver_table`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
+from autoexp_tui.adapters.resolver_table import HELPERS, Helper
 from autoexp_tui.core.ids import digest
 from autoexp_tui.plan.expression import compile_expression
 
 _NO_DEFAULT: Final = "\0no default"
-PURE: Final = frozenset({"oc.env", "oc.eval", "now"})
+PURE: Final = frozenset(
+    {
+        *("oc.env", "oc.eval", "now"),
+        *(name for name, helper in HELPERS.items() if helper.pure),
+    }
+)
 """Resolvers that give the same for the same arguments, all through a plan."""
 
 
@@ -52,7 +59,7 @@ class Environment:
 
 
 def register_resolvers(environment: Environment, now: float) -> None:
-    """Make `oc.env`, `oc.eval` and `now` ours for this process.
+    """Make `oc.env`, `oc.eval`, `now` and `ax.*` ours for this process.
 
     `now`: UTC, seconds since the epoch; `${now:...}` shows it in local time.
     """
@@ -60,6 +67,12 @@ def register_resolvers(environment: Environment, now: float) -> None:
     OmegaConf.register_new_resolver("oc.env", environment.read, replace=True)
     OmegaConf.register_new_resolver("oc.eval", evaluate, replace=True)
     OmegaConf.register_new_resolver("now", moment.strftime, replace=True)
+    for name, helper in HELPERS.items():
+        OmegaConf.register_new_resolver(name, partial(_helped, helper), replace=True)
+
+
+def _helped(helper: Helper, *values: object) -> object:
+    return helper(*map(_plain, values))
 
 
 def evaluate(expression: object, *operands: object) -> object:
