@@ -11,9 +11,10 @@ READY := $(VENV)/.ready
 SEEDS ?= 2000
 RACES ?= 1000
 SETS ?= 5000
+FUZZ ?= 1000
 PYTEST_ARGS ?= -n auto --dist loadgroup
 
-.PHONY: run test check bench simulate compare races screenshots clean help setup
+.PHONY: run test check bench simulate compare races fuzz screenshots clean help setup
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed '/^$$/q'
@@ -21,6 +22,7 @@ help:
 	@echo "make simulate     run the fault simulator (SEEDS=$(SEEDS))"
 	@echo "make compare      compose sets of overrides both ways (SETS=$(SETS))"
 	@echo "make races        race real processes for a session (RACES=$(RACES))"
+	@echo "make fuzz         plan sweeps made at random (FUZZ=$(FUZZ))"
 	@echo "make screenshots  picture real runs into screenshots/"
 	@echo "make clean        remove .venv and caches"
 
@@ -61,6 +63,9 @@ compare: $(READY)
 
 races: $(READY)
 	@$(BIN)/python -W ignore -m tests.adapters.races --starters 8 --races $(RACES)
+
+fuzz: $(READY)
+	@AUTOEXP_FUZZ=$(FUZZ) $(BIN)/python -m pytest -q tests/plan/test_sweeps_at_random.py
 
 screenshots: $(READY)
 	@$(BIN)/python screenshots/make.py
