@@ -409,7 +409,7 @@ def test_a_deferred_top_filter_keeps_the_bases_of_derived_jobs() -> None:
         ({"params": []}, "sweep.params: is [], not a mapping"),
         ({"configs": {"a": 1}}, "sweep.configs: is {'a': 1}, not a list"),
         ({"configs": ["stable"]}, "sweep.configs.0: is 'stable', not a mapping"),
-        ({"groups": [{}]}, "sweep.groups.0: has none of them for a body"),
+        ({"groups": [{}]}, "sweep.groups.0: has no body"),
         ({"groups": [{"stage": "x", "params": {}}]}, "belong into params"),
         ({"params": {1: 2}}, "has the key 1, which is no text"),
         ({"filter": 3}, "sweep.filter: is 3, not an expression"),

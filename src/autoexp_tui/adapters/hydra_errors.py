@@ -62,6 +62,7 @@ _INTERPOLATED: Final = re.compile(r"Error resolving interpolation '(?P<text>.+)'
 _MOST_SHOWN: Final = 100
 """Characters of an override that are shown."""
 
+_OF_OMEGACONF: Final = ("oc.eval", "oc.env", "oc.select", "oc.decode", "oc.create")
 _RESOLVERS: Final = (
     "resolvers: oc.eval, oc.env, oc.select, oc.decode, oc.create, oc.dict.*, ax.*"
 )
@@ -104,10 +105,23 @@ def compose_problem(
         override = f"override {merging['text']}"
         return Problem(_without_key_lines(str(cause)), where=override)
     return (
-        _override_problem(text, tuple(keys), tuple(groups))
+        _added_again(text, overrides)
+        or _override_problem(text, tuple(keys), tuple(groups))
         or _no_choice(text, overrides, tuple(groups))
         or Problem(_without_key_lines(text) or type(error).__name__, where=where)
     )
+
+
+def _added_again(text: str, overrides: Sequence[str]) -> Problem | None:
+    """`+group=x` where the defaults list chooses that group."""
+    found = _MULTIPLE.search(text)
+    added = f"+{found['key']}=" if found else ""
+    for override in overrides:
+        if found and override.startswith(added):
+            hint = f"write `{override.removeprefix('+')}` to change the choice"
+            message = "`+` adds, but the config chooses this group already"
+            return Problem(message, where=f"override {_cut(override)}", hint=hint)
+    return None
 
 
 def _deepest(overrides: Sequence[str]) -> str:
@@ -170,7 +184,7 @@ def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Prob
         return _missing_key(message, where, keys)
     if isinstance(error, UnsupportedInterpolationType):
         name = message.rpartition(" ")[2]
-        near = slip_of(name, names())
+        near = slip_of(name, (*_OF_OMEGACONF, *names()))
         hint = f"did you mean `{near}`?" if near else _RESOLVERS
         return Problem(f"there is no resolver `{name}`", where=where, hint=hint)
     if isinstance(error, InterpolationResolutionError):

@@ -364,7 +364,12 @@ class JobMaker:
                 message = f"`{mark.text}`: {error}"
                 raise Refused((Problem(message, mark.where, name),)) from None
             except FAULTS as error:
-                raise Refused(problems_of(error, mark.where, name)) from None
+                said = problems_of(error, mark.where, name)
+                problems = (
+                    Problem(f"`{mark.text}`: {p.message}", mark.where, name, p.hint)
+                    for p in said
+                )
+                raise Refused(tuple(problems)) from None
             if not keep:
                 raise DroppedJob(mark)
 

@@ -233,7 +233,8 @@ class _Places:
 
     def spelled(self, key: str, value: object, made: _Findings) -> str:
         """`key`, with `++` when it adds; an error when it looks like a slip."""
-        if key[0] in "+~" or self._view.has(key):
+        # A slash is for groups: of one that is not there, composing says so.
+        if key[0] in "+~" or "/" in key or self._view.has(key):
             return key
         if key in self._settings:
             return f"++{key}"

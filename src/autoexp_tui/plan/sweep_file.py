@@ -20,6 +20,7 @@ from autoexp_tui.plan.sweep_nodes import (
     NodeReader,
     Parameters,
     Params,
+    shown,
 )
 
 MAX_POINTS: Final = 1_000_000
@@ -175,7 +176,8 @@ def _bound(reader: NodeReader, raw: object, where: str) -> int:
     if raw is None:
         return MAX_POINTS
     if isinstance(raw, bool) or not isinstance(raw, int) or raw < 1:
-        reader.note(where, f"is {raw!r}, not a number of points")
+        hint = "a whole number above 0; leave it out for 1,000,000"
+        reader.note(where, f"is {shown(repr(raw))}, not a number of points", hint)
         return MAX_POINTS
     return raw
 
@@ -188,7 +190,8 @@ def _derived(reader: NodeReader, raw: object, where: str) -> tuple[DerivedJob, .
     ]
     names = [job.name for job in jobs]
     for name in sorted({name for name in names if name and names.count(name) > 1}):
-        reader.note(where, f"has two entries named `{name}`")
+        hint = "the name is the job's stage, and the end of its name"
+        reader.note(where, f"has two entries named `{name}`", hint)
     return tuple(jobs)
 
 
@@ -201,7 +204,9 @@ def _derived_job(reader: NodeReader, raw: object, where: str) -> DerivedJob:
         name = ""
     for_each = found.get("for_each_base_job", True)
     if not isinstance(for_each, bool):
-        reader.note(f"{where}.for_each_base_job", f"is {for_each!r}, not true or false")
+        hint = "true: one for every job of the sweep; false: one in all"
+        message = f"is {shown(repr(for_each))}, not true or false"
+        reader.note(f"{where}.for_each_base_job", message, hint)
     return DerivedJob(
         name, _derived_parameters(reader, found, name, where), for_each is not False
     )

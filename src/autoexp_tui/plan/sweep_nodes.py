@@ -233,9 +233,9 @@ class NodeReader:
         self.check_keys(found, _NODE_KEYS, where)
         bodies = [key for key in BODIES if key in found]
         if len(bodies) != 1:
-            given = " and ".join(bodies) or "none of them"
+            given = f"{' and '.join(bodies)} for a body" if bodies else "no body"
             hint = "a node takes one of params, configs, groups"
-            self.note(where, f"has {given} for a body", hint)
+            self.note(where, f"has {given}", hint)
             return empty
         return Node(
             where,
