@@ -16,6 +16,7 @@ from autoexp_tui.adapters.backends import Places
 from autoexp_tui.adapters.python_homes import BECOME
 from autoexp_tui.adapters.torchrun import ON_A_NODE
 from tests.adapters.backend_configs import found, launched, refused, slurm
+from tests.adapters.wrapper_runs import Attempt
 
 RUN = {"class_name": "Command", "command": ["./train", "a b"]}
 BOUND = ("--bind", "/w")
@@ -325,3 +326,24 @@ def test_a_container_and_a_venv_run_one_command_together(
     assert lines[-1] == f"{venv} $HOME; x"
     assert "option --nv" in lines
     assert found.returncode == 4
+
+
+def test_a_job_in_a_container_and_a_venv_ends_as_its_command_does(
+    venv: Path, tmp_path: Path
+) -> None:
+    runtime = tmp_path / "apptainer"
+    runtime.write_text(FAKE)
+    runtime.chmod(0o755)
+    code = "import os, sys; print(os.getcwd(), os.environ['A']); sys.exit(6)"
+    backend = {
+        "class_name": "Command", "command": ["python", "-c", code], "env": {"A": "x y"},
+        "venv": str(venv),
+        "container": {"image": "/image.sif", "runtime": str(runtime)},
+    }  # fmt: skip
+    made = launched(backend, Places(str(tmp_path)))
+    attempt = Attempt(tmp_path)
+
+    status = attempt.run("", command=made.command, env=made.env, cwd=made.cwd)
+
+    assert status == 6
+    assert attempt.log.read_text().splitlines()[-1] == f"{tmp_path} x y"
