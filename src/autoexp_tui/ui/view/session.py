@@ -13,7 +13,6 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from autoexp_tui.core.states import JobState
-from autoexp_tui.plan.chart_stages import in_order, stage_parents
 from autoexp_tui.ui.view.looks import NEEDS, Look, look_of, unexplained
 from autoexp_tui.ui.view.rails import Rails, rails
 
@@ -121,6 +120,9 @@ class Links:
         """Stage -> stages that it follows from, each after those before it."""
         if self.plan is None:
             return {}
+        # The first paint has no plan, and comes before whatever plans need.
+        from autoexp_tui.plan.chart_stages import in_order, stage_parents
+
         parents = stage_parents(self.plan)
         return {stage: parents[stage] for stage in in_order(parents)}
 
