@@ -258,3 +258,19 @@ def test_the_json_has_every_job_and_value() -> None:
     assert tree["changed"][0]["parameters"] == [
         {"key": "optim.lr", "old": 1e-3, "new": "nan"}
     ]
+
+
+def test_alike_changes_of_paths_are_told_once_though_each_job_has_its_own() -> None:
+    old = plan(*families(3))
+    jobs = [
+        replace(
+            one,
+            start_conditions=tuple(
+                replace(c, path=c.path.replace("ckpt", "last"))
+                for c in one.start_conditions
+                if isinstance(c, FileExists)
+            ),
+        )
+        for one in old.jobs
+    ]
+    assert len(compare(old, plan(*jobs)).folded) == 1
