@@ -437,6 +437,12 @@ def test_all_findings_come_at_once() -> None:
     assert len([line for line in said.splitlines() if line.startswith("sweep")]) == 4
 
 
+def test_a_filter_of_pages_is_shown_by_its_beginning() -> None:
+    said = refusal({"params": {"a": [1]}, "filter": "a == " + "9" * 5000})
+    assert "...`: is longer than 4096 characters" in said
+    assert len(said) < 500
+
+
 def test_endless_nesting_is_refused() -> None:
     node: dict[str, object] = {"params": {"a": 1}}
     for _ in range(60):

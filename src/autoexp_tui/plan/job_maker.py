@@ -56,7 +56,7 @@ from autoexp_tui.plan.substitution import (
     placeholder,
     unfinished_in,
 )
-from autoexp_tui.plan.sweep_nodes import shown
+from autoexp_tui.plan.sweep_nodes import MOST_OF_A_FILTER, shown
 from autoexp_tui.plan.watching import (
     CLOSED,
     SessionWide,
@@ -361,12 +361,17 @@ class JobMaker:
             try:
                 keep = self._holds(mark, draft.point, view)
             except ExpressionError as error:
-                message = f"`{mark.text}`: {error}"
+                message = f"`{shown(mark.text, MOST_OF_A_FILTER)}`: {error}"
                 raise Refused((Problem(message, mark.where, name),)) from None
             except FAULTS as error:
                 said = problems_of(error, mark.where, name)
                 problems = (
-                    Problem(f"`{mark.text}`: {p.message}", mark.where, name, p.hint)
+                    Problem(
+                        f"`{shown(mark.text, MOST_OF_A_FILTER)}`: {p.message}",
+                        mark.where,
+                        name,
+                        p.hint,
+                    )
                     for p in said
                 )
                 raise Refused(tuple(problems)) from None

@@ -27,6 +27,7 @@ from autoexp_tui.plan.points import (
 )
 from autoexp_tui.plan.sweep_file import DerivedJob, Sweep, read_sweep
 from autoexp_tui.plan.sweep_nodes import (
+    MOST_OF_A_FILTER,
     Configs,
     Groups,
     Node,
@@ -34,6 +35,7 @@ from autoexp_tui.plan.sweep_nodes import (
     Params,
     common_labels,
     keys_set_by,
+    shown,
 )
 
 _MOST_REMOVED: Final = 10_000
@@ -203,7 +205,7 @@ class _Expander:
         try:
             return self._kept(str(node.filter), where, made, above)
         except ExpressionError as error:
-            message = f"`{node.filter}`: {error}"
+            message = f"`{shown(str(node.filter), MOST_OF_A_FILTER)}`: {error}"
             self.problems.append(Problem(message, where=where))
             return made
 

@@ -39,6 +39,8 @@ _MAX_NODES: Final = 100_000
 """Nodes of a sweep; one that stands in several places is read in each."""
 _MAX_LEVELS: Final = 60
 """Lists and mappings inside one another, in a value."""
+MOST_OF_A_FILTER: Final = 300
+"""Characters of a filter that messages show."""
 
 Parameters: TypeAlias = Mapping[str, object]
 
@@ -333,7 +335,7 @@ class NodeReader:
         try:
             check_filter(raw)
         except ExpressionError as error:
-            self.note(where, f"`{raw}`: {error}")
+            self.note(where, f"`{shown(raw, MOST_OF_A_FILTER)}`: {error}")
             return True
         return raw
 
@@ -434,6 +436,6 @@ def _held(value: object) -> Iterable[object]:
     return value if isinstance(value, list | tuple) else ()
 
 
-def shown(text: str) -> str:
-    """A text of the config as messages show it: its beginning."""
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def shown(text: str, most: int = 60) -> str:
+    """A text of the config as messages show it: at most so many characters."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
