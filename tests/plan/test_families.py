@@ -108,6 +108,20 @@ def test_an_index_names_any_point() -> None:
     assert families(CROSSED).find("index=7", 0) == 7
 
 
+@pytest.mark.parametrize(
+    "index",
+    ["-1", "x", "1e3", "9" * 5000],
+    ids=["below 0", "a word", "a float", "a number too long"],
+)
+def test_an_index_that_is_no_whole_number_is_refused(index: str) -> None:
+    said = refusal(CROSSED, f"index={index}", 0)
+    assert said.endswith("an index is a whole number: 0 is the first job's")
+
+
+def test_all_jobs_of_an_index_are_that_job() -> None:
+    assert families(CROSSED).all_of("index=3") == [3]
+
+
 def test_an_index_beyond_the_last_is_refused() -> None:
     assert "indices go from 0 to 7" in refusal(CROSSED, "index=8", 0)
 

@@ -97,6 +97,9 @@ class Families:
         """
         wanted = self._pattern(pattern)
         found = [at for at, point in self._of(wanted) if wanted.fits(point)]
+        if wanted.index is not None:
+            at_index = self._by_index.get(wanted.index)
+            found = [at for at in found if at == at_index]
         if found:
             return found
         gone = [point for point in self._removed if wanted.fits(point)]

@@ -18,6 +18,8 @@ from autoexp_tui.plan.points import (
 )
 
 INDEX = "index"
+_MOST_DIGITS = 9
+"""Of an index; a longer one is no job's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,9 @@ def parse_pattern(text: str) -> Pattern:
     pairs = [_pair(part.strip()) for part in inner.split(",")]
     if not all(key and value for key, value in pairs):
         raise ValueError(f"`{text}` is no pattern: write a stage, or key=value")
+    for key, value in pairs:
+        if key == INDEX and not (value.isdecimal() and len(value) <= _MOST_DIGITS):
+            raise ValueError("an index is a whole number: 0 is the first job's")
     return Pattern(text, tuple(pairs))
 
 
