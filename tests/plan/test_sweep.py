@@ -215,6 +215,23 @@ def test_a_filter_sees_the_defaults_around_its_node() -> None:
     assert [found["a"] for found in parameters(sweep)] == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("default", "own", "kept"),
+    [
+        ({"lr": 1}, {"params": {"++lr": [1, 2]}, "filter": "lr > 1"}, {"++lr": 2}),
+        (
+            {"stage": "x"},
+            {"params": {"_stage": ["a", "b"]}, "filter": "stage == 'b'"},
+            {"_stage": "b"},
+        ),
+    ],
+)
+def test_a_filter_sees_what_covers_a_default_in_another_spelling(
+    default: Sweep, own: Sweep, kept: Sweep
+) -> None:
+    assert parameters({"defaults": default, "groups": [own]}) == [kept]
+
+
 @pytest.mark.parametrize(("kept", "count"), [(True, 2), (False, 0)])
 def test_a_filter_may_be_a_truth_value(kept: bool, count: int) -> None:
     assert len(parameters({"params": {"a": [1, 2]}, "filter": kept})) == count

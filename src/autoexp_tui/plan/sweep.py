@@ -215,9 +215,9 @@ class _Expander:
         test = point_filter(text, _places_of(made, above))
         kept: list[Fragment] = []
         for fragment in made:
-            if test.holds(
-                {**above, **fragment.parameters} if above else fragment.parameters
-            ):
+            own = fragment.parameters
+            # Merged, not laid over: `++lr` and `_stage` cover the defaults' spelling.
+            if test.holds(_merged([above, own], frozenset()) if above else own):
                 kept.append(fragment)
             elif len(self.removed) < _MOST_REMOVED:
                 self.removed.append(
