@@ -42,7 +42,9 @@ class Watching:
     stop_in_storm: bool = True
     """Whether a storm that paused the session ends the watching, once nothing runs."""
     after: str = ""
-    """A command that must have been carried out before anything can be over."""
+    """A submit that must have been carried out before anything can be over."""
+    resting: int = 0
+    """How many jobs that submit found resting; fewer: it is carried out."""
 
 
 class Interrupted(Exception):
@@ -104,7 +106,7 @@ def over(snapshot: Snapshot, how: Watching) -> bool:
         return bool(snapshot.engine.holding)
     if is_at_rest(snapshot) or _has_ended(snapshot.engine):
         return True
-    if how.after and not _carried_out(snapshot, how.after):
+    if how.after and not _carried_out(snapshot, how):
         return False
     moving = [
         job for job in snapshot.jobs if not job.ended and job.state not in _RESTING
@@ -140,10 +142,15 @@ def _busy(snapshot: Snapshot) -> bool:
     return bool(snapshot.pending) or any(job.state in ACTIVE for job in snapshot.jobs)
 
 
-def _carried_out(snapshot: Snapshot, command_id: str) -> bool:
-    return any(record.command_id == command_id for record in snapshot.events) or any(
-        job.state is not JobState.PLANNED for job in snapshot.jobs
-    )
+def _carried_out(snapshot: Snapshot, how: Watching) -> bool:
+    """By its record, or by what it did: of many jobs the tail may have passed it."""
+    told = any(record.command_id == how.after for record in snapshot.events)
+    return told or resting(snapshot) < how.resting
+
+
+def resting(snapshot: Snapshot) -> int:
+    """How many jobs nobody has chosen to run."""
+    return sum(job.state in _RESTING for job in snapshot.jobs)
 
 
 def _asks(job: JobRecord) -> bool:

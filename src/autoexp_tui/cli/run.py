@@ -82,7 +82,13 @@ def run(
     `rest` submits what a session holds.
     """
     from autoexp_tui.cli.garbage import settle
-    from autoexp_tui.cli.headless import Interrupted, failed_to_start, finish, watch
+    from autoexp_tui.cli.headless import (
+        Interrupted,
+        failed_to_start,
+        finish,
+        resting,
+        watch,
+    )
     from autoexp_tui.cli.leaving import leave
 
     try:
@@ -93,8 +99,9 @@ def run(
     try:
         settle()
         chosen = _first_family(handle) if first_family else ()
+        before = resting(handle.snapshot())
         submitted = submit_fresh(handle, chosen, rest=rest)
-        snapshot = watch(handle, replace(how, after=submitted))
+        snapshot = watch(handle, replace(how, after=submitted, resting=before))
     except (Interrupted, KeyboardInterrupt):
         return leave(handle, "autoexp-run")
     handle.close()

@@ -109,12 +109,13 @@ def _tell(snapshot: Snapshot, options: Options, *, detached: bool) -> None:
     held = sum(job.state is JobState.HELD for job in snapshot.jobs)
     rest = f", {held} held" if held else ""
     print(f"session {snapshot.session}: {sent} submitted, {waiting} waiting{rest}")
-    if waiting and not detached:
-        from autoexp_tui.cli.detach import place_of
+    from autoexp_tui.cli.detach import place_of
 
-        place = place_of(snapshot.engine.directory)
-        command = f"autoexp-monitor --session {snapshot.session}{place}"
-        print(f"  {command}   starts them in time")
+    where = f"--session {snapshot.session}{place_of(snapshot.engine.directory)}"
+    if waiting and not detached:
+        print(f"  autoexp-monitor {where}   starts them in time")
+    if held:
+        print(f"  autoexp-run {where} --rest   submits what is held as well")
 
 
 def entry() -> None:

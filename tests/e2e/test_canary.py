@@ -1,0 +1,147 @@
+"""One family first, then the rest: real processes, each of which leaves a line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.cli.diagnostics import ExitCode
+
+CONFIG = """
+project:
+  name: "lr{lr}_{stage}"
+  base_output_dir: out
+slurm:
+  client: {class_name: LocalClient}
+  log_dir: out/logs
+lr: 1
+code: 0
+backend:
+  class_name: Command
+  command:
+    - bash
+    - -c
+    - echo "$0" >> ledger.txt; exit "$1"
+    - lr${lr}_${stage}
+    - ${code}
+sweep:
+  type: product
+  groups:
+    - params:
+        lr: [1, 2, 3]
+    - type: list
+      configs:
+        - stage: train
+        - stage: evaluate
+          start_conditions:
+            - class_name: SlurmStateCondition
+              job_name: "{sibling.train.name}"
+              state: COMPLETED
+"""
+FIRST = {"lr1_train": 1, "lr1_evaluate": 1}
+ALL = {f"lr{lr}_{stage}": 1 for lr in (1, 2, 3) for stage in ("train", "evaluate")}
+LIMIT_SECONDS = 240.0
+"""Far above what a run takes; a busy machine is no fault of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A directory with a config of three families, two jobs each."""
+
+    root: Path
+
+    def run(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """A command of ours, to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", f"autoexp_tui.cli.{command}", *words],
+            cwd=self.root,
+            env={**os.environ, "XDG_STATE_HOME": str(self.root / "xdg")},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_SECONDS,
+            check=False,
+        )
+
+    def begun(self) -> Counter[str]:
+        """How often each job began, by its own word."""
+        ledger = self.root / "ledger.txt"
+        return Counter(ledger.read_text().split() if ledger.exists() else [])
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "tried.yaml").write_text(CONFIG)
+    return Place(tmp_path)
+
+
+def states(done: subprocess.CompletedProcess[str]) -> Counter[str]:
+    """How many jobs `--json` tells in each state."""
+    told = json.loads(done.stdout.splitlines()[-1])
+    return Counter(job["state"] for job in told["jobs"])
+
+
+def way_on(said: str) -> list[str]:
+    """The options of the command that is told to go on with."""
+    (told,) = re.findall(r"autoexp-run (--session .*--rest)", said)
+    return shlex.split(told)
+
+
+@pytest.mark.slow
+def test_one_family_goes_first_and_the_command_that_is_told_runs_the_rest(
+    place: Place,
+) -> None:
+    first = place.run("run", "--config-ref", "tried", "--first-family")
+    assert first.returncode == ExitCode.OK, first.stderr
+    assert "4 jobs held. To submit the rest:" in first.stderr
+    assert place.begun() == FIRST
+    rest = place.run("run", *way_on(first.stderr), "--json")
+    assert rest.returncode == ExitCode.OK, rest.stderr
+    assert states(rest) == {"COMPLETED": 6}
+    assert place.begun() == ALL
+
+
+@pytest.mark.slow
+def test_a_first_family_that_fails_decides_the_code_and_the_rest_stays_held(
+    place: Place,
+) -> None:
+    words = ("--config-ref", "tried", "--first-family", "--json", "code=3")
+    first = place.run("run", *words)
+    assert first.returncode == ExitCode.JOBS_NOT_COMPLETED, first.stderr
+    assert states(first)["HELD"] == 4
+    assert place.begun() == {"lr1_train": 1}
+
+
+@pytest.mark.slow
+def test_what_is_held_stays_held_while_a_session_goes_on_without_the_rest(
+    place: Place,
+) -> None:
+    first = place.run("run", "--config-ref", "tried", "--first-family")
+    words = [word for word in way_on(first.stderr) if word != "--rest"]
+    again = place.run("run", *words, "--json")
+    assert again.returncode == ExitCode.JOBS_NOT_COMPLETED, again.stderr
+    assert states(again) == {"COMPLETED": 2, "HELD": 4}
+    assert place.begun() == FIRST
+
+
+@pytest.mark.slow
+def test_a_submitted_family_is_followed_by_the_rest_of_its_session(
+    place: Place,
+) -> None:
+    words = ("--config-ref", "tried", "--first-family")
+    sent = place.run("submit", *words)
+    assert sent.returncode == ExitCode.OK, sent.stderr
+    assert sent.stdout.splitlines()[0].endswith("1 submitted, 1 waiting, 4 held")
+    rest = place.run("run", *way_on(sent.stdout), "--json")
+    assert rest.returncode == ExitCode.OK, rest.stderr
+    assert states(rest) == {"COMPLETED": 6}
+    assert place.begun() == ALL
