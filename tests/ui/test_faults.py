@@ -34,7 +34,7 @@ def faults(tmp_path: Path) -> tuple[Fault, ...]:
 
 async def faulty(seat: Seat, faults: tuple[Fault, ...]) -> None:
     """Show them over a plan that does not exist yet."""
-    seat.app.show_faults(faults)
+    seat.app.planning.show_faults(faults)
     await seat.until(lambda: seat.dialog)
 
 
@@ -98,7 +98,7 @@ async def test_what_is_left_after_planning_again_takes_its_place(
     async with cockpit(replan=lambda: None) as seat:
         await faulty(seat, faults)
         await seat.press("ctrl+r")
-        seat.app.show_faults(faults[1:])
+        seat.app.planning.show_faults(faults[1:])
         await seat.pilot.pause()
         assert "The plan has 1 error." in seat.dialog
         assert "backend.lrr" not in seat.dialog

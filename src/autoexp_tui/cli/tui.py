@@ -301,7 +301,7 @@ class Cockpit:
             from autoexp_tui.cli.faults import faults_of
 
             faults = faults_of(error, self._options)
-            self._when_running(lambda app: app.show_faults(faults))
+            self._when_running(lambda app: app.planning.show_faults(faults))
         else:
             self._failure.error = error
             self._when_running(lambda app: app.leave(LeaveWay.NOTHING))

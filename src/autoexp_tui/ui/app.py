@@ -22,7 +22,6 @@ from textual.filter import Monochrome
 from textual.message import Message
 from textual.screen import Screen
 
-from autoexp_tui.core.wording import plural
 from autoexp_tui.ui import terminal
 from autoexp_tui.ui.background import Background
 from autoexp_tui.ui.bridge import Bridge
@@ -30,20 +29,17 @@ from autoexp_tui.ui.clock import Clock, PlayedClock, WallClock
 from autoexp_tui.ui.commands import Commands, Pane
 from autoexp_tui.ui.desk import Desk, outlook_of
 from autoexp_tui.ui.notify import Voice
+from autoexp_tui.ui.planning import PlanDesk
 from autoexp_tui.ui.screens.base import BoxScreen
 from autoexp_tui.ui.screens.jobs import JobsScreen
 from autoexp_tui.ui.themes import load_skin
 from autoexp_tui.ui.view.spans import Line, Role, outside
 
 if TYPE_CHECKING:
-    from autoexp_tui.core.snapshot import EngineView, Snapshot
-    from autoexp_tui.core.specs import Plan
+    from autoexp_tui.core.snapshot import EngineView
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.ui.acts import Acts
-    from autoexp_tui.ui.screens.faults import FaultsScreen, Way
     from autoexp_tui.ui.screens.question import Answered
-    from autoexp_tui.ui.view.faults import Fault
-    from autoexp_tui.ui.view.plan_changes import PlanChanges
     from autoexp_tui.ui.view.session import JobView
 from autoexp_tui.ui.options import CockpitOptions, LeaveWay, wants_ascii, wants_no_color
 
@@ -101,10 +97,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.voice = Voice(self._write, self.desk, quiet=quiet)
         self._on_leave = on_leave
         self._on_ready = on_ready
-        self._faults: FaultsScreen | None = None
-        self._compared: Plan | None = None
-        """The plan that was compared with the one before it, or is being so."""
-        self.changes: PlanChanges | None = None
+        self.planning = PlanDesk(self)
         self._acts: Acts | None = None
         self._left = False
         self._greeted = False
@@ -259,13 +252,9 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         if snapshot is None:
             return
         self._shown_at = self.clock.monotonic()
-        planned = snapshot.plan is not None and self.desk.words.plan is not None
-        other = planned and snapshot.plan is not self.desk.words.plan
+        before = self.desk.words.plan
         self.desk.take(snapshot)
-        self._close_faults(snapshot)
-        self._look_for_changes(snapshot)
-        if other and snapshot.engine.role == "plan":
-            self.say(f"planned again: {plural(len(snapshot.jobs), 'job')}")
+        self.planning.take(snapshot, before)
         self.forecast()
         if self._acts is not None:
             self._acts.hear(snapshot)
@@ -275,68 +264,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self._greet()
         self._tell_take_over(snapshot.engine)
         self.voice.ring(self.desk)
-
-    # --------------------------------------------------------------------- planning
-    def plan_again(self) -> None:
-        """Plan from what was saved, where nobody has submitted the plan."""
-        if self.options.replan is None or self.handle.role != "plan":
-            self.say("only a plan that nobody has submitted is planned again")
-            return
-        self.say("planning again ...", keep=True)
-        self.options.replan()
-
-    def show_faults(self, faults: Sequence[Fault]) -> None:
-        """Show why there is no plan; closed without one, the cockpit is left."""
-        from autoexp_tui.ui.screens.faults import FaultsScreen
-
-        self.say("")
-        if self._faults is not None:
-            self._faults.take(faults)
-            return
-
-        def closed(way: Way | None) -> None:
-            self._faults = None
-            if way == "closed" and self.desk.session.snapshot.plan is None:
-                self.leave(LeaveWay.NOTHING)
-            elif way == "closed":
-                self.say("the plan of before stands; ctrl+r plans again", keep=True)
-
-        self._faults = FaultsScreen(
-            self.skin, faults, self.options.replan or (lambda: None)
-        )
-        self.push_screen(self._faults, closed)
-
-    def _look_for_changes(self, snapshot: Snapshot) -> None:
-        """Once for each plan that is opened: what is new in it since the last one."""
-        plan, look = snapshot.plan, self.options.changes
-        if look is None or plan is None or snapshot.engine.role != "plan":
-            return
-        if plan is self._compared:
-            return
-        self._compared = plan
-        self.changes = None
-        self.background.call("changes", lambda: look(plan), self._compared_with)
-
-    def _compared_with(self, result: Any, problem: BaseException | None) -> None:
-        if problem is not None:
-            raise problem
-        self.changes = result
-        if result is not None and result.differs:
-            key = self.commands.key("plan.changes")
-            self.say(f"{result.told(self.clock.utc())}   ({key} reads it)", keep=True)
-
-    def show_changes(self) -> None:
-        """Show what changed since the last plan of this config."""
-        if self.changes is None:
-            self.say("no earlier plan of this config is known")
-        else:
-            page = self.changes.page(self.clock.utc())
-            self.read_out("Since the last plan", page)
-
-    def _close_faults(self, snapshot: Snapshot) -> None:
-        """The plan is sound now: its errors go away."""
-        if self._faults is not None and snapshot.plan is not None:
-            self._faults.finish("opened")
 
     def _tell_take_over(self, engine: EngineView) -> None:
         """Say once that the session is run from here now, and was not before."""

@@ -200,11 +200,11 @@ class BoxScreen(Screen[None], inherit_bindings=False):
 
     def do_plan_again(self) -> None:
         """Plan again from what was saved."""
-        self.cockpit.plan_again()
+        self.cockpit.planning.again()
 
     def do_plan_changes(self) -> None:
         """Show what changed since the last plan."""
-        self.cockpit.show_changes()
+        self.cockpit.planning.show_changes()
 
     def do_app_help(self) -> None:
         """List the keys."""
