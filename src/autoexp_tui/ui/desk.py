@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autoexp_tui.ui.view.causes import CauseGroup, PlanWords, cause_key, causes
-from autoexp_tui.ui.view.cuts import Rates, rates
+from autoexp_tui.ui.view.cuts import NO_CUTS, Rates, rates, sure_cuts
 from autoexp_tui.ui.view.eta import Ends, ends, gpu_hours
 from autoexp_tui.ui.view.filtering import Expression, compile_filter
 from autoexp_tui.ui.view.rows import Arrangement, Row, arrange, next_column, sort_by
@@ -45,6 +45,7 @@ class Desk:
         self.session: SessionView = observe(snapshot)
         self.words = PlanWords(snapshot.plan)
         self.groups: tuple[CauseGroup, ...] = ()
+        self._cuts = NO_CUTS
         self.ends = Ends()
         self.gpu_hours = 0.0
         self.rates: Rates = {}
@@ -84,7 +85,8 @@ class Desk:
         return True
 
     def _look_again(self) -> None:
-        self.groups = causes(self.session, self.words)
+        self._cuts = sure_cuts(self.session, self._cuts)
+        self.groups = causes(self.session, self.words, self._cuts)
         self.stages = stages(self.session, self.ends)
         self._arrange()
 
@@ -220,6 +222,7 @@ class Desk:
         needing = [job for group in self.groups for job in group.jobs]
         if not needing:
             return None
+        needing = list(dict.fromkeys(needing))  # some need you for two causes
         names = [job.name for job in needing]
         place = names.index(after) + 1 if after in names else 0
         return needing[place % len(needing)]

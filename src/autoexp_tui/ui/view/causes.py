@@ -8,14 +8,15 @@ cause have in common besides (a parameter, a node, a stage) is named beside it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
 from autoexp_tui.core.states import Cause
 from autoexp_tui.core.wording import plural, short
+from autoexp_tui.ui.view.cuts import NO_CUTS, Cuts, cut_words
 from autoexp_tui.ui.view.looks import (
     ENDED_BADLY,
     NEEDS,
@@ -50,6 +51,8 @@ class CauseGroup:
     """What they share besides the reason; may be empty."""
     jobs: tuple[JobView, ...]
     warnings: tuple[Warned, ...] = ()
+    seen: Mapping[str, str] = field(default_factory=dict)
+    """What is seen now, by job, where it is not what a job or a warning recorded."""
 
     @property
     def size(self) -> int:
@@ -110,15 +113,20 @@ def _node(job: JobView) -> str:
     return job.attempt.node if job.attempt else ""
 
 
-def causes(session: SessionView, words: PlanWords) -> tuple[CauseGroup, ...]:
-    """Everything that needs a person, most urgent first, then largest first."""
+def causes(
+    session: SessionView, words: PlanWords, cuts: Cuts = NO_CUTS
+) -> tuple[CauseGroup, ...]:
+    """Everything that needs a person, most urgent first, then largest first.
+
+    `cuts`: the running jobs that their time limit will cut.
+    """
     grouped: dict[str, list[JobView]] = {}
     for job in session.jobs:
         if job.explains_itself:
             grouped.setdefault(cause_key(job), []).append(job)
     groups = [_of_jobs(key, jobs, session, words) for key, jobs in grouped.items()]
     groups.sort(key=lambda group: (_urgency(group.jobs[0]), -group.size))
-    return (*groups, *_of_warnings(session))
+    return (*groups, *_of_warnings(session), *_of_cuts(session, words, cuts))
 
 
 def _urgency(job: JobView) -> int:
@@ -181,6 +189,25 @@ def _of_warnings(session: SessionView) -> Iterable[CauseGroup]:
         )
 
 
+def _of_cuts(
+    session: SessionView, words: PlanWords, cuts: Cuts
+) -> Iterable[CauseGroup]:
+    """Of jobs that look well, and will be cut: by stage, for limits are a stage's."""
+    grouped: dict[str, list[JobView]] = {}
+    for job in session.named(tuple(cuts)):
+        if not job.explains_itself:
+            grouped.setdefault(job.stage, []).append(job)
+    for stage, jobs in grouped.items():
+        yield CauseGroup(
+            key=f"cut|{stage}",
+            look=None,
+            title="limit too short",
+            common=_common(jobs, words),
+            jobs=tuple(jobs),
+            seen={job.name: cut_words(cuts[job.name]) for job in jobs},
+        )
+
+
 def needing(groups: Sequence[CauseGroup]) -> int:
     """How many things need a person."""
     return sum(group.size for group in groups)
@@ -202,7 +229,8 @@ def evidence_lines(group: CauseGroup) -> tuple[Line, ...]:
     """What was seen, each different last word once, and whose it is."""
     seen: dict[str, list[str]] = {}
     for job in group.jobs:
-        words = job.attempt.evidence if job.attempt else ""
+        words = group.seen.get(job.name, "")
+        words = words or (job.attempt.evidence if job.attempt else "")
         words = words or next((entry.evidence for entry in job.warned), "")
         if words:
             seen.setdefault(outside(words), []).append(job.name)

@@ -13,14 +13,22 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from autoexp_tui.core.states import JobState
+from autoexp_tui.core.action_kinds import Restart
+from autoexp_tui.core.states import JobState, Outcome
 from autoexp_tui.core.wording import count, duration, number, plural
+from autoexp_tui.ui.view.looks import Look
 from autoexp_tui.ui.view.loss import checkpoint_step
 from autoexp_tui.ui.view.reasons import outlook
 from autoexp_tui.ui.view.spans import Line, Span, outside
 
 if TYPE_CHECKING:
+    from autoexp_tui.core.rule_kinds import StateEvent
     from autoexp_tui.ui.view.session import JobView, SessionView
+
+RIPE_SHARE: Final = 0.05
+"""Of its time limit a job must have run before a warning: rates begin low."""
+SURE_MARGIN: Final = 0.10
+"""A job that would be cut even if it were so much faster is warned about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +114,64 @@ def _running(job: JobView, now: float) -> Cut | None:
         return None
     step = int(job.step + max(0.0, ahead.limit_at - now) * rate)
     return Cut(min(step, job.total or step), job.total or step, rate)
+
+
+# --------------------------------------------------------------------------- warnings
+Cuts: TypeAlias = Mapping[str, Cut]
+"""By job."""
+NO_CUTS: Final[Cuts] = MappingProxyType({})
+
+
+def sure_cuts(session: SessionView, before: Cuts = NO_CUTS) -> Cuts:
+    """The running jobs that their limit will cut for certain; linear in the jobs.
+
+    Certain is what holds at the faster of two rates, the newest and that of the whole
+    run, with a margin: a slow checkpoint or a slow beginning warns of nothing. What is
+    in `before` clears at half the margin, so that noise does not ring. A job that a
+    rule starts again after its time limit is meant to be cut.
+    """
+    return {
+        job.name: cut
+        for job in session.jobs
+        if job.look is Look.RUNNING
+        and (cut := _sure(job, session, known=job.name in before)) is not None
+    }
+
+
+def _sure(job: JobView, session: SessionView, *, known: bool) -> Cut | None:
+    now, limit = session.now, job.record.spec.resources.time_limit_seconds
+    began = job.attempt.began_at if job.attempt else None
+    newest = job.live.rate if job.live is not None else None
+    if not limit or began is None or not newest or job.step is None or not job.total:
+        return None
+    ran = now - began
+    if ran < limit * RIPE_SHARE or _goes_on(job, session):
+        return None
+    rate = max(newest, job.step / ran)  # a resumed run's earlier steps speak for it
+    margin = SURE_MARGIN / 2 if known else SURE_MARGIN
+    left = max(0.0, limit - ran)
+    if job.step + left * rate * (1 + margin) >= job.total:
+        return None
+    return Cut(int(job.step + left * rate), job.total, rate)
+
+
+def _goes_on(job: JobView, session: SessionView) -> bool:
+    """Whether a rule starts the job again when its time limit has ended it."""
+    plan = session.snapshot.plan
+    if plan is None:
+        return False
+    return any(
+        isinstance(action, Restart)
+        for rule in plan.rules_of(job.record.spec).state_events
+        if _is_of_limit(rule, job.stage)
+        for action in rule.actions
+    )
+
+
+def _is_of_limit(rule: StateEvent, stage: str) -> bool:
+    ends = rule.transition is not None and rule.transition[1] == Outcome.FAILED.value
+    own = not rule.stages or stage in rule.stages
+    return own and (rule.state == "timeout" or ends)
 
 
 # --------------------------------------------------------------------------- in words
