@@ -190,6 +190,10 @@ def test_everything_wrong_is_found_at_once() -> None:
     ]
 
 
+def test_a_value_at_the_top_is_no_slip_of_a_section() -> None:
+    assert checked(u="text", pi=3.14, projects=[1], gui=None) == ()
+
+
 def test_monitoring_becomes_core_values() -> None:
     config = {
         "monitoring": {

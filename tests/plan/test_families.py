@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from autoexp_tui.plan import families as family_module
 from autoexp_tui.plan.families import Families, SiblingNotFound, find_sibling
 from autoexp_tui.plan.patterns import is_spelled, parse_pattern
 from autoexp_tui.plan.points import SweepPoint
@@ -116,6 +117,65 @@ def test_an_index_names_any_point() -> None:
 def test_an_index_that_is_no_whole_number_is_refused(index: str) -> None:
     said = refusal(CROSSED, f"index={index}", 0)
     assert said.endswith("an index is a whole number: 0 is the first job's")
+
+
+LIST_AND_CROSS: Sweep = {
+    "groups": [
+        {"params": {"lr": [1, 2], "batch": [64, 128]}},
+        {
+            "type": "list",
+            "groups": [
+                {"configs": [{"stage": "stable", "kind": "x"}]},
+                {
+                    "params": {"decay": [0.1, 0.2]},
+                    "defaults": {"stage": "cooldown", "kind": "y"},
+                },
+            ],
+        },
+    ]
+}
+PATTERNS = ("stable", "cooldown", "[kind=x]", "[lr=1]", "[decay=0.2]", "stage=stable")
+
+
+@pytest.mark.parametrize("sweep", [CROSSED, LIST_AND_CROSS])
+def test_looking_up_by_axes_finds_what_going_through_all_points_finds(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found() -> list[object]:
+        asked = families(sweep)
+        row: list[object] = []
+        for at in range(len(asked.points)):
+            for pattern in PATTERNS:
+                try:
+                    row.append(asked.find(pattern, at))
+                except SiblingNotFound as error:
+                    row.append(str(error))
+        return row
+
+    quick = found()
+    monkeypatch.setattr(family_module, "_MOST_SHAPES", 0)
+    assert quick == found()
+
+
+def test_a_sibling_by_a_key_is_compared_with_few_points(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared = 0
+    compare = family_module._are_siblings
+
+    def counted(*given: Any) -> bool:
+        nonlocal compared
+        compared += 1
+        return compare(*given)
+
+    monkeypatch.setattr(family_module, "_are_siblings", counted)
+    entries = [{"stage": "a", "kind": "x"}, {"stage": "b", "kind": "y"}]
+    asked = families(
+        {"groups": [{"params": {"seed": list(range(50))}}, {"configs": entries}]}
+    )
+    for at in range(1, 100, 2):
+        assert asked.find("[kind=x]", at) == at - 1
+    assert compared == 50
 
 
 def test_all_jobs_of_an_index_are_that_job() -> None:

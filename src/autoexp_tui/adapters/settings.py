@@ -474,6 +474,8 @@ def _near_top_level(config: Mapping[str, object]) -> list[Problem]:
         Problem("is no key of ours", where=key, hint=f"did you mean `{near}`?")
         for key in config
         if key not in TOP_LEVEL
+        # All of ours hold keys: `pi: 3.14` is no slip of `ui`.
+        and isinstance(config[key], Mapping)
         and re.fullmatch(r"\w+", key)
         and (near := slip_of(key, SECTIONS)) is not None
     ]

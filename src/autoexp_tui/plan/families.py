@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from itertools import chain
+from typing import Final, TypeAlias
 
 from autoexp_tui.plan.names import spell
 from autoexp_tui.plan.near import did_you_mean, listed
@@ -27,8 +28,12 @@ from autoexp_tui.plan.points import (
 
 _STAGE_ALONE: Final = frozenset({STAGE})
 _MOST_SHOWN: Final = 6
+_MOST_SHAPES: Final = 64
+"""Rows of axes by which points are looked up; of more, all points are gone through."""
 _MOST_EXPLAINED: Final = 50
 """Failures of one pattern that are looked into; the rest share the last hint."""
+
+_Shape: TypeAlias = tuple[str, ...]
 
 
 @dataclass(eq=False)
@@ -72,6 +77,8 @@ class Families:
         self._keys = [_family_key(point) for point in points]
         order = {key: f"f{at}" for at, key in enumerate(dict.fromkeys(self._keys))}
         self._names = [order[key] for key in self._keys]
+        self._fits_some: dict[str, bool] = {}
+        self._beside: dict[tuple[object, ...], dict[object, list[int]]] = {}
         self._by_stage: dict[str, list[int]] = {}
         self._by_place: dict[tuple[str, object], list[int]] = {}
         for at, point in enumerate(points):
@@ -109,6 +116,11 @@ class Families:
 
     def knows(self, pattern: str) -> bool:
         """Whether some point fits a pattern."""
+        if pattern not in self._fits_some:
+            self._fits_some[pattern] = self._has_one(pattern)
+        return self._fits_some[pattern]
+
+    def _has_one(self, pattern: str) -> bool:
         try:
             wanted = self._pattern(pattern)
         except SiblingNotFound:
@@ -199,7 +211,54 @@ class Families:
         return self._best(wanted, current, self._by_place.get(place, ()))
 
     def _anywhere(self, wanted: Pattern, current: int) -> Sequence[int]:
-        return self._best(wanted, current, (at for at, _ in self._of(wanted)))
+        if len(self._shapes) > _MOST_SHAPES:
+            return self._best(wanted, current, (at for at, _ in self._of(wanted)))
+        rows = (self._alongside(wanted, current, shape) for shape in self._shapes)
+        return self._best(wanted, current, sorted(chain.from_iterable(rows)))
+
+    def _alongside(self, wanted: Pattern, current: int, shape: _Shape) -> Sequence[int]:
+        """Points of a shape that may be meant: at the same place on all shared axes.
+
+        Axes that carry a key of the pattern apart: on these siblings may differ.
+        """
+        mine = self._shape_of(current)
+        known = (wanted.stage, wanted.keys, mine, shape)
+        shared = [
+            address
+            for address in mine
+            if address in shape and not wanted.keys & self._carried[address]
+        ]
+        if known not in self._beside:
+            found: dict[object, list[int]] = {}
+            for at in self._shapes[shape]:
+                if wanted.stage in {None, self.points[at].stage}:
+                    found.setdefault(self._place(at, shared), []).append(at)
+            self._beside[known] = found
+        return self._beside[known].get(self._place(current, shared), ())
+
+    def _shape_of(self, at: int) -> _Shape:
+        return tuple(c.axis.address for c in self.points[at].coordinates)
+
+    def _place(self, at: int, addresses: Sequence[str]) -> tuple[int, ...]:
+        positions = {c.axis.address: c.position for c in self.points[at].coordinates}
+        return tuple(positions[address] for address in addresses)
+
+    @cached_property
+    def _shapes(self) -> Mapping[_Shape, Sequence[int]]:
+        """The axes on the way to a point -> the points that have these."""
+        found: dict[_Shape, list[int]] = {}
+        for at in range(len(self.points)):
+            found.setdefault(self._shape_of(at), []).append(at)
+        return found
+
+    @cached_property
+    def _carried(self) -> Mapping[str, frozenset[str]]:
+        """Address of an axis -> every key that it carries."""
+        axes = {c.axis for point in self.points for c in point.coordinates}
+        found: dict[str, frozenset[str]] = {}
+        for axis in axes:
+            found[axis.address] = found.get(axis.address, frozenset()) | axis.carries
+        return found
 
     def _best(
         self, wanted: Pattern, current: int, candidates: Iterable[int]
