@@ -265,6 +265,7 @@ def test_conditions_that_are_not_met_are_all_told(tmp_path: Path, say: Say) -> N
     assert (code, out) == (3, "")
     assert err.startswith("error: b: its start conditions are not met\n  - ")
     assert err.count("\n  - ") == 4
+    assert "  - a COMPLETED: waits for a to be completed\n" in err
     assert "--force runs it all the same" in err
 
 

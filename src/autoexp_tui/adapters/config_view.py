@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from omegaconf import DictConfig, ListConfig, Node, OmegaConf, open_dict, read_write
@@ -24,6 +24,8 @@ _RELATIVE: Final = re.compile(
     r"(?<!\\)\$\{(?P<dots>\.+)(?P<path>[A-Za-z_][\w\-]*(?:\.[\w\-]+)*)\}"
 )
 _MOST_PROBLEMS: Final = 20
+_HOLDER: Final = "_interpolated_"
+"""Where a value lies that is no part of the config; told as the key that was given."""
 
 
 class OmegaView:
@@ -78,11 +80,14 @@ class OmegaView:
             return value
         ready = Relatives(self, absolute=True).anchored(rewrite_tree(value), at)
         try:
-            holder = OmegaConf.create({"value": ready})
+            holder = OmegaConf.create({_HOLDER: ready})
             holder._set_parent(self._config)
-            return _plain(holder.value)
+            return _plain(holder[_HOLDER])
         except OmegaConfBaseException as error:
-            raise self._refused(error, at) from None
+            problem = self._problem(error, at)
+            if problem.where.partition(".")[0].partition("[")[0] == _HOLDER:
+                problem = replace(problem, where=at)
+            raise CannotCompose((problem,)) from None
 
     def put(self, path: str, value: object) -> None:
         """Write `value` at a dotted path; what refers to it sees the new value."""

@@ -76,7 +76,8 @@ class WorldOfFiles:
             case JobKey():
                 work = self.done.get(key.job)
                 if work is None:
-                    return JobFact(JobState.PLANNED)
+                    # Held jobs and `S` are a session's; here it only has not ended.
+                    return JobFact(JobState.WAITING)
                 return JobFact(JobState.COMPLETED, ended_at=work.at, step=work.step)
             case MetadataKey():
                 return self.metadata(key.job, key.key)
