@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from autoexp_tui.core.action_kinds import Restart
 from autoexp_tui.core.states import JobState, Outcome
 from autoexp_tui.core.wording import count, duration, number, plural
 from autoexp_tui.ui.view.looks import Look
@@ -161,7 +160,7 @@ def _goes_on(job: JobView, session: SessionView) -> bool:
     if plan is None:
         return False
     return any(
-        isinstance(action, Restart)
+        action.kind == "restart"
         for rule in plan.rules_of(job.record.spec).state_events
         if _is_of_limit(rule, job.stage)
         for action in rule.actions
