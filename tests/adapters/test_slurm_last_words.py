@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autoexp_tui.adapters.slurm_last_words import LastWords, SlurmWords, Start
+from autoexp_tui.adapters.slurm_last_words import (
+    LastWords,
+    Silence,
+    SlurmWords,
+    Start,
+)
 from autoexp_tui.adapters.slurm_text import AccountRow, raw_state
 from autoexp_tui.adapters.slurm_watch import QueueWatch
 from tests.adapters.slurm_scripted import CONFIG, ScriptedCommands, says
@@ -121,3 +126,37 @@ def test_an_end_that_was_heard_under_another_s_name_is_none_of_ours() -> None:
     start = replace(START, token="else")
     words.listen([start])
     assert words.of(start) == (None, None)
+
+
+# ------------------------------------------------------------------------- accounting
+def silences(*questions: tuple[float, float]) -> list[float]:
+    """The silence after questions at a time, each of jobs since a time; of one task
+    that is looked for since 100, with records of time 10."""
+    watch = QueueWatch(ScriptedCommands({}), lambda: 0.0, ask_seconds=1.0)
+    silence = Silence(watch)
+    found = []
+    for at, since in questions:
+        watch.accounted_at, watch.accounted_since = at, since
+        found.append(silence.of(TASK, since=100.0, news_at=10.0))
+    return found
+
+
+def test_one_answer_that_lacks_an_end_is_no_silence() -> None:
+    assert silences((90.0, 50.0)) == [0.0]
+
+
+def test_silence_lasts_from_the_first_answer_to_the_newest() -> None:
+    assert silences((20.0, 50.0), (35.0, 50.0), (35.0, 50.0)) == [0.0, 15.0, 15.0]
+
+
+def test_answers_of_later_jobs_and_of_before_the_records_do_not_count() -> None:
+    assert silences((5.0, 50.0), (20.0, 150.0), (30.0, 50.0)) == [0.0, 0.0, 0.0]
+
+
+def test_news_of_a_task_begin_its_silence_anew() -> None:
+    watch = QueueWatch(ScriptedCommands({}), lambda: 0.0, ask_seconds=1.0)
+    silence = Silence(watch)
+    for at in (20.0, 80.0):
+        watch.accounted_at = at
+        silence.of(TASK, since=100.0, news_at=10.0)
+    assert silence.of(TASK, since=100.0, news_at=50.0) == 0.0

@@ -20,7 +20,7 @@ from autoexp_tui.adapters.slurm_commands import Ran
 from autoexp_tui.adapters.slurm_submit import SubmitSettings
 from autoexp_tui.adapters.slurm_truth import QUICK_SECONDS
 from autoexp_tui.core.states import Cause
-from autoexp_tui.engine.executor_port import Task, TaskPhase, TaskReport
+from autoexp_tui.engine.executor_port import Submission, Task, TaskPhase, TaskReport
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_slurm_wrapper import write_record
 from tests.adapters.slurm_scripted import CONFIG, Answer, ScriptedCommands, says
@@ -187,3 +187,22 @@ def test_accounting_is_asked_of_runs_that_began_before_their_order_by_our_clock(
     sacct = [words for words in bench.commands.ran if words[0] == "sacct"][-1]
     since = next(word for word in sacct if word.startswith("uts"))
     assert float(since.removeprefix("uts")) <= began_at - MARGIN_SECONDS
+
+
+def test_whoever_asks_accounting_asks_for_the_word_that_is_owed(bench: Bench) -> None:
+    """A submission in doubt asks of its own time alone, and puts polls off."""
+    began_at = bench.clock.utc() - 3600.0
+    bench.begins(began_at)
+    bench.ends(143)
+    bench.looks(4.0)
+    doubted = Submission(
+        token="b",
+        session="s",
+        tasks=(bench.another("b"),),
+        ordered_at=bench.clock.utc(),
+    )
+    bench.clock.advance(5.0)
+    bench.executor.adopt([doubted])
+    sacct = [words for words in bench.commands.ran if words[0] == "sacct"]
+    since = [float(word[3:]) for words in sacct for word in words if "uts" in word]
+    assert max(since) <= began_at - MARGIN_SECONDS

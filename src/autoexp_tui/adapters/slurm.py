@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -18,7 +19,7 @@ from autoexp_tui.adapters.atomic import make_private
 from autoexp_tui.adapters.records import AttemptRecords, RecordCache, read_attempt
 from autoexp_tui.adapters.slurm_cancel import TO_RUNNING, failure, is_done, is_told
 from autoexp_tui.adapters.slurm_commands import Commands, Questions, Ran
-from autoexp_tui.adapters.slurm_last_words import SlurmWords, Start
+from autoexp_tui.adapters.slurm_last_words import Silence, Since, SlurmWords, Start
 from autoexp_tui.adapters.slurm_submit import Sender, SubmitSettings
 from autoexp_tui.adapters.slurm_text import (
     AccountRow,
@@ -93,20 +94,6 @@ class SlurmSettings:
     rhythm: Rhythm = field(default_factory=Rhythm)
 
 
-@dataclass(slots=True)
-class _Since:
-    """Since when something has held, by task or token; monotonic seconds."""
-
-    times: dict[Any, float] = field(default_factory=dict)
-
-    def note(self, key: object, *, holds: bool, now: float) -> float:
-        """For how long it has held by now; 0 when it does not."""
-        if not holds:
-            self.times.pop(key, None)
-            return 0.0
-        return now - self.times.setdefault(key, now)
-
-
 class SlurmExecutor:
     """`executor_port.Executor` over sbatch, squeue, sacct, scancel and scontrol."""
 
@@ -140,12 +127,13 @@ class SlurmExecutor:
         self._changed_at: dict[TaskId, float] = {}
         """When a task's records were last seen to change, monotonic."""
         self._words = SlurmWords(self._watch)
+        self._silence = Silence(self._watch)
         latest = settings.rhythm.latest
         self._gone, self._said = HeldTimes(latest), HeldTimes(latest)
         self._unseen: set[TaskId] = set()
         """Attempts that could not be looked at last."""
-        self._over = _Since()
-        self._asked_to_end, self._missed = _Since(), _Since()
+        self._over = Since()
+        self._asked_to_end, self._missed = Since(), Since()
         self._one_at_a_time = threading.Lock()
         self._told_calls = 0
         self._turn = 0
@@ -189,6 +177,7 @@ class SlurmExecutor:
         for task in tasks:
             if task.id in self._said:  # an end is judged by what lies there now
                 self._look(task, fresh=True)
+        self._watch.owed_since = self._owed_since(tasks)
         if due or (tasks and self._watch.rhythm.due(self._clock.monotonic())):
             self._forget_all_but(tasks)
             self._questions.put(lambda: self._question(tasks))
@@ -220,7 +209,7 @@ class SlurmExecutor:
     def _forget_all_but(self, tasks: Sequence[Task]) -> None:
         """Keep nothing of tasks that nobody asks about any more."""
         wanted = {task.id for task in tasks}
-        for one in (self._gone, self._said, self._words):
+        for one in (self._gone, self._said, self._words, self._silence):
             one.keep_only(wanted)
         self._unseen &= wanted
         kept: tuple[dict[TaskId, Any], ...] = (self._seen, self._changed_at)
@@ -271,6 +260,12 @@ class SlurmExecutor:
         said = told is not None and told.state.standing is Standing.ENDED
         return ended_by_signal(self._records(task)) and not said
 
+    def _owed_since(self, tasks: Sequence[Task]) -> float:
+        """UTC from which accounting has to be asked for the words that it owes."""
+        owed = [one for one in tasks if one.id in self._over.times]
+        owed = [one for one in owed if self._awaits_word(one)]
+        return self._asked_since(map(self._at_least_since, owed)) if owed else inf
+
     def _at_least_since(self, task: Task) -> float:
         """UTC, by whichever clock is behind: its intent's or its run's."""
         run = self._records(task).run
@@ -302,7 +297,11 @@ class SlurmExecutor:
         news = max(
             self._sent_at.get(task.token, NEVER), self._changed_at.get(task.id, NEVER)
         )
-        told_at = self._changed_at.get(task.id, NEVER) + self._settings.patience_seconds
+        silent_for = self._silence.of(
+            task.id,
+            since=self._at_least_since(task),
+            news_at=self._changed_at.get(task.id, NEVER),
+        )
         heard = self._watch.answered_at > self._sent_at.get(task.token, NEVER)
         answered = heard and self._watch.answered_at > news
         seen = task.id not in self._unseen
@@ -316,7 +315,7 @@ class SlurmExecutor:
                 row=row,
                 account=account,
                 answered=answered,
-                accounted=self._watch.accounted_at >= told_at,
+                accounted=silent_for >= self._settings.patience_seconds,
                 over_for=over_for,
                 gone_for=self._gone.note(task.id, holds=gone, now=now),
                 said_for=self._said.note(task.id, holds=said, now=now),

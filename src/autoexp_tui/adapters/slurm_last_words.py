@@ -8,14 +8,28 @@ its run.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from autoexp_tui.adapters.slurm_text import AccountRow, QueueRow, Standing
-from autoexp_tui.adapters.slurm_watch import QueueWatch
+from autoexp_tui.adapters.slurm_watch import NEVER, QueueWatch
 from autoexp_tui.core.effects import TaskId
 
 R = TypeVar("R", QueueRow, AccountRow)
+
+
+@dataclass(slots=True)
+class Since:
+    """Since when something has held, by task or token; monotonic seconds."""
+
+    times: dict[Any, float] = field(default_factory=dict)
+
+    def note(self, key: object, *, holds: bool, now: float) -> float:
+        """For how long it has held by now; 0 when it does not."""
+        if not holds:
+            self.times.pop(key, None)
+            return 0.0
+        return now - self.times.setdefault(key, now)
 
 
 class LastWords(Generic[R]):
@@ -91,3 +105,37 @@ class SlurmWords:
         """Nobody asks about the others any more."""
         self._rows.keep_only(tasks)
         self._accounts.keep_only(tasks)
+
+
+class Silence:
+    """For how long accounting has had no end of a task, by its answers alone.
+
+    One answer that lacks it is not absence: accounting trails, and gives an old answer
+    now and then. Nor is one that was asked of later jobs only.
+    """
+
+    def __init__(self, watch: QueueWatch) -> None:
+        self._watch = watch
+        self._lacked: dict[TaskId, tuple[float, float]] = {}
+        """When the first and the newest question was put that found none; monotonic."""
+
+    def of(self, task: TaskId, *, since: float, news_at: float) -> float:
+        """Seconds from the first to the newest answer that lacked the end.
+
+        Args:
+            task: whose end it is.
+            since: UTC; an answer of jobs since later says nothing of the task.
+            news_at: monotonic; an answer to an older question knows nothing of it.
+        """
+        first, newest = self._lacked.get(task, (NEVER, NEVER))
+        if first <= news_at:
+            first = newest = NEVER
+        at = self._watch.accounted_at
+        if at > news_at and self._watch.accounted_since <= since:
+            first, newest = (at if first == NEVER else first), at
+        self._lacked[task] = first, newest
+        return 0.0 if first == NEVER else newest - first
+
+    def keep_only(self, tasks: Container[TaskId]) -> None:
+        """Nobody asks about the others any more."""
+        self._lacked = {task: at for task, at in self._lacked.items() if task in tasks}

@@ -50,8 +50,8 @@ class Evidence:
     answered: bool = True
     """Whether squeue has answered since the records were seen to change."""
     accounted: bool = True
-    """Whether sacct, where there is one, has answered so long after that that it would
-    know: accounting trails."""
+    """Whether sacct, where there is one, has lacked its end for so long after that that
+    it would know: accounting trails."""
     over_for: float = 0.0
     """Seconds since the records first told of an end; 0 while they do not."""
     gone_for: float = 0.0

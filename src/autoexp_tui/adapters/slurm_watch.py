@@ -12,6 +12,7 @@ import getpass
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Final, TypeVar
 
 from autoexp_tui.adapters.slurm_commands import Commands, Ran
@@ -106,6 +107,9 @@ class QueueWatch:
     """The same of sacct, or of knowing that there is no accounting."""
     accounted_since: float = 0.0
     """UTC: accounting was asked of jobs since then."""
+    owed_since: float = inf
+    """UTC: of jobs since then accounting owes a word on an end; inf: of none. Whoever
+    asks asks that too: many askers would else put each other's question off."""
     error: str = ""
     """Why the newest question got no answer; empty when it did."""
     _rows: Rows = field(default_factory=dict)
@@ -132,6 +136,7 @@ class QueueWatch:
 
     def ask_accounts(self, since: float) -> bool:
         """One sacct, of jobs since `since` (UTC); False when it did not answer."""
+        since = min(since, self.owed_since)
         now, rows = self.monotonic(), tuple[AccountRow, ...]()
         if self.facts.accounting:
             answer = self._asked(sacct_arguments(self.user, since), parse_sacct)

@@ -129,6 +129,7 @@ class Checks:
         Raises:
             Violation: they do not.
         """
+        self._feed()
         base = SessionState(plans=self._session.plans)
         records = self._session.records
         fold(base, records[:cut])
