@@ -13,7 +13,8 @@ from autoexp_tui.adapters.eval_rewrite import (
     rewrite_tree,
     unquote,
 )
-from autoexp_tui.plan.overrides import quote
+from autoexp_tui.adapters.resolvers import Environment, register_resolvers
+from autoexp_tui.plan.overrides import quote, spell_override
 
 PLAIN = st.text(
     alphabet=st.sampled_from("ab01\\'\" (){}[],:=+%*.<>"), min_size=1, max_size=12
@@ -105,3 +106,32 @@ def test_an_override_reaches_hydra_in_typed_form(override: str, value: object) -
     parsed = OverridesParser.create().parse_override(rewrite_override(override))
 
     assert parsed.value() == value
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("${oc.eval:'${note} == \"hi\"'}", True),
+        ('${oc.eval:(${note} == "hi")}', True),
+        ("${oc.eval:${note} == 'hi'}", True),
+        ('${oc.eval:${note} + "\'"}', "hi'"),
+        ("${oc.eval:${note} + '\"'}", 'hi"'),
+        ("${oc.eval:${note} + \"'\" + '\"{,}'}", "hi'\"{,}"),
+        (r"""${oc.eval:${note} + "\\" + '"'}""", 'hi\\"'),
+        ("""${oc.eval:${note}+"'"} ${oc.eval:${note}+'"'}""", "hi' hi\""),
+        ("""${oc.eval:"_0 == 'hi'",${oc.select:'note'}}""", True),
+        ("""${oc.eval:"_0 + 'a'",'${oc.select:"note"}s'}""", "hisa"),
+        ("""it's "${oc.eval:${note} + 'x'}\"""", """it's "hix\""""),
+    ],
+)
+def test_a_text_in_an_expression_can_stand_in_an_override(
+    written: str, value: object
+) -> None:
+    given = rewrite_override(spell_override("k", written))
+    read = OverridesParser.create().parse_override(given).value()
+    register_resolvers(Environment({}), 0.0)
+
+    # Hydra keeps what was given in `hydra.overrides.task`, which OmegaConf reads.
+    config = OmegaConf.create({"task": [given], "note": "hi", "k": read})
+
+    assert config.k == value

@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from autoexp_tui.adapters.hydra_compose import HydraComposer
 from autoexp_tui.adapters.hydra_source import AutoexpSource
 from autoexp_tui.core.errors import Problem
+from autoexp_tui.plan.overrides import spell_override
 from autoexp_tui.plan.ports import CannotCompose
 from tests.adapters.config_trees import BASE, LARGE, SMALL, write_tree
 
@@ -554,3 +555,11 @@ def test_a_broken_file_is_named_with_its_line(tree: Path) -> None:
 
     assert found.where.endswith("backend/large.yaml:2")
     assert found.hint == 'quote it: "{sibling.x.y}"'
+
+
+def test_a_text_of_either_quote_in_an_expression_reaches_a_job(tree: Path) -> None:
+    written = """${oc.eval:'${backend.lr} == "it\\'s"'} ${oc.eval:"'a'"}"""
+
+    config = composed(tree, spell_override("++told", written))
+
+    assert config["told"] == "False a"

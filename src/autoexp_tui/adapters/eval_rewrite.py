@@ -15,11 +15,12 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from autoexp_tui.plan.overrides import quote
+from autoexp_tui.plan.overrides import escape_marks, quote
 
 OPEN: Final = "${oc.eval:"
 _QUOTES: Final = "'\""
 _WORD: Final = re.compile(r"\w")
+_AFTER_STRING: Final = ("", ",", ":", "]", "}", " ", "\t")
 
 
 class _Unbalanced(ValueError):
@@ -68,9 +69,14 @@ def rewrite_override(text: str) -> str:
 def unquote(token: str) -> str:
     """The text of a quoted string; the inverse of `quote`."""
     mark, inner = token[0], token[1:-1]
-    halved = re.sub(rf"(\\+){mark}", lambda m: "\\" * (len(m[1]) // 2) + mark, inner)
+    halved = _unescaped(inner, mark)
     body = halved.rstrip("\\")
     return body + "\\" * ((len(halved) - len(body)) // 2)
+
+
+def _unescaped(text: str, mark: str) -> str:
+    """`text` with its escaped quotes bare; the inverse of `escape_marks`."""
+    return re.sub(rf"(\\+){mark}", lambda m: "\\" * (len(m[1]) // 2) + mark, text)
 
 
 # --------------------------------------------------------------------- scanning
@@ -210,7 +216,7 @@ def _override_parts(value: str) -> list[str]:
     depth: list[str] = []
     at = 0
     while at < len(value):
-        end = _token_end(value, at)
+        end = _primitive_end(value, at)
         token = value[at:end]
         if _separates(token, depth):
             parts += [_primitive(primitive), token]
@@ -220,6 +226,21 @@ def _override_parts(value: str) -> list[str]:
             primitive += token
         at = end
     return [*parts, _primitive(primitive)]
+
+
+def _primitive_end(value: str, at: int) -> int:
+    """`_token_end`, where a string ends as in Hydra: at a quote that is not escaped.
+
+    One that was quoted without a thought of the quotes in its `${...}` is read whole.
+    """
+    if value[at] not in _QUOTES:
+        return _token_end(value, at)
+    mark, end = value[at], value.find(value[at], at + 1)
+    while end >= 0 and _escaped(value, end):
+        end = value.find(mark, end + 1)
+    if end >= 0 and value[end + 1 : end + 2] in _AFTER_STRING:
+        return end + 1
+    return _string_end(value, at)
 
 
 def _separates(token: str, depth: list[str]) -> bool:
@@ -240,5 +261,60 @@ def _primitive(text: str) -> str:
     if OPEN not in text:
         return text
     bare = text.strip()
-    whole = bare[0] in _QUOTES and _string_end(bare, 0) == len(bare)
-    return quote(_rewritten(unquote(bare) if whole else bare))
+    whole = bare[0] in _QUOTES and _primitive_end(bare, 0) == len(bare)
+    return _for_hydra(_rewritten(unquote(bare) if whole else bare))
+
+
+def _for_hydra(text: str) -> str:
+    """`text` quoted for Hydra, so that the quoted text is OmegaConf's grammar too.
+
+    Hydra keeps each override as it was given in `hydra.overrides.task`, a text that
+    OmegaConf reads: a string in a `${...}` must not begin with an escaped quote.
+    """
+    if "'" not in text or '"' not in text:
+        return quote(text)
+    opening: set[str] = set()
+    alike = _marked(text, opening)
+    if opening == {'"'}:
+        return quote(text, "'")
+    return quote(text if opening == {"'"} else alike, '"')
+
+
+def _marked(text: str, opening: set[str], mark: str = "") -> str:
+    """`text` with `'` around every string in its `${...}`; `opening`: what they had.
+
+    `mark`: the text is what stood in a string of that quote.
+    """
+    parts: list[str] = []
+    at = done = 0
+    while (at := text.find("${", at)) >= 0:
+        if _escaped(text, at):
+            at += 2
+            continue
+        end = _brace_end(text, at)
+        inside = _marked_inside(text[at + 2 : end - 1], opening)
+        parts += [_turned(text[done:at], mark), "${", inside, "}"]
+        at = done = end
+    return "".join(parts) + _turned(text[done:], mark)
+
+
+def _marked_inside(body: str, opening: set[str]) -> str:
+    """`_marked` for what stands between the braces."""
+    parts: list[str] = []
+    at = 0
+    while at < len(body):
+        end = _token_end(body, at)
+        token = body[at:end]
+        if token[0] in _QUOTES:
+            opening.add(token[0])
+            token = f"'{_marked(token[1:-1], opening, token[0])}'"
+        elif token.startswith("${"):
+            token = _marked(token, opening)
+        parts.append(token)
+        at = end
+    return "".join(parts)
+
+
+def _turned(words: str, mark: str) -> str:
+    """Words of a string of `mark` as they stand in one of `'`."""
+    return escape_marks(_unescaped(words, mark), "'") if mark == '"' else words

@@ -81,16 +81,22 @@ def _spell_text(text: str) -> str:
     return quote(text)
 
 
-def quote(text: str) -> str:
+def quote(text: str, mark: str = "") -> str:
     """`text` in quotes, by the rule that Hydra and OmegaConf share.
 
     A quote inside is escaped, and backslashes before a quote (the closing one too) are
-    doubled; all other backslashes stay single.
+    doubled; all other backslashes stay single. Without a `mark` it is the one that
+    leaves least to escape.
     """
-    mark = '"' if "'" in text and '"' not in text else "'"
-    escaped = re.sub(rf"(\\*){mark}", lambda m: m[1] * 2 + "\\" + mark, text)
+    mark = mark or ('"' if "'" in text and '"' not in text else "'")
+    escaped = escape_marks(text, mark)
     tail = len(escaped) - len(escaped.rstrip("\\"))
     return mark + escaped + "\\" * tail + mark
+
+
+def escape_marks(text: str, mark: str) -> str:
+    """`text` with every quote `mark` escaped."""
+    return re.sub(rf"(\\*){mark}", lambda m: m[1] * 2 + "\\" + mark, text)
 
 
 def _spell_key(key: object) -> str:
