@@ -814,6 +814,24 @@ def test_a_sweep_without_points_is_an_error() -> None:
     assert "makes no job" in errors({"params": {"a": []}})
 
 
+@pytest.mark.parametrize(
+    ("sweep", "place"),
+    [
+        ({"params": {"backend.lr": []}}, "sweep.params.backend.lr"),
+        ({"groups": [{"params": {"a": []}}, LR]}, "sweep.groups.0.params.a"),
+        ({"configs": []}, "sweep.configs"),
+        (
+            {"groups": [LR, {"configs": [{"params": {"a": []}}]}]},
+            "sweep.groups.1.configs.0.params.a",
+        ),
+    ],
+)
+def test_a_sweep_without_points_says_which_list_is_empty(
+    sweep: Sweep, place: str
+) -> None:
+    assert f"`{place}` is an empty list: write at least one entry" in errors(sweep)
+
+
 def test_a_config_without_a_name_is_an_error() -> None:
     assert "project.name: is not set" in errors(None, project={})
 

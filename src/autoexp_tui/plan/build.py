@@ -131,7 +131,8 @@ def plan_outcome(
     plan = _plan(source, base, common, resolution, drafts)
     holes, more = holes_of(expansion, resolution.dropped)
     plan = replace(plan, holes=holes, holes_more=more)
-    found = validate_execution_plan(plan, known=[name for name, *_ in source.known])
+    known = [name for name, *_ in source.known]
+    found = validate_execution_plan(plan, known=known, empty=expansion.empty)
     warnings += found.warnings
     finished = replace(plan, warnings=tuple(map(_finding, warnings)))
     made = None if found.errors else finished

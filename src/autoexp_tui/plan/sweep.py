@@ -34,6 +34,7 @@ from autoexp_tui.plan.sweep_nodes import (
     Parameters,
     Params,
     common_labels,
+    empty_lists,
     keys_set_by,
     shown,
 )
@@ -50,6 +51,8 @@ class Expansion:
     removed: tuple[RemovedPoint, ...] = ()
     forgotten: int = 0
     """How many more were removed than are remembered."""
+    empty: tuple[str, ...] = ()
+    """Places of the empty lists for which there is no point, filters or not."""
 
 
 def expand_sweep(sweep: Mapping[str, object] | None) -> list[SweepPoint]:
@@ -75,7 +78,9 @@ def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansio
     kept = expander.filtered(read.root, made, {})
     if expander.problems:
         raise SweepRefused(tuple(expander.problems))
-    return Expansion(_numbered(kept), tuple(expander.removed), expander.forgotten)
+    empty = () if read.root.count else tuple(empty_lists(read.root))
+    points, removed = _numbered(kept), tuple(expander.removed)
+    return Expansion(points, removed, expander.forgotten, empty)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,7 @@ told here (how many points it makes, which keys it sets); making the points is `
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -183,6 +183,24 @@ class Node:
                 return frozenset().union(*(node.labels for node in nodes))
             case Groups(nodes=nodes):
                 return common_labels(nodes)
+
+
+def empty_lists(node: Node) -> Iterator[str]:
+    """The places of empty lists under a node: `sweep.groups.0.params.lr`."""
+    match node.body:
+        case Params(values=values):
+            for key, found in values.items():
+                if not found:
+                    yield f"{node.where}.params.{key}"
+        case Configs(entries=()):
+            yield f"{node.where}.configs"
+        case Configs(entries=entries):
+            for entry in entries:
+                if isinstance(entry, Node):
+                    yield from empty_lists(entry)
+        case Groups(nodes=nodes):
+            for below in nodes:
+                yield from empty_lists(below)
 
 
 def _keys_of_body(body: Body) -> frozenset[str]:

@@ -59,14 +59,15 @@ def validate_unfinished(
 
 
 def validate_execution_plan(
-    plan: Plan, *, known: Iterable[str] = ()
+    plan: Plan, *, known: Iterable[str] = (), empty: Sequence[str] = ()
 ) -> ValidationResult:
     """Everything that is wrong, or odd, about a plan.
 
-    `known`: jobs of the session that it is to join, which conditions may name.
+    `known`: jobs of the session that it is to join, which conditions may name;
+    `empty`: places of the empty lists for which the sweep makes no point.
     """
     errors = [
-        *_no_jobs(plan),
+        *_no_jobs(plan, empty),
         *_names(plan.jobs),
         *directories.shared(plan.jobs),
         *directories.overlaps(plan),
@@ -112,9 +113,13 @@ def _counted(problem: Problem, jobs: Sequence[str]) -> Problem:
 
 
 # ----------------------------------------------------------------------- errors
-def _no_jobs(plan: Plan) -> Iterator[Problem]:
+def _no_jobs(plan: Plan, empty: Sequence[str]) -> Iterator[Problem]:
     if not plan.jobs:
         hint = "look at the points with `autoexp-plan --points`, and at the filters"
+        if empty:
+            told = " and ".join(f"`{where}`" for where in empty)
+            noun = "is an empty list" if len(empty) == 1 else "are empty lists"
+            hint = f"{told} {noun}: write at least one entry, or leave it out"
         yield Problem("makes no job", where="sweep", hint=hint)
 
 
