@@ -287,6 +287,17 @@ def test_a_condition_on_a_file_is_met_by_the_file(tmp_path: Path, say: Say) -> N
     assert say(manifest, "--job", "b")[0] == 0
 
 
+def test_an_approval_that_nobody_gave_says_what_helps_without_a_cockpit(
+    tmp_path: Path, say: Say
+) -> None:
+    one = waiting(tmp_path, Approval(prompt="Promote it?"))
+    _, _, err = say(write_manifest(tmp_path / "state", one), "--job", "b")
+    assert (
+        "waits for your approval: Promote it? "
+        "(a session asks; --force goes on as if approved)\n" in err
+    )
+
+
 def test_force_runs_it_all_the_same(tmp_path: Path, say: Say) -> None:
     manifest = write_manifest(tmp_path / "state", waiting(tmp_path, Approval()))
     assert say(manifest, "--job", "b", "--force")[1] == "b\n"

@@ -401,3 +401,20 @@ def test_nothing_else_is_told_as_a_cancel_condition(
     reason: Why, cause: Cause | None
 ) -> None:
     assert reason_of(reason, cause, NOW) == sentence(reason, NOW)
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        (why("asks_you", prompt="Go. A b."), "waits for your approval: Go. A b."),
+        (
+            why("doomed_value", job="a", state="FAILED", key="k"),
+            "can never start: a failed and k is not as asked",
+        ),
+        (why("job_waits", job="a"), "waits for a"),
+    ],
+)
+def test_without_a_cockpit_a_sentence_names_none_of_its_keys(
+    reason: Why, said: str
+) -> None:
+    assert sentence(reason, NOW, keys=False) == said

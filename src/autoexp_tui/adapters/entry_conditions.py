@@ -37,6 +37,8 @@ from autoexp_tui.monitor.bindings import bind
 from autoexp_tui.monitor.conditions import EvalContext, describe, evaluate, needs
 
 _OUTSIDE = get_args(OutsideKey)
+_ASKS = frozenset({"asks_you", "asks_later"})
+"""Codes of an approval that nobody has given."""
 
 
 @dataclass(slots=True)
@@ -118,8 +120,13 @@ def _held_by(condition: Condition, job: JobSpec, world: WorldOfFiles) -> str:
         told = ", ".join(f"{one.key} of {one.job}" for one in missing)
         return f"{told} is not known"
     verdict = evaluate(bound, world, world.now, _context(job, world))
-    passes = verdict.result is Result.PASS
-    return "" if passes else sentence(verdict.why, world.now)
+    if verdict.result is Result.PASS:
+        return ""
+    words = sentence(verdict.why, world.now, keys=False)
+    asks = verdict.why.code in _ASKS
+    return (
+        f"{words} (a session asks; --force goes on as if approved)" if asks else words
+    )
 
 
 def _holds(condition: Condition, job: JobSpec, world: WorldOfFiles) -> bool:

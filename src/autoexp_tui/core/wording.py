@@ -130,17 +130,25 @@ def reason_of(why: Why, cause: Cause | None, now: float) -> str:
     return f"{CAUSES[cause]}: {words}"
 
 
-def sentence(why: Why, now: float) -> str:
+_KEYS: Final = re.compile(r"\. [A-Z] [a-z].*\.", re.DOTALL)
+"""What a template says last of the cockpit's keys."""
+
+
+def sentence(why: Why, now: float, *, keys: bool = True) -> str:
     """The whole reason: facts, numbers, and the next step where there is one.
 
     Args:
         why: a recorded reason.
         now: the present, UTC seconds; other days' times carry their date.
+        keys: whether there is a cockpit whose keys are the next step.
     """
     phrases = CODES.get(why.code)
     if phrases is None:
         return _plain(why)
-    return _render(phrases.sentence, dict(why.args), now)
+    template = phrases.sentence
+    if not keys and (said := _KEYS.search(template)) and said.end() == len(template):
+        template = template[: said.start()]
+    return _render(template, dict(why.args), now)
 
 
 def short(why: Why, cells: int = SHORT_COLUMNS) -> str:
