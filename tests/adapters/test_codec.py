@@ -300,6 +300,7 @@ def test_upcasters_of_one_type_leave_the_others_alone(
 @given(plan=values_of(Plan))
 @settings(max_examples=25, deadline=None)
 def test_every_plan_comes_back_as_it_went(plan: Plan) -> None:
+    plan = replace(plan, version=codec.PLAN_VERSION)  # a newer one is refused
     assert decode_plan(encode_plan(plan)) == plan
 
 

@@ -28,6 +28,7 @@ JOBS = [job(f"j{n}", n) for n in range(3)]
 def disk(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What statvfs says; changes of the dict change it. No quota."""
     told = {
+        "f_blocks": 1 << 42,
         "f_bavail": 1 << 40,
         "f_frsize": 1,
         "f_files": 10_000,
@@ -57,6 +58,13 @@ def test_a_full_disk_is_an_error(disk: dict[str, Any], tmp_path: Path) -> None:
         ],
         [],
     )
+
+
+def test_a_file_system_that_does_not_say_its_size_is_not_full(
+    disk: dict[str, Any], tmp_path: Path
+) -> None:
+    disk |= {"f_blocks": 0, "f_bavail": 0}
+    assert said(look_at_places(tmp_path, JOBS)) == ([], [])
 
 
 def test_little_room_is_a_warning(disk: dict[str, Any], tmp_path: Path) -> None:

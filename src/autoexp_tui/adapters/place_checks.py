@@ -128,7 +128,8 @@ Short = tuple[Problem, bool]
 
 def _room(there: Path, found: os.statvfs_result) -> Iterator[Short]:
     free = found.f_bavail * found.f_frsize
-    if free < FEW_BYTES:
+    # One without blocks, in user space or over a network, does not say what it holds.
+    if found.f_blocks and free < FEW_BYTES:
         stops = free < LEAST_BYTES
         least = f", less than {size(LEAST_BYTES)}" if stops else ""
         message = f"{size(free)} free at {there}{least}"
