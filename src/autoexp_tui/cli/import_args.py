@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with
-from autoexp_tui.cli.options import Parser
+from autoexp_tui.cli.options import bare_parser
 from autoexp_tui.core.errors import UsageError
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
@@ -54,12 +54,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _options() -> argparse.ArgumentParser:
-    made = Parser(
-        prog="autoexp-import-args",
-        description=__doc__,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = bare_parser("autoexp-import-args", __doc__ or "")
     add = made.add_argument
     add("target", metavar="MODULE:FUNCTION", nargs="?", help="or FILE.py:FUNCTION")
     add("--name", default="", help="of the group and the schema (the module's)")

@@ -46,14 +46,19 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message, hint=f"{self.prog} --help lists the options.")
 
 
-def parser(prog: str, about: str, *, overrides: bool = True) -> argparse.ArgumentParser:
-    """A parser with the common options."""
-    made = Parser(
+def bare_parser(prog: str, about: str) -> argparse.ArgumentParser:
+    """A parser without options of its own; `about` is shown as it is written."""
+    return Parser(
         prog=prog,
         description=about,
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+
+
+def parser(prog: str, about: str, *, overrides: bool = True) -> argparse.ArgumentParser:
+    """A parser with the common options."""
+    made = bare_parser(prog, about)
     add = made.add_argument
     add("--config-ref", metavar="NAME", default="", help="the primary config (exp)")
     add(

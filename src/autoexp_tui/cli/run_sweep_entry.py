@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from autoexp_tui import __version__
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
-from autoexp_tui.cli.options import Parser, parse
+from autoexp_tui.cli.options import bare_parser, parse
 from autoexp_tui.core.errors import NotConfirmed, UsageError
 
 if TYPE_CHECKING:
@@ -52,12 +52,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    made = Parser(
-        prog="autoexp-run-sweep-entry",
-        description=__doc__,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = bare_parser("autoexp-run-sweep-entry", __doc__ or "")
     add = made.add_argument
     add("--manifest", metavar="FILE", default="", help="the plan")
     add("--index", metavar="N", type=int, default=None, help="the entry, by its index")
