@@ -253,6 +253,18 @@ def test_a_signal_that_srun_passes_on_goes_to_it() -> None:
         assert process.wait(30) == 5
 
 
+def test_a_signal_that_comes_as_srun_starts_goes_to_it_too() -> None:
+    early = "trap 'exit 5' USR1; kill -USR1 $PPID; sleep 100 & wait"
+    with around(["sh", "-c", early]) as process:
+        assert process.wait(30) == 5
+
+
+@pytest.mark.parametrize("status", [0, 3, 127, 143])
+def test_the_status_of_srun_is_handed_on(status: int) -> None:
+    with around(["sh", "-c", f"exit {status}"]) as process:
+        assert process.wait(30) == status
+
+
 def test_slurm_is_told_to_ask_the_tasks_and_srun_is_spared(tmp_path: Path) -> None:
     tool = tmp_path / "scancel"
     tool.write_text('#!/bin/sh\necho "$@"\n')

@@ -84,24 +84,30 @@ variables even where it takes none of ours."""
 
 
 AROUND_SRUN: Final = """\
+early=
+pass() { if [ "$!" ]; then kill -s "$1" "$!"; else early="$early $1"; fi; }
+ask() { scancel --signal="$1" "$SLURM_JOB_ID" || pass "$1"; }
+for signal in TERM INT HUP; do trap "ask $signal" "$signal"; done
+for signal in USR1 USR2; do trap "pass $signal" "$signal"; done
 setsid "$@" &
-step=$!
-ask() { scancel --signal="$1" "$SLURM_JOB_ID" || kill -s "$1" "$step"; }
-trap 'ask TERM' TERM
-trap 'ask INT' INT
-trap 'ask HUP' HUP
-trap 'kill -s USR1 "$step"' USR1
-trap 'kill -s USR2 "$step"' USR2
+for signal in $early; do pass "$signal"; done
 while :; do
-  wait "$step"
+  wait "$!"
   status=$?
-  kill -0 "$step" 2>/dev/null || exit "$status"
+  [ "$status" -gt 128 ] || exit "$status"
+  kill -0 "$!" 2>/dev/null && continue
+  wait "$!" 2>/dev/null
+  own=$?
+  [ "$own" -eq 127 ] || status=$own
+  exit "$status"
 done
 """
 """Stands between us and srun, which answers TERM by killing all tasks at once: they are
 asked by Slurm itself, and have the time that they are given. srun passes the others
-on. A signal interrupts `wait`; a step that has ended and was not waited for still
-answers `kill -0`."""
+on. The traps stand before srun does, or an early signal would end this shell alone. A
+signal interrupts `wait`, which then says more than 128, and the shell may have taken
+note of the step's end behind it: it is asked once more, and says 127 if it told before.
+"""
 
 
 @dataclass(frozen=True, slots=True)
