@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -457,20 +456,21 @@ def test_slots_hold_across_engines(machine: Machine) -> None:
     wait_for(Path(first.attempt_dir) / "begin.0.json")
     other = machine.executor(slots=1)
     other.submit(one(second, token="other"))
-    time.sleep(0.1)
     assert look(other, second).phase is TaskPhase.QUEUED
     other.cancel([first])
-    assert ended(other, second).exited is not None
+    began, before = ended(other, second).began, ended(other, first).exited
+    assert began is not None
+    assert before is not None
+    assert began.began_at >= before.ended_at
 
 
 def test_a_poll_of_what_did_not_change_reads_no_records(machine: Machine) -> None:
     clock = ManualClock()
     executor = machine.executor(clock)
-    tasks = [machine.task("sleep 30", f"job{n}") for n in range(2)]
+    tasks = [machine.task(f"touch job{n}; sleep 30", f"job{n}") for n in range(2)]
     executor.submit(one(*tasks))
-    for task in tasks:
-        wait_for(Path(task.attempt_dir) / "begin.0.json")
-    time.sleep(0.05)
+    for task in tasks:  # a command runs when all is written of its run
+        wait_for(machine.root / "out" / task.job)
     for _ in range(4):
         executor.poll(tasks)
         clock.advance(1.0)

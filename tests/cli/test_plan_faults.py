@@ -76,34 +76,20 @@ def test_six_mistakes_are_told_at_once_each_with_its_place_and_the_mend(
     assert said_of(tmp_path, monkeypatch, capsys, EXP) == (3, SAID)
 
 
-def test_three_mistakes_of_one_entry_are_told_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    exp = """
+HEAD = """
 defaults: [{backend: train}, _self_]
 project: {name: "{stage}", base_output_dir: out}
 sweep:
   configs:
+"""
+THREE_OF_ONE_ENTRY = """\
     - stage: stable
     - stage: cooldown
       backend: trian
       backend.load: "{sibling.stabel.output_dir}"
       backend.flga: true
 """
-    code, said = said_of(tmp_path, monkeypatch, capsys, exp)
-    assert code == 3
-    for mend in ("`train`", "`stable`", "`backend.flag`"):
-        assert f"did you mean {mend}?" in said
-
-
-def test_a_job_that_names_a_failing_one_tells_its_own_mistakes_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    exp = """
-defaults: [{backend: train}, _self_]
-project: {name: "{stage}", base_output_dir: out}
-sweep:
-  configs:
+BESIDE_A_FAILING_SIBLING = """\
     - {stage: stable, backend.laod: x}
     - {stage: cooldown, backend.load: "{sibling.stable.output_dir}", backend.flga: true}
     - stage: evaluate
@@ -111,21 +97,7 @@ sweep:
         - {class_name: SlurmStateCondition, job_name: "{sibling.stable.name}"}
         - {class_name: FileExist, path: x}
 """
-    _, said = said_of(tmp_path, monkeypatch, capsys, exp)
-    assert "the plan has 3 errors" in said
-    assert "did you mean `backend.load`?" in said
-    assert "did you mean `backend.flag`?" in said
-    assert "FileExists" in said
-
-
-def test_a_ring_of_waits_is_told_beside_other_mistakes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    exp = """
-defaults: [{backend: train}, _self_]
-project: {name: "{stage}", base_output_dir: out}
-sweep:
-  configs:
+A_RING_OF_WAITS = """\
     - {stage: typo, backend.laod: x}
     - stage: hen
       start_conditions:
@@ -134,6 +106,49 @@ sweep:
       start_conditions:
         - {class_name: SlurmState, job_name: "{sibling.hen.name}", state: COMPLETED}
 """
-    _, said = said_of(tmp_path, monkeypatch, capsys, exp)
-    assert "the plan has 2 errors" in said
-    assert "jobs wait for each other in a ring: hen -> egg -> hen" in said
+
+
+@pytest.mark.parametrize(
+    ("configs", "told"),
+    [
+        pytest.param(
+            THREE_OF_ONE_ENTRY,
+            (
+                "the plan has 3 errors",
+                "did you mean `train`?",
+                "did you mean `stable`?",
+                "did you mean `backend.flag`?",
+            ),
+            id="three of one entry",
+        ),
+        pytest.param(
+            BESIDE_A_FAILING_SIBLING,
+            (
+                "the plan has 3 errors",
+                "did you mean `backend.load`?",
+                "did you mean `backend.flag`?",
+                "FileExists",
+            ),
+            id="of a job that names a failing one",
+        ),
+        pytest.param(
+            A_RING_OF_WAITS,
+            (
+                "the plan has 2 errors",
+                "did you mean `backend.load`?",
+                "jobs wait for each other in a ring: hen -> egg -> hen",
+            ),
+            id="a ring of waits beside a typo",
+        ),
+    ],
+)
+def test_mistakes_are_told_at_once(
+    configs: str,
+    told: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, said = said_of(tmp_path, monkeypatch, capsys, HEAD + configs)
+    assert code == 3
+    assert [words for words in told if words not in said] == []

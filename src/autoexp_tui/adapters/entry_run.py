@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -39,7 +39,7 @@ from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.errors import SessionOwned
 from autoexp_tui.core.ids import digest
 from autoexp_tui.core.specs import JobSpec, Plan
-from autoexp_tui.engine.executor_port import Task
+from autoexp_tui.engine.executor_port import task_of
 
 _FORWARDED: Final = (
     *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP),
@@ -113,17 +113,8 @@ def _fields(entry: Entry, attempt: int, place: Path) -> dict[str, object]:
     job = entry.job
     token = digest(entry.plan.plan_id, job.name, attempt)
     in_slurm = bool(wrapper.slurm_id())
-    task = Task(
-        job=job.name,
-        attempt=attempt,
-        command=entry.command,
-        env=job.env,
-        cwd=job.cwd,
-        output_dir=job.output_dir,
-        log_dir=job.log_dir,
-        attempt_dir=str(place),
-        resume=attempt > 1,
-    )
+    made = task_of(job, attempt, str(place), resume=attempt > 1)
+    task = replace(made, command=entry.command)
     return {
         **task_fields(task),
         "v": 1,

@@ -44,6 +44,7 @@ from autoexp_tui.engine.executor_port import (
     Task,
     Uncertain,
     not_prepared,
+    task_of,
 )
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.partings import parting_of
@@ -189,17 +190,10 @@ class Dispatcher:
         known = self._tasks.get((job.name, number))
         if known is not None and _is_told(known, attempt):
             return known
-        spec = job.spec
-        made = Task(
-            job=spec.name,
-            attempt=number,
-            command=spec.command,
-            env=spec.env,
-            cwd=spec.cwd,
-            output_dir=spec.output_dir,
-            log_dir=spec.log_dir,
-            attempt_dir=str(self.outside.attempt_dir(spec.name, number)),
-            resources=spec.resources,
+        made = task_of(
+            job.spec,
+            number,
+            str(self.outside.attempt_dir(job.name, number)),
             resume=attempt.resume,
             token=attempt.token,
             executor_id=attempt.executor_id,

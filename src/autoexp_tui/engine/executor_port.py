@@ -12,7 +12,7 @@ from typing import Protocol
 
 from autoexp_tui.core.effects import TaskId
 from autoexp_tui.core.errors import AutoexpError, EnvironmentFailed
-from autoexp_tui.core.specs import Resources
+from autoexp_tui.core.specs import JobSpec, Resources
 from autoexp_tui.core.states import Cause
 
 
@@ -45,6 +45,34 @@ class Task:
     def id(self) -> TaskId:
         """(job, attempt)."""
         return (self.job, self.attempt)
+
+
+def task_of(
+    spec: JobSpec,
+    attempt: int,
+    attempt_dir: str,
+    *,
+    resume: bool,
+    token: str = "",
+    executor_id: str = "",
+    ordered_at: float = 0.0,
+) -> Task:
+    """An attempt at a job of a plan; all but `metric_places`, told when it is sent."""
+    return Task(
+        job=spec.name,
+        attempt=attempt,
+        command=spec.command,
+        env=spec.env,
+        cwd=spec.cwd,
+        output_dir=spec.output_dir,
+        log_dir=spec.log_dir,
+        attempt_dir=attempt_dir,
+        resources=spec.resources,
+        resume=resume,
+        token=token,
+        executor_id=executor_id,
+        ordered_at=ordered_at,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
