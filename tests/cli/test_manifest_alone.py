@@ -17,6 +17,8 @@ from autoexp_tui.cli.tui import Cockpit
 from autoexp_tui.core.states import JobState
 from tests.adapters.config_trees import write_tree
 
+pytestmark = pytest.mark.usefixtures("planned_here")
+
 EXP = """
 project: {name: "{lr}_{stage}", base_output_dir: out}
 lr: 1

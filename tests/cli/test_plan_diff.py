@@ -13,6 +13,8 @@ from autoexp_tui.cli.plan import main
 from tests.adapters.config_trees import write_tree
 from tests.adapters.test_session_list import Engine
 
+pytestmark = pytest.mark.usefixtures("planned_here")
+
 Say = Callable[..., tuple[int, str, str]]
 
 EXP = """

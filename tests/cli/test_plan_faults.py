@@ -10,6 +10,8 @@ from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.plan import main
 from tests.adapters.config_trees import write_tree
 
+pytestmark = pytest.mark.usefixtures("planned_here")
+
 EXP = """
 defaults: [{backend: train}, _self_]
 project: {name: "{stage}_{index}", base_output_dir: out}

@@ -46,6 +46,7 @@ __all__ = [
     "PlanningRequest",
     "PlanningResult",
     "plan_in_child",
+    "result_of",
 ]
 
 LIMIT_SECONDS: Final = 600.0
@@ -158,7 +159,7 @@ class PlanningChild:
         if code != 0:
             raise self._crashed(f"exit status {code}")
         try:
-            return _decoded(decode_answer(data))
+            return result_of(decode_answer(data))
         except (ValueError, TypeError, KeyError) as error:
             raise self._crashed(str(error)) from error
 
@@ -317,7 +318,8 @@ def _users_place(said: str, cwd: str) -> str:
     return "" if ours else f"{path}:{line}"
 
 
-def _decoded(answer: PlanningAnswer) -> PlanningResult:
+def result_of(answer: PlanningAnswer) -> PlanningResult:
+    """What a planning process answered, for those who asked."""
     return PlanningResult(
         plan=decode_plan(answer.plan.encode()) if answer.plan else None,
         job=decode_job(answer.job.encode()) if answer.job else None,
