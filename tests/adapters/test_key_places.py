@@ -108,3 +108,39 @@ def test_aliases_that_multiply_are_looked_at_once(tmp_path: Path) -> None:
     levels = "\n".join(f"  a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]" for n in range(1, 30))
     (tmp_path / "exp.yaml").write_text(f"sweep:\n  a0: &a0 [1]\n{levels}\n")
     assert line(KeyPlaces(tmp_path, "exp"), "backend.lr", "job 0") is None
+
+
+def test_a_key_written_with_its_marks_is_found_without_them(places: KeyPlaces) -> None:
+    where, job = "++backend.lrr", "job 0 (lrr=1)"
+    assert line(places, where, job) == ("exp.yaml", 12)
+
+
+def test_a_swept_choice_of_a_group_is_found_in_the_sweep(tmp_path: Path) -> None:
+    (tmp_path / "exp.yaml").write_text("sweep:\n  params:\n    slurm: [locla]\n")
+    found = line(KeyPlaces(tmp_path, "exp"), "override slurm=locla", "job 0")
+    assert found == ("exp.yaml", 3)
+
+
+def test_an_override_of_the_command_line_stands_in_no_file(places: KeyPlaces) -> None:
+    assert line(places, "override backend.lr=x") is None
+
+
+def test_a_stage_is_told_from_one_whose_name_is_part_of_another(
+    tmp_path: Path,
+) -> None:
+    configs = "  - {stage: a, lr: 1}\n  - {stage: b, lr: 2}\n"
+    (tmp_path / "exp.yaml").write_text(f"sweep:\n  configs:\n{configs}")
+    found = line(KeyPlaces(tmp_path, "exp"), "lr", "job 1 (stage=b, x=1)")
+    assert found == ("exp.yaml", 4)
+
+
+def test_a_file_whose_path_has_a_space_is_a_place(places: KeyPlaces) -> None:
+    assert line(places, "my configs/exp.yaml:7") == ("exp.yaml", 7)
+
+
+@pytest.mark.parametrize("levels", [100, 60_000])
+def test_a_config_nested_beyond_all_reason_has_no_places(
+    levels: int, tmp_path: Path
+) -> None:
+    (tmp_path / "exp.yaml").write_text(f"a: {'[' * levels}{']' * levels}\n")
+    assert line(KeyPlaces(tmp_path, "exp"), "a") is None

@@ -34,7 +34,8 @@ def _places(options: Options) -> KeyPlaces | None:
         place = config_dir(options.config_dir or None, Path.cwd())
     except AutoexpError:
         return None
-    return KeyPlaces(place, options.config_ref or DEFAULT_CONFIG)
+    config = options.config_ref or DEFAULT_CONFIG
+    return KeyPlaces(place, config, options.overrides)
 
 
 def _fault(problem: Problem, places: KeyPlaces | None) -> Fault:

@@ -1,0 +1,91 @@
+"""Which files a config is made of, and where their keys go: as Hydra says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import OmegaConf
+
+from autoexp_tui.adapters.default_files import Choices, config_files
+
+TREE = {
+    "exp": "defaults:\n  - optim: adam\n  - /data/mix@data: web\n  - base\n  - _self_\n",
+    "base": "defaults:\n  - _self_\n  - model/size@net: small\nown: 1\n",
+    "optim/adam": "defaults:\n  - schedule: cosine\n  - common\nlr: 1\n",
+    "optim/common": "eps: 1\n",
+    "optim/sgd": "lr: 2\n",
+    "optim/schedule/cosine": "steps: 1\n",
+    "data/mix/web": "share: 1\n",
+    "model/size/small": "# @package _global_\nwidth: 1\n",
+    "model/size/deep": "# @package net.deep\nwidth: 1\n",
+    "more": "# @package _global_\ndefaults:\n  - exp\n  - override optim: sgd\n",
+    "runs/one": "defaults:\n  - /more\n  - /optim@second: sgd\n  - part: x\n  - _self_\nz: 1\n",
+    "runs/part/x": "defaults:\n  - /model/size: deep\ny: 1\n",
+    "twice": "defaults:\n  - optim: [adam, sgd]\n  - optional gone: x\n",
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name, text in TREE.items():
+        path = tmp_path / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def leaves_by_files(root: Path, primary: str, choices: Choices) -> set[str]:
+    found = set()
+    for file in config_files(root, primary, choices):
+        for key, _ in file.root.value:
+            if key.value != "defaults":
+                found.add(".".join((*file.package, key.value)))
+    return found
+
+
+def leaves_by_hydra(root: Path, primary: str, choices: Choices) -> set[str]:
+    overrides = [f"{group}={name}" for group, name in choices.items()]
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(root), version_base="1.3"):
+        config = compose(primary, overrides)
+    found: set[str] = set()
+
+    def walk(value: object, path: tuple[str, ...]) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                walk(inner, (*path, key))
+        else:
+            found.add(".".join(path))
+
+    walk(OmegaConf.to_container(config), ())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("primary", "choices"),
+    [
+        ("exp", {}),
+        ("exp", {"optim": "sgd"}),
+        ("exp", {"model/size@net": "deep"}),
+        ("base", {}),
+        ("more", {}),
+        ("runs/one", {}),
+        ("twice", {}),
+    ],
+    ids=str,
+)
+def test_every_key_lies_where_hydra_puts_it(
+    primary: str, choices: Choices, root: Path
+) -> None:
+    expected = leaves_by_hydra(root, primary, choices)
+    assert leaves_by_files(root, primary, choices) == expected
+
+
+def test_files_that_choose_each_other_end(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("defaults: [b]\n")
+    (tmp_path / "b.yaml").write_text("defaults: [a]\n")
+    names = [file.path.stem for file in config_files(tmp_path, "a", {})]
+    assert names == ["a", "b"]
