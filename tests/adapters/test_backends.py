@@ -50,6 +50,16 @@ class Wordless(Half):
         return "train.sh"
 
 
+class Ending(Half):
+    """One that ends Python, on several lines."""
+
+    def problems(self, backend: object, config: object) -> Sequence[Problem]:
+        raise SystemExit("no\n\x20GPU")
+
+    def command(self, backend: object, config: object) -> Sequence[str]:
+        return ()
+
+
 class Unmade:
     """One that cannot be made."""
 
@@ -240,6 +250,18 @@ def test_a_class_of_ones_own_finds_its_own_problems() -> None:
             "backend.class_name",
             f"`{__name__}:Failing` failed in problems: KeyError: 'lr'",
             f"raised at {__file__}:",
+        ),
+        (
+            {"class_name": f"{__name__}:Ending"},
+            "backend.class_name",
+            f"`{__name__}:Ending` failed in problems: SystemExit: no GPU",
+            f"raised at {__file__}:",
+        ),
+        (
+            {"class_name": "Command", "command": ["echo", "a\0b"]},
+            "backend",
+            "the command has a null character in 'a\\x00b'",
+            "take it out",
         ),
         (
             {"class_name": f"{__name__}:Wordless"},

@@ -294,13 +294,15 @@ def test_a_backend_of_the_user_s_that_fails_is_an_error_with_its_line(
 def test_a_crash_leaves_its_traceback_in_a_file_and_one_line(place: Path) -> None:
     (place / "mine.py").write_text(
         "class Backend:\n"
-        "    def problems(self, backend, config): raise SystemExit('boom')\n"
+        "    def problems(self, backend, config): raise KeyboardInterrupt('boom')\n"
         "    def command(self, backend, config): return ()\n"
     )
     request = PlanningRequest(
         cwd=str(place), overrides=("backend.class_name=mine:Backend",), state_dir="s"
     )
-    with pytest.raises(AutoexpError, match="planning crashed: boom") as c:
+    with pytest.raises(
+        AutoexpError, match="planning crashed: KeyboardInterrupt: boom"
+    ) as c:
         plan_in_child(request)
     log = Path(c.value.hint.rpartition(" ")[2])
 

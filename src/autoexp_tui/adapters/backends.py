@@ -41,6 +41,7 @@ from autoexp_tui.adapters.torchrun import asks_for_gpus
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.near import did_you_mean
 from autoexp_tui.plan.ports import Launch, SpecRefused
+from autoexp_tui.plan.sweep_nodes import shown
 
 __all__ = ["BACKENDS", "Backend", "Backends", "Places", "launch"]
 
@@ -183,7 +184,7 @@ class Backends:
         if problems or around:
             raise SpecRefused((*problems, *around))
         words = tuple(map(str, chosen.command(backend, config)))
-        refused = python_homes.unsayable(backend, words)
+        refused = [*python_homes.unsayable(backend, words), *_no_words(words)]
         if refused:
             raise SpecRefused(tuple(refused))
         given = containers.settings(backend)
@@ -276,6 +277,15 @@ def _more(made: object, name: str, backend: Config, config: Config) -> Any:
 def _program(backend: Config) -> tuple[str, ...]:
     module = backend.get("module")
     return ("-m", str(module)) if module else (str(backend["script"]),)
+
+
+def _no_words(words: Sequence[str]) -> list[Problem]:
+    """What no system starts: words with a null character in them."""
+    if "\0" not in "".join(words):
+        return []
+    word = next(word for word in words if "\0" in word)
+    message = f"the command has a null character in {shown(repr(word))}"
+    return [Problem(message, where=WHERE, hint="take it out: no system starts that")]
 
 
 # ----------------------------------------------------------------------- environment

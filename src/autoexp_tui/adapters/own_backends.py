@@ -66,9 +66,8 @@ class OwnBackend:
             return function(backend, config)
         except SpecRefused:
             raise
-        except Exception as error:
-            said = f"{type(error).__name__}: {error}".rstrip(": ")
-            message = f"`{self._path}` failed in {name}: {said}"
+        except (Exception, SystemExit) as error:
+            message = f"`{self._path}` failed in {name}: {_said(error)}"
             raise SpecRefused((problem(_KEY, message, _raised_at(error)),)) from error
 
     def _no_answer(self, name: str, found: object, wanted: str) -> Problem:
@@ -76,7 +75,12 @@ class OwnBackend:
         return problem(_KEY, message, _SEE)
 
 
-def _raised_at(error: Exception) -> str:
+def _said(error: BaseException) -> str:
+    """What was raised, on one line."""
+    return " ".join(f"{type(error).__name__}: {error}".rstrip(": ").split())
+
+
+def _raised_at(error: BaseException) -> str:
     """The line of the user's that failed."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"raised at {last.filename}:{last.lineno}"
@@ -93,9 +97,10 @@ def _made(path: str) -> object:
     module_name, _, attribute = path.partition(":")
     try:
         made: Any = getattr(importlib.import_module(module_name), attribute)()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         hint = "the module must be importable from where you start, as pkg.mod:Class"
-        said = str(error) or type(error).__name__
+        ends = isinstance(error, SystemExit) or not str(error)
+        said = _said(error) if ends else " ".join(str(error).split())
         message = f"`{path}` cannot be made: {said}"
         raise SpecRefused((problem(_KEY, message, hint),)) from error
     lacking = [name for name in ("problems", "command") if not hasattr(made, name)]

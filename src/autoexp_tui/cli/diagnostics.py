@@ -67,8 +67,10 @@ def guarded(main: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
 
 
 def say(text: str) -> None:
-    """A line for the person, on stderr."""
-    print(text, file=sys.stderr, flush=True)
+    """Lines for the person, on stderr; what came from outside steers no terminal."""
+    from autoexp_tui.core.clean import clean
+
+    print(clean(text, keep_newlines=True), file=sys.stderr, flush=True)
 
 
 def _drop_stdout() -> None:

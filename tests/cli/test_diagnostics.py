@@ -1,0 +1,20 @@
+"""What is said on stderr, whoever wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.core.errors import UsageError
+
+
+def test_an_error_that_quotes_outside_text_steers_no_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def main(argv: Sequence[str]) -> int:
+        raise UsageError("no job `\x1b[2J\u202ea\x9b1mb`", hint="one\nto a line")
+
+    assert guarded(main, []) == 2
+    assert capsys.readouterr().err == "error: no job `ab`\n  one\nto a line\n"
