@@ -115,3 +115,9 @@ def test_faults_of_the_plan_are_listed(say: Say, tmp_path: Path) -> None:
     assert code == 3
     assert err.startswith("error: the plan has 1 error\n  - x project.name: 2 jobs")
     assert "Traceback" not in err
+
+
+def test_two_questions_at_once_are_refused(say: Say) -> None:
+    code, out, told = say("--points", "--diff", "exp")
+    assert (code, out) == (2, "")
+    assert "--points and --diff are different questions" in told

@@ -187,6 +187,14 @@ def test_configs_that_were_not_recorded_are_told_as_not_compared() -> None:
     ]
 
 
+def test_a_job_that_differs_in_what_was_not_recorded_is_not_the_same() -> None:
+    old = plan(job("a", fingerprint="1"), job("b", fingerprint="1"))
+    new = plan(job("a", fingerprint="2"), job("b", fingerprint="1"))
+    found = compare(old, new)
+    assert lines(found)[0] == "1 job changed in what is not recorded, 1 the same"
+    assert found.any
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -49,6 +50,7 @@ def main(argv: Sequence[str]) -> int:
         help="ask Slurm whether it would take the jobs, and when they would start",
     )
     args = parse(made, argv)
+    _check(args)
     options = common(args)
     result = plan(options, points=args.points or bool(args.sweep), sweep=args.sweep)
     if args.points or args.sweep:
@@ -58,6 +60,26 @@ def main(argv: Sequence[str]) -> int:
     if args.check_cluster:
         return show_check(result, options)
     return show_plan(result, options)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Each of these is another answer: one call gives one.
+
+    Raises:
+        UsageError: several are asked for.
+    """
+    asked = {
+        "--sweep": args.sweep,
+        "--points": args.points and not args.sweep,
+        "--diff": args.diff,
+        "--check-cluster": args.check_cluster,
+    }
+    given = [name for name, value in asked.items() if value]
+    if len(given) > 1:
+        raise UsageError(
+            f"{' and '.join(given)} are different questions",
+            hint="Ask one at a time.",
+        )
 
 
 def plan(options: Options, *, points: bool = False, sweep: str = "") -> PlanningResult:

@@ -110,11 +110,13 @@ class PlanDifference:
     """Jobs without any difference."""
     without_config: int = 0
     """Jobs that do other work by their fingerprints, with no record of what differs."""
+    unseen: int = 0
+    """Those of them of which nothing else differs: they are not the same."""
 
     @property
     def any(self) -> bool:
         """Whether anything differs."""
-        return bool(self.plan or self.added or self.removed or self.jobs)
+        return bool(self.plan or self.added or self.removed or self.jobs or self.unseen)
 
     @property
     def renamed(self) -> tuple[JobChange, ...]:
@@ -153,13 +155,15 @@ def compare(
     compared = _Comparison(old, new, renames, old_config, new_config)
     changes = [compared.of(a, b) for a, b in pairs]
     told = tuple(one for one in changes if one.renamed or one.changed)
+    unseen = len(compared.without_config - {one.name for one in told})
     return PlanDifference(
         plan=tuple(_of_plans(old, new)),
         added=_only(come, old.jobs, added=True),
         removed=_only(gone, new.jobs, added=False),
         jobs=told,
-        same=len(changes) - len(told),
-        without_config=compared.without_config,
+        same=len(changes) - len(told) - unseen,
+        without_config=len(compared.without_config),
+        unseen=unseen,
     )
 
 
@@ -181,7 +185,8 @@ class _Comparison:
         self._new_stages = {job.name: job.stage for job in new.jobs}
         self._old_config, self._new_config = old_config, new_config
         self._conditions: dict[object, dict[str, object]] = {}
-        self.without_config = 0
+        self.without_config: set[str] = set()
+        """Jobs, by their new names; see `PlanDifference`."""
 
     def of(self, old: JobSpec, new: JobSpec) -> JobChange:
         """What differs between the two."""
@@ -230,7 +235,8 @@ class _Comparison:
     ) -> Iterator[ValueChange]:
         before, after = self._old_config(old.name), self._new_config(new.name)
         if not before or not after:
-            self.without_config += old.fingerprint != new.fingerprint
+            if old.fingerprint != new.fingerprint:
+                self.without_config.add(new.name)
             return
         told = {plain_key(change.key) for change in parameters}
         for key, (theirs, ours) in differing(before, after).items():

@@ -57,6 +57,7 @@ def headline(found: PlanDifference) -> str:
         (_number(found.removed), "removed"),
         (len(found.renamed), "renamed"),
         (len(found.changed), "changed"),
+        (found.unseen, "changed in what is not recorded"),
         (found.same, "the same"),
     ]
     parts = [f"{number} {word}" for number, word in counts if number]
@@ -226,6 +227,7 @@ def difference_to_json(found: PlanDifference) -> dict[str, object]:
             "changed": len(found.changed),
             "same": found.same,
             "without_config": found.without_config,
+            "unseen": found.unseen,
         },
         "plan": list(map(_change_json, found.plan)),
         "added": list(map(_only_json, found.added)),
