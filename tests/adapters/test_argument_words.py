@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from autoexp_tui.adapters.argument_check import Checker, Rendered
 from autoexp_tui.adapters.argument_probe import described
-from autoexp_tui.adapters.argument_schema import Schema, decoded
+from autoexp_tui.adapters.argument_schema import Action, Schema, decoded
 from tests.adapters.parser_like_megatron import get_parser
 
 
@@ -288,3 +288,15 @@ def test_a_mapping_that_jobs_share_is_looked_through_once() -> None:
 
     assert checker.rendered(args) is checker.rendered(args)
     assert checker.rendered(dict(args)) == checker.rendered(args)
+
+
+def test_a_position_that_holds_its_default_keeps_the_place_before_another() -> None:
+    schema = Schema(
+        actions=(
+            Action(dest="rank", nargs="?", type="int"),
+            Action(dest="steps", nargs="?", type="int"),
+        ),
+        defaults={"rank": 5},
+    )
+    found = Checker(schema, "backend.args").rendered({"rank": 5, "steps": 7})
+    assert found == Rendered(("--", "5", "7"))

@@ -168,3 +168,12 @@ def test_a_plan_refuses_what_the_program_does_not_know(place: Path) -> None:
     assert problem.where == "backend.args.lrr"
     assert problem.message == "is no argument of train.py:f"
     assert problem.hint == "did you mean `lr`?"
+
+
+def test_a_file_that_is_no_text_is_not_written_over(place: Path) -> None:
+    group = place / "config/args/train.yaml"
+    group.parent.mkdir(parents=True)
+    group.write_bytes(b"caf\xe9: 1\n")
+    with pytest.raises(UsageError, match="train.yaml would change"):
+        run()
+    assert group.read_bytes() == b"caf\xe9: 1\n"

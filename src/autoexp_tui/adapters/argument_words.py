@@ -48,7 +48,7 @@ def joined(flag: str, word: str, from_file_chars: str = "") -> Words:
 
 
 def words_of(value: object, actions: Sequence[Action], schema: Schema) -> Words:
-    """The words that give a destination its value; none where it has it already.
+    """The words that give a destination its value; an option that has it needs none.
 
     Raises:
         Unsayable: no words do.
@@ -56,8 +56,8 @@ def words_of(value: object, actions: Sequence[Action], schema: Schema) -> Words:
     if value is None:
         return ()
     default = schema.defaults.get(actions[0].dest, _NOTHING)
-    if _is_same(value, default):
-        return ()
+    if _is_same(value, default) and actions[0].options:
+        return ()  # by position it stays: one behind it would take its place
     if isinstance(value, bool):
         found = _of_truth(value, actions, default)
         if found is not None:

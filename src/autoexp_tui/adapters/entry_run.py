@@ -155,7 +155,7 @@ def _alone(entry: Entry) -> Iterator[None]:
 def _next_attempt(home: Path) -> int:
     """The number of a new attempt, its directory made."""
     with explaining(home, "make the attempt's directory"):
-        numbers = [int(one.name) for one in home.iterdir() if one.name.isdigit()]
+        numbers = [int(one.name) for one in home.iterdir() if one.name.isdecimal()]
         number = max(numbers, default=0) + 1
         (home / str(number)).mkdir(0o700)
     return number

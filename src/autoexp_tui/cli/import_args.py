@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -86,6 +87,11 @@ def _options() -> argparse.ArgumentParser:
 
 
 def seconds(text: str) -> float:
+    """A span of time as an option gives it.
+
+    Raises:
+        ValueError: it is none above 0, or without an end.
+    """
     value = float(text)
     if not (math.isfinite(value) and value > 0):
         raise ValueError
@@ -162,7 +168,7 @@ class _Files:
     def _refuse_overwriting(
         self, new: Mapping[Path, str], changes: Sequence[str] | None
     ) -> None:
-        there = [path for path in new if _text(path) is not None]
+        there = [path for path in new if os.path.lexists(path)]
         if not there:
             return
         names = " and ".join(path.name for path in there)

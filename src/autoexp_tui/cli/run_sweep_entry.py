@@ -88,7 +88,7 @@ def _chosen(plan: Plan, args: argparse.Namespace) -> JobSpec:
     if args.index is not None:
         return _by_index(plan, args.index, "--index")
     text = os.environ.get(ARRAY_INDEX, "")
-    if not text.isdigit():
+    if not text.isdecimal():
         said = f" ({ARRAY_INDEX} is {text!r})" if text else ""
         raise UsageError(
             f"which entry?{said}",
