@@ -161,3 +161,8 @@ def test_the_sum_is_the_number_of_jobs(places: list[tuple[int, int, int]]) -> No
 
 def _product(term: str) -> int:
     return math.prod(int(number) for number in re.findall(r"(?:^|× )(\d+)", term))
+
+
+def test_one_family_of_several_jobs_a_stage_is_only_counted() -> None:
+    jobs = [job(f"b{at}", stage="b", family="f0") for at in range(3)]
+    assert total([job("a", stage="a", family="f0"), *jobs]) == "4 jobs"

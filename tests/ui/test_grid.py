@@ -137,3 +137,12 @@ async def test_hostile_values_and_filters_reach_no_terminal() -> None:
         shown = await grid(seat, "end") + seat.pane("conditions")
         assert not {"\x1b", "\x07", "\u202e"} & set(shown)
         assert "[/red]" in shown
+
+
+async def test_i_on_a_hole_says_that_there_is_no_job() -> None:
+    async with cockpit(opened(holey())) as seat:
+        await grid(seat, "l")
+        while "took it" not in seat.pane("conditions"):
+            await seat.press("j")
+        await seat.press("i")
+        assert "there is no job here" in seat.footer

@@ -48,6 +48,18 @@ async def test_n_turns_to_the_config_and_who_set_each_key() -> None:
         assert "${oc.eval:8*100}" in seat.dialog
 
 
+async def test_a_key_of_the_config_takes_one_line_on_a_small_terminal() -> None:
+    def wide(plan: Plan, job: JobSpec) -> JobPapers:
+        key, value = "slurm.client.grace_seconds", "/scratch/some/where/long/enough"
+        return JobPapers(entries=(Entry(key, value, "file"), Entry("a", "1", "file")))
+
+    async with cockpit(planned(10), papers=wide, size=(80, 24)) as seat:
+        await opened(seat, "i")
+        await seat.press("n")
+        (row,) = (line for line in seat.dialog.splitlines() if "grace" in line)
+        assert row.split()[-3:] == ["file", "/scratch/some/where/long/enough", "│"]
+
+
 async def test_p_turns_back_round_to_the_script() -> None:
     async with cockpit(planned(10), papers=papers) as seat:
         await opened(seat, "i")

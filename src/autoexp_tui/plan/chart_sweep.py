@@ -107,7 +107,7 @@ def counted(plan: Plan, keys: Sequence[SweptKey]) -> str:
         families = sum(1 for _ in _families(plan))
         return f"{total} in {families} families"
     text = " + ".join(terms)
-    return total if text == str(len(plan.jobs)) else f"{text} = {total}"
+    return total if text in (str(len(plan.jobs)), total) else f"{text} = {total}"
 
 
 def _terms(plan: Plan, keys: Sequence[SweptKey]) -> list[str]:
@@ -137,8 +137,8 @@ def _term(families: Sequence[_Family], keys: Sequence[SweptKey]) -> str:
     each = families[0]
     stages = len({job.stage for job in each})
     if len(each) > 1:
-        even = stages == len(each)
-        factors.append(f"{stages} stages" if even else f"{len(each)} jobs each")
+        jobs = f"{len(each)} jobs each" if factors else f"{len(each)} jobs"
+        factors.append(f"{stages} stages" if stages == len(each) else jobs)
     return " × ".join(factors)
 
 

@@ -148,6 +148,8 @@ def inspect(screen: ActingScreen) -> None:
     jobs = screen.under_cursor()
     if jobs:
         screen.cockpit.show_papers(jobs[:1])
+    else:
+        screen.say("there is no job here")
 
 
 # ---------------------------------------------------------------------------- runs

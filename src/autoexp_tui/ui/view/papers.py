@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rich.cells import cell_len
 
 from autoexp_tui.core.wording import duration, plural
+from autoexp_tui.plan.points import STAGE_KEYS
 from autoexp_tui.ui.view.parameters import spell
 from autoexp_tui.ui.view.spans import Line, Role, Span, fit, line, outside
 
@@ -27,7 +28,7 @@ _ORIGINS: Final[dict[Origin, Role]] = {
 _ROLES: Final[dict[str, Role]] = {"+": "done", "-": "failed", "@": "accent"}
 """By the first character of a line of a unified diff."""
 _WIDEST_KEY: Final = 48
-_WIDEST_VALUE: Final = 40
+_WIDEST_ORIGIN: Final = max(map(len, _ORIGINS))
 _LONG: Final = 4000
 """Characters of one value, or line of a script."""
 
@@ -96,20 +97,17 @@ def _config(papers: JobPapers) -> Iterable[Line]:
     yield ()
     keys = [outside(one.key) for one in papers.entries]
     column = min(_WIDEST_KEY, max(map(cell_len, keys), default=0))
-    values = [outside(one.value, _LONG) for one in papers.entries]
-    second = min(_WIDEST_VALUE, max(map(cell_len, values), default=0))
-    for one, key, value in zip(papers.entries, keys, values, strict=True):
-        yield _entry(one, _at_least(key, column), _at_least(value, second))
+    for one, key in zip(papers.entries, keys, strict=True):
+        yield _entry(one, _at_least(key, column))
 
 
-def _entry(one: Entry, key: str, value: str) -> Line:
-    role = _ORIGINS[one.origin]
+def _entry(one: Entry, key: str) -> Line:
     told: Role = "strong" if one.origin in ("swept", "override") else "text"
     written = f"  {outside(one.written, _LONG)}" if one.written else ""
     return line(
         Span(f"{key}  ", "muted"),
-        Span(f"{value}  ", told),
-        Span(one.origin, role),
+        Span(f"{one.origin:<{_WIDEST_ORIGIN}}  ", _ORIGINS[one.origin]),
+        Span(outside(one.value, _LONG), told),
         Span(written, "muted"),
     )
 
@@ -148,7 +146,11 @@ def pages_of_two(first: Told, second: Told) -> tuple[Page, ...]:
 
 def _sweep(job: JobSpec) -> Sequence[str]:
     """What the sweep says of a job, and what it asks for, by lines."""
-    parameters = [f"{key}: {spell(value)}" for key, value in job.parameters.items()]
+    parameters = [
+        f"{key}: {spell(value)}"
+        for key, value in job.parameters.items()
+        if key not in STAGE_KEYS
+    ]
     asked = [f"{key}: {value}" for key, value in _resources(job)]
     return [
         f"stage: {job.stage}",
