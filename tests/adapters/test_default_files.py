@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from autoexp_tui.adapters.default_files import Choices, config_files
 
 TREE = {
-    "exp": "defaults:\n  - optim: adam\n  - /data/mix@data: web\n  - base\n  - _self_\n",
+    "exp": "defaults: [optim: adam, /data/mix@data: web, base, _self_]\n",
     "base": "defaults:\n  - _self_\n  - model/size@net: small\nown: 1\n",
     "optim/adam": "defaults:\n  - schedule: cosine\n  - common\nlr: 1\n",
     "optim/common": "eps: 1\n",
@@ -22,7 +22,7 @@ TREE = {
     "model/size/small": "# @package _global_\nwidth: 1\n",
     "model/size/deep": "# @package net.deep\nwidth: 1\n",
     "more": "# @package _global_\ndefaults:\n  - exp\n  - override optim: sgd\n",
-    "runs/one": "defaults:\n  - /more\n  - /optim@second: sgd\n  - part: x\n  - _self_\nz: 1\n",
+    "runs/one": "defaults: [/more, /optim@second: sgd, part: x, _self_]\nz: 1\n",
     "runs/part/x": "defaults:\n  - /model/size: deep\ny: 1\n",
     "twice": "defaults:\n  - optim: [adam, sgd]\n  - optional gone: x\n",
 }

@@ -174,6 +174,6 @@ def test_a_file_that_is_no_text_is_not_written_over(place: Path) -> None:
     group = place / "config/args/train.yaml"
     group.parent.mkdir(parents=True)
     group.write_bytes(b"caf\xe9: 1\n")
-    with pytest.raises(UsageError, match="train.yaml would change"):
+    with pytest.raises(UsageError, match=r"train\.yaml would change"):
         run()
     assert group.read_bytes() == b"caf\xe9: 1\n"
