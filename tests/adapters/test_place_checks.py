@@ -172,6 +172,14 @@ def test_a_quota_is_read_as_the_tools_write_it(
     assert tuple(parse_quota(text)) == expected
 
 
+def test_a_look_that_breaks_is_not_told_as_a_place_that_hangs(tmp_path: Path) -> None:
+    def broken(*_: object) -> PlaceFindings:
+        raise LookupError("a bug")
+
+    with pytest.raises(LookupError, match="a bug"):
+        look_at_places(tmp_path, look=broken)
+
+
 def test_a_place_that_hangs_is_told_and_not_waited_for(tmp_path: Path) -> None:
     over = threading.Event()
 

@@ -163,3 +163,9 @@ def test_an_alias_repeats_its_anchor() -> None:
 
 def test_many_interpolations_beside_one_another_are_read() -> None:
     assert parse_yaml("a: '" + "${b}" * 500 + "'", "exp.yaml")
+
+
+@pytest.mark.parametrize("text", ['a: 1\nb: "x\\0y"\n', 'a: 1\n"b\\0": 1\n'])
+def test_a_null_character_is_refused_at_its_line(text: str) -> None:
+    (found,) = problems_of(text)
+    assert (found.where, found.message) == ("exp.yaml:2", "holds a null character")

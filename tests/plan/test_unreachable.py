@@ -45,6 +45,12 @@ def test_two_ends_of_one_job_are_never_both(other: str) -> None:
     ]
 
 
+def test_an_end_excludes_any_other_that_is_waited_for_not_the_first_alone() -> None:
+    states = [state("a", one) for one in ("RUNNING", "COMPLETED", "FAILED")]
+    (told,) = errors(waiting(*states))
+    assert "waits for a to be COMPLETED and FAILED" in told
+
+
 @pytest.mark.parametrize(
     "conditions",
     [

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,15 +65,18 @@ def look_at_places(
         seconds: how long all of it may take.
         look: instead of the look itself.
     """
-    answers: list[PlaceFindings] = []
+    answer: Future[PlaceFindings] = Future()
     looking = look or _look
-    thread = threading.Thread(
-        target=lambda: answers.append(looking(place, jobs, owners)), daemon=True
-    )
-    thread.start()
-    thread.join(seconds)
-    if answers:
-        return answers[0]
+
+    def answered() -> None:
+        try:
+            answer.set_result(looking(place, jobs, owners))
+        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+            answer.set_exception(error)
+
+    threading.Thread(target=answered, daemon=True).start()
+    with suppress(TimeoutError):
+        return answer.result(seconds)
     message = f"{place} did not answer within {seconds:g} s"
     hint = "look at it with `df`; jobs that write there would hang as well"
     return PlaceFindings(warnings=(Problem(message, WHERE, hint=hint),))

@@ -106,12 +106,15 @@ def _place(node: yaml.Node, path: str) -> str:
 
 # ----------------------------------------------------------------------- kinds
 def strangers(nodes: Iterable[yaml.Node], path: str) -> Iterator[Problem]:
-    """Values that no config holds: other tags, keys that are no names."""
+    """Values that no config holds: other tags, null characters, odd keys."""
     for node in nodes:
         if node.tag not in _KINDS:
             yield _stranger(node, path)
         elif isinstance(node, yaml.MappingNode):
             yield from (_key_fault(key, path) for key, _ in node.value if _is_odd(key))
+        elif "\0" in node.value:
+            hint = "take it out: no path, command or variable can hold one"
+            yield Problem("holds a null character", _place(node, path), hint=hint)
         elif interpolations_deep(str(node.value)) > MAX_DEPTH:
             yield too_deep(_place(node, path))
 

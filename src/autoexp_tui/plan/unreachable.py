@@ -42,20 +42,26 @@ def _needed(conditions: Iterable[Condition]) -> Iterator[Condition]:
 
 
 def _exclusive(job: JobSpec, needed: Sequence[Condition]) -> Iterator[Problem]:
-    states: dict[str, str] = {}
+    before: dict[str, dict[str, None]] = {}
     for condition in needed:
         if not isinstance(condition, JobStateIs):
             continue
         for name in condition.jobs:
-            other = states.setdefault(name, condition.state)
-            if _exclude(other.upper(), condition.state.upper()):
-                yield Problem(
-                    f"waits for {name} to be {other} and {condition.state}: it never "
-                    "is both",
-                    where="start_conditions",
-                    job=job.name,
-                    hint="CompositeCondition with mode: any waits for either",
-                )
+            states = before.setdefault(name, {})
+            for other in states:
+                if _exclude(other.upper(), condition.state.upper()):
+                    yield _never_both(job, name, other, condition.state)
+                    break
+            states.setdefault(condition.state)
+
+
+def _never_both(job: JobSpec, name: str, one: str, other: str) -> Problem:
+    return Problem(
+        f"waits for {name} to be {one} and {other}: it never is both",
+        where="start_conditions",
+        job=job.name,
+        hint="CompositeCondition with mode: any waits for either",
+    )
 
 
 def _exclude(one: str, other: str) -> bool:
