@@ -9,10 +9,11 @@ import pytest
 from autoexp_tui.cli import run
 from autoexp_tui.cli.diagnostics import ExitCode
 from autoexp_tui.cli.headless import Watching, finish, over
+from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.errors import UsageError
 from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.core.states import JobState
-from autoexp_tui.testing.campaigns import all_done
+from autoexp_tui.testing.campaigns import all_done, planned
 
 
 def canary_done() -> Snapshot:
@@ -52,3 +53,16 @@ def test_one_family_is_not_chosen_of_a_session() -> None:
 def test_the_rest_is_of_a_session() -> None:
     with pytest.raises(UsageError, match="needs the session"):
         run.main(["--rest"])
+
+
+def test_the_first_family_is_one_that_has_work_left() -> None:
+    shown = planned(10)
+    first = shown.jobs[0]
+    done = DoneWork(job=first.name, session="k7f2", mark="", fingerprint="", at=1.0)
+    jobs = tuple(
+        replace(job, done=done) if job.spec.family == first.spec.family else job
+        for job in shown.jobs
+    )
+    chosen = run.first_family_left(replace(shown, jobs=jobs))
+    assert chosen
+    assert first.name not in chosen

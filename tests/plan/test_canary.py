@@ -30,3 +30,12 @@ def test_a_job_without_a_family_goes_alone() -> None:
 
 def test_a_plan_without_jobs_has_none() -> None:
     assert first_family(plan([])) == ()
+
+
+def test_a_family_that_is_done_tries_nothing_and_the_next_one_goes() -> None:
+    jobs = [
+        job("a", 0, family="f0"),
+        job("b", 1, family="f1", depends_on=("a",)),
+        job("c", 2, family="f2"),
+    ]
+    assert first_family(plan(jobs), done=("a",)) == ("a", "b")

@@ -125,7 +125,7 @@ def add_force(made: argparse.ArgumentParser) -> None:
 
 def add_first_family(made: argparse.ArgumentParser) -> None:
     """`--first-family`, for commands that submit a plan without a screen."""
-    text = "submit the first family and what it waits for; hold the rest"
+    text = "submit the first family not yet done; hold the rest"
     made.add_argument("--first-family", action="store_true", help=text)
 
 

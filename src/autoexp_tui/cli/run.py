@@ -98,7 +98,7 @@ def run(
         return ExitCode.INTERRUPTED
     try:
         settle()
-        chosen = _first_family(handle) if first_family else ()
+        chosen = first_family_left(handle.snapshot()) if first_family else ()
         before = resting(handle.snapshot())
         submitted = submit_fresh(handle, chosen, rest=rest)
         snapshot = watch(handle, replace(how, after=submitted, resting=before))
@@ -112,11 +112,12 @@ def run(
     return finish(snapshot, as_json=how.json, chosen=frozenset(chosen))
 
 
-def _first_family(handle: LiveHandle) -> tuple[str, ...]:
+def first_family_left(snapshot: Snapshot) -> tuple[str, ...]:
+    """The first family of a plan that has not done all its work already."""
     from autoexp_tui.plan.canary import first_family
 
-    plan = handle.snapshot().plan
-    return first_family(plan) if plan is not None else ()
+    done = frozenset(job.name for job in snapshot.jobs if job.done is not None)
+    return first_family(snapshot.plan, done) if snapshot.plan is not None else ()
 
 
 def _tell_held(snapshot: Snapshot) -> None:

@@ -52,15 +52,14 @@ def submit(options: Options, *, detach: bool, first: bool = False) -> int:
     from autoexp_tui.cli.confirming import confirmed
     from autoexp_tui.cli.headless import failed_to_start
     from autoexp_tui.cli.leaving import leave
+    from autoexp_tui.cli.run import first_family_left
     from autoexp_tui.core.commands import Submit
-    from autoexp_tui.plan.canary import first_family
 
     plan = confirmed(opening.make_plan(options), options)
     handle = opening.plan_handle(plan, options)
     try:
-        command = handle.send(
-            Submit(jobs=first_family(plan) if first else ()), by="autoexp-submit"
-        )
+        chosen = first_family_left(handle.snapshot()) if first else ()
+        command = handle.send(Submit(jobs=chosen), by="autoexp-submit")
         snapshot = _wait_sent(handle, command)
     except KeyboardInterrupt:
         return leave(handle, "autoexp-monitor")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from autoexp_tui.core.specs import Plan
 
 
-def first_family(plan: Plan) -> tuple[str, ...]:
-    """The jobs of the first job's family, and all that they wait for, in plan order.
+def first_family(plan: Plan, done: Collection[str] = ()) -> tuple[str, ...]:
+    """The jobs of the first family, and all that they wait for, in plan order.
 
-    A job without a family is one of its own.
+    A job without a family is one of its own. `done`: jobs that will not run; a family
+    of nothing else would try nothing, and the first one that has more is taken.
     """
     if not plan.jobs:
         return ()
-    first = plan.jobs[0]
+    first = next((job for job in plan.jobs if job.name not in done), plan.jobs[0])
     chosen = {
         job.name
         for job in plan.jobs
