@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from autoexp_tui.adapters import condition_specs
 from autoexp_tui.core import condition_kinds
-from autoexp_tui.core.specs import Edge, ExecutorSpec, PlanFinding
+from autoexp_tui.core.specs import Edge, ExecutorSpec, Hole, PlanFinding
 from autoexp_tui.plan.as_json import (
     CLASS_NAMES,
     condition_to_json,
@@ -67,7 +67,10 @@ def of_one_job(**fields: Any) -> dict[str, Any]:
 # -------------------------------------------------------------------------- shape
 def test_the_plan_has_the_documented_keys() -> None:
     tree = plan_to_json(ten_jobs())
-    assert list(tree) == ["version", "name", "jobs", "edges", "errors", "warnings"]
+    assert list(tree) == [
+        *("version", "name", "jobs", "edges"),
+        *("holes", "holes_more", "errors", "warnings"),
+    ]
     assert (tree["version"], tree["name"], tree["errors"]) == (1, "exp", [])
 
 
@@ -125,6 +128,22 @@ def test_edges_say_from_to_and_kind() -> None:
     edges = (Edge(before="a", after="b", mode="reads"),)
     tree = plan_to_json(plan([job("a"), job("b", 1)], edges=edges))
     assert tree["edges"] == [{"from": "a", "to": "b", "kind": "reads"}]
+
+
+def test_holes_say_values_stage_and_the_filter_with_its_place() -> None:
+    hole = Hole(
+        parameters={"lr": math.inf, "n": 1}, stage="b", filter="n > 1", where="sweep"
+    )
+    tree = plan_to_json(plan([job("a")], holes=(hole,), holes_more=7))
+    assert tree["holes"] == [
+        {
+            "parameters": {"lr": "inf", "n": 1},
+            "stage": "b",
+            "filter": "n > 1",
+            "where": "sweep",
+        }
+    ]
+    assert tree["holes_more"] == 7
 
 
 def test_warnings_say_job_where_message_and_hint() -> None:

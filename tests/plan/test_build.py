@@ -637,6 +637,29 @@ def test_all_jobs_of_a_stage_leaves_dropped_ones_out() -> None:
     assert planned(sweep).jobs[1].overrides == ("backend.load=[lr5e-4_stable]",)
 
 
+@pytest.mark.parametrize(
+    ("lr", "removed"),
+    [
+        (1e-4, "it was removed by the filter `${backend.lr} > 1` at sweep.groups.0"),
+        ([1e-4, 5e-4], "all 2 were removed by the filter `${backend.lr} > 1` at sweep"),
+    ],
+)
+def test_all_jobs_of_a_stage_that_a_filter_over_the_config_emptied_name_it(
+    lr: object, removed: str
+) -> None:
+    trained = {"params": {"backend.lr": lr}, "defaults": {"stage": "t"}}
+    sweep = {
+        "type": "list",
+        "groups": [
+            {**trained, "filter": "${backend.lr} > 1"},
+            {"configs": [{"stage": "r", "backend.load": "{all.t.name}"}]},
+        ],
+    }
+    said = errors(sweep)
+    assert "backend.load: No job found matching pattern: t" in said
+    assert removed in said
+
+
 def test_a_failing_deferred_filter_is_told_with_its_place() -> None:
     said = errors({**stages(STABLE), "filter": "${backend.load} > 1"})
     assert "sweep.filter: `${backend.load} > 1`" in said

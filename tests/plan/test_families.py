@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from autoexp_tui.plan import families as family_module
 from autoexp_tui.plan.families import Families, SiblingNotFound, find_sibling
@@ -290,6 +293,113 @@ def test_without_stages_each_job_is_a_family() -> None:
     assert [found.family(at) for at in range(2)] == ["f0", "f1"]
 
 
+# ------------------------------------------------------------- lists beside lists
+def listed(*branches: object) -> Sweep:
+    """Branches one after another; a name stands for a config of that stage."""
+    nodes = [
+        {"configs": [{"stage": one} for one in branch.split()]}
+        if isinstance(branch, str)
+        else branch
+        for branch in branches
+    ]
+    return {"type": "list", "groups": nodes}
+
+
+def test_a_branch_of_several_stages_finds_the_stage_of_another_branch() -> None:
+    found = families(listed("t", "f g"))
+    assert [found.find("t", at) for at in (1, 2)] == [0, 0]
+
+
+def test_branches_whose_stages_are_their_own_are_one_family() -> None:
+    found = families(listed("t", "f g"))
+    assert [found.family(at) for at in range(3)] == ["f0"] * 3
+
+
+def test_branches_that_share_a_parameter_are_families_by_its_value() -> None:
+    one, two = ({"groups": [{"params": {"lr": [1, 2]}}, listed(s)]} for s in "tf")
+    found = families(listed(one, {"groups": [{"params": {"lr": [1, 2]}}, STAGES]}, two))
+    assert [found.find("f", at) for at in (0, 1, 2, 5)] == [6, 7, 6, 7]
+    assert [found.family(at) for at in (0, 2, 3, 6)] == ["f0"] * 4
+
+
+def test_what_a_branch_can_set_itself_is_not_looked_for_in_another() -> None:
+    sweep = listed("a b", {**listed("a b"), "filter": "stage != 'a'"})
+    said = refusal(sweep, "a", 2)
+    assert said.endswith(
+        "removed by the filter `stage != 'a'` at sweep.groups.1.filter"
+    )
+
+
+def test_a_stage_of_several_jobs_beside_a_branch_is_listed() -> None:
+    trained = {"params": {"seed": [1, 2]}, "defaults": {"stage": "t"}}
+    said = refusal(listed(trained, "f g"), "t", 2)
+    assert said.startswith("2 siblings match the pattern: t, for job 2 (stage=f)")
+    assert "job 0 (stage=t, seed=1); job 1 (stage=t, seed=2)" in said
+
+
+def test_another_key_than_the_stage_is_found_beside_a_branch_too() -> None:
+    one, two, three = ({"kind": kind, "n": kind} for kind in (1, 2.5, "z"))
+    sweep = listed({"configs": [one]}, {"configs": [two, three]})
+    assert [families(sweep).find("[kind=1.0]", at) for at in (1, 2)] == [0, 0]
+    assert families(sweep).find("[kind=2.50]", 0) == 1
+
+
+@st.composite
+def nested_lists(draw: st.DrawFn) -> Any:
+    """Lists inside lists of nodes, in which each stage stands once, and how many."""
+    shape = draw(
+        st.recursive(
+            st.just(None), lambda inner: st.lists(inner, min_size=1, max_size=3)
+        )
+    )
+    names = itertools.count()
+
+    def node(part: Any) -> dict[str, Any]:
+        if part is None:
+            return {"stage": f"s{next(names)}"}
+        held = [node(inner) for inner in part]
+        if draw(st.booleans()):
+            return {"configs": held}
+        nodes = [one if "stage" not in one else {"configs": [one]} for one in held]
+        return {"type": "list", "groups": nodes}
+
+    return node([shape, None]), next(names)
+
+
+@settings(max_examples=150)
+@given(nested=nested_lists())
+def test_stages_that_stand_once_find_each_other_however_lists_nest(
+    nested: tuple[Sweep, int],
+) -> None:
+    tree, count = nested
+    found = families({"groups": [{"params": {"lr": [1, 2]}}, tree]})
+    for row in (0, count):
+        for one, other in itertools.permutations(range(count), 2):
+            assert found.find(f"s{other}", row + one) == row + other
+    assert len({found.family(at) for at in range(count)}) == 1
+    assert found.family(0) != found.family(count)
+
+
+@settings(max_examples=100)
+@given(nested=nested_lists(), twice=st.integers(2, 3))
+def test_structures_of_the_same_stages_side_by_side_stay_apart(
+    nested: tuple[Sweep, int], twice: int
+) -> None:
+    tree, count = nested
+    found = families({"type": "list", "groups": [tree] * twice})
+    for part in range(0, count * twice, count):
+        for one, other in itertools.permutations(range(count), 2):
+            assert found.find(f"s{other}", part + one) == part + other
+
+
+# ------------------------------------------------------------- notes of the stage
+def test_stages_tried_as_notes_are_siblings() -> None:
+    notes = [{"stage": "a"}, {"stage": "b"}]
+    found = families({"params": {"lr": [1, 2], "_meta": notes}})
+    assert [found.find("a", at) for at in (1, 3)] == [0, 2]
+    assert [found.family(at) for at in range(4)] == ["f0", "f0", "f1", "f1"]
+
+
 # --------------------------------------------------------------------- failures
 def test_a_typo_is_answered_with_the_near_stage() -> None:
     said = refusal(CROSSED, "stabble", 1)
@@ -297,9 +407,9 @@ def test_a_typo_is_answered_with_the_near_stage() -> None:
     assert "did you mean `stable`?" in said
 
 
-def test_without_a_near_stage_the_siblings_of_the_family_are_listed() -> None:
+def test_without_a_near_stage_the_siblings_are_listed() -> None:
     said = refusal(REPORT, "xyz", 1)
-    assert said.endswith("\n  siblings: stable")
+    assert said.endswith("\n  siblings: stable, report")
 
 
 def test_a_stage_that_no_job_has_is_answered_too() -> None:

@@ -176,6 +176,117 @@ def test_keys_of_list_composition_add_up_over_groups() -> None:
     ]
 
 
+TAGS = {"list_composition": ["tags"]}
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"configs": [{"tags": "a"}, {"tags": "b"}]},
+        {"params": {"tags": ["a", "b"]}},
+        {"configs": [{"configs": [{"tags": "a"}, {"tags": "b"}]}]},
+        {"groups": [{"configs": [{"tags": "a"}, {"tags": "b"}]}]},
+        {"configs": [{}, {"tags": "b"}], "defaults": {"tags": "a"}},
+    ],
+    ids=["configs", "params", "nested", "groups", "defaults"],
+)
+def test_a_filter_on_any_node_sees_a_list_that_adds_up_as_a_list(node: Sweep) -> None:
+    sweep = {**TAGS, "groups": [{**node, "filter": "tags == ['a']"}]}
+    assert parameters(sweep) == [{"tags": ["a"]}]
+
+
+def test_a_filter_inside_sees_what_defaults_around_it_add_to_a_list() -> None:
+    inner = {"configs": [{"tags": "a"}, {}], "filter": "tags == ['all', 'a']"}
+    sweep = {**TAGS, "defaults": {"tags": "all"}, "groups": [inner]}
+    assert parameters(sweep) == [{"tags": ["all", "a"]}]
+
+
+# ----------------------------------------------------------- spellings of the stage
+SPELLED = (
+    {"stage": "x"},
+    {"_stage": "x"},
+    {"_meta.stage": "x"},
+    {"_meta": {"stage": "x"}},
+)
+
+
+@pytest.mark.parametrize("later", SPELLED)
+@pytest.mark.parametrize("earlier", SPELLED)
+def test_of_two_groups_the_later_says_the_stage_however_it_is_written(
+    earlier: Sweep, later: Sweep
+) -> None:
+    again = {
+        key: {"stage": "y"} if key == "_meta" else "y" for key, value in later.items()
+    }
+    sweep = {
+        "groups": [{"configs": [{**earlier, "a": 1}]}, {"configs": [{**again, "b": 2}]}]
+    }
+    assert [point.stage for point in expand_sweep(sweep)] == ["y"]
+
+
+@pytest.mark.parametrize("under", SPELLED)
+def test_notes_that_say_the_stage_win_over_defaults(under: Sweep) -> None:
+    sweep = {"defaults": under, "configs": [{"_meta": {"stage": "y", "why": "z"}}]}
+    assert [point.stage for point in expand_sweep(sweep)] == ["y"]
+
+
+def test_notes_that_a_later_group_adds_keep_the_stage() -> None:
+    sweep = {
+        "groups": [
+            {"configs": [{"stage": "x"}]},
+            {"configs": [{"_meta": {"why": "z"}}]},
+        ]
+    }
+    assert parameters(sweep) == [{"stage": "x", "_meta": {"why": "z"}}]
+
+
+def test_one_config_that_says_two_stages_is_refused() -> None:
+    said = refusal({"configs": [{"stage": "x", "_meta": {"stage": "y"}}]})
+    assert said.startswith(
+        "sweep.configs.0: says two stages, stage: x and _meta.stage: y"
+    )
+    assert "keep one of them" in said
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"params": {"stage": ["x", "y"], "_meta": {"stage": "x"}}},
+        {"params": {"a": [1], "stage": "x", "_meta": [{"stage": "y"}, {}]}},
+        {"grids": [{"stage": ["x"], "_meta": [{"stage": "y"}]}]},
+        {"defaults": {"stage": "x", "_meta": {"stage": "y"}}, "params": {"a": 1}},
+    ],
+)
+def test_tried_values_that_say_two_stages_are_refused(node: Sweep) -> None:
+    assert "says two stages" in refusal(node)
+
+
+@pytest.mark.parametrize(
+    ("node", "where"),
+    [
+        ({"configs": [{"lr": 1, "++lr": 2}]}, "configs.0: has `lr` and `++lr`"),
+        ({"params": {"lr": [1], "+lr": [2]}}, "params: has `lr` and `+lr`"),
+        ({"params": {"stage": ["x"], "_stage": "x"}}, "has `stage` and `_stage`"),
+    ],
+)
+def test_one_key_written_in_two_ways_is_refused(node: Sweep, where: str) -> None:
+    assert where in refusal(node)
+
+
+def test_a_key_may_be_taken_out_and_added_anew() -> None:
+    assert len(expand_sweep({"configs": [{"~lr": None, "+lr": 2}]})) == 1
+
+
+def test_a_stage_written_like_an_added_key_is_the_stage() -> None:
+    sweep = {"params": {"++stage": ["x", "y"]}}
+    assert [point.stage for point in expand_sweep(sweep)] == ["x", "y"]
+
+
+def test_one_config_may_say_its_stage_twice_alike() -> None:
+    sweep = {"configs": [{"stage": "x", "_meta": {"stage": "x"}}]}
+    assert [point.stage for point in expand_sweep(sweep)] == ["x"]
+
+
 # ---------------------------------------------------------------------- filters
 def test_a_group_filter_prunes_its_group() -> None:
     sweep = {

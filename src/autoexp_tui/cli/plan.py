@@ -223,6 +223,8 @@ def as_json(result: PlanningResult) -> dict[str, object]:
             "name": "",
             "jobs": [],
             "edges": [],
+            "holes": [],
+            "holes_more": 0,
             "errors": errors,
             "warnings": warnings,
         }

@@ -31,7 +31,7 @@ from autoexp_tui.core.condition_kinds import (
     OwnCondition,
     TimeReached,
 )
-from autoexp_tui.core.specs import Edge, JobSpec, Plan, PlanFinding
+from autoexp_tui.core.specs import Edge, Hole, JobSpec, Plan, PlanFinding
 from autoexp_tui.plan.names import inside
 
 CLASS_NAMES: Final[Mapping[type[ConditionBase], str]] = MappingProxyType(
@@ -68,6 +68,8 @@ def plan_to_json(plan: Plan) -> dict[str, object]:
         "name": json_safe(plan.name),
         "jobs": [_job(job, plan) for job in plan.jobs],
         "edges": [_edge(edge) for edge in plan.edges],
+        "holes": [_hole(hole) for hole in plan.holes],
+        "holes_more": plan.holes_more,
         "errors": [],
         "warnings": [_finding(one) for one in plan.warnings],
     }
@@ -101,6 +103,11 @@ def _script_path(job: JobSpec, plan: Plan) -> str:
 def _edge(edge: Edge) -> dict[str, object]:
     before, after = json_safe(edge.before), json_safe(edge.after)
     return {"from": before, "to": after, "kind": edge.mode}
+
+
+def _hole(hole: Hole) -> dict[str, object]:
+    names = ("parameters", "stage", "filter", "where")
+    return {name: json_safe(getattr(hole, name)) for name in names}
 
 
 def _finding(one: PlanFinding) -> dict[str, object]:

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from autoexp_tui.plan.names import spell
 from autoexp_tui.plan.near import did_you_mean, listed
-from autoexp_tui.plan.patterns import INDEX, Pattern, parse_pattern
+from autoexp_tui.plan.patterns import INDEX, Pattern, of_stage, parse_pattern
 from autoexp_tui.plan.points import (
     NOT_OVERRIDES,
     STAGE,
@@ -270,7 +270,7 @@ class Families:
             for at in candidates
             if at != current
             and wanted.fits(self.points[at])
-            and _are_siblings(point, self.points[at], wanted.keys)
+            and _are_siblings(point, self.points[at], wanted)
         ]
         if len(fitting) < 2:
             return fitting
@@ -303,7 +303,7 @@ class Families:
         gone = [
             removed
             for removed in self._removed
-            if wanted.fits(removed) and _are_siblings(point, removed, wanted.keys)
+            if wanted.fits(removed) and _are_siblings(point, removed, wanted)
         ]
         return _removal(gone) if gone else self._candidates(wanted, current)
 
@@ -317,8 +317,8 @@ class Families:
             at
             for at in range(len(self.points))
             if at != current
-            and self.points[at].stage
-            and _are_siblings(self.points[current], self.points[at], _STAGE_ALONE)
+            and (stage := self.points[at].stage)
+            and _are_siblings(self.points[current], self.points[at], of_stage(stage))
         ]
         stages = list(dict.fromkeys(self.points[at].stage for at in near))
         hint = did_you_mean(wanted.stage, stages, "siblings")
@@ -348,7 +348,7 @@ def called(point: SweepPoint) -> str:
     chosen = [
         f"{c.axis.label.rpartition('.')[2]}={spell(c.value)}"
         for c in point.coordinates
-        if c.axis.label and c.axis.label != STAGE
+        if c.axis.label and STAGE not in c.axis.carries
     ]
     stage = [f"stage={point.stage}"] if point.stage else []
     shown = ", ".join([*stage, *chosen])
@@ -380,7 +380,7 @@ def _family_key(point: SweepPoint) -> object:
     key: list[tuple[str, object]] = []
     around: list[Coordinate] = []
     for coordinate in point.coordinates:
-        if coordinate.carries(_STAGE_ALONE):
+        if coordinate.own_stages or coordinate.carries(_STAGE_ALONE):
             around.append(coordinate)
             continue
         above = [c for c in around if _lies_below(coordinate, c)]
@@ -388,6 +388,8 @@ def _family_key(point: SweepPoint) -> object:
             key.append((coordinate.axis.address, coordinate.position))
         elif coordinate.axis.label in above[-1].axis.common:
             key.append((coordinate.axis.label, repr(coordinate.value)))
+        elif above[-1].own_stages:
+            key.append((coordinate.axis.address, coordinate.position))
     return tuple(key)
 
 
@@ -405,19 +407,21 @@ def _comparable(point: SweepPoint) -> Mapping[str, object]:
 
 
 def _are_siblings(
-    point: SweepPoint, other: SweepPoint | RemovedPoint, keys: frozenset[str]
+    point: SweepPoint, other: SweepPoint | RemovedPoint, wanted: Pattern
 ) -> bool:
-    """Whether two points differ on no axis but those that carry `keys`."""
+    """Whether two points differ on no axis but those that lead to what is wanted."""
+    keys = wanted.keys
     if not point.coordinates or not other.coordinates:
         mine, theirs = _comparable(point), _comparable(_as_point(other))
         return all(mine[k] == theirs[k] for k in (mine.keys() & theirs.keys()) - keys)
     theirs_at = {c.axis.address: c for c in other.coordinates}
+    words = wanted.words
     apart: dict[str, object] = {}
     for mine_at in point.coordinates:
         found = theirs_at.pop(mine_at.axis.address, None)
         if found is None:
             apart[mine_at.axis.label] = mine_at.value
-        elif found.position != mine_at.position and not mine_at.carries(keys):
+        elif found.position != mine_at.position and not mine_at.may_lead_to(words):
             return False
     return not _labels_differ(apart, theirs_at.values(), keys)
 
@@ -429,7 +433,7 @@ def _labels_differ(
     return any(
         c.axis.label and mine.get(c.axis.label, c.value) != c.value
         for c in others
-        if c.axis.label not in keys
+        if not keys & c.axis.carries
     )
 
 

@@ -18,7 +18,9 @@ from autoexp_tui.core.rule_kinds import Monitoring
 from autoexp_tui.plan.conditions import (
     COMMAND_KEY,
     FAULTS,
+    AsWritten,
     ConditionReader,
+    command_of,
     problems_of,
 )
 from autoexp_tui.plan.drafts import Draft, Refused, Settling
@@ -386,17 +388,12 @@ class JobMaker:
             Refused: with every finding.
             UnusableJob: there is none, but another job that they name has some.
         """
-        given = {plain_key(key): v for key, v in draft.point.parameters.items()}
         start, waits = self._reader(draft, view, "s")
-        found = start.read(given.get("start_conditions") or (), "start_conditions")
-        if given.get(COMMAND_KEY) is not None:
+        draft.start = start.start_of(draft.point.parameters)
+        if command_of(draft.point.parameters) is not None:
             self._world.warn(_deprecated(draft.identity.name))
-            found += start.read_command(given[COMMAND_KEY])
         cancel, reads = self._reader(draft, view, "c")
-        draft.cancel = cancel.read(
-            given.get("cancel_conditions") or (), "cancel_conditions"
-        )
-        draft.start = found
+        draft.cancel = cancel.cancel_of(draft.point.parameters)
         draft.waits |= waits.read
         draft.reads |= reads.read
         problems = (*start.problems, *cancel.problems)
@@ -406,6 +403,15 @@ class JobMaker:
         unusable = start.unusable or cancel.unusable
         if unusable is not None:
             raise unusable
+
+    def faults_of_conditions(self, at: int) -> tuple[Problem, ...]:
+        """What is wrong with the conditions of a job that has no config."""
+        point = self._world.families.points[at]
+        values = Values(self._world, at)
+        reader = ConditionReader(AsWritten(values), self._parser, values.check_base)
+        reader.start_of(point.parameters)
+        reader.cancel_of(point.parameters)
+        return tuple(reader.problems)
 
     def _reader(
         self, draft: Draft, view: ConfigView, mount_prefix: str

@@ -15,6 +15,7 @@ from autoexp_tui.plan.points import (
     RemovedPoint,
     SweepPoint,
     plain_key,
+    words_of,
 )
 
 INDEX = "index"
@@ -34,6 +35,11 @@ class Pattern:
     def keys(self) -> frozenset[str]:
         """The keys it names."""
         return frozenset(key for key, _ in self.wanted)
+
+    @property
+    def words(self) -> Mapping[str, frozenset[str]]:
+        """Each key it names -> the words of all values that are written there."""
+        return {key: words_of(value) for key, value in self.wanted}
 
     @property
     def stage(self) -> str | None:
@@ -59,6 +65,11 @@ class Pattern:
             else key == INDEX or _is_at(point.parameters, key, value)
             for key, value in self.wanted
         )
+
+
+def of_stage(stage: str) -> Pattern:
+    """The pattern of a stage."""
+    return Pattern(stage, ((STAGE, stage),))
 
 
 def parse_pattern(text: str) -> Pattern:

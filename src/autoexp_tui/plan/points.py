@@ -6,7 +6,7 @@ Values only; how they are made is `sweep`, how they find each other is `families
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -64,12 +64,24 @@ class Coordinate:
     position: int
     value: object = None
     """The parameter's value, on an axis with a label."""
-    varies: frozenset[str] = frozenset()
-    """Keys that axes below this choice set to several values."""
+    varies: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Key that axes below this choice set to several values -> these, as words."""
+    own_stages: bool = False
+    """Stages vary below this choice, and other choices of the axis have others."""
 
     def carries(self, keys: frozenset[str]) -> bool:
         """Whether another choice here means other `keys`, and no deeper axis does."""
-        return bool(keys & self.axis.carries) and not keys & self.varies
+        return bool(keys & self.axis.carries) and not keys & self.varies.keys()
+
+    def may_lead_to(self, wanted: Mapping[str, frozenset[str]]) -> bool:
+        """Whether another choice here may mean what is wanted (key -> words for it).
+
+        Not where axes below this choice can set it: then it is looked for there.
+        """
+        if not wanted.keys() & self.axis.carries:
+            return False
+        below = wanted.keys() & self.varies.keys()
+        return not below or not all(wanted[key] & self.varies[key] for key in below)
 
     def __repr__(self) -> str:
         return f"{self.axis.address}={self.position}"
@@ -126,6 +138,39 @@ def stage_of(parameters: Mapping[str, object]) -> str:
     return "" if found is None else str(found)
 
 
+def stages_named(parameters: Mapping[str, object]) -> dict[str, str]:
+    """Each way in which parameters say the stage -> what it says."""
+    found = {
+        key: str(value)
+        for key, value in parameters.items()
+        if value is not None and plain_key(key) == STAGE
+    }
+    notes = parameters.get(NOTES)
+    named = notes.get(STAGE) if isinstance(notes, Mapping) else None
+    return found if named is None else {**found, f"{NOTES}.{STAGE}": str(named)}
+
+
+def word_of(value: object) -> str:
+    """A value as patterns are compared with it: numbers that are equal are one word."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, int | float):
+        try:
+            return repr(float(value))
+        except OverflowError:
+            return str(value)
+    return str(value)
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of all values that `text` may spell."""
+    try:
+        number = {repr(float(text))}
+    except ValueError:
+        number = set()
+    return frozenset({text, text.lower(), *number})
+
+
 def plain_key(key: str) -> str:
     """`key` without Hydra's `+`, `++` and `~`; every spelling of stage as `stage`."""
     bare = key.lstrip("+~")
@@ -143,6 +188,13 @@ def keys_of(parameters: Mapping[str, object]) -> frozenset[str]:
     if stage_of(parameters):
         keys.add(STAGE)
     return frozenset(keys)
+
+
+def keys_chosen(key: str, values: Iterable[object]) -> frozenset[str]:
+    """The plain keys that values of one parameter set; notes may name the stage."""
+    if key == NOTES and any(stage_of({key: value}) for value in values):
+        return frozenset({key, STAGE})
+    return frozenset({plain_key(key)})
 
 
 def points_to_json(points: Sequence[SweepPoint]) -> dict[str, object]:

@@ -245,10 +245,40 @@ class Values:
     def _all(self, address: Address) -> Several:
         pattern, accessor = self._split(address)
         values: list[object] = []
+        dropped: list[DroppedJob] = []
         for at in self.world.families.all_of(pattern):
-            with suppress(DroppedJob):
+            try:
                 values.append(self._other(at, accessor))
+            except DroppedJob as gone:
+                dropped.append(gone)
+        if not values:
+            raise _all_dropped(pattern, dropped)
         return Several(tuple(values))
+
+    def check_base(self) -> str:
+        """`base`, when the job has one; raises SiblingNotFound when it has none."""
+        self.world.families.base(self.at, self._referred)
+        return "base"
+
+    def check(self, reference: Reference) -> None:
+        """Whether the jobs that a reference names are in the sweep; none is asked.
+
+        Raises:
+            NotAReference, SiblingNotFound: they are not.
+        """
+        match reference.parts:
+            case (str(inside),):
+                address = address_of(inside)
+            case _:
+                return
+        families = self.world.families
+        match address.kind:
+            case "base":
+                self.check_base()
+            case "all":
+                families.all_of(self._split(address)[0])
+            case "sibling":
+                families.find(self._split(address)[0], self.at)
 
     def _runtime(self, rest: str) -> Runtime:
         """`JOB.KEY` where both may hold dots; the jobs seen so far decide."""
@@ -334,6 +364,16 @@ def _unknown(
         hint = f"did you mean `{near}`?"
     message = f"{whose} has no attribute, config key or metadata `{accessor}`"
     return UnknownKey(message, hint)
+
+
+def _all_dropped(pattern: str, dropped: Sequence[DroppedJob]) -> SiblingNotFound:
+    filters = list(dict.fromkeys(one.by for one in dropped))
+    removed = "it was" if len(dropped) == 1 else f"all {len(dropped)} were"
+    noun = "filter" if len(filters) == 1 else "filters"
+    return SiblingNotFound(
+        f"No job found matching pattern: {pattern}",
+        f"{removed} removed by the {noun} {' and '.join(filters)}",
+    )
 
 
 def references_in(value: object) -> Iterator[Reference]:

@@ -170,8 +170,9 @@ class Resolution:
             self.dropped[at] = dropped.mark
         except Refused as refused:
             self._fail(at, refused)
+            self._fail(at, Refused(self._maker.faults_of_conditions(at)))
         except UnusableJob:
-            self._failed.add(at)
+            self._fail(at, Refused(self._maker.faults_of_conditions(at)))
         else:
             self.drafts[at] = draft
             self._hold(at, view)

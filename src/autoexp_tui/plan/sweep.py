@@ -8,6 +8,7 @@ each job. The count is known, and bounded, before the first point is made.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -18,12 +19,17 @@ from autoexp_tui.plan.filters import Place, is_deferred, places, point_filter
 from autoexp_tui.plan.findings import SweepRefused
 from autoexp_tui.plan.points import (
     NOT_OVERRIDES,
+    NOTES,
+    STAGE,
     Axis,
     Coordinate,
     DeferredFilter,
     RemovedPoint,
     SweepPoint,
+    keys_chosen,
+    keys_of,
     plain_key,
+    stages_named,
 )
 from autoexp_tui.plan.sweep_file import DerivedJob, Sweep, read_sweep
 from autoexp_tui.plan.sweep_nodes import (
@@ -37,6 +43,7 @@ from autoexp_tui.plan.sweep_nodes import (
     empty_lists,
     keys_set_by,
     shown,
+    values_set_by,
 )
 
 _MOST_REMOVED: Final = 10_000
@@ -130,7 +137,7 @@ class _Expander:
         self, node: Node, address: str, above: Parameters
     ) -> Sequence[Fragment]:
         """The fragments of a node with its defaults under them."""
-        below = {**above, **node.defaults}
+        below = _merged([above, node.defaults], self._accumulate)
         match node.body:
             case Params():
                 made = _tried(node.body, _join(address, "params"))
@@ -138,9 +145,11 @@ class _Expander:
                 made = self._configs(node.body, _join(address, "configs"), below)
             case Groups():
                 made = self._groups(node.body, _join(address, "groups"), below)
-        if not node.defaults:
-            return made
-        return [self._over_defaults(node.defaults, fragment) for fragment in made]
+        if node.defaults:
+            return [self._over_defaults(node.defaults, fragment) for fragment in made]
+        if self._accumulate:
+            return [_with_lists(fragment, self._accumulate) for fragment in made]
+        return made
 
     def _over_defaults(self, defaults: Parameters, fragment: Fragment) -> Fragment:
         over = _merged([defaults, fragment.parameters], self._accumulate)
@@ -222,7 +231,7 @@ class _Expander:
         for fragment in made:
             own = fragment.parameters
             # Merged, not laid over: `++lr` and `_stage` cover the defaults' spelling.
-            if test.holds(_merged([above, own], frozenset()) if above else own):
+            if test.holds(_merged([above, own], self._accumulate) if above else own):
                 kept.append(fragment)
             elif len(self.removed) < _MOST_REMOVED:
                 self.removed.append(
@@ -238,7 +247,7 @@ def _tried(body: Params, address: str) -> Sequence[Fragment]:
     chosen = [
         [Coordinate(axis, at, value) for at, value in enumerate(values)]
         for key, values in body.values.items()
-        for axis in (_parameter_axis(address, key),)
+        for axis in (_parameter_axis(address, key, values),)
     ]
     rows: Iterable[tuple[Coordinate, ...]] = itertools.product(*chosen)
     if body.paired and chosen:
@@ -250,9 +259,9 @@ def _tried(body: Params, address: str) -> Sequence[Fragment]:
     ]
 
 
-def _parameter_axis(address: str, key: str) -> Axis:
-    label = plain_key(key)
-    return Axis(_join(address, key), label, carries=frozenset({label}))
+def _parameter_axis(address: str, key: str, values: Iterable[object]) -> Axis:
+    carries = keys_chosen(key, values)
+    return Axis(_join(address, key), plain_key(key), carries=carries)
 
 
 def _choices(
@@ -261,12 +270,23 @@ def _choices(
     """The coordinates of a choice among whole entries."""
     carries = frozenset().union(*(keys_set_by(entry) for entry in entries))
     axis = Axis(address, carries=carries, common=common_labels(entries))
+    if not any(isinstance(entry, Node) for entry in entries):
+        return [Coordinate(axis, at) for at in range(len(entries))]
+    stages = [values_set_by(entry).get(STAGE, frozenset()) for entry in entries]
+    shared = Counter(itertools.chain.from_iterable(stages))
     return [
-        Coordinate(
-            axis, at, varies=entry.varied if isinstance(entry, Node) else frozenset()
-        )
+        _choice(axis, at, entry, own_stages=all(shared[one] == 1 for one in stages[at]))
         for at, entry in enumerate(entries)
     ]
+
+
+def _choice(
+    axis: Axis, at: int, entry: Parameters | Node, *, own_stages: bool
+) -> Coordinate:
+    varies = entry.varied_values if isinstance(entry, Node) else {}
+    return Coordinate(
+        axis, at, varies=varies, own_stages=own_stages and STAGE in varies
+    )
 
 
 def _chosen(choice: Coordinate, fragment: Fragment) -> Fragment:
@@ -298,7 +318,7 @@ def _apart(parts: Sequence[Sequence[Fragment]]) -> bool:
     """Whether no two parts set the same plain key."""
     seen: set[str] = set()
     for part in parts:
-        keys = {plain_key(key) for fragment in part for key in fragment.parameters}
+        keys = frozenset().union(*(keys_of(f.parameters) for f in part))
         if keys & seen:
             return False
         seen |= keys
@@ -312,16 +332,27 @@ def _merged(
     merged: dict[str, object] = {}
     spellings: dict[str, str] = {}
     for row in rows:
+        if merged and stages_named(row):
+            _forget_stage(merged)
         for key, value in row.items():
             plain = plain_key(key)
             before = merged.pop(spellings.get(plain, key), None)
             if plain in accumulate:
                 value = [*_listed(before), *_listed(value)]
-            elif key == "_meta" and isinstance(before, Mapping | None):
+            elif key == NOTES and isinstance(before, Mapping | None):
                 value = {**(before or {}), **_mapping(value)}
             spellings[plain] = key
             merged[key] = value
     return merged
+
+
+def _forget_stage(merged: dict[str, object]) -> None:
+    """Take out every spelling of the stage: a later row says it anew."""
+    for key in [key for key in merged if plain_key(key) == STAGE]:
+        del merged[key]
+    notes = merged.get(NOTES)
+    if isinstance(notes, Mapping) and STAGE in notes:
+        merged[NOTES] = {key: notes[key] for key in notes if key != STAGE}
 
 
 def _with_lists(fragment: Fragment, accumulate: frozenset[str]) -> Fragment:

@@ -12,12 +12,12 @@ from typing import Final
 
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.findings import raise_if_any
+from autoexp_tui.plan.node_reader import NodeReader
 from autoexp_tui.plan.points import Axis, plain_key
 from autoexp_tui.plan.sweep_nodes import (
     BODIES,
     Groups,
     Node,
-    NodeReader,
     Parameters,
     Params,
     shown,
