@@ -660,6 +660,28 @@ def test_all_jobs_of_a_stage_that_a_filter_over_the_config_emptied_name_it(
     assert removed in said
 
 
+def test_a_job_that_refers_to_itself_among_all_of_its_stage_is_told_so() -> None:
+    said = errors({"configs": [{"stage": "a", "backend.load": "{all.a.name}"}]})
+    assert "refers to itself" in said
+    assert "of its own stage means this job too" in said
+
+
+def test_an_empty_list_that_takes_a_branch_with_it_is_warned_about() -> None:
+    branch = {"groups": [LR, {"configs": []}]}
+    sweep = {"type": "list", "groups": [branch, {"configs": [STABLE]}]}
+    said = warnings(sweep)
+    assert said.startswith("sweep.groups.0.groups.1.configs: is an empty list")
+    assert "the product around it makes no job" in said
+
+
+def test_a_filter_that_leaves_no_job_is_named() -> None:
+    assert "all 2 combinations went by the filter `lr < 0` at sweep.filter" in errors(
+        {**LR, "filter": "lr < 0"}
+    )
+    said = errors({**LR, "filter": "${backend.lr} < 0"})
+    assert "all 2 combinations went by the filter `${backend.lr} < 0`" in said
+
+
 def test_a_failing_deferred_filter_is_told_with_its_place() -> None:
     said = errors({**stages(STABLE), "filter": "${backend.load} > 1"})
     assert "sweep.filter: `${backend.load} > 1`" in said
@@ -684,7 +706,7 @@ def test_a_failing_deferred_filter_is_told_with_its_place() -> None:
         ({"project.name": "{all.stable.name}"}, "gives no one value for a name"),
         ({"backend": "none"}, "there is no none"),
         ({"backend": "{backend.lr}"}, "a config group is chosen before"),
-        ({"backend.broken": True, "++backend.broken": True}, "backend: is broken"),
+        ({"++backend.broken": True}, "backend: is broken"),
         ({"++slurm.bad": 1}, "slurm.bad: is unknown"),
         ({"start_conditions": ["x"]}, "start_conditions.0: is 'x', not a mapping"),
         (

@@ -293,6 +293,13 @@ def test_without_stages_each_job_is_a_family() -> None:
     assert [found.family(at) for at in range(2)] == ["f0", "f1"]
 
 
+def test_a_job_that_looks_for_its_own_stage_is_told_that_it_is_that() -> None:
+    said = refusal({"configs": [{"stage": "a"}, {"stage": "b"}]}, "b", 1)
+    assert said.endswith(
+        "it is that job itself: its own values need no `sibling`, as {name}"
+    )
+
+
 # ------------------------------------------------------------- lists beside lists
 def listed(*branches: object) -> Sweep:
     """Branches one after another; a name stands for a config of that stage."""

@@ -287,7 +287,29 @@ def test_one_config_may_say_its_stage_twice_alike() -> None:
     assert [point.stage for point in expand_sweep(sweep)] == ["x"]
 
 
+def test_of_a_zip_of_empty_lists_single_values_are_not_called_empty() -> None:
+    found = expand({"type": "zip", "params": {"lr": [], "steps": 3}})
+    assert found.empty == ("sweep.params.lr",)
+
+
+def test_an_empty_branch_of_a_list_takes_nothing_with_it() -> None:
+    alone = {"configs": []}
+    crossed = {"groups": [{"params": {"a": [1]}}, {"groups": [{"configs": []}]}]}
+    both = {"groups": [{"params": {"a": [1], "b": []}}]}
+    rest = {"configs": [{"a": 1}]}
+    found = expand({"type": "list", "groups": [alone, crossed, both, rest]})
+    assert found.emptied == (
+        "sweep.groups.1.groups.1.groups.0.configs",
+        "sweep.groups.2.groups.0.params.b",
+    )
+
+
 # ---------------------------------------------------------------------- filters
+def test_a_filter_that_fails_says_for_which_values() -> None:
+    said = refusal({"params": {"lr": [1, 0], "b": [2]}, "filter": "b / lr > 0"})
+    assert "divides by zero, for b=2, lr=0" in said
+
+
 def test_a_group_filter_prunes_its_group() -> None:
     sweep = {
         "groups": [

@@ -59,7 +59,19 @@ def test_equal_names_are_an_error_with_what_tells_them_apart() -> None:
 
 
 def test_equal_names_without_a_difference_may_take_the_index() -> None:
-    assert errors(plan(job("a"), job("a", 1)))[0].endswith("apart: ${index}")
+    alike = plan(job("a", parameters={"lr": 1}), job("a", 1, parameters={"lr": 1.0}))
+    assert errors(alike)[0].endswith(
+        "they set the same values: take one out, or add ${index} to the name"
+    )
+
+
+def test_what_cannot_stand_in_a_name_tells_no_jobs_apart() -> None:
+    one, two = ({"stage": s, "++lr": s, "aux": {"x": s}} for s in "ab")
+    twice = plan(job("a", parameters=one), job("a", 1, parameters=two))
+    assert errors(twice)[0].endswith("apart: ${stage}, ${lr}")
+    waits = ({"start_conditions": [s]} for s in "ab")
+    twice = plan(*(job("a", at, parameters=own) for at, own in enumerate(waits)))
+    assert errors(twice)[0].endswith("apart: ${index}")
 
 
 def test_one_directory_for_two_jobs_is_an_error() -> None:

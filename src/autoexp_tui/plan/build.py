@@ -24,7 +24,7 @@ from autoexp_tui.plan.ports import (
     SpecParser,
 )
 from autoexp_tui.plan.resolution import Resolution
-from autoexp_tui.plan.sweep import expand
+from autoexp_tui.plan.sweep import Expansion, expand
 from autoexp_tui.plan.validation import (
     NamedJob,
     told_once,
@@ -124,7 +124,7 @@ def plan_outcome(
     )
     drafts = resolution.run()
     errors = told_once([*common.problems, *resolution.problems])
-    warnings = told_once(resolution.warnings)
+    warnings = told_once([*_emptied(expansion), *resolution.warnings])
     if errors:
         errors += _of_unfinished(source, resolution, drafts)
         return PlanOutcome(None, errors, warnings, expansion.points)
@@ -145,6 +145,13 @@ def _of_unfinished(
     """What else is wrong with the jobs that have got as far as a name."""
     jobs = [NamedJob(d.identity.name, d.point.parameters) for d in drafts]
     return validate_unfinished(jobs, _edges(drafts, resolution, source.known))
+
+
+def _emptied(expansion: Expansion) -> Iterator[Problem]:
+    hint = "write at least one entry, or leave it out"
+    for where in expansion.emptied:
+        message = "is an empty list, so that the product around it makes no job"
+        yield Problem(message, where, hint=hint)
 
 
 def _finding(problem: Problem) -> PlanFinding:

@@ -308,6 +308,8 @@ class Families:
         return _removal(gone) if gone else self._candidates(wanted, current)
 
     def _candidates(self, wanted: Pattern, current: int) -> str:
+        if [at for at, p in self._of(wanted) if wanted.fits(p)] == [current]:
+            return "it is that job itself: its own values need no `sibling`, as {name}"
         if wanted.stage is None:
             word = next(iter(wanted.keys - {INDEX}))
             if word not in self._known_keys:

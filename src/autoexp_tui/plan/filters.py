@@ -132,14 +132,16 @@ class PointFilter:
         Raises:
             ExpressionError: the expression fails, or gives no truth value.
         """
-        names: dict[str, object] = {
+        return _truth(self._evaluated({**self.read(parameters), **(operands or {})}))
+
+    def read(self, parameters: Mapping[str, object]) -> dict[str, object]:
+        """What each name of the filter stands for in a point."""
+        return {
             name: stage_of(parameters) or None
             if binding is _STAGE_BINDING
             else binding.read(parameters)
             for name, binding in self._bindings.items()
         }
-        names.update(operands or {})
-        return _truth(self._evaluated(names))
 
     def _evaluated(self, names: Mapping[str, object]) -> object:
         try:

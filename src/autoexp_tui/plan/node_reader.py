@@ -149,6 +149,8 @@ class NodeReader:
             self.note(where, f"pairs lists of different lengths: {shown}", hint)
             return {}
         length = next(iter(lists.values()), 1)
+        if not length:
+            return dict.fromkeys(lists, ())
         return {
             key: found if key in lists else found * length
             for key, found in values.items()

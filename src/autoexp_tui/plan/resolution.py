@@ -160,6 +160,9 @@ class Resolution:
         names = [called(self.families.points[at]) for at in (*ring, ring[0])]
         message = f"references go in a ring: {' -> '.join(names)}"
         hint = "one of these references has to go; a value written twice will do"
+        if len(ring) == 1:
+            message = "refers to itself"
+            hint = "`{all.STAGE...}` of its own stage means this job too"
         self.problems.append(Problem(message, "sweep", names[0], hint))
         self._failed.update(ring)
 

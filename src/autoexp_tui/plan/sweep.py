@@ -15,8 +15,15 @@ from typing import Final
 
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.expression import ExpressionError
-from autoexp_tui.plan.filters import Place, is_deferred, places, point_filter
+from autoexp_tui.plan.filters import (
+    Place,
+    PointFilter,
+    is_deferred,
+    places,
+    point_filter,
+)
 from autoexp_tui.plan.findings import SweepRefused
+from autoexp_tui.plan.names import spell
 from autoexp_tui.plan.points import (
     NOT_OVERRIDES,
     NOTES,
@@ -40,6 +47,7 @@ from autoexp_tui.plan.sweep_nodes import (
     Parameters,
     Params,
     common_labels,
+    emptied,
     empty_lists,
     keys_set_by,
     shown,
@@ -60,6 +68,8 @@ class Expansion:
     """How many more were removed than are remembered."""
     empty: tuple[str, ...] = ()
     """Places of the empty lists for which there is no point, filters or not."""
+    emptied: tuple[str, ...] = ()
+    """Places of empty lists for which a part of the sweep makes none."""
 
 
 def expand_sweep(sweep: Mapping[str, object] | None) -> list[SweepPoint]:
@@ -85,9 +95,13 @@ def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansio
     kept = expander.filtered(read.root, made, {})
     if expander.problems:
         raise SweepRefused(tuple(expander.problems))
-    empty = () if read.root.count else tuple(empty_lists(read.root))
-    points, removed = _numbered(kept), tuple(expander.removed)
-    return Expansion(points, removed, expander.forgotten, empty)
+    return Expansion(
+        points=_numbered(kept),
+        removed=tuple(expander.removed),
+        forgotten=expander.forgotten,
+        empty=() if read.root.count else tuple(empty_lists(read.root)),
+        emptied=tuple(emptied(read.root)) if read.root.count else (),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,7 +245,8 @@ class _Expander:
         for fragment in made:
             own = fragment.parameters
             # Merged, not laid over: `++lr` and `_stage` cover the defaults' spelling.
-            if test.holds(_merged([above, own], self._accumulate) if above else own):
+            seen = _merged([above, own], self._accumulate) if above else own
+            if _holds(test, seen):
                 kept.append(fragment)
             elif len(self.removed) < _MOST_REMOVED:
                 self.removed.append(
@@ -240,6 +255,19 @@ class _Expander:
             else:
                 self.forgotten += 1
         return kept
+
+
+def _holds(test: PointFilter, parameters: Parameters) -> bool:
+    """Whether a point stays; a failure says for which values."""
+    try:
+        return test.holds(parameters)
+    except ExpressionError as error:
+        told = ", ".join(
+            f"{name}={shown(spell(value))}"
+            for name, value in test.read(parameters).items()
+            if value is not None
+        )
+        raise ExpressionError(f"{error}, for {told}" if told else str(error)) from None
 
 
 def _tried(body: Params, address: str) -> Sequence[Fragment]:

@@ -207,6 +207,22 @@ def empty_lists(node: Node) -> Iterator[str]:
                 yield from empty_lists(below)
 
 
+def emptied(node: Node) -> Iterator[str]:
+    """The places of empty lists that take the rest of a product with them.
+
+    An empty `configs` that stands alone, or in a list, takes nothing with it.
+    """
+    match node.body:
+        case Params():
+            yield from empty_lists(node)
+        case Groups(nodes=nodes, crossed=True, count=0) if any(n.count for n in nodes):
+            yield from empty_lists(node)
+        case Groups(nodes=parts) | Configs(entries=parts):
+            for part in parts:
+                if isinstance(part, Node):
+                    yield from emptied(part)
+
+
 def _keys_of_body(body: Body) -> frozenset[str]:
     match body:
         case Params(values=values):

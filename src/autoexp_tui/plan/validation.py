@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from autoexp_tui.core.condition_kinds import (
     Approval,
@@ -27,8 +28,14 @@ from autoexp_tui.plan import (
     unreachable,
 )
 from autoexp_tui.plan.dag import rings
-from autoexp_tui.plan.names import fault_of_name
+from autoexp_tui.plan.names import fault_of_name, spell
 from autoexp_tui.plan.near import did_you_mean
+from autoexp_tui.plan.points import NOT_OVERRIDES, STAGE, plain_key
+from autoexp_tui.plan.sweep_nodes import MOST_OF_A_FILTER, shown
+
+_NO_NAMES: Final = (NOT_OVERRIDES - {STAGE}) | {"project.name"}
+"""Parameters that cannot stand in a name."""
+_MOST_FILTERS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +127,24 @@ def _no_jobs(plan: Plan, empty: Sequence[str]) -> Iterator[Problem]:
             told = " and ".join(f"`{where}`" for where in empty)
             noun = "is an empty list" if len(empty) == 1 else "are empty lists"
             hint = f"{told} {noun}: write at least one entry, or leave it out"
+        elif plan.holes:
+            hint = _removed_by(plan)
         yield Problem("makes no job", where="sweep", hint=hint)
+
+
+def _removed_by(plan: Plan) -> str:
+    """Which filters took everything, the first few as written."""
+    filters = list(dict.fromkeys((one.filter, one.where) for one in plan.holes))
+    few = [
+        f"`{shown(text, MOST_OF_A_FILTER)}` at {where}"
+        for text, where in filters[:_MOST_FILTERS]
+    ]
+    more = len(filters) - len(few)
+    told = " and ".join(few) + (f" and {more} more" if more else "")
+    noun = "filter" if len(filters) == 1 else "filters"
+    count = len(plan.holes) + plan.holes_more
+    took = "the only combination" if count == 1 else f"all {count:,} combinations"
+    return f"{took} went by the {noun} {told}"
 
 
 def _names(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
@@ -140,20 +164,22 @@ def _named_twice(jobs: Sequence[JobSpec | NamedJob]) -> Iterator[Problem]:
                 f"{count} jobs have the name {name}",
                 where="project.name",
                 job=name,
-                hint=f"add what tells them apart: {_apart(shared)}",
+                hint=_apart(shared),
             )
 
 
 def _apart(jobs: Sequence[JobSpec | NamedJob]) -> str:
-    """The parameters in which jobs differ, as they are put into a name."""
-    keys = list(dict.fromkeys(key for job in jobs for key in job.parameters))
+    """How jobs of one name get several: by the parameters in which they differ."""
+    keys = dict.fromkeys(key for job in jobs for key in job.parameters)
     differing = [
-        key.lstrip("+")
+        plain_key(key)
         for key in keys
-        if len({repr(job.parameters.get(key)) for job in jobs}) > 1
+        if len({spell(job.parameters.get(key)) for job in jobs}) > 1
     ]
-    shown = [f"${{{key}}}" for key in differing if key != "project.name"]
-    return ", ".join(shown[:4]) or "${index}"
+    if not differing:
+        return "they set the same values: take one out, or add ${index} to the name"
+    told = [f"${{{key}}}" for key in differing if key not in _NO_NAMES]
+    return f"add what tells them apart: {', '.join(told[:4]) or '${index}'}"
 
 
 def _rings(jobs: Sequence[str], edges: Sequence[Edge]) -> Iterator[Problem]:
