@@ -293,7 +293,7 @@ def test_of_a_zip_of_empty_lists_single_values_are_not_called_empty() -> None:
 
 
 def test_an_empty_branch_of_a_list_takes_nothing_with_it() -> None:
-    alone = {"configs": []}
+    alone: Sweep = {"configs": []}
     crossed = {"groups": [{"params": {"a": [1]}}, {"groups": [{"configs": []}]}]}
     both = {"groups": [{"params": {"a": [1], "b": []}}]}
     rest = {"configs": [{"a": 1}]}
