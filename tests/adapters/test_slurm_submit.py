@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from autoexp_tui.adapters.around_srun import AROUND
 from autoexp_tui.adapters.slurm_commands import Ran
 from autoexp_tui.adapters.slurm_submit import Sender, SubmitSettings, read_template
 from autoexp_tui.core.errors import UsageError
@@ -125,7 +126,7 @@ def test_a_task_file_tells_the_wrapper_all_it_needs(place: Place) -> None:
     place.settings = replace(place.settings, launcher=("srun", "--unbuffered"))
     place.send(place.submission("a", "b"))
     told = place.written("1.json")
-    assert told["command"] == ["srun", "--unbuffered", "python", "train.py"]
+    assert told["command"] == [*AROUND, "srun", "--unbuffered", "python", "train.py"]
     assert (told["job"], told["attempt"], told["index"]) == ("b", 2, 1)
     assert (told["token"], told["nonce"], told["session"]) == ("tok", "tok", "k7f2")
     assert told["grace_seconds"] == 7.0

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.torchrun import AROUND_SRUN, ON_A_NODE
+from autoexp_tui.adapters.around_srun import AROUND
+from autoexp_tui.adapters.torchrun import ON_A_NODE
 from tests.adapters.backend_configs import found, launched, refused, slurm
 
 MEGATRON = {"class_name": "MegatronTorchrun", "script": "pretrain_gpt.py"}
 SRUN = (
-    "sh", "-c", AROUND_SRUN, "signals-around-srun",
-    "srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--cpu-bind=none",
-    "--kill-on-bad-exit=1", "sh", "-c", ON_A_NODE, "torchrun-on-a-node",
+    *AROUND, "srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1",
+    "--cpu-bind=none", "--kill-on-bad-exit=1",
+    "sh", "-c", ON_A_NODE, "torchrun-on-a-node",
 )  # fmt: skip
 TWO = slurm(nodes=2, gpus_per_node=4)
 
@@ -26,24 +26,64 @@ def megatron(**torchrun: object) -> Mapping[str, object]:
     return {**MEGATRON, "torchrun": torchrun}
 
 
-def test_one_node_meets_by_itself() -> None:
-    assert launched(megatron(nproc_per_node=4)).command == (
-        "torchrun", "--nnodes", "1", "--nproc_per_node", "4",
-        "--standalone", "pretrain_gpt.py",
-    )  # fmt: skip
+EVERY_OPTION = {
+    "nproc_per_node": "gpu", "rdzv_endpoint": "n1:29500", "rdzv_id": 7,
+    "max_restarts": 3, "tee": 3, "log_dir": "logs", "monitor_interval": 0.5,
+    "no_python": True, "run_path": False, "role": None,
+}  # fmt: skip
+LAUNCHES = [
+    pytest.param(
+        megatron(nproc_per_node=4), {},
+        (
+            "torchrun", "--nnodes", "1", "--nproc_per_node", "4", "--standalone",
+            "pretrain_gpt.py",
+        ),
+        id="one node meets by itself",
+    ),
+    pytest.param(
+        MEGATRON, slurm(gpus_per_node="a100:8"),
+        (
+            "torchrun", "--nnodes", "1", "--nproc_per_node", "8", "--standalone",
+            "pretrain_gpt.py",
+        ),
+        id="processes are the GPUs that Slurm is asked for",
+    ),
+    pytest.param(
+        MEGATRON, TWO,
+        (
+            *SRUN, "torchrun", "--nnodes", "2", "--nproc_per_node", "4",
+            "--rdzv_backend", "c10d", "pretrain_gpt.py",
+        ),
+        id="on two nodes srun starts one on each",
+    ),
+    pytest.param(
+        megatron(**EVERY_OPTION), {},
+        (
+            "torchrun", "--nnodes", "1", "--nproc_per_node", "gpu",
+            "--rdzv_endpoint", "n1:29500", "--rdzv_id", "7", "--max_restarts", "3",
+            "--tee", "3", "--log_dir", "logs", "--monitor_interval", "0.5",
+            "--no_python", "pretrain_gpt.py",
+        ),
+        id="options are spelled as all releases know them",
+    ),
+    pytest.param(
+        {**megatron(nproc_per_node=1), "python": "/env/bin/python"}, {},
+        (
+            "/env/bin/python", "-m", "torch.distributed.run", "--nnodes", "1",
+            "--nproc_per_node", "1", "--standalone", "pretrain_gpt.py",
+        ),
+        id="an interpreter starts it as a module",
+    ),
+]  # fmt: skip
 
 
-def test_processes_are_the_gpus_that_slurm_is_asked_for() -> None:
-    command = launched(MEGATRON, slurm=slurm(gpus_per_node="a100:8")).command
-
-    assert command[:5] == ("torchrun", "--nnodes", "1", "--nproc_per_node", "8")
-
-
-def test_on_two_nodes_srun_starts_one_torchrun_on_each() -> None:
-    assert launched(MEGATRON, slurm=TWO).command == (
-        *SRUN, "torchrun", "--nnodes", "2", "--nproc_per_node", "4",
-        "--rdzv_backend", "c10d", "pretrain_gpt.py",
-    )  # fmt: skip
+@pytest.mark.parametrize(("backend", "asked", "words"), LAUNCHES)
+def test_the_words_that_start_it(
+    backend: Mapping[str, object],
+    asked: Mapping[str, object],
+    words: tuple[str, ...],
+) -> None:
+    assert launched(backend, slurm=asked).command == words
 
 
 @pytest.mark.parametrize(
@@ -62,21 +102,6 @@ def test_srun_may_be_left_to_the_user() -> None:
     assert launched(megatron(srun=False), slurm=TWO).command[:2] == ("sh", "-c")
 
 
-def test_every_option_is_spelled_as_all_releases_know_it() -> None:
-    options = {
-        "nproc_per_node": "gpu", "rdzv_endpoint": "n1:29500", "rdzv_id": 7,
-        "max_restarts": 3, "tee": 3, "log_dir": "logs", "monitor_interval": 0.5,
-        "no_python": True, "run_path": False, "role": None,
-    }  # fmt: skip
-
-    assert launched(megatron(**options)).command == (
-        "torchrun", "--nnodes", "1", "--nproc_per_node", "gpu",
-        "--rdzv_endpoint", "n1:29500", "--rdzv_id", "7", "--max_restarts", "3",
-        "--tee", "3", "--log_dir", "logs", "--monitor_interval", "0.5",
-        "--no_python", "pretrain_gpt.py",
-    )  # fmt: skip
-
-
 def test_the_parts_of_a_run_may_be_started_by_hand() -> None:
     options = {"nnodes": 2, "nproc_per_node": 1, "node_rank": 1, "master_addr": "a"}
 
@@ -84,14 +109,6 @@ def test_the_parts_of_a_run_may_be_started_by_hand() -> None:
 
     assert command[5:7] == ("--rdzv_backend", "static")
     assert "sh" not in command
-
-
-def test_an_interpreter_starts_torchrun_as_a_module() -> None:
-    backend = {**megatron(nproc_per_node=1), "python": "/env/bin/python"}
-
-    assert launched(backend).command[:3] == (
-        "/env/bin/python", "-m", "torch.distributed.run",
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -229,70 +246,3 @@ def test_outside_of_slurm_it_says_so(tmp_path: Path) -> None:
     assert on_a_node(tmp_path, ["true"]) == [
         "64", "torchrun on several nodes: this is no step of a Slurm job",
     ]  # fmt: skip
-
-
-# ------------------------------------------------------------------ signals around srun
-def around(words: list[str], **env: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        ["sh", "-c", AROUND_SRUN, "signals-around-srun", *words],
-        env={**os.environ, "SLURM_JOB_ID": "41", **env},
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
-TASK = "trap 'exit 5' USR1; trap 'echo killed; exit 9' TERM; echo up; sleep 100 & wait"
-
-
-def test_a_signal_that_srun_passes_on_goes_to_it() -> None:
-    with around(["sh", "-c", TASK]) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "up\n"
-        os.killpg(process.pid, signal.SIGUSR1)
-        assert process.wait(30) == 5
-
-
-def test_a_signal_that_comes_as_srun_starts_goes_to_it_too() -> None:
-    early = "trap 'exit 5' USR1; kill -USR1 $PPID; sleep 100 & wait"
-    with around(["sh", "-c", early]) as process:
-        assert process.wait(30) == 5
-
-
-@pytest.mark.parametrize("status", [0, 3, 127, 143])
-def test_the_status_of_srun_is_handed_on(status: int) -> None:
-    with around(["sh", "-c", f"exit {status}"]) as process:
-        assert process.wait(30) == status
-
-
-def test_slurm_is_told_to_ask_the_tasks_and_srun_is_spared(tmp_path: Path) -> None:
-    tool = tmp_path / "scancel"
-    tool.write_text('#!/bin/sh\necho "$@"\n')
-    tool.chmod(0o755)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    with around(["sh", "-c", TASK], PATH=path) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "up\n"
-        os.killpg(process.pid, signal.SIGTERM)
-        assert process.stdout.readline() == "--signal=TERM 41\n"
-        os.killpg(process.pid, signal.SIGUSR1)
-        assert process.wait(30) == 5
-
-
-def test_where_slurm_does_not_answer_srun_is_asked(tmp_path: Path) -> None:
-    tool = tmp_path / "scancel"
-    tool.write_text("#!/bin/sh\nexit 1\n")
-    tool.chmod(0o755)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    with around(["sh", "-c", TASK], PATH=path) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "up\n"
-        os.killpg(process.pid, signal.SIGTERM)
-        assert process.stdout.readline() == "killed\n"
-        assert process.wait(30) == 9
-
-
-@pytest.mark.parametrize("status", [0, 3, 137])
-def test_the_exit_code_of_srun_comes_through(status: int) -> None:
-    with around(["sh", "-c", f"exit {status}"]) as process:
-        assert process.wait(30) == status

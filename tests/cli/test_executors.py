@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autoexp_tui.adapters import local
-from autoexp_tui.cli.executors import Offer, offer_of
+from autoexp_tui.cli.executors import Offer, launcher_words, offer_of
 from autoexp_tui.core.specs import ExecutorSpec, Plan
 from autoexp_tui.engine.live import LiveHandle
 from autoexp_tui.testing.campaigns import plan_of, planned
@@ -45,3 +45,20 @@ def test_of_a_cluster_only_the_plan_s_limit_is_known() -> None:
 def test_an_opened_plan_shows_what_its_executor_offers() -> None:
     shown = LiveHandle(plan=plan(), slots=5, gpus=2).snapshot().engine
     assert (shown.slots, shown.gpus) == (5, 2)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "options", "words"),
+    [
+        ("", "", ()),
+        ("", "--mpi=none", ("srun", "--mpi=none")),
+        ("srun -v", "--mpi=none", ("srun", "--mpi=none", "-v")),
+        ("/slurm/bin/srun", "--mpi=none", ("/slurm/bin/srun", "--mpi=none")),
+        ("box exec", "--mpi=none", ("srun", "--mpi=none", "box", "exec")),
+        ("box 'a b'", "", ("box", "a b")),
+    ],
+)
+def test_options_go_to_the_srun_that_is_there_or_bring_one(
+    launcher: str, options: str, words: tuple[str, ...]
+) -> None:
+    assert launcher_words(launcher, options) == words

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from autoexp_tui.adapters.around_srun import AROUND
 from autoexp_tui.adapters.done_file import read_done
 from autoexp_tui.adapters.session_dir import entry_dir, write_manifest
 from autoexp_tui.cli.diagnostics import guarded
@@ -167,6 +168,21 @@ def test_the_jobs_exit_status_is_ours_and_recorded(tmp_path: Path, say: Say) -> 
     assert json.loads((place / "exit.0.json").read_text())["exit_code"] == 9
     assert (place / "begin.0.json").exists()
     assert read_done(tmp_path / "out" / "a") is None
+
+
+def test_an_entry_s_srun_has_a_shell_around_for_the_sake_of_its_tasks(
+    tmp_path: Path, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "srun"
+    tool.write_text('#!/bin/sh\nshift\nexec "$@"\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    executor = ExecutorSpec(class_name="SlurmClient", settings={"srun_opts": "-v"})
+    manifest = kept(tmp_path, entry(tmp_path, "a", 0, "exit 9"), executor=executor)
+    assert say(manifest, "--index", "0")[0] == 9
+    place = entry_dir(tmp_path / "state", "p1", "a") / "1"
+    ran = json.loads((place / "task.json").read_text())["command"]
+    assert ran == [*AROUND, "srun", "-v", "sh", "-c", "exit 9"]
 
 
 def test_a_job_finds_its_environment_and_a_second_attempt_that_it_is_one(

@@ -24,6 +24,7 @@ from types import FrameType
 from typing import Final
 
 from autoexp_tui.adapters import wrapper
+from autoexp_tui.adapters.around_srun import with_grace
 from autoexp_tui.adapters.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.adapters.done_file import (
     done_path,
@@ -114,7 +115,7 @@ def _fields(entry: Entry, attempt: int, place: Path) -> dict[str, object]:
     token = digest(entry.plan.plan_id, job.name, attempt)
     in_slurm = bool(wrapper.slurm_id())
     made = task_of(job, attempt, str(place), resume=attempt > 1)
-    task = replace(made, command=entry.command)
+    task = replace(made, command=with_grace(entry.command))
     return {
         **task_fields(task),
         "v": 1,

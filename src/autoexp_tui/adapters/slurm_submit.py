@@ -16,6 +16,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
+from autoexp_tui.adapters.around_srun import with_grace
 from autoexp_tui.adapters.atomic import explaining, make_private, write_atomic
 from autoexp_tui.adapters.local_start import task_fields
 from autoexp_tui.adapters.slurm_commands import Commands, Ran
@@ -170,7 +171,7 @@ class Sender:
         return {
             **task_fields(task),
             "v": 1,
-            "command": [*self._settings.launcher, *task.command],
+            "command": [*with_grace((*self._settings.launcher, *task.command))],
             "token": submission.token,
             "nonce": submission.token,
             "index": index,

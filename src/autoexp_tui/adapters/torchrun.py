@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from autoexp_tui.adapters.argument_words import joined
+from autoexp_tui.adapters.around_srun import AROUND
 from autoexp_tui.adapters.backend_words import (
     Config,
     problem,
@@ -81,33 +82,6 @@ exec "$@"
 """Run once a node, with the command as its arguments. The port lies below those that
 kernels give away, and differs between jobs that share a node. A container gets the
 variables even where it takes none of ours."""
-
-
-AROUND_SRUN: Final = """\
-early=
-pass() { if [ "$!" ]; then kill -s "$1" "$!"; else early="$early $1"; fi; }
-ask() { scancel --signal="$1" "$SLURM_JOB_ID" || pass "$1"; }
-for signal in TERM INT HUP; do trap "ask $signal" "$signal"; done
-for signal in USR1 USR2; do trap "pass $signal" "$signal"; done
-setsid "$@" &
-for signal in $early; do pass "$signal"; done
-while :; do
-  wait "$!"
-  status=$?
-  [ "$status" -gt 128 ] || exit "$status"
-  kill -0 "$!" 2>/dev/null && continue
-  wait "$!" 2>/dev/null
-  own=$?
-  [ "$own" -eq 127 ] || status=$own
-  exit "$status"
-done
-"""
-"""Stands between us and srun, which answers TERM by killing all tasks at once: they are
-asked by Slurm itself, and have the time that they are given. srun passes the others
-on. The traps stand before srun does, or an early signal would end this shell alone. A
-signal interrupts `wait`, which then says more than 128, and the shell may have taken
-note of the step's end behind it: it is asked once more, and says 127 if it told before.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,8 +298,8 @@ def outside(backend: Config, config: Config) -> tuple[str, ...]:
         return ()
     starter: tuple[str, ...] = ()
     if given.get("srun", True) is not False and not _launcher(config):
-        starter = ("sh", "-c", AROUND_SRUN, "signals-around-srun", "srun")
-        starter += (*_placed(config), "--cpu-bind=none", "--kill-on-bad-exit=1")
+        starter = (*AROUND, "srun", *_placed(config))
+        starter += ("--cpu-bind=none", "--kill-on-bad-exit=1")
     return (*starter, "sh", "-c", ON_A_NODE, "torchrun-on-a-node")
 
 

@@ -174,9 +174,11 @@ def launcher_words(launcher: str, srun_options: str) -> tuple[str, ...]:
 
     Options without a launcher mean srun; a launcher that is srun takes them itself.
     """
+    from autoexp_tui.adapters.around_srun import is_srun
+
     words, options = shlex.split(launcher), shlex.split(srun_options)
-    if words[:1] == ["srun"]:
-        return ("srun", *options, *words[1:])
+    if words and is_srun(words[0]):
+        return (words[0], *options, *words[1:])
     return (*(["srun", *options] if options else []), *words)
 
 
