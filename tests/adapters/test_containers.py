@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.backends import Places
+from autoexp_tui.adapters.backends import Backends, Places
 from autoexp_tui.adapters.python_homes import BECOME
 from autoexp_tui.adapters.torchrun import ON_A_NODE
 from tests.adapters.backend_configs import found, launched, refused, slurm
@@ -115,6 +115,19 @@ def test_auto_takes_the_runtime_that_is_there(
     monkeypatch.setattr("shutil.which", lambda name: name in there or None)
 
     assert launched({**RUN, "container": "/i"}).command[0] == runtime
+
+
+def test_the_path_is_looked_through_once_for_all_jobs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("shutil.which", lambda name: asked.append(name) or name)
+    backends = Backends(Places("/w", "/w/state"))
+
+    for lr in range(3):
+        backend = {**RUN, "container": "docker://i", "lr": lr}
+        backends.launch({"backend": backend})
+    assert asked == ["apptainer"]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from autoexp_tui.adapters.session_dir import write_manifest
 from autoexp_tui.cli.plan_since import changes_of
 from autoexp_tui.core.specs import Plan
@@ -30,6 +32,14 @@ def test_a_job_more_is_told_with_when_the_plan_before_was_made(tmp_path: Path) -
     assert found is not None
     assert (found.created_at, found.differs) == (1000.0, True)
     assert "1 job added" in found.head
+
+
+def test_files_of_the_user_s_that_are_called_like_modules_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise RuntimeError('not yours')\n")
+    monkeypatch.chdir(tmp_path)
+    assert changes_of(planned_twice(tmp_path)) is not None
 
 
 def test_a_first_plan_has_nothing_before_it(tmp_path: Path) -> None:

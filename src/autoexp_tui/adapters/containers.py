@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 import posixpath
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, cast
 
 from autoexp_tui.adapters.backend_words import (
@@ -208,8 +209,17 @@ def _runtime(given: Config, *, here: bool) -> str | None:
     name = str(given.get("runtime") or "auto")
     if name != "auto":
         return os.path.expanduser(name)
-    found = next((one for one in RUNTIMES if shutil.which(one)), None)
+    found = _installed(shutil.which, os.environ.get("PATH", ""))
     return found if here else found or RUNTIMES[0]
+
+
+@lru_cache(maxsize=8)
+def _installed(which: Callable[[str], str | None], path: str) -> str | None:
+    """The first runtime on the PATH: asked for by every job, and as slow as its disks.
+
+    `path`: what `which` looks through.
+    """
+    return next((one for one in RUNTIMES if which(one)), None)
 
 
 def _binds(given: Config, config: Config, places: Places, cwd: str) -> Iterator[str]:

@@ -60,6 +60,7 @@ def heir_command(session: SessionDir, approve: frozenset[str]) -> list[str]:
     chosen = "all" if "*" in approve else ",".join(sorted(approve)) or "none"
     return [
         sys.executable,
+        "-P",  # a file of the user's that is called like a module must not be one
         "-m",
         "autoexp_tui.cli.monitor",
         "--session",

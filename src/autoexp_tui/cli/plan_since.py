@@ -34,7 +34,8 @@ def changes_of(plan: Plan) -> PlanChanges | None:
     """
     from autoexp_tui.ui.view.plan_changes import PlanChanges
 
-    words = (sys.executable, "-m", __name__, plan.state_dir, plan.plan_id)
+    # -P: a file of the user's that is called like a module must not be one.
+    words = (sys.executable, "-P", "-m", __name__, plan.state_dir, plan.plan_id)
     try:
         ran = subprocess.run(
             words,
