@@ -121,7 +121,12 @@ def test_the_path_is_looked_through_once_for_all_jobs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr("shutil.which", lambda name: asked.append(name) or name)
+
+    def which(name: str) -> str:
+        asked.append(name)
+        return name
+
+    monkeypatch.setattr("shutil.which", which)
     backends = Backends(Places("/w", "/w/state"))
 
     for lr in range(3):
