@@ -160,7 +160,8 @@ def test_a_checkpoint_at_the_last_iteration_is_saved_under_the_new_run(
 def test_a_high_rate_without_clipping_overflows_to_nan_and_goes_on(
     demo: Callable[..., Outcome],
 ) -> None:
-    arguments = ("--lr", 0.3, "--clip-grad", 0, "--train-iters", 600)
+    size = ("--hidden", 64, "--batch-size", 8, "--train-iters", 600)
+    arguments = (*size, "--lr", 0.3, "--clip-grad", 0)
     outcome = demo("train", *arguments, "--log-interval", 10, "--eval-interval", 0)
     assert outcome.status == 0
     assert np.isfinite(float(losses(outcome)[0]))

@@ -14,7 +14,7 @@ from autoexp_tui.core.verdicts import why
 from autoexp_tui.engine.steer import obey
 from autoexp_tui.monitor.desk import Desk, Policy, Roster
 from autoexp_tui.monitor.watch import Timers, Watch
-from tests.core.builders import ended, happen, job, plan, run, started
+from tests.core.builders import ended, happen, job, plan, run, started, submit_event
 
 
 def obeyed(
@@ -197,3 +197,37 @@ def test_pausing_twice_says_that_there_was_nothing_to_do() -> None:
     (refused,) = obeyed(state, commands.Pause())
     assert isinstance(refused, events.CommandRefused)
     assert refused.why.code == "nothing_to_do"
+
+
+# ------------------------------------------------------------------- time limits known
+def test_a_time_limit_that_is_known_is_noted_of_the_attempt_that_runs() -> None:
+    state = started(plan(job("a")))
+    run(state, "a")
+    known = commands.Acknowledge(limits=(("a", 1),))
+    noted = obeyed(state, known, by="ann")
+    assert noted == [events.LimitAcknowledged(job="a", attempt=1, by="ann")]
+    happen(state, *noted)
+    assert state.jobs["a"].attempts[-1].limit_seen
+
+
+@pytest.mark.parametrize("limit", [("b", 1), ("a", 2), ("a", 1)])
+def test_a_limit_of_another_run_or_known_already_is_not_noted(
+    limit: tuple[str, int],
+) -> None:
+    state = started(plan(job("a")))
+    run(state, "a")
+    happen(state, events.LimitAcknowledged(job="a", attempt=1))
+    (refused,) = obeyed(state, commands.Acknowledge(limits=(limit,)))
+    assert isinstance(refused, events.CommandRefused)
+    assert refused.why.code == "nothing_to_do"
+
+
+def test_a_further_attempt_has_a_limit_that_nobody_knows_of() -> None:
+    state = started(plan(job("a")))
+    run(state, "a")
+    again = events.RetryOrdered(
+        job="a", not_before=0.0, from_checkpoint=True, why=why("retry", attempt=2)
+    )
+    happen(state, events.LimitAcknowledged(job="a", attempt=1), ended("a"), again)
+    happen(state, submit_event("a", 2))
+    assert [attempt.limit_seen for attempt in state.jobs["a"].attempts] == [True, False]

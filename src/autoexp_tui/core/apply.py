@@ -50,7 +50,7 @@ from autoexp_tui.core.fold_session import (
     plan_added,
     session_started,
 )
-from autoexp_tui.core.moves import move, move_all, update
+from autoexp_tui.core.moves import move, move_all, update, update_attempt
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.states import JobState
 
@@ -172,6 +172,8 @@ def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
             warning_raised(state, record, event)
         case events.WarningCleared():
             state.warnings.pop(event.warning_id, None)
+        case events.LimitAcknowledged():
+            update_attempt(state, event.job, event.attempt, limit_seen=True)
         case events.EvidenceCaptured():
             evidence_captured(state, event)
         case events.ActionFired():

@@ -87,7 +87,9 @@ class Acknowledge:
     """A warning was seen."""
 
     kind: Literal["acknowledge"] = "acknowledge"
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    limits: tuple[tuple[str, int], ...] = ()
+    """Attempts, as (job, attempt), whose time limit is known to cut them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -415,6 +415,15 @@ class WarningCleared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LimitAcknowledged:
+    """A person knows that the time limit of a run will cut it."""
+
+    job: str
+    attempt: int
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceCaptured:
     """What could be seen of a run that a rule ends was kept."""
 
@@ -518,6 +527,7 @@ Event: TypeAlias = (
     | MetricsNoted
     | WarningRaised
     | WarningCleared
+    | LimitAcknowledged
     | EvidenceCaptured
     | ActionFired
     | ActionDeferred

@@ -130,6 +130,8 @@ class Attempt:
     """The last step that its log reported."""
     captures: tuple[str, ...] = ()
     """Directories with what was kept of it when a rule ended it, oldest first."""
+    limit_seen: bool = False
+    """Whether a person said to know that its time limit will cut it."""
 
     @property
     def told_to_end(self) -> bool:

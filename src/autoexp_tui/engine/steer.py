@@ -264,6 +264,12 @@ def _acknowledge(desk: Desk, seen: commands.Acknowledge, order: Order) -> None:
     for warning_id in seen.warnings:
         if warning_id in desk.state.warnings:
             desk.draft.emit(events.WarningCleared(warning_id=warning_id, by=order.by))
+    for name, number in dict.fromkeys(seen.limits):
+        job = desk.state.jobs.get(name)
+        attempt = job.attempt if job else None
+        if attempt is None or attempt.number != number or attempt.limit_seen:
+            continue
+        desk.draft.emit(events.LimitAcknowledged(job=name, attempt=number, by=order.by))
 
 
 def _stop(desk: Desk, stop: commands.StopEngine, order: Order) -> None:

@@ -45,8 +45,8 @@ from autoexp_tui.ui.view.submitting import submit_question
 
 if TYPE_CHECKING:
     from autoexp_tui.core.snapshot import Snapshot
-    from autoexp_tui.core.state import Warned
     from autoexp_tui.ui.app import CockpitApp
+    from autoexp_tui.ui.view.causes import CauseGroup
     from autoexp_tui.ui.view.scope import Scope
     from autoexp_tui.ui.view.session import JobView
 
@@ -234,10 +234,11 @@ class Acts:
         question = skip_question(scope, session)
         self._ask(question, _none_of(scope, "waits"), answered, check=check)
 
-    def acknowledge(self, warnings: Sequence[Warned]) -> None:
-        """Say that warnings were seen."""
-        self.send(Acknowledge(warnings=tuple(one.warning_id for one in warnings)))
-        self._app.say(f"{plural(len(warnings), 'warning')} acknowledged")
+    def acknowledge(self, group: CauseGroup) -> None:
+        """Say that the warnings of a cause were seen."""
+        warnings = tuple(one.warning_id for one in group.warnings)
+        self.send(Acknowledge(warnings=warnings, limits=group.limits))
+        self._app.say(f"{plural(group.acknowledgeable, 'warning')} acknowledged")
 
     # -------------------------------------------------------------------- approval
     def answer(self, scope: Scope) -> None:

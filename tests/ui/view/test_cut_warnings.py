@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autoexp_tui.core.action_kinds import Restart
+from autoexp_tui.core.commands import Acknowledge
 from autoexp_tui.core.rule_kinds import StateEvent
 from autoexp_tui.core.snapshot import Live, Snapshot
 from autoexp_tui.core.specs import Resources
@@ -77,6 +78,21 @@ def test_a_job_that_a_rule_starts_again_is_meant_to_be_cut() -> None:
     rule = StateEvent(name="again", state="timeout", actions=(Restart(),))
     watched = replace(shown.plan.monitoring, state_events=(rule,))
     assert cuts(replace(shown, plan=replace(shown.plan, monitoring=watched))) == {}
+
+
+def test_a_limit_that_a_person_knows_of_is_not_told_again() -> None:
+    shown = running()
+    (known, other) = shown.jobs
+    seen = replace(known.attempts[0], limit_seen=True)
+    jobs = (replace(known, attempts=(seen,)), other)
+    assert set(cuts(replace(shown, jobs=jobs), cuts(shown))) == {"j1"}
+
+
+async def test_x_in_pane_5_says_that_they_were_seen() -> None:
+    async with cockpit(running()) as seat:
+        await seat.press("5", "G", "X")
+        assert seat.handle.commands == [Acknowledge(limits=(("j0", 1), ("j1", 1)))]
+        assert "2 warnings acknowledged" in seat.everything
 
 
 async def test_pane_5_shows_them_with_their_number() -> None:

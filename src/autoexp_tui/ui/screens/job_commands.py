@@ -156,8 +156,8 @@ def inspect(screen: ActingScreen) -> None:
 def skip(screen: JobsScreen) -> None:
     """Ask what to skip or waive; acknowledge a warning."""
     chosen = screen.needs.group() if screen.list is screen.needs else None
-    if chosen is not None and chosen.warnings and not screen.desk.marks:
-        screen.cockpit.acts.acknowledge(chosen.warnings)
+    if chosen is not None and chosen.acknowledgeable and not screen.desk.marks:
+        screen.cockpit.acts.acknowledge(chosen)
     else:
         screen.cockpit.acts.skip(screen.scope())
 

@@ -30,6 +30,7 @@ from autoexp_tui.ui.view.reasons import cause_words, last_words, reason
 from autoexp_tui.ui.view.spans import Line, Span, fit, outside, shorten
 
 if TYPE_CHECKING:
+    from autoexp_tui.core.effects import TaskId
     from autoexp_tui.core.specs import Plan
     from autoexp_tui.core.state import Warned
     from autoexp_tui.ui.view.session import JobView, SessionView
@@ -53,11 +54,18 @@ class CauseGroup:
     warnings: tuple[Warned, ...] = ()
     seen: Mapping[str, str] = field(default_factory=dict)
     """What is seen now, by job, where it is not what a job or a warning recorded."""
+    limits: tuple[TaskId, ...] = ()
+    """Attempts that their time limit will cut."""
 
     @property
     def size(self) -> int:
         """How many things need a person here."""
         return len(self.jobs) or len(self.warnings)
+
+    @property
+    def acknowledgeable(self) -> int:
+        """How many warnings of it go when a person says to have seen them."""
+        return len(self.warnings) or len(self.limits)
 
     def mark(self, *, apart: bool = False) -> Span:
         """Glyph and count."""
@@ -205,6 +213,7 @@ def _of_cuts(
             common=_common(jobs, words),
             jobs=tuple(jobs),
             seen={job.name: cut_words(cuts[job.name]) for job in jobs},
+            limits=tuple((job.name, job.attempt.number) for job in jobs if job.attempt),
         )
 
 

@@ -127,7 +127,8 @@ def sure_cuts(session: SessionView, before: Cuts = NO_CUTS) -> Cuts:
     Certain is what holds at the faster of two rates, the newest and that of the whole
     run, with a margin: a slow checkpoint or a slow beginning warns of nothing. What is
     in `before` clears at half the margin, so that noise does not ring. A job that a
-    rule starts again after its time limit is meant to be cut.
+    rule starts again after its time limit is meant to be cut; of one that a person
+    acknowledged nothing more is said until its next attempt.
     """
     return {
         job.name: cut
@@ -144,7 +145,8 @@ def _sure(job: JobView, session: SessionView, *, known: bool) -> Cut | None:
     if not limit or began is None or not newest or job.step is None or not job.total:
         return None
     ran = now - began
-    if ran < limit * RIPE_SHARE or _goes_on(job, session):
+    known_of = job.attempt is not None and job.attempt.limit_seen
+    if known_of or ran < limit * RIPE_SHARE or _goes_on(job, session):
         return None
     rate = max(newest, job.step / ran)  # a resumed run's earlier steps speak for it
     margin = SURE_MARGIN / 2 if known else SURE_MARGIN

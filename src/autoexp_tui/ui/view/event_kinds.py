@@ -68,6 +68,7 @@ _OF_TYPES: Final[Mapping[type, str]] = MappingProxyType(
         events.NodeExcluded: "reaction",
         events.WarningRaised: "warning",
         events.WarningCleared: "warning",
+        events.LimitAcknowledged: "warning",
         events.ApprovalAsked: "approval",
         events.ApprovalAnswered: "approval",
         events.CommandRefused: "error",

@@ -219,6 +219,10 @@ def _warning_cleared(event: events.WarningCleared, now: float) -> Told:
     return Told("warning cleared", f"by {event.by}" if event.by else "")
 
 
+def _limit_acknowledged(event: events.LimitAcknowledged, now: float) -> Told:
+    return Told("time limit seen", f"by {event.by}" if event.by else "")
+
+
 def _evidence_captured(event: events.EvidenceCaptured, now: float) -> Told:
     return Told("evidence kept", _joined(event.summary, event.directory))
 
@@ -278,6 +282,7 @@ _TELLERS: Final[Mapping[type, Callable[[Any, float], Told]]] = MappingProxyType(
         events.MetricsNoted: _metrics_noted,
         events.WarningRaised: _by_reason("warning"),
         events.WarningCleared: _warning_cleared,
+        events.LimitAcknowledged: _limit_acknowledged,
         events.EvidenceCaptured: _evidence_captured,
         events.ActionFired: _action_fired,
         events.ActionDeferred: _action_deferred,
