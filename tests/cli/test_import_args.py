@@ -177,3 +177,15 @@ def test_a_file_that_is_no_text_is_not_written_over(place: Path) -> None:
     with pytest.raises(UsageError, match=r"train\.yaml would change"):
         run()
     assert group.read_bytes() == b"caf\xe9: 1\n"
+
+
+def test_an_argument_that_is_needed_hides_no_other_that_is_wrong(place: Path) -> None:
+    needed = "    p.add_argument('--layers', type=int, required=True)\n"
+    (place / "train.py").write_text(ONE + needed)
+    run()
+
+    found = planned(place, "backend.args.lr=x", "++backend.args.lrr=1").errors
+
+    assert [one.where for one in found] == [
+        "backend.args.layers", "backend.args.lr", "backend.args.lrr",
+    ]  # fmt: skip

@@ -49,6 +49,7 @@ from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.plan.again import job_with
 from autoexp_tui.plan.build import PlanOutcome, PlanSource, plan_outcome
 from autoexp_tui.plan.findings import SweepRefused
+from autoexp_tui.plan.partial import resolved_where_possible
 from autoexp_tui.plan.ports import (
     CannotCompose,
     ConfigView,
@@ -260,18 +261,7 @@ def _resolved_where_possible(view: ConfigView) -> Mapping[str, object]:
     try:
         return view.to_dict()
     except CannotCompose:
-        tops = dict.fromkeys(path.partition(".")[0] for path in view.leaf_paths())
-        return {key: _either(view, key) for key in tops}
-
-
-def _either(view: ConfigView, path: str) -> object:
-    try:
-        return view.select(path)
-    except CannotCompose:
-        value = view.raw(path)
-    if not isinstance(value, Mapping):
-        return value
-    return {key: _either(view, f"{path}.{key}") for key in value}
+        return resolved_where_possible(view, as_written=True)
 
 
 def _job_of(plan: Plan, name: str) -> JobSpec:

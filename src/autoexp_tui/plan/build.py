@@ -14,7 +14,7 @@ from autoexp_tui.plan.conditions import FAULTS, problems_of
 from autoexp_tui.plan.drafts import Draft
 from autoexp_tui.plan.findings import SweepRefused
 from autoexp_tui.plan.holes import holes_of
-from autoexp_tui.plan.job_maker import Record
+from autoexp_tui.plan.job_end import Record
 from autoexp_tui.plan.places import Places
 from autoexp_tui.plan.points import NOTES, STAGE, SweepPoint
 from autoexp_tui.plan.ports import (

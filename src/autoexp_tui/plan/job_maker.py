@@ -8,13 +8,11 @@ has faults ends the making. Which job comes first is `resolution`.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from autoexp_tui.core.errors import Problem
-from autoexp_tui.core.rule_kinds import Monitoring
 from autoexp_tui.plan.conditions import (
     COMMAND_KEY,
     FAULTS,
@@ -27,13 +25,12 @@ from autoexp_tui.plan.drafts import Draft, Refused, Settling
 from autoexp_tui.plan.expression import ExpressionError
 from autoexp_tui.plan.families import called
 from autoexp_tui.plan.filters import Place, deferred_holds
-from autoexp_tui.plan.fingerprint import CanonicalWriter, fingerprint
+from autoexp_tui.plan.job_end import JobEnding, Record
 from autoexp_tui.plan.job_places import (
     NAME,
     directories_of,
     identity_of,
     mounts_of,
-    paths_of,
     written_name,
 )
 from autoexp_tui.plan.names import fault_of_name, spell
@@ -60,11 +57,9 @@ from autoexp_tui.plan.substitution import (
 )
 from autoexp_tui.plan.sweep_nodes import MOST_OF_A_FILTER, shown
 from autoexp_tui.plan.watching import (
-    CLOSED,
     SessionWide,
     is_rule,
     is_settled,
-    last_step,
     settled_too_early,
 )
 
@@ -78,18 +73,6 @@ _CHOSEN_EARLY: Final = (
     "a config group is chosen before the job's own config is known; "
     "{stage}, {index} and values of other jobs can stand here"
 )
-
-Record = Callable[[int, ConfigView, Mapping[str, object]], None]
-"""Told of each job: its index, its config as composed, the same resolved."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Settled:
-    """The closed sections of a config, and what follows from them."""
-
-    closed: Mapping[str, object]
-    monitoring: Monitoring
-    without_effect: tuple[Problem, ...]
 
 
 @dataclass(slots=True)
@@ -129,13 +112,10 @@ class JobMaker:
         self._world = world
         self._composer = composer
         self._parser = parser
-        self._session = session or SessionWide()
-        self._record = record
+        self._ending = JobEnding(parser, session or SessionWide(), world.warn, record)
         self._writer = OverrideWriter(composer)
         self._base = composer.base()
         self._base_is_a_key = self._base.has("base")
-        self._checked: deque[_Settled] = deque(maxlen=16)
-        self._canonical = CanonicalWriter()
 
     # --------------------------------------------------------------- composing
     def begun(self, at: int) -> tuple[Draft, ConfigView]:
@@ -429,41 +409,7 @@ class JobMaker:
         Raises:
             Refused: with every finding.
         """
-        name = draft.identity.name
-        try:
-            config = view.to_dict()
-            settled = self._settled(config, draft)
-            draft.launch = self._parser.launch(config)
-            draft.resources = self._parser.resources(config)
-        except FAULTS as error:
-            raise Refused(problems_of(error, "", name)) from None
-        draft.fingerprint = fingerprint(
-            config, draft.launch.command, paths_of(config), self._canonical
-        )
-        draft.monitoring = settled.monitoring
-        draft.progress_total = last_step(view, settled.monitoring.progress.total)
-        for warning in (*settled.without_effect, *draft.launch.warnings):
-            self._world.warn(replace(warning, job=name))
-        if self._record is not None:
-            self._record(draft.point.index, view, config)
-
-    def _settled(self, config: Mapping[str, object], draft: Draft) -> _Settled:
-        """The closed sections, checked once for each content that they have."""
-        closed = {key: config.get(key) for key in CLOSED}
-        for settled in self._checked:
-            if settled.closed == closed:
-                return settled
-        problems = self._parser.check(config)
-        if problems:
-            name = draft.identity.name
-            raise Refused(tuple(replace(p, job=p.job or name) for p in problems))
-        settled = _Settled(
-            closed,
-            self._session.own(self._parser.monitoring(config)),
-            tuple(self._session.without_effect(closed, draft.point.parameters)),
-        )
-        self._checked.append(settled)
-        return settled
+        self._ending.end(draft, view)
 
 
 # ------------------------------------------------------------------------- pieces

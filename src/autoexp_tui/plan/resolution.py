@@ -20,7 +20,8 @@ from autoexp_tui.plan.conditions import FAULTS
 from autoexp_tui.plan.drafts import Draft, Refused
 from autoexp_tui.plan.families import Families, called
 from autoexp_tui.plan.filters import Place, places
-from autoexp_tui.plan.job_maker import JobMaker, Record
+from autoexp_tui.plan.job_end import Record
+from autoexp_tui.plan.job_maker import JobMaker
 from autoexp_tui.plan.points import DeferredFilter
 from autoexp_tui.plan.ports import Composer, ConfigView, SpecParser
 from autoexp_tui.plan.references import (
