@@ -11,7 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.plan import families as family_module
-from autoexp_tui.plan.families import Families, SiblingNotFound, find_sibling
+from autoexp_tui.plan.families import (
+    Families,
+    SiblingNotFound,
+    called,
+    find_sibling,
+)
 from autoexp_tui.plan.patterns import is_spelled, parse_pattern
 from autoexp_tui.plan.points import SweepPoint
 from autoexp_tui.plan.sweep import expand
@@ -397,6 +402,31 @@ def test_structures_of_the_same_stages_side_by_side_stay_apart(
     for part in range(0, count * twice, count):
         for one, other in itertools.permutations(range(count), 2):
             assert found.find(f"s{other}", part + one) == part + other
+
+
+# ------------------------------------------------------------------ paired values
+ZIP = {"type": "zip", "params": {"stage": ["a", "b"], "steps": [10, 20]}}
+
+
+def test_stages_paired_with_values_are_siblings() -> None:
+    found = families({"groups": [{"params": {"lr": [1, 2]}}, ZIP]})
+    assert [found.find("a", at) for at in (1, 3)] == [0, 2]
+    assert [found.family(at) for at in range(4)] == ["f0", "f0", "f1", "f1"]
+
+
+def test_pairs_of_one_stage_are_families() -> None:
+    found = families({"type": "zip", "params": {"stage": "a", "lr": [1, 2]}})
+    assert [found.family(at) for at in range(2)] == ["f0", "f1"]
+
+
+def test_a_value_of_a_pair_names_the_pair() -> None:
+    pairs = {"type": "zip", "params": {"size": ["s", "l"], "lr": [1, 2]}}
+    assert families(pairs).find("[size=s]", 1) == 0
+
+
+def test_a_parameter_that_a_later_group_sets_again_is_told_once() -> None:
+    sweep = {"groups": [{"params": {"lr": [1]}}, {"params": {"++lr": [3]}}]}
+    assert called(expand(sweep).points[0]) == "job 0 (lr=3)"
 
 
 # ------------------------------------------------------------- notes of the stage

@@ -201,6 +201,18 @@ def test_a_filter_inside_sees_what_defaults_around_it_add_to_a_list() -> None:
     assert parameters(sweep) == [{"tags": ["all", "a"]}]
 
 
+def test_a_key_to_add_up_that_no_point_sets_is_refused_with_the_near_one() -> None:
+    said = refusal({"list_composition": ["tgas"], "params": {"tags": [1]}})
+    assert said.startswith("sweep.list_composition: names `tgas`, which no point sets")
+    assert "did you mean `tags`?" in said
+
+
+def test_a_key_to_add_up_may_be_set_by_derived_jobs_alone() -> None:
+    derived = [{"name": "d", "parameter_overrides": {"++tags": "x"}}]
+    sweep = {**TAGS, "params": {"a": [1]}, "derived_jobs": derived}
+    assert len(expand_sweep(sweep)) == 2
+
+
 # ----------------------------------------------------------- spellings of the stage
 SPELLED = (
     {"stage": "x"},
@@ -228,6 +240,13 @@ def test_of_two_groups_the_later_says_the_stage_however_it_is_written(
 def test_notes_that_say_the_stage_win_over_defaults(under: Sweep) -> None:
     sweep = {"defaults": under, "configs": [{"_meta": {"stage": "y", "why": "z"}}]}
     assert [point.stage for point in expand_sweep(sweep)] == ["y"]
+
+
+@pytest.mark.parametrize("said", SPELLED)
+def test_a_derived_job_may_say_its_stage_in_any_spelling(said: Sweep) -> None:
+    derived = [{"name": "d", "parameter_overrides": said}]
+    sweep = {"params": {"a": [1]}, "derived_jobs": derived}
+    assert [point.stage for point in expand_sweep(sweep)] == ["", "x"]
 
 
 def test_notes_that_a_later_group_adds_keep_the_stage() -> None:
@@ -305,6 +324,12 @@ def test_an_empty_branch_of_a_list_takes_nothing_with_it() -> None:
 
 
 # ---------------------------------------------------------------------- filters
+def test_a_list_of_filters_is_answered_with_how_to_join_them() -> None:
+    assert "join them: '(lr > 1) and" in refusal(
+        {"params": {"lr": [1]}, "filter": ["lr > 1", "lr < 3"]}
+    )
+
+
 def test_a_filter_that_fails_says_for_which_values() -> None:
     said = refusal({"params": {"lr": [1, 0], "b": [2]}, "filter": "b / lr > 0"})
     assert "divides by zero, for b=2, lr=0" in said

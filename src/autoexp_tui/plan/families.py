@@ -19,6 +19,7 @@ from autoexp_tui.plan.near import did_you_mean, listed
 from autoexp_tui.plan.patterns import INDEX, Pattern, of_stage, parse_pattern
 from autoexp_tui.plan.points import (
     NOT_OVERRIDES,
+    NOTES,
     STAGE,
     Coordinate,
     RemovedPoint,
@@ -347,10 +348,11 @@ class Families:
 
 def called(point: SweepPoint) -> str:
     """A point, told apart from others before it has a name: `job 3 (stage=x, lr=1)`."""
+    labels = {c.axis.label: spell(c.value) for c in point.coordinates if c.axis.label}
     chosen = [
-        f"{c.axis.label.rpartition('.')[2]}={spell(c.value)}"
-        for c in point.coordinates
-        if c.axis.label and STAGE not in c.axis.carries
+        f"{label.rpartition('.')[2]}={value}"
+        for label, value in labels.items()
+        if label not in {STAGE, NOTES}
     ]
     stage = [f"stage={point.stage}"] if point.stage else []
     shown = ", ".join([*stage, *chosen])

@@ -177,7 +177,13 @@ class NodeReader:
         if raw is None or isinstance(raw, bool):
             return raw is not False
         if not isinstance(raw, str):
-            self.note(where, f"is {raw!r}, not an expression", "write it as text")
+            several = isinstance(raw, list | tuple)
+            hint = (
+                "join them: '(lr > 1) and (steps > 2)'"
+                if several
+                else "write it as text"
+            )
+            self.note(where, f"is {shown(repr(raw))}, not an expression", hint)
             return True
         try:
             check_filter(raw)
@@ -215,7 +221,7 @@ class NodeReader:
         """Note keys that are one key, written in two ways: which of them counts?"""
         first: dict[str, str] = {}
         for key in found:
-            if isinstance(key, str) and not key.startswith("~"):
+            if isinstance(key, str) and is_key(key) and not key.startswith("~"):
                 before = first.setdefault(plain_key(key), key)
                 if before != key:
                     hint = "keep one of them: they are ways of writing the same key"

@@ -37,6 +37,7 @@ from autoexp_tui.plan.points import (
     keys_of,
     plain_key,
     stages_named,
+    word_of,
 )
 from autoexp_tui.plan.sweep_file import DerivedJob, Sweep, read_sweep
 from autoexp_tui.plan.sweep_nodes import (
@@ -272,10 +273,11 @@ def _holds(test: PointFilter, parameters: Parameters) -> bool:
 
 def _tried(body: Params, address: str) -> Sequence[Fragment]:
     """A fragment for each combination, or pair, of values."""
+    together = _paired_keys(body) if body.paired else frozenset()
     chosen = [
         [Coordinate(axis, at, value) for at, value in enumerate(values)]
         for key, values in body.values.items()
-        for axis in (_parameter_axis(address, key, values),)
+        for axis in (_parameter_axis(address, key, values, together),)
     ]
     rows: Iterable[tuple[Coordinate, ...]] = itertools.product(*chosen)
     if body.paired and chosen:
@@ -287,8 +289,20 @@ def _tried(body: Params, address: str) -> Sequence[Fragment]:
     ]
 
 
-def _parameter_axis(address: str, key: str, values: Iterable[object]) -> Axis:
-    carries = keys_chosen(key, values)
+def _paired_keys(body: Params) -> frozenset[str]:
+    """The keys that a zip chooses as one: what differs in one differs in all."""
+    several = [
+        (key, values)
+        for key, values in body.values.items()
+        if len({word_of(value) for value in values}) > 1
+    ]
+    return frozenset().union(*itertools.starmap(keys_chosen, several))
+
+
+def _parameter_axis(
+    address: str, key: str, values: Iterable[object], together: frozenset[str]
+) -> Axis:
+    carries = keys_chosen(key, values) | together
     return Axis(_join(address, key), plain_key(key), carries=carries)
 
 

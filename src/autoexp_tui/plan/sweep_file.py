@@ -12,8 +12,9 @@ from typing import Final
 
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.findings import raise_if_any
+from autoexp_tui.plan.near import did_you_mean
 from autoexp_tui.plan.node_reader import NodeReader
-from autoexp_tui.plan.points import Axis, plain_key
+from autoexp_tui.plan.points import Axis, plain_key, stages_named
 from autoexp_tui.plan.sweep_nodes import (
     BODIES,
     Groups,
@@ -108,9 +109,19 @@ def read_sweep(raw: object, where: str = "sweep") -> Sweep:
         _bound(reader, found.get("max_points"), f"{where}.max_points"),
         _derived(reader, found.get("derived_jobs"), f"{where}.derived_jobs"),
     )
+    reader.problems += _never_set(sweep, f"{where}.list_composition")
     reader.problems += _too_many(sweep, where)
     raise_if_any(reader.problems)
     return sweep
+
+
+def _never_set(sweep: Sweep, where: str) -> Iterator[Problem]:
+    """Keys that are to add up, and that nothing sets: most likely misspelled."""
+    derived = (job.parameters for job in sweep.derived)
+    keys = sweep.root.keys.union(*(map(plain_key, row) for row in derived))
+    for key in sorted(sweep.accumulate - keys):
+        hint = did_you_mean(key, sorted(keys), "keys")
+        yield Problem(f"names `{key}`, which no point sets", where, hint=hint)
 
 
 def _too_many(sweep: Sweep, where: str) -> Iterator[Problem]:
@@ -222,4 +233,4 @@ def _derived_parameters(
         below = given.get("aux")
         given["aux"] = {**aux, **(below if isinstance(below, Mapping) else {})}
     given |= {key: found[key] for key in _CONDITION_KEYS if key in found}
-    return {"stage": name, **given}
+    return given if stages_named(given) else {"stage": name, **given}
