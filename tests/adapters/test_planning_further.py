@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from autoexp_tui.core.errors import UsageError, ValidationFailed
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.engine.ports import FurtherPlan
 from tests.adapters.config_trees import write_tree
+from tests.adapters.planned_here import planning_here
 
 TRAIN = """
 defaults: [monitoring: plain, _self_]
@@ -66,6 +68,14 @@ def base(place: Path) -> Plan:
     result.raise_errors()
     assert result.plan is not None
     return result.plan
+
+
+@pytest.fixture(autouse=True)
+def planned_here(base: Plan, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """All but the first plan are made in this process."""
+    del base
+    with planning_here(monkeypatch):
+        yield
 
 
 def asked(base: Plan, **fields: object) -> FurtherPlan:

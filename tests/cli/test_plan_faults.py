@@ -126,10 +126,11 @@ A_RING_OF_WAITS = """\
         pytest.param(
             BESIDE_A_FAILING_SIBLING,
             (
-                "the plan has 3 errors",
+                "the plan has 4 errors",
                 "did you mean `backend.load`?",
                 "did you mean `backend.flag`?",
-                "FileExists",
+                "evaluate start_conditions.0.state: is missing",
+                "did you mean `FileExists`?",
             ),
             id="of a job that names a failing one",
         ),

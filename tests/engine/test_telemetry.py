@@ -162,7 +162,7 @@ def test_what_is_kept_of_a_job_is_bounded() -> None:
         f" | tokens/s: {4000 + n % 100} | val loss: 2.5\n"
         for n in range(1, 1500)
     )
-    readers = [Reader() for _ in range(8)]
+    readers = [Reader() for _ in range(4)]
     for reader in readers:  # made once for all jobs alike: not theirs to count
         reader.telemetry.cursor(reader.desk.job("a"), final=False)
     tracemalloc.start()
