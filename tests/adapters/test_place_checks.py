@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from autoexp_tui.adapters import owner as owner_file
 from autoexp_tui.adapters import place_checks
 from autoexp_tui.adapters.owner import Owner, take_ownership
 from autoexp_tui.adapters.place_checks import (
@@ -208,7 +209,7 @@ def test_a_directory_of_a_living_session_is_told(
     owner = Owner(session="k7f2", state_dir=str(state), job="a")
     take_ownership(Path(mine.output_dir), owner, lambda _: "")
     monkeypatch.setattr(
-        place_checks, "Living", lambda: lambda _: "its engine is running, or may be"
+        owner_file, "Living", lambda: lambda _: "its engine is running, or may be"
     )
     assert said(look_at_places(tmp_path, [mine, job("b", 1)]))[1] == [
         f"a project.name: its output directory is written by the session k7f2 in "

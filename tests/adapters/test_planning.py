@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Iterator
@@ -13,9 +14,10 @@ import pytest
 import yaml
 from hydra.core.global_hydra import GlobalHydra
 
+from autoexp_tui.adapters.child_planner import ChildPlanner
 from autoexp_tui.adapters.codec import decode_job, decode_plan, encode_plan
+from autoexp_tui.adapters.plan_report import report_of
 from autoexp_tui.adapters.planning import (
-    ChildPlanner,
     PlanningChild,
     PlanningRequest,
     PlanningResult,
@@ -137,6 +139,14 @@ def test_a_plan_that_is_only_looked_at_writes_nothing(place: Path) -> None:
     planned(place)
 
     assert sorted(path.name for path in place.iterdir()) == ["config"]
+
+
+def test_a_report_is_the_plan_as_the_command_writes_it(place: Path) -> None:
+    told = asked(place, report=True)
+    plan = planned(place)
+
+    assert json.loads(told.report) == report_of(plan)
+    assert told.plan == ""
 
 
 def test_points_stop_after_the_expansion(place: Path) -> None:

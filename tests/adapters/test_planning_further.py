@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from autoexp_tui.adapters.child_planner import ChildPlanner
 from autoexp_tui.adapters.planning import (
-    ChildPlanner,
     PlanningRequest,
     plan_in_child,
 )

@@ -13,7 +13,8 @@ import pytest
 
 from autoexp_tui.adapters.around_srun import AROUND
 from autoexp_tui.adapters.slurm_commands import Ran
-from autoexp_tui.adapters.slurm_submit import Sender, SubmitSettings, read_template
+from autoexp_tui.adapters.slurm_submit import Sender, SubmitSettings
+from autoexp_tui.adapters.slurm_template import read_template
 from autoexp_tui.core.errors import UsageError
 from autoexp_tui.core.specs import Resources
 from autoexp_tui.core.states import Cause

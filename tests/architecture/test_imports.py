@@ -56,6 +56,22 @@ def test_the_first_screen_loads_no_more_of_the_core_than_it_shows() -> None:
     assert not names & {f"autoexp_tui.core.{part}" for part in parts}
 
 
+def test_who_asks_for_a_plan_s_report_loads_nothing_that_reads_plans() -> None:
+    names = loaded_by("autoexp_tui.cli.plan", "autoexp_tui.adapters.planning")
+    assert not names & {"pydantic", "autoexp_tui.adapters.codec"}
+    assert "autoexp_tui.core.events" not in names
+
+
+def test_planning_loads_neither_sessions_nor_what_runs_jobs() -> None:
+    names = loaded_by("autoexp_tui.adapters.planning_main")
+    assert not names & {
+        "autoexp_tui.core.state",
+        "autoexp_tui.adapters.journal",
+        "autoexp_tui.adapters.local_start",
+        "autoexp_tui.engine.judge",
+    }
+
+
 @pytest.mark.parametrize(
     "command", ["tui", "run", "plan", "monitor", "submit", "sessions", "visualize"]
 )

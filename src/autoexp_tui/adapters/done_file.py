@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from autoexp_tui.adapters.atomic import explaining, sync_directory, write_atomic
 from autoexp_tui.adapters.codec import Unencodable, decode_done, encode_done
+from autoexp_tui.adapters.output_places import perhaps_there
 from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.core.specs import JobSpec
@@ -75,7 +76,9 @@ def read_done(output_dir: Path) -> DoneWork | None:
 
 def found_done(jobs: Iterable[JobSpec]) -> Mapping[str, DoneWork]:
     """Job -> what lies in its output directory, for those where something does."""
-    specs = list(jobs)
+    specs = perhaps_there(jobs)
+    if not specs:
+        return {}
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="done") as pool:
         works = pool.map(lambda spec: read_done(Path(spec.output_dir)), specs)
         found = zip(specs, works, strict=True)

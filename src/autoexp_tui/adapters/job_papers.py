@@ -17,7 +17,7 @@ from autoexp_tui.adapters.kept_configs import JobConfigs
 from autoexp_tui.adapters.provenance import ProvenanceRecord, load_record
 from autoexp_tui.adapters.session_dir import read_if_there
 from autoexp_tui.adapters.slurm_script import render
-from autoexp_tui.adapters.slurm_submit import read_template
+from autoexp_tui.adapters.slurm_template import read_template
 from autoexp_tui.core.errors import AutoexpError
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.plan.papers import JobPapers, entries_of

@@ -16,14 +16,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.adapters.done_file import read_done
 from autoexp_tui.adapters.mounts import TABLE
-from autoexp_tui.adapters.owner import Living, Owner, read_owner
+from autoexp_tui.adapters.output_places import perhaps_there
 from autoexp_tui.core.errors import AutoexpError, Problem
 from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.spelling import size
+
+if TYPE_CHECKING:
+    from autoexp_tui.adapters.owner import Owner
 
 WHERE: Final = "project.base_output_dir"
 LEAST_BYTES: Final = 200 << 20
@@ -252,10 +255,16 @@ def _int(found: re.Match[str] | None) -> int:
 # ---------------------------------------------------------------------- other owners
 def _owned(jobs: Sequence[JobSpec]) -> Iterable[Problem]:
     """Directories that a living session writes; submitting the plan is refused then."""
+    there = perhaps_there(jobs)
+    if not there:
+        return
+    # What reads other sessions takes 0.1 s to import: not for a plan that is all new.
+    from autoexp_tui.adapters.owner import Living
+
     living = Living()
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="owners") as pool:
-        owners = list(pool.map(_owner_of, jobs))
-    for job, owner in zip(jobs, owners, strict=True):
+        owners = list(pool.map(_owner_of, there))
+    for job, owner in zip(there, owners, strict=True):
         if owner is None:
             continue
         reason = living(owner)
@@ -272,6 +281,8 @@ def _owned(jobs: Sequence[JobSpec]) -> Iterable[Problem]:
 
 
 def _owner_of(job: JobSpec) -> Owner | None:
+    from autoexp_tui.adapters.owner import read_owner
+
     with suppress(AutoexpError):
         return read_owner(Path(job.output_dir))
     return None

@@ -1,4 +1,4 @@
-"""Planning in a process of its own, and the `engine.ports.Planner` made of it.
+"""Planning in a process of its own.
 
 The child owns Hydra's globals and the user's own classes; this side may kill it at any
 moment and imports neither. A child that crashes is a bug: its traceback goes to a file,
@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from autoexp_tui.adapters.codec import decode_job, decode_plan, encode_plan
 from autoexp_tui.adapters.config_files import DEFAULT_STATE_DIR
 from autoexp_tui.adapters.planning_words import (
     PlanningAnswer,
@@ -37,11 +36,8 @@ from autoexp_tui.core.errors import (
     ValidationFailed,
 )
 from autoexp_tui.core.specs import JobSpec, Plan, PlanFinding
-from autoexp_tui.engine.ports import FurtherPlan
-from autoexp_tui.plan.further import as_further
 
 __all__ = [
-    "ChildPlanner",
     "PlanningChild",
     "PlanningRequest",
     "PlanningResult",
@@ -50,7 +46,7 @@ __all__ = [
 ]
 
 LIMIT_SECONDS: Final = 600.0
-_MODULE: Final = "autoexp_tui.adapters.planning_main"
+_MODULE: Final = "autoexp_tui.adapters.planning_process"
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
 _TAIL: Final = 64 * 1024
 """Bytes of a crashed child's words that are kept."""
@@ -61,6 +57,8 @@ class PlanningResult:
     """What came of planning; with errors there is no plan to submit."""
 
     plan: Plan | None = None
+    report: str = ""
+    """The plan as `autoexp-plan --json` writes it, where that was asked for."""
     job: JobSpec | None = None
     points: tuple[Mapping[str, object], ...] = ()
     config: Mapping[str, object] | None = None
@@ -86,7 +84,7 @@ class PlanningResult:
             where = " ".join(part for part in (only.job, only.where) if part)
             raise UsageError(only.message, where, only.hint)
         if self.failed == "config":
-            raise UsageError(_listed("the config does not compose", self.errors))
+            raise UsageError(listed("the config does not compose", self.errors))
         if self.failed == "environment":
             first = self.errors[0]
             raise EnvironmentFailed(first.message, first.where, first.hint)
@@ -205,103 +203,6 @@ def plan_in_child(
     return PlanningChild(request).wait(limit_seconds)
 
 
-class ChildPlanner:
-    """`engine.ports.Planner`: composes one job again, in a planning process."""
-
-    def __init__(self, limit_seconds: float = 120.0, state_dir: str = "") -> None:
-        """`state_dir`: where what joins a session is kept; empty: as configs say."""
-        self._limit_seconds = limit_seconds
-        self._state_dir = state_dir
-
-    def plan(self, asked: FurtherPlan) -> Plan:
-        """The plan of another config, for the session that has `asked.known`.
-
-        Raises:
-            ValidationFailed: it has errors.
-            UsageError: its config does not compose.
-            EnvironmentFailed: planning took too long or was killed.
-            AutoexpError: planning crashed.
-        """
-        base = asked.base
-        ref, place, search = asked.config_ref, base.config_dir, base.search_dirs
-        if asked.config_path:
-            path = Path(asked.config_path).expanduser()
-            ref, place = path.stem, str(path.parent)
-            search = (*((base.config_dir,) if base.config_dir else ()), *search)
-        request = PlanningRequest(
-            config_ref=ref,
-            config_dir=place,
-            search_dirs=search,
-            overrides=asked.overrides,
-            cwd=_cwd_of(base),
-            state_dir=self._state_dir,
-            keep=True,
-            known=asked.known,
-            now=asked.now,
-        )
-        result = plan_in_child(request, self._limit_seconds)
-        result.raise_errors()
-        if result.plan is None:
-            raise UsageError("planning gave no plan", hint="This is a bug.")
-        return as_further(
-            result.plan,
-            family=asked.family,
-            families=asked.families,
-            stage=asked.stage if asked.config_path else "",
-        )
-
-    def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
-        """The job with further overrides; its name, directories and waits stay.
-
-        Raises:
-            UsageError: there is no such job, or an override does not compose.
-            EnvironmentFailed: planning took too long or was killed.
-            AutoexpError: planning crashed.
-        """
-        if not plan.config_ref:
-            raise UsageError(
-                "it has no config that overrides could change",
-                where=job,
-                hint="a rule made it of a command; R without overrides runs it again",
-            )
-        with tempfile.NamedTemporaryFile(prefix="plan-", suffix=".json") as held:
-            held.write(encode_plan(plan))
-            held.flush()
-            request = PlanningRequest(
-                want="job",
-                cwd=_cwd_of(plan),
-                now=plan.created_at,
-                config_ref=plan.config_ref,
-                config_dir=plan.config_dir,
-                search_dirs=plan.search_dirs,
-                overrides=plan.overrides,
-                manifest=held.name,
-                job=job,
-                further=tuple(overrides),
-            )
-            result = plan_in_child(request, self._limit_seconds)
-        if result.job is None:
-            raise UsageError(_listed(f"{job} cannot be made anew", result.errors))
-        return result.job
-
-
-def _cwd_of(plan: Plan) -> str:
-    """Where the plan was made; manifests of old do not say, but their jobs may.
-
-    Raises:
-        UsageError: the directory is gone.
-    """
-    if not plan.cwd:
-        return next((job.cwd for job in plan.jobs if Path(job.cwd).is_dir()), "")
-    if not Path(plan.cwd).is_dir():
-        raise UsageError(
-            "the directory in which the plan was made is not there",
-            where=plan.cwd,
-            hint="overrides compose from there: bring it back, or make a new plan",
-        )
-    return plan.cwd
-
-
 def _command() -> list[str]:
     # -P: a file of the user's that is called like one of our modules must not be one.
     return [sys.executable, "-P", "-m", _MODULE]
@@ -320,9 +221,11 @@ def _users_place(said: str, cwd: str) -> str:
 
 def result_of(answer: PlanningAnswer) -> PlanningResult:
     """What a planning process answered, for those who asked."""
+    plan, job = _decoded(answer) if answer.plan or answer.job else (None, None)
     return PlanningResult(
-        plan=decode_plan(answer.plan.encode()) if answer.plan else None,
-        job=decode_job(answer.job.encode()) if answer.job else None,
+        plan=plan,
+        job=job,
+        report=answer.report,
         points=answer.points,
         config=answer.config,
         errors=answer.errors,
@@ -333,5 +236,15 @@ def result_of(answer: PlanningAnswer) -> PlanningResult:
     )
 
 
-def _listed(head: str, problems: Sequence[Problem]) -> str:
+def _decoded(answer: PlanningAnswer) -> tuple[Plan | None, JobSpec | None]:
+    # Reading plans takes 0.2 s of imports that an answer without one does not need.
+    from autoexp_tui.adapters.codec import decode_job, decode_plan
+
+    plan = decode_plan(answer.plan.encode()) if answer.plan else None
+    job = decode_job(answer.job.encode()) if answer.job else None
+    return plan, job
+
+
+def listed(head: str, problems: Sequence[Problem]) -> str:
+    """Problems as a text: a line for the head, and one for each."""
     return "\n".join([head, *(f"  - {problem}" for problem in problems)])

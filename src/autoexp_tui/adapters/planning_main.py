@@ -1,4 +1,4 @@
-"""The planning process: `python -m autoexp_tui.adapters.planning_main`.
+"""The planning process; it begins in `planning_process`.
 
 Reads one request as JSON from stdin, writes one answer as JSON to what was stdout when
 it began. Owns Hydra's globals and runs the user's own backend classes, whose prints go
@@ -8,7 +8,7 @@ anything else that escapes is a bug, with a traceback on stderr and status 1.
 
 from __future__ import annotations
 
-import gc
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -22,6 +22,7 @@ from autoexp_tui.adapters.codec import encode_job, encode_plan
 from autoexp_tui.adapters.config_files import config_dir, state_dir
 from autoexp_tui.adapters.hydra_compose import HydraComposer
 from autoexp_tui.adapters.place_checks import PlaceFindings, look_at_places
+from autoexp_tui.adapters.plan_report import report_of
 from autoexp_tui.adapters.planning_words import (
     PlanningAnswer,
     PlanningRequest,
@@ -61,7 +62,6 @@ from autoexp_tui.plan.validation import told_once
 
 def main() -> None:
     """Answer the one request on stdin."""
-    gc.disable()  # what is made is kept; the composer sees to what is not
     answer_to = _private_stdout()
     # A user's own classes are found where they start from, after all other modules.
     sys.path.append(os.getcwd())
@@ -155,9 +155,11 @@ def _plan(request: PlanningRequest) -> PlanningAnswer:
     plan = replace(
         outcome.plan, environment=composer.environment.digests(), warnings=warnings
     )
-    manifest = _kept(plan, configs, request) if request.keep else ""
+    data = encode_plan(plan)
+    manifest = _kept(plan, data, configs, request) if request.keep else ""
     return PlanningAnswer(
-        plan=encode_plan(plan).decode(),
+        plan="" if request.report else data.decode(),
+        report=json.dumps(report_of(plan)) if request.report else "",
         warnings=warnings,
         manifest=manifest,
         composed=composer.composed,
@@ -203,12 +205,14 @@ def _recorder(
     return record
 
 
-def _kept(plan: Plan, configs: RecordBuilder, request: PlanningRequest) -> str:
-    """Write the manifest and, beside it, what the jobs were made from."""
+def _kept(
+    plan: Plan, data: bytes, configs: RecordBuilder, request: PlanningRequest
+) -> str:
+    """Write the manifest (`data`) and, beside it, what the jobs were made from."""
     place = Path(plan.state_dir)
     record = configs.record(plan.jobs, git_state(_cwd(request)))
     store_record(place, plan.plan_id, record)
-    return str(write_manifest(place, plan))
+    return str(write_manifest(place, plan, data))
 
 
 # ------------------------------------------------------------------------ the points
@@ -293,6 +297,3 @@ _WANTED: Final[Mapping[Want, Callable[[PlanningRequest], PlanningAnswer]]] = {
     "config": _config,
     "job": _job,
 }
-
-if __name__ == "__main__":
-    main()

@@ -43,6 +43,8 @@ class PlanningRequest:
     """For `points`: expand this file's sweep, without any other config."""
     keep: bool = False
     """Write the manifest, and the record of provenance beside it."""
+    report: bool = False
+    """Answer with the plan as `autoexp-plan --json` writes it, not with the plan."""
     known: tuple[KnownJob, ...] = ()
     """Jobs of the session that the plan is to join."""
     search_dirs: tuple[str, ...] = ()
@@ -62,6 +64,9 @@ class PlanningAnswer:
     """What the planning process says; plans and jobs are still in their JSON form."""
 
     plan: str = ""
+    report: str = ""
+    """The plan as `autoexp-plan --json` writes it; where that is asked for, `plan` is
+    empty."""
     job: str = ""
     points: tuple[Mapping[str, object], ...] = ()
     config: Mapping[str, object] | None = None

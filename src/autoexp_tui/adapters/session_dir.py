@@ -254,15 +254,17 @@ def entry_dir(state_dir: Path, plan_id: str, job: str) -> Path:
     return state_dir / ENTRIES / safe_filename(plan_id) / safe_filename(job)
 
 
-def write_manifest(state_dir: Path, plan: Plan) -> Path:
+def write_manifest(state_dir: Path, plan: Plan, data: bytes = b"") -> Path:
     """Keep a plan under its id, to be submitted later; returns the file.
+
+    `data`: the plan as it is encoded, where that is known.
 
     Raises:
         EnvironmentFailed: the disk refused.
         ValidationFailed: the plan holds a value that JSON cannot.
     """
     path = manifest_path(state_dir, plan.plan_id)
-    data = encode_plan(plan)
+    data = data or encode_plan(plan)
     make_directory(path.parent)
     write_atomic(path, data)
     return path

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from autoexp_tui.adapters import action_specs, backends, condition_specs, rule_specs
 from autoexp_tui.adapters.config_files import DEFAULT_STATE_DIR
 from autoexp_tui.adapters.sbatch_options import options_of, seconds
-from autoexp_tui.adapters.slurm_submit import read_template
+from autoexp_tui.adapters.slurm_template import read_template
 from autoexp_tui.adapters.validation_words import problems_of
 from autoexp_tui.core import action_kinds, condition_kinds, rule_kinds, specs
 from autoexp_tui.core.demand import gpus_of

@@ -19,7 +19,7 @@ from typing import Final, Literal
 from autoexp_tui.adapters.slurm_commands import Commands, Ran
 from autoexp_tui.adapters.slurm_refusals import Refused, refused
 from autoexp_tui.adapters.slurm_script import render, sbatch_arguments
-from autoexp_tui.adapters.slurm_submit import read_template
+from autoexp_tui.adapters.slurm_template import read_template
 from autoexp_tui.adapters.slurm_text import (
     ClusterFacts,
     Refusal,

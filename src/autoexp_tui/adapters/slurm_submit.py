@@ -22,13 +22,12 @@ from autoexp_tui.adapters.local_start import task_fields
 from autoexp_tui.adapters.slurm_commands import Commands, Ran
 from autoexp_tui.adapters.slurm_refusals import refused
 from autoexp_tui.adapters.slurm_script import (
-    OURS,
     Launcher,
     escaped,
     render,
     sbatch_arguments,
-    template_problems,
 )
+from autoexp_tui.adapters.slurm_template import read_template
 from autoexp_tui.adapters.slurm_text import (
     Refusal,
     complaint,
@@ -38,7 +37,7 @@ from autoexp_tui.adapters.slurm_text import (
     task_ids,
     would_take_fewer,
 )
-from autoexp_tui.core.errors import AutoexpError, UsageError
+from autoexp_tui.core.errors import AutoexpError
 from autoexp_tui.core.states import Cause
 from autoexp_tui.engine.executor_port import (
     Accepted,
@@ -198,29 +197,6 @@ class Sender:
             "cwd": first.cwd,
         }
         return render(read_template(self._settings.template_path), values)
-
-
-def read_template(path: str) -> str:
-    """The user's template, or ours where the path is empty.
-
-    Raises:
-        UsageError: it cannot be read, or starts nothing.
-    """
-    if not path:
-        return OURS
-    try:
-        text = Path(path).expanduser().read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise UsageError(
-            f"cannot read {path}: {reason}",
-            "slurm.template_path",
-            "null takes our own script.",
-        ) from error
-    problems = template_problems(text, path)
-    if problems:
-        raise UsageError(problems[0].message, problems[0].where, problems[0].hint)
-    return text
 
 
 def _readable(submission: Submission) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from autoexp_tui import __version__
 from autoexp_tui.adapters.checkpoint_files import CheckpointFiles
+from autoexp_tui.adapters.child_planner import ChildPlanner
 from autoexp_tui.adapters.clock import SystemClock
 from autoexp_tui.adapters.done_file import (
     forget_done,
@@ -43,7 +44,6 @@ from autoexp_tui.adapters.owner import (
     require_free,
     take_ownership,
 )
-from autoexp_tui.adapters.planning import ChildPlanner
 from autoexp_tui.adapters.pools import ThreadPool
 from autoexp_tui.adapters.provenance import (
     ProvenanceRecord,

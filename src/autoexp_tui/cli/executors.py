@@ -134,7 +134,8 @@ def slurm_settings(plan: Plan, session: SessionDir) -> SlurmSettings:
         UsageError: the template cannot be read, or would start nothing.
     """
     from autoexp_tui.adapters.slurm import LARGEST_ARRAY, LOST_SECONDS, SlurmSettings
-    from autoexp_tui.adapters.slurm_submit import SubmitSettings, read_template
+    from autoexp_tui.adapters.slurm_submit import SubmitSettings
+    from autoexp_tui.adapters.slurm_template import read_template
     from autoexp_tui.adapters.slurm_truth import GRACE_SECONDS
     from autoexp_tui.adapters.slurm_watch import (
         FIRST_SECONDS,

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from autoexp_tui.adapters.planning import PlanningResult
     from autoexp_tui.core.done import DoneReport
     from autoexp_tui.core.specs import Plan, PlanFinding
-    from autoexp_tui.plan.estimate import Estimate
 
 
 def main(argv: Sequence[str]) -> int:
@@ -52,7 +51,12 @@ def main(argv: Sequence[str]) -> int:
     args = parse(made, argv)
     _check(args)
     options = common(args)
-    result = plan(options, points=args.points or bool(args.sweep), sweep=args.sweep)
+    result = plan(
+        options,
+        points=args.points or bool(args.sweep),
+        sweep=args.sweep,
+        report=options.json and not (args.diff or args.check_cluster),
+    )
     if args.points or args.sweep:
         return show_points(result)
     if args.diff:
@@ -82,8 +86,13 @@ def _check(args: argparse.Namespace) -> None:
         )
 
 
-def plan(options: Options, *, points: bool = False, sweep: str = "") -> PlanningResult:
-    """Ask the planning process, or read what is planned; findings are in the result."""
+def plan(
+    options: Options, *, points: bool = False, sweep: str = "", report: bool = False
+) -> PlanningResult:
+    """Ask the planning process, or read what is planned; findings are in the result.
+
+    With `report`, a process that plans gives the plan as this command writes it.
+    """
     from autoexp_tui.adapters.planning import PlanningRequest, plan_in_child
 
     if options.manifest or options.session:
@@ -96,6 +105,7 @@ def plan(options: Options, *, points: bool = False, sweep: str = "") -> Planning
         state_dir=options.state_dir,
         sweep_file=sweep,
         keep=not points,
+        report=report,
         now=time.time(),
     )
     return plan_in_child(request)
@@ -137,16 +147,17 @@ def show_plan(result: PlanningResult, options: Options) -> int:
     if result.failed in ("config", "environment"):
         result.raise_errors()
     if options.json:
-        print(json.dumps(as_json(result)))
+        print(result.report or json.dumps(as_json(result)))
         return ExitCode.VALIDATION if result.errors else ExitCode.OK
     if result.errors:
         _show_warnings(result.warnings)
     result.raise_errors()
     if result.plan is not None:
+        from autoexp_tui.adapters.plan_report import done_of
         from autoexp_tui.cli.visualize import text_of
 
         print(text_of(result.plan))
-        done = _done(result.plan)
+        done = done_of(result.plan)
         for line in (
             *_estimate_lines(result.plan, done),
             *_done_lines(result.plan, done),
@@ -212,60 +223,34 @@ def _show_warnings(warnings: Sequence[PlanFinding]) -> None:
 
 def as_json(result: PlanningResult) -> dict[str, object]:
     """The whole answer in the documented shape."""
-    from autoexp_tui.plan.as_json import plan_to_json
-    from autoexp_tui.plan.estimate import bounds_of, estimate_to_json
+    if result.plan is not None:
+        from autoexp_tui.adapters.plan_report import report_of
 
-    errors = [asdict(error) for error in result.errors]
-    if result.plan is None:
-        warnings = [asdict(warning) for warning in result.warnings]
-        return {
-            "version": 1,
-            "name": "",
-            "jobs": [],
-            "edges": [],
-            "holes": [],
-            "holes_more": 0,
-            "errors": errors,
-            "warnings": warnings,
-        }
-    done = _done(result.plan)
-    cost = estimate_to_json(_estimate(result.plan, done), bounds_of(result.plan))
+        return report_of(result.plan, result.errors)
     return {
-        **plan_to_json(result.plan),
-        "errors": errors,
-        "estimate": cost,
-        "done_before": list(done.done),
-        "changed_since": list(done.changed),
-        "builds_on_changed": list(done.upstream),
+        "version": 1,
+        "name": "",
+        "jobs": [],
+        "edges": [],
+        "holes": [],
+        "holes_more": 0,
+        "errors": [asdict(error) for error in result.errors],
+        "warnings": [asdict(warning) for warning in result.warnings],
     }
-
-
-def _done(plan: Plan) -> DoneReport:
-    """What earlier sessions have done of a plan."""
-    from autoexp_tui.adapters.done_file import found_done
-    from autoexp_tui.core.done import done_before
-
-    return done_before(plan, found_done(plan.jobs))
 
 
 def _estimate_lines(plan: Plan, done: DoneReport) -> Iterator[str]:
     """What the jobs that are left may cost."""
+    from autoexp_tui.adapters.plan_report import estimate_of
     from autoexp_tui.cli.executors import is_for_slurm
     from autoexp_tui.plan.estimate import told
 
-    found = _estimate(plan, done)
+    found = estimate_of(plan, done)
     if not found.jobs:
         return
     first, *rest = told(found, cluster=is_for_slurm(plan))
     yield f"estimate  {first}"
     yield from (f"          {line}" for line in rest)
-
-
-def _estimate(plan: Plan, done: DoneReport) -> Estimate:
-    from autoexp_tui.plan.estimate import estimate
-
-    settled = frozenset(done.done)
-    return estimate(job for job in plan.jobs if job.name not in settled)
 
 
 def _done_lines(plan: Plan, report: DoneReport) -> Iterator[str]:

@@ -1,0 +1,45 @@
+"""The documented answer of `autoexp-plan --json`: a plan, its cost, what of it is done.
+
+Looks into the jobs' output directories for the words of earlier sessions; writes
+nothing. The shape of the plan itself is `plan.as_json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from autoexp_tui.adapters.done_file import found_done
+from autoexp_tui.core.done import DoneReport, done_before
+from autoexp_tui.core.errors import Problem
+from autoexp_tui.core.specs import Plan
+from autoexp_tui.plan.as_json import plan_to_json
+from autoexp_tui.plan.estimate import (
+    Estimate,
+    bounds_of,
+    estimate,
+    estimate_to_json,
+)
+
+
+def report_of(plan: Plan, errors: Iterable[Problem] = ()) -> dict[str, object]:
+    """The whole answer, safe to dump; `errors`: what is wrong with the plan."""
+    done = done_of(plan)
+    return {
+        **plan_to_json(plan),
+        "errors": [asdict(error) for error in errors],
+        "estimate": estimate_to_json(estimate_of(plan, done), bounds_of(plan)),
+        "done_before": list(done.done),
+        "changed_since": list(done.changed),
+        "builds_on_changed": list(done.upstream),
+    }
+
+
+def done_of(plan: Plan) -> DoneReport:
+    """What earlier sessions have done of a plan."""
+    return done_before(plan, found_done(plan.jobs))
+
+
+def estimate_of(plan: Plan, done: DoneReport) -> Estimate:
+    """What the jobs that are left may cost."""
+    return estimate(job for job in plan.jobs if job.name not in done.done)

@@ -1,0 +1,16 @@
+"""`python -m autoexp_tui.adapters.planning_process`: how the planning process begins.
+
+Apart from `planning_main`, for the garbage collector is to be off before that imports
+some 500 modules. All that they make is kept, and nearly all of a plan; the composer
+sees to what is not.
+"""
+
+from __future__ import annotations
+
+import gc
+
+if __name__ == "__main__":
+    gc.disable()
+    from autoexp_tui.adapters.planning_main import main
+
+    main()
