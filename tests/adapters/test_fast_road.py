@@ -274,6 +274,25 @@ def test_a_sample_that_is_not_what_hydra_composes_is_an_error(
     assert raised.value.problems[0].where == "user"
 
 
+def test_samples_are_taken_of_structures_that_were_not_compared_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = HydraComposer("exp", write_tree(tmp_path), cwd="/cwd")
+    compared: list[str] = []
+    anew = HydraComposer._anew
+
+    def noted(self: Any, texts: Any, mounts: Any) -> Any:
+        compared.append(" ".join(texts))
+        return anew(self, texts, mounts)
+
+    monkeypatch.setattr(HydraComposer, "_anew", noted)
+    for n in range(9):
+        for texts in ([f"seed={n}"], [f"seed={n}", f"tokens={n}"]):
+            made.compose(texts, MOUNTS).to_dict()
+    first_fast, then_of_the_others = "seed=1", "seed=5 tokens=5"
+    assert compared == [first_fast, then_of_the_others]
+
+
 @pytest.mark.parametrize(
     ("one", "other", "where"),
     [

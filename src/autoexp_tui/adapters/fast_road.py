@@ -11,7 +11,7 @@ changes, there is no template and every job is composed by Hydra.
 from __future__ import annotations
 
 import re
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,6 +27,7 @@ from autoexp_tui.adapters.interpolations import is_open, plain
 from autoexp_tui.adapters.plain_tree import Path, at, touches
 
 _SAMPLES: Final = (1, 10, 100, 1000)
+_THEN_EVERY: Final = 1000
 _HELD: Final = 64
 """Templates; each is one composed config."""
 _SET: Final = re.compile(r"(\+{0,2})([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)=(.*)", re.ASCII)
@@ -190,27 +191,52 @@ class FastRoad:
 
     def __init__(self) -> None:
         self._templates: OrderedDict[Structure, Template | None] = OrderedDict()
-        self._made: Counter[Structure] = Counter()
+        self._seen: set[Structure] = set()
+        """Of which jobs were made without Hydra."""
+        self._compared: set[Structure] = set()
+        self._due = _SAMPLES[0]
+        """The job from which on one is compared with Hydra's."""
         self.fast = 0
         """Views that were made without Hydra."""
         self.slow = 0
         """Those of them that had to be composed after all."""
 
-    def view(self, job: Parted, composed: Callable[[], OmegaView]) -> FastView | None:
-        """A job's config; None when its structure has no template (yet)."""
+    def view(
+        self,
+        job: Parted,
+        composed: Callable[[], OmegaView],
+        anew: Callable[[], OmegaView],
+    ) -> FastView | None:
+        """A job's config; None when its structure has no template (yet).
+
+        `composed`: the slow road; `anew`: the same, by nothing that is known of others.
+        """
         template = self._templates.get(job.structure)
         if template is None:
             return None
         self._templates.move_to_end(job.structure)
         self.fast += 1
-        self._made[job.structure] += 1
-        return FastView(
-            template,
-            job.own,
-            composed,
-            self._count,
-            is_sample=_is_sample(self.fast, self._made[job.structure]),
-        )
+        sample = anew if self._is_sample(job.structure) else None
+        return FastView(template, job.own, composed, self._count, sample)
+
+    def _is_sample(self, structure: Structure) -> bool:
+        """Whether a fast job is compared with Hydra's: the so-many-th of the plan.
+
+        The first, the tenth, the hundredth and each thousandth, or as soon after it as
+        one comes whose structure has not been compared, where there is such a one. Each
+        costs as much as some hundred jobs.
+        """
+        self._seen.add(structure)
+        if self.fast < self._due:
+            return False
+        new = structure not in self._compared
+        others = len(self._seen) > len(self._compared)
+        if not new and others and self.fast < 2 * self._due:
+            return False
+        self._compared.add(structure)
+        later = (n for n in _SAMPLES if n > self._due)
+        self._due = next(later, self._due + _THEN_EVERY)
+        return True
 
     def knows(self, structure: Structure) -> bool:
         """Whether a job of this structure was composed already."""
@@ -224,15 +250,6 @@ class FastRoad:
 
     def _count(self) -> None:
         self.slow += 1
-
-
-def _is_sample(number: int, of_structure: int) -> bool:
-    """Whether a fast job is compared with Hydra's: the so-many-th of the plan.
-
-    The first, the tenth, the hundredth and so on, and every five thousandth; of a
-    structure with many jobs one of its own. Each costs as much as some hundred jobs.
-    """
-    return number in _SAMPLES or number % 5000 == 0 or of_structure == 200
 
 
 def _template(job: Parted, config: DictConfig) -> Template | None:

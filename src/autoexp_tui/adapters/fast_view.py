@@ -283,17 +283,17 @@ class FastView:
         own: Mapping[Path, object],
         composed: Callable[[], OmegaView],
         told: Callable[[], object],
-        *,
-        is_sample: bool = False,
+        sample: Callable[[], OmegaView] | None = None,
     ) -> None:
         """`own`: what the job sets; `composed`: the slow road; `told`: it is taken.
 
-        Of a sample the resolved config is compared with Hydra's.
+        With `sample`, which composes the job by nothing that is known of others, the
+        resolved config is compared with what that gives.
         """
         self._template = template
         self._composed = composed
         self._told = told
-        self._is_sample = is_sample
+        self._sample = sample
         self._slow: OmegaView | None = None
         self._puts: list[tuple[str, object]] = []
         apart = {path: own[path] for path in own if not template.has(path, own[path])}
@@ -399,9 +399,9 @@ class FastView:
         return self.slow.to_dict()
 
     def _compare(self, found: Mapping[str, object]) -> None:
-        if self._is_sample:
-            self._is_sample = False
-            where = first_difference(found, self._anew().to_dict())
+        sample, self._sample = self._sample, None
+        if sample is not None:
+            where = first_difference(found, self._put_on(sample()).to_dict())
             if where:
                 raise CannotCompose((_differs(where),))
 
@@ -422,11 +422,10 @@ class FastView:
         """The same config as Hydra composes it; taken once, it stays taken."""
         if self._slow is None:
             self._told()
-            self._slow = self._anew()
+            self._slow = self._put_on(self._composed())
         return self._slow
 
-    def _anew(self) -> OmegaView:
-        view = self._composed()
+    def _put_on(self, view: OmegaView) -> OmegaView:
         for path, value in self._puts:
             view.put(path, value)
         return view

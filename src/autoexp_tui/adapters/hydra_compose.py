@@ -38,6 +38,7 @@ from autoexp_tui.adapters.eval_rewrite import rewrite_override, rewrite_tree
 from autoexp_tui.adapters.fast_road import FastRoad, Parted, parted
 from autoexp_tui.adapters.fast_view import SWITCH, FastView
 from autoexp_tui.adapters.hydra_errors import compose_problem, unreadable_override
+from autoexp_tui.adapters.hydra_loader import RememberingLoader
 from autoexp_tui.adapters.hydra_source import AutoexpSource
 from autoexp_tui.adapters.interpolations import is_open
 from autoexp_tui.adapters.resolvers import Environment, register_resolvers
@@ -107,6 +108,11 @@ class HydraComposer:
         self._groups: dict[str, bool] = {}
         self._hydra = self._made()
 
+    @property
+    def merges(self) -> int:
+        """How often configs were merged: one for all jobs with the same choices."""
+        return self._loader.merges
+
     def close(self) -> None:
         """Give Hydra's globals back."""
         GlobalHydra.instance().clear()
@@ -143,9 +149,13 @@ class HydraComposer:
         texts = tuple(map(rewrite_override, overrides))
         self._base_config()
         if not self._may_be_fast:
-            return self._slowly(texts, mounts)
+            return self._anew(texts, mounts)
         job = parted(texts, mounts, self._is_group)
-        fast = self._fast.view(job, lambda: self._slowly(texts, mounts))
+        fast = self._fast.view(
+            job,
+            lambda: self._slowly(texts, mounts),
+            lambda: self._anew(texts, mounts),
+        )
         if fast is None:
             return self._slowly(texts, mounts, job)
         self._anchor(fast, [key for key in DIRECTORIES if not fast.shares(key)])
@@ -159,7 +169,11 @@ class HydraComposer:
         Raises:
             CannotCompose: with Hydra's reason, in our words.
         """
-        return self._slowly(tuple(map(rewrite_override, overrides)), mounts)
+        return self._anew(tuple(map(rewrite_override, overrides)), mounts)
+
+    def _anew(self, texts: tuple[str, ...], mounts: Mapping[str, object]) -> OmegaView:
+        with self._loader.from_scratch():
+            return self._slowly(texts, mounts)
 
     def _slowly(
         self,
@@ -213,7 +227,9 @@ class HydraComposer:
             search_path.prepend("autoexp", place, anchor="schema")
         for element in search_path.get_path():
             element.path = str(routed(element.path))
-        made = Hydra.create_main_hydra2("autoexp", search_path)
+        self._loader = RememberingLoader(search_path)
+        made = Hydra(task_name="autoexp", config_loader=self._loader)
+        GlobalHydra.instance().initialize(made)
         register_resolvers(self.environment, self._now)
         return made
 

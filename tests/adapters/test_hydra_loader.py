@@ -1,0 +1,74 @@
+"""Configs that were merged before are not merged again, and nobody can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.adapters.hydra_compose import HydraComposer
+from tests.adapters.config_trees import write_tree
+
+FILES = {
+    "exp": """
+        defaults: [model: small, _self_]
+        project: {name: run, base_output_dir: out}
+        size: ${model.size}
+    """,
+    "model__small": "{size: 1, layers: [1, 2]}",
+    "model__large": "{size: 2, layers: [3]}",
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return write_tree(tmp_path / "config", **FILES)
+
+
+@pytest.fixture
+def made(tree: Path) -> Iterator[HydraComposer]:
+    composer = HydraComposer("exp", tree, cwd="/cwd")
+    composer.base()
+    yield composer
+    composer.close()
+
+
+def merges(composer: HydraComposer, *overrides: str) -> int:
+    """How many merges a job takes."""
+    before = composer.merges
+    composer.compose(overrides, {}).to_dict()
+    return composer.merges - before
+
+
+def test_jobs_of_other_structures_with_the_same_choices_share_a_merge(
+    made: HydraComposer,
+) -> None:
+    assert merges(made, "++a=1") == 0
+    assert merges(made, "model=large") == 1
+    assert merges(made, "model=large", "++a=1") == 0
+    assert merges(made, "++b=1", "model=large") == 0
+
+
+def test_what_a_job_changes_is_not_in_the_next(made: HydraComposer) -> None:
+    changed = made.compose(["~model.size", "model.layers=[9]", "size=0"], {}).to_dict()
+    assert changed["model"] == {"layers": [9]}
+    assert made.compose(["++a=1"], {}).to_dict()["model"] == {
+        "size": 1,
+        "layers": [1, 2],
+    }
+
+
+def test_what_is_composed_anew_is_merged_anew(made: HydraComposer) -> None:
+    before = made.merges
+    made.composed_anew(["++a=1"], {})
+    assert made.merges == before + 1
+
+
+def test_another_search_path_finds_other_configs(
+    made: HydraComposer, tmp_path: Path
+) -> None:
+    for size in (3, 4):
+        place = write_tree(tmp_path / str(size), model__huge=f"size: {size}")
+        path = f"hydra.searchpath=[file://{place}]"
+        assert made.compose([path, "model=huge"], {}).select("size") == size
