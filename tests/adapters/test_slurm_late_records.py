@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -43,6 +43,8 @@ class Bench:
         self.root = root
         self.clock = ManualClock()
         self.queue = ""
+        # What happens until squeue has answered.
+        self.meanwhile: Callable[[], None] = lambda: None
         answers: dict[str, Answer] = {"squeue": self._squeue, "sacct": says()}
         answers["scontrol"] = says(CONFIG)
         self.commands = ScriptedCommands(answers)
@@ -73,6 +75,7 @@ class Bench:
         self.record("claim", {**claim, "claimed_at": self.clock.utc()})
 
     def _squeue(self, words: Sequence[str]) -> Ran:
+        self.meanwhile()
         return says(self.queue)
 
     def record(self, name: str, fields: dict[str, object]) -> None:
@@ -95,9 +98,15 @@ class Bench:
     def hears(self, word: str) -> None:
         """Let the queue say so, until the executor has asked and looked again."""
         self.queue = ROW.format(word)
+        self.until_asked()
+
+    def until_asked(self) -> TaskReport:
+        """Look until the queue is asked; the report of that look."""
         asked = self.commands.calls["squeue"]
-        while self.commands.calls["squeue"] == asked:
-            self.look()
+        while True:
+            report = self.look()
+            if self.commands.calls["squeue"] > asked:
+                return report
 
     def another(self, job: str) -> Task:
         """A task with an attempt of its own."""
@@ -122,6 +131,27 @@ def test_a_record_is_waited_for_from_when_the_last_word_was_heard(bench: Bench) 
     assert bench.looks(QUICK_SECONDS - 2.0).phase is TaskPhase.RUNNING
     bench.ends(3)
     assert bench.look().exited is not None
+
+
+@pytest.mark.parametrize(("word", "phase"), [
+    ("FAILED", TaskPhase.ENDED),
+    ("", TaskPhase.RUNNING),  # its last word is waited for
+])  # fmt: skip
+def test_a_record_that_came_while_slurm_hung_is_seen_before_the_end_is_judged(
+    bench: Bench, word: str, phase: TaskPhase
+) -> None:
+    def hang() -> None:
+        bench.ends(3)
+        bench.clock.advance(2 * QUICK_SECONDS)
+
+    bench.begins()
+    bench.looks(60.0)
+    if word:
+        bench.hears(word)
+    bench.meanwhile = hang
+    report = bench.until_asked()
+    assert report.phase is phase
+    assert (report.exited is None) is (phase is TaskPhase.RUNNING)
 
 
 def test_a_queue_that_was_asked_before_a_run_does_not_say_that_it_is_gone(

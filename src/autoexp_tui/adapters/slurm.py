@@ -174,13 +174,13 @@ class SlurmExecutor:
         due = bool(tasks) and self._watch.rhythm.due(self._clock.monotonic())
         for task in tasks if due else self._in_turn(tasks):
             self._look(task)
-        for task in tasks:
-            if task.id in self._said:  # an end is judged by what lies there now
-                self._look(task, fresh=True)
         self._watch.owed_since = self._owed_since(tasks)
         if due or (tasks and self._watch.rhythm.due(self._clock.monotonic())):
             self._forget_all_but(tasks)
             self._questions.put(lambda: self._question(tasks))
+        for task in tasks:  # last: the question may have taken long
+            if task.id in self._said or task.id in self._gone:
+                self._look(task, fresh=True)
         now = self._clock.monotonic()
         return PollAnswer(
             reports=tuple(self._report(task, now) for task in tasks),
