@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from autoexp_tui.core.specs import Hole
 from autoexp_tui.plan.grid import Grid, grid_of
 from tests.plan.chart_plans import job, plan
@@ -98,3 +100,22 @@ def test_what_one_stage_alone_varies_makes_no_rows() -> None:
 
 def test_holes_that_were_not_remembered_are_counted() -> None:
     assert grid_of(plan([job("a")], holes_more=7)).more == 7
+
+
+def test_rows_that_one_hole_has_too_many_of_are_counted() -> None:
+    jobs = [
+        job(f"j{at}", at, stage="s", parameters={"lr": 0.5, "seed": at})
+        for at in range(1007)
+    ]
+    grid = grid_of(plan(jobs, holes=(hole(lr=2.0),)))
+    assert (len(grid.holes), grid.more) == (1000, 7)
+
+
+def test_rows_beyond_the_most_of_a_grid_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("autoexp_tui.plan.grid.MOST_ROWS", 3)
+    jobs = [job("a", 0, stage="s", parameters={"lr": 0.5})]
+    holes = tuple(hole("s", lr=1.0 + at) for at in range(5))
+    grid = grid_of(plan(jobs, holes=holes))
+    assert (len(grid.rows), grid.more) == (3, 3)

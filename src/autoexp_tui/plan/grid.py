@@ -7,6 +7,7 @@ there; where none is, the filter that took them, when one did.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ class Grid:
     counts: Mapping[int, int]
     """Place in `filters` -> how many cells it emptied."""
     more: int = 0
-    """Holes of which nothing is known but that they are."""
+    """Combinations that filters took and that have no row: too many, or unnamed."""
 
     def value(self, row: Row, axis: int) -> str:
         """A row's value on an axis, `-` where its jobs set none."""
@@ -101,7 +102,7 @@ def grid_of(plan: Plan) -> Grid:
         holes=holes,
         filters=filters,
         counts=Counter(holes.values()),
-        more=plan.holes_more,
+        more=plan.holes_more + emptied.more,
     )
 
 
@@ -200,6 +201,8 @@ class _Emptied:
         filters: Sequence[tuple[str, str]],
     ) -> None:
         self.cells: dict[Cell, int] = {}
+        self.more = 0
+        """Rows that were left out."""
         self._axes, self._places = axes, places
         self._rows = rows
         self._stages = stages
@@ -209,19 +212,24 @@ class _Emptied:
         """Note every cell that a hole stands for."""
         at = self._filters[hole.filter, hole.where]
         stages = (hole.stage,) if hole.stage else self._stages or ("",)
-        for row in self._rows_of(own):
+        choices = self._choices(own)
+        self.more += max(0, math.prod(map(len, choices)) - _MOST_MADE_WHOLE)
+        for row in itertools.islice(itertools.product(*choices), _MOST_MADE_WHOLE):
             if row not in self._rows and len(self._rows) >= MOST_ROWS:
+                self.more += 1
                 continue
             self._rows.setdefault(row)
             for stage in stages:
                 self.cells.setdefault((row, stage), at)
 
-    def _rows_of(self, own: _Values) -> Iterable[Row]:
-        """The rows that a combination, or a part of one, is or would have been in."""
-        choices = [
+    def _choices(self, own: _Values) -> Sequence[Sequence[int]]:
+        """For each axis the places of the values that a combination may have.
+
+        One that it does not name has all.
+        """
+        return [
             (self._places[at][own[axis.key]],)
             if axis.key in own
-            else tuple(range(len(axis.values)))
+            else range(len(axis.values))
             for at, axis in enumerate(self._axes)
         ]
-        return itertools.islice(itertools.product(*choices), _MOST_MADE_WHOLE)

@@ -190,8 +190,10 @@ def told_cell(grid: Grid, row: Row, stage: str) -> WhyText:
     else:
         lines.append((Span(" No job: the sweep does not make this combination."),))
     if grid.more:
-        text = f"   Of {plural(grid.more, 'more combination')} that filters took "
-        lines.append((Span(f"{text}nothing is remembered.", "muted"),))
+        more = plural(grid.more, "more combination")
+        verb = "has" if grid.more == 1 else "have"
+        text = f"   {more} that filters took {verb} no row here."
+        lines.append((Span(text, "muted"),))
     return WhyText(where, (*lines, *_others(grid, hole)))
 
 
