@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.cli import run
-from autoexp_tui.cli.diagnostics import ExitCode
+from autoexp_tui.cli import confirming, run
+from autoexp_tui.cli.diagnostics import ExitCode, guarded
 from autoexp_tui.cli.headless import Watching, finish, over
-from autoexp_tui.core.done import DoneWork
-from autoexp_tui.core.errors import UsageError
+from autoexp_tui.cli.options import Options
+from autoexp_tui.core.errors import NotConfirmed, UsageError
 from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.core.specs import ExecutorSpec, Plan, Resources
 from autoexp_tui.core.states import JobState
 from autoexp_tui.testing.campaigns import all_done, planned
+from tests.core.builders import job, plan
 
 
 def canary_done() -> Snapshot:
@@ -55,14 +57,59 @@ def test_the_rest_is_of_a_session() -> None:
         run.main(["--rest"])
 
 
-def test_the_first_family_is_one_that_has_work_left() -> None:
-    shown = planned(10)
-    first = shown.jobs[0]
-    done = DoneWork(job=first.name, session="k7f2", mark="", fingerprint="", at=1.0)
-    jobs = tuple(
-        replace(job, done=done) if job.spec.family == first.spec.family else job
-        for job in shown.jobs
-    )
-    chosen = run.first_family_left(replace(shown, jobs=jobs))
-    assert chosen
-    assert first.name not in chosen
+FAMILIES = plan(
+    *(
+        replace(
+            job(f"j{n}", n, resources=Resources(time_limit_seconds=3600.0, gpus=60)),
+            family=f"f{n // 2}",
+        )
+        for n in range(4)
+    ),
+    executor=ExecutorSpec(settings={"confirm_gpu_hours": 120, "confirm_jobs": None}),
+)
+
+
+def test_the_first_family_is_one_that_has_work_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(confirming, "done_jobs", lambda _: frozenset({"j0", "j1"}))
+    chosen = run.chosen_and_confirmed(FAMILIES, Options(), first_family=True)
+    assert chosen == ("j2", "j3")
+
+
+def test_of_one_family_its_own_cost_alone_is_confirmed() -> None:
+    with pytest.raises(NotConfirmed, match="240 GPU h"):
+        run.chosen_and_confirmed(FAMILIES, Options(), first_family=False)
+    assert run.chosen_and_confirmed(FAMILIES, Options(), first_family=True)
+
+
+def test_the_rest_is_confirmed_when_it_goes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest = _Held(FAMILIES)
+    monkeypatch.setattr("autoexp_tui.cli.opening.session_of", lambda options: None)
+    monkeypatch.setattr("autoexp_tui.cli.opening.owned_handle", lambda *_: rest)
+    code = guarded(run.main, ["--session", "k7f2", "--rest"])
+    assert (code, rest.closed) == (3, True)
+    assert "this submits 180 GPU h" in capsys.readouterr().err
+
+
+class _Held:
+    """A session of which all but the first job is held."""
+
+    closed = False
+
+    def __init__(self, held: Plan) -> None:
+        self._plan = held
+
+    def snapshot(self) -> Snapshot:
+        views = planned(10).jobs[:4]
+        states = [JobState.COMPLETED, *[JobState.HELD] * 3]
+        jobs = tuple(
+            replace(view, spec=spec, state=state)
+            for view, spec, state in zip(views, self._plan.jobs, states, strict=True)
+        )
+        return replace(planned(10), plan=self._plan, jobs=jobs)
+
+    def close(self) -> None:
+        self.closed = True

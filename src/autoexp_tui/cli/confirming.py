@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import say
@@ -12,18 +12,25 @@ from autoexp_tui.core.wording import plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cli.options import Options
-    from autoexp_tui.core.specs import JobSpec, Plan
+    from autoexp_tui.core.specs import Plan
 
 _YES = frozenset({"y", "yes"})
 
 
-def confirmed(plan: Plan, options: Options) -> Plan:
+def confirmed(
+    plan: Plan, options: Options, going: Container[str] | None = None
+) -> Plan:
     """The plan, once somebody has said yes to what is above its bounds.
+
+    Args:
+        plan: what is submitted.
+        options: with `yes` it is said already.
+        going: the names of the jobs that go now; None: all of them.
 
     Raises:
         NotConfirmed: nobody did, or nobody can be asked.
     """
-    above = _above(plan, options)
+    above = _above(plan, options, going)
     if not above or options.yes:
         return plan
     what = f"this submits {'; '.join(above)}"
@@ -55,14 +62,18 @@ def _refusal(what: str) -> NotConfirmed:
     )
 
 
-def _above(plan: Plan, options: Options) -> Sequence[str]:
+def _above(
+    plan: Plan, options: Options, going: Container[str] | None = None
+) -> Sequence[str]:
     """What is above its bound, done jobs left out."""
     from autoexp_tui.plan.estimate import bounds_of, estimate
 
     bounds = bounds_of(plan)
-    if not bounds.exceeded(estimate(plan.jobs)):
+    jobs = [job for job in plan.jobs if going is None or job.name in going]
+    if not bounds.exceeded(estimate(jobs)):
         return ()
-    found = estimate(_left(plan, options))
+    done = frozenset() if options.force else done_jobs(plan)
+    found = estimate([job for job in jobs if job.name not in done])
     exceeded = [f"{one.words} ({one.key})" for one in bounds.exceeded(found)]
     unbounded = [name for stage in found.stages for name in stage.without_limit]
     if exceeded and unbounded and found.gpus:
@@ -70,9 +81,8 @@ def _above(plan: Plan, options: Options) -> Sequence[str]:
     return exceeded
 
 
-def _left(plan: Plan, options: Options) -> Sequence[JobSpec]:
-    """The jobs that would run."""
+def done_jobs(plan: Plan) -> frozenset[str]:
+    """The names of the jobs that are done already, by their output directories."""
     from autoexp_tui.cli.assemble import done_of
 
-    done = frozenset() if options.force else frozenset(done_of(plan).done)
-    return [job for job in plan.jobs if job.name not in done]
+    return frozenset(done_of(plan).done)

@@ -16,12 +16,16 @@ from autoexp_tui.cli.options import (
     parse,
     parser,
 )
-from autoexp_tui.core.errors import UsageError
+from autoexp_tui.core.errors import NotConfirmed, UsageError
+from autoexp_tui.core.states import JobState
 
 if TYPE_CHECKING:
     from autoexp_tui.cli.headless import Watching
     from autoexp_tui.core.snapshot import Snapshot
+    from autoexp_tui.core.specs import Plan
     from autoexp_tui.engine.live import LiveHandle
+
+_NOT_SUBMITTED = frozenset({JobState.PLANNED, JobState.HELD})
 
 
 def main(argv: Sequence[str]) -> int:
@@ -92,13 +96,12 @@ def run(
     from autoexp_tui.cli.leaving import leave
 
     try:
-        handle = open_handle(options)
+        handle, chosen = open_handle(options, first_family=first_family, rest=rest)
     except KeyboardInterrupt:
         say("interrupted; nothing was submitted")
         return ExitCode.INTERRUPTED
     try:
         settle()
-        chosen = first_family_left(handle.snapshot()) if first_family else ()
         before = resting(handle.snapshot())
         submitted = submit_fresh(handle, chosen, rest=rest)
         snapshot = watch(handle, replace(how, after=submitted, resting=before))
@@ -112,18 +115,31 @@ def run(
     return finish(snapshot, as_json=how.json, chosen=frozenset(chosen))
 
 
-def first_family_left(snapshot: Snapshot) -> tuple[str, ...]:
-    """The first family of a plan that has not done all its work already."""
-    from autoexp_tui.plan.canary import first_family
+def chosen_and_confirmed(
+    plan: Plan, options: Options, *, first_family: bool
+) -> tuple[str, ...]:
+    """Which jobs go first, once what they may cost is confirmed; empty: all go.
 
-    done = frozenset(job.name for job in snapshot.jobs if job.done is not None)
-    return first_family(snapshot.plan, done) if snapshot.plan is not None else ()
+    With `first_family` those of the first one that has not done all its work.
+
+    Raises:
+        NotConfirmed: nobody said yes to what is above the bounds.
+    """
+    from autoexp_tui.cli.confirming import confirmed, done_jobs
+    from autoexp_tui.plan import canary
+
+    if not first_family:
+        confirmed(plan, options)
+        return ()
+    done = frozenset() if options.force else done_jobs(plan)
+    chosen = canary.first_family(plan, done)
+    confirmed(plan, options, frozenset(chosen))
+    return chosen
 
 
 def _tell_held(snapshot: Snapshot) -> None:
     """How many wait for somebody to choose them, and how that is done."""
     from autoexp_tui.cli.detach import place_of
-    from autoexp_tui.core.states import JobState
     from autoexp_tui.core.wording import plural
 
     held = sum(job.state is JobState.HELD for job in snapshot.jobs)
@@ -133,15 +149,37 @@ def _tell_held(snapshot: Snapshot) -> None:
         say(f"  autoexp-run --session {snapshot.session}{place} --rest")
 
 
-def open_handle(options: Options) -> LiveHandle:
-    """An engine for the session that was named, or the plan of a new campaign."""
+def open_handle(
+    options: Options, *, first_family: bool, rest: bool
+) -> tuple[LiveHandle, tuple[str, ...]]:
+    """An engine for the session that was named, or for a new one; what is chosen of it.
+
+    Raises:
+        NotConfirmed: nobody said yes to what is above the bounds.
+    """
     from autoexp_tui.cli import opening
-    from autoexp_tui.cli.confirming import confirmed
 
     if options.session:
-        return opening.owned_handle(opening.session_of(options), options)
-    plan = confirmed(opening.make_plan(options), options)
-    return opening.plan_handle(plan, options)
+        handle = opening.owned_handle(opening.session_of(options), options)
+        if rest:
+            _confirm_rest(handle, options)
+        return handle, ()
+    plan = opening.make_plan(options)
+    chosen = chosen_and_confirmed(plan, options, first_family=first_family)
+    return opening.plan_handle(plan, options), chosen
+
+
+def _confirm_rest(handle: LiveHandle, options: Options) -> None:
+    from autoexp_tui.cli.confirming import confirmed
+
+    snapshot = handle.snapshot()
+    going = {job.name for job in snapshot.jobs if job.state in _NOT_SUBMITTED}
+    try:
+        if snapshot.plan is not None:
+            confirmed(snapshot.plan, options, going)
+    except (NotConfirmed, KeyboardInterrupt):
+        handle.close()
+        raise
 
 
 def submit_fresh(
@@ -153,12 +191,11 @@ def submit_fresh(
     what was held then.
     """
     from autoexp_tui.core.commands import Submit
-    from autoexp_tui.core.states import JobState
 
     states = {job.state for job in handle.snapshot().jobs}
     fresh = states <= {JobState.PLANNED}
     if rest:
-        fresh = bool(states & {JobState.PLANNED, JobState.HELD})
+        fresh = bool(states & _NOT_SUBMITTED)
     return handle.send(Submit(jobs=chosen), by="autoexp-run") if fresh else ""
 
 

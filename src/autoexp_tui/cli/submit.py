@@ -49,16 +49,15 @@ def submit(options: Options, *, detach: bool, first: bool = False) -> int:
     With `first` only the first family goes, and the rest is held.
     """
     from autoexp_tui.cli import opening
-    from autoexp_tui.cli.confirming import confirmed
     from autoexp_tui.cli.headless import failed_to_start
     from autoexp_tui.cli.leaving import leave
-    from autoexp_tui.cli.run import first_family_left
+    from autoexp_tui.cli.run import chosen_and_confirmed
     from autoexp_tui.core.commands import Submit
 
-    plan = confirmed(opening.make_plan(options), options)
+    plan = opening.make_plan(options)
+    chosen = chosen_and_confirmed(plan, options, first_family=first)
     handle = opening.plan_handle(plan, options)
     try:
-        chosen = first_family_left(handle.snapshot()) if first else ()
         command = handle.send(Submit(jobs=chosen), by="autoexp-submit")
         snapshot = _wait_sent(handle, command)
     except KeyboardInterrupt:
