@@ -29,6 +29,18 @@ def test_a_fingerprint_is_a_sha256_in_hex() -> None:
     assert len(bytes.fromhex(of(CONFIG))) == 32
 
 
+def test_fingerprints_of_earlier_versions_are_the_same() -> None:
+    """They are kept in done.json beside results: another one would make jobs anew."""
+    config = {
+        "b": {"x": 1.5, "y": ["/o/a", None, True]},
+        "a": "ä",
+        "slurm": {"launcher_cmd": "l", "partition": "p"},
+        "monitoring": {"k": 1},
+    }
+    known = "085424c9d25d8d48b9ca34415bf5cc6566c4839c2d44366d95c2667c440934c7"
+    assert of(config, "train", "--lr", "1e-3", "/o/a/ckpt", paths=("/o/a",)) == known
+
+
 def test_order_of_keys_does_not_count() -> None:
     assert of(dict(reversed(CONFIG.items()))) == of(CONFIG)
 

@@ -19,7 +19,7 @@ from autoexp_tui.plan.overrides import (
     spell_override,
     spell_value,
 )
-from tests.plan.fakes import FakeComposer
+from tests.plan.fakes import FakeComposer, FakeView
 
 PARSER = OverridesParser.create()
 
@@ -253,3 +253,21 @@ def test_a_setting_that_the_config_leaves_out_is_set_without_a_warning() -> None
     made = write({"backend.seed": 1})
     assert made.texts == {"backend.seed": "++backend.seed=1"}
     assert not made.warnings
+
+
+def test_the_config_is_asked_once_for_a_key_that_many_jobs_set() -> None:
+    asked: list[str] = []
+
+    class Counting(FakeView):
+        def has(self, path: str) -> bool:
+            asked.append(path)
+            return super().has(path)
+
+    class Composer(FakeComposer):
+        def base(self) -> FakeView:
+            return Counting(super().base().config)
+
+    writer = OverrideWriter(Composer(CONFIG, groups=GROUPS))
+    for rate in (0.1, 0.2, 0.3):
+        writer.write({"backend.lr": rate})
+    assert asked == ["backend.lr"]

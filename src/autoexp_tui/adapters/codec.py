@@ -323,7 +323,7 @@ def _field_names(model: Any) -> tuple[str, ...]:
 
 def _plain(value: object) -> object:
     """What the JSON encoder asks about anything that JSON has no word for."""
-    if is_dataclass(value):
+    if type(value) in _FIELD_NAMES or is_dataclass(value):
         return {name: getattr(value, name) for name in _field_names(type(value))}
     if isinstance(value, Mapping):
         return dict(value)

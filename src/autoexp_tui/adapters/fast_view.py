@@ -215,11 +215,13 @@ class _JobValues(Values):
         super().__init__(tree)
         self._template = template
         self._changed = changed
+        self.trace = Trace()
+        """Of what nobody asks for."""
 
     def _evaluated(self, text: str, path: Path) -> object:
         parts = quick(text)
         if parts is not None and not parts.expression:  # as quickly read as found again
-            return evaluate(self, text, path[:-1], Trace())
+            return evaluate(self, text, path[:-1], self.trace)
         return self._template.evaluations.value(self, text, path[:-1])
 
     def text(self, text: str) -> object:
@@ -441,7 +443,7 @@ class FastView:
         keys = keys_of(path) if path else ()
         if "" in keys:
             raise Doubtful(path)
-        return canonical(self._values, keys, Trace())
+        return canonical(self._values, keys, self._values.trace)
 
     def _meant(self, value: object) -> object:
         if isinstance(value, Mapping):

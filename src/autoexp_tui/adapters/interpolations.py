@@ -170,7 +170,10 @@ def evaluate(reading: Reading, text: str, parent: Path, trace: Trace) -> object:
         found = (
             _visited(text, looked_up, called)
             if parts is None
-            else _put_together(parts, lambda key: looked_up(key, None))
+            else _put_together(
+                parts,
+                [_looked_up(reading, key, parent, trace) for key in parts.keys],
+            )
         )
     except Absent as error:  # what it reads is; the text itself is there
         raise Doubtful(text) from error
@@ -206,9 +209,8 @@ def _visited(
     return visitor.visit(_parsed(text))
 
 
-def _put_together(parts: Quick, looked_up: Callable[[str], object]) -> object:
-    """The same of a text that needs no grammar."""
-    values = [looked_up(key) for key in parts.keys]
+def _put_together(parts: Quick, values: Sequence[object]) -> object:
+    """The same of a text that needs no grammar, from the values of its keys."""
     if parts.expression:
         given = (parts.expression, *values)
         return _call("oc.eval", given, tuple(map(str, given)))
@@ -262,6 +264,7 @@ def _looked_up(reading: Reading, inter_key: str, parent: Path, trace: Trace) -> 
     return found
 
 
+@lru_cache(maxsize=8192)
 def _absolute(inter_key: str, parent: Path) -> tuple[str, ...]:
     """The keys that an interpolation names, from the root."""
     bare = inter_key.lstrip(".")

@@ -23,6 +23,7 @@ from autoexp_tui.core.shared_texts import Patched
 _WINDOW: Final = 32 * 1024
 """What zlib can look back on."""
 _NOT_THERE: Final = object()
+_compact: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ class ConfigKeeper:
         if isinstance(resolved, Patched) and isinstance(unresolved, Patched):
             # No packed text begins with a bracket: base 85 has none.
             parts = (*self._apart(resolved), *self._apart(unresolved))
-            return json.dumps(parts, separators=(",", ":"))
+            return _compact(parts)
         writer = YamlWriter()
         text = f"{writer.text(resolved)}\0{writer.text(unresolved)}"
         if self._dictionary is None:

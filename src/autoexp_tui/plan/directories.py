@@ -8,11 +8,13 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.specs import JobSpec, Plan
 
 WHERE = "project.name"
+_ROOTS = frozenset({"", "/", "."})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,16 @@ def _places(plan: Plan) -> Iterator[_Place]:
 
 def _upwards(path: str) -> Iterator[str]:
     """A directory and those above it, the root left out."""
-    while path not in {"", "/", "."}:
+    if path not in _ROOTS:
         yield path
+        yield from _upwards_from(posixpath.dirname(path))
+
+
+@lru_cache(maxsize=4096)
+def _upwards_from(path: str) -> tuple[str, ...]:
+    """The same, remembered: most directories lie side by side in a few."""
+    found: list[str] = []
+    while path not in _ROOTS:
+        found.append(path)
         path = posixpath.dirname(path)
+    return tuple(found)

@@ -41,8 +41,11 @@ def fingerprint(
     `writer`: what remembers the parts that the configs of a plan share.
     """
     writer = writer or CanonicalWriter()
-    whole = {"config": writer.counting(config), "command": list(command)}
-    text = writer.text(whole, paths)
+    # The canonical JSON of both; the whole of one job is of no use to another.
+    words = writer.text(list(command), paths)
+    text = (
+        f'{{"command":{words},"config":{writer.text(writer.counting(config), paths)}}}'
+    )
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -106,7 +109,7 @@ class CanonicalWriter:
             return self._of_dict(value, ours)
         if isinstance(value, list | tuple):
             return f"[{','.join([self._text(item, ours) for item in value])}]"
-        if isinstance(value, Mapping):
+        if type(value) not in _PLAIN and isinstance(value, Mapping):
             return self._of_dict(dict(value), ours)
         return _scalar(value)
 
@@ -131,6 +134,7 @@ def _scalar(value: object) -> str:
     return _encoded(value)
 
 
+_PLAIN: Final = frozenset({int, float, bool, type(None)})
 _WORDS: Final = {None: "null", True: "true", False: "false"}
 _quoted = json.encoder.encode_basestring_ascii
 _encoded = json.JSONEncoder(default=str).encode

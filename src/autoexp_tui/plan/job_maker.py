@@ -261,23 +261,25 @@ class JobMaker:
             raise Refused(tuple(settling.problems))
 
     def _name(self, draft: Draft, view: ConfigView) -> None:
-        label = called(draft.point)
         try:
             raw = written_name(view)
-            after = self._after(draft, view, mount_prefix="n")
+            after = self._after(draft, view, "n", draft.reads)
             name = after.spelled(raw) if isinstance(raw, str) else spell(raw)
             directories = directories_of(view)
         except FAULTS as error:
-            raise Refused(problems_of(error, NAME, label)) from None
+            raise Refused(problems_of(error, NAME, called(draft.point))) from None
         fault = fault_of_name(name)
         if fault:
             message = f"{shown(repr(name))}: {fault}"
-            raise Refused((Problem(message, NAME, label),))
+            raise Refused((Problem(message, NAME, called(draft.point)),))
         draft.put(view, NAME, name)
         draft.identity = identity_of(draft.identity, name, directories)
 
-    def _after(self, draft: Draft, view: ConfigView, mount_prefix: str) -> After:
-        values = Values(self._world, draft.at, (draft.identity, view), draft.reads)
+    def _after(
+        self, draft: Draft, view: ConfigView, mount_prefix: str, read: set[int]
+    ) -> After:
+        """`read` is told which jobs are asked."""
+        values = Values(self._world, draft.at, (draft.identity, view), read)
         held: list[object] = []
 
         def mount(value: object) -> str:
@@ -396,8 +398,7 @@ class JobMaker:
     def _reader(
         self, draft: Draft, view: ConfigView, mount_prefix: str
     ) -> tuple[ConditionReader, Values]:
-        after = self._after(draft, view, mount_prefix)
-        after = replace(after, values=replace(after.values, read=set()))
+        after = self._after(draft, view, mount_prefix, set())
         return ConditionReader(
             after, self._parser, after.values.base_name
         ), after.values

@@ -21,6 +21,8 @@ def spell(value: object) -> str:
     """A value inside a text: floats the short way, the rest as OmegaConf does."""
     if isinstance(value, float):
         return spell_float(value)
+    if isinstance(value, str):
+        return str(value)
     if isinstance(value, list | tuple):
         return f"[{', '.join(spell(item) for item in value)}]"
     if isinstance(value, Mapping):

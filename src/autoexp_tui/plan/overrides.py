@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from autoexp_tui.core.errors import Problem
@@ -75,6 +76,7 @@ def spell_value(value: object) -> str:
     raise CannotSpell(f"{value!r} is a {type(value).__name__}; write it as text")
 
 
+@lru_cache(maxsize=8192)
 def _spell_text(text: str) -> str:
     if _BARE.fullmatch(text) and text.lower().lstrip("+") not in _WORDS:
         return text
@@ -236,11 +238,12 @@ class _Places:
         self._view = view
         self._settings = settings
         self._children: dict[str, set[str]] | None = None
+        self._has: dict[str, bool] = {}
 
     def spelled(self, key: str, value: object, made: _Findings) -> str:
         """`key`, with `++` when it adds; an error when it looks like a slip."""
         # A slash is for groups: of one that is not there, composing says so.
-        if key[0] in "+~" or "/" in key or self._view.has(key):
+        if key[0] in "+~" or "/" in key or self._is_there(key):
             return key
         if key in self._settings:
             return f"++{key}"
@@ -253,6 +256,12 @@ class _Places:
             message = "is not in the config, and is added to it"
             made.warnings.append(Problem(message, where=key, hint=hint))
         return f"++{key}"
+
+    def _is_there(self, key: str) -> bool:
+        """Whether the config has the key: all jobs ask for the same few."""
+        if key not in self._has:
+            self._has[key] = self._view.has(key)
+        return self._has[key]
 
     def _slip(self, key: str) -> str | None:
         """The existing key that `key` most likely meant."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 STAGE: Final = "stage"
@@ -171,6 +172,7 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset({text, text.lower(), *number})
 
 
+@lru_cache(maxsize=4096)  # some sixty times a job, of a few keys
 def plain_key(key: str) -> str:
     """`key` without Hydra's `+`, `++` and `~`; every spelling of stage as `stage`."""
     bare = key.lstrip("+~")

@@ -43,6 +43,7 @@ ATTRIBUTES: Final = (
     *("script_path", "stage", "index", "family"),
 )
 """What every job has, before its config and its metadata are asked."""
+_WITHOUT_TEXTS: Final = frozenset({int, float, bool, type(None)})
 KNOWN_EARLY: Final = frozenset({"stage", "index", "family", *STAGE_KEYS})
 """Attributes that are known before anything is composed."""
 
@@ -426,7 +427,8 @@ def _texts_with_references(points: Sequence[SweepPoint]) -> Iterable[str]:
     found: dict[str, None] = {}
     for point in points:
         for value in point.parameters.values():
-            found.update(dict.fromkeys(_texts_in(value)))
+            if type(value) not in _WITHOUT_TEXTS:
+                found.update(dict.fromkeys(_texts_in(value)))
     return found
 
 

@@ -34,6 +34,9 @@ from autoexp_tui.plan.references import ATTRIBUTES, Own, Runtime, Several, Value
 MOUNT: Final = "_refs"
 """Where values lie that an `${...}` of the job's config reads from other jobs."""
 
+_WHOLE: Final = frozenset({str, int, float, bool, type(None)})
+"""What has nothing inside it; told by the type, which is quicker than by the kind."""
+
 Pieces: TypeAlias = Sequence[str | Own]
 Mount: TypeAlias = Callable[[object], str]
 """Keeps a value in the job's config and gives the `${...}` that reads it."""
@@ -74,6 +77,8 @@ def is_plain(value: object) -> bool:
     """Whether a value has no braces anywhere, and so needs no reading."""
     if isinstance(value, str):
         return "{" not in value and "}}" not in value
+    if type(value) in _WHOLE:
+        return True
     if isinstance(value, Mapping):
         return all(is_plain(item) for item in value.values())
     if isinstance(value, list | tuple):
@@ -231,6 +236,8 @@ class Before:
 
 def placeholder(value: object) -> object:
     """A value as it is composed: Unfinished texts as their `${...}`."""
+    if type(value) in _WHOLE:
+        return value
     if isinstance(value, Unfinished):
         return value.placeholder
     if isinstance(value, Mapping):
@@ -242,6 +249,8 @@ def placeholder(value: object) -> object:
 
 def unfinished_in(value: object) -> Iterable[Unfinished]:
     """The Unfinished texts of a value."""
+    if type(value) in _WHOLE:
+        return
     if isinstance(value, Unfinished):
         yield value
     elif isinstance(value, Mapping):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final
 
 from autoexp_tui.core.errors import Problem
@@ -38,12 +39,12 @@ _BEFORE: Final = {
 
 def is_settled(key: str) -> bool:
     """Whether a parameter sets what is settled before jobs are composed."""
-    return plain_key(key).partition(".")[0] in _BEFORE
+    return _top(key) in _BEFORE
 
 
 def settled_too_early(key: str) -> Problem:
     """The warning for a parameter that `is_settled`."""
-    top = plain_key(key).partition(".")[0]
+    top = _top(key)
     return Problem(
         f"has no effect in a sweep: {_BEFORE[top]}",
         where=key,
@@ -53,7 +54,13 @@ def settled_too_early(key: str) -> Problem:
 
 def is_rule(key: str) -> bool:
     """Whether a parameter sets rules: braces in them are read when a rule fires."""
-    return plain_key(key).partition(".")[0] == "monitoring"
+    return _top(key) == "monitoring"
+
+
+@lru_cache(maxsize=4096)
+def _top(key: str) -> str:
+    """The section of the config that a parameter sets something in."""
+    return plain_key(key).partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
