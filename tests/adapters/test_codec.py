@@ -18,21 +18,23 @@ from hypothesis import strategies as st
 from autoexp_tui.adapters import codec
 from autoexp_tui.adapters.codec import (
     LiveDetail,
-    Undecodable,
-    Unencodable,
-    decode_job,
     decode_live,
     decode_order,
-    decode_plan,
     decode_record,
-    encode_job,
     encode_live,
     encode_order,
-    encode_plan,
     encode_record,
     parse_record,
 )
+from autoexp_tui.adapters.core_json import Undecodable, Unencodable
 from autoexp_tui.adapters.line_check import one_bit_back
+from autoexp_tui.adapters.plan_codec import (
+    PLAN_VERSION,
+    decode_job,
+    decode_plan,
+    encode_job,
+    encode_plan,
+)
 from autoexp_tui.core.commands import Kill, Order
 from autoexp_tui.core.errors import JournalDamaged, ValidationFailed
 from autoexp_tui.core.events import (
@@ -300,7 +302,7 @@ def test_upcasters_of_one_type_leave_the_others_alone(
 @given(plan=values_of(Plan))
 @settings(max_examples=25, deadline=None)
 def test_every_plan_comes_back_as_it_went(plan: Plan) -> None:
-    plan = replace(plan, version=codec.PLAN_VERSION)  # a newer one is refused
+    plan = replace(plan, version=PLAN_VERSION)  # a newer one is refused
     assert decode_plan(encode_plan(plan)) == plan
 
 

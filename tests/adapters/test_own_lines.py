@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoexp_tui.adapters.codec import Undecodable, encode_record, parse_record
+from autoexp_tui.adapters.codec import encode_record, parse_record
+from autoexp_tui.adapters.core_json import Undecodable
 from autoexp_tui.adapters.own_lines import Makers, read_own
 from autoexp_tui.core.events import Event, JobEnded, MessageLogged, Recorded
 from autoexp_tui.core.states import JobState

@@ -15,7 +15,7 @@ import yaml
 from hydra.core.global_hydra import GlobalHydra
 
 from autoexp_tui.adapters.child_planner import ChildPlanner
-from autoexp_tui.adapters.codec import decode_job, decode_plan, encode_plan
+from autoexp_tui.adapters.plan_codec import decode_job, decode_plan, encode_plan
 from autoexp_tui.adapters.plan_report import report_of
 from autoexp_tui.adapters.planning import (
     PlanningChild,

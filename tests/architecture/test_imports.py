@@ -58,7 +58,8 @@ def test_the_first_screen_loads_no_more_of_the_core_than_it_shows() -> None:
 
 def test_who_asks_for_a_plan_s_report_loads_nothing_that_reads_plans() -> None:
     names = loaded_by("autoexp_tui.cli.plan", "autoexp_tui.adapters.planning")
-    assert not names & {"pydantic", "autoexp_tui.adapters.codec"}
+    codecs = {f"autoexp_tui.adapters.{part}" for part in ("codec", "plan_codec")}
+    assert not names & {"pydantic", *codecs}
     assert "autoexp_tui.core.events" not in names
 
 
@@ -70,6 +71,8 @@ def test_planning_loads_neither_sessions_nor_what_runs_jobs() -> None:
         "autoexp_tui.adapters.local_start",
         "autoexp_tui.engine.judge",
     }
+    words = ("commands", "effects", "events", "snapshot")
+    assert not names & {f"autoexp_tui.core.{part}" for part in words}
 
 
 @pytest.mark.parametrize(

@@ -21,15 +21,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoexp_tui.adapters import state_cache
-from autoexp_tui.adapters.codec import (
-    decode_plan,
-    decode_record,
-    encode_plan,
-    encode_record,
-)
+from autoexp_tui.adapters.codec import decode_record, encode_record
 from autoexp_tui.adapters.file_journal import FileJournal
 from autoexp_tui.adapters.journal import TAIL, load_state, read_session
 from autoexp_tui.adapters.journal_parts import find_chain
+from autoexp_tui.adapters.plan_codec import decode_plan, encode_plan
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.adapters.state_cache import Cover
 from autoexp_tui.adapters.state_codec import decode_state, encode_state

@@ -24,7 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from autoexp_tui.adapters.codec import encode_plan
+from autoexp_tui.adapters.plan_codec import encode_plan
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.testing.terminals import set_size
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.codec import decode_plan, encode_plan
 from autoexp_tui.adapters.done_file import done_path, read_done
 from autoexp_tui.adapters.owner import Owner, take_ownership
+from autoexp_tui.adapters.plan_codec import decode_plan, encode_plan
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.cli.assemble import Ground
 from autoexp_tui.cli.diagnostics import guarded

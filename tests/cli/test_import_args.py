@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from autoexp_tui.adapters.codec import decode_plan
+from autoexp_tui.adapters.plan_codec import decode_plan
 from autoexp_tui.adapters.planning_main import answered
 from autoexp_tui.adapters.planning_words import PlanningAnswer, PlanningRequest
 from autoexp_tui.cli.import_args import main

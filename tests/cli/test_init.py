@@ -7,7 +7,7 @@ import pytest
 import yaml
 from hydra.core.global_hydra import GlobalHydra
 
-from autoexp_tui.adapters.codec import decode_plan
+from autoexp_tui.adapters.plan_codec import decode_plan
 from autoexp_tui.adapters.planning_main import answered
 from autoexp_tui.adapters.planning_words import PlanningRequest
 from autoexp_tui.cli.init import doubts, knobs_of, main, render, stem_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from autoexp_tui.adapters.codec import decode_plan, encode_plan
 from autoexp_tui.adapters.lease import LeaseWatch
+from autoexp_tui.adapters.plan_codec import decode_plan, encode_plan
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.cli.assemble import Wanted, resume_session, start_session
 from autoexp_tui.core.commands import Order, StopEngine

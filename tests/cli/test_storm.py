@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.codec import decode_plan, encode_plan
+from autoexp_tui.adapters.plan_codec import decode_plan, encode_plan
 from autoexp_tui.cli.diagnostics import ExitCode, guarded
 from autoexp_tui.cli.headless import Watching, finish, over
 from autoexp_tui.cli.run import main as run

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoexp_tui.adapters.codec import encode_plan
+from autoexp_tui.adapters.plan_codec import encode_plan
 from autoexp_tui.core.action_kinds import Restart
 from autoexp_tui.core.condition_kinds import FileExists, JobStateIs, MetadataIs
 from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent

@@ -6,8 +6,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from autoexp_tui.adapters.codec import encode_plan
 from autoexp_tui.adapters.journal import load_state
+from autoexp_tui.adapters.plan_codec import encode_plan
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.core.action_kinds import Restart
 from autoexp_tui.core.condition_kinds import MaxAttempts

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.codec import encode_plan
+from autoexp_tui.adapters.plan_codec import encode_plan
 from autoexp_tui.core.condition_kinds import FileExists
 from autoexp_tui.core.rule_kinds import Monitoring
 from autoexp_tui.core.specs import ExecutorSpec, JobSpec, Plan

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.codec import encode_plan
+from autoexp_tui.adapters.plan_codec import encode_plan
 from autoexp_tui.core.action_kinds import Restart
 from autoexp_tui.core.condition_kinds import MaxAttempts
 from autoexp_tui.core.rule_kinds import Monitoring, StateEvent

@@ -15,8 +15,8 @@ from typing import get_args
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from autoexp_tui.adapters.codec import decode_plan
 from autoexp_tui.adapters.config_files import shipped
+from autoexp_tui.adapters.plan_codec import decode_plan
 from autoexp_tui.adapters.planning import PlanningRequest, plan_in_child
 from autoexp_tui.adapters.planning_main import answered
 from autoexp_tui.adapters.planning_words import PlanningAnswer

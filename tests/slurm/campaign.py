@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autoexp_tui.adapters.codec import encode_plan
+from autoexp_tui.adapters.plan_codec import encode_plan
 from autoexp_tui.core.condition_kinds import Condition, JobStateIs
 from autoexp_tui.core.rule_kinds import Monitoring
 from autoexp_tui.core.scalars import Scalar

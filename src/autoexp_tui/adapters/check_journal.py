@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autoexp_tui.adapters.codec import decode_plan, plan_sha
 from autoexp_tui.adapters.flaws import Flaw
 from autoexp_tui.adapters.journal import (
     TAIL,
@@ -26,6 +25,7 @@ from autoexp_tui.adapters.journal_repair import (
     find_salvage,
     repair_journal,
 )
+from autoexp_tui.adapters.plan_codec import decode_plan, plan_sha
 from autoexp_tui.adapters.session_dir import SessionDir, part_id, read_if_there
 from autoexp_tui.adapters.state_cache import Kept, Unfit, read_kept
 from autoexp_tui.core.apply import fold

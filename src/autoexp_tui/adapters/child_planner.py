@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from autoexp_tui.adapters.codec import encode_plan
+from autoexp_tui.adapters.plan_codec import encode_plan
 from autoexp_tui.adapters.planning import PlanningRequest, listed, plan_in_child
 from autoexp_tui.core.errors import UsageError
 from autoexp_tui.core.specs import JobSpec, Plan

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from autoexp_tui.adapters.atomic import explaining, sync_directory, write_atomic
-from autoexp_tui.adapters.codec import Unencodable, decode_done, encode_done
+from autoexp_tui.adapters.core_json import Unencodable
 from autoexp_tui.adapters.output_places import perhaps_there
+from autoexp_tui.adapters.plan_codec import decode_done, encode_done
 from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.core.specs import JobSpec

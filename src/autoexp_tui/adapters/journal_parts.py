@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from autoexp_tui.adapters.atomic import explained, explaining
-from autoexp_tui.adapters.codec import MORE, Undecodable, parse_record
+from autoexp_tui.adapters.codec import MORE, parse_record
+from autoexp_tui.adapters.core_json import Undecodable
 from autoexp_tui.adapters.line_check import one_bit_back
 from autoexp_tui.adapters.session_dir import PartId, SessionDir, packed, part_id
 from autoexp_tui.core.errors import JournalDamaged

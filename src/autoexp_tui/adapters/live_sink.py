@@ -14,12 +14,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from autoexp_tui.adapters.atomic import make_directory, write_atomic
-from autoexp_tui.adapters.codec import (
-    LiveDetail,
-    Unencodable,
-    decode_live,
-    encode_live,
-)
+from autoexp_tui.adapters.codec import LiveDetail, decode_live, encode_live
+from autoexp_tui.adapters.core_json import Unencodable
 from autoexp_tui.adapters.session_dir import SessionDir, read_if_there
 from autoexp_tui.core.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.core.snapshot import Snapshot

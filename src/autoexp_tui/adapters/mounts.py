@@ -11,9 +11,10 @@ import os
 import posixpath
 import re
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.engine.ports import Clock
+if TYPE_CHECKING:
+    from autoexp_tui.engine.ports import Clock
 
 TABLE: Final = Path("/proc/self/mountinfo")
 FRESH_SECONDS: Final = 30.0

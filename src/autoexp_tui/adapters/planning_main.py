@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Final
 
 from autoexp_tui.adapters.action_checks import ActionChecks
-from autoexp_tui.adapters.codec import encode_job, encode_plan
 from autoexp_tui.adapters.config_files import config_dir, state_dir
 from autoexp_tui.adapters.hydra_compose import HydraComposer
 from autoexp_tui.adapters.place_checks import PlaceFindings, look_at_places
+from autoexp_tui.adapters.plan_codec import encode_job, encode_plan
 from autoexp_tui.adapters.plan_report import report_of
 from autoexp_tui.adapters.planning_words import (
     PlanningAnswer,

@@ -23,7 +23,7 @@ from autoexp_tui.adapters.atomic import (
     sync_directory,
     write_atomic,
 )
-from autoexp_tui.adapters.codec import decode_plan, encode_plan, plan_sha
+from autoexp_tui.adapters.plan_codec import decode_plan, encode_plan, plan_sha
 from autoexp_tui.core.errors import JournalDamaged, UsageError
 from autoexp_tui.core.ids import safe_filename
 from autoexp_tui.core.specs import Plan

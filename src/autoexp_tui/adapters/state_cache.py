@@ -20,7 +20,8 @@ from pathlib import Path
 
 from autoexp_tui import core
 from autoexp_tui.adapters.atomic import write_atomic
-from autoexp_tui.adapters.codec import Undecodable, encode_record, parse_record
+from autoexp_tui.adapters.codec import encode_record, parse_record
+from autoexp_tui.adapters.core_json import Undecodable
 from autoexp_tui.adapters.journal_parts import Part, open_part
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.adapters.state_codec import decode_state, encode_state

@@ -14,7 +14,8 @@ from dataclasses import MISSING, Field, fields, is_dataclass, make_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from autoexp_tui.adapters.codec import Undecodable, decode_job, encode_job, mended
+from autoexp_tui.adapters.core_json import Undecodable, mended
+from autoexp_tui.adapters.plan_codec import decode_job, encode_job
 from autoexp_tui.adapters.validators import complaint, names_of_core, validator
 from autoexp_tui.core.copying import amended
 from autoexp_tui.core.joining import joined_all
