@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -499,3 +501,21 @@ def test_a_filter_over_the_config_drops_a_whole_family(place: Path) -> None:
     assert [job.name for job in plan.jobs] == ["2_first", "2_then"]
     assert plan.jobs[1].env == {"A": "2_first"}
     assert plan.warnings == ()
+
+
+def test_a_plan_is_not_searched_for_rings_when_its_process_ends(tmp_path: Path) -> None:
+    script = (
+        "import atexit, gc, runpy, sys\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 0, file=sys.stderr))\n"
+        "name = 'autoexp_tui.adapters.planning_process'\n"
+        "runpy.run_module(name, run_name='__main__')\n"
+    )
+    asked = PlanningRequest(config_ref="absent", config_dir=str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        input=encode_request(asked),
+        capture_output=True,
+        check=True,
+    )
+    assert decode_answer(done.stdout).failed == "config"
+    assert done.stderr.decode().split()[-1] == "True"

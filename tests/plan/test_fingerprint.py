@@ -146,3 +146,8 @@ def test_a_config_that_is_another_but_for_some_keys_counts_by_what_it_holds(
         config = Patched(origin, changes)
         alone = fingerprint({**origin, **changes}, ["x"], ["/out"])
         assert fingerprint(config, ["x"], ["/out"], writer) == alone
+
+
+def test_a_path_without_a_slash_does_not_count_either() -> None:
+    relative = fingerprint({"a": "out/x"}, ("train", "out"), ("out", "/logs"))
+    assert relative == fingerprint({"a": "new/x"}, ("train", "new"), ("new", "/logs"))

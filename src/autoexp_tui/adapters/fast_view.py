@@ -68,7 +68,10 @@ class Values(ABC):
             Absent: there is no such key.
             Doubtful: it is missing, or not certain.
         """
-        node = at(self.tree, path)
+        return self._meaning(at(self.tree, path), path)
+
+    def _meaning(self, node: Any, path: Path) -> object:
+        """The value of what is written at `path`; see `value`."""
         if node is ABSENT:
             raise Absent(path)
         if isinstance(node, dict | list):
@@ -242,9 +245,9 @@ class _JobValues(Values):
                 return self._shared(path)
             below = branches[key]
             if below is None:  # WHOLE
-                return self._anew(path)
+                return self._anew(at(self.tree, path), path)
             branches, known = below, known[key]
-        return self._patched(known, branches, path)
+        return self._patched(known, branches, at(self.tree, path), path)
 
     def _shared(self, path: Path) -> object:
         known = at(self._template.resolved, path)
@@ -252,28 +255,32 @@ class _JobValues(Values):
             raise Absent(path)
         return known
 
-    def _patched(self, known: Any, branches: Branches, path: Path) -> object:
-        """The template's dict or list with this job's values in it."""
-        values = {
-            key: self._anew((*path, key))
-            if below is None  # WHOLE
-            else self._patched(known[key], below, (*path, key))
-            for key, below in branches.items()
-        }
+    def _patched(self, known: Any, branches: Branches, node: Any, path: Path) -> object:
+        """The template's dict or list with this job's values in it.
+
+        `node`: what is written at `path`.
+        """
+        values: dict[str | int, object] = {}
+        for key, below in branches.items():
+            inner, place = at(node, (key,)), (*path, key)
+            if below is None:  # WHOLE
+                values[key] = self._anew(inner, place)
+            else:
+                values[key] = self._patched(known[key], below, inner, place)
         if isinstance(known, dict):
             return Patched(known, values)
-        return [values.get(at, item) for at, item in enumerate(known)]
+        return [values.get(n, item) for n, item in enumerate(known)]
 
-    def _anew(self, path: Path) -> object:
-        found = self.value(path)
+    def _anew(self, node: Any, path: Path) -> object:
+        """What is written at `path` with everything in it resolved for this job."""
+        found = self._meaning(node, path)
         if not isinstance(found, Place):
             return found
         if found.path != path:
             return self.whole(found.path)
-        node = at(self.tree, path)
         if isinstance(node, dict):
-            return {key: self._anew((*path, key)) for key in node}
-        return [self._anew((*path, index)) for index in range(len(node))]
+            return {key: self._anew(item, (*path, key)) for key, item in node.items()}
+        return [self._anew(item, (*path, n)) for n, item in enumerate(node)]
 
 
 class FastView:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,7 +22,6 @@ from autoexp_tui.core.shared_texts import Patched
 
 _WINDOW: Final = 32 * 1024
 """What zlib can look back on."""
-_NOT_THERE: Final = object()
 _compact: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -81,17 +80,18 @@ class ConfigKeeper:
         if known is None:
             known = len(self._wholes), tree.origin
             self._wholes[id(tree.origin)] = known
-        return known[0], list(_changes(tree, ()))
+        found: list[tuple[Path, object]] = []
+        _note_changes(tree, (), found)
+        return known[0], found
 
 
-def _changes(tree: Patched, path: Path) -> Iterator[tuple[Path, object]]:
+def _note_changes(tree: Patched, path: Path, found: list[tuple[Path, object]]) -> None:
     for key in tree.changed:
         value = tree[key]
-        before = tree.origin.get(key, _NOT_THERE)
-        if isinstance(value, Patched) and value.origin is before:
-            yield from _changes(value, (*path, key))
+        if isinstance(value, Patched) and value.origin is tree.origin.get(key):
+            _note_changes(value, (*path, key), found)
         else:
-            yield (*path, key), value
+            found.append(((*path, key), value))
 
 
 def configs_in(kept: str, shared: Shared) -> JobConfigs:

@@ -14,3 +14,6 @@ if __name__ == "__main__":
     from autoexp_tui.adapters.planning_main import main
 
     main()
+    # Enabled or not, it looks for rings once more when the process ends: through all
+    # of a plan, for memory that the system takes back at once.
+    gc.freeze()

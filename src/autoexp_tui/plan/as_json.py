@@ -135,6 +135,8 @@ def condition_to_json(spec: ConditionBase) -> dict[str, object]:
 
 def json_safe(value: object) -> object:
     """`value` (nested) in what JSON can hold: what it cannot becomes text."""
+    if type(value) is str and value.isascii():  # nearly all of a plan
+        return value
     match value:
         case None | bool():
             return value

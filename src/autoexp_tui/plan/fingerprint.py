@@ -73,6 +73,18 @@ class _Origin(NamedTuple):
     counting: dict[str, object]
 
 
+class _Ours(NamedTuple):
+    """The paths that do not count."""
+
+    mark: str
+    """What each of them holds; most texts do not."""
+    pattern: re.Pattern[str]
+    """Finds them where they stand whole."""
+
+    def taken_out(self, text: str) -> str:
+        return self.pattern.sub("\0", text) if self.mark in text else text
+
+
 class CanonicalWriter:
     """Writes canonical JSON; a dict that many configs share is written once.
 
@@ -100,11 +112,11 @@ class CanonicalWriter:
 
     def text(self, value: object, paths: Sequence[str] = ()) -> str:
         """JSON with sorted keys and without the given paths."""
-        return self._text(value, _pattern(tuple(paths)))
+        return self._text(value, _ours(tuple(paths)))
 
-    def _text(self, value: object, ours: re.Pattern[str] | None) -> str:
+    def _text(self, value: object, ours: _Ours | None) -> str:
         if isinstance(value, str):
-            return _quoted(ours.sub("\0", value) if ours else value)
+            return _quoted(ours.taken_out(value) if ours else value)
         if isinstance(value, dict):
             return self._of_dict(value, ours)
         if isinstance(value, list | tuple):
@@ -113,7 +125,7 @@ class CanonicalWriter:
             return self._of_dict(dict(value), ours)
         return _scalar(value)
 
-    def _of_dict(self, value: dict[Any, object], ours: re.Pattern[str] | None) -> str:
+    def _of_dict(self, value: dict[Any, object], ours: _Ours | None) -> str:
         def fields(some: Mapping[Any, object]) -> Fields:
             texts = sorted({str(key): item for key, item in some.items()}.items())
             return {key: f"{_quoted(key)}:{self._text(it, ours)}" for key, it in texts}
@@ -141,8 +153,10 @@ _encoded = json.JSONEncoder(default=str).encode
 
 
 @lru_cache(maxsize=64)
-def _pattern(paths: tuple[str, ...]) -> re.Pattern[str] | None:
-    """What finds the paths where they stand whole."""
+def _ours(paths: tuple[str, ...]) -> _Ours | None:
     ours = sorted({path for path in paths if path}, key=len, reverse=True)
+    if not ours:
+        return None
     either = "|".join(map(re.escape, ours))
-    return re.compile(rf"(?<![\w.\-/])(?:{either})(?![\w.\-])") if ours else None
+    mark = "/" if all("/" in path for path in ours) else ""
+    return _Ours(mark, re.compile(rf"(?<![\w.\-/])(?:{either})(?![\w.\-])"))

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.rule_kinds import Monitoring
+from autoexp_tui.core.specs import Resources
 from autoexp_tui.plan.conditions import FAULTS, problems_of
 from autoexp_tui.plan.drafts import Draft, Refused
 from autoexp_tui.plan.fingerprint import CanonicalWriter, fingerprint
@@ -33,6 +34,7 @@ class _Settled:
 
     closed: Mapping[str, object]
     monitoring: Monitoring
+    resources: Resources
     without_effect: tuple[Problem, ...]
 
 
@@ -96,10 +98,9 @@ class JobEnding:
 
         settled = asked(lambda: self._settled(config, draft))
         launch = asked(lambda: self._parser.launch(config))
-        resources = asked(lambda: self._parser.resources(config))
-        if settled is None or launch is None or resources is None:
+        if settled is None or launch is None:
             raise Refused(tuple(problems))
-        draft.launch, draft.resources = launch, resources
+        draft.launch, draft.resources = launch, settled.resources
         return settled
 
     def _besides(
@@ -131,6 +132,7 @@ class JobEnding:
         settled = _Settled(
             closed,
             self._session.own(self._parser.monitoring(config)),
+            self._parser.resources(config),
             tuple(self._session.without_effect(closed, draft.point.parameters)),
         )
         self._checked.append(settled)
