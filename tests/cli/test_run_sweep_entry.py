@@ -333,7 +333,7 @@ def test_a_cancel_condition_that_holds_is_told(tmp_path: Path, say: Say) -> None
 def test_what_an_entry_has_done_a_plan_does_not_run_again(
     tmp_path: Path, say: Say
 ) -> None:
-    from autoexp_tui.cli.assemble import done_of
+    from autoexp_tui.adapters.done_file import done_of
 
     one = waiting(tmp_path, JobStateIs(jobs=("a",), state="COMPLETED"))
     manifest = write_manifest(tmp_path / "state", one)

@@ -18,9 +18,9 @@ from autoexp_tui.adapters.atomic import explaining, sync_directory, write_atomic
 from autoexp_tui.adapters.core_json import Unencodable
 from autoexp_tui.adapters.output_places import perhaps_there
 from autoexp_tui.adapters.plan_codec import decode_done, encode_done
-from autoexp_tui.core.done import DoneWork
+from autoexp_tui.core.done import DoneReport, DoneWork, done_before
 from autoexp_tui.core.errors import EnvironmentFailed, JournalDamaged
-from autoexp_tui.core.specs import JobSpec
+from autoexp_tui.core.specs import JobSpec, Plan
 
 VERSION: Final = 1
 _AT_ONCE: Final = 8
@@ -73,6 +73,11 @@ def read_done(output_dir: Path) -> DoneWork | None:
         return decode_done(json.dumps(tree).encode())
     except (ValueError, JournalDamaged):
         return None
+
+
+def done_of(plan: Plan) -> DoneReport:
+    """Which jobs of a plan are done, as their output directories tell."""
+    return done_before(plan, found_done(plan.jobs))
 
 
 def found_done(jobs: Iterable[JobSpec]) -> Mapping[str, DoneWork]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict
 
-from autoexp_tui.adapters.done_file import found_done
-from autoexp_tui.core.done import DoneReport, done_before
+from autoexp_tui.adapters.done_file import done_of
+from autoexp_tui.core.done import DoneReport
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.plan.as_json import plan_to_json
@@ -33,11 +33,6 @@ def report_of(plan: Plan, errors: Iterable[Problem] = ()) -> dict[str, object]:
         "changed_since": list(done.changed),
         "builds_on_changed": list(done.upstream),
     }
-
-
-def done_of(plan: Plan) -> DoneReport:
-    """What earlier sessions have done of a plan."""
-    return done_before(plan, found_done(plan.jobs))
 
 
 def estimate_of(plan: Plan, done: DoneReport) -> Estimate:

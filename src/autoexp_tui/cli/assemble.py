@@ -19,8 +19,8 @@ from autoexp_tui.adapters.checkpoint_files import CheckpointFiles
 from autoexp_tui.adapters.child_planner import ChildPlanner
 from autoexp_tui.adapters.clock import SystemClock
 from autoexp_tui.adapters.done_file import (
+    done_of,
     forget_done,
-    found_done,
     read_done,
     write_done,
 )
@@ -60,7 +60,7 @@ from autoexp_tui.cli.executors import (
     require_executor,
 )
 from autoexp_tui.core import events
-from autoexp_tui.core.done import DoneReport, DoneWork, done_before, is_of_later
+from autoexp_tui.core.done import DoneWork, is_of_later
 from autoexp_tui.core.errors import AutoexpError, UsageError
 from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.core.specs import JobSpec, Plan
@@ -106,11 +106,6 @@ def start_session(plan: Plan, listener: Listener, wanted: Wanted) -> Engine:
     lease = acquire(session, SystemClock(), stale_seconds=stale_seconds)
     with _given_back(lease):
         return _begin_session(session, lease, plan, listener, wanted, done)
-
-
-def done_of(plan: Plan) -> DoneReport:
-    """Which jobs of a plan are done, as their output directories tell."""
-    return done_before(plan, found_done(plan.jobs))
 
 
 def _begin_session(

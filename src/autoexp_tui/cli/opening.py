@@ -132,8 +132,9 @@ def places_of(options: Options) -> tuple[Path, ...]:
 
 def plan_handle(plan: Plan, options: Options) -> LiveHandle:
     """A handle on a plan that nobody has submitted."""
+    from autoexp_tui.adapters.done_file import done_of
     from autoexp_tui.adapters.journal_pages import EarlierRecords
-    from autoexp_tui.cli.assemble import done_of, start_session
+    from autoexp_tui.cli.assemble import start_session
     from autoexp_tui.cli.executors import offer_of
     from autoexp_tui.engine.live import LiveHandle
 

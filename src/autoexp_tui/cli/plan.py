@@ -153,7 +153,7 @@ def show_plan(result: PlanningResult, options: Options) -> int:
         _show_warnings(result.warnings)
     result.raise_errors()
     if result.plan is not None:
-        from autoexp_tui.adapters.plan_report import done_of
+        from autoexp_tui.adapters.done_file import done_of
         from autoexp_tui.cli.visualize import text_of
 
         print(text_of(result.plan))

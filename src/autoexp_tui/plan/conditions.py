@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol, TypeAlias, TypeVar
@@ -19,7 +19,13 @@ from autoexp_tui.plan.families import SiblingNotFound
 from autoexp_tui.plan.points import plain_key
 from autoexp_tui.plan.ports import CannotCompose, SpecParser, SpecRefused
 from autoexp_tui.plan.reference_syntax import NotAReference, parse_template
-from autoexp_tui.plan.references import Runtime, UnknownKey, UnusableJob, Values
+from autoexp_tui.plan.references import (
+    Runtime,
+    UnknownKey,
+    UnusableJob,
+    Values,
+    texts_with_braces,
+)
 from autoexp_tui.plan.substitution import is_plain
 from autoexp_tui.plan.sweep_nodes import shown
 
@@ -84,7 +90,7 @@ class AsWritten:
         Raises:
             NotAReference, SiblingNotFound: it names jobs that are not in the sweep.
         """
-        for text in _texts_in(value):
+        for text in texts_with_braces(value):
             for reference in parse_template(text).references:
                 self.values.check(reference)
         return value
@@ -237,18 +243,6 @@ def _is_told(raw: Mapping[str, object], place: str, where: str) -> bool:
         elif isinstance(found, list | tuple) and part.isdecimal():
             found = found[int(part)] if int(part) < len(found) else None
     return is_plain(found)
-
-
-def _texts_in(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        if not is_plain(value):
-            yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts_in(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _texts_in(item)
 
 
 def _said(raw: object) -> str:

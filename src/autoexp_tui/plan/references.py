@@ -379,7 +379,7 @@ def _all_dropped(pattern: str, dropped: Sequence[DroppedJob]) -> SiblingNotFound
 
 def references_in(value: object) -> Iterator[Reference]:
     """Every reference in a value, nested ones apart; unreadable texts have none."""
-    for text in _texts_in(value):
+    for text in texts_with_braces(value):
         with suppress(NotAReference):
             yield from parse_template(text).references
 
@@ -428,20 +428,21 @@ def _texts_with_references(points: Sequence[SweepPoint]) -> Iterable[str]:
     for point in points:
         for value in point.parameters.values():
             if type(value) not in _WITHOUT_TEXTS:
-                found.update(dict.fromkeys(_texts_in(value)))
+                found.update(dict.fromkeys(texts_with_braces(value)))
     return found
 
 
-def _texts_in(value: object) -> Iterator[str]:
+def texts_with_braces(value: object) -> Iterator[str]:
+    """The texts in a value, however deep, in which a reference may stand."""
     if isinstance(value, str):
         if "{" in value:
             yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _texts_in(item)
+            yield from texts_with_braces(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _texts_in(item)
+            yield from texts_with_braces(item)
 
 
 # --------------------------------------------------------------- before composing
