@@ -3,45 +3,49 @@
     python tests/bench/bench_plan.py [--most 10000] [--snakemake PATH]
 
 Distinct jobs in two stages over a tree of some 330 keys, each composed, resolved,
-validated and recorded. Every row is a process of its own: its CPU time (with that of
-its children), its wall time and the memory of the largest. `hydra.compose` composes
-and resolves a few jobs, and is counted for each; `--multirun` launches a job that does
-nothing. Snakemake composes nothing at all: it only plans as many jobs with a rule for
-each stage. It is left out when it is not installed.
+validated and recorded: all with the same choice of groups, or each choosing all six
+groups, in six ways. Every row is a process of its own: its CPU time (with that of its
+children), its wall time and the memory of the largest. `hydra.compose` composes and
+resolves a few jobs of either kind, and is counted for each; `--multirun` launches a job
+that does nothing. Snakemake composes nothing at all: it only plans as many jobs with a
+rule for each stage. It is left out when it is not installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.plan.large_tree import two_stages, write_tree
+from tests.plan.large_tree import CHOICES, two_stages, write_tree
 
 ROOT = Path(__file__).parents[2]
 REFERENCE_JOBS = 40
 SIZES = (100, 1_000, 10_000)
 
 HYDRA = """
-import sys, time
+import json, sys, time
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from autoexp_tui.adapters.resolvers import Environment, register_resolvers
 register_resolvers(Environment({}), 0.0)
+chosen = json.loads(sys.argv[3])
 with initialize_config_dir(sys.argv[1], version_base="1.3"):
     compose("exp")
     begun = time.process_time()
     for n in range(int(sys.argv[2])):
-        overrides = [f"optim.lr={1e-4 + n * 1e-7!r}", f"project.name=stable_{n}"]
+        overrides = [f"{group}={of[n % len(of)]}" for group, of in chosen.items()]
+        overrides += [f"optim.lr={1e-4 + n * 1e-7!r}", f"project.name=stable_{n}"]
         config = compose("exp", overrides=overrides)
         OmegaConf.to_container(config, resolve=True)
     print(time.process_time() - begun)
@@ -104,10 +108,11 @@ def _environment() -> dict[str, str]:
 
 
 # ------------------------------------------------------------------------------ rows
-def hydra_compose(place: Path) -> float:
-    """Seconds of CPU that one job takes."""
-    tree = write_tree(_made(place / "hydra"))
-    command = [sys.executable, "-c", HYDRA, str(tree), str(REFERENCE_JOBS)]
+def hydra_compose(place: Path, chosen: Mapping[str, Sequence[str]]) -> float:
+    """Seconds of CPU that one job takes which chooses these groups."""
+    tree = write_tree(_made(place / f"hydra{len(chosen)}"))
+    given = [str(tree), str(REFERENCE_JOBS), json.dumps(chosen)]
+    command = [sys.executable, "-c", HYDRA, *given]
     return float(cost(command, tree).said.split()[-1]) / REFERENCE_JOBS
 
 
@@ -157,15 +162,17 @@ def main() -> None:
     sizes = [size for size in SIZES if size <= given.most]
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
-        composed = hydra_compose(place)
-        print(f"hydra.compose and resolve          {composed * 1e3:8.1f} ms CPU a job")
-        print(f"hydra --multirun, no-op job        {multirun(place) * 1e3:8.1f}")
+        print(
+            f"hydra --multirun, no-op job   {multirun(place) * 1e3:8.1f} ms CPU a job"
+        )
         for choices in (False, True):
-            name = "6 choices of groups" if choices else "1 choice of groups"
+            name = "6 groups in 6 ways" if choices else "1 choice of groups"
+            composed = hydra_compose(place, CHOICES if choices else {})
+            print(f"hydra.compose and resolve     {composed * 1e3:8.1f}, {name}")
             for size in sizes:
                 row = ours(place, size, choices=choices)
                 print(
-                    f"autoexp-plan {size:6,}, {name:19} {row.cpu / size * 1e3:6.2f}  "
+                    f"autoexp-plan {size:6,}, {name:18} {row.cpu / size * 1e3:6.2f}  "
                     f"{row.cpu:6.2f} s CPU, {row.wall:6.2f} s, {row.megabytes:4.0f} MB"
                     f"  {composed * size / row.cpu:6.0f}x hydra.compose",
                     flush=True,

@@ -6,7 +6,7 @@ Its shape follows what large training set-ups have: nested interpolation, `oc.se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -102,8 +102,12 @@ def _value(n: int) -> Any:
     return (n, n / 7, f"text {n}", n % 2 == 0, None)[n % 5]
 
 
-CHOICES: Final = {"model": list(OPTIONS), "optim": list(OPTIONS[:2])}
-"""Choices of groups that make six configs."""
+CHOICES: Final[Mapping[str, Sequence[str]]] = {
+    **{group: ["medium"] for group in GROUPS},
+    "model": list(OPTIONS),
+    "optim": list(OPTIONS[:2]),
+}
+"""Each job chooses all six groups, in six ways."""
 
 
 def two_stages(jobs: int, *, choices: bool = False) -> dict[str, Any]:
@@ -131,7 +135,7 @@ def two_stages(jobs: int, *, choices: bool = False) -> dict[str, Any]:
     return {
         "type": "product",
         "groups": [
-            *([{"params": CHOICES}] if choices else []),
+            *([{"params": dict(CHOICES)}] if choices else []),
             {"params": {"optim.lr": rates}},
             {
                 "configs": [
