@@ -23,9 +23,12 @@ from autoexp_tui.cli.run_sweep_entry import main
 from autoexp_tui.core.condition_kinds import (
     Approval,
     Condition,
+    FileContent,
     FileExists,
     JobStateIs,
+    LogPattern,
     MetadataIs,
+    Not,
 )
 from autoexp_tui.core.specs import ExecutorSpec, JobSpec, Plan
 from tests.core.builders import job, plan
@@ -301,6 +304,38 @@ def test_a_condition_on_a_file_is_met_by_the_file(tmp_path: Path, say: Say) -> N
     assert say(manifest, "--job", "b")[0] == 3
     (tmp_path / "ckpt").touch()
     assert say(manifest, "--job", "b")[0] == 0
+
+
+def test_a_condition_on_a_file_or_a_log_names_its_path_once(
+    tmp_path: Path, say: Say
+) -> None:
+    missing, log = str(tmp_path / "ckpt"), str(tmp_path / "run.log")
+    Path(log).touch()
+    one = waiting(
+        tmp_path,
+        FileExists(path=missing, writer="a"),
+        FileContent(path=log, pattern="saved"),
+        LogPattern(log_path=log, pattern="saved"),
+        Not(condition=FileExists(path=log)),
+        FileExists(path=missing, description="the checkpoint"),
+    )
+    _, _, err = say(write_manifest(tmp_path / "state", one), "--job", "b")
+    assert [line for line in err.splitlines() if line.startswith("  - ")] == [
+        f"  - waits for {missing} of a",
+        f'  - waits for "saved" in {log}',
+        f'  - waits for "saved" in {log}',
+        f"  - it is so although it must not be: {log}",
+        f"  - the checkpoint: waits for {missing}",
+    ]
+
+
+def test_a_log_that_is_not_there_yet_is_told_with_what_it_is_to_show(
+    tmp_path: Path, say: Say
+) -> None:
+    log = str(tmp_path / "run.log")
+    one = waiting(tmp_path, LogPattern(log_path=log, pattern="saved"))
+    _, _, err = say(write_manifest(tmp_path / "state", one), "--job", "b")
+    assert f"  - 'saved' in {log}: waits for a log at {log}: there is none yet" in err
 
 
 def test_an_approval_that_nobody_gave_says_what_helps_without_a_cockpit(

@@ -14,7 +14,13 @@ from typing import get_args
 from autoexp_tui.adapters.clock import SystemClock
 from autoexp_tui.adapters.done_file import found_done
 from autoexp_tui.adapters.fact_source import OutsideFacts
-from autoexp_tui.core.condition_kinds import Condition
+from autoexp_tui.core.condition_kinds import (
+    Condition,
+    FileContent,
+    FileExists,
+    LogPattern,
+    Not,
+)
 from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.facts import (
     ApprovalFact,
@@ -107,10 +113,28 @@ def unmet(job: JobSpec, plan: Plan, now: float) -> Iterator[str]:
     world = WorldOfFiles(plan, now)
     for condition in job.start_conditions:
         if condition.blocking and (reason := _held_by(condition, job, world)):
-            yield f"{describe(condition)}: {reason}"
+            yield reason if _is_told(condition, reason) else _headed(condition, reason)
     for condition in job.cancel_conditions:
         if _holds(condition, job, world):
             yield f"its cancel condition holds: {describe(condition)}"
+
+
+def _headed(condition: Condition, reason: str) -> str:
+    return f"{describe(condition)}: {reason}"
+
+
+def _is_told(condition: Condition, reason: str) -> bool:
+    """Whether the reason itself names all that the condition looks for."""
+    if condition.description:
+        return False
+    match condition:
+        case FileExists() | FileContent():
+            return condition.path in reason
+        case LogPattern():
+            return condition.log_path in reason and f'"{condition.pattern}"' in reason
+        case Not():
+            return _is_told(condition.condition, reason)
+    return False
 
 
 def _held_by(condition: Condition, job: JobSpec, world: WorldOfFiles) -> str:
