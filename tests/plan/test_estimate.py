@@ -109,6 +109,13 @@ def test_a_plan_above_a_bound_is_warned_about() -> None:
     ]
 
 
+def test_a_plan_of_too_many_jobs_has_them_and_takes_nothing() -> None:
+    settings: dict[str, Scalar] = {"confirm_jobs": 1}
+    many = plan(spender("a"), spender("b"), executor=ExecutorSpec(settings=settings))
+    told_of = [one.message for one in validate_execution_plan(many).warnings]
+    assert told_of == ["has 2 jobs, above the bound of 1"]
+
+
 def test_the_json_has_the_hours_of_each_stage_and_what_is_confirmed() -> None:
     found = estimate([spender("a", gpus=2, stage="s"), spender("b", None, stage="t")])
     assert estimate_to_json(found, Bounds(1, 9)) == {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from autoexp_tui.core.clean import clean
@@ -124,27 +125,35 @@ class Bounds:
         return tuple(_exceeded(self, found))
 
 
+class Bounded(Enum):
+    """What a submission may have too much of."""
+
+    GPU_HOURS = "gpu_hours"
+    JOBS = "jobs"
+
+
 @dataclass(frozen=True, slots=True)
 class Exceeded:
     """Something that is above its bound."""
 
-    key: str
-    """Where the bound is set."""
+    what: Bounded
     words: str
+
+    @property
+    def key(self) -> str:
+        """Where the bound is set."""
+        return f"slurm.confirm.{self.what.value}"
 
 
 def _exceeded(bounds: Bounds, found: Estimate) -> Iterator[Exceeded]:
     if bounds.gpu_hours is not None and found.gpu_hours > bounds.gpu_hours:
         words = f"{hours(found.gpu_hours)} GPU h"
         yield Exceeded(
-            "slurm.confirm.gpu_hours",
-            f"{words}, above the bound of {hours(bounds.gpu_hours)}",
+            Bounded.GPU_HOURS, f"{words}, above the bound of {hours(bounds.gpu_hours)}"
         )
     if bounds.jobs is not None and found.jobs > bounds.jobs:
         words = plural(found.jobs, "job")
-        yield Exceeded(
-            "slurm.confirm.jobs", f"{words}, above the bound of {bounds.jobs}"
-        )
+        yield Exceeded(Bounded.JOBS, f"{words}, above the bound of {bounds.jobs}")
 
 
 def bounds_of(plan: Plan) -> Bounds:
@@ -160,11 +169,17 @@ def _number(settings: Mapping[str, Scalar], key: str, default: float) -> float |
     return float(value) if isinstance(value, int | float) else None
 
 
+_VERBS: Final[Mapping[Bounded, str]] = {
+    Bounded.GPU_HOURS: "may take",
+    Bounded.JOBS: "has",
+}
+
+
 def above_bounds(plan: Plan) -> Iterator[Problem]:
     """Warnings: what will be asked before the plan is submitted."""
     for one in bounds_of(plan).exceeded(estimate(plan.jobs)):
         yield Problem(
-            f"may take {one.words}" if "GPU" in one.words else f"has {one.words}",
+            f"{_VERBS[one.what]} {one.words}",
             where=one.key,
             hint="submitting it needs a yes, or --yes; null here asks for none",
         )
