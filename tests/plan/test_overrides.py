@@ -135,7 +135,12 @@ def test_literals_reach_into_containers() -> None:
 
 # ------------------------------------------------------------------------- keys
 CONFIG: Mapping[str, Any] = {
-    "backend": {"lr": 1e-3, "batch_size": 64, "args": {"save": None}},
+    "backend": {
+        "lr": 1e-3,
+        "batch_size": 64,
+        "args": {"save": None},
+        "betas": [0.9, 0.95],
+    },
     "slurm": {"log_dir": "logs"},
 }
 GROUPS = {"backend": {"other": {"backend": {"beta": 0.9}}}}
@@ -174,6 +179,76 @@ def test_a_missing_key_is_added_with_a_warning() -> None:
     (warning,) = made.warnings
     assert warning.where == "backend.momentum"
     assert "is added" in warning.message
+
+
+def warned(key: str, value: object) -> list[tuple[str, str]]:
+    return [(one.where, one.message) for one in write({key: value}).warnings]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "where", "message"),
+    [
+        (
+            "backend.lr",
+            {"a": 1},
+            "backend.lr",
+            "is set to a mapping, and was `1e-3`",
+        ),
+        (
+            "backend.lr",
+            {"values": [1, 2]},
+            "backend.lr",
+            "is set to a mapping, and was `1e-3`",
+        ),
+        ("slurm.log_dir", {"a": 1}, "slurm.log_dir", "is set to a mapping, and was `l"),
+        ("backend.lr", [1, 2], "backend.lr", "is set to a list, and was `1e-3`"),
+        (
+            "backend",
+            {"lr": [1, 2]},
+            "backend.lr",
+            "is set to a list, and was `1e-3`",
+        ),
+        (
+            "backend.args.save",
+            {"type": "zip", "values": [1, 2]},
+            "backend.args.save",
+            "is a mapping, one value: what its `values` holds is not tried",
+        ),
+    ],
+)
+def test_a_value_that_looks_like_values_to_try_is_warned_about(
+    key: str, value: object, where: str, message: str
+) -> None:
+    ((place, said),) = warned(key, value)
+    assert place == where
+    assert said.startswith(message)
+
+
+def test_the_mend_of_an_odd_value_names_the_key() -> None:
+    (warning,) = write({"backend": {"lr": [1, 2]}}).warnings
+    assert warning.hint == (
+        "values to try are a list right below `params`: `backend.lr: [1, 2]`; "
+        "`++backend.lr` says that this is meant"
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("backend.args", {"save": "x"}),
+        ("backend.args.save", {"a": 1}),
+        ("backend.args.save", {"type": "cosine"}),
+        ("backend.args.save", [1, 2]),
+        ("backend.betas", [0.8, 0.9]),
+        ("++backend.lr", [1, 2]),
+        ("++backend.lr", {"values": [1]}),
+        ("slurm.log_dir", ["a", "b"]),
+    ],
+)
+def test_a_list_or_mapping_that_may_well_be_meant_is_one_value(
+    key: str, value: object
+) -> None:
+    assert not warned(key, value)
 
 
 @pytest.mark.parametrize("prefix", ["+", "++", "~"])

@@ -17,6 +17,7 @@ from typing import Final
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.as_json import CLASS_NAMES
 from autoexp_tui.plan.near import slip_of
+from autoexp_tui.plan.odd_values import odd_values
 from autoexp_tui.plan.points import NOT_OVERRIDES
 from autoexp_tui.plan.ports import CannotCompose, Composer, ConfigView
 
@@ -243,7 +244,11 @@ class _Places:
     def spelled(self, key: str, value: object, made: _Findings) -> str:
         """`key`, with `++` when it adds; an error when it looks like a slip."""
         # A slash is for groups: of one that is not there, composing says so.
-        if key[0] in "+~" or "/" in key or self._is_there(key):
+        if key[0] in "+~" or "/" in key:
+            return key
+        if isinstance(value, Mapping | list | tuple):
+            made.warnings += odd_values(key, value, self._view)
+        if self._is_there(key):
             return key
         if key in self._settings:
             return f"++{key}"
