@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -155,3 +156,23 @@ def test_mistakes_are_told_at_once(
     code, said = said_of(tmp_path, monkeypatch, capsys, HEAD + configs)
     assert code == 3
     assert [words for words in told if words not in said] == []
+
+
+def test_a_plan_with_errors_has_its_holes_in_the_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_tree(tmp_path / "config", exp=EXP, backend__train=TRAIN)
+    assert guarded(main, ["--json"]) == 3
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["errors"]) == 6
+    assert told["holes"] == [
+        {
+            "parameters": {"backend.lr": lr},
+            "stage": "unwanted",
+            "filter": "stage != 'unwanted'",
+            "where": "sweep.groups.0.filter",
+        }
+        for lr in (1e-4, 2e-4)
+    ]
+    assert told["holes_more"] == 0

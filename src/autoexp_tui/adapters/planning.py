@@ -64,6 +64,9 @@ class PlanningResult:
     config: Mapping[str, object] | None = None
     errors: tuple[Problem, ...] = ()
     warnings: tuple[PlanFinding, ...] = ()
+    holes: tuple[Mapping[str, object], ...] = ()
+    """Of a plan with errors: what filters took, as `autoexp-plan --json` writes it."""
+    holes_more: int = 0
     failed: Stage = ""
     manifest: str = ""
     """The manifest's file, when one was asked for and there were no errors."""
@@ -230,6 +233,8 @@ def result_of(answer: PlanningAnswer) -> PlanningResult:
         config=answer.config,
         errors=answer.errors,
         warnings=answer.warnings,
+        holes=answer.holes,
+        holes_more=answer.holes_more,
         failed=answer.failed,
         manifest=answer.manifest,
         composed=answer.composed,

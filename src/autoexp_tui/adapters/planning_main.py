@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -46,8 +46,9 @@ from autoexp_tui.core.errors import (
     UsageError,
     ValidationFailed,
 )
-from autoexp_tui.core.specs import JobSpec, Plan
+from autoexp_tui.core.specs import JobSpec, Plan, PlanFinding
 from autoexp_tui.plan.again import job_with
+from autoexp_tui.plan.as_json import hole_to_json
 from autoexp_tui.plan.build import PlanOutcome, PlanSource, plan_outcome
 from autoexp_tui.plan.findings import SweepRefused
 from autoexp_tui.plan.partial import resolved_where_possible
@@ -144,14 +145,13 @@ def _plan(request: PlanningRequest) -> PlanningAnswer:
     places = _places(request, composer, outcome)
     warnings = (*composer.warnings, *findings(outcome.warnings))
     if outcome.plan is None:
-        errors = (*outcome.errors, *places.errors)
-        return PlanningAnswer(errors=errors, warnings=warnings, failed="plan")
+        return _refused(outcome, (*outcome.errors, *places.errors), warnings)
     checks = ActionChecks(composer.config_dir, _cwd(request))
     checks.look_at(outcome.plan)
     warnings += findings(told_once([*checks.warnings, *places.warnings]))
     errors = told_once([*checks.errors, *places.errors])
     if errors:
-        return PlanningAnswer(errors=errors, warnings=warnings, failed="plan")
+        return _refused(outcome, errors, warnings)
     plan = replace(
         outcome.plan, environment=composer.environment.digests(), warnings=warnings
     )
@@ -163,6 +163,19 @@ def _plan(request: PlanningRequest) -> PlanningAnswer:
         warnings=warnings,
         manifest=manifest,
         composed=composer.composed,
+    )
+
+
+def _refused(
+    outcome: PlanOutcome, errors: Iterable[Problem], warnings: Iterable[PlanFinding]
+) -> PlanningAnswer:
+    """What is known of a plan with errors."""
+    return PlanningAnswer(
+        errors=tuple(errors),
+        warnings=tuple(warnings),
+        holes=tuple(map(hole_to_json, outcome.holes)),
+        holes_more=outcome.holes_more,
+        failed="plan",
     )
 
 

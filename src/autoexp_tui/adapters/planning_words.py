@@ -72,6 +72,9 @@ class PlanningAnswer:
     config: Mapping[str, object] | None = None
     errors: tuple[Problem, ...] = ()
     warnings: tuple[PlanFinding, ...] = ()
+    holes: tuple[Mapping[str, object], ...] = ()
+    """Of a plan with errors: what filters took, as `autoexp-plan --json` writes it."""
+    holes_more: int = 0
     failed: Stage = ""
     manifest: str = ""
     composed: int = 0
@@ -109,7 +112,8 @@ def decode_answer(data: bytes) -> PlanningAnswer:
         raise TypeError("not a mapping")
     tree["errors"] = tuple(Problem(**one) for one in tree["errors"])
     tree["warnings"] = tuple(PlanFinding(**one) for one in tree["warnings"])
-    tree["points"] = tuple(tree["points"])
+    for key in ("points", "holes"):
+        tree[key] = tuple(tree[key])
     return PlanningAnswer(**tree)
 
 

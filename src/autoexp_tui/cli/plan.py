@@ -232,8 +232,8 @@ def as_json(result: PlanningResult) -> dict[str, object]:
         "name": "",
         "jobs": [],
         "edges": [],
-        "holes": [],
-        "holes_more": 0,
+        "holes": list(result.holes),
+        "holes_more": result.holes_more,
         "errors": [asdict(error) for error in result.errors],
         "warnings": [asdict(warning) for warning in result.warnings],
     }

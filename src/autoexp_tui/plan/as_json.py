@@ -68,7 +68,7 @@ def plan_to_json(plan: Plan) -> dict[str, object]:
         "name": json_safe(plan.name),
         "jobs": [_job(job, plan) for job in plan.jobs],
         "edges": [_edge(edge) for edge in plan.edges],
-        "holes": [_hole(hole) for hole in plan.holes],
+        "holes": [hole_to_json(hole) for hole in plan.holes],
         "holes_more": plan.holes_more,
         "errors": [],
         "warnings": [_finding(one) for one in plan.warnings],
@@ -105,7 +105,8 @@ def _edge(edge: Edge) -> dict[str, object]:
     return {"from": before, "to": after, "kind": edge.mode}
 
 
-def _hole(hole: Hole) -> dict[str, object]:
+def hole_to_json(hole: Hole) -> dict[str, object]:
+    """A hole in the documented shape, safe to dump."""
     names = ("parameters", "stage", "filter", "where")
     return {name: json_safe(getattr(hole, name)) for name in names}
 

@@ -9,7 +9,14 @@ from typing import Literal, TypeAlias
 from autoexp_tui.core.errors import Problem, ValidationFailed
 from autoexp_tui.core.ids import digest
 from autoexp_tui.core.rule_kinds import Monitoring
-from autoexp_tui.core.specs import Edge, ExecutorSpec, JobSpec, Plan, PlanFinding
+from autoexp_tui.core.specs import (
+    Edge,
+    ExecutorSpec,
+    Hole,
+    JobSpec,
+    Plan,
+    PlanFinding,
+)
 from autoexp_tui.plan.conditions import FAULTS, problems_of
 from autoexp_tui.plan.drafts import Draft
 from autoexp_tui.plan.findings import SweepRefused
@@ -70,6 +77,9 @@ class PlanOutcome:
     errors: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     points: tuple[SweepPoint, ...] = ()
+    holes: tuple[Hole, ...] = ()
+    """What filters took, of a plan with errors too; as `Plan.holes`."""
+    holes_more: int = 0
 
 
 def build_execution_plan(
@@ -125,18 +135,18 @@ def plan_outcome(
     drafts = resolution.run()
     errors = told_once([*common.problems, *resolution.problems])
     warnings = told_once([*_emptied(expansion), *resolution.warnings])
+    holes, more = holes_of(expansion, resolution.dropped)
     if errors:
         errors += _of_unfinished(source, resolution, drafts)
-        return PlanOutcome(None, errors, warnings, expansion.points)
+        return PlanOutcome(None, errors, warnings, expansion.points, holes, more)
     plan = _plan(source, base, common, resolution, drafts)
-    holes, more = holes_of(expansion, resolution.dropped)
     plan = replace(plan, holes=holes, holes_more=more)
     known = [name for name, *_ in source.known]
     found = validate_execution_plan(plan, known=known, empty=expansion.empty)
     warnings += found.warnings
     finished = replace(plan, warnings=tuple(map(_finding, warnings)))
     made = None if found.errors else finished
-    return PlanOutcome(made, found.errors, warnings, expansion.points)
+    return PlanOutcome(made, found.errors, warnings, expansion.points, holes, more)
 
 
 def _of_unfinished(
