@@ -386,6 +386,18 @@ def test_an_own_conditions_field_that_no_journal_can_hold_is_refused() -> None:
     assert "cannot be kept" in refused(condition, value)[0].message
 
 
+def test_a_key_of_an_own_conditions_field_that_is_no_text_is_refused() -> None:
+    value = {
+        "class_name": "autoexp_tui.testing.own_condition:EnoughLines",
+        "path": {"a": [{"b": 0}, {1: "x"}]},
+        "lines": {True: 1},
+    }
+    assert [(one.where, one.message) for one in refused(condition, value)] == [
+        ("w.path.a.1", "has the key 1, which is no text"),
+        ("w.lines", "has the key True, which is no text"),
+    ]
+
+
 def test_a_time_that_is_there_already_is_no_mistake() -> None:
     made = condition({"class_name": "Time", "after_seconds": 0}, "w")
     assert made == condition_kinds.TimeReached(after_seconds=0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 import pytest
@@ -9,9 +10,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autoexp_tui.adapters.hydra_compose import HydraComposer
 from autoexp_tui.adapters.kept_configs import ConfigKeeper, Shared, configs_in
 from autoexp_tui.adapters.plain_tree import Path, unpatched, with_values
+from autoexp_tui.adapters.settings import HouseParser
 from autoexp_tui.core.errors import EnvironmentFailed
+from autoexp_tui.plan.build import plan_outcome
 
 ORIGIN: dict[str, Any] = {
     "lr": 0.1,
@@ -95,3 +99,35 @@ def test_a_damaged_whole_is_told() -> None:
     kept = keeper.kept(tree, tree)
     with pytest.raises(EnvironmentFailed, match="a config is damaged"):
         configs_in(kept, Shared(wholes=["0" * 20]))
+
+
+NUMBERED = """
+project: {name: "j${index}", base_output_dir: out}
+backend: {class_name: "Null"}
+lr: 1.0
+table: {1: x, 7: [{2.5: "1"}]}
+copy: null
+sweep:
+  groups:
+    - params: {lr: [1.0, 2.0, 3.0]}
+    - configs: [{stage: a, "++own": {3: y}}, {stage: b, copy: "{sibling.a.own}"}]
+"""
+
+
+def test_keys_of_a_plans_configs_that_are_no_texts_come_back_as_they_were(
+    tmp_path: pathlib.Path,
+) -> None:
+    (tmp_path / "exp.yaml").write_text(NUMBERED)
+    keeper, kept = ConfigKeeper(), dict[int, str]()
+    outcome = plan_outcome(
+        composer=HydraComposer("exp", tmp_path, environ={}, cwd="/cwd"),
+        parser=HouseParser("/cwd"),
+        record=lambda index, view, resolved: kept.update(
+            {index: keeper.kept(resolved, view.written_dict())}
+        ),
+    )
+    assert outcome.errors == ()
+    for index, one in kept.items():
+        tree = yaml.safe_load(configs_in(one, keeper.shared).resolved)
+        assert tree["table"] == {1: "x", 7: [{2.5: "1"}]}
+        assert tree["own" if index % 2 == 0 else "copy"] == {3: "y"}

@@ -9,7 +9,7 @@ is resolved: planning does that before and after.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -55,6 +55,8 @@ def own_condition(fields: Fields, where: str) -> condition_kinds.OwnCondition:
     class_path = str(fields.pop("class_name"))
     ours: Fields = {name: fields.pop(name) for name in _OWN_BASE if name in fields}
     findings = Findings(where)
+    for place, key in _keys_of_no_text(fields):
+        findings.add(f"has the key {key!r}, which is no text", place, "quote it")
     try:
         make(class_path, fields)
     except OwnFailed as error:
@@ -71,6 +73,19 @@ def own_condition(fields: Fields, where: str) -> condition_kinds.OwnCondition:
         Kind(condition_kinds.OwnCondition), given, where
     )
     return made
+
+
+def _keys_of_no_text(value: object, place: str = "") -> Iterator[tuple[str, object]]:
+    """The keys that JSON would give back as texts: `{1: a}` as `{"1": "a"}`."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if isinstance(key, str):
+                yield from _keys_of_no_text(inner, f"{place}.{key}".lstrip("."))
+            else:
+                yield place, key
+    elif isinstance(value, list | tuple):
+        for at, inner in enumerate(value):
+            yield from _keys_of_no_text(inner, f"{place}.{at}")
 
 
 _OWN_BASE: Final = ("timeout_seconds", "blocking", "description")
