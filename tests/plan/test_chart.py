@@ -163,7 +163,7 @@ def test_conditions_that_differ_from_job_to_job_are_folded_and_counted() -> None
         for at in range(10)
     ]
     drawn = chart(plan(jobs), width=80)
-    assert "and   k5 == null [1 of 10 jobs]" in drawn
+    assert "when  k5 == null [1 of 10 jobs]" in drawn
     assert "k6" not in drawn
     assert "... and 4 more that differ from job to job" in drawn
 
@@ -252,7 +252,31 @@ def test_a_condition_of_some_jobs_tells_what_marks_them() -> None:
     ]
     drawn = chart(plan(jobs), width=80)
     assert "when  step >= 256 [bsz=256] " in drawn
-    assert "and   step >= 512 [bsz=512] " in drawn
+    assert "when  step >= 512 [bsz=512] " in drawn
+
+
+def reacting(name: str, at: int, *keys: str) -> JobSpec:
+    """A job that waits for each key, and is cancelled by each."""
+    asked = tuple(MetadataIs(key=key) for key in keys)
+    return job(name, at, stage="s", start_conditions=asked, cancel_conditions=asked)
+
+
+def test_only_conditions_that_one_job_has_both_are_joined() -> None:
+    jobs = [
+        reacting("one", 0, "first"),
+        reacting("two", 1, "second"),
+        reacting("three", 2, "first", "third"),
+    ]
+    drawn = chart(plan(jobs), width=80)
+    rows = [line.strip("│ ") for line in drawn.splitlines() if "== null" in line]
+    assert rows == [
+        "Starts     when  first == null [2 of 3 jobs]",
+        "and   third == null [1 of 3 jobs]",
+        "when  second == null [1 of 3 jobs]",
+        "Cancelled  if    first == null [2 of 3 jobs]",
+        "or    third == null [1 of 3 jobs]",
+        "if    second == null [1 of 3 jobs]",
+    ]
 
 
 def test_a_value_that_other_jobs_have_too_marks_nothing() -> None:

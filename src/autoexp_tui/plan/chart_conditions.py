@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from autoexp_tui.core.specs import JobSpec
@@ -54,23 +55,54 @@ def _rows(talk: StageTalk, purpose: Purpose, room: int) -> Iterable[str]:
     if purpose == "start" and free:
         yield from hanging(label, f"at once{_whose(free, talk)}", room)
         label = " " * len(label)
-    word = lead.first
-    for sentence in _sentences(talk, purpose):
-        yield from hanging(f"{label}{word}", sentence, room)
-        label, word = " " * len(label), lead.further
+    for one in _sentences(talk, purpose):
+        word = lead.further if one.joins else lead.first
+        yield from hanging(f"{label}{word}", one.text, room)
+        label = " " * len(label)
 
 
-def _sentences(talk: StageTalk, purpose: Purpose) -> Iterable[str]:
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    """What is said of some jobs of a stage."""
+
+    text: str
+    joins: bool
+    """Whether it holds of a job beside one that stands above it."""
+
+
+def _sentences(talk: StageTalk, purpose: Purpose) -> Iterable[_Sentence]:
     """Each sentence once, and of which jobs it is said when not of all."""
     told: dict[str, list[JobSpec]] = {}
     for job in talk.stage.jobs:
         for sentence in _said_of(job, talk.words, purpose):
             told.setdefault(sentence, []).append(job)
-    for sentence, jobs in list(told.items())[: talk.most]:
-        yield f"{sentence}{_whose(jobs, talk)}"
+    above: set[str] = set()
+    for sentence in _together(told)[: talk.most]:
+        jobs = told[sentence]
+        joins = any(job.name in above for job in jobs)
+        above.update(job.name for job in jobs)
+        yield _Sentence(f"{sentence}{_whose(jobs, talk)}", joins)
     rest = len(told) - talk.most
     if rest > 0:
-        yield f"... and {rest} more that differ from job to job"
+        yield _Sentence(f"... and {rest} more that differ from job to job", joins=True)
+
+
+def _together(told: Mapping[str, Sequence[JobSpec]]) -> Sequence[str]:
+    """The sentences, those that some job has together one after another."""
+    of_job: dict[str, list[str]] = {}
+    for sentence, jobs in told.items():
+        for job in jobs:
+            of_job.setdefault(job.name, []).append(sentence)
+    ordered: dict[str, None] = {}
+    for sentence in told:
+        ahead = [sentence]
+        while ahead:
+            one = ahead.pop()
+            if one not in ordered:
+                ordered[one] = None
+                others = (of_job.pop(job.name, ()) for job in told[one])
+                ahead += reversed(list(chain.from_iterable(others)))
+    return list(ordered)
 
 
 def _said_of(job: JobSpec, words: Words, purpose: Purpose) -> Iterable[str]:
