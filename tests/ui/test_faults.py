@@ -32,6 +32,11 @@ def faults(tmp_path: Path) -> tuple[Fault, ...]:
     )
 
 
+@pytest.fixture
+def long_lines(faults: tuple[Fault, ...]) -> None:
+    Path(faults[0].path).write_text("\n".join(["x " * 60 + "tail"] * 50))
+
+
 async def faulty(seat: Seat, faults: tuple[Fault, ...]) -> None:
     """Show them over a plan that does not exist yet."""
     seat.app.planning.show_faults(faults)
@@ -57,6 +62,29 @@ async def test_enter_opens_the_file_at_the_line(faults: tuple[Fault, ...]) -> No
         await seat.until(lambda: "line 41" in seat.dialog)
         assert ">   41 │ line 41" in seat.dialog
         assert "line 36" not in seat.dialog
+
+
+async def test_the_line_in_question_is_shown_in_full(
+    faults: tuple[Fault, ...], long_lines: None
+) -> None:
+    async with cockpit(size=(80, 24)) as seat:
+        await faulty(seat, faults)
+        await seat.press("enter")
+        await seat.until(lambda: "41 │" in seat.dialog)
+        assert seat.dialog.count("tail") == 1
+
+
+async def test_a_smaller_screen_keeps_the_finding_under_the_cursor_in_sight(
+    faults: tuple[Fault, ...],
+) -> None:
+    many = tuple(replace(faults[0], where=f"key{n}") for n in range(9))
+    async with cockpit(size=(120, 60)) as seat:
+        await faulty(seat, many)
+        for _ in range(8):
+            await seat.press("j")
+        await seat.pilot.resize_terminal(60, 16)
+        await seat.until(lambda: "key8" in seat.dialog)
+        assert "ctrl+r plan again " in seat.dialog
 
 
 async def test_enter_again_closes_the_excerpt(faults: tuple[Fault, ...]) -> None:

@@ -12,6 +12,7 @@ from autoexp_tui.ui.view.parameters import (
     in_common,
     only_paths,
     spell,
+    telling,
     varying,
 )
 
@@ -50,6 +51,15 @@ def test_what_only_one_stage_has_tells_no_families_apart() -> None:
     points = plan({"x": 1}, {"x": 1, "decay": 2}, {"x": 2}, {"x": 2, "decay": 3},
                   stages=("a", "b", "a", "b"))  # fmt: skip
     assert [one.key for one in varying(points)] == ["x"]
+
+
+def test_what_only_one_stage_has_tells_its_jobs_apart_after_the_rest() -> None:
+    points = plan({}, {"decay": 2, "x": 1}, {"decay": 3, "x": 1}, {"x": 2},
+                  stages=("a", "b", "b", "c"))  # fmt: skip
+    assert [one.key for one in telling(points)] == ["decay"]
+    wider = plan({"x": 1}, {"decay": 2, "x": 1}, {"x": 2}, {"decay": 3, "x": 2},
+                 stages=("a", "b", "a", "b"))  # fmt: skip
+    assert [one.key for one in telling(wider)] == ["x", "decay"]
 
 
 def test_one_and_true_are_different_values() -> None:

@@ -26,6 +26,10 @@ def test_branches_hang_on_the_same_stage() -> None:
     assert drawn({"a": (), "b": ("a",), "c": ("a",)}) == ["a", "├b", "└c"]
 
 
+def test_what_follows_from_jobs_without_a_stage_hangs_on_them() -> None:
+    assert drawn({"": (), "b": ("",), "c": ("",)}) == ["", "├b", "└c"]
+
+
 def test_a_merge_joins_every_stage_that_it_follows_from() -> None:
     parents = {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c")}
     assert drawn(parents) == ["a", "├b", "└─c", " └┴d"]

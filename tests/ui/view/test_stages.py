@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -20,7 +21,7 @@ from autoexp_tui.ui.view.stages import (
     compact_line,
     families,
     family_line,
-    name_width,
+    label_width,
     stage_counts,
     stage_line,
     stages,
@@ -73,11 +74,20 @@ def test_a_stage_whose_jobs_all_began_waits_no_more() -> None:
 
 @pytest.mark.parametrize("cells", [20, 33, 60])
 def test_no_line_of_a_stage_is_too_wide(cells: int) -> None:
-    names = name_width(STAGES, 9)
+    labels = label_width(STAGES, cells, 9)
     for stage in STAGES:
-        assert width(stage_line(stage, cells, names, "▾")) <= cells
+        assert width(stage_line(stage, cells, labels, "▾")) <= cells
         assert width(stage_counts(stage, cells, SESSION.now)) <= cells
-        assert width(compact_line(stage, cells, names)) <= cells
+        assert width(compact_line(stage, cells, labels)) <= cells
+
+
+@pytest.mark.parametrize("cells", [33, 60])
+def test_bars_begin_in_one_column_however_deep_a_stage_is(cells: int) -> None:
+    labels = label_width(STAGES, cells, 9)
+    heads = [plain(stage_line(stage, cells, labels, "▾")) for stage in STAGES]
+    strips = [plain(compact_line(stage, cells, labels)) for stage in STAGES]
+    for lines in (heads, strips):
+        assert len({len(re.split("[█░]", text)[0]) for text in lines}) == 1
 
 
 def test_a_family_has_a_glyph_for_each_of_its_stages() -> None:

@@ -19,7 +19,7 @@ from autoexp_tui.ui.view.causes import PlanWords
 from autoexp_tui.ui.view.first_run import why_plan
 from autoexp_tui.ui.view.looks import Look
 from autoexp_tui.ui.view.session import JobView, SessionView, observe
-from autoexp_tui.ui.view.spans import plain, width
+from autoexp_tui.ui.view.spans import Span, plain, width
 from autoexp_tui.ui.view.why import WhyText, why_job, why_many
 
 SESSION = observe(campaign(125))
@@ -53,6 +53,31 @@ def test_values_leave_out_what_only_names_the_jobs_own_paths() -> None:
     assert "backend.save" not in told
 
 
+def test_values_begin_with_those_that_tell_jobs_apart() -> None:
+    waits = first(Look.WAITING)
+    spec = waits.record.spec
+    values = {"aux": {"start": 8}, **spec.parameters}
+    job = replace(waits.record, spec=replace(spec, parameters=values))
+    told = text(why_job(replace(waits, record=job), SESSION, WORDS))
+    assert told.index("optim.lr=") < told.index("aux=")
+
+
+def test_texts_of_facts_stand_in_one_column_however_long_their_names() -> None:
+    done = first(Look.DONE)
+    job = replace(done.record, metadata={"checkpoint_iteration": "8000"})
+    told = text(why_job(replace(done, record=job), SESSION, WORDS)).splitlines()
+    facts = [row for row in told if row.startswith(("   stage ", "   checkpoint_it"))]
+    assert len({row.index(word) for row in facts for word in ("stable", "8000")
+                if word in row}) == 1  # fmt: skip
+
+
+def test_a_sentence_goes_on_at_the_edge_and_a_fact_further_in() -> None:
+    told = WhyText("", ((Span(" Nothing runs here."),), (Span("   output   a b c d"),)))
+    assert [plain(line) for line in told.wrapped(14)] == [
+        " Nothing runs", " here.", "   output   a", "     b c d"
+    ]  # fmt: skip
+
+
 def test_a_failure_says_when_how_and_where() -> None:
     job = memory()
     told = text(why_job(job, SESSION, WORDS))
@@ -71,7 +96,7 @@ def test_an_attempt_that_a_rule_ordered_says_why() -> None:
     session = observe(changed)
     seen = next(one for one in session.jobs if one.name == job.name)
     told = text(why_job(seen, session, WORDS))
-    assert "ordered    runs again as attempt 2: crashed" in told
+    assert "ordered runs again as attempt 2: crashed" in " ".join(told.split())
 
 
 def test_a_cancelled_job_names_the_cancel_condition() -> None:

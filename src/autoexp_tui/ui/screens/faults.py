@@ -25,6 +25,8 @@ Way: TypeAlias = Literal["closed", "opened"]
 
 _MOST_BYTES: Final = 1 << 20
 """Of a config file; a larger one is not shown."""
+_ROOMY: Final = 64
+"""From so many cells on every key is told in full."""
 
 
 class FaultsScreen(Overlay[Way]):
@@ -63,7 +65,8 @@ class FaultsScreen(Overlay[Way]):
         return [(), *lines]
 
     def fixed(self, cells: int) -> Sequence[Line]:
-        keys = (("enter", "its place"), ("ctrl+r", "plan again, once it is saved"))
+        once = ", once it is saved" if cells >= _ROOMY else ""
+        keys = (("enter", "its place"), ("ctrl+r", f"plan again{once}"))
         parts = tuple(
             part
             for key, words in keys
@@ -93,6 +96,9 @@ class FaultsScreen(Overlay[Way]):
 
     def _move(self, step: int) -> None:
         self._at = max(0, min(self._at + step, len(self.faults) - 1))
+        self._show_cursor()
+
+    def on_resize(self) -> None:
         self._show_cursor()
 
     def _show_cursor(self) -> None:

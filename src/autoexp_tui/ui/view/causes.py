@@ -25,7 +25,13 @@ from autoexp_tui.ui.view.looks import (
     tally,
     unmet,
 )
-from autoexp_tui.ui.view.parameters import Parameter, in_common, only_paths, varying
+from autoexp_tui.ui.view.parameters import (
+    Parameter,
+    in_common,
+    only_paths,
+    telling,
+    varying,
+)
 from autoexp_tui.ui.view.reasons import cause_words, last_words, reason
 from autoexp_tui.ui.view.spans import Line, Span, fit, outside, shorten
 
@@ -79,7 +85,10 @@ class PlanWords:
 
     def __init__(self, plan: Plan | None) -> None:
         self.plan = plan
-        self.parameters: tuple[Parameter, ...] = varying(plan)
+        self.parameters: tuple[Parameter, ...] = telling(plan)
+        """Those that tell jobs apart."""
+        self.of_families: tuple[Parameter, ...] = varying(plan)
+        """Those that tell families apart."""
         self.paths = only_paths(plan)
         """Parameters that are no swept values."""
 

@@ -11,6 +11,8 @@ from autoexp_tui.ui.view.spans import Line, Span, line, outside, wrap
 AROUND: Final = 4
 """Lines of a file above and below the one that is shown."""
 _INDENT: Final = "     "
+_GUTTER = f"{_INDENT}{'':9}"
+"""Below the text of a file's line, beside its number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +62,7 @@ def fault_lines(
         starts.append(len(lines))
         lines += _fault(fault, cells, here=at == cursor)
         if at in excerpts:
-            lines += _excerpt(excerpts[at], fault.line)
+            lines += _excerpt(excerpts[at], fault.line, cells)
         lines.append(())
     return lines, starts
 
@@ -82,13 +84,14 @@ def _fault(fault: Fault, cells: int, *, here: bool) -> Sequence[Line]:
     return [row for part in parts if part for row in wrap(part, cells, _INDENT)]
 
 
-def _excerpt(excerpt: Excerpt, at: int) -> Sequence[Line]:
-    """The lines of a file, the one in question pointed at by a mark."""
-    return [
-        line(
+def _excerpt(excerpt: Excerpt, at: int, cells: int) -> Sequence[Line]:
+    """The lines of a file; the one in question is pointed at, and there in full."""
+    found: list[Line] = []
+    for number, text in excerpt:
+        content = line(
             Span(f"{_INDENT}{'>' if number == at else ' '}{number:>5} ", "muted"),
             Span("│ ", "rule"),
             Span(outside(text, 1000), "strong" if number == at else "text"),
         )
-        for number, text in excerpt
-    ]
+        found += wrap(content, cells, _GUTTER) if number == at else (content,)
+    return found

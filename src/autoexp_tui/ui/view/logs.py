@@ -20,6 +20,8 @@ class Source(NamedTuple):
 
 
 NEVER_RAN = "nothing was started"
+NO_JOB = "no job is shown"
+NONE_BEGAN = "none of these jobs has begun"
 
 
 def log_of(jobs: Sequence[JobView], now: float) -> tuple[tuple[Source, ...], str, str]:
@@ -30,7 +32,7 @@ def log_of(jobs: Sequence[JobView], now: float) -> tuple[tuple[Source, ...], str
     job = next((job for job in jobs if job.attempt is not None), None)
     attempt = job.attempt if job is not None else None
     if job is None or attempt is None:
-        return (), "", ""
+        return (), _why_none(len(jobs)), ""
     if attempt.began_at is None and attempt.ended_at is not None:
         return (), NEVER_RAN, job.name
     path = attempt.log_path or job.record.spec.log_path_current
@@ -39,6 +41,13 @@ def log_of(jobs: Sequence[JobView], now: float) -> tuple[tuple[Source, ...], str
     if dot == ".out":
         sources.append(Source("err", f"{stem}.err"))
     return tuple(sources), _trailer(job, now), job.name
+
+
+def _why_none(number: int) -> str:
+    """Why there is no log, where it is not that the one job has not begun."""
+    if not number:
+        return NO_JOB
+    return NONE_BEGAN if number > 1 else ""
 
 
 def _trailer(job: JobView, now: float) -> str:

@@ -41,20 +41,35 @@ def varying(plan: Plan | None) -> tuple[Parameter, ...]:
     Those that stand for the stage are left out, and so are those that are one and the
     same within each stage, or that only one stage has: they tell no families apart.
     """
-    if plan is None:
-        return ()
-    many = len({spec.stage for spec in plan.jobs}) > 1
+    own = _of_one_stage(plan)
+    return tuple(entry for entry in _all_varying(plan) if entry.key not in own)
+
+
+def telling(plan: Plan | None) -> tuple[Parameter, ...]:
+    """The parameters that tell jobs apart: those that tell families apart come first,
+    then those that only one stage has.
+    """
+    own = _of_one_stage(plan)
+    return tuple(sorted(_all_varying(plan), key=lambda entry: entry.key in own))
+
+
+def _all_varying(plan: Plan | None) -> tuple[Parameter, ...]:
     keys = {
         key: tuple(
             dict.fromkeys(spelled for values in stages.values() for spelled in values)
         )
         for key, stages in _values(plan).items()
-        if is_value(key)
-        and any(len(values) > 1 for values in stages.values())
-        and not (many and len(stages) == 1)
+        if is_value(key) and any(len(values) > 1 for values in stages.values())
     }
     labels = _labels(tuple(keys))
     return tuple(Parameter(key, labels[key], values) for key, values in keys.items())
+
+
+def _of_one_stage(plan: Plan | None) -> frozenset[str]:
+    """The keys that one of several stages has alone."""
+    if plan is None or len({spec.stage for spec in plan.jobs}) < 2:
+        return frozenset()
+    return frozenset(key for key, stages in _values(plan).items() if len(stages) == 1)
 
 
 _PATH: Final = re.compile(r"\{[^{}]*\b(?:output_dir|log_dir|log_path(?:_current)?)\}")
@@ -65,8 +80,6 @@ def only_paths(plan: Plan | None) -> frozenset[str]:
     """The parameters that are, as written, one and the same within each stage and name
     a path of a job: they differ from job to job in that path alone.
     """
-    if plan is None:
-        return frozenset()
     return frozenset(
         key
         for key, stages in _values(plan).items()
@@ -77,10 +90,10 @@ def only_paths(plan: Plan | None) -> frozenset[str]:
     )
 
 
-def _values(plan: Plan) -> Mapping[str, Mapping[str, Mapping[str, None]]]:
+def _values(plan: Plan | None) -> Mapping[str, Mapping[str, Mapping[str, None]]]:
     """By key, then by stage: its different values as spelled, in order."""
     seen: dict[str, dict[str, dict[str, object]]] = {}
-    for spec in plan.jobs:
+    for spec in plan.jobs if plan else ():
         for key, value in spec.parameters.items():
             seen.setdefault(key, {}).setdefault(spec.stage, {})[repr(value)] = value
     return {

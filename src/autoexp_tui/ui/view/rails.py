@@ -46,8 +46,8 @@ class _Drawing:
     def __init__(self, parents: Mapping[str, Sequence[str]]) -> None:
         self._open: dict[str, int] = {}
         """How many stages that follow from one are still to come."""
-        self._lanes: list[str] = []
-        """Who has each lane; empty: nobody."""
+        self._lanes: list[str | None] = []
+        """The stage that has each lane, "" for jobs without one; None: nobody."""
         seen: set[str] = set()
         for stage, others in parents.items():
             for other in set(others) & seen:
@@ -56,26 +56,27 @@ class _Drawing:
 
     def place(self, stage: str, parents: Sequence[str]) -> Rails:
         """The rails of the next stage."""
-        joined = [lane for lane, one in enumerate(self._lanes) if one in set(parents)]
+        wanted = set(parents)
+        joined = [lane for lane, one in enumerate(self._lanes) if one in wanted]
         column = len(self._lanes)
         ended = self._leave(joined)
         first = "".join(
             self._cell(lane, joined, ended=lane in ended) for lane in range(column)
         )
         for lane in ended:
-            self._lanes[lane] = ""
+            self._lanes[lane] = None
         if self._open.get(stage):
             self._lanes.append(stage)
-        while self._lanes and not self._lanes[-1]:
+        while self._lanes and self._lanes[-1] is None:
             self._lanes.pop()
-        below = "".join(BELOW if one else " " for one in self._lanes)
+        below = "".join(self._passing(lane) for lane in range(len(self._lanes)))
         return Rails(first, below)
 
     def _leave(self, joined: Sequence[int]) -> set[int]:
         """Count a stage off the lanes that lead to it; those that end with it."""
         ended = set()
         for lane in joined:
-            owner = self._lanes[lane]
+            owner = self._lanes[lane] or ""
             self._open[owner] -= 1
             if not self._open[owner]:
                 ended.add(lane)
@@ -83,9 +84,12 @@ class _Drawing:
 
     def _cell(self, lane: int, joined: Sequence[int], *, ended: bool) -> str:
         if not joined or lane < joined[0]:
-            return BELOW if self._lanes[lane] else " "
+            return self._passing(lane)
         if lane not in joined:
             return "─"
         if lane == joined[0]:
             return "└" if ended else "├"
         return "┴" if ended else "┼"
+
+    def _passing(self, lane: int) -> str:
+        return " " if self._lanes[lane] is None else BELOW

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
+
 from autoexp_tui.core.verdicts import Result
 from autoexp_tui.ui.view.looks import FACES, Look, glyph, tally
 from autoexp_tui.ui.view.numbers import bar, elapsed, moment
@@ -150,10 +152,14 @@ def families(
 
 
 # -------------------------------------------------------------------------- lines
-def stage_line(stage: StageView, cells: int, name_cells: int, mark: str) -> Line:
-    """`├▾ stable    40 ████░░░`, in at most `cells`."""
-    drawn = stage.rails.first if fits_rails(stage, cells) else ""
-    head = f"{mark} {fit(stage.name, name_cells)} {stage.total:>4} "
+def stage_line(stage: StageView, cells: int, label_cells: int, mark: str) -> Line:
+    """`├▾ stable    40 ████░░░`, in at most `cells`.
+
+    `label_cells`: those of its lines and its name together.
+    """
+    drawn = first_rails(stage, cells)
+    name = fit(stage.name, label_cells - len(drawn))
+    head = f"{mark} {name} {stage.total:>4} "
     filled, empty = bar(stage.done, max(4, cells - len(drawn) - len(head) - 1))
     return cut(
         line(
@@ -164,6 +170,11 @@ def stage_line(stage: StageView, cells: int, name_cells: int, mark: str) -> Line
         ),
         cells,
     )
+
+
+def first_rails(stage: StageView, cells: int) -> str:
+    """What stands left of its first line, where there is room for it."""
+    return stage.rails.first if fits_rails(stage, cells) else ""
 
 
 def fits_rails(stage: StageView, cells: int) -> bool:
@@ -230,11 +241,11 @@ def still_waits(stage: StageView) -> bool:
 
 
 def compact_line(
-    stage: StageView, cells: int, name_cells: int, *, apart: bool = False
+    stage: StageView, cells: int, label_cells: int, *, apart: bool = False
 ) -> Line:
-    """The stage in one line: name, total, bar, tallies."""
-    drawn = stage.rails.first if fits_rails(stage, cells) else ""
-    head = f"{fit(stage.name, name_cells)} {stage.total:>4} "
+    """The stage in one line: its lines and name, total, bar, tallies."""
+    drawn = first_rails(stage, cells)
+    head = f"{fit(stage.name, label_cells - len(drawn))} {stage.total:>4} "
     tallies = tuple(spaced(stage.tallies(apart=apart)))
     room = cells - len(drawn) - len(head) - width(tallies) - 1
     filled, empty = bar(stage.done, max(6, min(20, room)))
@@ -262,6 +273,15 @@ def spaced(spans: Iterable[Span]) -> Iterable[Span]:
         yield span
 
 
-def name_width(entries: Sequence[StageView], most: int) -> int:
-    """Cells for the names: the longest, within reason."""
-    return max((min(len(stage.name), most) for stage in entries), default=4)
+def label_width(entries: Sequence[StageView], cells: int, most: int) -> int:
+    """Cells for lines and name together: the same for all, so that bars stand in line.
+
+    `cells`: of the list; `most`: of a name.
+    """
+    return max(
+        (
+            len(first_rails(stage, cells)) + min(cell_len(stage.name), most)
+            for stage in entries
+        ),
+        default=4,
+    )

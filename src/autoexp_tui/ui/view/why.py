@@ -7,17 +7,18 @@ those who enlarge the pane.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoexp_tui.core.revival import may_come_back
 from autoexp_tui.core.verdicts import Result
-from autoexp_tui.core.wording import CAUSES, clock_time, count, duration, number, plural
+from autoexp_tui.core.wording import clock_time, count, duration, number, plural
 from autoexp_tui.ui.view.causes import PlanWords, cause_key
 from autoexp_tui.ui.view.columns import run_seconds
 from autoexp_tui.ui.view.cuts import NO_RATES, Rates, cut_line, cut_of, cut_words
-from autoexp_tui.ui.view.gpus import gpus_text, idle_text
+from autoexp_tui.ui.view.facts import fact_lines
+from autoexp_tui.ui.view.gpus import idle_text
 from autoexp_tui.ui.view.looks import ENDED_BADLY, FACES, Look, badge
 from autoexp_tui.ui.view.loss import (
     checkpoint_step,
@@ -25,8 +26,7 @@ from autoexp_tui.ui.view.loss import (
     loss_of,
     waits_behind,
 )
-from autoexp_tui.ui.view.numbers import measure, moment, progress
-from autoexp_tui.ui.view.parameters import is_value, value_of
+from autoexp_tui.ui.view.numbers import moment, progress
 from autoexp_tui.ui.view.reasons import (
     cause_words,
     outlook,
@@ -35,12 +35,12 @@ from autoexp_tui.ui.view.reasons import (
     reason_of_all,
     told,
 )
-from autoexp_tui.ui.view.spans import Line, Span, join, line, outside, wrap
-from autoexp_tui.ui.view.subjects import condition_subject, what_is_read
+from autoexp_tui.ui.view.spans import Line, Span, join, line, outside, plain, wrap
+from autoexp_tui.ui.view.subjects import condition_subject
 
 if TYPE_CHECKING:
     from autoexp_tui.core.condition_kinds import Condition
-    from autoexp_tui.core.state import Attempt, ConditionStatus
+    from autoexp_tui.core.state import ConditionStatus
     from autoexp_tui.ui.view.session import JobView, SessionView
 
 _INDENT = "   "
@@ -64,8 +64,14 @@ class WhyText:
         """The lines, none wider than `cells`."""
         found: list[Line] = []
         for content in self.lines:
-            found.extend(wrap(content, cells, "     "))
+            found.extend(wrap(content, cells, _hang(content)))
         return tuple(found)
+
+
+def _hang(content: Line) -> str:
+    """What further lines begin with: sentences stay flush, all else stands in."""
+    text = plain(content).lstrip(" ")
+    return " " if text[:1].isalpha() and plain(content)[:2].strip() else "     "
 
 
 def why_nothing() -> WhyText:
@@ -96,7 +102,7 @@ def why_job(
         *_warnings(job, session),
         *_behind([job], session),
         (),
-        *_facts(job, session, words),
+        *fact_lines(job, session, words),
     )
     return WhyText(_job_title(job), lines, _next([job], acts=acts))
 
@@ -421,66 +427,3 @@ def _steps(jobs: Sequence[JobView]) -> Iterable[tuple[str, str]]:
         yield "0", "its log"
     if looks & ENDED_BADLY and len(jobs) == 1:
         yield "m", "mark all alike"
-
-
-# ----------------------------------------------------------------------- the rest
-def _facts(job: JobView, session: SessionView, words: PlanWords) -> Iterable[Line]:
-    spec = job.record.spec
-    yield _fact("stage", f"{outside(spec.stage) or '-'}   family {spec.family or '-'}")
-    values = [
-        f"{outside(key)}={value_of(spec, key)}"
-        for key in spec.parameters
-        if is_value(key) and key not in words.paths
-    ]
-    yield _fact("values", "  ".join(values) or "-")
-    yield _fact("command", outside(" ".join(spec.command), 2000))
-    yield _fact("output", outside(spec.output_dir))
-    yield _fact("log", outside(spec.log_path_current))
-    for key, text in job.record.metadata.items():
-        yield _fact(outside(key), outside(text))
-    for name, value in _newest(job).items():
-        yield _fact(outside(name), measure(value))
-    if job.live and job.live.gpu and not job.record.ended:
-        yield _fact("GPUs", gpus_text(job.live.gpu, session.now))
-    for attempt in reversed(job.record.attempts):
-        yield _fact(f"attempt {attempt.number}", _attempt_text(attempt, session.now))
-        if attempt.ordered_why is not None:
-            yield _fact("ordered", told(attempt.ordered_why, job, session))
-        for directory in attempt.captures:
-            yield _fact("evidence", outside(directory, 4096))
-    for edge in session.upstream.get(job.name, ()):
-        yield _fact("waits for", outside(edge))
-    if not job.record.started:
-        for condition in spec.start_conditions:
-            for text in what_is_read(condition):
-                yield _fact("reads", text)
-
-
-def _newest(job: JobView) -> Mapping[str, float]:
-    """The newest values; of a job that ended long ago those that were journaled."""
-    noted = job.record.noted
-    told = {
-        name: float(value) for name, value in (noted.values if noted else {}).items()
-    }
-    return {**told, **(job.live.metrics if job.live else {})}
-
-
-def _fact(label: str, text: str) -> Line:
-    return (Span(f"{_INDENT}{label:<10} ", "muted"), Span(text))
-
-
-def _attempt_text(attempt: Attempt, now: float) -> str:
-    parts = [outside(attempt.executor_id) or "not yet taken"]
-    if attempt.began_at is not None:
-        parts.append(f"began {clock_time(attempt.began_at, now)}")
-    if attempt.node:
-        inside = f" in {outside(attempt.partition)}" if attempt.partition else ""
-        parts.append(f"on {outside(attempt.node)}{inside}")
-    if attempt.outcome is not None:
-        cause = f", {CAUSES[attempt.cause]}" if attempt.cause else ""
-        parts.append(f"{attempt.outcome.value.lower()}{cause}")
-    if attempt.ended_at is not None:
-        parts.append(f"ended {clock_time(attempt.ended_at, now)}")
-    if attempt.evidence:
-        parts.append(outside(attempt.evidence))
-    return ", ".join(parts)

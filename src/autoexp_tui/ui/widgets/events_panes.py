@@ -110,7 +110,7 @@ class EventsPane(ListPane):
             return plural(number, "event")
         if wanted.everything:
             return f"the newest {number}, all (. fewer)"
-        return f"{number} commands, effects, ends, warnings (. shows all)"
+        return f"{number}: commands, effects, ends, warnings (. shows all)"
 
     def placeholder(self) -> Line:
         if self.reading:

@@ -17,7 +17,7 @@ from autoexp_tui.ui.view.stages import (
     compact_line,
     families,
     family_line,
-    name_width,
+    label_width,
     says_after,
     stage_after,
     stage_counts,
@@ -67,7 +67,7 @@ class StagesPane(ListPane):
         if still_waits(stage):
             lines.append((key, stage, "waits"))
         if stage.name in self.open:
-            parameters = self.desk.words.parameters
+            parameters = self.desk.words.of_families
             lines += [
                 (f"family:{one.name}", one, "family")
                 for one in families(stage, self.desk.session, parameters)
@@ -78,10 +78,11 @@ class StagesPane(ListPane):
         _, entry, kind = self._lines[place]
         if isinstance(entry, FamilyView):
             return family_line(entry, cells)
-        names = name_width(self.desk.stages, self._name_cells())
+        room = cells if kind == "compact" else cells - 1
+        labels = label_width(self.desk.stages, room, self._name_cells())
         match kind:
             case "compact":
-                return compact_line(entry, cells, names, apart=self.skin.ascii)
+                return compact_line(entry, cells, labels, apart=self.skin.ascii)
             case "counts":
                 now = self.desk.session.now
                 room = cells - 1 - len(entry.rails.below)
@@ -94,7 +95,7 @@ class StagesPane(ListPane):
                 room = cells - 1 - len(entry.rails.below)
                 return below(entry, stage_waits(entry, room), cells - 1)
         mark = "▾" if entry.name in self.open else "▹"
-        return stage_line(entry, cells - 1, names, mark)
+        return stage_line(entry, room, labels, mark)
 
     def _name_cells(self) -> int:
         """How wide names may be: an enlarged pane shows them whole."""

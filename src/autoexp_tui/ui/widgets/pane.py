@@ -167,10 +167,11 @@ class Pane(LinesWidget, can_focus=True):
     def _title(self, cells: int) -> Line:
         """`─ 2 Jobs  120 ───`; the focused one is heavier, not only brighter."""
         dash = "━" if self.has_focus else "─"
-        words = Span(f" {self.number} {self.heading}", self._title_role())
+        number = f"{self.number} " if self.number else ""
+        words = Span(f" {number}{self.heading}", self._title_role())
         rest = self.title()
         joint = self.box.joint if self.box.right_rule else ""
-        gap = (Span("  "),) if rest else ()
+        gap = (Span("  "),) if width(rest) else ()
         room = cells - 3 - len(joint)
         content = cut((words, *gap, *rest), room)
         fill = max(0, cells - 2 - width(content) - len(joint))
