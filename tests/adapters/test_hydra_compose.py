@@ -117,7 +117,11 @@ def test_a_job_is_what_hydra_compose_makes_of_its_overrides(
     assert ours == expected
 
 
-def test_a_config_file_is_read_once_for_any_number_of_jobs(tree: Path) -> None:
+def test_a_config_file_is_read_once_for_any_number_of_jobs(
+    tree: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = write_tree(tmp_path_factory.mktemp("other"), exp="a: 1")
+    composed(elsewhere)  # Hydra's own files are read by the first of a process
     before = AutoexpSource.files.parsed
     made = composer(tree)
     for rate in range(5):
@@ -496,6 +500,18 @@ def test_a_sweep_that_is_no_mapping_is_refused(tree: Path) -> None:
             "set it: backend.lr=VALUE",
         ),
         (
+            "+backend=large",
+            "override +backend=large",
+            "`+` adds, but the config chooses this group already",
+            "write `backend=large` to change the choice",
+        ),
+        (
+            "backend=small/none",
+            "override backend=small/none",
+            "`backend` has no choice `small/none`",
+            "choices of `backend`: large, small",
+        ),
+        (
             "doubled=${hydra:runtime.cwd}",
             "doubled",
             "${hydra:...} has no value here",
@@ -547,6 +563,27 @@ def test_every_value_that_does_not_resolve_is_found_at_once(tree: Path) -> None:
     found = problems(tree, "backend.name=${a1}", "project.base_output_dir=${a2}")
 
     assert [one.where for one in found] == ["backend.name", "project.base_output_dir"]
+
+
+def test_a_value_that_is_missing_is_named_by_its_own_key(tree: Path) -> None:
+    view = composer(tree).compose(("backend.lr=???", "doubled=${backend.lr}"), {})
+    with pytest.raises(CannotCompose) as caught:
+        view.select("doubled")
+
+    assert [one.where for one in caught.value.problems] == ["backend.lr"]
+    assert caught.value.problems[0].hint == "set it: backend.lr=VALUE"
+
+
+@pytest.mark.parametrize("written", ["${iters}", "${.iters}", "${ax.int:${.iters}}"])
+def test_the_key_that_is_wrong_comes_before_those_that_read_it(
+    tree: Path, written: str
+) -> None:
+    config = f"early: '{written}'\niters: '${{oc.evla:1}}'\n"
+    (tree / "exp.yaml").write_text(config)
+    (found,) = problems(tree)
+
+    assert found.where == "iters"
+    assert found.message == "there is no resolver `oc.evla` (also: early)"
 
 
 def test_a_broken_file_is_named_with_its_line(tree: Path) -> None:

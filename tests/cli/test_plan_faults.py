@@ -40,20 +40,21 @@ SAID = """\
 error: the plan has 6 errors
   - job 1 (stage=cooldown, lr=1e-4) backend.load: No sibling found matching pattern: \
 stabel (and for 1 more job)
-    did you mean `stable`?
+    config/exp.yaml:11: did you mean `stable`?
   - job 2 (stage=late, lr=1e-4) backend.laod: is not in the config (and for 1 more job)
-    did you mean `backend.load`? write `++backend.laod` to add it
+    config/exp.yaml:12: did you mean `backend.load`? write `++backend.laod` to add it
   - job 3 (stage=other, lr=1e-4) override backend=trian: `backend` has no choice \
 `trian` (and for 1 more job)
-    did you mean `train`?
+    config/exp.yaml:13: did you mean `train`?
   - job 4 (stage=gone, lr=1e-4) backend.load: No sibling found matching pattern: \
 unwanted (and for 1 more job)
-    it was removed by the filter `stage != 'unwanted'` at sweep.groups.0.filter
-  - job 10 (stage=hen) sweep: references go in a ring: job 10 (stage=hen) -> job 11 \
-(stage=egg) -> job 10 (stage=hen)
-    one of these references has to go; a value written twice will do
+    config/exp.yaml:14: it was removed by the filter `stage != 'unwanted'` at \
+sweep.groups.0.filter
+  - job 10 (stage=hen) backend.load: references go in a ring: job 10 (stage=hen) \
+-> job 11 (stage=egg) -> job 10 (stage=hen)
+    config/exp.yaml:18: one of these references has to go; a value written twice will do
   - twin project.name: 2 jobs have the name twin
-    add what tells them apart: ${stage}
+    config/exp.yaml:21: add what tells them apart: ${stage}
 """
 TRAIN = "{class_name: 'Null', lr: 1, load: null, flag: false}"
 
@@ -77,6 +78,19 @@ def test_six_mistakes_are_told_at_once_each_with_its_place_and_the_mend(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert said_of(tmp_path, monkeypatch, capsys, EXP) == (3, SAID)
+
+
+def test_the_place_of_a_mistake_is_in_the_json_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_tree(tmp_path / "config", exp=EXP, backend__train=TRAIN)
+    assert guarded(main, ["--json"]) == 3
+    errors = json.loads(capsys.readouterr().out)["errors"]
+    assert [one["place"] for one in errors][:2] == [
+        "config/exp.yaml:11",
+        "config/exp.yaml:12",
+    ]
 
 
 HEAD = """

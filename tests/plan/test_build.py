@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -824,25 +824,38 @@ def test_references_in_a_ring_are_named() -> None:
         }
     )
     assert (
-        "references go in a ring: job 0 (stage=a) -> job 1 (stage=b) -> "
+        "job 0 (stage=a) backend.load: references go in a ring: job 0 (stage=a) -> "
+        "job 1 (stage=b) -> "
         "job 2 (stage=c) -> job 0 (stage=a)" in said
     )
 
 
-def test_conditions_in_a_ring_are_named() -> None:
-    def waits_for(stage: str) -> list[dict[str, Any]]:
-        name = f"{{sibling.{stage}.name}}"
-        return [{"class_name": "SlurmState", "job_name": name, "state": "COMPLETED"}]
-
-    said = errors(
+RING: Final = {
+    "configs": [
         {
-            "configs": [
-                {"stage": "a", "start_conditions": waits_for("b")},
-                {"stage": "b", "start_conditions": waits_for("a")},
-            ]
+            "stage": stage,
+            "start_conditions": [
+                {
+                    "class_name": "SlurmState",
+                    "job_name": f"{{sibling.{other}.name}}",
+                    "state": "COMPLETED",
+                }
+            ],
         }
-    )
+        for stage, other in ("ab", "ba")
+    ]
+}
+
+
+def test_conditions_in_a_ring_are_named() -> None:
+    said = errors(RING)
     assert "wait for each other in a ring: lr1e-3_a -> lr1e-3_b -> lr1e-3_a" in said
+
+
+def test_the_same_ring_in_many_families_is_told_once() -> None:
+    rates = {"params": {"backend.lr": [1e-3, 2e-3, 3e-3]}}
+    (error,) = outcome({"groups": [rates, RING]}).errors
+    assert error.message.endswith("-> lr1e-3_a (and 2 more rings of these stages)")
 
 
 def test_equal_names_are_an_error_that_says_what_tells_them_apart() -> None:

@@ -7,7 +7,7 @@ alone hurts no others. Nothing here composes; see `hydra_compose`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
@@ -126,7 +126,13 @@ class OmegaView:
                 found += error.problems
             if len(found) >= _MOST_PROBLEMS:
                 break
-        return _joined(found)
+        return _joined(found, self._as_text)
+
+    def _as_text(self, path: str) -> str:
+        try:
+            return str(self.raw(path))
+        except KeyError:
+            return ""
 
     def _problem(self, error: Exception, at: str) -> Problem:
         return resolve_problem(error, self.leaf_paths(), at)
@@ -135,7 +141,9 @@ class OmegaView:
         return CannotCompose((self._problem(error, at),))
 
 
-def _joined(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+def _joined(
+    problems: Iterable[Problem], written: Callable[[str], str]
+) -> tuple[Problem, ...]:
     """One finding for each cause: keys that read a broken key fail in its words."""
     by_cause: dict[tuple[str, str], list[str]] = {}
     for problem in problems:
@@ -144,8 +152,26 @@ def _joined(problems: Iterable[Problem]) -> tuple[Problem, ...]:
             places.append(problem.where)
     return tuple(
         Problem(_with_others(message, places), where=places[0], hint=hint)
-        for (message, hint), places in by_cause.items()
+        for (message, hint), found in by_cause.items()
+        for places in [_cause_first(found, written)]
     )
+
+
+def _cause_first(places: list[str], written: Callable[[str], str]) -> list[str]:
+    """The key that reads none of the others, and then those; in a ring as they are."""
+    for place in places:
+        text = written(place)
+        others = [other for other in places if other != place]
+        if text and not any(_reads(text, other) for other in others):
+            return [place, *others]
+    return places
+
+
+def _reads(text: str, key: str) -> bool:
+    """Whether a text as written names a key: whole, or relative to its own."""
+    tail = re.escape(key.rpartition(".")[2])
+    named = rf"(?<![\w.-]){re.escape(key)}|\{{\.+(?:[\w-]+\.)*{tail}"
+    return re.search(rf"(?:{named})(?![\w-])", text) is not None
 
 
 def _with_others(message: str, places: list[str]) -> str:

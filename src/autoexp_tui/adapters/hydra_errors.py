@@ -41,7 +41,10 @@ _NO_GROUP: Final = re.compile(
 )
 _AMBIGUOUS: Final = re.compile(r"Ambiguous value for argument '(?P<text>.+?)'$", re.M)
 _SWEPT: Final = re.compile(r"Sweep parameters '(?P<text>.+?)' requires --multirun")
-_MULTIPLE: Final = re.compile(r"Multiple values for (?P<key>\S+)\.")
+_MULTIPLE: Final = re.compile(
+    r"Multiple values for (?P<key>\S+)\."
+    r"|(?P<again>\S+) appears more than once in the final defaults list"
+)
 _IN_CONFIG: Final = re.compile(r"^In '?(?P<config>[^':]+)'?: (?P<rest>.*)$", re.DOTALL)
 _NOT_FOUND: Final = re.compile(r"Could not (?:find|load) '(?P<name>[^']+)'")
 
@@ -115,7 +118,7 @@ def compose_problem(
 def _added_again(text: str, overrides: Sequence[str]) -> Problem | None:
     """`+group=x` where the defaults list chooses that group."""
     found = _MULTIPLE.search(text)
-    added = f"+{found['key']}=" if found else ""
+    added = f"+{found['key'] or found['again']}=" if found else ""
     for override in overrides:
         if found and override.startswith(added):
             hint = f"write `{override.removeprefix('+')}` to change the choice"
@@ -179,7 +182,7 @@ def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Prob
     message = _without_key_lines(str(error))
     missing = _MISSING.search(message)
     if missing:
-        return _no_value(missing["key"], at)
+        return _no_value(missing["key"], at, keys)
     if isinstance(error, InterpolationKeyError):
         return _missing_key(message, where, keys)
     if isinstance(error, UnsupportedInterpolationType):
@@ -192,9 +195,10 @@ def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Prob
     return Problem(message, where=where)
 
 
-def _no_value(found: str, at: str) -> Problem:
-    """`found` is spelled from the subtree that was asked for at `at`."""
-    inside = bool(at) and found != at and not found.startswith(f"{at}.")
+def _no_value(found: str, at: str, keys: Iterable[str]) -> Problem:
+    """`found` is a key of the config, or spelled from the subtree asked for at `at`."""
+    whole = found == at or found.startswith(f"{at}.") or found in keys
+    inside = bool(at) and not whole
     key = f"{at}.{found}" if inside else found
     hint = f"set it: {key}=VALUE"
     return Problem("has no value: it is ??? in the config", where=key, hint=hint)
@@ -263,7 +267,10 @@ def _missing_choice(
             message, where=place, hint=did_you_mean(name, options, "configs")
         )
     asked = [text for text in overrides if _chooses(text, group, choice)]
-    place = f"override {asked[-1]}" if asked else place
+    if asked:
+        place = f"override {asked[-1]}"
+        group = asked[-1].lstrip("+").partition("=")[0].partition("@")[0]
+        choice = name.removeprefix(f"{group}/")
     noun = f"choices of `{group}`"
     hint = did_you_mean(choice, options, noun)
     return Problem(f"`{group}` has no choice `{choice}`", where=place, hint=hint)
@@ -271,7 +278,10 @@ def _missing_choice(
 
 def _chooses(override: str, group: str, choice: str) -> bool:
     key, _, value = override.lstrip("+").partition("=")
-    return key.partition("@")[0] == group and choice in value
+    chosen = key.partition("@")[0]
+    return (chosen == group and choice in value) or (
+        f"{chosen}/{value}" == f"{group}/{choice}"
+    )
 
 
 # --------------------------------------------------------------------- overrides
@@ -368,7 +378,7 @@ def _chosen_twice(
     found = _MULTIPLE.search(text)
     if found is None:
         return None
-    key = found["key"]
+    key = found["key"] or found["again"]
     hint = f"in a defaults list write `override {key}: CHOICE` for the second"
     return Problem("is chosen more than once", where=f"group {key}", hint=hint)
 

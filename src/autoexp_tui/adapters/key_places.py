@@ -8,7 +8,8 @@ What is found is the key itself, or as much of its path as there is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -39,6 +40,15 @@ class KeyPlaces:
         pairs = (text.lstrip("+").partition("=") for text in overrides)
         choices = {key: name for key, _, name in pairs}
         self._files = tuple(config_files(config_dir, config_ref, choices))
+
+    def placed(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
+        """The findings with their places; whose `where` begins with one keep that."""
+        return tuple(
+            replace(problem, place=f"{place[0]}:{place[1]}")
+            if (place := self.of(problem)) and not _PLACED.match(problem.where)
+            else problem
+            for problem in problems
+        )
 
     def of(self, problem: Problem) -> Place | None:
         """Where a finding belongs; None when no file has anything of its key."""

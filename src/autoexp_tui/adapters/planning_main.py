@@ -20,6 +20,7 @@ from typing import Final
 from autoexp_tui.adapters.action_checks import ActionChecks
 from autoexp_tui.adapters.config_files import config_dir, state_dir
 from autoexp_tui.adapters.hydra_compose import HydraComposer
+from autoexp_tui.adapters.key_places import KeyPlaces
 from autoexp_tui.adapters.place_checks import PlaceFindings, look_at_places
 from autoexp_tui.adapters.plan_codec import encode_job, encode_plan
 from autoexp_tui.adapters.plan_report import report_of
@@ -74,6 +75,13 @@ def main() -> None:
 
 def answered(request: PlanningRequest) -> PlanningAnswer:
     """The answer to a request; what is wrong with the config is in it."""
+    answer = _answered(request)
+    if not answer.errors or request.sweep_file:
+        return answer
+    return replace(answer, errors=_placed(answer.errors, request))
+
+
+def _answered(request: PlanningRequest) -> PlanningAnswer:
     try:
         return _WANTED[request.want](request)
     except CannotCompose as error:
@@ -86,6 +94,17 @@ def answered(request: PlanningRequest) -> PlanningAnswer:
         return PlanningAnswer(errors=(_problem(error),), failed="config")
     except EnvironmentFailed as error:
         return PlanningAnswer(errors=(_problem(error),), failed="environment")
+
+
+def _placed(
+    problems: tuple[Problem, ...], request: PlanningRequest
+) -> tuple[Problem, ...]:
+    """The findings, each with the file and line where its key stands."""
+    try:
+        root = config_dir(request.config_dir or None, _cwd(request))
+    except AutoexpError:
+        return problems
+    return KeyPlaces(root, request.config_ref, request.overrides).placed(problems)
 
 
 def _problem(error: AutoexpError) -> Problem:

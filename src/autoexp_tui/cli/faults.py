@@ -41,8 +41,7 @@ def _places(options: Options) -> KeyPlaces | None:
 def _fault(problem: Problem, places: KeyPlaces | None) -> Fault:
     from autoexp_tui.ui.view.faults import Fault
 
-    found = places.of(problem) if places is not None else None
-    path, line = found or ("", 0)
+    path, line = _place(problem, places)
     return Fault(
         message=problem.message,
         where=problem.where,
@@ -51,3 +50,12 @@ def _fault(problem: Problem, places: KeyPlaces | None) -> Fault:
         path=path,
         line=line,
     )
+
+
+def _place(problem: Problem, places: KeyPlaces | None) -> tuple[str, int]:
+    """Planning has said it; what was no finding of planning is looked for here."""
+    if problem.place:
+        path, _, line = problem.place.rpartition(":")
+        return path, int(line)
+    found = places.of(problem) if places is not None else None
+    return found or ("", 0)

@@ -16,6 +16,7 @@ escapes is a bug and gets a traceback in the session's log.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import indent
 from typing import ClassVar
 
 
@@ -33,7 +34,7 @@ class AutoexpError(Exception):
 
     def __str__(self) -> str:
         head = f"{self.where}: {self.problem}" if self.where else self.problem
-        return f"{head}\n  {self.hint}" if self.hint else head
+        return f"{head}\n{indent(self.hint, '  ')}" if self.hint else head
 
     @property
     def line(self) -> str:
@@ -58,11 +59,15 @@ class Problem:
     where: str = ""
     job: str = ""
     hint: str = ""
+    place: str = ""
+    """The file and line of what `where` names, `config/exp.yaml:41`; empty: no file
+    has it, or `where` says it."""
 
     def __str__(self) -> str:
         head = " ".join(part for part in (self.job, self.where) if part)
         line = f"{head}: {self.message}" if head else self.message
-        return f"{line}\n    {self.hint}" if self.hint else line
+        below = ": ".join(part for part in (self.place, self.hint) if part)
+        return f"{line}\n{indent(below, '    ')}" if below else line
 
 
 @dataclass(eq=False)

@@ -153,7 +153,9 @@ def _of_unfinished(
     source: PlanSource, resolution: Resolution, drafts: Sequence[Draft]
 ) -> tuple[Problem, ...]:
     """What else is wrong with the jobs that have got as far as a name."""
-    jobs = [NamedJob(d.identity.name, d.point.parameters) for d in drafts]
+    jobs = [
+        NamedJob(d.identity.name, d.point.stage, d.point.parameters) for d in drafts
+    ]
     return validate_unfinished(jobs, _edges(drafts, resolution, source.known))
 
 

@@ -30,10 +30,12 @@ from autoexp_tui.plan.references import (
     UnusableJob,
     accessed,
     foreseen,
+    reads_others,
 )
 from autoexp_tui.plan.sweep import Expansion
 from autoexp_tui.plan.watching import SessionWide
 
+_CONDITIONS: Final = ("start_conditions", "cancel_conditions")
 _HELD_VIEWS: Final = 64
 
 
@@ -164,8 +166,19 @@ class Resolution:
         if len(ring) == 1:
             message = "refers to itself"
             hint = "`{all.STAGE...}` of its own stage means this job too"
-        self.problems.append(Problem(message, "sweep", names[0], hint))
+        where = self._only_key_that_reads(ring[0]) or "sweep"
+        self.problems.append(Problem(message, where, names[0], hint))
         self._failed.update(ring)
+
+    def _only_key_that_reads(self, at: int) -> str:
+        """The one key of a job that reads other jobs; empty when several do."""
+        parameters = self.families.points[at].parameters
+        found = [
+            key
+            for key, value in parameters.items()
+            if key not in _CONDITIONS and reads_others(value)
+        ]
+        return found[0] if len(found) == 1 else ""
 
     def _make(self, at: int) -> None:
         try:

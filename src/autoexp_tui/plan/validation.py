@@ -19,6 +19,7 @@ from autoexp_tui.core.condition_kinds import (
 )
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.specs import Edge, JobSpec, Plan
+from autoexp_tui.core.wording import plural
 from autoexp_tui.plan import (
     approvals,
     directories,
@@ -51,6 +52,7 @@ class NamedJob:
     """A job of a plan that is not finished: what can be said against it by then."""
 
     name: str
+    stage: str
     parameters: Mapping[str, object]
 
 
@@ -61,8 +63,7 @@ def validate_unfinished(
 
     So that it is told with those, and not only when they are mended.
     """
-    names = [job.name for job in jobs]
-    return told_once([*_named_twice(jobs), *_rings(names, edges)])
+    return told_once([*_named_twice(jobs), *_rings(jobs, edges)])
 
 
 def validate_execution_plan(
@@ -78,7 +79,7 @@ def validate_execution_plan(
         *_names(plan.jobs),
         *directories.shared(plan.jobs),
         *directories.overlaps(plan),
-        *_rings([job.name for job in plan.jobs], plan.edges),
+        *_rings(plan.jobs, plan.edges),
         *_strangers(plan.jobs, known),
         *approvals.never_asked(plan),
         *(never := list(unreachable.contradictions(plan.jobs))),
@@ -182,16 +183,24 @@ def _apart(jobs: Sequence[JobSpec | NamedJob]) -> str:
     return f"add what tells them apart: {', '.join(told[:4]) or '${index}'}"
 
 
-def _rings(jobs: Sequence[str], edges: Sequence[Edge]) -> Iterator[Problem]:
-    place = {job: at for at, job in enumerate(jobs)}
+def _rings(
+    jobs: Sequence[JobSpec | NamedJob], edges: Sequence[Edge]
+) -> Iterator[Problem]:
+    """Rings of waits; of the same stages in many families, the first and how many."""
+    place = {job.name: at for at, job in enumerate(jobs)}
     waits = [
         (place[edge.before], place[edge.after])
         for edge in edges
         if edge.mode == "waits" and edge.before in place and edge.after in place
     ]
+    alike: dict[tuple[str, ...], list[list[int]]] = {}
     for ring in rings(len(jobs), waits):
-        names = [jobs[at] for at in (*ring, ring[0])]
+        alike.setdefault(tuple(jobs[at].stage for at in ring), []).append(ring)
+    for ring, *others in alike.values():
+        names = [jobs[at].name for at in (*ring, ring[0])]
         message = f"jobs wait for each other in a ring: {' -> '.join(names)}"
+        if others:
+            message += f" (and {plural(len(others), 'more ring')} of these stages)"
         hint = "one of these conditions has to go: nothing could ever start"
         yield Problem(message, where="start_conditions", job=names[0], hint=hint)
 

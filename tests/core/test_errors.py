@@ -1,0 +1,29 @@
+"""How an error reads: what, where, and the next step below it."""
+
+from __future__ import annotations
+
+from autoexp_tui.core.errors import Problem, UsageError
+
+STEPS = "script: |\n  ./train.sh"
+
+
+def test_a_next_step_of_several_lines_stays_below_its_error() -> None:
+    assert str(UsageError("is missing", "script", STEPS)) == (
+        "script: is missing\n  script: |\n    ./train.sh"
+    )
+
+
+def test_a_next_step_of_several_lines_stays_below_its_finding() -> None:
+    assert str(Problem("is missing", "script", hint=STEPS)) == (
+        "script: is missing\n    script: |\n      ./train.sh"
+    )
+
+
+def test_a_finding_says_its_place_beside_the_next_step() -> None:
+    found = Problem("is missing", "a.b", "job 1", "set it", place="config/x.yaml:4")
+    assert str(found) == "job 1 a.b: is missing\n    config/x.yaml:4: set it"
+
+
+def test_a_finding_without_a_next_step_says_its_place_alone() -> None:
+    found = Problem("is missing", "a.b", place="config/x.yaml:4")
+    assert str(found) == "a.b: is missing\n    config/x.yaml:4"
