@@ -95,6 +95,14 @@ def test_only_plain_defaults_are_kept(tmp_path: Path) -> None:
     assert found["defaults"] == {"b": [1, 2], "d": 7}
 
 
+def test_what_is_left_of_a_command_line_is_not_needed(tmp_path: Path) -> None:
+    found = schema(
+        tmp_path, "def f(p):\n    p.add_argument('r', nargs=argparse.REMAINDER)\n"
+    )
+
+    assert "required" not in str(found["arguments"])
+
+
 def test_what_a_program_prints_and_starts_is_not_in_the_way(tmp_path: Path) -> None:
     text = (
         "print('hello'); os.write(1, b'noise')\n"

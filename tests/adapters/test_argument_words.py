@@ -300,3 +300,33 @@ def test_a_position_that_holds_its_default_keeps_the_place_before_another() -> N
     )
     found = Checker(schema, "backend.args").rendered({"rank": 5, "steps": 7})
     assert found == Rendered(("--", "5", "7"))
+
+
+LEVELS = argparse.ArgumentParser()
+LEVELS.add_argument("--low", action="append_const", const=1, dest="levels")
+LEVELS.add_argument("--high", action="append_const", const=3, dest="levels")
+LEVELS.add_argument("--only", action="append_const", const="x")
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ({"levels": [3, 1, 3]}, ("--high", "--low", "--high")),
+        ({"levels": 1}, ("--low",)),
+        ({"only": True}, ("--only",)),
+        ({"only": False}, ()),
+    ],
+)
+def test_flags_that_add_a_value_of_their_own_are_given_by_their_values(
+    args: Mapping[str, object], words: tuple[str, ...]
+) -> None:
+    assert rendered(args, schema_of(LEVELS)) == Rendered(words)
+
+
+@pytest.mark.parametrize("value", [2, [1, 2], True])
+def test_a_value_that_no_flag_adds_is_refused_with_those_there_are(
+    value: object,
+) -> None:
+    (found,) = rendered({"levels": value}, schema_of(LEVELS)).problems
+    assert found.message == f"is {value!r}; it may be a list of 1, 3"
+    assert found.hint == "flags: --low, --high"

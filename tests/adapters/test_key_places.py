@@ -74,6 +74,18 @@ def test_of_several_places_in_the_sweep_the_job_s_own_stage_has_it(
     assert line(places, "backend.load", "job 1 (stage=cooldown)") == ("exp.yaml", 19)
 
 
+def test_what_another_stage_alone_sets_is_not_the_place_of_a_job_s_key(
+    tmp_path: Path,
+) -> None:
+    sweep = "sweep:\n  configs:\n    - stage: a\n      args.x: 1\n    - stage: b\n"
+    (tmp_path / "exp.yaml").write_text(f"args:\n  x: ???\n{sweep}")
+    places = KeyPlaces(tmp_path, "exp")
+
+    assert line(places, "args.x", "job_b") == ("exp.yaml", 2)
+    assert line(places, "args.x", "job_a") == ("exp.yaml", 6)
+    assert line(places, "args.x", "job_of_no_stage") == ("exp.yaml", 6)
+
+
 def test_a_condition_of_a_job_is_found_in_the_sweep(places: KeyPlaces) -> None:
     where = "start_conditions.0.path"
     assert line(places, where, "x_cooldown") == ("exp.yaml", 21)

@@ -22,6 +22,21 @@ def value(text: str, **names: object) -> object:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("1  # one\n+ 2", 3),
+        ("1  # it's one\r\n+ 2  # and two", 3),
+        ("# a head\n1", 1),
+        ("'a # b'  # c", "a # b"),
+        ("'it\\'s # b' + \"#\"", "it's # b#"),
+        ('"#"', "#"),
+    ],
+)
+def test_a_comment_ends_with_its_own_line(text: str, expected: object) -> None:
+    assert value(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
         ("1 + 2 * 3", 7),
         ("(1 + 2) * 3", 9),
         ("7 // 2", 3),

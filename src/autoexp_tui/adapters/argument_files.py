@@ -112,6 +112,7 @@ def usage(action: Action) -> str:
     if action.action not in TAKES_VALUES:
         return {
             "count": f"{name} (a number: how often)",
+            "append_const": f"{name} (true, or a list of {action.const!r})",
             "false": f"{name} (for false)",
             "const": f"{name} (for {action.const!r})",
         }.get(action.action, name)
@@ -125,7 +126,8 @@ def usage(action: Action) -> str:
 def _repeated(kind: str, nargs: str | int | None) -> str:
     if isinstance(nargs, int):
         return " ".join([kind] * nargs)
-    many = {"?": f"[{kind}]", "*": f"[{kind} ...]", "+": f"{kind} ..."}
+    some = f"[{kind} ...]"
+    many = {"?": f"[{kind}]", "*": some, "...": some, "+": f"{kind} ..."}
     return many.get(str(nargs), kind)
 
 

@@ -238,7 +238,12 @@ def other(action: argparse.Action) -> str:
 
 
 def required(action: argparse.Action, parser: argparse.ArgumentParser) -> bool:
-    """Whether the program asks for this very argument."""
+    """Whether the program asks for this very argument.
+
+    Of what is left of a command line nothing need be left, though argparse says so.
+    """
+    if action.nargs == argparse.REMAINDER:
+        return False
     given_elsewhere = parser.get_default(action.dest) is not None
     return bool(action.required) and not (action.option_strings and given_elsewhere)
 

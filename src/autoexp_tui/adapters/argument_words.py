@@ -66,6 +66,9 @@ def words_of(value: object, actions: Sequence[Action], schema: Schema) -> Words:
         if action.action == "const" and _is_same(value, action.const):
             return (action.flag,)
     taking = [one for one in actions if one.action in (*TAKES_VALUES, "count")]
+    consts = [one for one in actions if one.action == "append_const"]
+    if consts and not taking:
+        return _of_consts(value, consts)
     if not taking:
         raise _no_value(value, actions)
     return alone(value, taking[0], schema)
@@ -115,6 +118,25 @@ def _is_so_anyway(value: bool, default: object, action: str) -> bool:  # noqa: F
     if default is _NOTHING:
         return value is (action == "false")
     return value is bool(default)
+
+
+def _of_consts(value: object, actions: Sequence[Action]) -> Words:
+    """Flags each of which puts its own value on a list; true: the only one, once."""
+    if value is False:
+        return ()
+    if value is True and len(actions) == 1:
+        return (actions[0].flag,)
+    given = value if isinstance(value, list | tuple) else [value]
+    by_const = [(one.const, one.flag) for one in actions]
+    words = [
+        next((flag for const, flag in by_const if _is_same(item, const)), "")
+        for item in given
+    ]
+    if not all(words):
+        listed = listed_choices([const for const, _ in by_const])
+        message = f"is {value!r}; it may be a list of {listed}"
+        raise Unsayable(message, f"flags: {', '.join(flag for _, flag in by_const)}")
+    return tuple(words)
 
 
 def _switched(value: object, action: Action) -> Words:

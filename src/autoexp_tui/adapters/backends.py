@@ -139,6 +139,8 @@ class BashBackend:
         if isinstance(script, str) and script.strip():
             return ()
         hint = "script: |\n  ./prepare.sh\n  ./train.sh"
+        if script is None and backend.get("command") is not None:
+            hint = "class_name: Command runs `command`; Bash runs `script`"
         return (problem("script", "must be the text of a script", hint),)
 
     def command(self, backend: Config, config: Config) -> Sequence[str]:

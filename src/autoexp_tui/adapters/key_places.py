@@ -85,13 +85,18 @@ class KeyPlaces:
         """Where a sweep sets a key; of several places the one of the job's stage."""
         if parts[0] == "sweep":
             return None
-        found = [
-            ((depth, _speaks_of(node, job), -at, -line), file)
+        nodes = [
+            (at, file, node, _speaks_of(node, job))
             for at, file in enumerate(self._files)
             if (sweep := child(file.root, "sweep")) is not None
             for node in _mappings(sweep, set())
+        ]
+        known = any(speaks for *_, speaks in nodes)
+        found = [
+            ((depth, speaks is True, -at, -line), file)
+            for at, file, node, speaks in nodes
             for depth, line in [_walk(node, parts)]
-            if depth
+            if depth and not (known and speaks is False)
         ]
         if not found:
             return None
@@ -134,10 +139,13 @@ def _mappings(node: yaml.Node, seen: set[int]) -> Iterator[yaml.MappingNode]:
             yield from _mappings(value, seen)
 
 
-def _speaks_of(node: yaml.MappingNode, job: str) -> bool:
-    """Whether a mapping names a stage that the job's own name, or label, holds."""
+def _speaks_of(node: yaml.MappingNode, job: str) -> bool | None:
+    """Whether a mapping names a stage that the job's own name, or label, holds.
+
+    None: it names no stage.
+    """
     for name, value in node.value:
         if str(name.value) in ("stage", "_stage", "name"):
             whole = rf"(?<![^\W_]){re.escape(str(value.value))}(?![^\W_])"
             return re.search(whole, job) is not None
-    return False
+    return None

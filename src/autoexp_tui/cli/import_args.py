@@ -220,6 +220,7 @@ def _tell(
     as_json: bool,
 ) -> None:
     count = len({item["dest"] for item in data["arguments"]})
+    noun = "argument" if count == 1 else "arguments"
     if as_json:
         told = {
             "version": 1,
@@ -233,9 +234,9 @@ def _tell(
     for line in _shortened(changes or ()):
         print(line)
     if not written:
-        print(f"nothing changed: {files.schema} holds its {count} arguments")
+        print(f"nothing changed: {files.schema} holds its {count} {noun}")
         return
-    print(f"wrote {' and '.join(map(str, written))}: {count} arguments")
+    print(f"wrote {' and '.join(map(str, written))}: {count} {noun}")
     if changes is None:
         print(f"  a backend checks them with `schema: {files.name}`")
 

@@ -11,6 +11,7 @@ what the operations do (see `bounded`).
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -35,6 +36,12 @@ MAX_NODES: Final = 800
 """Nodes of the syntax tree."""
 MAX_DEPTH: Final = 40
 """Brackets, signs or operations inside one another."""
+
+_NEWLINE: Final = re.compile(r"\r\n?|\n")
+_COMMENT: Final = re.compile(
+    r"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|#[^\r\n]*""", re.DOTALL
+)
+"""A string, which is kept, or a comment."""
 
 Run: TypeAlias = Callable[[Mapping[str, object]], object]
 
@@ -86,9 +93,9 @@ def compile_expression(text: str, *, dotted: bool = False) -> Expression:
 
 # ---------------------------------------------------------------------- parsing
 def _parsed(text: str) -> ast.expr:
-    line = " ".join(text.split("\n")).strip()
-    if len(line) > MAX_TEXT:
+    if len(text.strip()) > MAX_TEXT:
         raise ExpressionError(f"is longer than {MAX_TEXT} characters")
+    line = _one_line(text)
     if not line:
         raise ExpressionError("is empty")
     _check_size(line)
@@ -103,6 +110,12 @@ def _parsed(text: str) -> ast.expr:
     if sum(1 for _ in ast.walk(tree)) > MAX_NODES:
         raise ExpressionError(f"has more than {MAX_NODES} parts")
     return tree
+
+
+def _one_line(text: str) -> str:
+    """Lines as one; a comment ends with its own line, not with the last."""
+    bare = _COMMENT.sub(lambda m: m[1] or "", text) if "#" in text else text
+    return _NEWLINE.sub(" ", bare).strip()
 
 
 def _check_size(text: str) -> None:
