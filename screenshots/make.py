@@ -29,6 +29,8 @@ from autoexp_tui.ui.app import CockpitApp, CockpitOptions
 HERE = Path(__file__).parent
 LARGE, SMALL, HUGE = (120, 40), (80, 24), (200, 60)
 LIMIT_SECONDS = 300.0
+KILL = ("slash", *"running", "enter", "K")
+"""Of the jobs that run then, whichever they are, the first."""
 PYTHON = ("backend.python=python3",)
 """By name, so that no picture shows where this checkout happens to lie."""
 
@@ -90,7 +92,7 @@ def default_experiment(state_dir: str) -> None:
     wait(handle, stage("cooldown", JobState.RUNNING))
     asyncio.run(picture(handle, "main-120x40", LARGE))
     asyncio.run(picture(handle, "main-80x24", SMALL))
-    asyncio.run(picture(handle, "kill-120x40", LARGE, ("K",)))
+    asyncio.run(picture(handle, "kill-120x40", LARGE, KILL))
     wait(handle, stage("evaluate", JobState.COMPLETED, 2))
     asyncio.run(picture(handle, "wide-200x60", HUGE, ("space", "j", "space")))
     asyncio.run(picture(handle, "light-120x40", LARGE, theme="light"))

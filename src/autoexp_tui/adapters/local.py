@@ -46,6 +46,7 @@ from autoexp_tui.adapters.slot_files import (
 from autoexp_tui.adapters.wrapper import write_record
 from autoexp_tui.core.held import HeldTimes
 from autoexp_tui.core.states import Cause
+from autoexp_tui.core.wording import plural
 from autoexp_tui.engine.executor_port import (
     Accepted,
     AdoptAnswer,
@@ -235,7 +236,7 @@ class LocalExecutor:
         said = [text for text in map(self._cancel, tasks) if text]
         return CancelAnswer(
             ok=not said,
-            sent=f"SIGTERM to the supervisors of {len(tasks)} tasks",
+            sent=f"SIGTERM to {plural(len(tasks), 'supervisor')}",
             said="; ".join(said),
         )
 

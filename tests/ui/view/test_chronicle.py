@@ -115,6 +115,13 @@ def test_every_kind_of_effect_is_told(effect: effects.Effect) -> None:
     assert effect.kind in lines(found[0])
 
 
+def test_the_kind_of_an_effect_is_told_in_words() -> None:
+    noted = effects.NoteDone(job="a")
+    found = told(events.EffectOrdered(effect_id="e1", effect=noted))
+    assert "note done " in plain(entry_line(found[0], T0, 100))
+    assert "note done " in lines(found[0])
+
+
 def test_hostile_words_are_harmless() -> None:
     found = told(events.MessageLogged(text="a\x1b[2Jb\x1b]52;c;eA==\x07"))
     assert "\x1b" not in lines(found[0])

@@ -88,6 +88,17 @@ def test_a_time_without_an_engine_is_told_with_its_length() -> None:
     assert "No engine" not in lines(replace(BASE, gaps=gaps), ago=2 * HOUR)
 
 
+def test_a_time_in_which_no_engine_was_needed_is_no_news() -> None:
+    begin = max(job.since for job in all_done().jobs) + 1
+    ended = replace(all_done(), gaps=((begin, T0 + 60),))
+    assert "No engine" not in lines(ended)
+
+
+def test_a_time_without_an_engine_alone_leads_to_nothing() -> None:
+    gaps = ((T0 - 2, T0 - 1),)
+    assert told(replace(BASE, gaps=gaps), ago=3).endswith("Since then: nothing else.")
+
+
 def test_a_pause_that_stands_is_told_with_its_reason() -> None:
     paused = replace(BASE, paused=why("storm", count=5, what="nid001"))
     assert "5 quick failures" in lines(paused)

@@ -27,7 +27,9 @@ def test_branches_hang_on_the_same_stage() -> None:
 
 
 def test_what_follows_from_jobs_without_a_stage_hangs_on_them() -> None:
-    assert drawn({"": (), "b": ("",), "c": ("",)}) == ["", "├b", "└c"]
+    parents = {"": (), "b": ("",), "c": ("",)}
+    assert drawn(parents) == ["", "├b", "└c"]
+    assert rails(parents)["b"].below == "│"
 
 
 def test_a_merge_joins_every_stage_that_it_follows_from() -> None:

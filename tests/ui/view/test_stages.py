@@ -90,6 +90,12 @@ def test_bars_begin_in_one_column_however_deep_a_stage_is(cells: int) -> None:
         assert len({len(re.split("[█░]", text)[0]) for text in lines}) == 1
 
 
+def test_a_name_is_not_cut_for_the_lines_before_it() -> None:
+    labels = label_width(STAGES, 60, 9)
+    for stage in STAGES:
+        assert f"{stage.name} " in plain(compact_line(stage, 60, labels))
+
+
 def test_a_family_has_a_glyph_for_each_of_its_stages() -> None:
     words = PlanWords(SESSION.snapshot.plan)
     first = families(STAGES[0], SESSION, words.parameters)[0]

@@ -96,7 +96,7 @@ def entry_line(entry: Entry, now: float, cells: int) -> Line:
 def _told(entry: Entry, now: float) -> Told:
     event = entry.event
     if isinstance(event, events.EffectOrdered):
-        return Told(event.effect.kind, _sent(entry) or _effect(event.effect))
+        return Told(_kind(event.effect), _sent(entry) or _effect(event.effect))
     return told(event, now)
 
 
@@ -169,6 +169,11 @@ _MARKS: Mapping[str, tuple[str, Role]] = {
     "uncertain": ("≈", "asks"),
     "pending": ("⧗", "queued"),
 }
+
+
+def _kind(effect: effects.Effect) -> str:
+    """Its kind in words."""
+    return effect.kind.replace("_", " ")
 
 
 def _effect(effect: effects.Effect) -> str:
@@ -261,7 +266,7 @@ def _words_sent(value: object) -> Iterable[Line]:
 
 
 def _effect_detail(event: events.EffectOrdered, now: float) -> Iterable[Line]:
-    yield _fact("effect", f"{event.effect.kind}   {event.effect_id}")
+    yield _fact("effect", f"{_kind(event.effect)}   {event.effect_id}")
     if event.why is not None:
         yield _fact("why", sentence(event.why, now))
     match event.effect:

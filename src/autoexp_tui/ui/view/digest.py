@@ -56,7 +56,7 @@ def digest(
         told = f"{lead} {at}: {news}."
     else:
         went_on = "" if gaps else "; the engine went on"
-        walk = " ! walks through them." if groups else ""
+        walk = " ! walks through them." if groups and parts else ""
         told = f"You left at {at}{went_on}. Since then: {news}.{walk}"
     details = (*gaps, *_paused(session, now))
     return ((Span(told),), *details, *_causes(fresh, groups, since))
@@ -149,11 +149,17 @@ def _also(session: SessionView, since: float) -> Iterator[str]:
 
 # ------------------------------------------------------------------ what stands behind
 def _gaps(session: SessionView, since: float, now: float) -> Iterator[Line]:
+    """Times without an engine, of those in which one was needed."""
     for begin, until in session.snapshot.gaps[-3:]:
-        if until > since:
+        if until > since and _went_on(session, begin):
             away = f"{clock_time(begin, now)} to {clock_time(until, now)}"
             text = f"No engine lived from {away} ({duration(until - begin)})."
             yield (Span(text, "warning"),)
+
+
+def _went_on(session: SessionView, at: float) -> bool:
+    """Whether at `at` not every job had ended for good."""
+    return any(not job.record.ended or job.record.since > at for job in session.jobs)
 
 
 def _paused(session: SessionView, now: float) -> Iterator[Line]:
