@@ -228,6 +228,19 @@ def test_a_class_of_ones_own_finds_its_own_problems() -> None:
             "script: |",
         ),
         (
+            {"class_name": "Bash", "command": ["./train.sh"]},
+            "backend.script",
+            "must be the text of a script",
+            "class_name: Command runs `command`; Bash runs `script`",
+        ),
+        (
+            {"class_name": f"{__name__}:Wordles"},
+            "backend.class_name",
+            f"`{__name__}:Wordles` cannot be made: module '{__name__}' has no attribute"
+            " 'Wordles'",
+            "did you mean `Wordless`?",
+        ),
+        (
             {"class_name": "Null", "env": {"A": [1]}},
             "backend.env.A",
             "is [1]; a variable is text or a number",

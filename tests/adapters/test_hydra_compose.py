@@ -565,6 +565,15 @@ def test_every_value_that_does_not_resolve_is_found_at_once(tree: Path) -> None:
     assert [one.where for one in found] == ["backend.name", "project.base_output_dir"]
 
 
+def test_a_value_where_keys_are_read_below_it_is_named(tree: Path) -> None:
+    (tree / "exp.yaml").write_text("optim: 3\nrate: ${optim.lr}\n")
+    (found,) = problems(tree)
+
+    message = "${optim.lr} names no key: `optim` is a value, with none below it"
+    hint = "set `optim.lr`, not `optim` as a whole"
+    assert found == Problem(message, where="rate", hint=hint)
+
+
 def test_a_value_that_is_missing_is_named_by_its_own_key(tree: Path) -> None:
     view = composer(tree).compose(("backend.lr=???", "doubled=${backend.lr}"), {})
     with pytest.raises(CannotCompose) as caught:

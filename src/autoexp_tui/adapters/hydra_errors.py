@@ -53,6 +53,9 @@ _MUST_CHOOSE: Final = re.compile(
 )
 _FORCED_GROUP: Final = re.compile(r"force-add of config groups .*?'(?P<text>.+)'")
 _MISSING: Final = re.compile(r"Missing mandatory value: (?P<key>\S+)")
+_BELOW_A_VALUE: Final = re.compile(
+    r"Error trying to access (?P<key>\S+): node `(?P<node>[^`]+)` is not a container"
+)
 _MERGING: Final = re.compile(r"Error merging override (?P<text>.+)")
 
 _NOT_A_CHOICE: Final = re.compile(
@@ -183,6 +186,12 @@ def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Prob
     missing = _MISSING.search(message)
     if missing:
         return _no_value(missing["key"], at, keys)
+    below = _BELOW_A_VALUE.search(message)
+    if below:
+        key, node = below["key"], below["node"]
+        message = f"${{{key}}} names no key: `{node}` is a value, with none below it"
+        hint = f"set `{key}`, not `{node}` as a whole"
+        return Problem(message, where=where, hint=hint)
     if isinstance(error, InterpolationKeyError):
         return _missing_key(message, where, keys)
     if isinstance(error, UnsupportedInterpolationType):

@@ -9,10 +9,12 @@ from __future__ import annotations
 import importlib
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any, Final
 
 from autoexp_tui.adapters.backend_words import Config, problem
 from autoexp_tui.core.errors import Problem
+from autoexp_tui.plan.near import did_you_mean
 from autoexp_tui.plan.ports import SpecRefused
 
 _KEY: Final = "class_name"
@@ -95,10 +97,13 @@ def is_words(found: object) -> bool:
 
 def _made(path: str) -> object:
     module_name, _, attribute = path.partition(":")
+    hint = "the module must be importable from where you start, as pkg.mod:Class"
     try:
-        made: Any = getattr(importlib.import_module(module_name), attribute)()
+        module = importlib.import_module(module_name)
+        if not hasattr(module, attribute):
+            hint = did_you_mean(attribute, _classes(module), "its classes")
+        made: Any = getattr(module, attribute)()
     except (Exception, SystemExit) as error:
-        hint = "the module must be importable from where you start, as pkg.mod:Class"
         ends = isinstance(error, SystemExit) or not str(error)
         said = _said(error) if ends else " ".join(str(error).split())
         message = f"`{path}` cannot be made: {said}"
@@ -108,3 +113,8 @@ def _made(path: str) -> object:
         message = f"`{path}` has no function {' and no function '.join(lacking)}"
         raise SpecRefused((problem(_KEY, message, _SEE),))
     return made
+
+
+def _classes(module: ModuleType) -> list[str]:
+    """The classes that a module says, or imports, by name."""
+    return [name for name, value in vars(module).items() if isinstance(value, type)]
