@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hydra._internal.config_repository import ConfigRepository
+from hydra._internal.utils import create_config_search_path
+from hydra.plugins.config_source import ConfigResult
 
 from autoexp_tui.adapters.hydra_compose import HydraComposer
+from autoexp_tui.adapters.hydra_loader import LOADED, Key, ListingRepository
+from autoexp_tui.adapters.hydra_source import AutoexpSource
+from autoexp_tui.adapters.yaml_files import SCHEME
+from autoexp_tui.plan.ports import CannotCompose
 from tests.adapters.config_trees import write_tree
 
 FILES = {
@@ -18,6 +26,7 @@ FILES = {
     """,
     "model__small": "{size: 1, layers: [1, 2]}",
     "model__large": "{size: 2, layers: [3]}",
+    "logger__file": "path: log",
 }
 
 
@@ -72,3 +81,50 @@ def test_another_search_path_finds_other_configs(
         place = write_tree(tmp_path / str(size), model__huge=f"size: {size}")
         path = f"hydra.searchpath=[file://{place}]"
         assert made.compose([path, "model=huge"], {}).select("size") == size
+
+
+def test_configs_of_earlier_lists_are_not_loaded_again(
+    made: HydraComposer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[str] = []
+    load = AutoexpSource.load_config
+
+    def counted(source: AutoexpSource, config_path: str) -> ConfigResult:
+        loaded.append(config_path)
+        return load(source, config_path)
+
+    monkeypatch.setattr(AutoexpSource, "load_config", counted)
+    made.compose(["model=large"], {})
+    assert "model/large" in loaded
+    loaded.clear()
+    made.compose(["model=large", "++a=1"], {})
+    assert loaded == []
+
+
+def test_what_a_job_changes_is_not_in_what_is_merged_later(
+    made: HydraComposer,
+) -> None:
+    made.compose(["model=large", "model.layers=[9]", "project.name=other"], {})
+    later = made.compose(["model=large", "+logger=file"], {}).to_dict()
+    assert later["model"] == {"size": 2, "layers": [3]}
+    assert later["project"] == {"name": "run", "base_output_dir": "/cwd/out"}
+
+
+def test_a_choice_that_appears_later_is_found(made: HydraComposer, tree: Path) -> None:
+    with pytest.raises(CannotCompose):
+        made.compose(["model=huge"], {})
+    write_tree(tree, model__huge="size: 3")
+    assert made.compose(["model=huge"], {}).select("size") == 3
+
+
+def test_no_more_loaded_configs_are_held_than_a_few_hundred(
+    made: HydraComposer, tree: Path
+) -> None:
+    count = 2 * LOADED
+    write_tree(tree, **{f"model__m{n}": f"size: {n}" for n in range(count)})
+    places = ConfigRepository(create_config_search_path(f"{SCHEME}://{tree}"))
+    held: OrderedDict[Key, ConfigResult] = OrderedDict()
+    repository = ListingRepository(places, held)
+    for n in range(count):
+        repository.load_config(f"model/m{n}")
+    assert len(held) == LOADED

@@ -3,28 +3,79 @@
 Reading overrides, making the list of defaults of them and applying values stays
 Hydra's own code for every job; the configs of a list that was merged before are not
 merged again. That is half of a composition, and all jobs with the same choices of
-groups share it.
+groups share it. What lists are made of is loaded once for all of them.
 """
 
 from __future__ import annotations
 
+import copy
 import pickle
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.config_repository import IConfigRepository
+from hydra._internal.config_repository import (
+    CachingConfigRepository,
+    IConfigRepository,
+)
+from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.default_element import ResultDefault
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig
 
 _HELD: Final = 64
 """Merged configs; each is some 50 KB."""
+LOADED: Final = 256
+"""Configs as they were loaded; each is a file."""
 _UNKEPT: Final = (pickle.PicklingError, TypeError, AttributeError, RecursionError)
 """What pickling raises over types of a user's own schemas."""
 
 Key: TypeAlias = tuple[object, ...]
+T = TypeVar("T")
+
+
+class ListingRepository(CachingConfigRepository):
+    """Where configs are found while a list of defaults is made.
+
+    A list reads nothing of a config but its header, its own defaults and whether there
+    is more: what was loaded for one list serves for the next. A merge takes the very
+    nodes that were loaded into its own tree, so it has them from `for_merging`.
+    """
+
+    def __init__(
+        self, delegate: IConfigRepository, known: OrderedDict[Key, ConfigResult]
+    ) -> None:
+        # A search path gives it other sources, and changes none: a shallow copy will
+        # do, where Hydra makes a deep one for each composition.
+        self.delegate = copy.copy(delegate)
+        self.cache = {}
+        self._known = known
+        self._searched = tuple(_places(self))
+
+    def initialize_sources(self, config_search_path: ConfigSearchPath) -> None:
+        """Look in these places from now on."""
+        super().initialize_sources(config_search_path)
+        self._searched = tuple(_places(self))
+
+    def load_config(self, config_path: str) -> ConfigResult | None:
+        """The config there; None when there is none."""
+        key = (self._searched, config_path)
+        found = self._known.get(key)
+        if found is not None:
+            self._known.move_to_end(key)
+            return found
+        found = super().load_config(config_path)
+        if found is not None:
+            _put(self._known, key, found, LOADED)
+        return found
+
+    def for_merging(self) -> CachingConfigRepository:
+        """The same places, from which every config is loaded anew."""
+        return CachingConfigRepository(self.delegate)
 
 
 class RememberingLoader(ConfigLoaderImpl):
@@ -33,6 +84,7 @@ class RememberingLoader(ConfigLoaderImpl):
     def __init__(self, config_search_path: Any) -> None:
         super().__init__(config_search_path)
         self._merged: OrderedDict[Key, bytes] = OrderedDict()
+        self._loaded: OrderedDict[Key, ConfigResult] = OrderedDict()
         self._remembers = True
         self.merges = 0
         """How often configs were merged, not remembered."""
@@ -45,6 +97,18 @@ class RememberingLoader(ConfigLoaderImpl):
             yield
         finally:
             self._remembers = True
+
+    def _parse_overrides_and_create_caching_repo(
+        self, config_name: str | None, overrides: list[str]
+    ) -> tuple[list[Override], CachingConfigRepository]:
+        if not self._remembers or not self._merged:
+            return super()._parse_overrides_and_create_caching_repo(
+                config_name, overrides
+            )
+        parsed = OverridesParser.create().parse_overrides(overrides=overrides)
+        repo = ListingRepository(self.repository, self._loaded)
+        self._process_config_searchpath(config_name, parsed, repo)
+        return parsed, repo
 
     def _compose_config_from_defaults_list(
         self, defaults: list[ResultDefault], repo: IConfigRepository
@@ -65,15 +129,23 @@ class RememberingLoader(ConfigLoaderImpl):
         self, defaults: list[ResultDefault], repo: IConfigRepository
     ) -> DictConfig:
         self.merges += 1
+        if isinstance(repo, ListingRepository):
+            repo = repo.for_merging()
         return super()._compose_config_from_defaults_list(defaults, repo)
 
     def _keep(self, key: Key, config: DictConfig) -> None:
         try:
-            self._merged[key] = pickle.dumps(config, pickle.HIGHEST_PROTOCOL)
+            data = pickle.dumps(config, pickle.HIGHEST_PROTOCOL)
         except _UNKEPT:
             return
-        if len(self._merged) > _HELD:
-            self._merged.popitem(last=False)
+        _put(self._merged, key, data, _HELD)
+
+
+def _put(held: OrderedDict[Key, T], key: Key, value: T, most: int) -> None:
+    """Hold a value as the newest, and no more than `most`."""
+    held[key] = value
+    if len(held) > most:
+        held.popitem(last=False)
 
 
 def _listed(defaults: Sequence[ResultDefault]) -> Iterator[object]:
