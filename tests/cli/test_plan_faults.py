@@ -172,6 +172,103 @@ def test_mistakes_are_told_at_once(
     assert [words for words in told if words not in said] == []
 
 
+FILTERED = """
+defaults: [{backend: train}, _self_]
+project: {name: "{stage}_{index}", base_output_dir: out}
+sweep:
+  type: list
+  groups:
+    - params: {backend.lr: [1, 2], stage: [a]}
+    - configs:
+        - {stage: b, backend.laod: x, start_conditions: [{class_name: FileExist}]}
+        - {stage: c, backend: trian}
+        - {stage: d, backend.load: "{sibling.a.output_dir}"}
+        - {stage: left, project.name: twin}
+        - {stage: right, project.name: twin}
+      filter: FILTER
+    - configs:
+        - {stage: sure, backend: trian}
+        - {stage: sure_too, backend.flga: true}
+"""
+OF_JOBS = """\
+  - job 7 (stage=sure) override backend=trian: `backend` has no choice `trian` \
+(and for 1 more job)
+    config/exp.yaml:16: did you mean `train`?
+  - job 8 (stage=sure_too) backend.flga: is not in the config
+    config/exp.yaml:17: did you mean `backend.flag`? write `++backend.flga` to add it
+  - job 2 (stage=b) backend.laod: is not in the config
+    config/exp.yaml:9: did you mean `backend.load`? write `++backend.laod` to add \
+it; no error if the filter is to take the job
+  - job 2 (stage=b) start_conditions.0.class_name: there is no condition `FileExist`
+    config/exp.yaml:9: did you mean `FileExists`?; no error if the filter is to take \
+the job
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("stagee != 'b'", "`stagee` is not known; did you mean `stage`?"),
+        ("stage != 'b' and", "does not parse: invalid syntax"),
+        (
+            "stage > 1",
+            "`stage > 1` orders str and int, which have no common order, for stage=b",
+        ),
+    ],
+)
+def test_a_filter_that_cannot_be_read_hides_nothing_of_the_jobs(
+    written: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    exp = FILTERED.replace("FILTER", f'"{written}"')
+    code, told = said_of(tmp_path, monkeypatch, capsys, exp)
+    of_filter = f"  - sweep.groups.1.filter: `{written}`: {said}\n"
+    of_filter += "    config/exp.yaml:14\n"
+    assert (code, told) == (3, f"error: the plan has 5 errors\n{of_filter}{OF_JOBS}")
+
+
+def test_what_every_job_has_wrong_is_wrong_whatever_a_filter_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exp = (
+        f"{HEAD}    - {{stage: a, backend: trian}}\n    - {{stage: b, backend: trian}}"
+    )
+    _, told = said_of(tmp_path, monkeypatch, capsys, f"{exp}\n  filter: stagee == 1\n")
+    assert "the plan has 2 errors" in told
+    assert (
+        "(and for 1 more job)\n    config/exp.yaml:6: did you mean `train`?\n" in told
+    )
+
+
+def test_a_filter_that_needs_the_config_and_cannot_be_read_hides_no_condition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configs = """\
+    - {stage: a, start_conditions: [{class_name: FileExist}]}
+    - {stage: b, backend.class_name: Nul}
+  filter: "${backend.lr} > lrr"
+"""
+    _, told = said_of(tmp_path, monkeypatch, capsys, HEAD + configs)
+    assert "the plan has 3 errors" in told
+    assert "`lrr` is not known" in told
+    assert "there is no condition `FileExist`" in told
+    assert "b backend.class_name: " in told
+
+
+def test_of_a_filter_that_may_take_thousands_of_jobs_these_are_not_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = list(range(2001))
+    sweep = f"{{params: {{backend.laod: {values}}}, filter: laaod > 1}}"
+    exp = HEAD.replace("  configs:\n", f"  {sweep}\n")
+    _, told = said_of(tmp_path, monkeypatch, capsys, exp)
+    assert "the plan has 1 error\n" in told
+    assert "`laaod` is not known" in told
+
+
 def test_a_plan_with_errors_has_its_holes_in_the_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.core.errors import Problem, ValidationFailed
 from autoexp_tui.core.ids import digest
@@ -31,7 +31,7 @@ from autoexp_tui.plan.ports import (
     SpecParser,
 )
 from autoexp_tui.plan.resolution import Resolution
-from autoexp_tui.plan.sweep import Expansion, expand
+from autoexp_tui.plan.sweep import Expansion, expand_in_doubt
 from autoexp_tui.plan.validation import (
     NamedJob,
     told_once,
@@ -41,6 +41,7 @@ from autoexp_tui.plan.validation import (
 from autoexp_tui.plan.watching import CLOSED, RuleSets, SessionWide
 
 DEFAULT_STATE_DIR = "outputs/.autoexp"
+_IF_TAKEN: Final = "no error if the filter is to take the job"
 
 
 KnownJob: TypeAlias = tuple[str, str, str]
@@ -120,7 +121,7 @@ def plan_outcome(
     base = composer.base()
     sweep = source.sweep if source.sweep is not None else composer.sweep()
     try:
-        expansion = expand(sweep)
+        expansion = expand_in_doubt(sweep)
     except SweepRefused as refused:
         return PlanOutcome(None, refused.problems)
     common = _Common(base, parser)
@@ -133,7 +134,14 @@ def plan_outcome(
         record=record,
     )
     drafts = resolution.run()
-    errors = told_once([*common.problems, *resolution.problems])
+    errors = told_once(
+        [
+            *expansion.problems,
+            *common.problems,
+            *resolution.problems,
+            *_in_doubt(resolution),
+        ]
+    )
     warnings = told_once([*_emptied(expansion), *resolution.warnings])
     holes, more = holes_of(expansion, resolution.dropped)
     if errors:
@@ -153,10 +161,30 @@ def _of_unfinished(
     source: PlanSource, resolution: Resolution, drafts: Sequence[Draft]
 ) -> tuple[Problem, ...]:
     """What else is wrong with the jobs that have got as far as a name."""
-    jobs = [
-        NamedJob(d.identity.name, d.point.stage, d.point.parameters) for d in drafts
-    ]
+    # Of two jobs of one name, or of a ring, a filter may be meant to take one.
+    sure = [draft for draft in drafts if draft.at not in resolution.doubted]
+    jobs = [NamedJob(d.identity.name, d.point.stage, d.point.parameters) for d in sure]
     return validate_unfinished(jobs, _edges(drafts, resolution, source.known))
+
+
+def _in_doubt(resolution: Resolution) -> Iterator[Problem]:
+    """What is wrong with jobs that a filter may be meant to take, and says so.
+
+    Not of what every job has, or one that certainly stays: it has to be mended.
+    """
+    jobs: dict[Problem, set[str]] = {}
+    for problem in resolution.in_doubt:
+        jobs.setdefault(replace(problem, job=""), set()).add(problem.job)
+    sure = {replace(problem, job="") for problem in resolution.problems}
+    sure |= {
+        problem
+        for problem, having in jobs.items()
+        if len(having) == len(resolution.families.points)
+    }
+    for problem in resolution.in_doubt:
+        hint = "; ".join(filter(None, [problem.hint, _IF_TAKEN]))
+        certain = replace(problem, job="") in sure
+        yield problem if certain else replace(problem, hint=hint)
 
 
 def _emptied(expansion: Expansion) -> Iterator[Problem]:

@@ -15,14 +15,13 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 
 from autoexp_tui.core.condition_kinds import Condition
 from autoexp_tui.core.errors import Problem
-from autoexp_tui.plan.families import SiblingNotFound
+from autoexp_tui.plan.families import SiblingNotFound, UnusableJob
 from autoexp_tui.plan.points import plain_key
 from autoexp_tui.plan.ports import CannotCompose, SpecParser, SpecRefused
 from autoexp_tui.plan.reference_syntax import NotAReference, parse_template
 from autoexp_tui.plan.references import (
     Runtime,
     UnknownKey,
-    UnusableJob,
     Values,
     texts_with_braces,
 )

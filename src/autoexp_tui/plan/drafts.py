@@ -53,6 +53,8 @@ class Draft:
     monitoring: Monitoring = field(default_factory=Monitoring)
     """The rules by which the job is watched."""
     fingerprint: str = ""
+    faults: list[Problem] = field(default_factory=list)
+    """What is wrong with filters that needed its config; they were passed over."""
 
     def put(self, view: ConfigView, path: str, value: object) -> None:
         """Write a literal into the config, now and whenever it is composed again."""

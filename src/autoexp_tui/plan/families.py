@@ -8,7 +8,7 @@ the keys that both share must be equal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -33,6 +33,15 @@ _MOST_SHAPES: Final = 64
 """Rows of axes by which points are looked up; of more, all points are gone through."""
 _MOST_EXPLAINED: Final = 50
 """Failures of one pattern that are looked into; the rest share the last hint."""
+
+
+class UnusableJob(Exception):
+    """A job that was asked for has faults of its own; they are told there."""
+
+
+class UndecidedJob(UnusableJob):
+    """Which job is meant hangs on a filter that nobody can read."""
+
 
 _Shape: TypeAlias = tuple[str, ...]
 
@@ -67,10 +76,16 @@ class Families:
     """The points of one sweep, indexed by stage and family."""
 
     def __init__(
-        self, points: Sequence[SweepPoint], removed: Sequence[RemovedPoint] = ()
+        self,
+        points: Sequence[SweepPoint],
+        removed: Sequence[RemovedPoint] = (),
+        doubted: Collection[int] = (),
     ) -> None:
-        """`removed`: what filters took, to explain what cannot be found."""
+        """`removed`: what filters took, to explain what cannot be found; `doubted`:
+        positions of points that a filter which nobody can read may be meant to take.
+        """
         self.points = points
+        self._doubted = frozenset(doubted)
         self._removed = removed
         self._patterns: dict[str, Pattern] = {}
         self._hints: dict[str, list[str]] = {}
@@ -142,6 +157,7 @@ class Families:
 
         Raises:
             SiblingNotFound: there is none, or there are several.
+            UndecidedJob: there are several, and there may be fewer.
         """
         wanted = self._pattern(pattern)
         if wanted.index is not None:
@@ -149,6 +165,8 @@ class Families:
         found = self._near(wanted, current) or self._anywhere(wanted, current)
         if not found:
             raise self._none(wanted, current)
+        if len(found) > 1 and not self._doubted.isdisjoint((current, *found)):
+            raise UndecidedJob
         if len(found) > 1:
             raise self._several(wanted, current, found)
         return found[0]

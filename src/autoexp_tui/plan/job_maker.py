@@ -23,7 +23,7 @@ from autoexp_tui.plan.conditions import (
 )
 from autoexp_tui.plan.drafts import Draft, Refused, Settling
 from autoexp_tui.plan.expression import ExpressionError
-from autoexp_tui.plan.families import called
+from autoexp_tui.plan.families import UnusableJob, called
 from autoexp_tui.plan.filters import Place, deferred_holds
 from autoexp_tui.plan.job_end import JobEnding, Record
 from autoexp_tui.plan.job_places import (
@@ -43,7 +43,6 @@ from autoexp_tui.plan.references import (
     KNOWN_EARLY,
     DroppedJob,
     Identity,
-    UnusableJob,
     Values,
     World,
     reads_others,
@@ -340,27 +339,23 @@ class JobMaker:
     def _filter(
         self, draft: Draft, view: ConfigView, marks: Sequence[DeferredFilter]
     ) -> None:
-        name = draft.identity.name
+        """Drop what a filter says no to; what cannot be decided keeps the job.
+
+        Raises:
+            DroppedJob: a filter says no.
+        """
         for mark in marks:
             try:
                 keep = self._holds(mark, draft.point, view)
             except ExpressionError as error:
-                message = f"`{shown(mark.text, MOST_OF_A_FILTER)}`: {error}"
-                raise Refused((Problem(message, mark.where, name),)) from None
+                said = [Problem(str(error), mark.where)]
             except FAULTS as error:
-                said = problems_of(error, mark.where, name)
-                problems = (
-                    Problem(
-                        f"`{shown(mark.text, MOST_OF_A_FILTER)}`: {p.message}",
-                        mark.where,
-                        name,
-                        p.hint,
-                    )
-                    for p in said
-                )
-                raise Refused(tuple(problems)) from None
-            if not keep:
-                raise DroppedJob(mark)
+                said = list(problems_of(error, mark.where))
+            else:
+                if not keep:
+                    raise DroppedJob(mark)
+                continue
+            draft.faults += (_of_filter(mark, one, draft) for one in said)
 
     # -------------------------------------------------------------- conditions
     def add_conditions(self, draft: Draft, view: ConfigView) -> None:
@@ -431,6 +426,11 @@ def _parameters(point: SweepPoint) -> dict[str, object]:
         elif not is_settled(key) and not {plain_key(key), key} & NOT_OVERRIDES:
             others[key] = value
     return aux | others
+
+
+def _of_filter(mark: DeferredFilter, problem: Problem, draft: Draft) -> Problem:
+    message = f"`{shown(mark.text, MOST_OF_A_FILTER)}`: {problem.message}"
+    return Problem(message, mark.where, draft.identity.name, problem.hint)
 
 
 def _deprecated(job: str) -> Problem:

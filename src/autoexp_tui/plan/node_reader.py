@@ -57,6 +57,8 @@ class NodeReader:
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
+        self.of_filters: list[Problem] = []
+        """Those of `problems` that are about a filter: the rest may be planned."""
         self._nodes = 0
 
     def note(self, where: str, message: str, hint: str = "") -> None:
@@ -172,8 +174,8 @@ class NodeReader:
         return found
 
     # ------------------------------------------------------------------ pieces
-    def filter(self, raw: object, where: str) -> str | bool:
-        """A filter's text; True when there is none or it is refused."""
+    def filter(self, raw: object, where: str) -> str | bool | None:
+        """A filter's text; True when there is none, None when it is refused."""
         if raw is None or isinstance(raw, bool):
             return raw is not False
         if not isinstance(raw, str):
@@ -183,14 +185,18 @@ class NodeReader:
                 if several
                 else "write it as text"
             )
-            self.note(where, f"is {shown(repr(raw))}, not an expression", hint)
-            return True
+            self._unread(where, f"is {shown(repr(raw))}, not an expression", hint)
+            return None
         try:
             check_filter(raw)
         except ExpressionError as error:
-            self.note(where, f"`{shown(raw, MOST_OF_A_FILTER)}`: {error}")
-            return True
+            self._unread(where, f"`{shown(raw, MOST_OF_A_FILTER)}`: {error}")
+            return None
         return raw
+
+    def _unread(self, where: str, message: str, hint: str = "") -> None:
+        self.note(where, message, hint)
+        self.of_filters.append(self.problems[-1])
 
     def parameters(self, raw: object, where: str) -> Parameters:
         """A mapping of parameters; empty when absent."""

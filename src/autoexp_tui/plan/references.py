@@ -69,10 +69,6 @@ class DroppedJob(Exception):
         return f"`{self.mark.text}` at {self.mark.where}"
 
 
-class UnusableJob(Exception):
-    """A job that was asked for has faults of its own; they are told there."""
-
-
 @dataclass(frozen=True, slots=True)
 class Runtime:
     """Metadata of a job, known only while it runs."""

@@ -18,7 +18,7 @@ from typing import Final
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.conditions import FAULTS
 from autoexp_tui.plan.drafts import Draft, Refused
-from autoexp_tui.plan.families import Families, called
+from autoexp_tui.plan.families import Families, UnusableJob, called
 from autoexp_tui.plan.filters import Place, places
 from autoexp_tui.plan.job_end import Record
 from autoexp_tui.plan.job_maker import JobMaker
@@ -27,7 +27,6 @@ from autoexp_tui.plan.ports import Composer, ConfigView, SpecParser
 from autoexp_tui.plan.references import (
     DroppedJob,
     Identity,
-    UnusableJob,
     accessed,
     foreseen,
     reads_others,
@@ -61,12 +60,16 @@ class Resolution:
         record: Record | None = None,
     ) -> None:
         """See `JobMaker`; `metadata_keys`: what log rules extract."""
-        self.families = Families(expansion.points, expansion.removed)
+        self.families = Families(expansion.points, expansion.removed, expansion.doubted)
+        self.doubted = set(expansion.doubted)
+        """Positions of jobs that a filter which cannot be read may be meant to take."""
         self.metadata_keys = metadata_keys
         self.drafts: dict[int, Draft] = {}
         self.dropped: dict[int, DeferredFilter] = {}
         """Position -> the filter that dropped it after composing."""
         self.problems: list[Problem] = []
+        self.in_doubt: list[Problem] = []
+        """What is wrong with jobs of `doubted`."""
         self.warnings: list[Problem] = []
         self._failed: set[int] = set()
         self._views: OrderedDict[int, ConfigView] = OrderedDict()
@@ -167,7 +170,9 @@ class Resolution:
             message = "refers to itself"
             hint = "`{all.STAGE...}` of its own stage means this job too"
         where = self._only_key_that_reads(ring[0]) or "sweep"
-        self.problems.append(Problem(message, where, names[0], hint))
+        doubted = not self.doubted.isdisjoint(ring)
+        problems = self.in_doubt if doubted else self.problems
+        problems.append(Problem(message, where, names[0], hint))
         self._failed.update(ring)
 
     def _only_key_that_reads(self, at: int) -> str:
@@ -192,6 +197,9 @@ class Resolution:
             self._fail(at, Refused(self._maker.faults_of_conditions(at)))
         else:
             self.drafts[at] = draft
+            if draft.faults:
+                self.problems += draft.faults
+                self.doubted.add(at)
             self._hold(at, view)
             self._read_ahead(draft)
             self._finish(draft, view)
@@ -222,6 +230,7 @@ class Resolution:
     def _fail(self, at: int, refused: Refused) -> None:
         self._failed.add(at)
         label = called(self.families.points[at])
-        self.problems += (
+        problems = self.in_doubt if at in self.doubted else self.problems
+        problems += (
             replace(problem, job=problem.job or label) for problem in refused.problems
         )

@@ -22,7 +22,7 @@ from autoexp_tui.plan.filters import (
     places,
     point_filter,
 )
-from autoexp_tui.plan.findings import SweepRefused
+from autoexp_tui.plan.findings import raise_if_any
 from autoexp_tui.plan.names import spell
 from autoexp_tui.plan.points import (
     NOT_OVERRIDES,
@@ -58,6 +58,9 @@ from autoexp_tui.plan.sweep_nodes import (
 _MOST_REMOVED: Final = 10_000
 """Removed points that are remembered, to say why a reference finds nothing."""
 
+_MOST_IN_DOUBT: Final = 2000
+"""Points that go on though a filter, which might take most of them, cannot be read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
@@ -71,6 +74,10 @@ class Expansion:
     """Places of the empty lists for which there is no point, filters or not."""
     emptied: tuple[str, ...] = ()
     """Places of empty lists for which a part of the sweep makes none."""
+    problems: tuple[Problem, ...] = ()
+    """What is wrong with filters: those were taken to keep every point."""
+    doubted: frozenset[int] = frozenset()
+    """Positions of the points that such a filter may be meant to take."""
 
 
 def expand_sweep(sweep: Mapping[str, object] | None) -> list[SweepPoint]:
@@ -88,21 +95,46 @@ def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansio
     Raises:
         SweepRefused: with every finding.
     """
+    found = expand_in_doubt(sweep, where)
+    raise_if_any(found.problems)
+    return found
+
+
+def expand_in_doubt(
+    sweep: Mapping[str, object] | None, where: str = "sweep"
+) -> Expansion:
+    """The same, of filters that cannot be read too, as if these kept every point.
+
+    Raises:
+        SweepRefused: with every finding, if one is of more than a filter, or if there
+            are so many points that such a filter is most likely to take most.
+    """
     read = read_sweep(sweep, where)
+    if read.count > _MOST_IN_DOUBT:
+        raise_if_any(read.problems)
     expander = _Expander(read.accumulate)
+    expander.problems += read.problems
     made = _derive(read, expander.unfiltered(read.root, "", {}))
     if read.accumulate:
         made = [_with_lists(fragment, read.accumulate) for fragment in made]
     kept = expander.filtered(read.root, made, {})
-    if expander.problems:
-        raise SweepRefused(tuple(expander.problems))
+    if len(kept) > _MOST_IN_DOUBT:
+        raise_if_any(expander.problems)
     return Expansion(
         points=_numbered(kept),
         removed=tuple(expander.removed),
         forgotten=expander.forgotten,
         empty=() if read.root.count else tuple(empty_lists(read.root)),
         emptied=tuple(emptied(read.root)) if read.root.count else (),
+        problems=tuple(expander.problems),
+        doubted=frozenset(_doubted(kept) if expander.problems else ()),
     )
+
+
+def _doubted(fragments: Sequence[Fragment]) -> Iterator[int]:
+    for at, fragment in enumerate(fragments):
+        if any(mark.unread for mark in fragment.deferred):
+            yield at
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +157,7 @@ def _numbered(fragments: Sequence[Fragment]) -> tuple[SweepPoint, ...]:
             index=at,
             parameters=fragment.parameters,
             coordinates=fragment.coordinates,
-            deferred=fragment.deferred,
+            deferred=tuple(mark for mark in fragment.deferred if not mark.unread),
             base=numbers.get(fragment.base),
         )
         for at, fragment in enumerate(fragments)
@@ -228,6 +260,9 @@ class _Expander:
         where = f"{node.where}.filter"
         if node.filter is True or not made:
             return made
+        unread = DeferredFilter(str(node.filter), where, unread=True)
+        if node.filter is None:
+            return [_marked(fragment, unread) for fragment in made]
         if isinstance(node.filter, str) and is_deferred(node.filter):
             mark = DeferredFilter(node.filter, where)
             return [_marked(fragment, mark) for fragment in made]
@@ -236,7 +271,7 @@ class _Expander:
         except ExpressionError as error:
             message = f"`{shown(str(node.filter), MOST_OF_A_FILTER)}`: {error}"
             self.problems.append(Problem(message, where=where))
-            return made
+            return [_marked(fragment, unread) for fragment in made]
 
     def _kept(
         self, text: str, where: str, made: Sequence[Fragment], above: Parameters

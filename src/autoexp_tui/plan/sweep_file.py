@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from autoexp_tui.core.errors import Problem
@@ -61,13 +61,15 @@ class DerivedJob:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep that was read without a finding."""
+    """A sweep that was read without a finding but of filters."""
 
     root: Node
     accumulate: frozenset[str]
     """Plain keys whose values add up over groups, as lists."""
     max_points: int
     derived: tuple[DerivedJob, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    """What is wrong with filters."""
 
     @property
     def count(self) -> int:
@@ -96,7 +98,7 @@ def read_sweep(raw: object, where: str = "sweep") -> Sweep:
     """The sweep that `raw` (a mapping, or None) describes.
 
     Raises:
-        SweepRefused: with every finding.
+        SweepRefused: with every finding, if one is of more than a filter.
     """
     reader = NodeReader()
     found = {} if raw is None else reader.mapping(raw, where)
@@ -111,8 +113,9 @@ def read_sweep(raw: object, where: str = "sweep") -> Sweep:
     )
     reader.problems += _never_set(sweep, f"{where}.list_composition")
     reader.problems += _too_many(sweep, where)
-    raise_if_any(reader.problems)
-    return sweep
+    if len(reader.problems) > len(reader.of_filters):
+        raise_if_any(reader.problems)
+    return replace(sweep, problems=tuple(reader.of_filters))
 
 
 def _never_set(sweep: Sweep, where: str) -> Iterator[Problem]:

@@ -119,8 +119,8 @@ class Node:
     """The path, `sweep.groups.0`."""
     body: Body
     defaults: Parameters = field(default_factory=dict)
-    filter: str | bool = True
-    """An expression; True keeps all."""
+    filter: str | bool | None = True
+    """An expression; True keeps all, of None nobody knows what it keeps."""
 
     @property
     def count(self) -> int:
