@@ -228,6 +228,14 @@ def test_warnings_of_planning_are_shown_before_anything_runs() -> None:
     assert "! no time limit" in told
 
 
+def test_a_warning_of_planning_says_what_it_is_about() -> None:
+    base = planned(10)
+    found = PlanFinding(message="has 9500 jobs", where="sweep", job="a")
+    plan = replace(plan_of(base), warnings=(found,))
+    told = text(why_plan(observe(replace(base, plan=plan)), ""))
+    assert "! a sweep: has 9500 jobs" in told
+
+
 @pytest.mark.parametrize("cells", [40, 80, 120])
 def test_no_line_is_wider_than_the_pane(cells: int) -> None:
     session = observe(campaign(31, names=HOSTILE))

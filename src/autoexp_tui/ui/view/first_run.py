@@ -10,6 +10,7 @@ from autoexp_tui.ui.view.spans import Line, Span, line, outside
 from autoexp_tui.ui.view.why import WhyText
 
 if TYPE_CHECKING:
+    from autoexp_tui.core.specs import PlanFinding
     from autoexp_tui.ui.view.session import SessionView
 
 
@@ -39,10 +40,16 @@ def why_plan(session: SessionView, come_back: str) -> WhyText:
     if come_back:
         lines.append((Span(f" {come_back}", "muted"),))
     lines += [
-        (Span(f" ! {outside(finding.message)}", "warning"),)
+        (Span(f" ! {warning_words(finding)}", "warning"),)
         for finding in (plan.warnings if plan else ())
     ]
     return WhyText("nothing submitted yet", tuple(lines))
+
+
+def warning_words(finding: PlanFinding) -> str:
+    """What planning warns of, after the job and key that it is about."""
+    about = " ".join(part for part in (finding.job, finding.where) if part)
+    return outside(f"{about}: {finding.message}" if about else finding.message)
 
 
 def nothing_started(session: SessionView) -> bool:

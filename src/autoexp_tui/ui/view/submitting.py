@@ -9,6 +9,7 @@ from autoexp_tui.core.states import JobState
 from autoexp_tui.core.wording import duration, plural
 from autoexp_tui.plan.estimate import estimate, gpu_words
 from autoexp_tui.ui.view.cuts import NO_RATES, Rates, cuts_told
+from autoexp_tui.ui.view.first_run import warning_words
 from autoexp_tui.ui.view.loss import needed_upstream
 from autoexp_tui.ui.view.parameters import described, varying
 from autoexp_tui.ui.view.questions import Choice, Question
@@ -42,7 +43,7 @@ def submit_question(
     lines += _too_large_words(waiting, session)
     lines += cuts_told(waiting, session, usual)
     lines += [
-        (Span(f"! {outside(finding.message)}", "warning"),) for finding in plan.warnings
+        (Span(f"! {warning_words(finding)}", "warning"),) for finding in plan.warnings
     ]
     return Question(
         title=f"Submit {outside(plan.name)}?",
