@@ -287,3 +287,15 @@ def test_a_plan_with_errors_has_its_holes_in_the_json(
         for lr in (1e-4, 2e-4)
     ]
     assert told["holes_more"] == 0
+
+
+def test_a_key_with_a_dot_in_it_beside_a_mistake_is_no_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exp = (
+        "project: {name: x, base_output_dir: out}\nbackend: {class_name: 'Null'}\n"
+        "a.b: 1\nc: {d.e: '${oc.eval:1/0}', f: '${nowhere}'}\n${oc.eval:1}: 2\n"
+    )
+    code, said = said_of(tmp_path, monkeypatch, capsys, exp)
+    assert code == 3
+    assert "${nowhere} names no key of the config" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from autoexp_tui.plan.ports import CannotCompose, ConfigView
 
@@ -13,15 +14,23 @@ def resolved_where_possible(view: ConfigView, *, as_written: bool) -> dict[str, 
     `as_written`: whether the others stay as they are written; else they are None, as
     if they were left out.
     """
-    tops = dict.fromkeys(path.partition(".")[0] for path in view.leaf_paths())
-    return {key: _either(view, key, as_written) for key in tops}
+    return {
+        key: _either(view, key, written, as_written)
+        for key, written in view.written_dict().items()
+    }
 
 
-def _either(view: ConfigView, path: str, as_written: bool) -> object:  # noqa: FBT001
-    try:
+def _either(
+    view: ConfigView,
+    path: str,
+    written: object,
+    as_written: bool,  # noqa: FBT001
+) -> object:
+    with suppress(CannotCompose, KeyError):  # no path leads to a key with a dot in it
         return view.select(path)
-    except CannotCompose:
-        value = view.raw(path)
-    if isinstance(value, Mapping):
-        return {key: _either(view, f"{path}.{key}", as_written) for key in value}
-    return value if as_written else None
+    if isinstance(written, Mapping):
+        return {
+            key: _either(view, f"{path}.{key}", value, as_written)
+            for key, value in written.items()
+        }
+    return written if as_written else None
