@@ -89,3 +89,48 @@ def test_files_that_choose_each_other_end(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text("defaults: [a]\n")
     names = [file.path.stem for file in config_files(tmp_path, "a", {})]
     assert names == ["a", "b"]
+
+
+def test_a_choice_that_names_another_groups_is_followed(root: Path) -> None:
+    (root / "both.yaml").write_text(
+        "defaults:\n  - optim: adam\n  - data/mix: ${optim}_${optim}\n"
+    )
+    (root / "data/mix/adam_adam.yaml").write_text("of_adam: 1\n")
+    (root / "data/mix/sgd_sgd.yaml").write_text("of_sgd: 1\n")
+    for choices in ({}, {"optim": "sgd"}):
+        found = leaves_by_files(root, "both", choices)
+        assert found == leaves_by_hydra(root, "both", choices)
+
+
+def test_a_choice_that_no_group_tells_is_not_guessed(root: Path) -> None:
+    (root / "both.yaml").write_text("defaults: [{optim: '${which}'}]\n")
+    assert leaves_by_files(root, "both", {}) == set()
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_directories_of_the_search_path_are_followed_behind_the_configs_own(
+    root: Path, tmp_path_factory: pytest.TempPathFactory, scheme: str
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    (other / "optim").mkdir()
+    (other / "optim/adam.yaml").write_text("never: 1\n")
+    (other / "optim/lion.yaml").write_text("of_lion: 1\n")
+    (root / "wide.yaml").write_text(
+        f"hydra: {{searchpath: ['{scheme}{other}']}}\n"
+        "defaults: [{optim: lion}, {optim@two: adam}, _self_]\n"
+    )
+    found = {one for one in leaves_by_files(root, "wide", {}) if one != "hydra"}
+    assert "optim.of_lion" in found
+    assert found == leaves_by_hydra(root, "wide", {})
+
+
+def test_what_lies_behind_a_place_that_is_no_directory_is_not_guessed(
+    root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    (other / "lions.yaml").write_text("x: 1\n")
+    (root / "wide.yaml").write_text(
+        f"hydra: {{searchpath: ['pkg://some.where', '{other}']}}\n"
+        "defaults: [lions, _self_]\n"
+    )
+    assert leaves_by_files(root, "wide", {}) == {"hydra"}

@@ -1,7 +1,9 @@
 """Which files a primary config is made of, by its defaults list, and where each goes.
 
-A reading of the defaults alone: no interpolated choice, no other root of configs than
-the one given. Composing is Hydra's; this only tells people in which file a key stands.
+A reading of the defaults alone, as far as it is certain: a choice is interpolated by
+names of groups alone (`${optim}`), and of the roots in `hydra.searchpath` those are
+followed that are directories and stand before any other. Composing is Hydra's; this
+only tells people in which file a key stands.
 The rules of packages: https://hydra.cc/docs/advanced/overriding_packages/
 """
 
@@ -21,6 +23,10 @@ from autoexp_tui.adapters.yaml_limits import MAX_DEPTH
 _HEADER: Final = re.compile(r"^\s*#\s*@package\s+(\S+)\s*$", re.MULTILINE)
 _MOST_BYTES: Final = 1 << 20
 _MOST_FILES: Final = 200
+_CHOSEN: Final = re.compile(r"\$\{(\w+)\}")
+"""Another group's choice, inside one."""
+_SEARCHED: Final = "hydra.searchpath"
+_FILE: Final = "file://"
 _GLOBAL: Final = "_global_"
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -100,9 +106,11 @@ class _Walk:
     """Follows defaults lists; what is chosen further out counts."""
 
     def __init__(self, root: Path, choices: dict[str, str]) -> None:
-        self._root = root
+        self._roots = [root]
         self._choices = choices
         self._seen: set[tuple[str, Package]] = set()
+        self._named_groups: dict[str, str] = {}
+        """Group -> choice, in the primary config."""
 
     def below(
         self, config: str, around: Package, package: Package | None
@@ -111,10 +119,11 @@ class _Walk:
 
         `around`: the package where it says nothing.
         """
-        path = self._root / f"{config}.yaml"
-        node, text = node_of(path)
+        path, node, text = self._found(f"{config}.yaml")
         if node is None:
             return
+        if not self._seen and _SEARCHED not in self._choices:
+            self._roots += _searched(node)
         header = _HEADER.search(text[:512])
         if package is None and header is not None:
             package = _absolute(header[1])
@@ -127,6 +136,9 @@ class _Walk:
         for one in entries:
             if one.overrides:
                 self._choices.setdefault(_named(one, config), one.name)
+        if not self._named_groups:
+            plain = (one for one in entries if not one.overrides and not one.package)
+            self._named_groups = {_named(one, config): one.name for one in plain}
         for one in entries:
             if not one.overrides:
                 yield from self._chosen(one, config, place)
@@ -138,10 +150,32 @@ class _Walk:
         name = one.name
         for key in (f"{group}@{one.package}", group):
             name = self._choices.get(key, name)
+        name = _CHOSEN.sub(self._choice, name)
         relative = one.group.strip("/")
         usual = (*around, *relative.split("/")) if relative else around
         given = None if one.package is None else _packaged(one.package, around)
         yield from self.below(f"{group}/{name}".lstrip("/"), usual, given)
+
+    def _found(self, name: str) -> tuple[Path, yaml.Node | None, str]:
+        """The file of the first root that has it."""
+        path = next((r / name for r in self._roots if (r / name).is_file()), Path(name))
+        return (path, *node_of(path))
+
+    def _choice(self, match: re.Match[str]) -> str:
+        """What the primary config, or the command line, chooses of a group."""
+        group = match[1]
+        return self._choices.get(group, self._named_groups.get(group, match[0]))
+
+
+def _searched(root: yaml.Node) -> Iterator[Path]:
+    """The directories of `hydra.searchpath`, up to what is none for certain."""
+    hydra = child(root, "hydra")
+    entries = child(hydra, "searchpath") if hydra is not None else None
+    for entry in entries.value if isinstance(entries, yaml.SequenceNode) else ():
+        place = str(entry.value).removeprefix(_FILE)
+        if not isinstance(entry, yaml.ScalarNode) or "://" in place or "${" in place:
+            return
+        yield Path(place)
 
 
 def _named(one: _Entry, config: str) -> str:
