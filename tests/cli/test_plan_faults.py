@@ -299,3 +299,14 @@ def test_a_key_with_a_dot_in_it_beside_a_mistake_is_no_crash(
     code, said = said_of(tmp_path, monkeypatch, capsys, exp)
     assert code == 3
     assert "${nowhere} names no key of the config" in said
+
+
+def test_what_follows_from_a_value_that_does_not_resolve_is_not_told_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exp = (
+        "project: {name: x, base_output_dir: out}\nlr: ${nowhere}\n"
+        "backend: {class_name: Command, command: [train, '${lr}']}\n"
+    )
+    _, said = said_of(tmp_path, monkeypatch, capsys, exp)
+    assert said.startswith("error: the plan has 1 error\n  - x lr: ${nowhere} names")
