@@ -5,6 +5,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
+from omegaconf.errors import InterpolationResolutionError
 
 from autoexp_tui.adapters.eval_rewrite import (
     end_of_interpolation,
@@ -54,6 +55,46 @@ def test_text_around_a_quoted_operand_is_concatenated_outside_the_expression() -
 
 def test_an_operand_never_melts_into_a_digit_beside_it() -> None:
     assert rewrite("${oc.eval:2${k}}") == "${oc.eval:'2 _0',${k}}"
+
+
+@pytest.mark.parametrize(
+    "mixed",
+    [
+        "${oc.eval:_0 + 1,${a}}",
+        "${oc.eval:(_0 + 1), ${a}, ${b}}",
+        "${oc.eval:${a} + _0}",
+        "${oc.eval:'${a} + _0'}",
+        "${oc.eval:'${a} + _0',${b}}",
+        "${oc.eval:True or _0 + ${a}}",
+        "${oc.eval:_0 * 2,${oc.eval:${a} + 1}}",
+        "${oc.eval:1 + ${oc.eval:_0 * 2,${a}}}",
+        "${oc.eval:${a} + 1} ${oc.eval:_0 * 2,${a}}",
+    ],
+)
+def test_an_argument_by_hand_beside_an_operand_is_refused(mixed: str) -> None:
+    register_resolvers(Environment({}), 0.0)
+    config = OmegaConf.create({"a": 5, "b": 7, "k": rewrite(mixed)})
+
+    with pytest.raises(InterpolationResolutionError, match="quote the expression"):
+        _ = config.k
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("${oc.eval:'_0 + 1',${a}}", 6),
+        ("${oc.eval:'_0 + _1',${a},${oc.eval:${b} + 1}}", 13),
+        ("${oc.eval:${oc.eval:'_0 * 2',${a}} + ${b}}", 17),
+        ("${oc.eval:str(${a}) + '_0'}", "5_0"),
+    ],
+)
+def test_arguments_by_hand_after_a_quoted_expression_are_told_apart(
+    written: str, value: object
+) -> None:
+    register_resolvers(Environment({}), 0.0)
+    config = OmegaConf.create({"a": 5, "b": 7, "k": rewrite(written)})
+
+    assert config.k == value
 
 
 def test_an_escaped_interpolation_is_left_alone() -> None:

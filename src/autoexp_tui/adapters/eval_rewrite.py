@@ -18,6 +18,10 @@ from typing import Final
 from autoexp_tui.plan.overrides import escape_marks, quote
 
 OPEN: Final = "${oc.eval:"
+MIXED: Final = re.compile(r"\b__\d+\b")
+"""What stands for an operand beside a `_0` that was written by hand: numbered alike,
+each of the two would silently have the other's value, so `oc.eval` refuses these."""
+_BY_HAND: Final = re.compile(r"\b_\d+\b")
 _QUOTES: Final = "'\""
 _WORD: Final = re.compile(r"\w")
 _AFTER_STRING: Final = ("", ",", ":", "]", "}", " ", "\t")
@@ -149,6 +153,8 @@ def _typed(body: str) -> str:
         return _assembled(unquote(body))
     if rest[0] == "," and "${" not in body[:end]:
         return f"{OPEN}{body[:end]}{_rewritten(rest)}}}"
+    if rest[0] == "," and _is_by_hand(inner := unquote(body[:end])):
+        return _assembled(inner + rest)
     return _assembled(body)
 
 
@@ -158,7 +164,11 @@ def _assembled(expression: str) -> str:
 
 
 def _lift(expression: str) -> tuple[str, list[str]]:
-    """The expression with `_0`, `_1` ... for its operands, and the operands."""
+    """The expression with `_0`, `_1` ... for its operands, and the operands.
+
+    `__0`, `__1` ... where a person has written `_0` (see `MIXED`).
+    """
+    stem = "__" if _is_by_hand(expression) else "_"
     out: list[str] = []
     operands: list[str] = []
     at = 0
@@ -172,9 +182,23 @@ def _lift(expression: str) -> tuple[str, list[str]]:
             if operand not in operands:
                 operands.append(operand)
             before, after = expression[:at][-1:], expression[end : end + 1]
-            out.append(_spaced(f"_{operands.index(operand)}", before, after))
+            out.append(_spaced(f"{stem}{operands.index(operand)}", before, after))
         at = end
     return "".join(out), operands
+
+
+def _is_by_hand(expression: str) -> bool:
+    """Whether `_0` and the like stand in an expression, strings and `${...}` apart."""
+    own: list[str] = []
+    at = 0
+    while at < len(expression):
+        try:
+            end = _token_end(expression, at)
+        except _Unbalanced:  # for the grammar's own complaint, if it is one
+            return False
+        own.append(expression[at] if end == at + 1 else " ")
+        at = end
+    return _BY_HAND.search("".join(own)) is not None
 
 
 def _token_end(expression: str, at: int) -> int:

@@ -15,6 +15,7 @@ from typing import Final
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
+from autoexp_tui.adapters.eval_rewrite import MIXED
 from autoexp_tui.adapters.resolver_table import HELPERS, Helper
 from autoexp_tui.core.ids import digest
 from autoexp_tui.plan.expression import compile_expression
@@ -81,6 +82,7 @@ def evaluate(expression: object, *operands: object) -> object:
     Raises:
         ValueError: the expression is refused or fails; it is named with its operands.
     """
+    _refuse_mixed(str(expression))
     names = {f"_{at}": _plain(value) for at, value in enumerate(operands)}
     try:
         value = compile_expression(str(expression)).evaluate(names)
@@ -90,6 +92,17 @@ def evaluate(expression: object, *operands: object) -> object:
         raise ValueError(f"oc.eval {shown}: {error}") from None
     # A config knows lists alone.
     return list(value) if isinstance(value, tuple | set | frozenset) else value
+
+
+def _refuse_mixed(expression: str) -> None:
+    """A `_0` that was written by hand means arguments, and none were told apart."""
+    if MIXED.search(expression):
+        shown = MIXED.sub("${...}", expression)
+        raise ValueError(
+            f"oc.eval `{shown}`: `_0` goes with no ${{...}} in one expression; quote "
+            "the expression alone, and give its arguments after it: "
+            "${oc.eval:'_0 + 1',${key}}"
+        )
 
 
 def _plain(value: object) -> object:
