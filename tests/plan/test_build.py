@@ -830,6 +830,30 @@ def test_references_in_a_ring_are_named() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("parameters", "key"),
+    [
+        (
+            {"backend.save": "{sibling.c.name}", "backend.load": "{sibling.b.name}"},
+            "backend.load",
+        ),
+        (
+            {"backend": {"load": "{sibling.b.name}"}, "target": "{base.x}"},
+            "backend.load",
+        ),
+        ({"project.name": "x{sibling.b.name}"}, "project.name"),
+    ],
+)
+def test_of_several_keys_that_read_jobs_a_ring_is_told_at_the_one_that_closes_it(
+    parameters: Mapping[str, Any], key: str
+) -> None:
+    one = {"stage": "a", **parameters}
+    two = {"stage": "b", "backend.load": "{sibling.a.name}"}
+    found = outcome({"configs": [one, two, {"stage": "c"}]}).errors
+
+    assert [e.where for e in found if "in a ring" in e.message] == [key]
+
+
 RING: Final = {
     "configs": [
         {

@@ -28,6 +28,16 @@ class Refused(Exception):
     problems: tuple[Problem, ...]
 
 
+class Needs(Exception):
+    """Another job must be made first."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(at)
+        self.at = at
+        self.key = ""
+        """What reads it; empty until that is told."""
+
+
 @dataclass(slots=True, eq=False)
 class Draft:
     """A job that is being made."""

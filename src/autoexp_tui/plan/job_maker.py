@@ -21,7 +21,7 @@ from autoexp_tui.plan.conditions import (
     command_of,
     problems_of,
 )
-from autoexp_tui.plan.drafts import Draft, Refused, Settling
+from autoexp_tui.plan.drafts import Draft, Needs, Refused, Settling
 from autoexp_tui.plan.expression import ExpressionError
 from autoexp_tui.plan.families import UnusableJob, called
 from autoexp_tui.plan.filters import Place, deferred_holds
@@ -123,6 +123,7 @@ class JobMaker:
         Raises:
             Refused: with every finding of the step that failed.
             DroppedJob: a filter that needed the config says no.
+            Needs: another job must be made first; the key that reads it is told.
         """
         point = self._world.families.points[at]
         values = Values(self._world, at)
@@ -182,6 +183,9 @@ class JobMaker:
                 faults.problems += problems_of(error, key, called(point))
             except UnusableJob as unusable:
                 faults.unusable = unusable
+            except Needs as needs:
+                needs.key = key
+                raise
         return prepared, faults
 
     def _covered(self, point: SweepPoint) -> Iterator[Problem]:
@@ -267,6 +271,9 @@ class JobMaker:
             directories = directories_of(view)
         except FAULTS as error:
             raise Refused(problems_of(error, NAME, called(draft.point))) from None
+        except Needs as needs:
+            needs.key = NAME
+            raise
         fault = fault_of_name(name)
         if fault:
             message = f"{shown(repr(name))}: {fault}"

@@ -17,7 +17,7 @@ from typing import Final
 
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.conditions import FAULTS
-from autoexp_tui.plan.drafts import Draft, Refused
+from autoexp_tui.plan.drafts import Draft, Needs, Refused
 from autoexp_tui.plan.families import Families, UnusableJob, called
 from autoexp_tui.plan.filters import Place, places
 from autoexp_tui.plan.job_end import Record
@@ -29,21 +29,11 @@ from autoexp_tui.plan.references import (
     Identity,
     accessed,
     foreseen,
-    reads_others,
 )
 from autoexp_tui.plan.sweep import Expansion
 from autoexp_tui.plan.watching import SessionWide
 
-_CONDITIONS: Final = ("start_conditions", "cancel_conditions")
 _HELD_VIEWS: Final = 64
-
-
-class _Needs(Exception):
-    """Another job must be made first."""
-
-    def __init__(self, at: int) -> None:
-        super().__init__(at)
-        self.at = at
 
 
 class Resolution:
@@ -109,7 +99,7 @@ class Resolution:
 
         Raises:
             DroppedJob: a filter dropped it.
-            _Needs, UnusableJob: it is not made yet, or cannot be.
+            Needs, UnusableJob: it is not made yet, or cannot be.
         """
         return self._draft(at).identity
 
@@ -133,7 +123,7 @@ class Resolution:
             return self.drafts[at]
         if at in self.dropped:
             raise DroppedJob(self.dropped[at])
-        raise UnusableJob if at in self._failed else _Needs(at)
+        raise UnusableJob if at in self._failed else Needs(at)
 
     def _hold(self, at: int, view: ConfigView) -> None:
         self._views[at] = view
@@ -144,17 +134,19 @@ class Resolution:
     def _ensure(self, at: int) -> None:
         """Make a job, and before it all that it reads."""
         aside = [at]
+        keys: dict[int, str] = {}
         while aside:
             top = aside[-1]
             try:
                 if not self._is_settled(top):
                     self._make(top)
-            except _Needs as needs:
+            except Needs as needs:
+                keys[top] = needs.key
                 if needs.at not in aside:
                     aside.append(needs.at)
                     continue
                 ring = aside[aside.index(needs.at) :]
-                self._refuse_ring(ring)
+                self._refuse_ring(ring, keys[ring[0]])
                 del aside[aside.index(needs.at) :]
                 continue
             aside.pop()
@@ -162,28 +154,18 @@ class Resolution:
     def _is_settled(self, at: int) -> bool:
         return at in self.drafts or at in self.dropped or at in self._failed
 
-    def _refuse_ring(self, ring: Sequence[int]) -> None:
+    def _refuse_ring(self, ring: Sequence[int], key: str) -> None:
+        """`key`: with which the first job of the ring reads the second."""
         names = [called(self.families.points[at]) for at in (*ring, ring[0])]
         message = f"references go in a ring: {' -> '.join(names)}"
         hint = "one of these references has to go; a value written twice will do"
         if len(ring) == 1:
             message = "refers to itself"
             hint = "`{all.STAGE...}` of its own stage means this job too"
-        where = self._only_key_that_reads(ring[0]) or "sweep"
         doubted = not self.doubted.isdisjoint(ring)
         problems = self.in_doubt if doubted else self.problems
-        problems.append(Problem(message, where, names[0], hint))
+        problems.append(Problem(message, key or "sweep", names[0], hint))
         self._failed.update(ring)
-
-    def _only_key_that_reads(self, at: int) -> str:
-        """The one key of a job that reads other jobs; empty when several do."""
-        parameters = self.families.points[at].parameters
-        found = [
-            key
-            for key, value in parameters.items()
-            if key not in _CONDITIONS and reads_others(value)
-        ]
-        return found[0] if len(found) == 1 else ""
 
     def _make(self, at: int) -> None:
         try:
@@ -215,7 +197,7 @@ class Resolution:
         """Conditions may name jobs that come later; then they wait for the end."""
         try:
             self._end(draft, view)
-        except _Needs:
+        except Needs:
             self._postponed.append((draft, view))
 
     def _end(self, draft: Draft, view: ConfigView) -> None:
