@@ -32,6 +32,7 @@ from autoexp_tui.plan.ports import (
 )
 from autoexp_tui.plan.resolution import Resolution
 from autoexp_tui.plan.sweep import Expansion, expand_in_doubt
+from autoexp_tui.plan.unswept import faults_without_jobs
 from autoexp_tui.plan.validation import (
     NamedJob,
     told_once,
@@ -120,11 +121,12 @@ def plan_outcome(
     source = config or PlanSource()
     base = composer.base()
     sweep = source.sweep if source.sweep is not None else composer.sweep()
+    common = _Common(base, parser)
     try:
         expansion = expand_in_doubt(sweep)
     except SweepRefused as refused:
-        return PlanOutcome(None, refused.problems)
-    common = _Common(base, parser)
+        besides = [*common.problems, *faults_without_jobs(base, parser, sweep)]
+        return PlanOutcome(None, told_once([*refused.problems, *besides]))
     resolution = Resolution(
         expansion,
         composer,

@@ -6,11 +6,10 @@ cannot be had hides nothing but what needs it.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.rule_kinds import Monitoring
@@ -19,7 +18,7 @@ from autoexp_tui.plan.conditions import FAULTS, problems_of
 from autoexp_tui.plan.drafts import Draft, Refused
 from autoexp_tui.plan.fingerprint import CanonicalWriter, fingerprint
 from autoexp_tui.plan.job_places import paths_of
-from autoexp_tui.plan.partial import resolved_where_possible
+from autoexp_tui.plan.partial import concern_one, resolved_where_possible, unresolved
 from autoexp_tui.plan.ports import ConfigView, SpecParser
 from autoexp_tui.plan.watching import CLOSED, SessionWide, last_step
 
@@ -27,9 +26,6 @@ _Step = TypeVar("_Step")
 
 Record = Callable[[int, ConfigView, Mapping[str, object]], None]
 """Told of each job: its index, its config as composed, the same resolved."""
-
-_ALSO: Final = re.compile(r"\(also: ([^()]*)\)")
-"""Keys that fail with the one that a finding names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +107,14 @@ class JobEnding:
         self, told: Sequence[Problem], draft: Draft, view: ConfigView
     ) -> Sequence[Problem]:
         """What else is wrong in a config some of whose values cannot be had."""
-        known = [place for one in told for place in _places_of(one)]
+        known = {*unresolved(view), *(one.where.partition("[")[0] for one in told)}
         try:
             self._made(resolved_where_possible(view, as_written=False), draft)
         except Refused as refused:
             return [
                 problem
                 for problem in refused.problems
-                if not any(_concern_one(problem.where, place) for place in known)
+                if not any(concern_one(problem.where, place) for place in known)
             ]
         except FAULTS:
             return ()
@@ -142,15 +138,3 @@ class JobEnding:
         )
         self._checked.append(settled)
         return settled
-
-
-def _places_of(problem: Problem) -> list[str]:
-    """The key of a finding, and the keys that fail for the same reason."""
-    also = _ALSO.search(problem.message)
-    others = also[1].split(", ") if also else []
-    return [place.partition("[")[0] for place in (problem.where, *others)]
-
-
-def _concern_one(key: str, other: str) -> bool:
-    """Whether two keys are one, or one lies below the other."""
-    return f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")

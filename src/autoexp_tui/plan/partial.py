@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from autoexp_tui.plan.ports import CannotCompose, ConfigView
@@ -34,3 +34,21 @@ def _either(
             for key, value in written.items()
         }
     return written if as_written else None
+
+
+def unresolved(view: ConfigView) -> Sequence[str]:
+    """The keys that `resolved_where_possible` has no value for; a list is one key."""
+    return [path for path in view.leaf_paths() if not _resolves(view, path)]
+
+
+def _resolves(view: ConfigView, path: str) -> bool:
+    try:
+        view.select(path)
+    except (CannotCompose, KeyError):
+        return False
+    return True
+
+
+def concern_one(key: str, other: str) -> bool:
+    """Whether two keys are one, or one lies below the other."""
+    return f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")
