@@ -124,6 +124,18 @@ def test_directories_of_the_search_path_are_followed_behind_the_configs_own(
     assert found == leaves_by_hydra(root, "wide", {})
 
 
+def test_a_file_of_the_working_directory_is_none_of_the_configs(
+    root: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = tmp_path_factory.mktemp("here")
+    (here / "lions.yaml").write_text("x: 1\n")
+    (root / "wide.yaml").write_text("defaults: [lions, _self_]\ny: 1\n")
+    monkeypatch.chdir(here)
+    assert leaves_by_files(root, "wide", {}) == {"y"}
+
+
 def test_what_lies_behind_a_place_that_is_no_directory_is_not_guessed(
     root: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -574,6 +574,17 @@ def test_a_value_where_keys_are_read_below_it_is_named(tree: Path) -> None:
     assert found == Problem(message, where="rate", hint=hint)
 
 
+def test_a_value_that_is_read_relative_to_its_reader_is_named_from_the_top(
+    tree: Path,
+) -> None:
+    (tree / "exp.yaml").write_text("a: {b: {optim: 3}, rate: '${.b.optim.lr}'}\n")
+    (found,) = problems(tree)
+
+    message = "${b.optim.lr} names no key: `a.b.optim` is a value, with none below it"
+    hint = "set `a.b.optim.lr`, not `a.b.optim` as a whole"
+    assert found == Problem(message, where="a.rate", hint=hint)
+
+
 def test_a_value_that_is_missing_is_named_by_its_own_key(tree: Path) -> None:
     view = composer(tree).compose(("backend.lr=???", "doubled=${backend.lr}"), {})
     with pytest.raises(CannotCompose) as caught:
@@ -581,6 +592,22 @@ def test_a_value_that_is_missing_is_named_by_its_own_key(tree: Path) -> None:
 
     assert [one.where for one in caught.value.problems] == ["backend.lr"]
     assert caught.value.problems[0].hint == "set it: backend.lr=VALUE"
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("lr: 5\nsub: {lr: '???'}\nreader: ${sub}\n", "sub.lr"),
+        ("lr: '???'\nsub: {lr: '${lr}'}\nreader: ${sub}\n", "lr"),
+        ("sub: {lr: '???', low: '${.lr}'}\nreader: {of: '${sub.low}'}\n", "sub.lr"),
+        ("sub: {rates: [1, '???']}\nreader: ${sub}\n", "sub.rates.1"),
+    ],
+)
+def test_a_missing_value_is_named_where_it_is_missing_whoever_reads_it(
+    tree: Path, written: str, expected: str
+) -> None:
+    (tree / "exp.yaml").write_text(written)
+    assert {one.where for one in problems(tree)} == {expected}
 
 
 @pytest.mark.parametrize("written", ["${iters}", "${.iters}", "${ax.int:${.iters}}"])

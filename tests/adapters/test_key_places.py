@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,20 @@ def test_a_stage_is_told_from_one_whose_name_is_part_of_another(
 
 def test_a_file_whose_path_has_a_space_is_a_place(places: KeyPlaces) -> None:
     assert line(places, "my configs/exp.yaml:7") == ("exp.yaml", 7)
+
+
+def test_findings_of_thousands_of_jobs_have_their_places_in_no_time(
+    tmp_path: Path,
+) -> None:
+    jobs = range(2000)
+    configs = "".join(f"  - {{stage: s{job}, lr: {job}}}\n" for job in jobs)
+    (tmp_path / "exp.yaml").write_text(f"sweep:\n  configs:\n{configs}")
+    problems = [Problem("wrong", "lr", f"job {job} (stage=s{job})") for job in jobs]
+    places = KeyPlaces(tmp_path, "exp")
+    began = time.process_time()
+    placed = places.placed(problems)
+    assert time.process_time() - began < 6
+    assert [one.place.rpartition(":")[2] for one in placed[:2]] == ["3", "4"]
 
 
 @pytest.mark.parametrize("levels", [100, 60_000])

@@ -689,6 +689,13 @@ def test_a_failing_deferred_filter_is_told_with_its_place() -> None:
     assert "nowhere" in errors({**stages(STABLE), "filter": "${nowhere} > 1"})
 
 
+def test_a_failing_filter_is_told_though_another_takes_the_job_away() -> None:
+    inner = {"configs": [{"stage": "a"}, {"stage": "b"}]}
+    failing = {**inner, "filter": "stage == 'a' or ${backend.load} > 1"}
+    said = errors({"groups": [LR, failing], "filter": "'${stage}' == 'a'"})
+    assert "sweep.groups.1.filter: `stage == 'a' or ${backend.load} > 1`" in said
+
+
 # ----------------------------------------------------------------------- errors
 @pytest.mark.parametrize(
     ("job", "said"),
@@ -880,6 +887,16 @@ def test_the_same_ring_in_many_families_is_told_once() -> None:
     rates = {"params": {"backend.lr": [1e-3, 2e-3, 3e-3]}}
     (error,) = outcome({"groups": [rates, RING]}).errors
     assert error.message.endswith("-> lr1e-3_a (and 2 more rings of these stages)")
+
+
+def test_rings_of_jobs_without_a_stage_are_each_told() -> None:
+    def waits(other: int) -> Mapping[str, object]:
+        name = f"{{sibling.index={other}.name}}"
+        kind = {"class_name": "SlurmState", "job_name": name, "state": "COMPLETED"}
+        return {"backend.lr": other, "start_conditions": [kind]}
+
+    said = errors({"configs": [waits(at) for at in (1, 0, 3, 2)]})
+    assert said.count("wait for each other in a ring") == 2
 
 
 def test_equal_names_are_an_error_that_says_what_tells_them_apart() -> None:

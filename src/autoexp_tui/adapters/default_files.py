@@ -158,8 +158,10 @@ class _Walk:
 
     def _found(self, name: str) -> tuple[Path, yaml.Node | None, str]:
         """The file of the first root that has it."""
-        path = next((r / name for r in self._roots if (r / name).is_file()), Path(name))
-        return (path, *node_of(path))
+        for root in self._roots:
+            if (root / name).is_file():
+                return (root / name, *node_of(root / name))
+        return self._roots[0] / name, None, ""
 
     def _choice(self, match: re.Match[str]) -> str:
         """What the primary config, or the command line, chooses of a group."""

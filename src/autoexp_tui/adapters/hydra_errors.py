@@ -14,6 +14,7 @@ from hydra.errors import MissingConfigException, OverrideParseException
 from omegaconf.errors import (
     InterpolationKeyError,
     InterpolationResolutionError,
+    MissingMandatoryValue,
     OmegaConfBaseException,
     UnsupportedInterpolationType,
 )
@@ -53,6 +54,7 @@ _MUST_CHOOSE: Final = re.compile(
 )
 _FORCED_GROUP: Final = re.compile(r"force-add of config groups .*?'(?P<text>.+)'")
 _MISSING: Final = re.compile(r"Missing mandatory value: (?P<key>\S+)")
+_IN_A_LIST: Final = re.compile(r"\[(\d+)\]")
 _BELOW_A_VALUE: Final = re.compile(
     r"Error trying to access (?P<key>\S+): node `(?P<node>[^`]+)` is not a container"
 )
@@ -185,11 +187,14 @@ def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Prob
     message = _without_key_lines(str(error))
     missing = _MISSING.search(message)
     if missing:
-        return _no_value(missing["key"], at, keys)
+        return _no_value(error, missing["key"], at)
     below = _BELOW_A_VALUE.search(message)
     if below:
-        key, node = below["key"], below["node"]
-        message = f"${{{key}}} names no key: `{node}` is a value, with none below it"
+        written, node = below["key"], _from_the_top(below["node"], where, keys)
+        key = node + written.removeprefix(below["node"])
+        message = (
+            f"${{{written}}} names no key: `{node}` is a value, with none below it"
+        )
         hint = f"set `{key}`, not `{node}` as a whole"
         return Problem(message, where=where, hint=hint)
     if isinstance(error, InterpolationKeyError):
@@ -204,13 +209,21 @@ def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Prob
     return Problem(message, where=where)
 
 
-def _no_value(found: str, at: str, keys: Iterable[str]) -> Problem:
-    """`found` is a key of the config, or spelled from the subtree asked for at `at`."""
-    whole = found == at or found.startswith(f"{at}.") or found in keys
-    inside = bool(at) and not whole
-    key = f"{at}.{found}" if inside else found
+def _no_value(error: Exception, found: str, at: str) -> Problem:
+    """`found`: as the error spells the key, from its own subtree or from the top."""
+    if isinstance(error, MissingMandatoryValue):
+        found = str(error.full_key or f"{at}.{found}".lstrip("."))
+    key = _IN_A_LIST.sub(r".\1", found)
     hint = f"set it: {key}=VALUE"
     return Problem("has no value: it is ??? in the config", where=key, hint=hint)
+
+
+def _from_the_top(node: str, where: str, keys: Iterable[str]) -> str:
+    """A key that an interpolation at `where` may have spelled relative to itself."""
+    known = frozenset(keys)
+    parts = where.split(".")
+    inward = (".".join([*parts[:at], node]) for at in range(len(parts) - 1, 0, -1))
+    return next((key for key in (node, *inward) if key in known), node)
 
 
 def _missing_key(message: str, where: str, keys: Iterable[str]) -> Problem:

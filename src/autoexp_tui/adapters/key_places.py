@@ -8,8 +8,9 @@ What is found is the key itself, or as much of its path as there is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -28,6 +29,10 @@ Place: TypeAlias = tuple[str, int]
 """A file as people write it, and a line from 1 on."""
 _Found: TypeAlias = tuple[int, int]
 """How many parts of a path were found, and the line of the last."""
+_Node: TypeAlias = tuple[int, yaml.MappingNode, str | None]
+_Set: TypeAlias = tuple[int, int, int]
+"""How many parts of a path were found, the number of the file, and the line; these
+two below 0, so that the larger of two is the one to be told."""
 
 
 class KeyPlaces:
@@ -40,6 +45,7 @@ class KeyPlaces:
         pairs = (text.lstrip("+").partition("=") for text in overrides)
         choices = {key: name for key, _, name in pairs}
         self._files = tuple(config_files(config_dir, config_ref, choices))
+        self._sets: dict[tuple[str, ...], Mapping[str | None, _Set]] = {}
 
     def placed(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
         """The findings with their places; whose `where` begins with one keep that."""
@@ -85,23 +91,42 @@ class KeyPlaces:
         """Where a sweep sets a key; of several places the one of the job's stage."""
         if parts[0] == "sweep":
             return None
-        nodes = [
-            (at, file, node, _speaks_of(node, job))
+        own = {stage for stage in self._stages if stage and _is_held(stage, job)}
+        found = [
+            (depth, stage in own, at, line)
+            for stage, (depth, at, line) in self._set_at(tuple(parts)).items()
+            if not (own and stage is not None and stage not in own)
+        ]
+        if not found:
+            return None
+        *_, at, line = max(found)
+        return shown(str(self._files[-at].path)), -line
+
+    @cached_property
+    def _nodes(self) -> Sequence[_Node]:
+        """The mappings of sweeps: number of the file, the mapping, its stage."""
+        return [
+            (at, node, _stage_of(node))
             for at, file in enumerate(self._files)
             if (sweep := child(file.root, "sweep")) is not None
             for node in _mappings(sweep, set())
         ]
-        known = any(speaks for *_, speaks in nodes)
-        found = [
-            ((depth, speaks is True, -at, -line), file)
-            for at, file, node, speaks in nodes
-            for depth, line in [_walk(node, parts)]
-            if depth and not (known and speaks is False)
-        ]
-        if not found:
-            return None
-        (*_, line), file = max(found, key=lambda one: one[0])
-        return shown(str(file.path)), -line
+
+    @cached_property
+    def _stages(self) -> Collection[str | None]:
+        return {stage for *_, stage in self._nodes}
+
+    def _set_at(self, parts: tuple[str, ...]) -> Mapping[str | None, _Set]:
+        """Stage -> where a sweep sets a key; findings of many jobs are of few keys."""
+        if parts not in self._sets:
+            best: dict[str | None, _Set] = {}
+            for at, node, stage in self._nodes:
+                depth, line = _walk(node, parts)
+                if depth:
+                    found = (depth, -at, -line)
+                    best[stage] = max(found, best.get(stage, found))
+            self._sets[parts] = best
+        return self._sets[parts]
 
 
 # ------------------------------------------------------------------------------ trees
@@ -139,13 +164,15 @@ def _mappings(node: yaml.Node, seen: set[int]) -> Iterator[yaml.MappingNode]:
             yield from _mappings(value, seen)
 
 
-def _speaks_of(node: yaml.MappingNode, job: str) -> bool | None:
-    """Whether a mapping names a stage that the job's own name, or label, holds.
-
-    None: it names no stage.
-    """
+def _stage_of(node: yaml.MappingNode) -> str | None:
+    """The stage that a mapping names; None when it names none."""
     for name, value in node.value:
         if str(name.value) in ("stage", "_stage", "name"):
-            whole = rf"(?<![^\W_]){re.escape(str(value.value))}(?![^\W_])"
-            return re.search(whole, job) is not None
+            return str(value.value)
     return None
+
+
+def _is_held(stage: str, job: str) -> bool:
+    """Whether a job's own name, or label, holds a stage's."""
+    whole = rf"(?<![^\W_]){re.escape(stage)}(?![^\W_])"
+    return stage in job and re.search(whole, job) is not None

@@ -39,9 +39,10 @@ MAX_DEPTH: Final = 40
 
 _NEWLINE: Final = re.compile(r"\r\n?|\n")
 _COMMENT: Final = re.compile(
-    r"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|#[^\r\n]*""", re.DOTALL
+    r"""('(?:\\.|[^'\\])*(?:'|\\?\Z)|"(?:\\.|[^"\\])*(?:"|\\?\Z))|#[^\r\n]*""",
+    re.DOTALL,
 )
-"""A string, which is kept, or a comment."""
+"""A string, which is kept, or a comment; an open string goes on to the end."""
 
 Run: TypeAlias = Callable[[Mapping[str, object]], object]
 

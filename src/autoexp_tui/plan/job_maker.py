@@ -349,7 +349,7 @@ class JobMaker:
         """Drop what a filter says no to; what cannot be decided keeps the job.
 
         Raises:
-            DroppedJob: a filter says no.
+            DroppedJob: a filter says no; with what is wrong with those before it.
         """
         for mark in marks:
             try:
@@ -360,7 +360,7 @@ class JobMaker:
                 said = list(problems_of(error, mark.where))
             else:
                 if not keep:
-                    raise DroppedJob(mark)
+                    raise DroppedJob(mark, draft.faults)
                 continue
             draft.faults += (_of_filter(mark, one, draft) for one in said)
 

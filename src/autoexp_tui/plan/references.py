@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.families import Families, SiblingNotFound
 from autoexp_tui.plan.names import spell
 from autoexp_tui.plan.near import did_you_mean
@@ -59,9 +60,11 @@ class UnknownKey(ValueError):
 class DroppedJob(Exception):
     """A job that was asked for is not in the plan: its filter dropped it."""
 
-    def __init__(self, mark: DeferredFilter) -> None:
+    def __init__(self, mark: DeferredFilter, faults: Sequence[Problem] = ()) -> None:
+        """`faults`: what is wrong with filters that had their turn before."""
         super().__init__(mark.text)
         self.mark = mark
+        self.faults = faults
 
     @property
     def by(self) -> str:

@@ -172,6 +172,7 @@ class Resolution:
             draft, view = self._maker.begun(at)
         except DroppedJob as dropped:
             self.dropped[at] = dropped.mark
+            self.problems += dropped.faults
         except Refused as refused:
             self._fail(at, refused)
             self._fail(at, Refused(self._maker.faults_of_conditions(at)))

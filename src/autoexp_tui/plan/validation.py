@@ -195,7 +195,9 @@ def _rings(
     ]
     alike: dict[tuple[str, ...], list[list[int]]] = {}
     for ring in rings(len(jobs), waits):
-        alike.setdefault(tuple(jobs[at].stage for at in ring), []).append(ring)
+        alike.setdefault(
+            tuple(jobs[at].stage or jobs[at].name for at in ring), []
+        ).append(ring)
     for ring, *others in alike.values():
         names = [jobs[at].name for at in (*ring, ring[0])]
         message = f"jobs wait for each other in a ring: {' -> '.join(names)}"

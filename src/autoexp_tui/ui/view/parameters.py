@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from autoexp_tui.core.wording import spell_float
 from autoexp_tui.ui.view.spans import outside
@@ -19,6 +19,10 @@ _NO_COLUMN = frozenset(
 )
 """What stands for the stage, and what is shown as conditions."""
 _ABSENT = object()
+
+
+_Seen: TypeAlias = Mapping[str, Mapping[str, Mapping[str, None]]]
+"""By key, then by stage: its different values as spelled, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,35 +45,37 @@ def varying(plan: Plan | None) -> tuple[Parameter, ...]:
     Those that stand for the stage are left out, and so are those that are one and the
     same within each stage, or that only one stage has: they tell no families apart.
     """
-    own = _of_one_stage(plan)
-    return tuple(entry for entry in _all_varying(plan) if entry.key not in own)
+    seen = _values(plan)
+    own = _of_one_stage(plan, seen)
+    return tuple(entry for entry in _all_varying(seen) if entry.key not in own)
 
 
 def telling(plan: Plan | None) -> tuple[Parameter, ...]:
     """The parameters that tell jobs apart: those that tell families apart come first,
     then those that only one stage has.
     """
-    own = _of_one_stage(plan)
-    return tuple(sorted(_all_varying(plan), key=lambda entry: entry.key in own))
+    seen = _values(plan)
+    own = _of_one_stage(plan, seen)
+    return tuple(sorted(_all_varying(seen), key=lambda entry: entry.key in own))
 
 
-def _all_varying(plan: Plan | None) -> tuple[Parameter, ...]:
+def _all_varying(seen: _Seen) -> tuple[Parameter, ...]:
     keys = {
         key: tuple(
             dict.fromkeys(spelled for values in stages.values() for spelled in values)
         )
-        for key, stages in _values(plan).items()
+        for key, stages in seen.items()
         if is_value(key) and any(len(values) > 1 for values in stages.values())
     }
     labels = _labels(tuple(keys))
     return tuple(Parameter(key, labels[key], values) for key, values in keys.items())
 
 
-def _of_one_stage(plan: Plan | None) -> frozenset[str]:
+def _of_one_stage(plan: Plan | None, seen: _Seen) -> frozenset[str]:
     """The keys that one of several stages has alone."""
     if plan is None or len({spec.stage for spec in plan.jobs}) < 2:
         return frozenset()
-    return frozenset(key for key, stages in _values(plan).items() if len(stages) == 1)
+    return frozenset(key for key, stages in seen.items() if len(stages) == 1)
 
 
 _PATH: Final = re.compile(r"\{[^{}]*\b(?:output_dir|log_dir|log_path(?:_current)?)\}")
@@ -90,8 +96,7 @@ def only_paths(plan: Plan | None) -> frozenset[str]:
     )
 
 
-def _values(plan: Plan | None) -> Mapping[str, Mapping[str, Mapping[str, None]]]:
-    """By key, then by stage: its different values as spelled, in order."""
+def _values(plan: Plan | None) -> _Seen:
     seen: dict[str, dict[str, dict[str, object]]] = {}
     for spec in plan.jobs if plan else ():
         for key, value in spec.parameters.items():
