@@ -327,6 +327,24 @@ def test_with_a_schema_unknown_arguments_are_refused(
     assert problem.hint == "did you mean `lr`?"
 
 
+@pytest.mark.parametrize(
+    ("backend", "where"),
+    [
+        ({"script": None, "scrip": "t.py"}, "backend"),
+        ({"torchrun": {"nproc_per_nod": 1}}, "backend.torchrun.nproc_per_nod"),
+    ],
+)
+def test_a_misspelled_key_of_the_backend_hides_no_mistyped_argument(
+    backend: Mapping[str, object], where: str, places: Places
+) -> None:
+    given = {**megatron(lr="fast"), "schema": "gpt", **backend}
+
+    assert {problem.where for problem in refused(given, places)} == {
+        where,
+        "backend.megatron.lr",
+    }
+
+
 def test_with_a_schema_python_takes_its_spelling(places: Places) -> None:
     args = {"global_batch_size": 8}
     backend = {

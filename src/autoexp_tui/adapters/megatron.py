@@ -48,14 +48,15 @@ class MegatronTorchrun:
             *each_text(backend, ("script", "module", "python")),
             *torchrun.problems_of(backend, config),
         ]
-        found += problems_of_flags(self._of(backend), rules.KEY)
+        wrong = problems_of_flags(self._of(backend), rules.KEY)
         checker, refused = self._schemas.of(backend, rules.KEY)
-        found += refused
-        if found:
-            return found
-        if checker is not None:
-            found += checker.rendered(self._arguments(backend)).problems
-        return [*found, *self._rules(backend, config, checker)]
+        known: Sequence[Problem] = ()
+        if checker is not None and not wrong:
+            known = checker.rendered(self._arguments(backend)).problems
+        found += (*wrong, *refused)
+        # The rules ask how many processes there are, which torchrun's options say.
+        asked = () if found else self._rules(backend, config, checker)
+        return [*found, *known, *asked]
 
     def command(self, backend: Config, config: Config) -> Sequence[str]:
         """torchrun, the program, and the arguments as Megatron takes them."""

@@ -108,6 +108,21 @@ def test_a_folded_row_names_how_many_values_it_holds() -> None:
     assert f"{len(jobs)}x out of memory" in row
 
 
+@pytest.mark.parametrize(
+    ("cells", "text"),
+    [(12, "2 batch_size"), (6, "2 batc"), (4, "2 ba"), (3, "2 …"), (2, "2…")],
+)
+def test_how_many_values_there_are_is_told_by_no_single_letter_of_a_name(
+    cells: int, text: str
+) -> None:
+    key = WORDS.parameters[0].key
+    by_value = {job.record.spec.parameters.get(key): job for job in SESSION.jobs}
+    two = list(by_value.values())[:2]
+    column = columns.Column(kind="parameter", title="batch_size", cells=cells, key=key)
+
+    assert plain(columns.group_cells(two, [column], SESSION)).rstrip() == text
+
+
 def test_a_loss_that_is_no_number_is_marked() -> None:
     snapshot = campaign(31)
     place = next(

@@ -74,6 +74,12 @@ def test_a_plan_being_made_says_so() -> None:
     assert "planning exp" in header(engine(planned(10), doing="planning exp"))
 
 
+def test_a_plan_being_made_is_named_once() -> None:
+    snapshot = replace(planned(10), name="exp")
+
+    assert header(engine(snapshot, doing="planning exp")).count("exp") == 1
+
+
 def test_a_session_whose_engine_cannot_write_says_so_first() -> None:
     assert "HOLDING: the disk is full" in header(
         engine(campaign(31), holding="the disk is full")

@@ -11,6 +11,14 @@ from autoexp_tui.ui.view import numbers
 
 @pytest.mark.parametrize(
     ("value", "text"),
+    [(98.44, "98.4"), (2.6, "2.6"), (2.0, "2"), (0.012345, "0.0123"), (1234.5, "1230")],
+)
+def test_a_rate_has_three_digits(value: float, text: str) -> None:
+    assert numbers.pace(value) == f"{text} steps a second"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
     [
         (2.9144, "2.914"),
         (12.345, "12.35"),

@@ -18,6 +18,7 @@ from autoexp_tui.ui.view.looks import FACES, Look, badge
 from autoexp_tui.ui.view.parameters import Parameter, value_of
 from autoexp_tui.ui.view.reasons import reason, reason_of_all
 from autoexp_tui.ui.view.spans import (
+    ELLIPSIS,
     Line,
     Role,
     Span,
@@ -38,6 +39,8 @@ _WHY_WANTED: Final = ((200, 45), (120, 28))
 _GIVEN_FOR_WHY: Final = ("id", "trend")
 """What goes, in this order, where parameters shrunk are not enough for that."""
 _PARAMETER_MINIMUM: Final = 6
+_LETTERS_OF_A_TITLE: Final = 2
+"""Of a parameter's name, below which they do not tell it."""
 TREND_CELLS: Final = 8
 _DROPS: Final = (("id", 130), ("trend", 110), ("time", 100), ("third", 90))
 _PERCENT_BELOW: Final = 76
@@ -211,7 +214,12 @@ def _several_values(jobs: Sequence[JobView], column: Column) -> str:
     values = {value_of(job.record.spec, column.key) for job in jobs}
     if len(values) == 1:
         return values.pop()
-    return f"{len(values)} {column.title}"[: column.cells].rstrip()
+    told = f"{len(values)} {column.title}"
+    if cell_len(told) <= column.cells:
+        return told
+    told = told[: column.cells].rstrip()
+    letters = len(told.partition(" ")[2])
+    return told if letters >= _LETTERS_OF_A_TITLE else f"{len(values)} {ELLIPSIS}"
 
 
 def _align(column: Column, text: str) -> str:

@@ -14,9 +14,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from autoexp_tui.core.states import JobState, Outcome
-from autoexp_tui.core.wording import count, duration, number, plural
+from autoexp_tui.core.wording import count, duration, plural
 from autoexp_tui.ui.view.looks import Look
 from autoexp_tui.ui.view.loss import checkpoint_step
+from autoexp_tui.ui.view.numbers import pace
 from autoexp_tui.ui.view.reasons import outlook
 from autoexp_tui.ui.view.spans import Line, Span, outside
 
@@ -190,7 +191,7 @@ def cut_line(job: JobView, now: float, known: Rates) -> Iterable[Line]:
     if cut is None or not cut.runs:
         return
     limit = duration(job.record.spec.resources.time_limit_seconds or 0.0)
-    of = f"{number(cut.rate)} steps a second, as {plural(cut.runs, 'run')} of its stage"
+    of = f"{pace(cut.rate)}, as {plural(cut.runs, 'run')} of its stage"
     yield (Span(f"   ! {cut_words(cut)} ({limit}; {of}).", "warning"),)
 
 
@@ -209,5 +210,5 @@ def cuts_told(
         yield (
             Span(f"! {plural(len(cuts), 'job')} of {outside(stage) or 'the plan'} "),
             Span(f"{verb} only step ~{count(first.step)} of {count(first.total)} "),
-            Span(f"before the time limit, at {number(first.rate)} steps a second."),
+            Span(f"before the time limit, at {pace(first.rate)}."),
         )

@@ -112,7 +112,9 @@ def _paused(reason: Why) -> Line:
 def _engine_age(session: SessionView, facts: Facts) -> Line:
     engine = session.snapshot.engine
     if engine.doing:
-        return (Span(outside(engine.doing), "accent"),)
+        # The title says what: `exp   planning`, and not `exp   planning exp`.
+        doing = engine.doing.removesuffix(f" {session.snapshot.name}")
+        return (Span(outside(doing), "accent"),)
     if engine.role == "replay":
         return ()
     if engine.role == "plan":

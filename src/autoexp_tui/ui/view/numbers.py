@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from autoexp_tui.core.wording import clock_time, count, duration
+from autoexp_tui.core.wording import clock_time, count, duration, number
 
 BARS: Final = "▁▂▃▄▅▆▇█"
 FULL: Final = "█"
@@ -25,6 +25,11 @@ def measure(value: float | None) -> str:
         return f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e")
     places = 3 if abs(value) < 10 else 2 if abs(value) < 100 else 1
     return f"{value:.{places}f}"
+
+
+def pace(rate: float) -> str:
+    """`2.6 steps a second`: three digits, for it is measured over seconds, no finer."""
+    return f"{number(float(f'{rate:.3g}'))} steps a second"
 
 
 def progress(step: int | None, total: int | None) -> str:

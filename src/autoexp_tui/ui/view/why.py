@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from autoexp_tui.core.revival import may_come_back
 from autoexp_tui.core.verdicts import Result
-from autoexp_tui.core.wording import clock_time, count, duration, number, plural
+from autoexp_tui.core.wording import clock_time, count, duration, plural
 from autoexp_tui.ui.view.causes import PlanWords, cause_key
 from autoexp_tui.ui.view.columns import run_seconds
 from autoexp_tui.ui.view.cuts import NO_RATES, Rates, cut_line, cut_of, cut_words
@@ -26,7 +26,7 @@ from autoexp_tui.ui.view.loss import (
     loss_of,
     waits_behind,
 )
-from autoexp_tui.ui.view.numbers import moment, progress
+from autoexp_tui.ui.view.numbers import moment, pace, progress
 from autoexp_tui.ui.view.reasons import (
     cause_words,
     outlook,
@@ -219,7 +219,7 @@ def _running_text(job: JobView, session: SessionView) -> str:
         f"at {progress(job.step, job.total)}" if job.step is not None else "no step yet"
     )
     rate = job.live.rate if job.live else None
-    speed = f", {number(rate)} steps a second" if rate else ""
+    speed = f", {pace(rate)}" if rate else ""
     end = f", ends {moment(ahead.ends_at, session.now)}" if ahead.ends_at else ""
     if ahead.too_late and ahead.limit_at is not None:
         limit = clock_time(ahead.limit_at, session.now)
