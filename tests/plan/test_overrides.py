@@ -141,7 +141,7 @@ CONFIG: Mapping[str, Any] = {
         "args": {"save": None},
         "betas": [0.9, 0.95],
     },
-    "slurm": {"log_dir": "logs"},
+    "slurm": {"log_dir": "logs", "held": True},
 }
 GROUPS = {"backend": {"other": {"backend": {"beta": 0.9}}}}
 
@@ -201,6 +201,7 @@ def warned(key: str, value: object) -> list[tuple[str, str]]:
             "is set to a mapping, and was `1e-3`",
         ),
         ("slurm.log_dir", {"a": 1}, "slurm.log_dir", "is set to a mapping, and was `l"),
+        ("slurm.held", {"a": 1}, "slurm.held", "is set to a mapping, and was `true`"),
         ("backend.lr", [1, 2], "backend.lr", "is set to a list, and was `1e-3`"),
         (
             "backend",

@@ -74,4 +74,6 @@ def _listed(value: Mapping[object, object]) -> str | None:
 
 
 def _told(held: object) -> str:
-    return f"`{shown(spell(held))}`"
+    # As YAML has it.
+    text = str(held).lower() if isinstance(held, bool) else spell(held)
+    return f"`{shown(text)}`"
