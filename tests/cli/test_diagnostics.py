@@ -17,4 +17,4 @@ def test_an_error_that_quotes_outside_text_steers_no_terminal(
         raise UsageError("no job `\x1b[2J\u202ea\x9b1mb`", hint="one\nto a line")
 
     assert guarded(main, []) == 2
-    assert capsys.readouterr().err == "error: no job `ab`\n  one\nto a line\n"
+    assert capsys.readouterr().err == "error: no job `ab`\n  one\n  to a line\n"

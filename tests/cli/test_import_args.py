@@ -40,7 +40,7 @@ def test_group_and_schema_are_written(
         "train.schema.json", "train.yaml",
     ]  # fmt: skip
     assert capsys.readouterr().out == (
-        "wrote config/args/train.yaml and config/args/train.schema.json: 1 arguments\n"
+        "wrote config/args/train.yaml and config/args/train.schema.json: 1 argument\n"
         "  a backend checks them with `schema: train`\n"
     )
 

@@ -18,7 +18,7 @@ from autoexp_tui.core.condition_kinds import (
     MaxAttempts,
     MetadataIs,
 )
-from autoexp_tui.core.effects import PlanJobs
+from autoexp_tui.core.effects import AddJob, PlanJobs
 from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
 from autoexp_tui.core.specs import Resources
 from autoexp_tui.core.state import PendingEffect
@@ -440,6 +440,30 @@ def test_a_job_may_wait_for_one_that_is_still_being_planned() -> None:
     bench.engine.commit()
     bench.until(lambda: "a_saved" in bench.states(), 30)
     bench.until(bench.is_("a_saved", JobState.COMPLETED), 60)
+    assert not bench.engine.state.warnings
+
+
+def test_a_job_depends_on_what_joined_while_it_was_being_planned() -> None:
+    after = NewJob(
+        command=("x",),
+        start_conditions=(JobStateIs(jobs=("a_eval10",), state="COMPLETED"),),
+    )
+    bench = acting(EVALUATE, after)
+    while not any(isinstance(p.effect, AddJob) for p in pending(bench)):
+        bench.engine.commit()
+        bench.pool.step()
+        bench.clock.advance(0.1)
+        bench.executor.settle()
+    bench.engine.commit()
+    first = next(p for p in pending(bench) if isinstance(p.effect, PlanJobs))
+    then = next(p for p in pending(bench) if isinstance(p.effect, AddJob))
+    for key in (first.effect_id, then.effect_id):
+        bench.pool.call(key)
+    for key in (first.effect_id, then.effect_id):
+        bench.pool.deliver(key)
+        bench.engine.commit()
+    bench.until(bench.is_("a_saved", JobState.COMPLETED), 60)
+    assert bench.job("a_saved").spec.depends_on == ("a_eval10",)
     assert not bench.engine.state.warnings
 
 

@@ -86,6 +86,7 @@ def test_a_filter_inside_a_config_is_refused_with_the_filter_to_write(
     """The one example that is not to work: `_filter` over a sibling (line 1929)."""
     config = """
 project: {name: x}
+backend: {class_name: Command, command: [train]}
 sweep:
   type: product
   groups:

@@ -152,6 +152,9 @@ class EffectAnswers:
             self.settling.settle(desk, got.effect_id, "failed", problem)
             warn_of_errand(desk, pending, problem)
             return
+        if join.is_outdated(desk.state, pending, plan):
+            self.settling.rest(got.effect_id, 0.0)
+            return
         desk.state.plans[got.sha] = plan
         names = tuple(job.name for job in plan.jobs)
         added = events.PlanAdded(sha=got.sha, job=effect.job, action=effect.action)

@@ -84,6 +84,18 @@ def plan_of_one(
     )
 
 
+def is_outdated(state: SessionState, pending: PendingEffect, plan: Plan) -> bool:
+    """Whether a rule's job would be another one now.
+
+    Jobs that it waits for may have joined since its plan was made.
+    """
+    effect = pending.effect
+    if not isinstance(effect, AddJob):
+        return False
+    now = plan_of_one(state, pending.effect_id, effect, pending.ordered_at)
+    return now is not None and now != plan
+
+
 def others_come_first(state: SessionState, pending: PendingEffect) -> bool:
     """Whether plans that were ordered before are still on their way.
 
