@@ -53,7 +53,8 @@ check: $(READY)
 	@echo "import contracts" && $(BIN)/lint-imports
 
 bench: $(READY)
-	@for bench in tests/bench/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+	@for bench in tests/bench/bench_*.py; do echo "== $$bench"; \
+	  $(BIN)/python -m "tests.bench.$$(basename $$bench .py)" || exit 1; done
 
 simulate: $(READY)
 	@$(BIN)/python -m autoexp_tui.cli.simulate --seeds $(SEEDS)
