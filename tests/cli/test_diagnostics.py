@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 
-from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.diagnostics import guarded, say
 from autoexp_tui.core.errors import UsageError
 
 
@@ -18,3 +21,16 @@ def test_an_error_that_quotes_outside_text_steers_no_terminal(
 
     assert guarded(main, []) == 2
     assert capsys.readouterr().err == "error: no job `ab`\n  one\n  to a line\n"
+
+
+def test_what_is_said_to_a_terminal_that_has_gone_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as gone:
+        monkeypatch.setattr(sys, "stderr", gone)
+        say("words")
+        monkeypatch.undo()
+        with suppress(OSError):
+            gone.close()

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
 from typing import NoReturn
@@ -67,10 +68,14 @@ def guarded(main: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
 
 
 def say(text: str) -> None:
-    """Lines for the person, on stderr; what came from outside steers no terminal."""
+    """Lines for the person, on stderr; what came from outside steers no terminal.
+
+    A terminal that has gone takes none, and no engine ends because of that.
+    """
     from autoexp_tui.core.clean import clean
 
-    print(clean(text, keep_newlines=True), file=sys.stderr, flush=True)
+    with suppress(OSError):
+        print(clean(text, keep_newlines=True), file=sys.stderr, flush=True)
 
 
 def _drop_stdout() -> None:

@@ -379,11 +379,12 @@ class Cockpit:
         from autoexp_tui.cli.detach import go_dark
         from autoexp_tui.ui.options import LeaveWay
 
+        if way is LeaveWay.LOST:
+            go_dark()  # before anything is said: nobody hears it
         snapshot = handle.snapshot()
         if app.fault is not None:
             self._log_fault(app.fault, snapshot.engine.log_file)
         if way is LeaveWay.LOST:
-            go_dark()
             return self._go_on_here(handle)
         if handle.role != "live" or snapshot.finished or snapshot.engine.stopped:
             self._let_go(handle)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -468,7 +469,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         if self._exception is not None and not self._abandoned:
             name = type(self._exception).__name__
             problem = f"The screen failed ({name}); the engine goes on."
-            sys.stderr.write(f"{problem}\n")
+            with suppress(OSError):  # the terminal may be gone as well
+                sys.stderr.write(f"{problem}\n")
 
     def _fatal_error(self) -> None:
         """End after a handler's fault, without drawing a traceback over the shell."""
