@@ -421,17 +421,23 @@ def test_new_jobs_of_new_jobs_are_under_the_same_rules() -> None:
     assert rules.log_events == on_save(CONVERT).log_events
 
 
-def test_a_job_may_wait_for_one_that_is_still_being_planned() -> None:
+def one_after_another(until: type[PlanJobs | AddJob]) -> Bench:
+    """A plan, and a job that waits for its job, until such an effect is on its way."""
     after = NewJob(
         command=("x",),
         start_conditions=(JobStateIs(jobs=("a_eval10",), state="COMPLETED"),),
     )
     bench = acting(EVALUATE, after)
-    while not any(isinstance(p.effect, PlanJobs) for p in pending(bench)):
+    while not any(isinstance(p.effect, until) for p in pending(bench)):
         bench.engine.commit()
         bench.pool.step()
         bench.clock.advance(0.1)
         bench.executor.settle()
+    return bench
+
+
+def test_a_job_may_wait_for_one_that_is_still_being_planned() -> None:
+    bench = one_after_another(PlanJobs)
     first = next(p for p in pending(bench) if isinstance(p.effect, PlanJobs))
     while bench.pool.pending != (first.effect_id,):  # all but the planning goes on
         key = next(key for key in bench.pool.pending if key != first.effect_id)
@@ -444,16 +450,7 @@ def test_a_job_may_wait_for_one_that_is_still_being_planned() -> None:
 
 
 def test_a_job_depends_on_what_joined_while_it_was_being_planned() -> None:
-    after = NewJob(
-        command=("x",),
-        start_conditions=(JobStateIs(jobs=("a_eval10",), state="COMPLETED"),),
-    )
-    bench = acting(EVALUATE, after)
-    while not any(isinstance(p.effect, AddJob) for p in pending(bench)):
-        bench.engine.commit()
-        bench.pool.step()
-        bench.clock.advance(0.1)
-        bench.executor.settle()
+    bench = one_after_another(AddJob)
     bench.engine.commit()
     first = next(p for p in pending(bench) if isinstance(p.effect, PlanJobs))
     then = next(p for p in pending(bench) if isinstance(p.effect, AddJob))
