@@ -253,6 +253,28 @@ def test_a_wrong_kind_of_fsdp_is_told() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["deepspeed", ["torch"], {"kind": "torch"}, 3, True])
+def test_a_wrong_kind_of_fsdp_hides_nothing_of_the_arguments(
+    kind: object, places: Places
+) -> None:
+    wrong = {**fsdp(lr="fast", micro_batch=1), "fsdp": kind, "schema": "gpt"}
+
+    assert [problem.where for problem in refused(wrong, places)] == [
+        "backend.fsdp",
+        "backend.megatron.lr",
+        "backend.megatron.micro_batch",
+    ]
+
+
+def test_of_a_wrong_kind_of_fsdp_only_what_every_kind_refuses_is_told() -> None:
+    told = refused({**fsdp(ckpt_format="zarr", bf16=True, fp16=True), "fsdp": "torhc"})
+
+    assert [found(problem)[0] for problem in told] == [
+        "backend.fsdp",
+        "backend.megatron.bf16",
+    ]
+
+
 @pytest.mark.parametrize(
     ("backend", "connections", "message"),
     [

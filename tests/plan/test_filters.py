@@ -105,6 +105,32 @@ def test_only_a_filter_with_an_interpolation_is_deferred() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "deferred"),
+    [
+        ("lr < 1  # as ${limit}", False),
+        ("# it isn't ${limit}\nlr < 1", False),
+        ("lr < 1  # ${a}\n  and lr > ${b}", True),
+        ("name != '# ${a}'", True),
+        ('name != "it\'s"  # ${a}', False),
+        ("name == '# ${ open'", True),
+        ('${oc.select:"a#b"} < 1', True),
+    ],
+)
+def test_what_stands_in_a_comment_defers_no_filter(
+    text: str, *, deferred: bool
+) -> None:
+    assert is_deferred(text) is deferred
+
+
+def test_a_comment_may_speak_of_other_jobs() -> None:
+    check_filter("lr < 1  # what {sibling.stable.lr} is not")
+
+
+def test_of_a_deferred_filter_what_a_comment_names_is_not_asked_for() -> None:
+    assert kept("${lr} < 1  # not ${limit}\n  and ${lr} > 0", {"${lr}": 0.5}) is True
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "${lr} < 1",

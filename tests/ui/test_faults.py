@@ -9,6 +9,7 @@ import pytest
 
 from autoexp_tui.ui.options import LeaveWay
 from autoexp_tui.ui.view.faults import Fault
+from autoexp_tui.ui.widgets.pane import LinesWidget
 from tests.plan.chart_plans import job, plan
 from tests.ui.plans import holey, opened
 from tests.ui.seat import Seat, cockpit
@@ -158,6 +159,40 @@ async def test_closing_them_without_a_plan_leaves(faults: tuple[Fault, ...]) -> 
         await seat.press("q")
         await seat.until(lambda: seat.left)
         assert seat.left == [LeaveWay.NOTHING]
+
+
+async def test_behind_the_errors_stands_that_planning_failed(
+    faults: tuple[Fault, ...],
+) -> None:
+    from autoexp_tui.engine.deferred import empty_snapshot
+
+    async with cockpit(empty_snapshot("exp", "planning exp")) as seat:
+        await faulty(seat, faults)
+        behind = _behind(seat)
+        assert "exp   planning failed" in behind
+        assert " planning exp failed" in behind
+        assert "appear when it is done" not in behind
+
+
+async def test_while_it_is_planned_again_it_stands_so_behind_the_errors(
+    faults: tuple[Fault, ...],
+) -> None:
+    from autoexp_tui.engine.deferred import empty_snapshot
+
+    shown = empty_snapshot("exp", "planning exp")
+    async with cockpit(shown, replan=lambda: None) as seat:
+        await faulty(seat, faults)
+        await seat.press("ctrl+r")
+        assert "failed" not in _behind(seat)
+        seat.app.planning.show_faults(faults)
+        await seat.pilot.pause()
+        assert " planning exp failed" in _behind(seat)
+
+
+def _behind(seat: Seat) -> str:
+    screen = seat.app.full_screen
+    assert screen is not None
+    return "\n".join(one.shown_text for one in screen.query(LinesWidget))
 
 
 async def test_ctrl_r_over_a_plan_plans_it_again_and_says_so() -> None:

@@ -136,10 +136,18 @@ class MegatronFsdp(MegatronTorchrun):
     def problems(self, backend: Config, config: Config) -> Sequence[Problem]:
         """Also what is wrong with `fsdp`."""
         kind = backend.get("fsdp")
-        if kind is not None and kind not in _SWITCHES:
-            message = f"is {kind!r}; it may be {', '.join(_SWITCHES)}"
-            return (problem("fsdp", message),)
-        return super().problems(backend, config)
+        if kind is None or (isinstance(kind, str) and kind in _SWITCHES):
+            return super().problems(backend, config)
+        message = f"is {kind!r}; it may be {', '.join(_SWITCHES)}"
+        return (problem("fsdp", message), *self._whatever_kind(backend, config))
+
+    def _whatever_kind(self, backend: Config, config: Config) -> Sequence[Problem]:
+        """What is wrong whichever kind is meant."""
+        first, *others = (
+            super(MegatronFsdp, self).problems({**backend, "fsdp": kind}, config)
+            for kind in _SWITCHES
+        )
+        return [one for one in first if all(one in other for other in others)]
 
     def environment(self, backend: Config, config: Config) -> Mapping[str, str]:
         """What FSDP needs: streams that do not wait for each other.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from autoexp_tui.plan.braces import spans
+from autoexp_tui.plan.braces import spans, without_comments
 from autoexp_tui.plan.expression import (
     Expression,
     ExpressionError,
@@ -31,7 +31,7 @@ _META: Final = "_meta.stage"
 
 def is_deferred(text: str) -> bool:
     """Whether a filter needs the composed config of the job."""
-    return "${" in text
+    return "${" in without_comments(text)
 
 
 def check_filter(text: str) -> None:
@@ -40,6 +40,7 @@ def check_filter(text: str) -> None:
     Raises:
         ExpressionError: it reads siblings, or it is not an allowed expression.
     """
+    text = without_comments(text)
     if _SIBLING.search(text):
         raise ExpressionError(
             "reads another job, which a filter cannot: filters choose the jobs first; "
@@ -227,7 +228,7 @@ def _lifted(text: str) -> tuple[str, list[str]]:
     """The filter with a name for each `${...}`, and those interpolations."""
     operands: list[str] = []
     parts: list[str] = []
-    for piece, interpolated in spans(text.replace("\\${", "${")):
+    for piece, interpolated in spans(without_comments(text).replace("\\${", "${")):
         if not interpolated:
             parts.append(piece)
             continue

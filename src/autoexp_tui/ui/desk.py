@@ -44,6 +44,8 @@ class Desk:
     ) -> None:
         self.session: SessionView = observe(snapshot)
         self.words = PlanWords(snapshot.plan)
+        self.failed = False
+        """Whether what the engine says it is doing has ended without a result."""
         self.groups: tuple[CauseGroup, ...] = ()
         self._cuts = NO_CUTS
         self.ends = Ends()
@@ -64,6 +66,7 @@ class Desk:
     # -------------------------------------------------------------------- snapshots
     def take(self, snapshot: Snapshot) -> None:
         """Show a newer snapshot."""
+        self.failed = False
         self.session = observe(snapshot, self.session)
         if snapshot.playback is not None and not self.many:
             self._forecast_at = None  # its time goes faster than the machine's

@@ -54,12 +54,23 @@ class PlanDesk:
         from autoexp_tui.ui.screens.faults import FaultsScreen
 
         self._app.say("")
+        self._tell_failed(failed=True)
         if self._faults is not None:
             self._faults.take(faults)
             return
-        replan = self._app.options.replan or (lambda: None)
-        self._faults = FaultsScreen(self._app.skin, faults, replan)
+        self._faults = FaultsScreen(self._app.skin, faults, self._again)
         self._app.push_screen(self._faults, self._faults_closed)
+
+    def _again(self) -> None:
+        if self._app.options.replan is not None:
+            self._tell_failed(failed=False)
+            self._app.options.replan()
+
+    def _tell_failed(self, *, failed: bool) -> None:
+        """Below the errors stands what was done: whether that has come to an end."""
+        self._app.desk.failed = failed
+        if self._app.full_screen is not None:
+            self._app.full_screen.renew()
 
     def _faults_closed(self, way: Way | None) -> None:
         self._faults = None

@@ -41,6 +41,8 @@ class Facts:
     ends: Ends = field(default_factory=Ends)
     gpu_hours: float = 0.0
     read_only: bool = False
+    failed: bool = False
+    """Whether what the engine is doing has come to nothing."""
 
 
 def is_late(session: SessionView, now: float) -> bool:
@@ -114,6 +116,8 @@ def _engine_age(session: SessionView, facts: Facts) -> Line:
     if engine.doing:
         # The title says what: `exp   planning`, and not `exp   planning exp`.
         doing = engine.doing.removesuffix(f" {session.snapshot.name}")
+        if facts.failed:
+            return (Span(f"{outside(doing)} failed", "failed"),)
         return (Span(outside(doing), "accent"),)
     if engine.role == "replay":
         return ()

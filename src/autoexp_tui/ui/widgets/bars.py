@@ -47,6 +47,7 @@ class Header(LinesWidget):
             ends=self.desk.ends,
             gpu_hours=self.desk.gpu_hours,
             read_only=self.read_only,
+            failed=self.desk.failed,
         )
         session = self.desk.session
         lines = (

@@ -251,7 +251,7 @@ class JobsPane(ListPane):
         total = len(self.desk.session.jobs)
         doing = self.desk.session.snapshot.engine.doing
         if doing:
-            text = f" {outside(doing)}"
+            text = f" {outside(doing)}{' failed' if self.desk.failed else ''}"
         elif wanted.filter is not None:
             text = f" No job matches {wanted.filter.text}. esc shows all {total}."
         else:

@@ -50,7 +50,10 @@ class WhyPane(TextPane):
         session = self.desk.session
         jobs = session.named(self._names)
         if session.snapshot.engine.doing and not session.jobs:
-            return WhyText("", ((Span(" The jobs appear when it is done.", "muted"),),))
+            text = " The jobs appear when it is done."
+            if self.desk.failed:
+                text = " There are no jobs: the plan has errors."
+            return WhyText("", ((Span(text, "muted"),),))
         if session.snapshot.engine.role == "plan" and nothing_started(session):
             first = why_plan(session, self.come_back)
             about = self._about() if jobs else why_nothing()
