@@ -4,18 +4,24 @@
 
 The plan is made by `autoexp-plan` over the tree of `bench_plan`. First paint stands
 beside a bare Textual app's. A key is timed from the press to the last byte of what it
-writes; a screen's own opening (grid, config of a job) counts as one key.
+writes, what is thought out meanwhile included; beside it stands the CPU time of the
+screen's thread, which other work on the machine hardly changes. What is opened for the
+first time in a process has a row of its own: each stage, its jobs, all jobs again, the
+config of a job and of another, the other screens.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -27,6 +33,10 @@ from tests.ui.ptys import OnTerminal
 COCKPIT = "from autoexp_tui.cli.tui import entry; entry()"
 QUIET_SECONDS = 0.06
 """So long nothing is written when a key has been answered."""
+PATIENCE_SECONDS = 4.0
+"""So long an answer's first byte is waited for: a busy machine is slow to begin."""
+LONG_QUIET_SECONDS = 0.25
+"""The same where an answer may come in two parts."""
 KEYS = (
     ("down, up", "jk"),
     ("page down, page up", "\x04\x15"),
@@ -34,6 +44,25 @@ KEYS = (
     ("a family's stage below", "1j"),
     ("the jobs again", "2"),
 )
+OTHER_OPENINGS = (
+    ("config of a job", "i"),
+    ("", "\x1b"),
+    ("", "j"),
+    ("config of another job", "i"),
+    ("", "\x1b"),
+    ("what S asks", "S"),
+    ("", "\x1b"),
+    ("", "1"),
+    ("the grid", "G"),
+    ("", "\x1b"),
+    ("", "2"),
+    ("the log of a job", "0"),
+    ("", "\x1b"),
+    ("the keys", "?"),
+    ("", "\x1b"),
+    ("the events", "8"),
+)
+"""A label for what is told, and the key."""
 
 
 def planned(place: Path, jobs: int) -> str:
@@ -46,44 +75,98 @@ def planned(place: Path, jobs: int) -> str:
     return str(found)
 
 
-def answered(terminal: OnTerminal, key: str) -> float:
-    """Milliseconds from a press to the last byte of its answer; 0: there was none."""
+class Answer(NamedTuple):
+    """What a key took, in milliseconds."""
+
+    wall: float
+    """To the last byte of its answer; 0: there was none."""
+    cpu: float
+    """Of the screen's thread until then."""
+
+
+def answered(terminal: OnTerminal, key: str, quiet: float = QUIET_SECONDS) -> Answer:
+    """Press a key, and read until nothing was written for `quiet` seconds."""
     terminal.read_during(QUIET_SECONDS)
+    before = spent = _cpu(terminal)
     begun = last = time.perf_counter()
     terminal.type(key)
-    patience = 1.0
+    patience = PATIENCE_SECONDS
     while terminal.read_some(patience):
-        last, patience = time.perf_counter(), QUIET_SECONDS
-    return (last - begun) * 1e3
+        last, spent, patience = time.perf_counter(), _cpu(terminal), quiet
+    return Answer((last - begun) * 1e3, spent - before)
+
+
+def _cpu(terminal: OnTerminal) -> float:
+    """Milliseconds that the screen's thread, a process's first, has run.
+
+    Source: Linux, Documentation/scheduler/sched-stats.rst, /proc/<pid>/schedstat.
+    """
+    assert terminal.process is not None
+    pid = terminal.process.pid
+    told = Path(f"/proc/{pid}/task/{pid}/schedstat").read_text()
+    return int(told.split()[0]) / 1e6
 
 
 def keys(command: Sequence[str], presses: int) -> None:
     """Each kind of key, many times."""
-    with OnTerminal(command, size=(160, 48)) as terminal:
-        terminal.read_until(b"planned")
-        terminal.read_during(2.0)
-        everything: list[float] = []
+    with opened(command) as terminal:
+        everything: list[Answer] = []
         for label, these in KEYS:
             took = [answered(terminal, these[n % len(these)]) for n in range(presses)]
             everything += took
             print(_row(label, took))
         print(_row("all of these", everything))
-        for label, opening, closing in (
-            ("config of a job", "i", "\x1b"),
-            ("the grid", "1G", "\x1b"),
-            ("the log of a job", "20", "\x1b"),
-        ):
-            for key in opening[:-1]:
-                answered(terminal, key)
-            print(_row(f"opening: {label}", [answered(terminal, opening[-1])]))
-            answered(terminal, closing)
 
 
-def _row(label: str, took: Sequence[float]) -> str:
-    ordered = sorted(took)
-    p99 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
-    middle = statistics.median(ordered)
-    return f"{label:30} {len(ordered):4} x   median {middle:5.1f}   p99 {p99:6.1f} ms"
+@contextmanager
+def opened(command: Sequence[str]) -> Iterator[OnTerminal]:
+    """The cockpit with its plan on the screen, at rest."""
+    with OnTerminal(command, size=(160, 48)) as terminal:
+        terminal.read_until(b"planned")
+        terminal.read_during(2.0)
+        yield terminal
+
+
+def first_openings(command: Sequence[str], stages: Sequence[str]) -> None:
+    """What is opened for the first time in a process, key by key."""
+    with opened(command) as terminal:
+        for label, key in (*_of_stages(stages), *OTHER_OPENINGS):
+            took = answered(terminal, key, LONG_QUIET_SECONDS)
+            if label:
+                told = f"{took.wall:5.1f} ms   screen's CPU {took.cpu:5.1f} ms"
+                print(f"{f'first: {label}':34} {told}")
+
+
+def _of_stages(stages: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Keys that look at each stage, then at the jobs of each and at all again."""
+    yield f"stage {stages[0]}", "1"
+    for stage in stages[1:]:
+        yield f"stage {stage}", "j"
+    for stage in reversed(stages):
+        yield f"jobs of {stage} alone", "\r"
+        yield f"all jobs after {stage}", "\x1b"
+        yield "", "1"
+        yield "", "k"
+    yield "", "2"
+
+
+def _row(label: str, took: Sequence[Answer]) -> str:
+    wall, cpu = (sorted(side) for side in zip(*took, strict=True))
+    return (
+        f"{label:34} {len(took):4} x   "
+        f"median {statistics.median(wall):5.1f}   p99 {_p99(wall):6.1f} ms   "
+        f"screen's CPU {statistics.median(cpu):5.1f}   p99 {_p99(cpu):5.1f} ms"
+    )
+
+
+def _p99(ordered: Sequence[float]) -> float:
+    return ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
+
+
+def stages_of(manifest: str) -> list[str]:
+    """The stages of a plan, in order of appearance."""
+    jobs = json.loads(Path(manifest).read_bytes())["jobs"]
+    return list(dict.fromkeys(job["stage"] for job in jobs))
 
 
 def main() -> None:
@@ -102,6 +185,7 @@ def main() -> None:
             f"{opened / bare:.2f} x a bare Textual app ({bare * 1e3:.0f} ms)"
         )
         keys(ours, chosen.presses)
+        first_openings(ours, stages_of(manifest))
 
 
 if __name__ == "__main__":

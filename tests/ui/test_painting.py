@@ -10,6 +10,8 @@ from rich.color import ColorSystem
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
+from textual.color import Color
+from textual.renderables.background_screen import BackgroundScreen
 from textual.strip import Strip
 
 from autoexp_tui.testing.campaigns import all_running
@@ -21,6 +23,7 @@ from autoexp_tui.ui.painting import (
     ThriftyUpdate,
     change,
     pen_of,
+    tinted,
 )
 from autoexp_tui.ui.text import strip
 from autoexp_tui.ui.themes import Skin, load_skin
@@ -145,3 +148,12 @@ async def test_a_second_of_24_live_runs_is_under_4_kilobytes(
         for _ in range(5):
             await seat.push(moved(seat.handle.snapshot(), 1))
     assert 0 < sum(sent) / 5 < 4096
+
+
+def test_below_an_overlay_every_style_is_tinted_as_textual_tints_it() -> None:
+    content = [Segment("a", style) for style in SKIN.roles.values()]
+    content += [Segment("b"), Segment("c", Style(bold=True))]
+    tint, under = Color(10, 20, 30, 0.6), Style.parse("on #101010")
+    (ours,) = tinted([Strip(content)], tint, under)
+    theirs = BackgroundScreen.process_segments(content, tint)
+    assert list(ours) == [Segment(one.text, under + one.style) for one in theirs]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from autoexp_tui.core.errors import EnvironmentFailed
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.plan.papers import Entry, JobPapers
 from autoexp_tui.testing.campaigns import planned
-from tests.ui.seat import Seat, cockpit
+from autoexp_tui.ui.screens.reader import PagesScreen
+from autoexp_tui.ui.view.spans import plain
+from tests.ui.seat import PATIENCE, Seat, cockpit
 
 
 def papers(plan: Plan, job: JobSpec) -> JobPapers:
@@ -28,9 +31,18 @@ def damaged(plan: Plan, job: JobSpec) -> JobPapers:
 
 
 async def opened(seat: Seat, *keys: str) -> str:
+    """What is shown first, once all was read."""
     await seat.press(*keys)
-    await seat.until(lambda: seat.dialog)
+    await seat.until(lambda: seat.dialog and not unread(seat))
     return seat.dialog
+
+
+def unread(seat: Seat) -> bool:
+    """Whether a page is still to be read."""
+    screen = seat.app.screen
+    assert isinstance(screen, PagesScreen)
+    lines = [plain(line) for page in screen.pages for line in page.lines]
+    return "It is being read." in lines
 
 
 async def test_i_shows_the_job_s_overrides() -> None:
@@ -38,6 +50,36 @@ async def test_i_shows_the_job_s_overrides() -> None:
         shown = await opened(seat, "i")
         assert "as Hydra gets them" in shown
         assert seat.app.desk.session.jobs[0].name in shown
+
+
+async def test_what_the_plan_tells_is_there_before_the_config_was_read() -> None:
+    read = threading.Event()
+
+    def slow(plan: Plan, job: JobSpec) -> JobPapers:
+        read.wait(PATIENCE)
+        return papers(plan, job)
+
+    async with cockpit(planned(10), papers=slow) as seat:
+        await seat.press("i")
+        assert "as Hydra gets them" in seat.dialog
+        await seat.press("n")
+        assert "It is being read." in seat.dialog
+        read.set()
+        await seat.until(lambda: "3 keys: 1 swept" in seat.dialog)
+
+
+async def test_a_config_that_was_left_before_it_was_read_changes_nothing() -> None:
+    read = threading.Event()
+
+    def slow(plan: Plan, job: JobSpec) -> JobPapers:
+        read.wait(PATIENCE)
+        return papers(plan, job)
+
+    async with cockpit(planned(10), papers=slow) as seat:
+        await seat.press("i", "escape")
+        read.set()
+        await seat.until(lambda: seat.app.background.idle)
+        assert seat.dialog == ""
 
 
 async def test_n_turns_to_the_config_and_who_set_each_key() -> None:
@@ -92,7 +134,8 @@ async def test_a_record_that_does_not_read_is_said_and_nothing_ends() -> None:
     async with cockpit(planned(10), papers=damaged) as seat:
         await seat.press("i")
         await seat.until(lambda: "damaged" in seat.footer)
-        assert seat.app.is_running
+        await seat.press("n")
+        assert "damaged" in seat.dialog
 
 
 async def test_without_a_reader_the_plan_is_told_alone() -> None:

@@ -177,6 +177,11 @@ class _RowFilter:
         return bool(self._expression.evaluate(values))
 
 
+def _prepare_filters() -> None:
+    """Import what filters are written in, ahead of the first one."""
+    import autoexp_tui.plan.expression  # noqa: F401 - kept for the filter
+
+
 def _changes(plan: Plan) -> PlanChanges | None:
     """What changed since the last plan; imported when it is asked."""
     from autoexp_tui.cli.plan_since import changes_of
@@ -191,11 +196,18 @@ class _Papers:
         self._reader: PaperReader | None = None
 
     def __call__(self, plan: Plan, job: JobSpec) -> JobPapers:
+        return self._made()(plan, job)
+
+    def prepare(self) -> None:
+        """Import what reads, ahead of the first question."""
+        self._made()
+
+    def _made(self) -> PaperReader:
         if self._reader is None:
             from autoexp_tui.adapters.job_papers import PaperReader
 
             self._reader = PaperReader()
-        return self._reader(plan, job)
+        return self._reader
 
 
 # ------------------------------------------------------------------------ the cockpit
@@ -328,13 +340,15 @@ class Cockpit:
 
         from autoexp_tui.ui.app import CockpitApp
 
+        papers = _Papers()
         options = replace(
             _screen_options(self._options, self._args),
             come_back=self._come_back(),
             away_since=None if self._args.replay else self._left_at(),
             replay=self._args.replay,
             expression=_RowFilter,
-            papers=_Papers(),
+            papers=papers,
+            ahead=(papers.prepare, _prepare_filters),
             changes=_changes if self._plans_a_config else None,
             replan=self._plan_again if self._plans_a_config else None,
         )

@@ -180,7 +180,8 @@ class Acts:
     # ---------------------------------------------------------------------- submit
     def submit(self, scope: Scope) -> None:
         """Ask what to submit."""
-        session = self._app.desk.session
+        desk = self._app.desk
+        session = desk.session
 
         def answered(answer: Answered) -> None:
             if answer.choice is not None:
@@ -188,7 +189,8 @@ class Acts:
                 words = f"submitting {plural(len(jobs), 'job')}"
                 self._sent(jobs, orders.submit(answer.choice), words)
 
-        question = submit_question(scope, session, self._app.desk.rates)
+        families = desk.words.of_families
+        question = submit_question(scope, session, desk.rates, families)
         self._ask(question, "nothing is planned or held", answered)
 
     # -------------------------------------------------------------------- resubmit

@@ -16,10 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from rich.color import ColorSystem
 from textual.app import App
 from textual.binding import BindingType
-from textual.filter import Monochrome
 from textual.message import Message
 from textual.screen import Screen
 
@@ -30,6 +28,7 @@ from autoexp_tui.ui.clock import Clock, PlayedClock, WallClock
 from autoexp_tui.ui.commands import Commands, Pane
 from autoexp_tui.ui.desk import Desk, outlook_of
 from autoexp_tui.ui.notify import Voice
+from autoexp_tui.ui.painting import say_colors_shortly, without_grey
 from autoexp_tui.ui.planning import PlanDesk
 from autoexp_tui.ui.screens.base import BoxScreen
 from autoexp_tui.ui.screens.jobs import JobsScreen
@@ -93,6 +92,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         )
         self.desk = Desk(handle.snapshot(), self.options.expression)
         self.background = Background("cockpit-files", self._soon)
+        self.thinking = Background("cockpit-thoughts", self._soon)
+        """For what takes its time and reads no file of a session: no disk hangs it."""
         self.bridge = Bridge(handle, self._snapshot_waits)
         quiet = self.options.replay or not self.options.notify
         self.voice = Voice(self._write, self.desk, quiet=quiet)
@@ -102,6 +103,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self._acts: Acts | None = None
         self._left = False
         self._greeted = False
+        self._prepared = False
         self._abandoned = False
         self._watched = _watches(self.desk.session.snapshot.engine)
         """Whether another engine was seen to live while this cockpit looked on."""
@@ -128,6 +130,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.add_mode("timeline", self._timeline_screen)
         self.add_mode("grid", self._grid_screen)
         self.background.start()
+        self.thinking.start()
         self.bridge.open()
         self.call_after_refresh(self._shown)
 
@@ -175,6 +178,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     def _greet(self) -> None:
         """Once there are jobs to tell of: a session may still be opening."""
         self.voice.tell_title(self.desk)
+        self._prepare()
         since = self.options.away_since
         if since is None or self._greeted or not self.desk.session.jobs:
             return
@@ -195,6 +199,15 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.push_screen(
             ReaderScreen(self.skin, "While you were away", told, passes), closed
         )
+
+    def _prepare(self) -> None:
+        """Once, when jobs are on the screen: import what keys will ask for."""
+        if self._prepared or not self.desk.session.jobs:
+            return
+        self._prepared = True
+        from autoexp_tui.ui.ahead import prepare
+
+        self.call_after_refresh(prepare, self.thinking, self.options.ahead)
 
     @property
     def read_only(self) -> bool:
@@ -445,6 +458,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self._drop_countdown()
         self.bridge.close()
         self.background.close()
+        self.thinking.close()
         self._on_leave(way)
         self.exit(way)
 
@@ -482,14 +496,3 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 def _watches(engine: EngineView) -> bool:
     """Whether another engine lives and runs the session."""
     return engine.role == "viewer" and engine.owner_alive
-
-
-def without_grey(app: App[Any]) -> None:
-    """NO_COLOR means none: not the greys that Textual would put in their place."""
-    app._filters = [one for one in app._filters if not isinstance(one, Monochrome)]
-
-
-def say_colors_shortly(app: App[Any]) -> None:
-    """Name the 256 shared colours by number: half the bytes of naming them by parts."""
-    if app.console._color_system is ColorSystem.TRUECOLOR:
-        app.console._color_system = ColorSystem.EIGHT_BIT

@@ -14,7 +14,14 @@ from autoexp_tui.ui.view.causes import CauseGroup, PlanWords, cause_key, causes
 from autoexp_tui.ui.view.cuts import NO_CUTS, Rates, rates, sure_cuts
 from autoexp_tui.ui.view.eta import Ends, ends, gpu_hours
 from autoexp_tui.ui.view.filtering import Expression, compile_filter
-from autoexp_tui.ui.view.rows import Arrangement, Row, arrange, next_column, sort_by
+from autoexp_tui.ui.view.rows import (
+    Arrangement,
+    Row,
+    arrange,
+    next_column,
+    single_rows,
+    sort_by,
+)
 from autoexp_tui.ui.view.session import JobView, SessionView, observe
 from autoexp_tui.ui.view.stages import StageView, stages
 
@@ -61,6 +68,8 @@ class Desk:
         self.expression = expression
         self._forecast_at: float | None = None
         self._rows_for: tuple[object, ...] = ()
+        self._singles: tuple[Row, ...] = ()
+        self._singles_for: object = None
         self._look_again()
 
     # -------------------------------------------------------------------- snapshots
@@ -132,8 +141,22 @@ class Desk:
         steady = wanted.order != "needs" and not (wanted.filter or wanted.fold)
         wish = (wanted, len(self.session.jobs)) if steady else ()
         if not wish or wish != self._rows_for:
-            self.rows = arrange(self.session, wanted)
+            self.rows = arrange(self.session, wanted, self._single_rows())
             self._rows_for = wish
+
+    def _single_rows(self) -> tuple[Row, ...]:
+        """A row for every job, made once for a plan."""
+        if self._singles_for is not self.session.index:
+            self._singles_for = self.session.index
+            self._singles = single_rows(self.session)
+        return self._singles
+
+    @property
+    def jobs_shown(self) -> int:
+        """How many jobs have a row, folded ones included."""
+        if not self.arrangement.fold:
+            return len(self.rows)
+        return sum(len(row.jobs) for row in self.rows)
 
     def rearrange(self, **changes: object) -> None:
         """Change order, filter or folding."""

@@ -64,6 +64,9 @@ class CockpitOptions:
     """What changed since the last plan of its config; slow. None: nobody looks."""
     papers: Callable[[Plan, JobSpec], JobPapers] | None = None
     """Reads how a job was made; slow. None: nothing but the plan is at hand."""
+    ahead: tuple[Callable[[], object], ...] = ()
+    """What takes its time when it is first called, to be called while nothing else is
+    to do, off the screen's thread."""
 
 
 def wants_no_color(options: CockpitOptions) -> bool:

@@ -3,22 +3,27 @@
 Textual sends every part of a line from its left edge, and names both colours and a
 reset for each piece. Over a slow line that is most of the bytes: here the cursor jumps
 to the changed cells, and a colour is named when it changes. Full repaints stay
-Textual's own.
+Textual's own. What lies below an overlay is tinted style by style, of which a screen
+has some dozens, where Textual tints every piece of text for itself.
 
 The sequences are ECMA-48's CUP (cursor position) and SGR (colours and attributes).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.color import ColorSystem
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
 from textual._compositor import ChopsUpdate, Compositor
+from textual.app import App
+from textual.color import Color
+from textual.filter import Monochrome
+from textual.renderables.background_screen import BackgroundScreen
 from textual.strip import Strip
 
 ESC = "\x1b"
@@ -116,3 +121,40 @@ def change(old: Pen, new: Pen) -> str:
 def _turned(old: str, new: str, *, default: str) -> Iterator[str]:
     if old != new:
         yield new or default
+
+
+def tinted(strips: Iterable[Strip], tint: Color, under: Style) -> list[Strip]:
+    """Lines as they look below an overlay.
+
+    Args:
+        strips: of the screen below.
+        tint: laid over it; translucent.
+        under: the overlay's own style, for what the screen below leaves open.
+    """
+    return [
+        Strip(
+            [
+                Segment(text, _tinted(style, tint, under), control)
+                for text, style, control in strip
+            ],
+            strip.cell_length,
+        )
+        for strip in strips
+    ]
+
+
+@lru_cache(maxsize=4096)
+def _tinted(style: Style | None, tint: Color, under: Style) -> Style:
+    (one,) = BackgroundScreen.process_segments([Segment("", style)], tint)
+    return under + (one.style or Style.null())
+
+
+def without_grey(app: App[Any]) -> None:
+    """NO_COLOR means none: not the greys that Textual would put in their place."""
+    app._filters = [one for one in app._filters if not isinstance(one, Monochrome)]
+
+
+def say_colors_shortly(app: App[Any]) -> None:
+    """Name the 256 shared colours by number: half the bytes of naming them by parts."""
+    if app.console._color_system is ColorSystem.TRUECOLOR:
+        app.console._color_system = ColorSystem.EIGHT_BIT

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from autoexp_tui.core.revival import may_come_back
 from autoexp_tui.core.states import NOT_STARTED
 from autoexp_tui.ui.screens.base import BoxScreen
-from autoexp_tui.ui.view.loss import killable
+from autoexp_tui.ui.view.loss import NOTHING_TO_END
 from autoexp_tui.ui.view.scope import Scope, scope
 from autoexp_tui.ui.view.spans import outside
 
@@ -44,14 +44,16 @@ class ActingScreen(BoxScreen):
     def useful(self) -> Collection[str]:
         if self.cockpit.read_only:
             return ()
-        jobs = self.scope().jobs
-        counts = self.desk.session.counts
-        found = {"run.pause"} if self.desk.session.snapshot.paused else set()
+        session = self.desk.session
+        jobs = session.named(tuple(self.desk.marks)) or self.under_cursor()
+        states = {job.record.state for job in jobs}
+        counts = session.counts
+        found = {"run.pause"} if session.snapshot.paused else set()
         if any(may_come_back(job.record) for job in jobs):
             found.add("run.resubmit")
-        if killable(jobs):
+        if states - NOTHING_TO_END:
             found.add("run.kill")
-        if {job.record.state for job in jobs} & NOT_STARTED:
+        if states & NOT_STARTED:
             found.add("run.skip")
         if any(str(look) in ("planned", "held") for look in counts):
             found.add("run.submit")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from textual.binding import Binding
 from textual.geometry import NULL_OFFSET, Region, Size, Spacing
 from textual.layout import ArrangeResult, Layout, WidgetPlacement
+from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
@@ -75,6 +76,8 @@ class BoxScreen(Screen[None], inherit_bindings=False):
     COMMANDS_HERE: ClassVar[Mapping[str, Callable[[Any], object]]] = {}
     """Commands that a function carries out, by id; `do_<id>` methods do the rest."""
     first_pane: Pane = "jobs"
+    focused: Reactive[Widget | None] = Reactive(None, repaint=False)
+    """Panes show the focus themselves: Textual would draw all of the screen for it."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name)

@@ -21,7 +21,7 @@ from autoexp_tui.ui.view.spans import outside, plain
 from autoexp_tui.ui.widgets.bars import ProblemLine, Prompt
 from autoexp_tui.ui.widgets.job_panes import JobsPane, NeedsPane, StagesPane
 from autoexp_tui.ui.widgets.log_pane import LogPane
-from autoexp_tui.ui.widgets.metrics_pane import MetricsPane
+from autoexp_tui.ui.widgets.metrics_pane import MOST_CURVES, MetricsPane
 from autoexp_tui.ui.widgets.why_pane import WhyPane
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ class JobsScreen(LogScreen, ActingScreen):
         self.stages = StagesPane(skin, desk, id="stages")
         self.jobs = JobsPane(skin, desk, id="jobs")
         self.needs = NeedsPane(skin, desk, id="needs")
-        self.why = WhyPane(skin, desk, self.cockpit.come_back, id="why")
+        thinking, come_back = self.cockpit.thinking, self.cockpit.come_back
+        self.why = WhyPane(skin, desk, thinking, come_back, id="why")
         self.metrics = MetricsPane(skin, desk, id="metrics")
         self.logs = LogPane(skin, self._background, id="log")
         yield self.stages
@@ -126,9 +127,8 @@ class JobsScreen(LogScreen, ActingScreen):
     def tell_about(self) -> None:
         """Let why, metrics and log follow the cursor."""
         jobs = self.under_cursor()
-        names = [job.name for job in jobs]
-        self.why.show(names, self.list.words())
-        self.metrics.show(names)
+        self.why.show(jobs, self.list.words())
+        self.metrics.show([job.name for job in jobs[:MOST_CURVES]])
         self.logs.read(*log_of(jobs, self.desk.session.now))
 
     def on_metrics_pane_bare(self, message: MetricsPane.Bare) -> None:
@@ -212,7 +212,7 @@ class JobsScreen(LogScreen, ActingScreen):
             names = frozenset(job.name for job in jobs)
             self.desk.rearrange(only=(outside(self.list.words()), names))
             self.enlarge(None)
-            self.jobs.focus(scroll_visible=False)
+            self.set_focus(self.jobs, scroll_visible=False)  # at once: it is told of
             self.renew()
 
     def _open_row(self) -> None:

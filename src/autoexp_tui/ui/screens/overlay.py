@@ -12,8 +12,11 @@ from textual import events
 from textual.app import ComposeResult
 from textual.geometry import Size
 from textual.layout import Layout
+from textual.reactive import Reactive
 from textual.screen import ModalScreen
+from textual.widget import Widget, _RenderCache
 
+from autoexp_tui.ui.painting import tinted
 from autoexp_tui.ui.screens.base import BoxLayout
 from autoexp_tui.ui.view.layout import Box
 from autoexp_tui.ui.view.spans import Line, Role, Span, pad
@@ -92,6 +95,7 @@ class Overlay(ModalScreen[Result], inherit_bindings=False):
 
     AUTO_FOCUS = "#frame"
     DEFAULT_CSS = "Overlay { overflow: hidden; }"
+    focused: Reactive[Widget | None] = Reactive(None, repaint=False)
     edge_role: Role = "rule"
     widest = WIDEST
     """Columns of the box where the screen has more."""
@@ -116,6 +120,23 @@ class Overlay(ModalScreen[Result], inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         yield self.frame
+
+    def _screen_resized(self, size: Size) -> None:
+        """Textual tells the size after the first layout too, which had it already."""
+        if size != self._compositor.size:
+            super()._screen_resized(size)
+
+    def _render_content(self) -> None:
+        """The screen below, tinted: as Textual draws it, in a fraction of its time."""
+        stack, tint = self.app.screen_stack, self.styles.background
+        place = stack.index(self) if self in stack else 0
+        if not place or tint.a == 1:
+            super()._render_content()
+            return
+        below = stack[place - 1]._compositor.render_strips(self.size)
+        drawn = tinted(below, tint, self.visual_style.rich_style)
+        self._render_cache = _RenderCache(self.size, drawn)
+        self._dirty_regions.clear()
 
     def on_mount(self) -> None:
         self.place()
@@ -146,7 +167,7 @@ class Overlay(ModalScreen[Result], inherit_bindings=False):
     # ----------------------------------------------------------------------- places
     def place(self) -> None:
         """Put the box in the middle, as large as it needs to be."""
-        size = self.size
+        size = self.size or self.app.size  # before its own layout it has none
         width = min(size.width - 4, self.widest) if size.width > 8 else size.width
         inner = width - 4
         fixed = self.fixed(inner)
@@ -163,7 +184,7 @@ class Overlay(ModalScreen[Result], inherit_bindings=False):
             self.field.display = row is not None
         if before != self._boxes:
             self._clear_arrangement_cache()  # Textual clears its ancestors' only
-        self.refresh(layout=True)
+            self.refresh(layout=True)
         self.frame.repaint()
 
     def on_resize(self) -> None:

@@ -11,9 +11,9 @@ from textual.binding import BindingType
 from textual.screen import Screen
 
 from autoexp_tui.ui import terminal
-from autoexp_tui.ui.app import without_grey
 from autoexp_tui.ui.clock import Clock, WallClock
 from autoexp_tui.ui.options import CockpitOptions, wants_ascii, wants_no_color
+from autoexp_tui.ui.painting import without_grey
 from autoexp_tui.ui.themes import Skin, load_skin
 from autoexp_tui.ui.view.sessions import (
     SessionLike,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from textual import events
@@ -33,17 +33,18 @@ class ReaderScreen(Overlay[str | None]):
         self._title_text = title
         self._all = lines
         self._passes = passes or {}
+        self._wrapped: tuple[int, Sequence[Line], Sequence[Line]] = (-1, (), ())
+        """The width and the lines that were wrapped last, and what came of it."""
 
     def heading(self) -> Line:
         return (Span(f" {self._title_text} ", "strong"),)
 
     def body(self, cells: int) -> Sequence[Line]:
-        rows = [
-            row
-            for content in self._all
-            for row in (wrap(content, cells, "  ") if content else ((),))
-        ]
-        return [(), *rows]
+        width, lines, rows = self._wrapped
+        if width != cells or lines is not self._all:
+            rows = [(), *_wrapped(self._all, cells)]
+            self._wrapped = cells, self._all, rows
+        return rows
 
     def fixed(self, cells: int) -> Sequence[Line]:
         extra = tuple(
@@ -64,6 +65,11 @@ class ReaderScreen(Overlay[str | None]):
             self.scroll_key(event.key)
 
 
+def _wrapped(lines: Sequence[Line], cells: int) -> Iterator[Line]:
+    for content in lines:
+        yield from wrap(content, cells, "  ") if content else ((),)
+
+
 class PagesScreen(ReaderScreen):
     """Pages to read: `n` and `p` turn them."""
 
@@ -71,22 +77,30 @@ class PagesScreen(ReaderScreen):
 
     def __init__(self, skin: Skin, title: str, pages: Sequence[Page]) -> None:
         super().__init__(skin, title, pages[0].lines)
-        self._pages = pages
+        self.pages = pages
+        """What is to be read, as far as it is known."""
         self._at = 0
 
+    def turn_into(self, pages: Sequence[Page]) -> None:
+        """Show as many other pages: those of before were all that was known."""
+        self.pages = pages
+        self._all = pages[self._at].lines
+        if self.is_attached:
+            self.place()
+
     def heading(self) -> Line:
-        page = self._pages[self._at]
-        place = f"{self._at + 1} of {len(self._pages)}"
+        page = self.pages[self._at]
+        place = f"{self._at + 1} of {len(self.pages)}"
         return (
             Span(f" {self._title_text} ", "strong"),
             Span(f" {page.title}, {place} ", "accent"),
         )
 
     def fixed(self, cells: int) -> Sequence[Line]:
-        number = len(self._pages)
+        number = len(self.pages)
         ways = (
-            ("n", self._pages[(self._at + 1) % number]),
-            ("p", self._pages[self._at - 1]),
+            ("n", self.pages[(self._at + 1) % number]),
+            ("p", self.pages[self._at - 1]),
         )
         keys = tuple(
             part
@@ -102,8 +116,8 @@ class PagesScreen(ReaderScreen):
             return
         event.stop()
         event.prevent_default()
-        self._at = (self._at + step) % len(self._pages)
-        self._all = self._pages[self._at].lines
+        self._at = (self._at + step) % len(self.pages)
+        self._all = self.pages[self._at].lines
         self.frame.top = 0
         self.place()
 

@@ -30,6 +30,7 @@ from autoexp_tui.ui.view.parameters import (
     in_common,
     only_paths,
     telling,
+    values_seen,
     varying,
 )
 from autoexp_tui.ui.view.reasons import cause_words, last_words, reason
@@ -85,11 +86,12 @@ class PlanWords:
 
     def __init__(self, plan: Plan | None) -> None:
         self.plan = plan
-        self.parameters: tuple[Parameter, ...] = telling(plan)
+        seen = values_seen(plan)
+        self.parameters: tuple[Parameter, ...] = telling(plan, seen)
         """Those that tell jobs apart."""
-        self.of_families: tuple[Parameter, ...] = varying(plan)
+        self.of_families: tuple[Parameter, ...] = varying(plan, seen)
         """Those that tell families apart."""
-        self.paths = only_paths(plan)
+        self.paths = only_paths(plan, seen)
         """Parameters that are no swept values."""
 
     def common(self, jobs: Sequence[JobView]) -> str:

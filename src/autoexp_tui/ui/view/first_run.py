@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from autoexp_tui.core.states import JobState
 from autoexp_tui.core.wording import plural
+from autoexp_tui.ui.view.looks import Look
 from autoexp_tui.ui.view.spans import Line, Span, line, outside
 from autoexp_tui.ui.view.why import WhyText
 
@@ -19,7 +19,7 @@ def why_plan(session: SessionView, come_back: str) -> WhyText:
     plan = session.snapshot.plan
     told = plan.ui.get("first_run") if plan else None
     number = len(session.jobs)
-    many = len({job.stage for job in session.jobs})
+    many = len(session.links.stages)
     about = (
         f"This plan has {plural(number, 'job')} in {plural(many, 'stage')}."
         if not isinstance(told, str) or not told.strip()
@@ -54,4 +54,4 @@ def warning_words(finding: PlanFinding) -> str:
 
 def nothing_started(session: SessionView) -> bool:
     """Whether every job is still as it was planned."""
-    return all(job.record.state is JobState.PLANNED for job in session.jobs)
+    return session.count(Look.PLANNED) == len(session.jobs)

@@ -17,7 +17,8 @@ from autoexp_tui.ui.view.columns import run_seconds
 if TYPE_CHECKING:
     from autoexp_tui.ui.view.session import JobView, SessionView
 
-_NOTHING_TO_END: Final = TERMINAL | {JobState.PLANNED, JobState.HELD}
+NOTHING_TO_END: Final = TERMINAL | {JobState.PLANNED, JobState.HELD}
+"""States in which there is nothing to kill."""
 _INTEGER: Final = re.compile(r"\d+")
 
 
@@ -85,7 +86,7 @@ def _unsaved(job: JobView, steps: int, now: float) -> float:
 
 def killable(jobs: Iterable[JobView]) -> tuple[JobView, ...]:
     """Those that wait, queue or run; what nobody asked for yet has nothing to end."""
-    return tuple(job for job in jobs if job.record.state not in _NOTHING_TO_END)
+    return tuple(job for job in jobs if job.record.state not in NOTHING_TO_END)
 
 
 def exists_outside(job: JobView) -> bool:

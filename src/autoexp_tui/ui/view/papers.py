@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final
 from rich.cells import cell_len
 
 from autoexp_tui.core.wording import duration, plural
+from autoexp_tui.plan.papers import JobPapers
 from autoexp_tui.plan.points import STAGE_KEYS
 from autoexp_tui.ui.view.parameters import spell
 from autoexp_tui.ui.view.spans import Line, Role, Span, fit, line, outside
 
 if TYPE_CHECKING:
     from autoexp_tui.core.specs import JobSpec, Plan
-    from autoexp_tui.plan.papers import Entry, JobPapers, Origin
+    from autoexp_tui.plan.papers import Entry, Origin
 
 _ORIGINS: Final[dict[Origin, Role]] = {
     "swept": "accent",
@@ -39,6 +40,18 @@ class Page:
 
     title: str
     lines: tuple[Line, ...]
+
+
+def known_pages(plan: Plan, jobs: Sequence[JobSpec]) -> tuple[Page, ...]:
+    """The pages of one job or of two before their papers are read."""
+    nothing = JobPapers()
+    pages = (
+        pages_of_two((jobs[0], nothing), (jobs[1], nothing))
+        if len(jobs) == 2
+        else pages_of(plan, jobs[0], nothing)
+    )
+    told = ((Span("It is being read.", "muted"),),)
+    return (pages[0], Page("Config", told), Page("Script", told))
 
 
 # --------------------------------------------------------------------------- one job

@@ -21,7 +21,7 @@ _NO_COLUMN = frozenset(
 _ABSENT = object()
 
 
-_Seen: TypeAlias = Mapping[str, Mapping[str, Mapping[str, None]]]
+Seen: TypeAlias = Mapping[str, Mapping[str, Mapping[str, None]]]
 """By key, then by stage: its different values as spelled, in order."""
 
 
@@ -39,27 +39,28 @@ def is_value(key: str) -> bool:
     return key.lstrip("+") not in _NO_COLUMN
 
 
-def varying(plan: Plan | None) -> tuple[Parameter, ...]:
+def varying(plan: Plan | None, seen: Seen | None = None) -> tuple[Parameter, ...]:
     """The parameters that vary over the plan's jobs, in the sweep's order.
 
     Those that stand for the stage are left out, and so are those that are one and the
     same within each stage, or that only one stage has: they tell no families apart.
+    `seen`: the plan's `values_seen`, where they are at hand.
     """
-    seen = _values(plan)
+    seen = values_seen(plan) if seen is None else seen
     own = _of_one_stage(plan, seen)
     return tuple(entry for entry in _all_varying(seen) if entry.key not in own)
 
 
-def telling(plan: Plan | None) -> tuple[Parameter, ...]:
+def telling(plan: Plan | None, seen: Seen | None = None) -> tuple[Parameter, ...]:
     """The parameters that tell jobs apart: those that tell families apart come first,
     then those that only one stage has.
     """
-    seen = _values(plan)
+    seen = values_seen(plan) if seen is None else seen
     own = _of_one_stage(plan, seen)
     return tuple(sorted(_all_varying(seen), key=lambda entry: entry.key in own))
 
 
-def _all_varying(seen: _Seen) -> tuple[Parameter, ...]:
+def _all_varying(seen: Seen) -> tuple[Parameter, ...]:
     keys = {
         key: tuple(
             dict.fromkeys(spelled for values in stages.values() for spelled in values)
@@ -71,7 +72,7 @@ def _all_varying(seen: _Seen) -> tuple[Parameter, ...]:
     return tuple(Parameter(key, labels[key], values) for key, values in keys.items())
 
 
-def _of_one_stage(plan: Plan | None, seen: _Seen) -> frozenset[str]:
+def _of_one_stage(plan: Plan | None, seen: Seen) -> frozenset[str]:
     """The keys that one of several stages has alone."""
     if plan is None or len({spec.stage for spec in plan.jobs}) < 2:
         return frozenset()
@@ -82,13 +83,13 @@ _PATH: Final = re.compile(r"\{[^{}]*\b(?:output_dir|log_dir|log_path(?:_current)
 """A reference to a path of a job, its own or another's."""
 
 
-def only_paths(plan: Plan | None) -> frozenset[str]:
+def only_paths(plan: Plan | None, seen: Seen | None = None) -> frozenset[str]:
     """The parameters that are, as written, one and the same within each stage and name
     a path of a job: they differ from job to job in that path alone.
     """
     return frozenset(
         key
-        for key, stages in _values(plan).items()
+        for key, stages in (values_seen(plan) if seen is None else seen).items()
         if all(
             len(values) == 1 and _PATH.search(next(iter(values)))
             for values in stages.values()
@@ -96,7 +97,8 @@ def only_paths(plan: Plan | None) -> frozenset[str]:
     )
 
 
-def _values(plan: Plan | None) -> _Seen:
+def values_seen(plan: Plan | None) -> Seen:
+    """Every parameter's different values in each stage: one look at all jobs."""
     seen: dict[str, dict[str, dict[str, object]]] = {}
     for spec in plan.jobs if plan else ():
         for key, value in spec.parameters.items():

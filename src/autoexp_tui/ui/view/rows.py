@@ -62,17 +62,40 @@ class Arrangement:
     """Causes that a person opened."""
 
 
-def arrange(session: SessionView, wanted: Arrangement) -> tuple[Row, ...]:
-    """The rows for a session, as wanted."""
+def single_rows(session: SessionView) -> tuple[Row, ...]:
+    """A row for every job, in plan order."""
+    return tuple(Row(job.name, (job.index,)) for job in session.jobs)
+
+
+def arrange(
+    session: SessionView, wanted: Arrangement, singles: tuple[Row, ...] | None = None
+) -> tuple[Row, ...]:
+    """The rows for a session, as wanted.
+
+    `singles`: the session's `single_rows`, where they are at hand; plain plan order
+    is these very rows.
+    """
+    singles = single_rows(session) if singles is None else singles
+    if wanted.only is None and _plain(wanted):
+        return singles
     jobs: Sequence[JobView] = session.jobs
     if wanted.only is not None:
-        jobs = [job for job in jobs if job.name in wanted.only[1]]
+        index = session.index
+        places = sorted(index[name] for name in wanted.only[1] if name in index)
+        if _plain(wanted):
+            return tuple([singles[place] for place in places])
+        jobs = [jobs[place] for place in places]
     if wanted.filter is not None:
         jobs = [job for job in jobs if wanted.filter.keeps(job)]
     jobs = _ordered(jobs, wanted)
     if wanted.fold:
         return _folded(jobs, wanted.unfolded)
-    return tuple(Row(job.name, (job.index,)) for job in jobs)
+    return tuple([singles[job.index] for job in jobs])
+
+
+def _plain(wanted: Arrangement) -> bool:
+    """Whether neither order nor filter nor folding looks at any job."""
+    return wanted.order == "plan" and not (wanted.filter or wanted.fold)
 
 
 def _ordered(jobs: Sequence[JobView], wanted: Arrangement) -> Sequence[JobView]:

@@ -17,6 +17,7 @@ from autoexp_tui.ui.view.spans import Line, Span, outside
 
 if TYPE_CHECKING:
     from autoexp_tui.core.specs import Plan
+    from autoexp_tui.ui.view.parameters import Parameter
     from autoexp_tui.ui.view.scope import Scope
     from autoexp_tui.ui.view.session import JobView, SessionView
 
@@ -26,11 +27,18 @@ _NAMED = 3
 
 
 def submit_question(
-    scope: Scope, session: SessionView, usual: Rates = NO_RATES
+    scope: Scope,
+    session: SessionView,
+    usual: Rates = NO_RATES,
+    telling: Sequence[Parameter] | None = None,
 ) -> Question | None:
     """What S asks; None when every job was asked to run already.
 
-    `usual`: what is known of how fast stages go.
+    Args:
+        scope: what is marked, else under the cursor.
+        session: as shown.
+        usual: what is known of how fast stages go.
+        telling: the parameters that tell families apart, where they are at hand.
     """
     waiting = [job for job in session.jobs if _submittable(job)]
     plan = session.snapshot.plan
@@ -50,7 +58,7 @@ def submit_question(
         lines=tuple(lines),
         stay="Not now",
         confirm="submit",
-        choices=tuple(_choices(scope, session, waiting)),
+        choices=tuple(_choices(scope, session, waiting, telling)),
     )
 
 
@@ -152,6 +160,8 @@ def _fitting(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ..
     """Jobs that this machine can run, all that they wait for among them."""
     asked = {job.name for job in jobs}
     missing = {job.name for job in jobs if _is_too_large(job, session)}
+    if not missing:
+        return tuple(jobs)
     for job in jobs:  # in plan order: what is waited for comes first
         waits_for = asked.intersection(session.upstream.get(job.name, ()))
         if missing & waits_for:
@@ -165,7 +175,10 @@ def _submittable(job: JobView) -> bool:
 
 
 def _choices(
-    scope: Scope, session: SessionView, waiting: Sequence[JobView]
+    scope: Scope,
+    session: SessionView,
+    waiting: Sequence[JobView],
+    telling: Sequence[Parameter] | None,
 ) -> Iterable[Choice]:
     fitting = _fitting(waiting, session)
     if 0 < len(fitting) < len(waiting):
@@ -182,11 +195,14 @@ def _choices(
         words = f"the {plural(len(marked), 'marked job')}"
         needs = f" and {extra} needed upstream" if extra else ""
         yield _choice("marked", words + needs, jobs, session)
-    yield from _family(scope, session, waiting)
+    yield from _family(scope, session, waiting, telling)
 
 
 def _family(
-    scope: Scope, session: SessionView, waiting: Sequence[JobView]
+    scope: Scope,
+    session: SessionView,
+    waiting: Sequence[JobView],
+    telling: Sequence[Parameter] | None,
 ) -> Iterable[Choice]:
     """The family under the cursor first, where there are others."""
     first = scope.jobs[0] if scope.jobs else waiting[0]
@@ -194,7 +210,8 @@ def _family(
     members = [job for job in waiting if job.record.spec.family == family]
     if family and 0 < len(members) < len(waiting):
         jobs = _with_upstream(members, session)
-        name = described(members[0].record.spec, varying(session.snapshot.plan))
+        known = varying(session.snapshot.plan) if telling is None else telling
+        name = described(members[0].record.spec, known)
         which = name or outside(family)
         label = f"one family first ({which}, {plural(len(jobs), 'job')}), hold the rest"
         yield _choice("family", label, jobs, session)

@@ -130,17 +130,26 @@ def why_many(
         return why_job(jobs[0], session, words, acts=acts, usual=usual)
     if not jobs:
         return why_nothing()
-    same = len({cause_key(job) for job in jobs}) == 1
     return WhyText(
         f"{title}   {_several(jobs, words.common(jobs))}",
         (
-            _verdict_of_all(jobs, session) if same else _mixed(jobs),
+            _verdict_of_all(jobs, session) if _alike_all(jobs) else _mixed(jobs),
             *_behind(jobs, session),
             (),
             *_one_per_job(jobs, session),
         ),
         _next(jobs, acts=acts),
     )
+
+
+def why_crowd(title: str, jobs: Sequence[JobView]) -> WhyText:
+    """What is seen of many jobs at once, until `why_many` has looked at each."""
+    return WhyText(f"{title}   {_several(jobs, '')}", (_mixed(jobs),))
+
+
+def _alike_all(jobs: Sequence[JobView]) -> bool:
+    first = cause_key(jobs[0])
+    return all(cause_key(job) == first for job in jobs)
 
 
 def _verdict_of_all(jobs: Sequence[JobView], session: SessionView) -> Line:
@@ -385,7 +394,8 @@ def _behind(jobs: Sequence[JobView], session: SessionView) -> Iterable[Line]:
     if not waiting or jobs[0].look is Look.DONE:
         return
     doomed = [job for job in waiting if job.look is Look.DOOMED]
-    names = ", ".join(dict.fromkeys(outside(job.stage) or job.name for job in waiting))
+    called = dict.fromkeys(job.stage or job.name for job in waiting)
+    names = ", ".join(outside(name) for name in called)
     number = len(waiting)
     verb = "waits" if number == 1 else "wait"
     never = f"; {len(doomed)} can never start" if doomed else ""

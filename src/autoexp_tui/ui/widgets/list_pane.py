@@ -184,7 +184,5 @@ class ListPane(Pane):
 
 
 def _first_places(keys: Sequence[str]) -> Mapping[str, int]:
-    places: dict[str, int] = {}
-    for place, key in enumerate(keys):
-        places.setdefault(key, place)
-    return places
+    places = range(len(keys))
+    return dict(zip(reversed(keys), reversed(places), strict=True))

@@ -46,8 +46,8 @@ class MetricsPane(TextPane):
         """Told last."""
 
     def show(self, names: Sequence[str]) -> None:
-        """Draw these jobs' curves; marked jobs come before them."""
-        self._names = tuple(names)
+        """Draw these jobs' curves, of the first; marked jobs come before them."""
+        self._names = tuple(names[:MOST_CURVES])
         self.renew()
 
     def jobs(self) -> tuple[JobView, ...]:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.core.wording import plural
 from autoexp_tui.ui.view.first_run import nothing_started, why_plan
 from autoexp_tui.ui.view.spans import Line, Span, shorten_middle
-from autoexp_tui.ui.view.why import WhyText, why_job, why_many, why_nothing
+from autoexp_tui.ui.view.why import WhyText, why_crowd, why_many, why_nothing
 from autoexp_tui.ui.widgets.pane import Painted
 from autoexp_tui.ui.widgets.text_pane import TextPane
 
 if TYPE_CHECKING:
+    from autoexp_tui.ui.background import Background
     from autoexp_tui.ui.desk import Desk
     from autoexp_tui.ui.themes import Skin
+    from autoexp_tui.ui.view.session import JobView
+
+CROWD: Final = 300
+"""Jobs up to which looking at each of them is not felt in the fingers."""
 
 
 class WhyPane(TextPane):
@@ -25,30 +31,72 @@ class WhyPane(TextPane):
     heading = "Why"
 
     def __init__(
-        self, skin: Skin, desk: Desk, come_back: str = "", **options: Any
+        self,
+        skin: Skin,
+        desk: Desk,
+        thinking: Background,
+        come_back: str = "",
+        **options: Any,
     ) -> None:
+        """Args:
+        skin: how roles look.
+        desk: what to tell about.
+        thinking: where many jobs are looked at.
+        come_back: how to return after leaving, as a sentence.
+        """
         super().__init__(skin, **options)
         self.desk = desk
         self.come_back = come_back
+        self._thinking = thinking
         self.acts = True
         """Whether keys that command do something here."""
         self._names: tuple[str, ...] = ()
+        self._jobs: tuple[JobView, ...] = ()
         self._subject = ""
         self._told = why_nothing()
+        self._thought: WhyText | None = None
+        """Of a crowd: what looking at each of these jobs gave; None: not yet known."""
 
-    def show(self, names: Sequence[str], title: str) -> None:
-        """Tell about these jobs."""
-        fresh = tuple(names) != self._names
-        self._names, self._subject = tuple(names), title
+    def show(self, jobs: Sequence[JobView], title: str) -> None:
+        """Tell about these jobs, as the newest session has them.
+
+        Of a crowd at once what is seen at a glance; the rest follows when each was
+        looked at, and stands until it was done anew for a newer session.
+        """
+        names = tuple(job.name for job in jobs)
+        fresh = names != self._names
+        self._names, self._jobs, self._subject = names, tuple(jobs), title
+        if fresh:
+            self._thought = None
         self.renew(to_top=fresh)
+        if len(jobs) > CROWD:
+            self.call_after_refresh(self._think, self._jobs, title)
+
+    def _think(self, jobs: tuple[JobView, ...], title: str) -> None:
+        """Look at every one, off the screen's thread; of no use for others by then."""
+        if jobs is not self._jobs:
+            return
+
+        def done(result: Any, problem: BaseException | None) -> None:
+            if problem is not None:
+                raise problem
+            if jobs is self._jobs:
+                self._thought = result
+                self.renew()
+
+        self._thinking.call("why", partial(self._many, jobs, title), done)
+
+    def _many(self, jobs: tuple[JobView, ...], title: str) -> WhyText:
+        desk = self.desk
+        session, words, usual = desk.session, desk.words, desk.rates
+        return why_many(title, jobs, session, words, acts=self.acts, usual=usual)
 
     def make(self, cells: int) -> Sequence[Line]:
         self._told = self._text()
         return self._told.wrapped(cells)
 
     def _text(self) -> WhyText:
-        session = self.desk.session
-        jobs = session.named(self._names)
+        session, jobs = self.desk.session, self._jobs
         if session.snapshot.engine.doing and not session.jobs:
             text = " The jobs appear when it is done."
             if self.desk.failed:
@@ -61,14 +109,9 @@ class WhyPane(TextPane):
         return self._about() if jobs else why_nothing()
 
     def _about(self) -> WhyText:
-        session, words = self.desk.session, self.desk.words
-        usual = self.desk.rates
-        jobs = session.named(self._names)
-        if len(jobs) == 1:
-            return why_job(jobs[0], session, words, acts=self.acts, usual=usual)
-        return why_many(
-            self._subject, jobs, session, words, acts=self.acts, usual=usual
-        )
+        if len(self._jobs) > CROWD:
+            return self._thought or why_crowd(self._subject, self._jobs)
+        return self._many(self._jobs, self._subject)
 
     @property
     def body_rows(self) -> int:

@@ -1,0 +1,184 @@
+"""What opens for the first time costs what is visible, and waits for no import."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.testing.campaigns import planned
+from autoexp_tui.ui import ahead
+from autoexp_tui.ui.background import Background
+from autoexp_tui.ui.painting import ThriftyCompositor
+from autoexp_tui.ui.view import columns, why
+from autoexp_tui.ui.widgets.why_pane import CROWD
+from tests.ui.seat import PATIENCE, Seat, cockpit
+
+JOBS = 3000
+UI = Path(why.__file__).resolve().parent.parent
+NO_KEY = {
+    "autoexp_tui.ui.ahead",
+    "autoexp_tui.ui.view.digest",
+    "autoexp_tui.ui.screens.faults",
+}
+"""Itself; what is shown on coming back, and of a plan with errors: no key asks."""
+
+
+@contextmanager
+def counted(
+    monkeypatch: pytest.MonkeyPatch, module: object, name: str
+) -> Iterator[list[int]]:
+    """The threads that call a function, call by call."""
+    threads: list[int] = []
+    original = getattr(module, name)
+
+    def calling(*arguments: object) -> object:
+        threads.append(threading.get_ident())
+        return original(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, name, calling)
+        yield threads
+
+
+@contextmanager
+def thoughtless(seat: Seat) -> Iterator[None]:
+    """Nothing is thought out meanwhile."""
+    think = threading.Event()
+    begun = threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        think.wait(PATIENCE)
+
+    seat.app.thinking.call("held", hold, lambda *_: None)
+    assert begun.wait(PATIENCE)
+    try:
+        yield
+    finally:
+        think.set()
+
+
+# ------------------------------------------------------------------ a stage of many
+async def test_opening_a_stage_and_going_back_draw_only_what_is_visible(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cockpit(planned(JOBS)) as seat:
+        with counted(monkeypatch, columns, "job_cells") as drawn:
+            await seat.press("1", "enter")
+            await seat.press("escape")
+        assert 0 < len(drawn) < 150
+
+
+async def test_the_jobs_of_a_stage_are_looked_at_off_the_screen_s_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cockpit(planned(JOBS)) as seat:
+        with counted(monkeypatch, why, "cause_key") as looked:
+            await seat.press("1")
+            await seat.until(lambda: "S submits it" in seat.pane("why"))
+        assert len(looked) > CROWD
+        assert threading.get_ident() not in looked
+
+
+async def test_a_stage_s_counts_are_told_before_each_job_was_looked_at() -> None:
+    async with cockpit(planned(JOBS)) as seat:
+        with thoughtless(seat):
+            await seat.press("1")
+            number = len(seat.jobs.stages.jobs())
+            assert f"{number} planned" in seat.pane("why")
+        await seat.until(lambda: "S submits it" in seat.pane("why"))
+
+
+async def test_a_stage_that_was_left_is_never_told_of_in_the_next_one_s_place() -> None:
+    async with cockpit(planned(JOBS), size=(200, 60)) as seat:
+        with thoughtless(seat):
+            await seat.press("1")
+            left = seat.jobs.stages.jobs()[0].name
+            await seat.press("j", "j")
+            here = seat.jobs.stages.jobs()[0].name
+        await seat.until(lambda: "S submits it" in seat.pane("why"))
+        assert here != left
+        assert here in seat.pane("why")
+        assert left not in seat.pane("why")
+
+
+async def test_a_stage_s_text_stays_while_a_newer_session_is_looked_at() -> None:
+    async with cockpit(planned(JOBS)) as seat:
+        await seat.press("1")
+        await seat.until(lambda: "S submits it" in seat.pane("why"))
+        with thoughtless(seat):
+            seat.jobs.renew()
+            await seat.pilot.pause()
+            assert "S submits it" in seat.pane("why")
+
+
+async def test_the_rows_of_all_jobs_are_made_once() -> None:
+    async with cockpit(planned(JOBS)) as seat:
+        everything = seat.app.desk.rows
+        await seat.press("1", "enter")
+        assert len(seat.app.desk.rows) < len(everything)
+        await seat.press("escape")
+        assert seat.app.desk.rows is everything
+
+
+async def test_the_focus_moves_without_drawing_all_of_the_screen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cockpit(planned(JOBS)) as seat:
+        with counted(monkeypatch, ThriftyCompositor, "render_full_update") as full:
+            await seat.press("1")
+            await seat.press("2")
+            await seat.press("tab")
+        assert full == []
+
+
+# -------------------------------------------------------------------------- imports
+def test_what_keys_import_is_imported_ahead_of_them() -> None:
+    names = "; ".join(
+        f"import {name}" for name in ("autoexp_tui.ui.app", *ahead.MODULES)
+    )
+    code = f"import sys; {names}; print('\\n'.join(sys.modules))"
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    wanted = {name for path in UI.rglob("*.py") for name in imported_late(path)}
+    assert "autoexp_tui.ui.papers" in wanted
+    assert wanted - set(found.stdout.split()) - NO_KEY == set()
+
+
+def imported_late(path: Path) -> Iterator[str]:
+    """The modules of ours that functions of a file import."""
+    for function in ast.walk(ast.parse(path.read_text())):
+        if isinstance(function, ast.FunctionDef):
+            for node in ast.walk(function):
+                if isinstance(node, ast.ImportFrom) and node.module != "autoexp_tui.ui":
+                    yield str(node.module)
+
+
+def test_imports_ahead_are_the_background_s_and_one_failure_stops_none() -> None:
+    ran: list[str] = []
+    finished = threading.Event()
+
+    def fails() -> None:
+        ran.append(threading.current_thread().name)
+        raise ImportError
+
+    background = Background("thoughts", lambda call: call())
+    background.start()
+    ahead.prepare(background, (fails, finished.set))
+    assert finished.wait(PATIENCE)
+    background.close()
+    assert ran == ["thoughts"]
+
+
+async def test_the_cockpit_prepares_when_it_shows_jobs() -> None:
+    prepared = threading.Event()
+    async with cockpit(planned(10), ahead=(prepared.set,)) as seat:
+        await seat.until(prepared.is_set)
