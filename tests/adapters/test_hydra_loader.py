@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hydra._internal import config_loader_impl, defaults_list
 from hydra._internal.config_repository import ConfigRepository
+from hydra._internal.defaults_list import DefaultsList
 from hydra._internal.utils import create_config_search_path
 from hydra.plugins.config_source import ConfigResult
 
+from autoexp_tui.adapters import hydra_loader
 from autoexp_tui.adapters.hydra_compose import HydraComposer
 from autoexp_tui.adapters.hydra_loader import LOADED, Key, ListingRepository
 from autoexp_tui.adapters.hydra_source import AutoexpSource
@@ -59,6 +63,68 @@ def test_jobs_of_other_structures_with_the_same_choices_share_a_merge(
     assert merges(made, "++b=1", "model=large") == 0
 
 
+@pytest.fixture
+def lists(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The lists of defaults that were made, of what was given for each."""
+    made: list[object] = []
+    create = hydra_loader.create_defaults_list
+
+    def counted(**given: Any) -> DefaultsList:
+        made.append(given)
+        return create(**given)
+
+    monkeypatch.setattr(hydra_loader, "create_defaults_list", counted)
+    return made
+
+
+def test_jobs_of_other_structures_with_the_same_choices_share_a_list(
+    made: HydraComposer, lists: list[object]
+) -> None:
+    made.compose(["model=large"], {})
+    assert len(lists) == 1
+    made.compose(["++a=1", "model=large", "~size"], {})
+    assert len(lists) == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("+logger=file", "+logger@other=file"),
+        ("model=large", "model=[large]"),
+        ("~model=small", "~model"),
+        ("model=small", "model=large"),
+    ],
+)
+def test_other_choices_make_another_list(
+    made: HydraComposer, lists: list[object], first: str, then: str
+) -> None:
+    made.compose([first, "++a=1"], {})
+    assert len(lists) == 1
+    made.compose([then, "++a=1"], {})
+    assert len(lists) == 2
+
+
+def test_a_job_with_known_choices_has_its_own_values(made: HydraComposer) -> None:
+    made.compose(["model=large", "++a=1"], {})
+    found = made.compose(["++b=2", "model=large", "project.name=mine"], {}).to_dict()
+    assert (found.get("a"), found["b"], found["size"]) == (None, 2, 2)
+    assert found["project"] == {"name": "mine", "base_output_dir": "/cwd/out"}
+
+
+def test_a_choice_of_what_is_no_group_is_refused_each_time(
+    made: HydraComposer,
+) -> None:
+    for _ in range(2):
+        with pytest.raises(CannotCompose):
+            made.compose(["nowhere@here=large"], {})
+
+
+def test_others_of_hydra_make_their_lists_themselves(made: HydraComposer) -> None:
+    made.compose(["model=large"], {})
+    module: Any = config_loader_impl
+    assert module.create_defaults_list is defaults_list.create_defaults_list
+
+
 def test_what_a_job_changes_is_not_in_the_next(made: HydraComposer) -> None:
     changed = made.compose(["~model.size", "model.layers=[9]", "size=0"], {}).to_dict()
     assert changed["model"] == {"layers": [9]}
@@ -72,6 +138,22 @@ def test_what_is_composed_anew_is_merged_anew(made: HydraComposer) -> None:
     before = made.merges
     made.composed_anew(["++a=1"], {})
     assert made.merges == before + 1
+
+
+def test_what_is_composed_anew_has_a_list_of_its_own(
+    made: HydraComposer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists: list[object] = []
+    create = defaults_list.create_defaults_list
+
+    def counted(**given: Any) -> DefaultsList:
+        lists.append(given)
+        return create(**given)
+
+    monkeypatch.setattr(config_loader_impl, "create_defaults_list", counted)
+    for _ in range(2):
+        made.composed_anew(["model=large"], {})
+    assert len(lists) == 2
 
 
 def test_another_search_path_finds_other_configs(

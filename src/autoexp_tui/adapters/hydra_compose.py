@@ -41,6 +41,7 @@ from autoexp_tui.adapters.hydra_errors import compose_problem, unreadable_overri
 from autoexp_tui.adapters.hydra_loader import RememberingLoader
 from autoexp_tui.adapters.hydra_source import AutoexpSource
 from autoexp_tui.adapters.interpolations import is_open
+from autoexp_tui.adapters.parse_trees import share_parse_trees
 from autoexp_tui.adapters.resolvers import Environment, register_resolvers
 from autoexp_tui.adapters.settings import closed_keys
 from autoexp_tui.adapters.yaml_files import SCHEME, routed, shown
@@ -221,6 +222,7 @@ class HydraComposer:
         """Hydra over our source; it makes itself the process's own on the way."""
         setbase(_HYDRA_BASE)
         GlobalHydra.instance().clear()
+        share_parse_trees()
         Plugins.instance().register(AutoexpSource)
         search_path = create_config_search_path(f"{SCHEME}://{self.config_dir}")
         for place in self._search_dirs:

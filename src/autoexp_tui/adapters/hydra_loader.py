@@ -1,9 +1,9 @@
-"""Hydra's loader, which merges the same list of configs only once.
+"""Hydra's loader, which makes and merges the same list of configs only once.
 
-Reading overrides, making the list of defaults of them and applying values stays
-Hydra's own code for every job; the configs of a list that was merged before are not
-merged again. That is half of a composition, and all jobs with the same choices of
-groups share it. What lists are made of is loaded once for all of them.
+Reading overrides and applying values stays Hydra's own code for every job; the list of
+defaults that its choices of groups make, and what the configs of that list merge to,
+are made when they are first chosen. That is most of a composition, and all jobs with
+the same choices share it. What lists are made of is loaded once for all of them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,21 @@ from __future__ import annotations
 import copy
 import pickle
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar
 
+from hydra._internal import config_loader_impl
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import (
     CachingConfigRepository,
     IConfigRepository,
+)
+from hydra._internal.defaults_list import (
+    DefaultsList,
+    Overrides,
+    create_defaults_list,
 )
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.default_element import ResultDefault
@@ -85,6 +92,7 @@ class RememberingLoader(ConfigLoaderImpl):
         super().__init__(config_search_path)
         self._merged: OrderedDict[Key, bytes] = OrderedDict()
         self._loaded: OrderedDict[Key, ConfigResult] = OrderedDict()
+        self._lists: OrderedDict[Key, DefaultsList] = OrderedDict()
         self._remembers = True
         self.merges = 0
         """How often configs were merged, not remembered."""
@@ -109,6 +117,27 @@ class RememberingLoader(ConfigLoaderImpl):
         repo = ListingRepository(self.repository, self._loaded)
         self._process_config_searchpath(config_name, parsed, repo)
         return parsed, repo
+
+    def _load_configuration_impl(self, *args: Any, **named: Any) -> DictConfig:
+        if not self._remembers:
+            return super()._load_configuration_impl(*args, **named)
+        # The one step that Hydra does not ask its own object for.
+        with _in_place_of("create_defaults_list", self._list_of_defaults):
+            return super()._load_configuration_impl(*args, **named)
+
+    def _list_of_defaults(
+        self, *, repo: IConfigRepository, overrides_list: list[Override], **how: Any
+    ) -> DefaultsList:
+        """Hydra's `create_defaults_list`; only choices of groups make another list."""
+        given = Overrides(repo=repo, overrides_list=overrides_list)
+        key = (*_chosen(given), *how.items(), *_places(repo))
+        known = self._lists.get(key)
+        if known is None:
+            known = create_defaults_list(
+                repo=repo, overrides_list=overrides_list, **how
+            )
+            _put(self._lists, key, known, _HELD)
+        return replace(known, config_overrides=given.config_overrides)
 
     def _compose_config_from_defaults_list(
         self, defaults: list[ResultDefault], repo: IConfigRepository
@@ -146,6 +175,26 @@ def _put(held: OrderedDict[Key, T], key: Key, value: T, most: int) -> None:
     held[key] = value
     if len(held) > most:
         held.popitem(last=False)
+
+
+@contextmanager
+def _in_place_of(name: str, function: Callable[..., object]) -> Iterator[None]:
+    """Have Hydra's loaders call another function meanwhile."""
+    module: Any = config_loader_impl
+    own = getattr(module, name)
+    setattr(module, name, function)
+    try:
+        yield
+    finally:
+        setattr(module, name, own)
+
+
+def _chosen(given: Overrides) -> Iterator[object]:
+    """What a list reads of the overrides."""
+    yield repr(given.override_choices)
+    added = given.append_group_defaults
+    yield repr([(one.group, one.package, one.value) for one in added])
+    yield repr(given.deletions)
 
 
 def _listed(defaults: Sequence[ResultDefault]) -> Iterator[object]:

@@ -19,9 +19,9 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from omegaconf import OmegaConf
 from omegaconf._utils import split_key
-from omegaconf.grammar_parser import parse
 from omegaconf.grammar_visitor import GrammarVisitor
 
+from autoexp_tui.adapters.parse_trees import parse_tree
 from autoexp_tui.adapters.plain_tree import ABSENT, Path, at
 from autoexp_tui.adapters.quick_texts import Quick, quick
 from autoexp_tui.adapters.resolvers import PURE
@@ -206,7 +206,7 @@ def _visited(
         resolver_interpolation_callback=called,
         memo=None,
     )
-    return visitor.visit(_parsed(text))
+    return visitor.visit(parse_tree(text))
 
 
 def _put_together(parts: Quick, values: Sequence[object]) -> object:
@@ -225,11 +225,6 @@ def _put_together(parts: Quick, values: Sequence[object]) -> object:
 def keys_of(dotted: str) -> tuple[str, ...]:
     """The keys of `a.b` or `a[b]`."""
     return tuple(split_key(dotted))
-
-
-@lru_cache(maxsize=8192)
-def _parsed(text: str) -> Any:
-    return parse(text)
 
 
 def _call(name: str, args: tuple[Any, ...], args_str: tuple[str, ...]) -> object:
