@@ -67,7 +67,7 @@ def test_jobs_of_other_structures_with_the_same_choices_share_a_merge(
 def lists(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The lists of defaults that were made, of what was given for each."""
     made: list[object] = []
-    create = hydra_loader.create_defaults_list
+    create = defaults_list.create_defaults_list
 
     def counted(**given: Any) -> DefaultsList:
         made.append(given)
@@ -165,17 +165,51 @@ def test_another_search_path_finds_other_configs(
         assert made.compose([path, "model=huge"], {}).select("size") == size
 
 
-def test_configs_of_earlier_lists_are_not_loaded_again(
-    made: HydraComposer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded: list[str] = []
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The configs that were loaded."""
+    paths: list[str] = []
     load = AutoexpSource.load_config
 
     def counted(source: AutoexpSource, config_path: str) -> ConfigResult:
-        loaded.append(config_path)
+        paths.append(config_path)
         return load(source, config_path)
 
     monkeypatch.setattr(AutoexpSource, "load_config", counted)
+    return paths
+
+
+def test_hydras_own_configs_are_merged_once_for_all_choices(
+    made: HydraComposer, loaded: list[str]
+) -> None:
+    made.compose(["hydra/env=default", "model=large"], {})  # what lists are made of
+    loaded.clear()
+    made.compose(["+logger=file", "model=large"], {})
+    assert "logger/file" in loaded
+    assert not [path for path in loaded if path.startswith("hydra/")]
+
+
+@pytest.mark.parametrize(
+    "choice", ["hydra/env=ours", "hydra/env=outside", "~hydra/env"]
+)
+def test_a_choice_within_hydra_composes_as_from_scratch(
+    made: HydraComposer, tree: Path, choice: str
+) -> None:
+    write_tree(
+        tree,
+        hydra__env__ours="# @package hydra.job_logging\nours: 1",
+        hydra__env__outside="# @package _global_\nsize: 9\nproject: {name: theirs}",
+    )
+    given = [choice, "model=large"]
+    anew = made.composed_anew(given, {}).to_dict()
+    found = made.compose(given, {}).to_dict()
+    assert found == anew
+    assert list(found) == list(anew)
+
+
+def test_configs_of_earlier_lists_are_not_loaded_again(
+    made: HydraComposer, loaded: list[str]
+) -> None:
     made.compose(["model=large"], {})
     assert "model/large" in loaded
     loaded.clear()

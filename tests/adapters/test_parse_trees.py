@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from omegaconf import OmegaConf
+from omegaconf import OmegaConf, grammar_parser
 from omegaconf.errors import GrammarParseError
 
 from autoexp_tui.adapters import parse_trees
@@ -24,11 +24,10 @@ def shared() -> Iterator[None]:
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts that OmegaConf's grammar has read."""
     texts: list[str] = []
-    parse = parse_trees.parse
 
     def counted(text: str) -> object:
         texts.append(text)
-        return parse(text)
+        return grammar_parser.parse(text)
 
     monkeypatch.setattr(parse_trees, "parse", counted)
     return texts

@@ -102,9 +102,15 @@ def cost(command: Sequence[str], cwd: Path) -> Cost:
 
 
 def _environment() -> dict[str, str]:
-    """Whatever runs imports this checkout."""
+    """Whatever runs imports this checkout, with the bytecode that programs have.
+
+    Where Python is told not to keep any, ours would be compiled for every row, and
+    what is installed would not.
+    """
     paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    found = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    found.pop("PYTHONDONTWRITEBYTECODE", None)
+    return found
 
 
 # ------------------------------------------------------------------------------ rows

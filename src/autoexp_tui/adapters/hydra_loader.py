@@ -14,6 +14,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
+from itertools import chain, takewhile
 from typing import Any, Final, TypeAlias, TypeVar
 
 from hydra._internal import config_loader_impl
@@ -71,9 +73,8 @@ class ListingRepository(CachingConfigRepository):
     def load_config(self, config_path: str) -> ConfigResult | None:
         """The config there; None when there is none."""
         key = (self._searched, config_path)
-        found = self._known.get(key)
+        found = _take(self._known, key)
         if found is not None:
-            self._known.move_to_end(key)
             return found
         found = super().load_config(config_path)
         if found is not None:
@@ -113,7 +114,7 @@ class RememberingLoader(ConfigLoaderImpl):
             return super()._parse_overrides_and_create_caching_repo(
                 config_name, overrides
             )
-        parsed = OverridesParser.create().parse_overrides(overrides=overrides)
+        parsed = list(chain.from_iterable(map(_read, overrides)))
         repo = ListingRepository(self.repository, self._loaded)
         self._process_config_searchpath(config_name, parsed, repo)
         return parsed, repo
@@ -131,7 +132,7 @@ class RememberingLoader(ConfigLoaderImpl):
         """Hydra's `create_defaults_list`; only choices of groups make another list."""
         given = Overrides(repo=repo, overrides_list=overrides_list)
         key = (*_chosen(given), *how.items(), *_places(repo))
-        known = self._lists.get(key)
+        known = _take(self._lists, key)
         if known is None:
             known = create_defaults_list(
                 repo=repo, overrides_list=overrides_list, **how
@@ -145,14 +146,38 @@ class RememberingLoader(ConfigLoaderImpl):
         if not self._remembers:
             return self._merge(defaults, repo)
         key = (*_listed(defaults), *_places(repo))
-        known = self._merged.get(key)
+        known = _take(self._merged, key)
         if known is not None:
-            self._merged.move_to_end(key)
             found: DictConfig = pickle.loads(known)
             return found
-        config = self._merge(defaults, repo)
+        config = self._merge(self._behind_hydras(defaults, repo), repo)
         self._keep(key, config)
         return config
+
+    def _behind_hydras(
+        self, defaults: list[ResultDefault], repo: IConfigRepository
+    ) -> list[ResultDefault]:
+        """The list with Hydra's own configs, with which it begins, as one.
+
+        They are half of a merge, and one job hardly chooses others than the next.
+        """
+        own = list(takewhile(_is_hydras, defaults))
+        if len(own) in (0, 1, len(defaults)):
+            return defaults
+        config = self._compose_config_from_defaults_list(own, repo)
+        # Outside of `hydra`, which no job keeps, each is to be merged by itself.
+        return (
+            [_Merged(config), *defaults[len(own) :]]
+            if set(config) == {"hydra"}
+            else defaults
+        )
+
+    def _load_single_config(
+        self, default: ResultDefault, repo: IConfigRepository
+    ) -> ConfigResult:
+        if isinstance(default, _Merged):
+            return ConfigResult("hydra", "", default.config, header={})
+        return super()._load_single_config(default, repo)
 
     def _merge(
         self, defaults: list[ResultDefault], repo: IConfigRepository
@@ -168,6 +193,32 @@ class RememberingLoader(ConfigLoaderImpl):
         except _UNKEPT:
             return
         _put(self._merged, key, data, _HELD)
+
+
+class _Merged(ResultDefault):
+    """What several entries of a list have been merged to."""
+
+    def __init__(self, config: DictConfig) -> None:
+        super().__init__()
+        self.config = config
+
+
+@lru_cache(maxsize=1024)
+def _read(override: str) -> Sequence[Override]:
+    """An override as Hydra reads it; jobs choose the same groups again and again.
+
+    Raises:
+        OverrideParseException: it does not parse.
+    """
+    return OverridesParser.create().parse_overrides([override])
+
+
+def _take(held: OrderedDict[Key, T], key: Key) -> T | None:
+    """A held value, which becomes the newest; None when it is not held."""
+    found = held.get(key)
+    if found is not None:
+        held.move_to_end(key)
+    return found
 
 
 def _put(held: OrderedDict[Key, T], key: Key, value: T, most: int) -> None:
@@ -195,6 +246,10 @@ def _chosen(given: Overrides) -> Iterator[object]:
     added = given.append_group_defaults
     yield repr([(one.group, one.package, one.value) for one in added])
     yield repr(given.deletions)
+
+
+def _is_hydras(default: ResultDefault) -> bool:
+    return (default.config_path or "").startswith("hydra/") and not default.primary
 
 
 def _listed(defaults: Sequence[ResultDefault]) -> Iterator[object]:
