@@ -37,14 +37,8 @@ def test_without_a_choice_what_is_held_is_not_completed(
     assert finish(canary_done(), as_json=False) == ExitCode.JOBS_NOT_COMPLETED
 
 
-def test_a_submitted_rest_is_not_over_before_it_was_released() -> None:
-    shown = canary_done()
-    assert over(shown, Watching())
-    assert not over(shown, Watching(after="c1", resting=1))
-
-
-def test_a_rest_that_ended_is_over_though_its_command_has_left_the_tail() -> None:
-    assert over(all_done(4), Watching(after="c1", resting=1))
+def test_what_is_held_keeps_nobody() -> None:
+    assert over(canary_done(), Watching())
 
 
 def test_one_family_is_not_chosen_of_a_session() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from autoexp_tui.cli import submit
 from autoexp_tui.cli.diagnostics import guarded
-from autoexp_tui.cli.leaving import leave, parting_words, resume_words
+from autoexp_tui.cli.leaving import answered, leave, parting_words, resume_words
 from autoexp_tui.cli.sessions import main as sessions_main
 from autoexp_tui.core.snapshot import Role, Snapshot
 from autoexp_tui.engine.live import plan_snapshot
@@ -75,6 +75,50 @@ def test_without_a_session_nothing_was_submitted(
 ) -> None:
     assert leave(ScriptedHandle(shown("plan", session="")), "autoexp-run") == 130
     assert capsys.readouterr().err == "interrupted; nothing was submitted\n"
+
+
+class Busy(ScriptedHandle):
+    """Has an order under way; `pause` is where its time goes."""
+
+    def __init__(self, snapshot: Snapshot, answer_after: float) -> None:
+        super().__init__(snapshot)
+        self.unanswered = True
+        self.now = 0.0
+        self._answer_after = answer_after
+
+    def pause(self, seconds: float) -> None:
+        self.now += seconds
+        self.unanswered = self.now < self._answer_after
+
+    def answered(self) -> float:
+        """How long was waited."""
+        answered(self, monotonic=lambda: self.now, pause=self.pause)
+        return self.now
+
+
+def test_who_leaves_right_behind_an_order_waits_for_its_answer() -> None:
+    assert Busy(shown("live"), answer_after=0.5).answered() == pytest.approx(0.5)
+
+
+def test_a_long_wait_for_an_answer_says_what_is_waited_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Busy(shown("live"), answer_after=0.9).answered()
+    assert capsys.readouterr().err == ""
+    Busy(shown("live"), answer_after=3.0).answered()
+    assert capsys.readouterr().err == "The last order is being written ...\n"
+
+
+def test_an_answer_that_never_comes_is_not_waited_for_for_ever() -> None:
+    assert Busy(shown("live"), answer_after=1e9).answered() == pytest.approx(
+        20, abs=0.1
+    )
+
+
+def test_an_engine_that_cannot_write_is_not_waited_for() -> None:
+    held = shown("live")
+    held = replace(held, engine=replace(held.engine, holding="the disk is full"))
+    assert Busy(held, answer_after=5.0).answered() == 0.0
 
 
 HANGING = """

@@ -83,10 +83,11 @@ class Terminal:
 
     def wait_exit(self, seconds: float = 30.0) -> int:
         """Read until the program has ended; its exit status."""
-        self.until(self._ended, seconds, "the end")
+        self.until(self.ended, seconds, "the end")
         return self.status if self.status is not None else -1
 
-    def _ended(self) -> bool:
+    def ended(self) -> bool:
+        """Whether the program has."""
         if self.status is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -104,7 +105,7 @@ class Terminal:
 
     def close(self) -> None:
         """End whatever is left."""
-        if not self._ended():
+        if not self.ended():
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
         if self._terminal >= 0:

@@ -66,15 +66,21 @@ def cockpit(
     return terminal
 
 
-def submitted(
-    campaign: Campaign, terminals: list[Terminal], code: str = ""
-) -> Terminal:
+def ordered(campaign: Campaign, terminals: list[Terminal], code: str = "") -> Terminal:
+    """A cockpit whose plan was submitted this very moment."""
     terminal = cockpit(campaign, terminals, code=code)
     terminal.wait_for("S submits it")
     terminal.send("S")
     terminal.wait_for("y submit")
     time.sleep(0.4)  # dialogs are deaf at first
     terminal.send("y")
+    return terminal
+
+
+def submitted(
+    campaign: Campaign, terminals: list[Terminal], code: str = ""
+) -> Terminal:
+    terminal = ordered(campaign, terminals, code)
     terminal.until(lambda: len(campaign.living()) > 0, what="a running job")
     return terminal
 
@@ -145,6 +151,32 @@ def test_a_closed_terminal_leaves_the_same_process_running(
     assert holder.epoch == 1
     assert holder.identity is not None
     assert holder.identity.pid == terminal.pid
+    the_campaign_ends_well(campaign)
+
+
+def test_a_terminal_that_closes_right_behind_the_submit_leaves_the_engine_running(
+    campaign: Campaign, terminals: list[Terminal]
+) -> None:
+    terminal = ordered(campaign, terminals)
+    terminal.wait_for("submitting 5 jobs")
+    terminal.hang_up()
+    soon(lambda: _states(campaign) - {JobState.PLANNED}, "the submitted jobs")
+    assert _owner_pid(campaign) == terminal.pid
+    the_campaign_ends_well(campaign)
+
+
+def test_leaving_right_behind_the_submit_hands_over_what_was_submitted(
+    campaign: Campaign, terminals: list[Terminal]
+) -> None:
+    terminal = ordered(campaign, terminals)
+    terminal.wait_for("submitting 5 jobs")
+    terminal.send("q")
+    terminal.until(lambda: terminal.ended() or "y leave" in terminal.text())
+    if not terminal.ended():
+        time.sleep(0.4)
+        terminal.send("y")
+    assert terminal.wait_exit() == 0
+    terminal.wait_for("The engine goes on. Come back: autoexp-tui --session", 5.0)
     the_campaign_ends_well(campaign)
 
 
@@ -269,6 +301,14 @@ def test_leaving_a_cockpit_that_only_watches_says_how_to_come_back(
     first.signal(signal.SIGKILL)
     for pid in campaign.living():
         os.kill(pid, signal.SIGKILL)
+
+
+def _states(campaign: Campaign) -> set[JobState]:
+    """Of the session's jobs; none before there is one."""
+    if not any(campaign.state_dir.glob("*/*.jsonl")):
+        return set()
+    jobs = load_state(session_dir(campaign)).state.jobs.values()
+    return {job.state for job in jobs}
 
 
 def _owner_pid(campaign: Campaign) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,21 +41,60 @@ def test_a_closed_terminal_ends_the_screen_at_once(result: Path, hup: str) -> No
     assert result.read_text().startswith("lost None")
 
 
+def leave(terminal: OnTerminal) -> None:
+    terminal.type("q")
+    terminal.read_until(b"Stay")
+    terminal.read_for(0.5)
+    terminal.type("y")
+    terminal.read_until(b"\x1b[?1004l")
+    assert terminal.wait() == 0
+
+
 def test_leaving_gives_the_terminal_back(moving: OnTerminal, result: Path) -> None:
-    moving.type("q")
-    moving.read_until(b"Stay")
-    moving.read_for(0.5)
-    moving.type("y")
-    moving.read_until(b"\x1b[?1004l")
-    assert moving.wait() == 0
+    leave(moving)
     assert result.read_text().startswith("left None")
     assert b"\x1b[?1049l" in moving.written
 
 
-def test_what_is_on_the_terminal_is_the_screen(moving: OnTerminal) -> None:
+def stop_and_wake(terminal: OnTerminal) -> None:
+    """As the shell's `kill -STOP` and `fg` do; what was written before is forgotten."""
+    process = terminal.process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+    terminal.read_for(0.2)
+    terminal.written = b""
+    process.send_signal(signal.SIGCONT)
+
+
+def test_who_was_stopped_and_woken_draws_the_whole_screen_again(
+    moving: OnTerminal,
+) -> None:
+    stop_and_wake(moving)
+    moving.read_until(b"\x1b[?1049h")
+    moving.read_until(b"leave")
+    shown = screen_of(moving.written.rpartition(b"\x1b[?1049h")[2])
+    assert "dense300m" in shown
+    assert "2 Jobs" in shown
+
+
+def test_who_was_stopped_and_woken_hears_keys_and_leaves(
+    moving: OnTerminal, result: Path
+) -> None:
+    stop_and_wake(moving)
+    moving.read_until(b"leave")
+    leave(moving)
+    assert result.read_text().startswith("left None")
+
+
+def screen_of(written: bytes) -> str:
     screen = pyte.Screen(120, 40)
-    pyte.ByteStream(screen).feed(moving.written)
-    shown = "\n".join(screen.display)
+    pyte.ByteStream(screen).feed(written)
+    return "\n".join(screen.display)
+
+
+def test_what_is_on_the_terminal_is_the_screen(moving: OnTerminal) -> None:
+    shown = screen_of(moving.written)
     assert "dense300m" in shown
     assert "2 Jobs" in shown
     assert "q leave" in shown

@@ -41,10 +41,6 @@ class Watching:
     quiet: bool = False
     stop_in_storm: bool = True
     """Whether a storm that paused the session ends the watching, once nothing runs."""
-    after: str = ""
-    """A submit that must have been carried out before anything can be over."""
-    resting: int = 0
-    """How many jobs that submit found resting; fewer: it is carried out."""
 
 
 class Interrupted(Exception):
@@ -61,9 +57,11 @@ def watch(handle: EngineHandle, how: Watching) -> Snapshot:
     handle.subscribe(inbox.put)
     report = Report(quiet=how.quiet)
     with _interrupts(inbox):
-        for snapshot in _newest(inbox, handle.snapshot()):
-            report.show(snapshot)
-            if over(snapshot, how):
+        for told in _newest(inbox, handle.snapshot()):
+            report.show(told)
+            # In this order: what answered the last order is in the newest snapshot.
+            if not handle.unanswered and over(snapshot := handle.snapshot(), how):
+                report.show(snapshot)
                 return snapshot
     raise AssertionError("unreachable: the queue has no end")
 
@@ -106,8 +104,6 @@ def over(snapshot: Snapshot, how: Watching) -> bool:
         return bool(snapshot.engine.holding)
     if is_at_rest(snapshot) or _has_ended(snapshot.engine):
         return True
-    if how.after and not _carried_out(snapshot, how):
-        return False
     moving = [
         job for job in snapshot.jobs if not job.ended and job.state not in _RESTING
     ]
@@ -140,17 +136,6 @@ def in_storm(snapshot: Snapshot) -> bool:
 def _busy(snapshot: Snapshot) -> bool:
     """Whether anything is outside, or on its way there."""
     return bool(snapshot.pending) or any(job.state in ACTIVE for job in snapshot.jobs)
-
-
-def _carried_out(snapshot: Snapshot, how: Watching) -> bool:
-    """By its record, or by what it did: of many jobs the tail may have passed it."""
-    told = any(record.command_id == how.after for record in snapshot.events)
-    return told or resting(snapshot) < how.resting
-
-
-def resting(snapshot: Snapshot) -> int:
-    """How many jobs nobody has chosen to run."""
-    return sum(job.state in _RESTING for job in snapshot.jobs)
 
 
 def _asks(job: JobRecord) -> bool:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode, say
@@ -19,6 +20,11 @@ from autoexp_tui.cli.diagnostics import ExitCode, say
 if TYPE_CHECKING:
     from autoexp_tui.core.snapshot import Snapshot
     from autoexp_tui.engine.handle import EngineHandle
+
+ANSWER_SECONDS = 20.0
+"""How long who leaves waits for the answer to the last order."""
+_SILENT_SECONDS = 1.0
+_STEP_SECONDS = 0.02
 
 
 def leave(handle: EngineHandle, command: str) -> int:
@@ -65,6 +71,32 @@ def parting_words(snapshot: Snapshot) -> str:
     if engine.role == "viewer" and engine.owner_alive:
         return f"The engine goes on. Come back: {again}"
     return f"No engine runs this session now; what runs goes on. Come back: {again}"
+
+
+def answered(
+    handle: EngineHandle,
+    *,
+    seconds: float = ANSWER_SECONDS,
+    monotonic: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> Snapshot:
+    """The state once the engine of this process has told of all that was sent to it.
+
+    Who leaves right behind an order leaves a campaign that goes on, not one at rest.
+    Not waited for: an engine that cannot write, or needs more than `seconds`; Ctrl-C
+    ends the waiting.
+    """
+    began, told = monotonic(), False
+    with suppress(KeyboardInterrupt):
+        while handle.unanswered and not handle.snapshot().engine.holding:
+            waited = monotonic() - began
+            if waited >= seconds:
+                break
+            if waited >= _SILENT_SECONDS and not told:
+                say("The last order is being written ...")
+                told = True
+            pause(_STEP_SECONDS)
+    return handle.snapshot()
 
 
 @contextmanager

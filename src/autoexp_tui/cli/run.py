@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
@@ -90,7 +89,6 @@ def run(
         Interrupted,
         failed_to_start,
         finish,
-        resting,
         watch,
     )
     from autoexp_tui.cli.leaving import leave
@@ -102,9 +100,8 @@ def run(
         return ExitCode.INTERRUPTED
     try:
         settle()
-        before = resting(handle.snapshot())
-        submitted = submit_fresh(handle, chosen, rest=rest)
-        snapshot = watch(handle, replace(how, after=submitted, resting=before))
+        submit_fresh(handle, chosen, rest=rest)
+        snapshot = watch(handle, how)
     except (Interrupted, KeyboardInterrupt):
         return leave(handle, "autoexp-run")
     handle.close()
@@ -184,11 +181,10 @@ def _confirm_rest(handle: LiveHandle, options: Options) -> None:
 
 def submit_fresh(
     handle: LiveHandle, chosen: tuple[str, ...] = (), *, rest: bool = False
-) -> str:
+) -> None:
     """Let the jobs run, or those `chosen` alone, unless that was done before.
 
-    The id of the command that does it; empty when there is none. With `rest` also
-    what was held then.
+    With `rest` also what was held then.
     """
     from autoexp_tui.core.commands import Submit
 
@@ -196,7 +192,8 @@ def submit_fresh(
     fresh = states <= {JobState.PLANNED}
     if rest:
         fresh = bool(states & _NOT_SUBMITTED)
-    return handle.send(Submit(jobs=chosen), by="autoexp-run") if fresh else ""
+    if fresh:
+        handle.send(Submit(jobs=chosen), by="autoexp-run")
 
 
 def entry() -> None:

@@ -237,11 +237,14 @@ class Cockpit:
 
     def run(self) -> int:
         """Show it until the person leaves, the terminal goes, or the screen fails."""
+        from autoexp_tui.ui.terminal import leave_signals
+
         gc.disable()  # until it is open: nothing of what is loaded now is garbage
         handle = self._handle = self._deferred()
         app = self._app(handle)
         self._watch_signals(app)
         way = app.run(mouse=self._args.mouse)
+        leave_signals()
         self._remember_leaving(handle)
         if self._failure.error is not None:
             handle.close()
@@ -391,16 +394,18 @@ class Cockpit:
     def _after(self, app: CockpitApp, handle: DeferredHandle, way: object) -> int:
         """The screen has ended: see that the engine goes on."""
         from autoexp_tui.cli.detach import go_dark
+        from autoexp_tui.cli.leaving import answered
         from autoexp_tui.ui.options import LeaveWay
 
         if way is LeaveWay.LOST:
             go_dark()  # before anything is said: nobody hears it
-        snapshot = handle.snapshot()
         if app.fault is not None:
-            self._log_fault(app.fault, snapshot.engine.log_file)
+            self._log_fault(app.fault, handle.snapshot().engine.log_file)
         if way is LeaveWay.LOST:
             return self._go_on_here(handle)
-        if handle.role != "live" or snapshot.finished or snapshot.engine.stopped:
+        snapshot = answered(handle)
+        rests = snapshot.finished or snapshot.engine.stopped
+        if handle.role != "live" or rests or not snapshot.session:
             self._let_go(handle)
             return ExitCode.OK if app.fault is None else ExitCode.INTERNAL
         return self._hand_over(handle, failed=app.fault is not None)
@@ -436,6 +441,8 @@ class Cockpit:
         """Nobody needs an heir: say how things stand, and how to come back."""
         from autoexp_tui.cli.leaving import parting_words
 
+        if not handle.snapshot().session:
+            handle.close()  # first: a session may still come into being
         words = parting_words(handle.snapshot())
         if words:
             say(words)

@@ -51,6 +51,11 @@ class DeferredHandle:
         return self._handle.read_only if self._handle else self._read_only
 
     @property
+    def unanswered(self) -> bool:
+        """Of what was opened; before, nothing is taken."""
+        return self._handle is not None and self._handle.unanswered
+
+    @property
     def opened(self) -> EngineHandle | None:
         """What was opened; None while it is under way, or after it failed."""
         return self._handle

@@ -48,6 +48,15 @@ class EngineHandle(Protocol):
         ...
 
     @property
+    def unanswered(self) -> bool:
+        """Whether an order was sent to an engine of this process that no snapshot
+        tells of yet.
+
+        Once it is False, `snapshot` tells of all that was sent before.
+        """
+        ...
+
+    @property
     def player(self) -> Player | None:
         """What moves a replay; None for what is none."""
         ...

@@ -86,6 +86,11 @@ class JoinedHandle:
         return self._handle.read_only
 
     @property
+    def unanswered(self) -> bool:
+        """Of the handle of the moment."""
+        return self._handle.unanswered
+
+    @property
     def player(self) -> Player | None:
         """Nothing is replayed."""
         return None

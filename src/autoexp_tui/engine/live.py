@@ -71,6 +71,8 @@ class LiveHandle:
         self._listeners: list[Listener] = []
         self._lock = threading.Lock()
         self._waiting: list[Order] = []
+        self._unanswered: set[str] = set()
+        """Ids of orders that no snapshot tells of yet."""
         self._engine: Engine | None = None
         self._thread: threading.Thread | None = None
         self._starting = False
@@ -113,18 +115,27 @@ class LiveHandle:
             expected=dict(expected or {}),
         )
         with self._lock:
+            self._unanswered.add(order.command_id)
             if self._engine is not None:
                 self._engine.order(order)
                 return order.command_id
             self._waiting.append(order)
             begin = isinstance(command, Submit) and not self._starting
             self._starting = self._starting or begin
+            self.role = "live" if begin else self.role  # no plan any more: it goes on
         if begin:
             self._starter = threading.Thread(
                 target=self._bring_up, name="engine-start", daemon=True
             )
             self._starter.start()
         return order.command_id
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether an order waits to be carried out, or to be told of."""
+        if self.role == "plan" or not self._unanswered:
+            return False
+        return not self.snapshot().engine.stopped
 
     def look_at(self, jobs: Sequence[str]) -> None:
         """Have the curves of ended jobs read again, where they were let go of."""
@@ -173,10 +184,19 @@ class LiveHandle:
         return not thread.is_alive()
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Pass a snapshot on: the engine's own listener."""
+        """Pass a snapshot on: the engine's own listener, on the engine's thread."""
         self._snapshot = snapshot
+        self._forget_answered()
         for listener in self._listeners:
             listener(snapshot)
+
+    def _forget_answered(self) -> None:
+        """What the engine carried out or refused is told of by now."""
+        if self._engine is None or not self._unanswered:
+            return
+        answered = self._engine.state.commands
+        with self._lock:
+            self._unanswered -= {one for one in self._unanswered if one in answered}
 
     def _bring_up(self) -> None:
         if self._plan is None or self._start is None:
@@ -197,7 +217,9 @@ class LiveHandle:
         """The session could not be made: show why, and let the person try again."""
         with self._lock:
             self._starting = False
+            self.role = "plan"
             self._waiting.clear()
+            self._unanswered.clear()
         snapshot = self.snapshot()
         view = replace(snapshot.engine, holding=problem)
         self.publish(replace(snapshot, engine=view))

@@ -125,6 +125,7 @@ class ReplayHandle:
 
     role: Role = "replay"
     read_only = True
+    unanswered = False
 
     def __init__(
         self,

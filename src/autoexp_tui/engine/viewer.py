@@ -25,6 +25,8 @@ from autoexp_tui.engine.session_ports import SessionWatcher
 
 POLL_SECONDS = 0.5
 """Between two looks at the session's journal."""
+INBOX_SECONDS = 10.0
+"""How long who leaves waits for a command that is being written into the inbox."""
 
 
 class Folded:
@@ -63,6 +65,7 @@ class ViewerHandle:
             AutoexpError: it cannot be read.
         """
         self.read_only = read_only
+        self.unanswered = False
         self.player: Player | None = None
         self._earlier = earlier
         self._directory = directory
@@ -73,6 +76,7 @@ class ViewerHandle:
         self._listeners: list[Listener] = []
         self._stop = threading.Event()
         self._problem = ""
+        self._leaving: list[threading.Thread] = []
         self._detail = watcher.live()
         self._snapshot = self._make()
         self._thread = threading.Thread(target=self._run, name="viewer", daemon=True)
@@ -99,7 +103,9 @@ class ViewerHandle:
     ) -> str:
         """Leave a command in the inbox, off the caller's thread."""
         order = self._ordered(command, by, expected)
-        threading.Thread(target=self._leave, args=(order,), daemon=True).start()
+        thread = threading.Thread(target=self._leave, args=(order,), daemon=True)
+        self._leaving = [*(one for one in self._leaving if one.is_alive()), thread]
+        thread.start()
         return order.command_id
 
     def send_now(self, command: Command, *, by: str) -> str:
@@ -127,8 +133,10 @@ class ViewerHandle:
         """The owner's detail is all that a viewer shows."""
 
     def close(self, *, hand_over: bool = False) -> None:
-        """Stop watching; the session goes on."""
+        """Stop watching, with all that was sent in the inbox; the session goes on."""
         del hand_over  # it runs no engine
+        for thread in self._leaving:
+            thread.join(INBOX_SECONDS)
         self._stop.set()
         self._thread.join(2 * POLL_SECONDS)
         self._watcher.close()

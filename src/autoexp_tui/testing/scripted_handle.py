@@ -34,6 +34,7 @@ class ScriptedHandle:
     def __init__(self, snapshot: Snapshot, *, read_only: bool = False) -> None:
         self.role: Role = snapshot.engine.role
         self.read_only = read_only
+        self.unanswered = False
         self.player: Player | None = None
         self.journal: Sequence[Recorded] = ()
         """All records there are, for `earlier`."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import selectors
+import signal
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Mapping
@@ -110,6 +111,35 @@ class CockpitDriver(LinuxDriver):
     def let_go(self) -> None:
         """Write nothing more, whatever is asked."""
         self.losable.gone = True
+
+    def _sigcont_application(self, *_: object) -> None:
+        """Woken: after Ctrl-Z begin again, after SIGSTOP set the terminal up anew.
+
+        A hang-up wakes as well (POSIX, General Terminal Interface: the controlling
+        process gets SIGHUP, and Linux adds SIGCONT): there is no terminal then.
+        """
+        if self.losable.gone:
+            return
+        if self._key_thread is not None and self._key_thread.is_alive():
+            # Not in a signal's handler: it could hold the lock of the writer's queue.
+            self._loop.call_soon_threadsafe(self._set_up_again)
+        else:
+            super()._sigcont_application()
+
+    def _set_up_again(self) -> None:
+        """SIGSTOP gave no time to leave the terminal, and the shell has used it."""
+        if not self.losable.gone and self._app.is_running:
+            self.suspend_application_mode()
+            self.resume_application_mode()
+            screen = self._app.screen
+            for widget in (screen, *screen.walk_children()):
+                widget.refresh(layout=widget is screen)
+
+
+def leave_signals() -> None:
+    """Stopping and waking are the system's business again: the screen has ended."""
+    for number in (signal.SIGTSTP, signal.SIGCONT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def in_tmux(environment: Mapping[str, str] | None = None) -> bool:
