@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from autoexp_tui.ui import ahead
 from autoexp_tui.ui.background import Background
 from autoexp_tui.ui.painting import ThriftyCompositor
 from autoexp_tui.ui.view import columns, why
+from autoexp_tui.ui.widgets import why_pane
 from autoexp_tui.ui.widgets.why_pane import CROWD
 from tests.ui.seat import PATIENCE, Seat, cockpit
 
@@ -96,17 +98,41 @@ async def test_a_stage_s_counts_are_told_before_each_job_was_looked_at() -> None
         await seat.until(lambda: "S submits it" in seat.pane("why"))
 
 
-async def test_a_stage_that_was_left_is_never_told_of_in_the_next_one_s_place() -> None:
+async def test_a_stage_that_was_left_is_told_of_no_more() -> None:
     async with cockpit(planned(JOBS), size=(200, 60)) as seat:
+        await seat.press("1")
+        left = seat.jobs.stages.jobs()[0].name
+        await seat.until(lambda: left in seat.pane("why"))
         with thoughtless(seat):
-            await seat.press("1")
-            left = seat.jobs.stages.jobs()[0].name
             await seat.press("j", "j")
-            here = seat.jobs.stages.jobs()[0].name
-        await seat.until(lambda: "S submits it" in seat.pane("why"))
-        assert here != left
-        assert here in seat.pane("why")
+            assert left not in seat.pane("why")
+        here = seat.jobs.stages.jobs()[0].name
+        await seat.until(lambda: here in seat.pane("why"))
+
+
+async def test_what_comes_late_of_a_stage_that_was_left_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    thinking = (threading.Event(), threading.Event())
+    begun: list[str] = []
+
+    def slowly(title: str, *arguments: Any, **more: Any) -> why.WhyText:
+        begun.append(title)
+        thinking[len(begun) - 1].wait(PATIENCE)
+        return why.why_many(title, *arguments, **more)
+
+    async with cockpit(planned(JOBS), size=(200, 60)) as seat:
+        monkeypatch.setattr(why_pane, "why_many", slowly)
+        await seat.press("1")
+        await seat.until(lambda: len(begun) == 1)
+        left = seat.jobs.stages.jobs()[0].name
+        await seat.press("j", "j")
+        thinking[0].set()
+        await seat.until(lambda: len(begun) == 2)
         assert left not in seat.pane("why")
+        thinking[1].set()
+        here = seat.jobs.stages.jobs()[0].name
+        await seat.until(lambda: here in seat.pane("why"))
 
 
 async def test_a_stage_s_text_stays_while_a_newer_session_is_looked_at() -> None:

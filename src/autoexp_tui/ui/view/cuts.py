@@ -200,7 +200,7 @@ def cuts_told(
 ) -> Iterable[Line]:
     """Of jobs that are about to be submitted: a line a stage whose limit is short."""
     stages: dict[str, list[Cut]] = {}
-    for job in jobs:
+    for job in jobs if known else ():
         cut = cut_of(job, session.now, known)
         if cut is not None:
             stages.setdefault(job.stage, []).append(cut)

@@ -130,16 +130,18 @@ def _is(number: int) -> str:
 
 
 # -------------------------------------------------------------------- too large
-def _is_too_large(job: JobView, session: SessionView) -> bool:
+def _too_large(jobs: Sequence[JobView], session: SessionView) -> Sequence[JobView]:
+    """Those that the machine has too few GPUs for, where it is known how many."""
     gpus = session.snapshot.engine.gpus
-    if job.record.done:
-        return False
-    return gpus is not None and job.record.spec.resources.gpus > gpus
+    if gpus is None:
+        return ()
+    wanting = [job for job in jobs if job.record.spec.resources.gpus > gpus]
+    return [job for job in wanting if not job.record.done]
 
 
 def _too_large_words(jobs: Sequence[JobView], session: SessionView) -> Iterable[Line]:
     """Which jobs the machine has too few GPUs for, and what to do about it."""
-    large = [job for job in jobs if _is_too_large(job, session)]
+    large = _too_large(jobs, session)
     if not large:
         return
     most = max(job.record.spec.resources.gpus for job in large)
@@ -158,10 +160,10 @@ def _too_large_words(jobs: Sequence[JobView], session: SessionView) -> Iterable[
 
 def _fitting(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
     """Jobs that this machine can run, all that they wait for among them."""
-    asked = {job.name for job in jobs}
-    missing = {job.name for job in jobs if _is_too_large(job, session)}
+    missing = {job.name for job in _too_large(jobs, session)}
     if not missing:
         return tuple(jobs)
+    asked = {job.name for job in jobs}
     for job in jobs:  # in plan order: what is waited for comes first
         waits_for = asked.intersection(session.upstream.get(job.name, ()))
         if missing & waits_for:
@@ -227,7 +229,7 @@ def _with_upstream(
 def _choice(
     name: str, label: str, jobs: Sequence[JobView], session: SessionView
 ) -> Choice:
-    large = sum(1 for job in jobs if _is_too_large(job, session))
+    large = len(_too_large(jobs, session))
     refused = f", {large} of them refused here" if large else ""
     left = [job for job in jobs if not job.record.done]
     return Choice(
