@@ -8,7 +8,7 @@ looked through once.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,6 +65,17 @@ class Checker:
         if len(self._mappings) > _MOST_MAPPINGS:
             self._mappings.popitem(last=False)
         return found
+
+    def besides(self, args: object, wrong: Sequence[Problem]) -> Sequence[Problem]:
+        """What is wrong with arguments, beside what is known to be `wrong`."""
+        if not wrong and (args is None or isinstance(args, Mapping)):
+            return self.rendered(args or {}).problems
+        if not isinstance(args, Mapping):
+            return ()
+        told = {problem.where for problem in wrong}
+        rest = {k: v for k, v in args.items() if f"{self._place}.{k}" not in told}
+        found = self._looked_through(rest).problems
+        return [problem for problem in found if problem.where not in told]
 
     def _looked_through(self, args: Mapping[str, object]) -> Rendered:
         words: list[str] = []

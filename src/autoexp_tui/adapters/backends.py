@@ -78,8 +78,8 @@ class PythonBackend:
             found.append(problem("positional", "must be a list of texts or numbers"))
         checker, refused = self._schemas.of(backend, "args")
         found += refused
-        if checker is not None and not wrong:
-            found += checker.rendered(section(backend, "args")).problems
+        if checker is not None:
+            found += checker.besides(backend.get("args"), wrong)
         return found
 
     def command(self, backend: Config, config: Config) -> Sequence[str]:
@@ -175,12 +175,14 @@ class Backends:
             SpecRefused: with everything that is wrong in `backend`.
         """
         backend = _subtree(config)
-        chosen = self._chosen(backend.get("class_name"))
+        try:
+            chosen = self._chosen(backend.get("class_name"))
+        except SpecRefused as error:
+            raise SpecRefused((*error.problems, *_of_every(backend))) from None
         cwd = os.path.join(self._places.cwd, str(backend.get("cwd") or ""))
         cwd = os.path.normpath(cwd)
-        problems = [*chosen.problems(backend, config), *_environment_problems(backend)]
-        problems += each_text(backend, ("cwd",))
-        around = [*containers.problems_of(backend), *python_homes.problems_of(backend)]
+        problems = chosen.problems(backend, config)
+        around = _of_every(backend)
         if not around:
             around += containers.unbindable(backend, config, self._places, cwd)
         if problems or around:
@@ -254,6 +256,16 @@ def _subtree(config: Config) -> Config:
     hint = "backend: {class_name: Python, module: my.train}"
     what = "is missing" if backend is None else f"is {backend!r}, not a mapping"
     raise SpecRefused((Problem(what, where=WHERE, hint=hint),))
+
+
+def _of_every(backend: Config) -> list[Problem]:
+    """What is wrong whatever the backend is."""
+    return [
+        *_environment_problems(backend),
+        *each_text(backend, ("cwd",)),
+        *containers.problems_of(backend),
+        *python_homes.problems_of(backend),
+    ]
 
 
 def _listed(name: str) -> str:

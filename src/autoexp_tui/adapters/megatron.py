@@ -51,8 +51,8 @@ class MegatronTorchrun:
         wrong = problems_of_flags(self._of(backend), rules.KEY)
         checker, refused = self._schemas.of(backend, rules.KEY)
         known: Sequence[Problem] = ()
-        if checker is not None and not wrong:
-            known = checker.rendered(self._arguments(backend)).problems
+        if checker is not None:
+            known = checker.besides(self._of(backend), wrong)
         found += (*wrong, *refused)
         # The rules ask how many processes there are, which torchrun's options say.
         asked = () if found else self._rules(backend, config, checker)

@@ -33,6 +33,8 @@ _MOST_SHAPES: Final = 64
 """Rows of axes by which points are looked up; of more, all points are gone through."""
 _MOST_EXPLAINED: Final = 50
 """Failures of one pattern that are looked into; the rest share the last hint."""
+_MOST_PATTERNS: Final = 100
+"""Patterns that find nothing for which it is looked why: it takes all points each."""
 
 
 class UnusableJob(Exception):
@@ -313,6 +315,9 @@ class Families:
             raise SiblingNotFound(message, _removal(gone))
 
     def _none(self, wanted: Pattern, current: int) -> SiblingNotFound:
+        if wanted.text not in self._hints and len(self._hints) >= _MOST_PATTERNS:
+            hint = listed(self.stages, "stages")
+            return SiblingNotFound(_nothing(wanted.text), hint, self._called(current))
         hints = self._hints.setdefault(wanted.text, [])
         if len(hints) < _MOST_EXPLAINED:
             hints.append(self._why_none(wanted, self.points[current], current))

@@ -7,7 +7,7 @@ cannot be had hides nothing but what needs it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -67,7 +67,7 @@ class JobEnding:
             config = view.to_dict()
         except FAULTS as error:
             told = problems_of(error, "", name)
-            raise Refused((*told, *self._besides(told, draft, view))) from None
+            raise Refused((*told, *self._besides(told, draft, view, ()))) from None
         settled = self._made(config, draft)
         draft.fingerprint = fingerprint(
             config, draft.launch.command, paths_of(config), self._canonical
@@ -103,19 +103,47 @@ class JobEnding:
         draft.launch, draft.resources = launch, settled.resources
         return settled
 
-    def _besides(
-        self, told: Sequence[Problem], draft: Draft, view: ConfigView
+    def faults(
+        self, draft: Draft, view: ConfigView, doubtful: Collection[str]
     ) -> Sequence[Problem]:
-        """What else is wrong in a config some of whose values cannot be had."""
-        known = {*unresolved(view), *(one.where.partition("[")[0] for one in told)}
+        """What is wrong with a config whatever the values of the `doubtful` keys."""
+        told: tuple[Problem, ...] = ()
         try:
-            self._made(resolved_where_possible(view, as_written=False), draft)
+            view.to_dict()
+        except FAULTS as error:
+            told = problems_of(error, "", draft.identity.name)
+            if doubtful:  # what has no place may well be of one of them
+                told = tuple(one for one in told if one.where)
+        return [*_apart(told, doubtful), *self._besides(told, draft, view, doubtful)]
+
+    def _besides(
+        self,
+        told: Sequence[Problem],
+        draft: Draft,
+        view: ConfigView,
+        doubtful: Collection[str],
+    ) -> Sequence[Problem]:
+        """What else is wrong in a config some of whose values cannot be had.
+
+        That is wrong where they are left out and where they are some text: what is not
+        follows from them alone.
+        """
+        known = {
+            *doubtful,
+            *unresolved(view),
+            *(one.where.partition("[")[0] for one in told),
+        }
+        left_out = self._refused(view, draft, as_written=False)
+        there = set(self._refused(view, draft, as_written=True)) if left_out else ()
+        return _apart([one for one in left_out if one in there], known)
+
+    def _refused(
+        self, view: ConfigView, draft: Draft, *, as_written: bool
+    ) -> Sequence[Problem]:
+        try:
+            self._made(resolved_where_possible(view, as_written=as_written), draft)
         except Refused as refused:
-            return [
-                problem
-                for problem in refused.problems
-                if not any(concern_one(problem.where, place) for place in known)
-            ]
+            return refused.problems
         except FAULTS:
             return ()
         return ()
@@ -138,3 +166,12 @@ class JobEnding:
         )
         self._checked.append(settled)
         return settled
+
+
+def _apart(problems: Iterable[Problem], keys: Collection[str]) -> list[Problem]:
+    """The problems that concern none of these keys."""
+    return [
+        problem
+        for problem in problems
+        if not any(concern_one(problem.where, key) for key in keys)
+    ]

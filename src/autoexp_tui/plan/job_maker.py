@@ -8,15 +8,14 @@ has faults ends the making. Which job comes first is `resolution`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.conditions import (
     COMMAND_KEY,
     FAULTS,
-    AsWritten,
     ConditionReader,
     command_of,
     problems_of,
@@ -24,7 +23,7 @@ from autoexp_tui.plan.conditions import (
 from autoexp_tui.plan.drafts import Draft, Needs, Refused, Settling
 from autoexp_tui.plan.expression import ExpressionError
 from autoexp_tui.plan.families import UnusableJob, called
-from autoexp_tui.plan.filters import Place, deferred_holds
+from autoexp_tui.plan.filters import deferred_holds
 from autoexp_tui.plan.job_end import JobEnding, Record
 from autoexp_tui.plan.job_places import (
     NAME,
@@ -35,7 +34,7 @@ from autoexp_tui.plan.job_places import (
 )
 from autoexp_tui.plan.names import fault_of_name, spell
 from autoexp_tui.plan.overrides import OverrideWriter, literal, spell_override
-from autoexp_tui.plan.points import NOT_OVERRIDES, DeferredFilter, SweepPoint, plain_key
+from autoexp_tui.plan.points import DeferredFilter, SweepPoint, plain_key
 from autoexp_tui.plan.ports import Composer, ConfigView, SpecParser
 from autoexp_tui.plan.reference_syntax import NotAReference
 from autoexp_tui.plan.references import (
@@ -44,7 +43,6 @@ from autoexp_tui.plan.references import (
     DroppedJob,
     Identity,
     Values,
-    World,
     reads_others,
 )
 from autoexp_tui.plan.substitution import (
@@ -55,6 +53,7 @@ from autoexp_tui.plan.substitution import (
     unfinished_in,
 )
 from autoexp_tui.plan.sweep_nodes import MOST_OF_A_FILTER, shown
+from autoexp_tui.plan.unmade import MISSING, UnmadeJobs, Workshop, parameters_of
 from autoexp_tui.plan.watching import (
     SessionWide,
     is_rule,
@@ -64,9 +63,6 @@ from autoexp_tui.plan.watching import (
 
 _LATE: Final = (frozenset(ATTRIBUTES) | {NAME}) - KNOWN_EARLY
 """What a job knows of itself only once it is named."""
-
-_MISSING: Final = "???"
-"""What OmegaConf reads as a value that is still to come."""
 
 _CHOSEN_EARLY: Final = (
     "a config group is chosen before the job's own config is known; "
@@ -81,19 +77,6 @@ class _Faults:
     problems: list[Problem]
     unusable: UnusableJob | None = None
     """Another job has faults of its own; they are told there."""
-
-
-class Workshop(World, Protocol):
-    """The world of a job, and what all jobs share."""
-
-    @property
-    def known(self) -> Collection[Place]:
-        """The keys that filters may name."""
-        ...
-
-    def warn(self, problem: Problem) -> None:
-        """Keep a warning."""
-        ...
 
 
 class JobMaker:
@@ -115,6 +98,9 @@ class JobMaker:
         self._writer = OverrideWriter(composer)
         self._base = composer.base()
         self._base_is_a_key = self._base.has("base")
+        self._unmade = UnmadeJobs(
+            world, composer, parser, self._writer, self._ending, self._base_is_a_key
+        )
 
     # --------------------------------------------------------------- composing
     def begun(self, at: int) -> tuple[Draft, ConfigView]:
@@ -172,7 +158,7 @@ class JobMaker:
         before = Before(values, mount, self._base_is_a_key)
         prepared: dict[str, object] = {}
         faults = _Faults(list(self._covered(point)))
-        for key, value in self._writer.flattened(_parameters(point)):
+        for key, value in self._writer.flattened(parameters_of(point)):
             try:
                 late = plain_key(key) == NAME or is_rule(key)
                 found = value if late else before.value(value)
@@ -307,7 +293,7 @@ class JobMaker:
             DroppedJob: one of them says no.
         """
         point = self._world.families.points[at]
-        if not point.deferred or not reads_others(_parameters(point)):
+        if not point.deferred or not reads_others(parameters_of(point)):
             return point.deferred
         try:
             view = self._alone(at, point)
@@ -320,11 +306,11 @@ class JobMaker:
         values = Values(self._world, at)
         before = Before(values, _no_mount, self._base_is_a_key)
         known = {
-            key: _MISSING if reads_others(value) else placeholder(before.value(value))
-            for key, value in self._writer.flattened(_parameters(point))
+            key: MISSING if reads_others(value) else placeholder(before.value(value))
+            for key, value in self._writer.flattened(parameters_of(point))
             if plain_key(key) != NAME
         }
-        texts = self._writer.write({**known, f"++{NAME}": _MISSING}).texts
+        texts = self._writer.write({**known, f"++{NAME}": MISSING}).texts
         return self._composer.compose(tuple(texts.values()), self._mounts(point))
 
     def _decided(
@@ -388,14 +374,9 @@ class JobMaker:
         if unusable is not None:
             raise unusable
 
-    def faults_of_conditions(self, at: int) -> tuple[Problem, ...]:
-        """What is wrong with the conditions of a job that has no config."""
-        point = self._world.families.points[at]
-        values = Values(self._world, at)
-        reader = ConditionReader(AsWritten(values), self._parser, values.check_base)
-        reader.start_of(point.parameters)
-        reader.cancel_of(point.parameters)
-        return tuple(reader.problems)
+    def faults_of_unmade(self, at: int) -> Sequence[Problem]:
+        """What is wrong with a job that could not be made; see `UnmadeJobs`."""
+        return self._unmade.faults(at)
 
     def _reader(
         self, draft: Draft, view: ConfigView, mount_prefix: str
@@ -418,21 +399,6 @@ class JobMaker:
 # ------------------------------------------------------------------------- pieces
 def _no_mount(value: object) -> str:
     raise NotAReference(f"{value!r} is not of the job itself")
-
-
-def _parameters(point: SweepPoint) -> dict[str, object]:
-    """What becomes overrides: `aux` first, key by key, then the others in order."""
-    aux: dict[str, object] = {}
-    others: dict[str, object] = {}
-    for key, value in point.parameters.items():
-        bare = key.lstrip("+")
-        if bare == "aux" and isinstance(value, Mapping):
-            aux |= {f"++aux.{name}": inner for name, inner in value.items()}
-        elif bare == "aux" or bare.startswith("aux."):
-            aux[f"++{bare}"] = value
-        elif not is_settled(key) and not {plain_key(key), key} & NOT_OVERRIDES:
-            others[key] = value
-    return aux | others
 
 
 def _of_filter(mark: DeferredFilter, problem: Problem, draft: Draft) -> Problem:

@@ -18,7 +18,7 @@ from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.as_json import CLASS_NAMES
 from autoexp_tui.plan.near import slip_of
 from autoexp_tui.plan.odd_values import odd_values
-from autoexp_tui.plan.points import NOT_OVERRIDES
+from autoexp_tui.plan.points import NOT_OVERRIDES, plain_key
 from autoexp_tui.plan.ports import CannotCompose, Composer, ConfigView
 
 _BARE: Final = re.compile(r"(?!\.[0-9])[A-Za-z_/.][\w/.\-:@%+]*", re.ASCII)
@@ -137,6 +137,8 @@ class Overrides:
     """Parameter -> override, in order; flattened ones under their dotted keys."""
     errors: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
+    doubtful: frozenset[str] = frozenset()
+    """The keys that errors are about, as written and as most likely meant."""
 
 
 @dataclass(slots=True)
@@ -144,12 +146,14 @@ class _Findings:
     texts: dict[str, str] = field(default_factory=dict)
     errors: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
+    doubtful: set[str] = field(default_factory=set)
     quiet: bool = False
     """The groups are not known, and so not what they bring."""
 
     def frozen(self) -> Overrides:
         warnings = () if self.quiet else tuple(self.warnings)
-        return Overrides(self.texts, tuple(self.errors), warnings)
+        doubtful = frozenset(self.doubtful)
+        return Overrides(self.texts, tuple(self.errors), warnings, doubtful)
 
 
 class OverrideWriter:
@@ -181,6 +185,7 @@ class OverrideWriter:
                 spelled = key if selects else places.spelled(key, value, made)
                 made.texts[key] = spell_override(spelled, value)
             except CannotSpell as error:
+                made.doubtful.add(plain_key(key))
                 made.errors.append(Problem(str(error), where=key))
         return made.frozen()
 
@@ -255,6 +260,7 @@ class _Places:
         meant = self._slip(key) or ("start_conditions" if _waits(value) else None)
         if meant is not None:
             hint = f"did you mean `{meant}`? write `++{key}` to add it"
+            made.doubtful |= {key, meant}
             made.errors.append(Problem("is not in the config", where=key, hint=hint))
         else:
             hint = f"write `++{key}` to say that this is meant"

@@ -166,6 +166,8 @@ class Resolution:
         problems = self.in_doubt if doubted else self.problems
         problems.append(Problem(message, key or "sweep", names[0], hint))
         self._failed.update(ring)
+        for at in ring:
+            self._fail_besides(at)
 
     def _make(self, at: int) -> None:
         try:
@@ -175,9 +177,9 @@ class Resolution:
             self.problems += dropped.faults
         except Refused as refused:
             self._fail(at, refused)
-            self._fail(at, Refused(self._maker.faults_of_conditions(at)))
+            self._fail_besides(at, refused.problems)
         except UnusableJob:
-            self._fail(at, Refused(self._maker.faults_of_conditions(at)))
+            self._fail_besides(at)
         else:
             self.drafts[at] = draft
             if draft.faults:
@@ -203,12 +205,30 @@ class Resolution:
 
     def _end(self, draft: Draft, view: ConfigView) -> None:
         try:
-            self._maker.add_conditions(draft, view)
+            try:
+                self._maker.add_conditions(draft, view)
+            except (Refused, UnusableJob):
+                self._end_besides(draft, view)
+                raise
             self._maker.end(draft, view)
         except Refused as refused:
             self._fail(draft.at, refused)
         except UnusableJob:
             self._failed.add(draft.at)
+
+    def _fail_besides(self, at: int, told: Sequence[Problem] = ()) -> None:
+        """Tell what else is wrong with a job that cannot be made."""
+        keys = {problem.where for problem in told}
+        besides = self._maker.faults_of_unmade(at)
+        others = (problem for problem in besides if problem.where not in keys)
+        self._fail(at, Refused(tuple(others)))
+
+    def _end_besides(self, draft: Draft, view: ConfigView) -> None:
+        """The config is looked at though the conditions have faults."""
+        try:
+            self._maker.end(draft, view)
+        except Refused as refused:
+            self._fail(draft.at, refused)
 
     def _fail(self, at: int, refused: Refused) -> None:
         self._failed.add(at)

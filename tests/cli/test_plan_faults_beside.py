@@ -1,0 +1,187 @@
+"""A fault of a job hides no other fault of it, and what only follows is not told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.adapters.argument_probe import described
+from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.plan import main
+from tests.adapters.config_trees import write_tree
+from tests.adapters.parser_like_megatron import get_parser
+
+pytestmark = pytest.mark.usefixtures("planned_here")
+
+EXP = """
+defaults: [{backend: train}, _self_]
+project: {name: "${stage}_${backend.megatron.lr}", base_output_dir: out}
+slurm: {sbatch: {time: "01:00:00"}}
+aux: {twice: "${oc.eval:'${backend.megatron.lr} * 2'}", again: "${aux.twice}"}
+sweep:
+  configs:
+    - {stage: stable, backend.megatron.bf16: true}
+"""
+TRAIN = """
+class_name: MegatronTorchrun
+script: pretrain.py
+schema: gpt
+torchrun: {nproc_per_node: 1}
+megatron: {lr: 1e-4, train_iters: 10, save: null, optimizer: adam, bf16: false}
+"""
+MEGATRON = "backend.megatron"
+
+
+def places_told(
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *entries: str,
+) -> list[str]:
+    """The keys that a plan of these entries has errors at."""
+    monkeypatch.chdir(place)
+    configs = "".join(f"    - {{{entry}}}\n" for entry in entries)
+    write_tree(place / "config", exp=EXP + configs, backend__train=TRAIN)
+    schema = {"autoexp_schema": 1, "source": "train.py", **described(get_parser())}
+    (place / "config/args").mkdir()
+    (place / "config/args/gpt.schema.json").write_text(json.dumps(schema))
+    assert guarded(main, ["--json"]) == 3
+    errors = json.loads(capsys.readouterr().out)["errors"]
+    return sorted(error["where"] for error in errors)
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        pytest.param(
+            f"{MEGATRON}.lrr: 1, {MEGATRON}.train_iters: many",
+            [f"{MEGATRON}.lrr", f"{MEGATRON}.train_iters"],
+            id="key and value",
+        ),
+        pytest.param(
+            f"{MEGATRON}.lrr: 1, ++{MEGATRON}.micro_batch: 2, slurm.sbatch.time: soon",
+            [f"{MEGATRON}.lrr", f"{MEGATRON}.micro_batch", "slurm.sbatch.time"],
+            id="key, argument and option",
+        ),
+        pytest.param(
+            f'{MEGATRON}.save: "{{sibling.stabel.name}}", {MEGATRON}.lr: fast',
+            ["aux.twice", f"{MEGATRON}.lr", f"{MEGATRON}.save"],
+            id="reference and value",
+        ),
+        pytest.param(
+            f'{MEGATRON}.save: "{{nothing}}", {MEGATRON}.optimizer: adamm',
+            [f"{MEGATRON}.optimizer", f"{MEGATRON}.save"],
+            id="own reference and value",
+        ),
+        pytest.param(
+            f"{MEGATRON}.lrr: 1, project.name: a/../b",
+            [f"{MEGATRON}.lrr", "project.name"],
+            id="key and name",
+        ),
+        pytest.param(
+            f"project.name: a/../b, {MEGATRON}.train_iters: many",
+            [f"{MEGATRON}.train_iters", "project.name"],
+            id="name and value",
+        ),
+        pytest.param(
+            f'project.name: "${{nothing}}", {MEGATRON}.train_iters: many',
+            [f"{MEGATRON}.train_iters", "project.name"],
+            id="name that stands for nothing, and value",
+        ),
+        pytest.param(
+            f'{MEGATRON}.lrr: 1, {MEGATRON}.save: "{{nothing}}"',
+            [f"{MEGATRON}.lrr", f"{MEGATRON}.save"],
+            id="key and own reference",
+        ),
+        pytest.param(
+            "backend: trian, slurm.client.slots: many",
+            ["override backend=trian", "slurm.client.slots"],
+            id="group and value",
+        ),
+        pytest.param(
+            f"~{MEGATRON}.nothing: null, {MEGATRON}.train_iters: many",
+            [f"{MEGATRON}.train_iters", f"override ~{MEGATRON}.nothing"],
+            id="removal and value",
+        ),
+        pytest.param(
+            f"{MEGATRON}.train_iters: many, "
+            "start_conditions: [{class_name: FileExists, path: x, pth: y}]",
+            [f"{MEGATRON}.train_iters", "start_conditions.0.pth"],
+            id="condition and value",
+        ),
+        pytest.param(
+            "backend.class_name: Megatrn, backend.env: 3",
+            ["backend.class_name", "backend.env"],
+            id="backend and environment",
+        ),
+        pytest.param(
+            f"{MEGATRON}.save: {{a: 1}}, {MEGATRON}.train_iters: many",
+            [f"{MEGATRON}.save", f"{MEGATRON}.train_iters"],
+            id="mapping and value",
+        ),
+    ],
+)
+def test_two_faults_of_a_job_are_told_at_once(
+    entry: str,
+    told: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert places_told(tmp_path, monkeypatch, capsys, f"stage: x, {entry}") == told
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        # `aux.again`, the name and the argument read the key that was meant.
+        f'stage: x, {MEGATRON}.lrr: 1, {MEGATRON}.min_lr: "${{aux.again}}"',
+        # Experts are shared out among processes: how many there are, nobody knows.
+        f'stage: x, {MEGATRON}.lrr: 1, {MEGATRON}.num_experts: "${{aux.again}}", '
+        f"{MEGATRON}.expert_model_parallel_size: 2, backend.schema: null, "
+        "backend.torchrun.nproc_per_node: 2",
+    ],
+)
+def test_what_reads_a_misspelled_key_as_it_was_meant_is_no_fault(
+    entry: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    told = places_told(tmp_path, monkeypatch, capsys, entry)
+    assert told == [f"{MEGATRON}.lrr"]
+
+
+def test_a_ring_hides_no_other_fault_of_its_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = places_told(
+        tmp_path,
+        monkeypatch,
+        capsys,
+        f'stage: hen, {MEGATRON}.save: "{{sibling.egg.{MEGATRON}.save}}", '
+        f"{MEGATRON}.train_iters: many",
+        f'stage: egg, {MEGATRON}.save: "{{sibling.hen.{MEGATRON}.save}}", '
+        "slurm.sbatch.tiem: 1",
+    )
+    assert told == [
+        f"{MEGATRON}.save",
+        f"{MEGATRON}.train_iters",
+        "slurm.sbatch.tiem",
+    ]
+
+
+def test_a_job_that_reads_a_failing_one_tells_its_own_faults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = places_told(
+        tmp_path,
+        monkeypatch,
+        capsys,
+        f"stage: bad, {MEGATRON}.lrr: 1",
+        f'stage: reader, {MEGATRON}.save: "{{sibling.bad.output_dir}}", '
+        f"{MEGATRON}.train_iters: many",
+    )
+    assert told == [f"{MEGATRON}.lrr", f"{MEGATRON}.train_iters"]
