@@ -1136,3 +1136,18 @@ def test_closed_settings_are_checked_once_when_they_do_not_change() -> None:
     parser = FakeParser()
     plan_outcome(composer=FakeComposer(CONFIG, stages(STABLE, COOLDOWN)), parser=parser)
     assert parser.checked == 1
+
+
+def test_of_thousands_of_jobs_with_faults_only_some_are_composed_to_find_more() -> None:
+    sweep = {"params": {"backend.lrr": list(range(300))}}
+    composer = FakeComposer(CONFIG, sweep, GROUPS)
+    found = plan_outcome(composer=composer, parser=FakeParser())
+    assert len(found.errors) == 1
+    assert 0 < len(composer.asked) < 50
+
+
+def test_of_many_references_that_find_nothing_each_is_told() -> None:
+    configs = [{"backend.load": f"{{sibling.gone{at}.name}}"} for at in range(150)]
+    found = outcome({"configs": [{"stage": "here"}, *configs]})
+    assert len(found.errors) == 150
+    assert {error.hint for error in found.errors} == {"siblings: here", "stages: here"}

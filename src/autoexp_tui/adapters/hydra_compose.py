@@ -185,7 +185,7 @@ class HydraComposer:
         """One job's config by Hydra; `job`: its structure is to be learned."""
         config = self._composed(texts)
         with read_write(config), open_dict(config):
-            _take_sweep(config)
+            _drop_sweep(config)  # unread: it may be large, and each job has it
             _mount(config, mounts)
             self._fall_back_to_aux(config, texts, mounts)
         view = OmegaView(config)
@@ -435,9 +435,13 @@ def _finding(warning: str, config_ref: str) -> PlanFinding:
 def _take_sweep(config: DictConfig) -> object:
     """Remove `sweep`; its value as written."""
     node = find_node(config, "sweep")
+    _drop_sweep(config)
+    return None if node is None else written(node)
+
+
+def _drop_sweep(config: DictConfig) -> None:
     if "sweep" in set(config):
         del config["sweep"]
-    return None if node is None else written(node)
 
 
 def _mount(config: DictConfig, mounts: Mapping[str, object]) -> None:
