@@ -185,3 +185,12 @@ def test_a_job_that_reads_a_failing_one_tells_its_own_faults(
         f"{MEGATRON}.train_iters: many",
     )
     assert told == [f"{MEGATRON}.lrr", f"{MEGATRON}.train_iters"]
+
+
+def test_a_misspelled_key_does_not_hide_that_jobs_have_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nameless = EXP.replace('name: "${stage}_${backend.megatron.lr}", ', "")
+    monkeypatch.setitem(globals(), "EXP", nameless)
+    told = places_told(tmp_path, monkeypatch, capsys, f"{MEGATRON}.lrr: 1")
+    assert told == [f"{MEGATRON}.lrr", "project.name"]

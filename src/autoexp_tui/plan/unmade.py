@@ -25,11 +25,11 @@ from autoexp_tui.plan.expression import ExpressionError
 from autoexp_tui.plan.families import UnusableJob, called
 from autoexp_tui.plan.filters import Place, deferred_holds
 from autoexp_tui.plan.job_end import JobEnding
-from autoexp_tui.plan.job_places import NAME, mounts_of
+from autoexp_tui.plan.job_places import NAME, mounts_of, written_name
 from autoexp_tui.plan.names import fault_of_name
 from autoexp_tui.plan.overrides import OverrideWriter, literal, spell_override
 from autoexp_tui.plan.points import NOT_OVERRIDES, SweepPoint, is_key, plain_key
-from autoexp_tui.plan.ports import Composer, ConfigView, SpecParser
+from autoexp_tui.plan.ports import CannotCompose, Composer, ConfigView, SpecParser
 from autoexp_tui.plan.references import (
     DroppedJob,
     Identity,
@@ -251,6 +251,11 @@ class UnmadeJobs:
 
 
 def _faults_of_name(view: ConfigView, label: str) -> Iterator[Problem]:
+    try:
+        written_name(view)
+    except CannotCompose as error:
+        yield from problems_of(error, NAME, label)
+        return
     with suppress(KeyError, *FAULTS):
         name = view.select(NAME)
         is_whole = isinstance(name, str) and "{" not in name
