@@ -162,6 +162,40 @@ def test_a_finished_session_needs_no_engine(
     assert (ways.owned, handle.role) == ([], "viewer")
 
 
+def resting(*, stopped: bool = False) -> Snapshot:
+    """Without an engine: all has ended, or the engine was told to stop."""
+    gone = shown("viewer", alive=False, stopped=stopped, finished=not stopped)
+    return told_to_stop(gone, on_request=True) if stopped else gone
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_an_order_to_a_session_at_rest_is_taken_up_by_who_gave_it(
+    ways: Ways, join: Callable[..., JoinedHandle], *, stopped: bool
+) -> None:
+    first = ScriptedHandle(resting(stopped=stopped))
+    handle = join(first, heir_seconds=60.0)
+    handle.send(Pause())
+    until(lambda: handle.role == "live")
+    assert first.commands == [Pause()]  # it lies in the inbox
+    assert first.closed
+
+
+def test_an_order_that_the_last_engine_carried_out_needs_no_other(
+    ways: Ways, join: Callable[..., JoinedHandle]
+) -> None:
+    first = ScriptedHandle(shown("viewer"))
+    handle = join(first)
+    sent = handle.send(Pause())
+    passed: list[Snapshot] = []
+    handle.subscribe(passed.append)
+    ended = told_to_stop(resting(), on_request=True)
+    (record,) = ended.events
+    first.push(replace(ended, events=(replace(record, command_id=sent),)))
+    until(lambda: passed)
+    time.sleep(0.05)
+    assert (ways.owned, handle.role) == ([], "viewer")
+
+
 def test_a_deposed_engine_becomes_a_watcher(
     ways: Ways, join: Callable[..., JoinedHandle]
 ) -> None:

@@ -1,8 +1,9 @@
 """The handle of whoever stays with a session, whichever engine runs it.
 
 Watches another process's engine and goes on with the session itself once that is gone;
-and watches again when another engine has deposed its own. Whether the session is free
-is the lease's business: of several that try, one succeeds, and the rest watch on.
+where nothing is left to do, once somebody orders something. Watches again when another
+engine has deposed its own. Whether the session is free is the lease's business: of
+several that try, one succeeds, and the rest watch on.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ class JoinedHandle:
         self._again_seconds = again_seconds
         self._listeners: list[Callable[[Snapshot], None]] = []
         self._problem = ""
+        self._ordered = ""
+        """The id of the last command that was left in the inbox."""
         self._closed = threading.Event()
         self._changed = threading.Event()
         self._changed.set()
@@ -115,7 +118,12 @@ class JoinedHandle:
         expected: Mapping[str, int] | None = None,
     ) -> str:
         """Pass a command on; between two handles it is left in the inbox."""
-        return self._handle.send(command, by=by, expected=expected)
+        handle = self._handle
+        sent = handle.send(command, by=by, expected=expected)
+        if handle.role == "viewer":
+            self._ordered = sent
+            self._changed.set()
+        return sent
 
     def look_at(self, jobs: Sequence[str]) -> None:
         """Pass on what is looked at."""
@@ -138,12 +146,21 @@ class JoinedHandle:
             snapshot = self._handle.snapshot()
             if is_deposed(snapshot):
                 self._swap(self._session.view, snapshot)
-            elif is_orphaned(snapshot):
+            elif self._lacks_engine(snapshot):
                 self._inherit(snapshot)
+
+    def _lacks_engine(self, snapshot: Snapshot) -> bool:
+        """Whether the session's work, or an order from here, has nobody to do it."""
+        return is_orphaned(snapshot) or (
+            bool(self._ordered)
+            and is_without_owner(snapshot)
+            and all(one.command_id != self._ordered for one in snapshot.events)
+        )
 
     def _inherit(self, snapshot: Snapshot) -> None:
         """Go on with the session; an heir of the one that left comes first."""
-        if snapshot.engine.stopped and self._heir_comes():
+        heir_due = snapshot.engine.stopped and is_orphaned(snapshot)
+        if heir_due and self._heir_comes():
             return
         if not self._swap(self._session.own, snapshot):
             self._closed.wait(self._again_seconds if self._problem else _STEP_SECONDS)
@@ -154,7 +171,7 @@ class JoinedHandle:
         slept = 0.0
         while slept < self._heir_seconds and not self._closed.wait(_STEP_SECONDS):
             slept += _STEP_SECONDS
-            if not is_orphaned(self._handle.snapshot()):
+            if not self._lacks_engine(self._handle.snapshot()):
                 return True
         return self._closed.is_set()
 
@@ -168,7 +185,7 @@ class JoinedHandle:
             self._handle = self._entered(enter, snapshot.engine.directory)
         self._listen(self._handle)
         self._pass_on(self._handle.snapshot())
-        return not is_orphaned(self._handle.snapshot())
+        return not self._lacks_engine(self._handle.snapshot())
 
     def _entered(
         self, enter: Callable[[str], EngineHandle], directory: str
@@ -221,9 +238,13 @@ def is_deposed(snapshot: Snapshot) -> bool:
 
 def is_orphaned(snapshot: Snapshot) -> bool:
     """Whether a session that is watched needs an engine and has none."""
-    engine = snapshot.engine
-    gone = engine.role == "viewer" and not engine.owner_alive
-    return gone and not snapshot.finished and not is_at_rest(snapshot)
+    rests = snapshot.finished or is_at_rest(snapshot)
+    return is_without_owner(snapshot) and not rests
+
+
+def is_without_owner(snapshot: Snapshot) -> bool:
+    """Whether a session that is watched has no engine."""
+    return snapshot.engine.role == "viewer" and not snapshot.engine.owner_alive
 
 
 def is_at_rest(snapshot: Snapshot) -> bool:
