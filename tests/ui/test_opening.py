@@ -145,6 +145,27 @@ async def test_a_stage_s_text_stays_while_a_newer_session_is_looked_at() -> None
             assert "S submits it" in seat.pane("why")
 
 
+async def test_where_news_outrun_the_looking_what_was_found_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slowly(*arguments: Any, **more: Any) -> why.WhyText:
+        begun.set()
+        may_end.wait(PATIENCE)
+        return why.why_many(*arguments, **more)
+
+    async with cockpit(planned(JOBS)) as seat:
+        monkeypatch.setattr(why_pane, "why_many", slowly)
+        await seat.press("1")
+        await seat.until(begun.is_set)
+        with monkeypatch.context() as patch:
+            patch.setattr(seat.app.thinking, "call", lambda *_: None)
+            seat.jobs.renew()  # a newer session, which nobody gets round to
+            may_end.set()
+            await seat.until(lambda: "S submits it" in seat.pane("why"))
+
+
 async def test_the_rows_of_all_jobs_are_made_once() -> None:
     async with cockpit(planned(JOBS)) as seat:
         everything = seat.app.desk.rows

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.core.wording import plural
@@ -70,26 +69,32 @@ class WhyPane(TextPane):
             self._thought = None
         self.renew(to_top=fresh)
         if len(jobs) > CROWD:
-            self.call_after_refresh(self._think, self._jobs, title)
+            self.call_after_refresh(self._think, names, title)
 
-    def _think(self, jobs: tuple[JobView, ...], title: str) -> None:
-        """Look at every one, off the screen's thread; of no use for others by then."""
-        if jobs is not self._jobs:
+    def _think(self, names: tuple[str, ...], title: str) -> None:
+        """Look at every one, off the screen's thread; of no use for others by then.
+
+        What was found of a session that is older by then is shown all the same: where
+        news come faster than they are looked at, nothing would ever be.
+        """
+        if names != self._names:
             return
 
         def done(result: Any, problem: BaseException | None) -> None:
             if problem is not None:
                 raise problem
-            if jobs is self._jobs:
+            if names == self._names:
                 self._thought = result
                 self.renew()
 
-        self._thinking.call("why", partial(self._many, jobs, title), done)
+        self._thinking.call("why", self._many(self._jobs, title), done)
 
-    def _many(self, jobs: tuple[JobView, ...], title: str) -> WhyText:
+    def _many(self, jobs: tuple[JobView, ...], title: str) -> Callable[[], WhyText]:
+        """What tells of jobs, of the session as it is now."""
         desk = self.desk
         session, words, usual = desk.session, desk.words, desk.rates
-        return why_many(title, jobs, session, words, acts=self.acts, usual=usual)
+        acts = self.acts
+        return lambda: why_many(title, jobs, session, words, acts=acts, usual=usual)
 
     def make(self, cells: int) -> Sequence[Line]:
         self._told = self._text()
@@ -111,7 +116,7 @@ class WhyPane(TextPane):
     def _about(self) -> WhyText:
         if len(self._jobs) > CROWD:
             return self._thought or why_crowd(self._subject, self._jobs)
-        return self._many(self._jobs, self._subject)
+        return self._many(self._jobs, self._subject)()
 
     @property
     def body_rows(self) -> int:
