@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,7 @@ async def test_where_news_outrun_the_looking_what_was_found_is_shown(
         await seat.until(begun.is_set)
         with monkeypatch.context() as patch:
             patch.setattr(seat.app.thinking, "call", lambda *_: None)
-            seat.jobs.renew()  # a newer session, which nobody gets round to
+            await seat.push(replace(seat.handle.snapshot(), seq=7))  # nobody looks
             may_end.set()
             await seat.until(lambda: "S submits it" in seat.pane("why"))
 
