@@ -41,9 +41,12 @@ KEYS = (
     ("down, up", "jk"),
     ("page down, page up", "\x04\x15"),
     ("end, home", "Gg"),
-    ("a family's stage below", "1j"),
-    ("the jobs again", "2"),
+    ("the stages, the jobs again", "12"),
+    ("", "1"),
+    ("a stage below, above", "jk"),
 )
+"""A label and the keys in turn, each of which changes the screen; without a label: once,
+on the way."""
 OTHER_OPENINGS = (
     ("config of a job", "i"),
     ("", "\x1b"),
@@ -62,7 +65,8 @@ OTHER_OPENINGS = (
     ("", "\x1b"),
     ("the events", "8"),
 )
-"""A label for what is told, and the key."""
+"""A label for what is told, and the key. A lone escape takes 100 ms by itself: so long
+Textual waits for the rest of a sequence (ESCDELAY)."""
 
 
 def planned(place: Path, jobs: int) -> str:
@@ -112,6 +116,9 @@ def keys(command: Sequence[str], presses: int) -> None:
     with opened(command) as terminal:
         everything: list[Answer] = []
         for label, these in KEYS:
+            if not label:
+                answered(terminal, these)
+                continue
             took = [answered(terminal, these[n % len(these)]) for n in range(presses)]
             everything += took
             print(_row(label, took))
