@@ -45,8 +45,8 @@ KEYS = (
     ("", "1"),
     ("a stage below, above", "jk"),
 )
-"""A label and the keys in turn, each of which changes the screen; without a label: once,
-on the way."""
+"""A label and the keys in turn, each of which changes the screen; without a label: on
+the way, once."""
 OTHER_OPENINGS = (
     ("config of a job", "i"),
     ("", "\x1b"),
