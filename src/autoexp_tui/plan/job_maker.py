@@ -30,6 +30,7 @@ from autoexp_tui.plan.job_places import (
     directories_of,
     identity_of,
     mounts_of,
+    nobody_yet,
     written_name,
 )
 from autoexp_tui.plan.names import fault_of_name, spell
@@ -41,7 +42,6 @@ from autoexp_tui.plan.references import (
     ATTRIBUTES,
     KNOWN_EARLY,
     DroppedJob,
-    Identity,
     Values,
     reads_others,
 )
@@ -125,7 +125,7 @@ class JobMaker:
         draft = Draft(
             at=at,
             point=point,
-            identity=self._nobody(point),
+            identity=nobody_yet(point, self._world.families.family(point.index)),
             overrides=(),
             composed=tuple(texts.values()),
             mounts=mounts,
@@ -214,18 +214,6 @@ class JobMaker:
     def _mounts(self, point: SweepPoint) -> dict[str, object]:
         family = self._world.families.family(point.index)
         return mounts_of(point.stage, point.index, family, self._base)
-
-    def _nobody(self, point: SweepPoint) -> Identity:
-        """A job without a name yet."""
-        return Identity(
-            name=called(point),
-            output_dir="",
-            log_dir="",
-            script_path="",
-            stage=point.stage,
-            index=point.index,
-            family=self._world.families.family(point.index),
-        )
 
     # ---------------------------------------------------------------- settling
     def _settle(

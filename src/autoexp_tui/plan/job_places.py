@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Final
 
 from autoexp_tui.core.errors import Problem
+from autoexp_tui.plan.families import called
 from autoexp_tui.plan.names import inside
 from autoexp_tui.plan.overrides import literal
+from autoexp_tui.plan.points import SweepPoint
 from autoexp_tui.plan.ports import CannotCompose, ConfigView
 from autoexp_tui.plan.references import Identity
 from autoexp_tui.plan.sweep_nodes import shown
@@ -71,6 +73,19 @@ def _text(view: ConfigView, path: str) -> str:
     except KeyError:
         return ""
     return "" if found is None else str(found)
+
+
+def nobody_yet(point: SweepPoint, family: str) -> Identity:
+    """Who a job is before it has a name."""
+    return Identity(
+        name=called(point),
+        output_dir="",
+        log_dir="",
+        script_path="",
+        stage=point.stage,
+        index=point.index,
+        family=family,
+    )
 
 
 def identity_of(nobody: Identity, name: str, directories: Sequence[str]) -> Identity:

@@ -25,14 +25,13 @@ from autoexp_tui.plan.expression import ExpressionError
 from autoexp_tui.plan.families import UnusableJob, called
 from autoexp_tui.plan.filters import Place, deferred_holds
 from autoexp_tui.plan.job_end import JobEnding
-from autoexp_tui.plan.job_places import NAME, mounts_of, written_name
+from autoexp_tui.plan.job_places import NAME, mounts_of, nobody_yet, written_name
 from autoexp_tui.plan.names import fault_of_name
 from autoexp_tui.plan.overrides import OverrideWriter, literal, spell_override
 from autoexp_tui.plan.points import NOT_OVERRIDES, SweepPoint, is_key, plain_key
 from autoexp_tui.plan.ports import CannotCompose, Composer, ConfigView, SpecParser
 from autoexp_tui.plan.references import (
     DroppedJob,
-    Identity,
     UnknownKey,
     Values,
     World,
@@ -215,15 +214,7 @@ class UnmadeJobs:
         return self._composer.compose(tuple(texts.values()), mounts)
 
     def _draft(self, at: int, point: SweepPoint) -> Draft:
-        nobody = Identity(
-            name=called(point),
-            output_dir="",
-            log_dir="",
-            script_path="",
-            stage=point.stage,
-            index=point.index,
-            family=self._world.families.family(point.index),
-        )
+        nobody = nobody_yet(point, self._world.families.family(point.index))
         return Draft(at, point, nobody, (), (), {})
 
     def _check_filters(self, point: SweepPoint, view: ConfigView) -> None:
