@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,8 +73,10 @@ def test_who_was_stopped_and_woken_draws_the_whole_screen_again(
 ) -> None:
     stop_and_wake(moving)
     moving.read_until(b"\x1b[?1049h")
-    moving.read_until(b"leave")
-    shown = screen_of(moving.written.rpartition(b"\x1b[?1049h")[2])
+    deadline = time.monotonic() + 20.0
+    while "q leave" not in (shown := screen_after_entering(moving.written)):
+        assert time.monotonic() < deadline, shown
+        moving.read_for(0.2)
     assert "dense300m" in shown
     assert "2 Jobs" in shown
 
@@ -82,9 +85,14 @@ def test_who_was_stopped_and_woken_hears_keys_and_leaves(
     moving: OnTerminal, result: Path
 ) -> None:
     stop_and_wake(moving)
-    moving.read_until(b"leave")
+    moving.read_until(b"\x1b[?1049h")  # what was typed before is not for the screen
     leave(moving)
     assert result.read_text().startswith("left None")
+
+
+def screen_after_entering(written: bytes) -> str:
+    """What was drawn since the terminal's other screen was entered, which is empty."""
+    return screen_of(written.rpartition(b"\x1b[?1049h")[2])
 
 
 def screen_of(written: bytes) -> str:
