@@ -65,6 +65,10 @@ def problems_of(text: str) -> tuple[Problem, ...]:
             "quote it, if it is text",
             id="a number of 5000 digits",
         ),
+        (
+            "a: !!int", 1, "an empty text is no number that can be read",
+            'quote it: ""',
+        ),
         pytest.param(
             "a: !!int abc", 1, "abc is no number that can be read", 'quote it: "abc"',
             id="a tag that lies",

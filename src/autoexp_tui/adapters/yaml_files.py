@@ -22,6 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from autoexp_tui.adapters.eval_rewrite import rewrite, rewrite_tree
 from autoexp_tui.adapters.yaml_limits import (
+    NOT_READ,
     children,
     excess,
     strangers,
@@ -161,7 +162,7 @@ def parse_yaml(text: str, path: str) -> object:
 def _constructed(loader: Any, node: yaml.Node, path: str) -> object:
     try:
         return loader.construct_document(node)
-    except (ValueError, KeyError, OverflowError):
+    except NOT_READ:
         problems = tuple(unreadable(_nodes(node), shown(path)))
         if not problems:
             raise

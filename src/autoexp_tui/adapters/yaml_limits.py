@@ -143,6 +143,11 @@ def _key_fault(key: yaml.Node, path: str) -> Problem:
     return Problem(f"a {kind} cannot be a key", where=_place(key, path), hint=hint)
 
 
+NOT_READ: Final = (ValueError, LookupError, OverflowError)
+"""What PyYAML raises for a scalar that is not what its tag says: of an empty one, that
+it has no first character."""
+
+
 def unreadable(nodes: Iterable[yaml.Node], path: str) -> Iterator[Problem]:
     """Scalars that are not what their tag, or their look, says."""
     for node in nodes:
@@ -151,7 +156,9 @@ def unreadable(nodes: Iterable[yaml.Node], path: str) -> Iterator[Problem]:
             whole = len(node.value) <= _MOST_SHOWN
             shown = node.value if whole else f"{node.value[: _MOST_SHOWN - 3]}..."
             hint = f'quote it: "{shown}"' if whole else "quote it, if it is text"
-            message = f"{shown} is no {_KINDS_SAID[kind]} that can be read"
+            message = (
+                f"{shown or 'an empty text'} is no {_KINDS_SAID[kind]} that can be read"
+            )
             yield Problem(message, where=_place(node, path), hint=hint)
 
 
@@ -159,7 +166,7 @@ def _is_readable(node: yaml.Node) -> bool:
     loader = _Loader("")
     try:
         loader.construct_document(node)
-    except (ValueError, KeyError, OverflowError):
+    except NOT_READ:
         return False
     finally:
         loader.dispose()
