@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -52,4 +53,5 @@ def test_a_mistake_is_told_word_for_word(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     said = tuple(Problem(**one) for one in row["said"])
-    assert errors_of(row["sweep"], tmp_path) == said
+    found = errors_of(row["sweep"], tmp_path)
+    assert tuple(replace(one, others=()) for one in found) == said

@@ -165,7 +165,8 @@ def test_a_wait_without_an_end_is_warned_about() -> None:
 
 def test_what_many_jobs_share_is_told_once() -> None:
     found = told_once(Problem("is bad", "x", name) for name in ("a", "b", "c", "b"))
-    assert found == (Problem("is bad (and for 2 more jobs)", "x", "a"),)
+    message = "is bad (and for 2 more jobs)"
+    assert found == (Problem(message, "x", "a", others=("b", "c")),)
 
 
 def test_what_differs_is_told_apart() -> None:

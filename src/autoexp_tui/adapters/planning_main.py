@@ -27,6 +27,7 @@ from autoexp_tui.adapters.plan_report import report_of
 from autoexp_tui.adapters.planning_words import (
     PlanningAnswer,
     PlanningRequest,
+    Stage,
     Want,
     decode_request,
     encode_answer,
@@ -52,6 +53,7 @@ from autoexp_tui.plan.again import job_with
 from autoexp_tui.plan.as_json import hole_to_json
 from autoexp_tui.plan.build import PlanOutcome, PlanSource, plan_outcome
 from autoexp_tui.plan.findings import SweepRefused
+from autoexp_tui.plan.origins import Origins
 from autoexp_tui.plan.partial import resolved_where_possible
 from autoexp_tui.plan.ports import (
     CannotCompose,
@@ -60,6 +62,8 @@ from autoexp_tui.plan.ports import (
 )
 from autoexp_tui.plan.sweep import expand_sweep
 from autoexp_tui.plan.validation import told_once
+
+_UNKNOWN: Final[Origins] = {}
 
 
 def main() -> None:
@@ -75,36 +79,34 @@ def main() -> None:
 
 def answered(request: PlanningRequest) -> PlanningAnswer:
     """The answer to a request; what is wrong with the config is in it."""
-    answer = _answered(request)
-    if not answer.errors or request.sweep_file:
-        return answer
-    return replace(answer, errors=_placed(answer.errors, request))
-
-
-def _answered(request: PlanningRequest) -> PlanningAnswer:
+    failed: Stage
     try:
         return _WANTED[request.want](request)
     except CannotCompose as error:
-        return PlanningAnswer(errors=error.problems, failed="config")
-    except (SpecRefused, SweepRefused) as error:
-        return PlanningAnswer(errors=error.problems, failed="plan")
-    except ValidationFailed as error:
-        return PlanningAnswer(errors=error.problems, failed="plan")
+        found, failed = error.problems, "config"
+    except (SpecRefused, SweepRefused, ValidationFailed) as error:
+        found, failed = error.problems, "plan"
     except UsageError as error:
-        return PlanningAnswer(errors=(_problem(error),), failed="config")
+        found, failed = (_problem(error),), "config"
     except EnvironmentFailed as error:
-        return PlanningAnswer(errors=(_problem(error),), failed="environment")
+        found, failed = (_problem(error),), "environment"
+    return PlanningAnswer(errors=_placed(found, request), failed=failed)
 
 
 def _placed(
-    problems: tuple[Problem, ...], request: PlanningRequest
+    problems: tuple[Problem, ...],
+    request: PlanningRequest,
+    origins: Origins = _UNKNOWN,
 ) -> tuple[Problem, ...]:
     """The findings, each with the file and line where its key stands."""
+    if not problems or request.sweep_file:
+        return problems
     try:
         root = config_dir(request.config_dir or None, _cwd(request))
     except AutoexpError:
         return problems
-    return KeyPlaces(root, request.config_ref, request.overrides).placed(problems)
+    places = KeyPlaces(root, request.config_ref, request.overrides)
+    return tuple(replace(one, others=()) for one in places.placed(problems, origins))
 
 
 def _problem(error: AutoexpError) -> Problem:
@@ -164,13 +166,13 @@ def _plan(request: PlanningRequest) -> PlanningAnswer:
     places = _places(request, composer, outcome)
     warnings = (*composer.warnings, *findings(outcome.warnings))
     if outcome.plan is None:
-        return _refused(outcome, (*outcome.errors, *places.errors), warnings)
+        return _refused(request, outcome, (*outcome.errors, *places.errors), warnings)
     checks = ActionChecks(composer.config_dir, _cwd(request))
     checks.look_at(outcome.plan)
     warnings += findings(told_once([*checks.warnings, *places.warnings]))
     errors = told_once([*checks.errors, *places.errors])
     if errors:
-        return _refused(outcome, errors, warnings)
+        return _refused(request, outcome, errors, warnings)
     plan = replace(
         outcome.plan, environment=composer.environment.digests(), warnings=warnings
     )
@@ -186,11 +188,14 @@ def _plan(request: PlanningRequest) -> PlanningAnswer:
 
 
 def _refused(
-    outcome: PlanOutcome, errors: Iterable[Problem], warnings: Iterable[PlanFinding]
+    request: PlanningRequest,
+    outcome: PlanOutcome,
+    errors: Iterable[Problem],
+    warnings: Iterable[PlanFinding],
 ) -> PlanningAnswer:
     """What is known of a plan with errors."""
     return PlanningAnswer(
-        errors=tuple(errors),
+        errors=_placed(tuple(errors), request, outcome.origins),
         warnings=tuple(warnings),
         holes=tuple(map(hole_to_json, outcome.holes)),
         holes_more=outcome.holes_more,
@@ -287,7 +292,8 @@ def _config(request: PlanningRequest) -> PlanningAnswer:
         record=lambda index, view, resolved: taken.update({index: resolved}),
     )
     if outcome.plan is None:
-        return PlanningAnswer(errors=outcome.errors, failed="plan")
+        errors = _placed(outcome.errors, request, outcome.origins)
+        return PlanningAnswer(errors=errors, failed="plan")
     job = _job_of(outcome.plan, request.job)
     return PlanningAnswer(config=taken[job.index])
 

@@ -110,7 +110,9 @@ def decode_answer(data: bytes) -> PlanningAnswer:
     tree = json.loads(data)
     if not isinstance(tree, dict):
         raise TypeError("not a mapping")
-    tree["errors"] = tuple(Problem(**one) for one in tree["errors"])
+    tree["errors"] = tuple(
+        Problem(**{**one, "others": tuple(one["others"])}) for one in tree["errors"]
+    )
     tree["warnings"] = tuple(PlanFinding(**one) for one in tree["warnings"])
     for key in ("points", "holes"):
         tree[key] = tuple(tree[key])

@@ -62,6 +62,8 @@ class Problem:
     place: str = ""
     """The file and line of what `where` names, `config/exp.yaml:41`; empty: no file
     has it, or `where` says it."""
+    others: tuple[str, ...] = ()
+    """Further jobs that have the same, called as `job` is."""
 
     def __str__(self) -> str:
         head = " ".join(part for part in (self.job, self.where) if part)

@@ -22,6 +22,7 @@ from autoexp_tui.plan.drafts import Draft
 from autoexp_tui.plan.findings import SweepRefused
 from autoexp_tui.plan.holes import holes_of
 from autoexp_tui.plan.job_end import Record
+from autoexp_tui.plan.origins import Origins, origins_of
 from autoexp_tui.plan.places import Places
 from autoexp_tui.plan.points import NOTES, STAGE, SweepPoint
 from autoexp_tui.plan.ports import (
@@ -82,6 +83,8 @@ class PlanOutcome:
     holes: tuple[Hole, ...] = ()
     """What filters took, of a plan with errors too; as `Plan.holes`."""
     holes_more: int = 0
+    origins: Origins = field(default_factory=dict)
+    """Of the jobs of which errors tell."""
 
 
 def build_execution_plan(
@@ -148,7 +151,10 @@ def plan_outcome(
     holes, more = holes_of(expansion, resolution.dropped)
     if errors:
         errors += _of_unfinished(source, resolution, drafts)
-        return PlanOutcome(None, errors, warnings, expansion.points, holes, more)
+        origins = _origins(expansion, drafts, errors)
+        return PlanOutcome(
+            None, errors, warnings, expansion.points, holes, more, origins
+        )
     plan = _plan(source, base, common, resolution, drafts)
     plan = replace(plan, holes=holes, holes_more=more)
     known = [name for name, *_ in source.known]
@@ -156,7 +162,24 @@ def plan_outcome(
     warnings += found.warnings
     finished = replace(plan, warnings=tuple(map(_finding, warnings)))
     made = None if found.errors else finished
-    return PlanOutcome(made, found.errors, warnings, expansion.points, holes, more)
+    return PlanOutcome(
+        made,
+        found.errors,
+        warnings,
+        expansion.points,
+        holes,
+        more,
+        _origins(expansion, drafts, found.errors),
+    )
+
+
+def _origins(
+    expansion: Expansion, drafts: Sequence[Draft], errors: Iterable[Problem]
+) -> Origins:
+    """What each job chose in the sweep of which an error tells."""
+    told = {label for error in errors for label in (error.job, *error.others) if label}
+    names = {draft.at: draft.identity.name for draft in drafts}
+    return origins_of(expansion.points, names, told) if told else {}
 
 
 def _of_unfinished(

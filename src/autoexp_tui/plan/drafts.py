@@ -17,7 +17,7 @@ from autoexp_tui.plan.conditions import FAULTS, problems_of
 from autoexp_tui.plan.overrides import literal, spell_override
 from autoexp_tui.plan.points import SweepPoint, plain_key
 from autoexp_tui.plan.ports import ConfigView, Launch
-from autoexp_tui.plan.references import Identity, World, accessed
+from autoexp_tui.plan.references import Identity, World, accessed_own
 from autoexp_tui.plan.substitution import finished, unfinished_in
 
 
@@ -137,4 +137,4 @@ class Settling:
             if key in self._waiting:
                 self._finish(key)
         keys = self._world.metadata_keys
-        return accessed(self._draft.identity, lambda: self._view, keys, accessor)
+        return accessed_own(self._draft.identity, self._view, keys, accessor)

@@ -301,7 +301,7 @@ class Values:
         if self.own is None:
             return Own(accessor)
         identity, view = self.own
-        return accessed(identity, lambda: view, self.world.metadata_keys, accessor)
+        return accessed_own(identity, view, self.world.metadata_keys, accessor)
 
 
 def accessed(
@@ -309,10 +309,13 @@ def accessed(
     view_of_it: Callable[[], ConfigView],
     metadata_keys: Collection[str],
     accessor: str,
+    *,
+    whose: str = "",
 ) -> object:
     """One thing of one job: attribute, then config key, then metadata.
 
-    `view_of_it` is asked only when the attributes do not answer.
+    `view_of_it` is asked only when the attributes do not answer. `whose`: what messages
+    call the job; empty: by its stage, or its name.
 
     Raises:
         UnknownKey: it has none of that name.
@@ -332,7 +335,18 @@ def accessed(
         return view.select(ends[0])
     if accessor in metadata_keys or accessor in _extracted(view):
         return Runtime(identity.name, accessor)
-    raise _unknown(identity, accessor, ends, paths, metadata_keys)
+    called = whose or identity.stage or identity.name
+    raise _unknown(called, accessor, ends, paths, metadata_keys)
+
+
+def accessed_own(
+    identity: Identity,
+    view: ConfigView,
+    metadata_keys: Collection[str],
+    accessor: str,
+) -> object:
+    """One thing of the job itself, which messages do not call by a name."""
+    return accessed(identity, lambda: view, metadata_keys, accessor, whose="the job")
 
 
 def _extracted(view: ConfigView) -> Iterator[str]:
@@ -347,13 +361,12 @@ def _extracted(view: ConfigView) -> Iterator[str]:
 
 
 def _unknown(
-    identity: Identity,
+    whose: str,
     accessor: str,
     ends: Sequence[str],
     paths: Sequence[str],
     metadata: Collection[str],
 ) -> UnknownKey:
-    whose = identity.stage or identity.name
     if ends:
         message = f"{whose} has {len(ends)} keys that end in `{accessor}`"
         return UnknownKey(message, f"write one whole: {', '.join(ends)}")

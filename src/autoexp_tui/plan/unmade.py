@@ -35,7 +35,7 @@ from autoexp_tui.plan.references import (
     UnknownKey,
     Values,
     World,
-    accessed,
+    accessed_own,
 )
 from autoexp_tui.plan.substitution import MOUNT, Before, placeholder, unfinished_in
 from autoexp_tui.plan.sweep_nodes import shown
@@ -234,7 +234,7 @@ class UnmadeJobs:
             for text in unfinished_in(value):
                 for accessor in text.accessors:
                     try:
-                        accessed(draft.identity, lambda: view, keys, accessor)
+                        accessed_own(draft.identity, view, keys, accessor)
                     except UnknownKey as error:
                         yield from problems_of(error, key, draft.identity.name)
                     except FAULTS:

@@ -113,11 +113,13 @@ def told_once(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 def _counted(problem: Problem, jobs: Sequence[str]) -> Problem:
     # One that the config has without any job is told for the config.
-    others = 0 if "" in jobs else len(set(jobs)) - 1
-    message = problem.message
-    if others > 0:
-        message += f" (and for {others} more job{'s' if others > 1 else ''})"
-    return replace(problem, job="" if "" in jobs else jobs[0], message=message)
+    if "" in jobs:
+        return replace(problem, job="")
+    first, *others = dict.fromkeys(jobs)
+    if not others:
+        return replace(problem, job=first)
+    message = f"{problem.message} (and for {plural(len(others), 'more job')})"
+    return replace(problem, job=first, message=message, others=tuple(others))
 
 
 # ----------------------------------------------------------------------- errors
