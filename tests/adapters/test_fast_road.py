@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from autoexp_tui.adapters import fast_view
+from autoexp_tui.adapters import fast_values
 from autoexp_tui.adapters.fast_road import parted, scalar
 from autoexp_tui.adapters.hydra_compose import HydraComposer
 from autoexp_tui.adapters.plain_tree import first_difference
@@ -262,13 +262,13 @@ def test_a_sample_that_is_not_what_hydra_composes_is_an_error(
 ) -> None:
     made = HydraComposer("exp", write_tree(tmp_path), cwd="/cwd")
     made.compose(["seed=1"], MOUNTS)
-    broken = fast_view._JobValues.whole
+    broken = fast_values.JobValues.whole
 
     def whole(self: Any, path: Any) -> object:
         found = broken(self, path)
         return {**found, "user": "wrong"} if isinstance(found, dict) else found
 
-    monkeypatch.setattr(fast_view._JobValues, "whole", whole)
+    monkeypatch.setattr(fast_values.JobValues, "whole", whole)
     with pytest.raises(CannotCompose, match="not what Hydra composes") as raised:
         made.compose(["seed=2"], MOUNTS).to_dict()
     assert raised.value.problems[0].where == "user"

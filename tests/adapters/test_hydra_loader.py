@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hydra._internal import config_loader_impl, defaults_list
@@ -117,6 +119,50 @@ def test_a_choice_of_what_is_no_group_is_refused_each_time(
     for _ in range(2):
         with pytest.raises(CannotCompose):
             made.compose(["nowhere@here=large"], {})
+
+
+SWEPT = """
+        defaults: [model: small, _self_]
+        size: 1
+        sweep: {params: {size: [1, 2, 3]}}
+        last: 1
+    """
+
+
+@pytest.fixture
+def swept(tmp_path: Path) -> Iterator[HydraComposer]:
+    composer = HydraComposer("exp", write_tree(tmp_path, **FILES | {"exp": SWEPT}))
+    yield composer
+    composer.close()
+
+
+def test_the_sweep_is_no_part_of_what_jobs_are_composed_from(
+    swept: HydraComposer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert swept.sweep() == {"params": {"size": [1, 2, 3]}}
+    spy = Mock(wraps=pickle)
+    monkeypatch.setattr(hydra_loader, "pickle", spy)
+    for n in range(3):
+        swept.compose([f"++new{n}=1"], {})
+    taken = [set(pickle.loads(call.args[0])) for call in spy.loads.call_args_list]
+    assert [keys & {"size", "sweep"} for keys in taken] == [{"size"}] * 3
+
+
+def test_a_config_without_the_sweep_is_in_the_order_of_one_with_it(
+    swept: HydraComposer,
+) -> None:
+    anew = list(swept.composed_anew(["size=2"], {}).to_dict())
+    assert list(swept.compose(["size=2"], {}).to_dict()) == anew
+    assert list(swept.base().to_dict()) == anew
+
+
+@pytest.mark.parametrize("text", ["sweep.params.size=[4]", "~sweep", "++sweep.x=1"])
+def test_a_job_that_sets_the_sweep_composes_as_from_scratch(
+    swept: HydraComposer, text: str
+) -> None:
+    swept.base()
+    anew = swept.composed_anew([text], {}).to_dict()
+    assert swept.compose([text], {}).to_dict() == anew
 
 
 def test_others_of_hydra_make_their_lists_themselves(made: HydraComposer) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from autoexp_tui.adapters.fast_view import Template, Values, _JobValues
+from autoexp_tui.adapters.fast_values import JobValues, Template, Values
 from autoexp_tui.adapters.interpolations import (
     Absent,
     Doubtful,
@@ -218,7 +218,7 @@ def test_a_job_s_values_are_those_of_its_own_tree(changes: dict[Path, object]) -
     tree: Any = SOUND
     for path, value in changes.items():
         tree = with_values(tree, {path: value})
-    job = _JobValues(tree, Template(SOUND), frozenset(changes))
+    job = JobValues(tree, Template(SOUND), frozenset(changes))
     try:
         found = job.whole(())
     except Doubtful:

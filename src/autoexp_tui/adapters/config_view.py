@@ -23,7 +23,7 @@ _ABSENT: Final = object()
 _RELATIVE: Final = re.compile(
     r"(?<!\\)\$\{(?P<dots>\.+)(?P<path>[A-Za-z_][\w\-]*(?:\.[\w\-]+)*)\}"
 )
-_MOST_PROBLEMS: Final = 20
+MOST_PROBLEMS: Final = 20
 _HOLDER: Final = "_interpolated_"
 """Where a value lies that is no part of the config; told as the key that was given."""
 
@@ -124,9 +124,9 @@ class OmegaView:
                 continue
             except CannotCompose as error:
                 found += error.problems
-            if len(found) >= _MOST_PROBLEMS:
+            if len(found) >= MOST_PROBLEMS:
                 break
-        return _joined(found, self._as_text)
+        return by_cause(found, self._as_text)
 
     def _as_text(self, path: str) -> str:
         try:
@@ -141,18 +141,18 @@ class OmegaView:
         return CannotCompose((self._problem(error, at),))
 
 
-def _joined(
+def by_cause(
     problems: Iterable[Problem], written: Callable[[str], str]
 ) -> tuple[Problem, ...]:
     """One finding for each cause: keys that read a broken key fail in its words."""
-    by_cause: dict[tuple[str, str], list[str]] = {}
+    found_by: dict[tuple[str, str], list[str]] = {}
     for problem in problems:
-        places = by_cause.setdefault((problem.message, problem.hint), [])
+        places = found_by.setdefault((problem.message, problem.hint), [])
         if problem.where not in places:
             places.append(problem.where)
     return tuple(
         Problem(_with_others(message, places), where=places[0], hint=hint)
-        for (message, hint), found in by_cause.items()
+        for (message, hint), found in found_by.items()
         for places in [_cause_first(found, written)]
     )
 

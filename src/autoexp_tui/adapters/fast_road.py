@@ -22,7 +22,8 @@ from omegaconf.base import ContainerMetadata
 from omegaconf.nodes import AnyNode
 
 from autoexp_tui.adapters.config_view import OmegaView
-from autoexp_tui.adapters.fast_view import FastView, Template
+from autoexp_tui.adapters.fast_values import Template
+from autoexp_tui.adapters.fast_view import FastView
 from autoexp_tui.adapters.interpolations import is_open, plain
 from autoexp_tui.adapters.plain_tree import Path, at, touches
 

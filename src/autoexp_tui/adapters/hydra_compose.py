@@ -15,7 +15,7 @@ import re
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,6 +57,7 @@ DIRECTORIES: Final = (
     "slurm.script_dir",
     "monitoring.state_dir",
 )
+_SWEEP: Final = "sweep"
 _HYDRAS: Final = (HydraException, OmegaConfBaseException, ValueError, RecursionError)
 """What composing raises over configs and overrides."""
 _COLLECTED: Final = 64
@@ -185,7 +186,7 @@ class HydraComposer:
         """One job's config by Hydra; `job`: its structure is to be learned."""
         config = self._composed(texts)
         with read_write(config), open_dict(config):
-            _drop_sweep(config)  # unread: it may be large, and each job has it
+            _drop_sweep(config)
             _mount(config, mounts)
             self._fall_back_to_aux(config, texts, mounts)
         view = OmegaView(config)
@@ -229,7 +230,7 @@ class HydraComposer:
             search_path.prepend("autoexp", place, anchor="schema")
         for element in search_path.get_path():
             element.path = str(routed(element.path))
-        self._loader = RememberingLoader(search_path)
+        self._loader = RememberingLoader(search_path, unread=_SWEEP)
         made = Hydra(task_name="autoexp", config_loader=self._loader)
         GlobalHydra.instance().initialize(made)
         register_resolvers(self.environment, self._now)
@@ -262,8 +263,12 @@ class HydraComposer:
         self.composed += 1
         if self.composed % _COLLECTED == 0 and not gc.isenabled():
             gc.collect()  # nodes of a config know their parents: a ring
+        # What is remembered has no sweep: it may be large, and no job reads it.
+        with_sweep = any(map(_is_of_sweep, texts))
+        anew = self._loader.from_scratch() if with_sweep else nullcontext()
         try:
-            config = hydra.compose(self.config_ref, overrides=list(given))
+            with anew:
+                config = hydra.compose(self.config_ref, overrides=list(given))
         except _HYDRAS as error:
             raise self._refused(error, given) from None
         return config
@@ -434,14 +439,20 @@ def _finding(warning: str, config_ref: str) -> PlanFinding:
 
 def _take_sweep(config: DictConfig) -> object:
     """Remove `sweep`; its value as written."""
-    node = find_node(config, "sweep")
+    node = find_node(config, _SWEEP)
     _drop_sweep(config)
     return None if node is None else written(node)
 
 
 def _drop_sweep(config: DictConfig) -> None:
-    if "sweep" in set(config):
-        del config["sweep"]
+    if _SWEEP in set(config):
+        del config[_SWEEP]
+
+
+def _is_of_sweep(text: str) -> bool:
+    """Whether an override is of the sweep, which no other job has."""
+    key = text.partition("=")[0].lstrip("+~")
+    return key.partition(".")[0].partition("@")[0] == _SWEEP
 
 
 def _mount(config: DictConfig, mounts: Mapping[str, object]) -> None:

@@ -89,8 +89,13 @@ class ListingRepository(CachingConfigRepository):
 class RememberingLoader(ConfigLoaderImpl):
     """The config loader of one primary config."""
 
-    def __init__(self, config_search_path: Any) -> None:
+    def __init__(self, config_search_path: Any, unread: str = "") -> None:
+        """`unread`: a key at the top that only the first config that is made has.
+
+        Nobody reads it in the others; large as it may be, each would bring it along.
+        """
         super().__init__(config_search_path)
+        self._unread = unread
         self._merged: OrderedDict[Key, bytes] = OrderedDict()
         self._loaded: OrderedDict[Key, ConfigResult] = OrderedDict()
         self._lists: OrderedDict[Key, DefaultsList] = OrderedDict()
@@ -101,11 +106,12 @@ class RememberingLoader(ConfigLoaderImpl):
     @contextmanager
     def from_scratch(self) -> Iterator[None]:
         """Inside, nothing is remembered: all is as if it were composed alone."""
+        before = self._remembers
         self._remembers = False
         try:
             yield
         finally:
-            self._remembers = True
+            self._remembers = before
 
     def _parse_overrides_and_create_caching_repo(
         self, config_name: str | None, overrides: list[str]
@@ -189,7 +195,8 @@ class RememberingLoader(ConfigLoaderImpl):
 
     def _keep(self, key: Key, config: DictConfig) -> None:
         try:
-            data = pickle.dumps(config, pickle.HIGHEST_PROTOCOL)
+            with _without(config, self._unread):
+                data = pickle.dumps(config, pickle.HIGHEST_PROTOCOL)
         except _UNKEPT:
             return
         _put(self._merged, key, data, _HELD)
@@ -211,6 +218,22 @@ def _read(override: str) -> Sequence[Override]:
         OverrideParseException: it does not parse.
     """
     return OverridesParser.create().parse_overrides([override])
+
+
+@contextmanager
+def _without(config: DictConfig, key: str) -> Iterator[None]:
+    """Inside, the config lacks a key; then it is there again, where it was."""
+    content: Any = config._content
+    if not isinstance(content, dict) or key not in content:
+        yield
+        return
+    whole = dict(content)
+    del content[key]
+    try:
+        yield
+    finally:
+        content.clear()
+        content.update(whole)
 
 
 def _take(held: OrderedDict[Key, T], key: Key) -> T | None:

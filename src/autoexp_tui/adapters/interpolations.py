@@ -31,6 +31,8 @@ _MOST_TEXTS: Final = 50_000
 """A job may have a text of its own; beyond this all are forgotten."""
 _MOST_RESULTS: Final = 20_000
 """Of one text; after that they are forgotten and made anew."""
+_NO_KEY: Final = ""
+"""Before the name of a resolver, where keys are sought that are not there."""
 _SCALARS: Final = (str, int, float, bool, type(None))
 
 
@@ -84,6 +86,10 @@ class Trace:
     """Path -> the value found there; a `Place` for dicts and lists."""
     crossed: dict[Path, str] = field(default_factory=dict)
     """Path on the way -> the interpolation that stood there."""
+    sought: set[Path] = field(default_factory=set)
+    """Where nothing could be read, so that it went no further."""
+    impure: bool = False
+    """A resolver was met that may give another result each time."""
 
 
 Shape: TypeAlias = tuple[tuple[Path, ...], tuple[tuple[Path, str], ...]]
@@ -163,6 +169,11 @@ def evaluate(reading: Reading, text: str, parent: Path, trace: Trace) -> object:
     def called(name: str, args: tuple[Any, ...], args_str: tuple[str, ...]) -> object:
         if name == "oc.select":
             return _selected(reading, args, parent, trace)
+        if name not in PURE:
+            if OmegaConf.has_resolver(name):
+                trace.impure = True
+            else:
+                trace.sought.add((_NO_KEY, name))
         return _call(name, args, args_str)
 
     try:
@@ -248,13 +259,20 @@ def _selected(
     except Absent:
         if len(args) == 1:
             raise
+        trace.sought.clear()
         trace.reads[keys_of(args[0])] = ABSENT
         return args[1]
 
 
 def _looked_up(reading: Reading, inter_key: str, parent: Path, trace: Trace) -> object:
-    path = canonical(reading, _absolute(inter_key, parent), trace)
-    found = reading.value(path)
+    keys = _absolute(inter_key, parent)
+    path: Path = keys
+    try:
+        path = canonical(reading, keys, trace)
+        found = reading.value(path)
+    except Doubtful:
+        trace.sought.add(path)
+        raise
     trace.reads[path] = found
     return found
 
