@@ -156,6 +156,20 @@ def test_a_config_without_the_sweep_is_in_the_order_of_one_with_it(
     assert list(swept.base().to_dict()) == anew
 
 
+@pytest.mark.parametrize(
+    "text", ["~sweep", "sweep=null", "sweep={params:{size:[4]}}", "++sweep={}"]
+)
+def test_jobs_compose_under_a_command_line_that_sets_the_sweep(
+    text: str, tmp_path: Path
+) -> None:
+    tree = write_tree(tmp_path, **FILES | {"exp": SWEPT})
+    composer = HydraComposer("exp", tree, [text])
+    composer.base()
+    found = [composer.compose([f"++a{n}=1"], {}).to_dict() for n in range(2)]
+    assert [list(one)[-1] for one in found] == ["a0", "a1"]
+    composer.close()
+
+
 @pytest.mark.parametrize("text", ["sweep.params.size=[4]", "~sweep", "++sweep.x=1"])
 def test_a_job_that_sets_the_sweep_composes_as_from_scratch(
     swept: HydraComposer, text: str

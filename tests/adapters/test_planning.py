@@ -137,6 +137,24 @@ def test_a_kept_plan_has_a_manifest_and_a_record_of_its_configs(place: Path) -> 
     assert raw["slurm"]["log_dir"] == "${project.base_output_dir}/logs"
 
 
+def test_a_warning_leads_to_the_line_that_it_is_about(place: Path) -> None:
+    key = "backend.args.fresh"
+    text = EXPERIMENT.replace("- stage: then", f"- {key}: 1\n          stage: then")
+    write_tree(place / "config", exp=text)
+    (added,) = [one for one in planned(place).warnings if one.where == key]
+    path, _, line = added.place.rpartition(":")
+
+    assert key in Path(path).read_text().splitlines()[int(line) - 1]
+    assert added.below == f"{added.place}: {added.hint}"
+
+
+def test_what_is_an_error_already_is_no_warning_besides(place: Path) -> None:
+    answer = asked(place, "sweep.groups.0.params={slurm.tiem: 3}")
+
+    assert [one.where for one in answer.errors] == ["slurm.tiem"]
+    assert [one for one in answer.warnings if one.where == "slurm.tiem"] == []
+
+
 def test_a_plan_that_is_only_looked_at_writes_nothing(place: Path) -> None:
     planned(place)
 

@@ -146,12 +146,11 @@ def test_holes_say_values_stage_and_the_filter_with_its_place() -> None:
     assert tree["holes_more"] == 7
 
 
-def test_warnings_say_job_where_message_and_hint() -> None:
-    warning = PlanFinding(message="odd", where="lr", job="a", hint="mend it")
+def test_warnings_say_job_where_message_hint_and_place() -> None:
+    words = {"job": "a", "where": "lr", "message": "odd", "hint": "mend it"}
+    warning = PlanFinding(**words, place="exp.yaml:3")
     tree = plan_to_json(plan([job("a")], warnings=(warning,)))
-    assert tree["warnings"] == [
-        {"job": "a", "where": "lr", "message": "odd", "hint": "mend it"}
-    ]
+    assert tree["warnings"] == [{**words, "place": "exp.yaml:3"}]
 
 
 # --------------------------------------------------------------------- conditions

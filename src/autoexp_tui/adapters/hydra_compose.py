@@ -230,7 +230,8 @@ class HydraComposer:
             search_path.prepend("autoexp", place, anchor="schema")
         for element in search_path.get_path():
             element.path = str(routed(element.path))
-        self._loader = RememberingLoader(search_path, unread=_SWEEP)
+        swept = any(map(_is_of_sweep, self._overrides))  # every job is told the same
+        self._loader = RememberingLoader(search_path, unread="" if swept else _SWEEP)
         made = Hydra(task_name="autoexp", config_loader=self._loader)
         GlobalHydra.instance().initialize(made)
         register_resolvers(self.environment, self._now)

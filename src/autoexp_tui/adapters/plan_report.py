@@ -7,13 +7,12 @@ nothing. The shape of the plan itself is `plan.as_json`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 
 from autoexp_tui.adapters.done_file import done_of
 from autoexp_tui.core.done import DoneReport
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.specs import Plan
-from autoexp_tui.plan.as_json import plan_to_json
+from autoexp_tui.plan.as_json import finding_to_json, plan_to_json
 from autoexp_tui.plan.estimate import (
     Estimate,
     bounds_of,
@@ -27,7 +26,7 @@ def report_of(plan: Plan, errors: Iterable[Problem] = ()) -> dict[str, object]:
     done = done_of(plan)
     return {
         **plan_to_json(plan),
-        "errors": [asdict(error) for error in errors],
+        "errors": [finding_to_json(error) for error in errors],
         "estimate": estimate_to_json(estimate_of(plan, done), bounds_of(plan)),
         "done_before": list(done.done),
         "changed_since": list(done.changed),

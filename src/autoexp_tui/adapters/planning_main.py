@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -90,23 +91,32 @@ def answered(request: PlanningRequest) -> PlanningAnswer:
         found, failed = (_problem(error),), "config"
     except EnvironmentFailed as error:
         found, failed = (_problem(error),), "environment"
-    return PlanningAnswer(errors=_placed(found, request), failed=failed)
+    return PlanningAnswer(errors=_Finder(request).placed(found), failed=failed)
 
 
-def _placed(
-    problems: tuple[Problem, ...],
-    request: PlanningRequest,
-    origins: Origins = _UNKNOWN,
-) -> tuple[Problem, ...]:
-    """The findings, each with the file and line where its key stands."""
-    if not problems or request.sweep_file:
-        return problems
-    try:
-        root = config_dir(request.config_dir or None, _cwd(request))
-    except AutoexpError:
-        return problems
-    places = KeyPlaces(root, request.config_ref, request.overrides)
-    return tuple(replace(one, others=()) for one in places.placed(problems, origins))
+class _Finder:
+    """Finds the file and the line where the key of a finding stands."""
+
+    def __init__(self, request: PlanningRequest, origins: Origins = _UNKNOWN) -> None:
+        self._request = request
+        self._origins = origins
+
+    def placed(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
+        """The findings, each with its place."""
+        found = tuple(problems)
+        if not found or self._request.sweep_file or self._places is None:
+            return found
+        placed = self._places.placed(found, self._origins)
+        return tuple(replace(one, others=()) for one in placed)
+
+    @cached_property
+    def _places(self) -> KeyPlaces | None:
+        request = self._request
+        try:
+            root = config_dir(request.config_dir or None, _cwd(request))
+        except AutoexpError:
+            return None
+        return KeyPlaces(root, request.config_ref, request.overrides)
 
 
 def _problem(error: AutoexpError) -> Problem:
@@ -164,15 +174,18 @@ def _plan(request: PlanningRequest) -> PlanningAnswer:
         record=_recorder(configs) if request.keep else None,
     )
     places = _places(request, composer, outcome)
-    warnings = (*composer.warnings, *findings(outcome.warnings))
+    finder = _Finder(request, outcome.origins)
+    told = list(outcome.warnings)
     if outcome.plan is None:
-        return _refused(request, outcome, (*outcome.errors, *places.errors), warnings)
-    checks = ActionChecks(composer.config_dir, _cwd(request))
-    checks.look_at(outcome.plan)
-    warnings += findings(told_once([*checks.warnings, *places.warnings]))
-    errors = told_once([*checks.errors, *places.errors])
-    if errors:
-        return _refused(request, outcome, errors, warnings)
+        errors: Iterable[Problem] = (*outcome.errors, *places.errors)
+    else:
+        checks = ActionChecks(composer.config_dir, _cwd(request))
+        checks.look_at(outcome.plan)
+        told += told_once([*checks.warnings, *places.warnings])
+        errors = told_once([*checks.errors, *places.errors])
+    warnings = (*composer.warnings, *findings(finder.placed(told)))
+    if outcome.plan is None or errors:
+        return _refused(outcome, finder.placed(errors), warnings)
     plan = replace(
         outcome.plan, environment=composer.environment.digests(), warnings=warnings
     )
@@ -188,15 +201,15 @@ def _plan(request: PlanningRequest) -> PlanningAnswer:
 
 
 def _refused(
-    request: PlanningRequest,
     outcome: PlanOutcome,
-    errors: Iterable[Problem],
+    errors: tuple[Problem, ...],
     warnings: Iterable[PlanFinding],
 ) -> PlanningAnswer:
     """What is known of a plan with errors."""
+    refused = {(error.where, error.place) for error in errors}
     return PlanningAnswer(
-        errors=_placed(tuple(errors), request, outcome.origins),
-        warnings=tuple(warnings),
+        errors=errors,
+        warnings=tuple(w for w in warnings if (w.where, w.place) not in refused),
         holes=tuple(map(hole_to_json, outcome.holes)),
         holes_more=outcome.holes_more,
         failed="plan",
@@ -292,7 +305,7 @@ def _config(request: PlanningRequest) -> PlanningAnswer:
         record=lambda index, view, resolved: taken.update({index: resolved}),
     )
     if outcome.plan is None:
-        errors = _placed(outcome.errors, request, outcome.origins)
+        errors = _Finder(request, outcome.origins).placed(outcome.errors)
         return PlanningAnswer(errors=errors, failed="plan")
     job = _job_of(outcome.plan, request.job)
     return PlanningAnswer(config=taken[job.index])

@@ -122,6 +122,8 @@ def decode_answer(data: bytes) -> PlanningAnswer:
 def findings(problems: Iterable[Problem]) -> tuple[PlanFinding, ...]:
     """Problems that are no errors, as a plan keeps them."""
     return tuple(
-        PlanFinding(message=p.message, where=p.where, job=p.job, hint=p.hint)
+        PlanFinding(
+            message=p.message, where=p.where, job=p.job, hint=p.hint, place=p.place
+        )
         for p in problems
     )

@@ -6,7 +6,6 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
@@ -217,8 +216,8 @@ def _show_warnings(warnings: Sequence[PlanFinding]) -> None:
     for finding in warnings:
         where = " ".join(part for part in (finding.job, finding.where) if part)
         say(f"warning: {where}: {finding.message}" if where else finding.message)
-        if finding.hint:
-            say(f"    {finding.hint}")
+        if finding.below:
+            say(f"    {finding.below}")
 
 
 def as_json(result: PlanningResult) -> dict[str, object]:
@@ -227,6 +226,8 @@ def as_json(result: PlanningResult) -> dict[str, object]:
         from autoexp_tui.adapters.plan_report import report_of
 
         return report_of(result.plan, result.errors)
+    from autoexp_tui.plan.as_json import finding_to_json
+
     return {
         "version": 1,
         "name": "",
@@ -234,8 +235,8 @@ def as_json(result: PlanningResult) -> dict[str, object]:
         "edges": [],
         "holes": list(result.holes),
         "holes_more": result.holes_more,
-        "errors": [asdict(error) for error in result.errors],
-        "warnings": [asdict(warning) for warning in result.warnings],
+        "errors": [finding_to_json(error) for error in result.errors],
+        "warnings": [finding_to_json(warning) for warning in result.warnings],
     }
 
 

@@ -97,6 +97,13 @@ class PlanFinding:
     where: str = ""
     job: str = ""
     hint: str = ""
+    place: str = ""
+    """The file and line of what `where` names, as in `core.errors.Problem`."""
+
+    @property
+    def below(self) -> str:
+        """What a person reads below the message: where it stands, and what to do."""
+        return ": ".join(part for part in (self.place, self.hint) if part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ from autoexp_tui.core.condition_kinds import (
     OwnCondition,
     TimeReached,
 )
+from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.specs import Edge, Hole, JobSpec, Plan, PlanFinding
 from autoexp_tui.plan.names import inside
 
@@ -71,7 +72,7 @@ def plan_to_json(plan: Plan) -> dict[str, object]:
         "holes": [hole_to_json(hole) for hole in plan.holes],
         "holes_more": plan.holes_more,
         "errors": [],
-        "warnings": [_finding(one) for one in plan.warnings],
+        "warnings": [finding_to_json(one) for one in plan.warnings],
     }
 
 
@@ -111,8 +112,9 @@ def hole_to_json(hole: Hole) -> dict[str, object]:
     return {name: json_safe(getattr(hole, name)) for name in names}
 
 
-def _finding(one: PlanFinding) -> dict[str, object]:
-    names = ("job", "where", "message", "hint")
+def finding_to_json(one: PlanFinding | Problem) -> dict[str, object]:
+    """An error or a warning in the documented shape, safe to dump."""
+    names = ("job", "where", "message", "hint", "place")
     return {name: json_safe(getattr(one, name)) for name in names}
 
 

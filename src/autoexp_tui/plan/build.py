@@ -84,7 +84,7 @@ class PlanOutcome:
     """What filters took, of a plan with errors too; as `Plan.holes`."""
     holes_more: int = 0
     origins: Origins = field(default_factory=dict)
-    """Of the jobs of which errors tell."""
+    """Of the jobs of which errors and warnings tell."""
 
 
 def build_execution_plan(
@@ -151,7 +151,7 @@ def plan_outcome(
     holes, more = holes_of(expansion, resolution.dropped)
     if errors:
         errors += _of_unfinished(source, resolution, drafts)
-        origins = _origins(expansion, drafts, errors)
+        origins = _origins(expansion, drafts, [*errors, *warnings])
         return PlanOutcome(
             None, errors, warnings, expansion.points, holes, more, origins
         )
@@ -169,15 +169,17 @@ def plan_outcome(
         expansion.points,
         holes,
         more,
-        _origins(expansion, drafts, found.errors),
+        _origins(expansion, drafts, [*found.errors, *warnings]),
     )
 
 
 def _origins(
-    expansion: Expansion, drafts: Sequence[Draft], errors: Iterable[Problem]
+    expansion: Expansion, drafts: Sequence[Draft], found: Iterable[Problem]
 ) -> Origins:
-    """What each job chose in the sweep of which an error tells."""
-    told = {label for error in errors for label in (error.job, *error.others) if label}
+    """What each job chose in the sweep of which a finding tells."""
+    told = frozenset(
+        label for one in found for label in (one.job, *one.others) if label
+    )
     names = {draft.at: draft.identity.name for draft in drafts}
     return origins_of(expansion.points, names, told) if told else {}
 

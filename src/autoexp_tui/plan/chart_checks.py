@@ -70,8 +70,8 @@ def _warnings(warnings: Sequence[PlanFinding], width: int, most: int) -> Iterabl
         alike.setdefault((one.where, one.message, one.hint), []).append(one)
     for same in list(alike.values())[:most]:
         yield from hanging("! ", _warning(same), width)
-        if same[0].hint:
-            yield from hanging("    ", said(same[0].hint), width)
+        if same[0].below:
+            yield from hanging("    ", said(same[0].below), width)
     rest = sum(len(same) for same in list(alike.values())[most:])
     if rest:
         yield f"... and {plural(rest, 'warning')} more"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from autoexp_tui.plan.families import called
@@ -24,14 +24,18 @@ def entries_of(point: SweepPoint) -> Entries:
 def origins_of(
     points: Iterable[SweepPoint],
     names: Mapping[int, str],
-    wanted: Set[str],
+    wanted: frozenset[str],
 ) -> Origins:
     """The origins of the `wanted` jobs.
 
     `names`: position of a point -> the name of the job, of those that have got one.
     """
     found: dict[str, list[Entries]] = {}
+    unnamed = wanted.difference(names.values())
     for at, point in enumerate(points):
-        for label in {called(point), names.get(at, "")} & wanted:
+        labels = {names.get(at, "")} & wanted
+        if unnamed:
+            labels |= {called(point)} & unnamed
+        for label in labels:
             found.setdefault(label, []).append(entries_of(point))
     return found
