@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,14 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.plan import families as family_module
+from autoexp_tui.plan import siblings as sibling_module
 from autoexp_tui.plan.families import (
     Families,
     SiblingNotFound,
     called,
     find_sibling,
 )
-from autoexp_tui.plan.patterns import is_spelled, parse_pattern
+from autoexp_tui.plan.patterns import Pattern, is_spelled, parse_pattern
 from autoexp_tui.plan.points import SweepPoint
+from autoexp_tui.plan.siblings import Lookup
 from autoexp_tui.plan.sweep import expand
 
 Sweep = Mapping[str, Any]
@@ -161,29 +163,131 @@ def test_looking_up_by_axes_finds_what_going_through_all_points_finds(
         return row
 
     quick = found()
-    monkeypatch.setattr(family_module, "_MOST_SHAPES", 0)
+    monkeypatch.setattr(sibling_module, "_MOST_SHAPES", 0)
     assert quick == found()
 
 
-def test_a_sibling_by_a_key_is_compared_with_few_points(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    compared = 0
-    compare = family_module._are_siblings
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One entry for each time that two points were compared."""
+    found: list[int] = []
+    compare = sibling_module.are_siblings
 
     def counted(*given: Any) -> bool:
-        nonlocal compared
-        compared += 1
+        found.append(1)
         return compare(*given)
 
-    monkeypatch.setattr(family_module, "_are_siblings", counted)
+    monkeypatch.setattr(family_module, "are_siblings", counted)
+    return found
+
+
+def test_a_sibling_by_a_key_is_compared_with_few_points(compared: list[int]) -> None:
     entries = [{"stage": "a", "kind": "x"}, {"stage": "b", "kind": "y"}]
     asked = families(
         {"groups": [{"params": {"seed": list(range(50))}}, {"configs": entries}]}
     )
     for at in range(1, 100, 2):
         assert asked.find("[kind=x]", at) == at - 1
-    assert compared == 50
+    assert len(compared) == 50
+
+
+def test_a_sibling_by_a_value_of_its_own_is_compared_with_few_points(
+    compared: list[int],
+) -> None:
+    asked = families({"configs": [{"lr": at, "stage": "a"} for at in range(100)]})
+    for at in range(99):
+        assert asked.find(f"[lr={at + 1}]", at) == at + 1
+    assert len(compared) == 99
+
+
+def test_a_sibling_of_another_list_with_the_same_values_is_compared_with_few_points(
+    compared: list[int],
+) -> None:
+    rates = list(range(50))
+    rows = [
+        {"params": {"lr": rates}, "defaults": {"kind": kind}} for kind in ("x", "y")
+    ]
+    asked = families({"type": "list", "groups": rows})
+    for at in range(50):
+        assert asked.find("[kind=x]", 50 + at) == at
+    assert len(compared) == 50
+
+
+def on_other_axes(count: int) -> Sweep:
+    """As many jobs of `a` as of `b`, which share no axis."""
+    return {
+        "type": "list",
+        "groups": [
+            {"params": {"steps": list(range(count))}, "defaults": {"stage": "a"}},
+            {"params": {"lr": list(range(count))}, "defaults": {"stage": "b"}},
+        ],
+    }
+
+
+def test_jobs_that_name_the_same_several_siblings_are_compared_with_them_once(
+    compared: list[int],
+) -> None:
+    asked = families(on_other_axes(50))
+    for at in range(50, 100):
+        with pytest.raises(SiblingNotFound, match="50 siblings match"):
+            asked.find("a", at)
+    assert len(compared) == 50
+
+
+def test_jobs_that_name_all_others_of_their_stage_are_compared_with_them_once(
+    compared: list[int],
+) -> None:
+    asked = families({"configs": [{"lr": at, "stage": "a"} for at in range(60)]})
+    for at in range(60):
+        with pytest.raises(SiblingNotFound, match="59 siblings match") as caught:
+            asked.find("a", at)
+        assert f"job {at} " not in caught.value.hint
+    # Each is asked first where it lies, then anywhere.
+    assert len(compared) <= 2 * 59
+
+
+@pytest.mark.parametrize(
+    "sweep",
+    [CROSSED, LIST_AND_CROSS, on_other_axes(5), {"params": {"stage": ["a", "b"]}}],
+)
+def test_what_a_job_finds_is_the_same_whoever_asked_before(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(asked: Families, pattern: str, at: int) -> object:
+        try:
+            return asked.find(pattern, at)
+        except SiblingNotFound as error:
+            return str(error)
+
+    monkeypatch.setattr(family_module, "_FEW", 0)
+    everybody = families(sweep)
+    for at in range(len(everybody.points)):
+        for pattern in (*PATTERNS, "a", "b"):
+            alone = found(families(sweep), pattern, at)
+            assert found(everybody, pattern, at) == alone
+
+
+def test_why_many_jobs_find_no_sibling_is_looked_into_within_bounds(
+    compared: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(family_module, "_MOST_COMPARED", 200)
+    asked = families({"configs": [{"stage": f"s{at}"} for at in range(100)]})
+    for at in range(100):
+        with pytest.raises(SiblingNotFound, match=r"(siblings|stages): s") as caught:
+            asked.find(f"none{at % 5}", at)
+        assert "and 8" in caught.value.hint
+    assert len(compared) < 400
+
+
+def test_a_missing_sibling_is_looked_for_in_what_was_removed_of_its_stage_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(family_module, "_MOST_COMPARED", 50)
+    entries = [{"stage": f"s{at}", "lr": at % 2} for at in range(100)]
+    asked = families({"configs": entries, "filter": "lr == 0"})
+    for at in range(50):
+        with pytest.raises(SiblingNotFound, match="removed by the filter"):
+            asked.find(f"s{2 * at + 1}", at)
 
 
 def test_all_jobs_of_an_index_are_that_job() -> None:
@@ -543,6 +647,26 @@ def test_without_a_hint_there_is_no_base(referred: list[int]) -> None:
 )
 def test_a_text_spells_a_value(value: object, text: str, *, same: bool) -> None:
     assert is_spelled(value, text) is same
+
+
+SPELLINGS: Sequence[object] = (
+    *(0, 1, -1, 1.0, 0.5, 1e-4, 1e300, 10**400, float("inf"), float("nan")),
+    *(True, False, None, "true", "True", "none", "null", "1", "1e-4", "x", "", "-0"),
+    *([1], {"a": 1}),
+)
+TEXTS = ("1", "1.0", "1e-4", "0.0001", "-0", "0", "true", "TRUE", "True", "null")
+MORE_TEXTS = ("None", "NULL", "none", "x", "inf", "nan", "[1]", "{'a': 1}", "1e300")
+
+
+@pytest.mark.parametrize("text", [*TEXTS, *MORE_TEXTS, str(10**400)])
+def test_what_is_looked_up_by_its_value_is_all_that_spells_it(text: str) -> None:
+    points = [
+        SweepPoint(index=at, parameters={"lr": value})
+        for at, value in enumerate(SPELLINGS)
+    ]
+    wanted = Pattern("", (("lr", text),))
+    found = [at for at, value in enumerate(SPELLINGS) if is_spelled(value, text)]
+    assert list(Lookup(points).fitting(wanted)) == found
 
 
 def test_a_pattern_lists_its_keys() -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Sequence
+from difflib import SequenceMatcher, get_close_matches
 
-from autoexp_tui.plan.near import did_you_mean, nearest, slip_of
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from autoexp_tui.plan import near as near_module
+from autoexp_tui.plan.near import Words, did_you_mean, nearest, slip_of
 
 
 def test_a_near_word_is_offered() -> None:
@@ -30,6 +36,37 @@ def test_no_candidates_is_said() -> None:
 
 def test_case_does_not_matter() -> None:
     assert nearest("Stable", ["STABLE"]) == "STABLE"
+
+
+WORD = st.text("ab1_\u00df\u00c4", max_size=7)
+
+
+@given(WORD, st.lists(WORD, max_size=12))
+@example("", [""])
+@example("ab", ["abc", "abd"])
+def test_the_nearest_is_the_one_that_going_through_all_finds(
+    word: str, candidates: Sequence[str]
+) -> None:
+    folded = {one.casefold(): one for one in candidates}
+    found = get_close_matches(word.casefold(), folded, n=1, cutoff=0.72)
+    assert nearest(word, candidates) == (folded[found[0]] if found else None)
+
+
+def test_of_thousands_only_those_with_the_same_letters_are_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[str] = []
+
+    class Counting(SequenceMatcher[str]):
+        def set_seq1(self, a: Sequence[str]) -> None:
+            compared.append("".join(a))
+            super().set_seq1(a)
+
+    monkeypatch.setattr(near_module, "SequenceMatcher", Counting)
+    words = Words(f"job_{at}" for at in range(4000))
+    assert words.nearest("jbo_3978") is not None
+    assert words.nearest("nobody_17") is None
+    assert 0 < len(compared) < 400
 
 
 @pytest.mark.parametrize(

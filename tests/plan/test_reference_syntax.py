@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -171,6 +172,19 @@ def test_pattern_and_accessor_are_told_apart(
     known = {"lr=2.5e-4", "index=0"}
     found = split_pattern(rest, ["stable", "v1", "v1.5"], known.__contains__)
     assert found == (pattern, accessor)
+
+
+class Stages(frozenset[str]):
+    """Stages through which nobody goes: there may be thousands."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError
+
+
+def test_a_stage_is_looked_up_among_thousands() -> None:
+    stages = Stages(["v1", "v1.5"])
+    found = split_pattern("v1.5.backend.lr", stages, lambda _: False)
+    assert found == ("v1.5", "backend.lr")
 
 
 @pytest.mark.parametrize("rest", ["stable", "", "[a=1]", ".name", "lr=1"])

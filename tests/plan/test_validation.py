@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,11 @@ from autoexp_tui.core.condition_kinds import (
 )
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.specs import ExecutorSpec, Plan
-from autoexp_tui.plan.validation import told_once, validate_execution_plan
+from autoexp_tui.plan.validation import (
+    told_once,
+    validate_execution_plan,
+    validate_unfinished,
+)
 from tests.core.builders import job, plan
 
 
@@ -56,6 +61,32 @@ def test_equal_names_are_an_error_with_what_tells_them_apart() -> None:
     assert errors(twice) == [
         "a project.name: 2 jobs have the name a\n    add what tells them apart: ${lr}"
     ]
+
+
+def test_thousands_of_equal_names_are_found_in_one_go() -> None:
+    asked: list[str] = []
+
+    class Named:
+        def __init__(self, name: str) -> None:
+            self._name = name
+            self.stage, self.parameters = "", {"lr": 1}
+
+        @property
+        def name(self) -> str:
+            asked.append(self._name)
+            return self._name
+
+    jobs: list[Any] = [Named(f"x{at // 2}") for at in range(200)]
+    assert len(validate_unfinished(jobs, [])) == 100
+    assert len(asked) <= 4 * len(jobs)
+
+
+def test_candidates_for_a_job_that_is_not_in_the_plan_are_in_its_order() -> None:
+    wait = JobStateIs(jobs=("nobody",), state="COMPLETED", timeout_seconds=5)
+    names = [f"j{at}" for at in range(11)]
+    waiting = job("zz", 11, start_conditions=(wait,))
+    (told,) = errors(plan(*map(job, names, range(11)), waiting))
+    assert told.endswith(f"jobs: {', '.join(names)}, zz")
 
 
 def test_equal_names_without_a_difference_may_take_the_index() -> None:

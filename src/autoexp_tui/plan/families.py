@@ -8,17 +8,23 @@ the keys that both share must be equal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+)
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
-from typing import Final, TypeAlias
+from typing import Final
 
 from autoexp_tui.plan.names import spell
-from autoexp_tui.plan.near import did_you_mean, listed
+from autoexp_tui.plan.near import Words, did_you_mean, listed
 from autoexp_tui.plan.patterns import INDEX, Pattern, of_stage, parse_pattern
 from autoexp_tui.plan.points import (
-    NOT_OVERRIDES,
     NOTES,
     STAGE,
     Coordinate,
@@ -26,15 +32,23 @@ from autoexp_tui.plan.points import (
     SweepPoint,
     plain_key,
 )
+from autoexp_tui.plan.siblings import (
+    Lookup,
+    are_siblings,
+    differences,
+    family_key,
+)
 
 _STAGE_ALONE: Final = frozenset({STAGE})
 _MOST_SHOWN: Final = 6
-_MOST_SHAPES: Final = 64
-"""Rows of axes by which points are looked up; of more, all points are gone through."""
+_FEW: Final = 16
+"""Points that are compared one by one without a thought."""
 _MOST_EXPLAINED: Final = 50
 """Failures of one pattern that are looked into; the rest share the last hint."""
 _MOST_PATTERNS: Final = 100
 """Patterns that find nothing for which it is looked why: it takes all points each."""
+_MOST_COMPARED: Final = 500_000
+"""Points that are compared to explain failures; the rest is told as for those above."""
 
 
 class UnusableJob(Exception):
@@ -43,9 +57,6 @@ class UnusableJob(Exception):
 
 class UndecidedJob(UnusableJob):
     """Which job is meant hangs on a filter that nobody can read."""
-
-
-_Shape: TypeAlias = tuple[str, ...]
 
 
 @dataclass(eq=False)
@@ -91,28 +102,29 @@ class Families:
         self._removed = removed
         self._patterns: dict[str, Pattern] = {}
         self._hints: dict[str, list[str]] = {}
+        self._compared_to_explain = 0
         self._by_index = _numbering(points)
-        self._keys = [_family_key(point) for point in points]
-        order = {key: f"f{at}" for at, key in enumerate(dict.fromkeys(self._keys))}
-        self._names = [order[key] for key in self._keys]
+        keys = [family_key(point) for point in points]
+        order = {key: f"f{at}" for at, key in enumerate(dict.fromkeys(keys))}
+        self._names = [order[key] for key in keys]
         self._fits_some: dict[str, bool] = {}
-        self._beside: dict[tuple[object, ...], dict[object, list[int]]] = {}
-        self._by_stage: dict[str, list[int]] = {}
-        self._by_place: dict[tuple[str, object], list[int]] = {}
-        for at, point in enumerate(points):
-            self._by_stage.setdefault(point.stage, []).append(at)
-            place = (point.stage, self._keys[at])
-            self._by_place.setdefault(place, []).append(at)
+        self._all: dict[str, Sequence[int]] = {}
+        self._lookup = Lookup(points)
+        self._chosen: dict[tuple[object, ...], tuple[int, Sequence[int]]] = {}
+        self._by_place: dict[tuple[str, str], list[int]] = {}
+        for stage, positions in self._lookup.by_stage.items():
+            for at in positions:
+                self._by_place.setdefault((stage, self._names[at]), []).append(at)
 
     # ---------------------------------------------------------------- questions
     def family(self, at: int) -> str:
         """The name of the family of the point at a position: `f0`, `f1` ..."""
         return self._names[at]
 
-    @property
-    def stages(self) -> Sequence[str]:
+    @cached_property
+    def stages(self) -> Set[str]:
         """All stages, in order of first appearance."""
-        return [stage for stage in self._by_stage if stage]
+        return {stage: 0 for stage in self._lookup.by_stage if stage}.keys()
 
     def all_of(self, pattern: str) -> Sequence[int]:
         """The positions of all points that fit a pattern, in index order.
@@ -120,16 +132,24 @@ class Families:
         Raises:
             SiblingNotFound: there is none.
         """
-        wanted = self._pattern(pattern)
-        found = [at for at, point in self._of(wanted) if wanted.fits(point)]
-        if wanted.index is not None:
-            at_index = self._by_index.get(wanted.index)
-            found = [at for at in found if at == at_index]
+        if pattern not in self._all:
+            self._all[pattern] = self._every(self._pattern(pattern))
+        return self._all[pattern]
+
+    def _every(self, wanted: Pattern) -> Sequence[int]:
+        if wanted.index is None:
+            found = self._lookup.fitting(wanted)
+        else:
+            at = self._by_index.get(wanted.index)
+            fits = at is not None and wanted.fits(self.points[at])
+            found = [at] if at is not None and fits else []
         if found:
             return found
-        gone = [point for point in self._removed if wanted.fits(point)]
+        gone = next((one for one in self._removed if wanted.fits(one)), None)
         stage = wanted.stage or ""
-        hint = _removal(gone) if gone else did_you_mean(stage, self.stages, "stages")
+        hint = (
+            _removal(gone) if gone else did_you_mean(stage, self._stage_words, "stages")
+        )
         raise SiblingNotFound(f"No job found matching pattern: {wanted.text}", hint)
 
     def knows(self, pattern: str) -> bool:
@@ -145,14 +165,7 @@ class Families:
             return False
         if wanted.index is not None:
             return wanted.index in self._by_index
-        return any(wanted.fits(point) for _, point in self._of(wanted))
-
-    def _of(self, wanted: Pattern) -> Iterable[tuple[int, SweepPoint]]:
-        """The points that may fit, with their positions."""
-        if wanted.stage is None:
-            return enumerate(self.points)
-        positions = self._by_stage.get(wanted.stage, ())
-        return ((at, self.points[at]) for at in positions)
+        return bool(self._lookup.fitting(wanted))
 
     def find(self, pattern: str, current: int) -> int:
         """The position of the sibling that `pattern` names.
@@ -213,89 +226,75 @@ class Families:
         shapes = {tuple(point.parameters) for point in self.points}
         return sorted({plain_key(key) for shape in shapes for key in shape})
 
+    @cached_property
+    def _key_words(self) -> Words:
+        return Words(self._known_keys)
+
+    @cached_property
+    def _stage_words(self) -> Words:
+        return Words(self.stages)
+
     def _at_index(self, wanted: Pattern, current: int) -> int:
         at = self._by_index.get(wanted.index if wanted.index is not None else -1)
         if at is None or not wanted.fits(self.points[at]):
-            last = max(self._by_index, default=0)
-            hint = f"indices go from 0 to {last}"
+            hint = f"indices go from 0 to {self._last}"
             raise SiblingNotFound(_nothing(wanted.text), hint)
         if at == current:
             hint = f"{self._called(current)} is that job itself"
             raise SiblingNotFound(_nothing(wanted.text), hint)
         return at
 
+    @cached_property
+    def _last(self) -> int:
+        return max(self._by_index, default=0)
+
     def _near(self, wanted: Pattern, current: int) -> Sequence[int]:
         """Siblings within the family."""
         if wanted.stage is None:
             return ()
-        place = (wanted.stage, self._keys[current])
-        return self._best(wanted, current, self._by_place.get(place, ()))
+        family = self._names[current]
+        candidates = self._by_place.get((wanted.stage, family), ())
+        return self._best(wanted, current, candidates, family)
 
     def _anywhere(self, wanted: Pattern, current: int) -> Sequence[int]:
-        if len(self._shapes) > _MOST_SHAPES:
-            return self._best(wanted, current, (at for at, _ in self._of(wanted)))
-        rows = (self._alongside(wanted, current, shape) for shape in self._shapes)
-        return self._best(wanted, current, sorted(chain.from_iterable(rows)))
-
-    def _alongside(self, wanted: Pattern, current: int, shape: _Shape) -> Sequence[int]:
-        """Points of a shape that may be meant: at the same place on all shared axes.
-
-        Axes that carry a key of the pattern apart: on these siblings may differ.
-        """
-        mine = self._shape_of(current)
-        known = (wanted.stage, wanted.keys, mine, shape)
-        shared = [
-            address
-            for address in mine
-            if address in shape and not wanted.keys & self._carried[address]
-        ]
-        if known not in self._beside:
-            found: dict[object, list[int]] = {}
-            for at in self._shapes[shape]:
-                if wanted.stage in {None, self.points[at].stage}:
-                    found.setdefault(self._place(at, shared), []).append(at)
-            self._beside[known] = found
-        return self._beside[known].get(self._place(current, shared), ())
-
-    def _shape_of(self, at: int) -> _Shape:
-        return tuple(c.axis.address for c in self.points[at].coordinates)
-
-    def _place(self, at: int, addresses: Sequence[str]) -> tuple[int, ...]:
-        positions = {c.axis.address: c.position for c in self.points[at].coordinates}
-        return tuple(positions[address] for address in addresses)
-
-    @cached_property
-    def _shapes(self) -> Mapping[_Shape, Sequence[int]]:
-        """The axes on the way to a point -> the points that have these."""
-        found: dict[_Shape, list[int]] = {}
-        for at in range(len(self.points)):
-            found.setdefault(self._shape_of(at), []).append(at)
-        return found
-
-    @cached_property
-    def _carried(self) -> Mapping[str, frozenset[str]]:
-        """Address of an axis -> every key that it carries."""
-        axes = {c.axis for point in self.points for c in point.coordinates}
-        found: dict[str, frozenset[str]] = {}
-        for axis in axes:
-            found[axis.address] = found.get(axis.address, frozenset()) | axis.carries
-        return found
+        fitting = self._lookup.fitting(wanted)
+        if len(fitting) > _FEW:
+            beside = self._lookup.beside(wanted.keys, wanted.stage, current)
+            fitting = min(fitting, beside, key=len)
+        return self._best(wanted, current, fitting, "")
 
     def _best(
+        self, wanted: Pattern, current: int, candidates: Sequence[int], family: str
+    ) -> Sequence[int]:
+        """Those that fit and are siblings; of several, the ones that differ least.
+
+        `family`: candidates are those of the stage in it; empty: of any family.
+        """
+        if len(candidates) <= _FEW or not self._lookup.have_places:
+            return self._compared(wanted, current, candidates)
+        known = (wanted.text, family, self._lookup.outline(wanted, current))
+        if known not in self._chosen:
+            found = self._compared(wanted, current, candidates)
+            self._chosen[known] = current, found
+        asker, found = self._chosen[known]
+        if asker == current or current not in found:
+            return found
+        return sorted({*found, asker} - {current})
+
+    def _compared(
         self, wanted: Pattern, current: int, candidates: Iterable[int]
     ) -> Sequence[int]:
-        """Those that fit and are siblings; of several, the ones that differ least."""
-        point = self.points[current]
+        point, keys, words = self.points[current], wanted.keys, wanted.words
         fitting = [
             at
             for at in candidates
             if at != current
             and wanted.fits(self.points[at])
-            and _are_siblings(point, self.points[at], wanted)
+            and are_siblings(point, self.points[at], keys, words)
         ]
         if len(fitting) < 2:
             return fitting
-        differing = [_differences(point, self.points[at]) for at in fitting]
+        differing = [differences(point, self.points[at]) for at in fitting]
         least = min(differing)
         return [at for at, n in zip(fitting, differing, strict=True) if n == least]
 
@@ -306,51 +305,82 @@ class Families:
             or point.coordinates[-1].axis.address != "derived_jobs"
         ):
             return
-        place = repr(
-            (*point.coordinates[:-1], Coordinate(point.coordinates[-1].axis, 0))
-        )
-        gone = [r for r in self._removed if repr(r.coordinates) == place]
-        if gone:
+        place = (*point.coordinates[:-1], Coordinate(point.coordinates[-1].axis, 0))
+        gone = self._removed_at.get(repr(place))
+        if gone is not None:
             message = f"the base of {self._called(point.index)} is not in the sweep"
             raise SiblingNotFound(message, _removal(gone))
 
+    @cached_property
+    def _removed_at(self) -> Mapping[str, RemovedPoint]:
+        """A place in the sweep -> the point that a filter took there."""
+        return {repr(one.coordinates): one for one in reversed(self._removed)}
+
     def _none(self, wanted: Pattern, current: int) -> SiblingNotFound:
-        if wanted.text not in self._hints and len(self._hints) >= _MOST_PATTERNS:
+        too_many = len(self._hints) >= _MOST_PATTERNS or not self._may_explain
+        if wanted.text not in self._hints and too_many:
             hint = listed(self.stages, "stages")
             return SiblingNotFound(_nothing(wanted.text), hint, self._called(current))
         hints = self._hints.setdefault(wanted.text, [])
-        if len(hints) < _MOST_EXPLAINED:
+        if not hints or (len(hints) < _MOST_EXPLAINED and self._may_explain):
             hints.append(self._why_none(wanted, self.points[current], current))
         return SiblingNotFound(_nothing(wanted.text), hints[-1], self._called(current))
 
+    @property
+    def _may_explain(self) -> bool:
+        return self._compared_to_explain < _MOST_COMPARED
+
     def _why_none(self, wanted: Pattern, point: SweepPoint, current: int) -> str:
-        gone = [
+        keys, words = wanted.keys, wanted.words
+        gone = (
             removed
-            for removed in self._removed
-            if wanted.fits(removed) and _are_siblings(point, removed, wanted)
-        ]
-        return _removal(gone) if gone else self._candidates(wanted, current)
+            for removed in self._looked_at(self._removed_of(wanted.stage))
+            if wanted.fits(removed) and are_siblings(point, removed, keys, words)
+        )
+        first = next(gone, None)
+        return _removal(first) if first else self._candidates(wanted, current)
+
+    def _removed_of(self, stage: str | None) -> Sequence[RemovedPoint]:
+        """What filters took of a stage; of all, where none is named."""
+        return self._removed if stage is None else self._removed_by_stage.get(stage, ())
+
+    def _looked_at(self, removed: Iterable[RemovedPoint]) -> Iterator[RemovedPoint]:
+        for one in removed:
+            self._compared_to_explain += 1
+            yield one
+
+    @cached_property
+    def _removed_by_stage(self) -> Mapping[str, Sequence[RemovedPoint]]:
+        found: dict[str, list[RemovedPoint]] = {}
+        for removed in self._removed:
+            found.setdefault(removed.stage, []).append(removed)
+        return found
 
     def _candidates(self, wanted: Pattern, current: int) -> str:
-        if [at for at, p in self._of(wanted) if wanted.fits(p)] == [current]:
+        if list(self._lookup.fitting(wanted)) == [current]:
             return "it is that job itself: its own values need no `sibling`, as {name}"
         if wanted.stage is None:
             word = next(iter(wanted.keys - {INDEX}))
             if word not in self._known_keys:
-                return did_you_mean(word, self._known_keys, "keys")
+                return did_you_mean(word, self._key_words, "keys")
             return f"no job beside it has that {word}"
-        near = [
-            at
-            for at in range(len(self.points))
-            if at != current
-            and (stage := self.points[at].stage)
-            and _are_siblings(self.points[current], self.points[at], of_stage(stage))
-        ]
-        stages = list(dict.fromkeys(self.points[at].stage for at in near))
-        hint = did_you_mean(wanted.stage, stages, "siblings")
-        if wanted.stage in self._by_stage:
+        hint = did_you_mean(wanted.stage, self._stages_beside(current), "siblings")
+        if wanted.stage in self._lookup.by_stage:
             return f"jobs of that stage lie in other families; {hint}"
         return hint
+
+    def _stages_beside(self, current: int) -> Collection[str]:
+        """The stages of which a point has siblings, in order."""
+        found: dict[str, None] = {}
+        for at in self._lookup.beside(_STAGE_ALONE, None, current):
+            stage = self.points[at].stage
+            if at == current or not stage or stage in found:
+                continue
+            self._compared_to_explain += 1
+            words = of_stage(stage).words
+            if are_siblings(self.points[current], self.points[at], _STAGE_ALONE, words):
+                found[stage] = None
+        return found
 
     def _several(
         self, wanted: Pattern, current: int, found: Sequence[int]
@@ -386,94 +416,13 @@ def _nothing(pattern: str) -> str:
     return f"No sibling found matching pattern: {pattern}"
 
 
-def _removal(gone: Sequence[RemovedPoint]) -> str:
-    return f"it was removed by the filter `{gone[0].filter}` at {gone[0].where}"
+def _removal(gone: RemovedPoint) -> str:
+    return f"it was removed by the filter `{gone.filter}` at {gone.where}"
 
 
-# ------------------------------------------------------------------- comparing
 def _numbering(points: Sequence[SweepPoint]) -> Mapping[int, int]:
     """Index -> position; points made by hand may all have the index 0."""
     numbers = {point.index: at for at, point in enumerate(points)}
     return (
         numbers if len(numbers) == len(points) else dict(enumerate(range(len(points))))
-    )
-
-
-def _family_key(point: SweepPoint) -> object:
-    """Where a point lies, stage apart."""
-    if not point.coordinates:
-        shared = _comparable(point)
-        return tuple(sorted((key, repr(value)) for key, value in shared.items()))
-    key: list[tuple[str, object]] = []
-    around: list[Coordinate] = []
-    for coordinate in point.coordinates:
-        if coordinate.own_stages or coordinate.carries(_STAGE_ALONE):
-            around.append(coordinate)
-            continue
-        above = [c for c in around if _lies_below(coordinate, c)]
-        if not above:
-            key.append((coordinate.axis.address, coordinate.position))
-        elif coordinate.axis.label in above[-1].axis.common:
-            key.append((coordinate.axis.label, repr(coordinate.value)))
-        elif above[-1].own_stages:
-            key.append((coordinate.axis.address, coordinate.position))
-    return tuple(key)
-
-
-def _lies_below(coordinate: Coordinate, other: Coordinate) -> bool:
-    return coordinate.axis.address.startswith(f"{other.axis.address}.")
-
-
-def _comparable(point: SweepPoint) -> Mapping[str, object]:
-    """The parameters that tell families of points made by hand apart."""
-    return {
-        plain_key(key): value
-        for key, value in point.parameters.items()
-        if key not in NOT_OVERRIDES and key != "_index"
-    }
-
-
-def _are_siblings(
-    point: SweepPoint, other: SweepPoint | RemovedPoint, wanted: Pattern
-) -> bool:
-    """Whether two points differ on no axis but those that lead to what is wanted."""
-    keys = wanted.keys
-    if not point.coordinates or not other.coordinates:
-        mine, theirs = _comparable(point), _comparable(_as_point(other))
-        return all(mine[k] == theirs[k] for k in (mine.keys() & theirs.keys()) - keys)
-    theirs_at = {c.axis.address: c for c in other.coordinates}
-    words = wanted.words
-    apart: dict[str, object] = {}
-    for mine_at in point.coordinates:
-        found = theirs_at.pop(mine_at.axis.address, None)
-        if found is None:
-            apart[mine_at.axis.label] = mine_at.value
-        elif found.position != mine_at.position and not mine_at.may_lead_to(words):
-            return False
-    return not _labels_differ(apart, theirs_at.values(), keys)
-
-
-def _labels_differ(
-    mine: Mapping[str, object], others: Iterable[Coordinate], keys: frozenset[str]
-) -> bool:
-    """Whether a parameter that two points choose on different axes differs."""
-    return any(
-        c.axis.label and mine.get(c.axis.label, c.value) != c.value
-        for c in others
-        if not keys & c.axis.carries
-    )
-
-
-def _as_point(other: SweepPoint | RemovedPoint) -> SweepPoint:
-    if isinstance(other, SweepPoint):
-        return other
-    return SweepPoint(parameters=other.parameters)
-
-
-def _differences(point: SweepPoint, other: SweepPoint) -> int:
-    """On how many axes two points do not agree."""
-    mine = {c.axis.address: c.position for c in point.coordinates}
-    theirs = {c.axis.address: c.position for c in other.coordinates}
-    return sum(
-        mine.get(a, -1) != theirs.get(a, -1) for a in mine.keys() | theirs.keys()
     )

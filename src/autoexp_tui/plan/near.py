@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from difflib import get_close_matches
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from functools import cached_property
+from typing import Final
 
 _LISTED = 12
 """Candidates named before the rest is only counted."""
@@ -11,18 +13,88 @@ _LONG_WORD = 8
 """Letters from which on two edits still count as a slip."""
 
 
+_CUTOFF: Final = 0.72
+"""How much of two words has to agree, of 1, that one may be meant by the other."""
+_LETTERS: Final = 64
+"""Bits of a set of letters; two letters that share one count as the same."""
+
+
+class Words:
+    """Candidates, arranged so that of thousands only a few are compared with a word."""
+
+    def __init__(self, candidates: Iterable[str]) -> None:
+        """The candidates, each once, in their order."""
+        self.names = tuple(dict.fromkeys(candidates))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def nearest(self, word: str) -> str | None:
+        """The candidate that `word` most likely meant; None when none is near."""
+        folded = word.casefold()
+        matcher = SequenceMatcher()
+        matcher.set_seq2(folded)
+        best = (0.0, "")
+        for bound, names in self._promising(folded):
+            if bound < best[0]:
+                break
+            for name in names:
+                matcher.set_seq1(name)
+                if matcher.quick_ratio() < max(best[0], _CUTOFF):
+                    continue
+                best = max(best, (matcher.ratio(), name))
+        return self._folded[best[1]] if best[0] >= _CUTOFF else None
+
+    def _promising(self, word: str) -> Sequence[tuple[float, Sequence[str]]]:
+        """Candidates that may be near, and how near they can be, the nearest first."""
+        letters, length = _letters(word), len(word)
+        found = []
+        for (theirs, long), names in self._alike.items():
+            missing = (letters & ~theirs).bit_count()
+            most = min(long - (theirs & ~letters).bit_count(), length - missing)
+            bound = 2.0 * most / (long + length) if long + length else 1.0
+            if bound >= _CUTOFF:
+                found.append((bound, names))
+        return sorted(found, key=lambda one: -one[0])
+
+    @cached_property
+    def _folded(self) -> Mapping[str, str]:
+        return {name.casefold(): name for name in self.names}
+
+    @cached_property
+    def _alike(self) -> Mapping[tuple[int, int], Sequence[str]]:
+        """The candidates by their letters and their length."""
+        found: dict[tuple[int, int], list[str]] = {}
+        for name in self._folded:
+            found.setdefault((_letters(name), len(name)), []).append(name)
+        return found
+
+
+def _letters(word: str) -> int:
+    """The letters of a word, as bits."""
+    found = 0
+    for letter in word:
+        found |= 1 << (ord(letter) % _LETTERS)
+    return found
+
+
 def nearest(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate that `word` most likely meant; None when none is near."""
-    folded = {candidate.casefold(): candidate for candidate in candidates}
-    found = get_close_matches(word.casefold(), folded, n=1, cutoff=0.72)
-    return folded[found[0]] if found else None
+    return _words(candidates).nearest(word)
 
 
 def did_you_mean(word: str, candidates: Iterable[str], noun: str) -> str:
-    """A hint: ``did you mean `x`?``, else the candidates, as `noun` (plural)."""
-    known = list(dict.fromkeys(candidates))
-    found = nearest(word, known)
+    """A hint: ``did you mean `x`?``, else the candidates, as `noun` (plural).
+
+    Of many candidates for many words, pass `Words`, which are arranged once.
+    """
+    known = _words(candidates)
+    found = known.nearest(word)
     return f"did you mean `{found}`?" if found is not None else listed(known, noun)
+
+
+def _words(candidates: Iterable[str]) -> Words:
+    return candidates if isinstance(candidates, Words) else Words(candidates)
 
 
 def listed(names: Iterable[str], noun: str) -> str:

@@ -261,10 +261,10 @@ def _split(
     if rest.startswith("["):
         pattern, _, accessor = rest.partition("]")
         return f"{pattern}]", accessor.removeprefix(".")
-    whole = [stage for stage in stages if rest.startswith(f"{stage}.")]
-    if whole:
-        stage = max(whole, key=len)
-        return stage, rest[len(stage) + 1 :]
+    dots = [at for at, char in enumerate(rest) if char == "."]
+    for dot in reversed(dots):
+        if rest[:dot] in stages:
+            return rest[:dot], rest[dot + 1 :]
     if "=" in rest:
         return _split_value(rest, known)
     pattern, _, accessor = rest.partition(".")

@@ -6,7 +6,6 @@ single value has wrong is found while the plan is built (see `build`).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -30,7 +29,7 @@ from autoexp_tui.plan import (
 )
 from autoexp_tui.plan.dag import rings
 from autoexp_tui.plan.names import fault_of_name, spell
-from autoexp_tui.plan.near import did_you_mean
+from autoexp_tui.plan.near import Words, did_you_mean
 from autoexp_tui.plan.points import NOT_OVERRIDES, STAGE, plain_key
 from autoexp_tui.plan.sweep_nodes import MOST_OF_A_FILTER, shown
 
@@ -159,12 +158,13 @@ def _names(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
 
 
 def _named_twice(jobs: Sequence[JobSpec | NamedJob]) -> Iterator[Problem]:
-    counts = Counter(job.name for job in jobs)
-    for name, count in counts.items():
-        if count > 1:
-            shared = [job for job in jobs if job.name == name]
+    named: dict[str, list[JobSpec | NamedJob]] = {}
+    for job in jobs:
+        named.setdefault(job.name, []).append(job)
+    for name, shared in named.items():
+        if len(shared) > 1:
             yield Problem(
-                f"{count} jobs have the name {name}",
+                f"{len(shared)} jobs have the name {name}",
                 where="project.name",
                 job=name,
                 hint=_apart(shared),
@@ -211,7 +211,8 @@ def _rings(
 
 def _strangers(jobs: Sequence[JobSpec], others: Iterable[str]) -> Iterator[Problem]:
     """Conditions that name jobs which nobody knows."""
-    known = {*others, *(job.name for job in jobs)}
+    known = dict.fromkeys((*others, *(job.name for job in jobs)))
+    words = Words(known)
     for job in jobs:
         for where, conditions in (
             ("start_conditions", job.start_conditions),
@@ -219,7 +220,7 @@ def _strangers(jobs: Sequence[JobSpec], others: Iterable[str]) -> Iterator[Probl
         ):
             for name in idle_rules.jobs_named(conditions):
                 if name not in known:
-                    hint = did_you_mean(name, known, "jobs")
+                    hint = did_you_mean(name, words, "jobs")
                     message = f"names the job {name}, which is not in the plan"
                     yield Problem(message, where, job.name, hint)
 
