@@ -21,7 +21,7 @@ from autoexp_tui.core.condition_kinds import (
     Not,
 )
 from autoexp_tui.core.errors import Problem
-from autoexp_tui.core.specs import ExecutorSpec, Plan
+from autoexp_tui.core.specs import Edge, ExecutorSpec, Plan
 from autoexp_tui.plan.validation import (
     told_once,
     validate_execution_plan,
@@ -256,3 +256,42 @@ def test_an_alternative_to_ones_own_word_is_none(own: Condition) -> None:
     either = Composite(mode="any", conditions=(own, stop), timeout_seconds=60)
     assert warnings(plan(job("a", start_conditions=(either,)))) == []
     assert warnings(plan(job("a", cancel_conditions=(own,)))) == []
+
+
+# ------------------------------------------------------------------ reads without waits
+class Searched(str):
+    """A text that counts how often something is looked for in it."""
+
+    __slots__ = ()
+    times = 0
+
+    def __contains__(self, text: object, /) -> bool:
+        Searched.times += 1
+        return super().__contains__(str(text))
+
+
+def reading_all(count: int, text: str) -> Plan:
+    """A job that reads so many of one stage, started with a text."""
+    Searched.times = 0
+    befores = [job(f"a{at}", at, stage="a") for at in range(count)]
+    reader = job("z", count, stage="z", command=(Searched(text),), env={})
+    edges = [Edge(before=one.name, after="z", mode="reads") for one in befores]
+    return replace(plan(*befores, reader), edges=tuple(edges))
+
+
+def test_a_job_that_uses_what_a_whole_stage_writes_is_warned_about_once() -> None:
+    befores = reading_all(100, "").jobs[:100]
+    text = f"[{','.join(one.output_dir for one in befores)}]"
+    (told,) = warnings(reading_all(100, text))
+    assert told.startswith("z start_conditions: reads what a writes, and does not wait")
+    assert Searched.times <= 2
+
+
+def test_a_job_that_reads_but_no_directory_is_not_searched_for_each_of_them() -> None:
+    assert warnings(reading_all(100, "[1,2,3]")) == []
+    assert Searched.times <= 1
+
+
+def test_a_job_that_uses_one_directory_of_a_stage_is_warned_about() -> None:
+    last = reading_all(100, "").jobs[99]
+    assert len(warnings(reading_all(100, f"--load={last.output_dir}/x"))) == 1

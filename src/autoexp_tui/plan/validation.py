@@ -227,23 +227,43 @@ def _strangers(jobs: Sequence[JobSpec], others: Iterable[str]) -> Iterator[Probl
 
 # --------------------------------------------------------------------- warnings
 def _reads_without_waits(plan: Plan) -> Iterator[Problem]:
-    """Jobs that use what another one writes, and wait for nothing."""
+    """Jobs that use what another one writes, and wait for nothing.
+
+    Told once for each stage that a job reads: it may read all of its jobs.
+    """
     jobs = {job.name: job for job in plan.jobs}
     waiting = {edge.after for edge in plan.edges if edge.mode == "waits"}
+    read: dict[tuple[str, str], list[JobSpec]] = {}
     for edge in plan.edges:
         if edge.mode != "reads" or edge.after in waiting:
             continue
-        before, after = jobs.get(edge.before), jobs.get(edge.after)
-        if before and after and _uses(after, before.output_dir):
-            hint = "add a start condition, such as SlurmStateCondition: COMPLETED"
+        before = jobs.get(edge.before)
+        if before and edge.after in jobs:
             stage = before.stage or before.name
+            read.setdefault((edge.after, stage), []).append(before)
+    for (name, stage), befores in read.items():
+        if _uses(jobs[name], [before.output_dir for before in befores]):
+            hint = "add a start condition, such as SlurmStateCondition: COMPLETED"
             message = f"reads what {stage} writes, and does not wait for it"
-            yield Problem(message, "start_conditions", after.name, hint)
+            yield Problem(message, "start_conditions", name, hint)
 
 
-def _uses(job: JobSpec, directory: str) -> bool:
-    texts = (*job.command, *job.env.values(), *job.overrides)
-    return any(directory in text for text in texts)
+def _uses(job: JobSpec, directories: Sequence[str]) -> bool:
+    """Whether one of the directories stands in what a job is started with."""
+    # What all directories begin with, is looked for first: the texts may hold a
+    # thousand of them, or nothing of the kind.
+    common = _beginning(directories)
+    return any(
+        common in text and any(directory in text for directory in directories)
+        for text in (*job.command, *job.env.values(), *job.overrides)
+    )
+
+
+def _beginning(texts: Sequence[str]) -> str:
+    """What all texts begin with: as much as the first and the last in order share."""
+    first, last = min(texts), max(texts)
+    pairs = enumerate(zip(first, last, strict=False))
+    return first[: next((at for at, (a, b) in pairs if a != b), len(first))]
 
 
 def _waits_without_end(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
