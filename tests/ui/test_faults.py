@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from autoexp_tui.ui.options import LeaveWay
+from autoexp_tui.ui.view import faults as fault_view
 from autoexp_tui.ui.view.faults import Fault
+from autoexp_tui.ui.view.spans import wrap
 from autoexp_tui.ui.widgets.pane import LinesWidget
 from tests.plan.chart_plans import job, plan
 from tests.ui.plans import holey, opened
@@ -54,6 +57,26 @@ async def test_every_error_is_shown_with_its_place(faults: tuple[Fault, ...]) ->
         assert "exp.yaml:41 backend.lrr" in seat.dialog
         assert "did you mean `backend.lr`?" in seat.dialog
         assert "a second thing" in seat.dialog
+
+
+async def test_a_key_lays_out_no_more_than_its_finding_of_a_thousand(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    laid_out: list[object] = []
+
+    def counted(*given: Any) -> Any:
+        laid_out.append(given)
+        return wrap(*given)
+
+    monkeypatch.setattr(fault_view, "wrap", counted)
+    many = tuple(Fault(message=f"no key k{at}", where=f"k{at}") for at in range(1000))
+    async with cockpit() as seat:
+        await faulty(seat, many)
+        laid_out.clear()
+        await seat.press("j", "end", "k")
+        assert "> k0" in seat.dialog
+        assert "no key k5" in seat.dialog
+        assert len(laid_out) < 40
 
 
 async def test_enter_opens_the_file_at_the_line(faults: tuple[Fault, ...]) -> None:

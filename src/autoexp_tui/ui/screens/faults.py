@@ -14,7 +14,7 @@ from textual import events
 
 from autoexp_tui.core.wording import plural
 from autoexp_tui.ui.screens.overlay import Overlay
-from autoexp_tui.ui.view.faults import Excerpt, Fault, excerpt_of, fault_lines
+from autoexp_tui.ui.view.faults import Excerpt, Fault, FaultRows, excerpt_of
 from autoexp_tui.ui.view.spans import Line, Span, cut, outside
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class FaultsScreen(Overlay[Way]):
         self._again = again
         self._at = 0
         self._excerpts: dict[int, Excerpt] = {}
+        self._kept: FaultRows | None = None
         self._said = ""
 
     def take(self, faults: Sequence[Fault]) -> None:
@@ -50,6 +51,7 @@ class FaultsScreen(Overlay[Way]):
         kept = self.faults[self._at].where if self.faults else ""
         self.faults = faults
         self._excerpts.clear()
+        self._kept = None
         same = [at for at, one in enumerate(faults) if one.where == kept]
         self._at = same[0] if same else 0
         self._said = "planned again; this is left"
@@ -61,8 +63,12 @@ class FaultsScreen(Overlay[Way]):
         return (Span(text, "strong"),)
 
     def body(self, cells: int) -> Sequence[Line]:
-        lines, _ = fault_lines(self.faults, self._at, self._excerpts, cells)
-        return [(), *lines]
+        return [(), *self._rows(cells).with_cursor(self._at)]
+
+    def _rows(self, cells: int) -> FaultRows:
+        if self._kept is None or self._kept.cells != cells:
+            self._kept = FaultRows(self.faults, self._excerpts, cells)
+        return self._kept
 
     def fixed(self, cells: int) -> Sequence[Line]:
         once = ", once it is saved" if cells >= _ROOMY else ""
@@ -105,12 +111,12 @@ class FaultsScreen(Overlay[Way]):
         """Scroll to the finding, all of it where it fits."""
         self.place()
         inner = self.frame_size.width - 4
-        lines, starts = fault_lines(self.faults, self._at, self._excerpts, inner)
-        start = starts[self._at]
-        end = starts[self._at + 1] if self._at + 1 < len(starts) else len(lines)
+        rows = self._rows(inner)
+        start = rows.starts[self._at]
+        end, *_ = (*rows.starts[self._at + 1 : self._at + 2], rows.count)
         room = self.frame_size.height - 2 - len(self.fixed(inner))
         top = max(self.frame.top, end + 1 - room)
-        whole = len(lines) + 1 <= room
+        whole = rows.count + 1 <= room
         self.frame.top = 0 if whole else max(0, min(top, start + 1))
         self.frame.repaint()
 
@@ -123,6 +129,7 @@ class FaultsScreen(Overlay[Way]):
     def _open(self) -> None:
         """Open the place in its file, or close it again."""
         at, fault = self._at, self.faults[self._at]
+        self._kept = None
         if self._excerpts.pop(at, None) is not None:
             self._show_cursor()
             return
@@ -142,6 +149,7 @@ class FaultsScreen(Overlay[Way]):
             else:
                 self._said = ""
                 self._excerpts[at] = excerpt_of(text, fault.line)
+                self._kept = None
             self._show_cursor()
 
         self.cockpit.background.call("excerpt", lambda: _text(fault.path), done)

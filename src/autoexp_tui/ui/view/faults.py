@@ -49,22 +49,40 @@ def excerpt_of(text: str, at: int) -> Excerpt:
     ]
 
 
-def fault_lines(
-    faults: Sequence[Fault],
-    cursor: int,
-    excerpts: Mapping[int, Excerpt],
-    cells: int,
-) -> tuple[list[Line], list[int]]:
-    """All findings, opened excerpts among them; and the line at which each begins."""
-    lines: list[Line] = []
-    starts: list[int] = []
-    for at, fault in enumerate(faults):
-        starts.append(len(lines))
-        lines += _fault(fault, cells, here=at == cursor)
-        if at in excerpts:
-            lines += _excerpt(excerpts[at], fault.line, cells)
-        lines.append(())
-    return lines, starts
+class FaultRows:
+    """All findings as lines of a width, opened excerpts among them.
+
+    They are laid out once: there may be thousands, and every key shows some of them.
+    """
+
+    def __init__(
+        self, faults: Sequence[Fault], excerpts: Mapping[int, Excerpt], cells: int
+    ) -> None:
+        self.cells = cells
+        self.starts: list[int] = []
+        """The line at which each finding begins."""
+        self._faults = faults
+        self._lines: list[Line] = []
+        for at, fault in enumerate(faults):
+            self.starts.append(len(self._lines))
+            self._lines += _fault(fault, cells, here=False)
+            if at in excerpts:
+                self._lines += _excerpt(excerpts[at], fault.line, cells)
+            self._lines.append(())
+
+    @property
+    def count(self) -> int:
+        """How many lines there are."""
+        return len(self._lines)
+
+    def with_cursor(self, at: int) -> list[Line]:
+        """The lines, with the cursor on one finding."""
+        lines = list(self._lines)
+        if at < len(self._faults):
+            start = self.starts[at]
+            here = _fault(self._faults[at], self.cells, here=True)
+            lines[start : start + len(here)] = here
+        return lines
 
 
 def _fault(fault: Fault, cells: int, *, here: bool) -> Sequence[Line]:
