@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -354,6 +355,32 @@ def test_a_killed_child_says_so(place: Path) -> None:
     threading.Timer(0.2, child.kill).start()
     with pytest.raises(EnvironmentFailed, match="planning was killed"):
         child.wait()
+
+
+def test_planning_ends_when_nobody_waits_for_the_answer_any_more(place: Path) -> None:
+    (place / "mine.py").write_text(
+        "import time\nopen('began', 'w').close()\ntime.sleep(60)\n"
+    )
+    request = PlanningRequest(
+        cwd=str(place), overrides=("backend.class_name=mine:Backend",)
+    )
+    command = [sys.executable, "-P", "-m", "autoexp_tui.adapters.planning_process"]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=place,
+        start_new_session=True,
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(encode_request(request))
+        child.stdin.close()
+        while not (place / "began").exists():
+            assert child.poll() is None
+            threading.Event().wait(0.01)
+        child.stdout.close()  # as when who asked is killed
+        assert child.wait(20) == -signal.SIGKILL
 
 
 def test_a_file_called_like_a_module_of_ours_does_no_harm(place: Path) -> None:

@@ -848,6 +848,31 @@ def test_references_in_a_ring_are_named() -> None:
     )
 
 
+def test_the_same_ring_of_references_in_many_families_is_told_once() -> None:
+    two = [
+        {"stage": "a", "backend.load": "{sibling.b.name}"},
+        {"stage": "b", "backend.load": "{sibling.a.name}"},
+    ]
+    rates = {"params": {"backend.lr": [1e-3, 2e-3, 3e-3]}}
+    (error,) = outcome({"groups": [rates, {"configs": two}]}).errors
+    assert error.message == (
+        "references go in a ring: job 0 (stage=a, lr=1e-3) -> job 1 (stage=b, lr=1e-3) "
+        "-> job 0 (stage=a, lr=1e-3) (and 2 more rings of these stages)"
+    )
+
+
+def test_rings_of_references_of_other_stages_are_each_told() -> None:
+    found = outcome(
+        {
+            "configs": [
+                {"stage": one, "backend.load": f"{{sibling.{other}.name}}"}
+                for one, other in ("ab", "ba", "cd", "dc")
+            ]
+        }
+    ).errors
+    assert ["in a ring" in error.message for error in found] == [True, True]
+
+
 @pytest.mark.parametrize(
     ("parameters", "key"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.plan.dag import rings, topological
+from autoexp_tui.plan.dag import rings, spelled_ring, topological
 
 
 def test_jobs_come_after_those_they_wait_for_ties_by_position() -> None:
@@ -53,3 +53,14 @@ def test_a_ring_is_made_of_edges(edges: list[tuple[int, int]]) -> None:
     for ring in rings(7, edges):
         for at, waited in zip(ring, [*ring[1:], ring[0]], strict=True):
             assert (waited, at) in edges
+
+
+def test_a_ring_comes_back_to_where_it_began() -> None:
+    assert spelled_ring(["a", "b"]) == "a -> b -> a"
+    assert spelled_ring(list("abcdefghijkl")).count("->") == 12
+
+
+def test_of_a_long_ring_the_middle_is_counted() -> None:
+    told = spelled_ring([f"s{at}" for at in range(4000)])
+    head = "s0 -> s1 -> s2 -> s3 -> s4 -> s5 -> (3,988 more) -> "
+    assert told == f"{head}s3994 -> s3995 -> s3996 -> s3997 -> s3998 -> s3999 -> s0"

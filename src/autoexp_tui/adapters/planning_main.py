@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -70,6 +73,7 @@ _UNKNOWN: Final[Origins] = {}
 def main() -> None:
     """Answer the one request on stdin."""
     answer_to = _private_stdout()
+    threading.Thread(target=_end_unheard, args=(answer_to,), daemon=True).start()
     # A user's own classes are found where they start from, after all other modules.
     sys.path.append(os.getcwd())
     request = decode_request(sys.stdin.buffer.read())
@@ -128,6 +132,19 @@ def _private_stdout() -> int:
     private = os.dup(1)
     os.dup2(2, 1)
     return private
+
+
+def _end_unheard(answer_to: int) -> None:
+    """End this process, and what it started, once nobody waits for the answer.
+
+    Who asked may be killed, or its terminal closed: planning would go on for nobody.
+    """
+    heard = select.poll()
+    heard.register(answer_to, 0)  # a pipe that nobody reads is an error of its own
+    if any(state & select.POLLERR for _, state in heard.poll()):
+        if os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
+        os._exit(1)
 
 
 def _composer(request: PlanningRequest) -> HydraComposer:

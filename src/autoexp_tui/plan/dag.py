@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 
 def topological(count: int, edges: Iterable[tuple[int, int]]) -> Sequence[int]:
@@ -77,3 +78,18 @@ def _ring_from(
             path.pop()
             del on_path[at]
     return ()
+
+
+_MOST_NAMED: Final = 12
+"""Members of a ring of which each is named."""
+
+
+def spelled_ring(names: Sequence[str]) -> str:
+    """`a -> b -> a`; of a long ring the first and the last, and how many between."""
+    shown = [*names, names[0]]
+    if len(names) > _MOST_NAMED:
+        half = _MOST_NAMED // 2
+        rest = len(names) - 2 * half
+        between = f"({rest:,} more)"
+        shown = [*names[:half], between, *names[-half:], names[0]]
+    return " -> ".join(shown)

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 from autoexp_tui.core.errors import Problem
+from autoexp_tui.core.wording import plural
 from autoexp_tui.plan.conditions import FAULTS
+from autoexp_tui.plan.dag import spelled_ring
 from autoexp_tui.plan.drafts import Draft, Needs, Refused
 from autoexp_tui.plan.families import Families, UnusableJob, called
 from autoexp_tui.plan.filters import Place, places
@@ -34,6 +36,16 @@ from autoexp_tui.plan.sweep import Expansion
 from autoexp_tui.plan.watching import SessionWide
 
 _HELD_VIEWS: Final = 64
+
+
+@dataclass(slots=True)
+class _Told:
+    """The first of several rings that are alike."""
+
+    at: int
+    """Where it stands among the problems."""
+    problem: Problem
+    more: int = 0
 
 
 class Resolution:
@@ -62,6 +74,7 @@ class Resolution:
         """What is wrong with jobs of `doubted`."""
         self.warnings: list[Problem] = []
         self._failed: set[int] = set()
+        self._rings: dict[tuple[object, ...], _Told] = {}
         self._views: OrderedDict[int, ConfigView] = OrderedDict()
         self._foreseen = foreseen(self.families)
         self._read: dict[tuple[int, str], object] = {}
@@ -156,18 +169,36 @@ class Resolution:
 
     def _refuse_ring(self, ring: Sequence[int], key: str) -> None:
         """`key`: with which the first job of the ring reads the second."""
-        names = [called(self.families.points[at]) for at in (*ring, ring[0])]
-        message = f"references go in a ring: {' -> '.join(names)}"
+        names = [called(self.families.points[at]) for at in ring]
+        message = f"references go in a ring: {spelled_ring(names)}"
         hint = "one of these references has to go; a value written twice will do"
         if len(ring) == 1:
             message = "refers to itself"
             hint = "`{all.STAGE...}` of its own stage means this job too"
         doubted = not self.doubted.isdisjoint(ring)
-        problems = self.in_doubt if doubted else self.problems
-        problems.append(Problem(message, key or "sweep", names[0], hint))
+        problem = Problem(message, key or "sweep", names[0], hint)
+        self._tell_ring(ring, problem, self.in_doubt if doubted else self.problems)
         self._failed.update(ring)
         for at in ring:
             self._fail_besides(at)
+
+    def _tell_ring(
+        self, ring: Sequence[int], problem: Problem, told: list[Problem]
+    ) -> None:
+        """Rings of the same stages are told as the first of them, and counted."""
+        points = (self.families.points[at] for at in ring)
+        stages = tuple(point.stage or called(point) for point in points)
+        known = (problem.where, stages, id(told))
+        if known not in self._rings:
+            self._rings[known] = _Told(len(told), problem)
+            told.append(problem)
+            return
+        first = self._rings[known]
+        first.more += 1
+        more = f" (and {plural(first.more, 'more ring')} of these stages)"
+        told[first.at] = replace(
+            first.problem, message=f"{first.problem.message}{more}"
+        )
 
     def _make(self, at: int) -> None:
         try:

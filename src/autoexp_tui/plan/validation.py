@@ -27,7 +27,7 @@ from autoexp_tui.plan import (
     oversights,
     unreachable,
 )
-from autoexp_tui.plan.dag import rings
+from autoexp_tui.plan.dag import rings, spelled_ring
 from autoexp_tui.plan.names import fault_of_name, spell
 from autoexp_tui.plan.near import Words, did_you_mean
 from autoexp_tui.plan.points import NOT_OVERRIDES, STAGE, plain_key
@@ -201,8 +201,8 @@ def _rings(
             tuple(jobs[at].stage or jobs[at].name for at in ring), []
         ).append(ring)
     for ring, *others in alike.values():
-        names = [jobs[at].name for at in (*ring, ring[0])]
-        message = f"jobs wait for each other in a ring: {' -> '.join(names)}"
+        names = [jobs[at].name for at in ring]
+        message = f"jobs wait for each other in a ring: {spelled_ring(names)}"
         if others:
             message += f" (and {plural(len(others), 'more ring')} of these stages)"
         hint = "one of these conditions has to go: nothing could ever start"
