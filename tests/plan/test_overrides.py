@@ -347,3 +347,11 @@ def test_the_config_is_asked_once_for_a_key_that_many_jobs_set() -> None:
     for rate in (0.1, 0.2, 0.3):
         writer.write({"backend.lr": rate})
     assert asked == ["backend.lr"]
+
+
+def test_choices_that_do_not_compose_are_composed_once_for_all_jobs() -> None:
+    composer = FakeComposer({"backend": {"lr": 1}}, groups={"backend": {"train": {}}})
+    writer = OverrideWriter(composer)
+    made = [writer.write({"backend": "trian", "lr": at}) for at in range(50)]
+    assert {one.errors[0].message for one in made} == {"there is no trian"}
+    assert composer.asked == [("backend=trian",)]

@@ -163,7 +163,7 @@ class OverrideWriter:
         self._composer = composer
         self._settings = composer.settings()
         self._is_group: dict[str, bool] = {}
-        self._places: dict[tuple[str, ...], _Places] = {}
+        self._places: dict[tuple[str, ...], _Places | CannotCompose] = {}
 
     def write(self, parameters: Mapping[str, object]) -> Overrides:
         """The overrides of a point, in order.
@@ -213,19 +213,27 @@ class OverrideWriter:
         return self._is_group[bare]
 
     def _places_of(self, chosen: tuple[str, ...], made: _Findings) -> _Places:
-        try:
-            return self._places_with(chosen)
-        except CannotCompose as error:
-            made.errors += error.problems
+        found = self._places_with(chosen)
+        if isinstance(found, CannotCompose):
+            made.errors += found.problems
             made.quiet = True
-        return self._places_with(())
+            found = self._places_with(())
+        if isinstance(found, CannotCompose):
+            raise found
+        return found
 
-    def _places_with(self, chosen: tuple[str, ...]) -> _Places:
+    def _places_with(self, chosen: tuple[str, ...]) -> _Places | CannotCompose:
+        """The keys with these choices, or why they do not compose: asked once."""
         if chosen not in self._places:
-            view = (
-                self._composer.compose(chosen, {}) if chosen else self._composer.base()
-            )
-            self._places[chosen] = _Places(view, self._settings)
+            try:
+                view = (
+                    self._composer.compose(chosen, {})
+                    if chosen
+                    else self._composer.base()
+                )
+                self._places[chosen] = _Places(view, self._settings)
+            except CannotCompose as error:
+                self._places[chosen] = CannotCompose(error.problems)
         return self._places[chosen]
 
 

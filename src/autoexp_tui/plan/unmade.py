@@ -103,6 +103,8 @@ class UnmadeJobs:
         self._base = composer.base()
         self._looked: Counter[tuple[str, ...]] = Counter()
         """The keys of jobs whose configs were looked at -> how many."""
+        self._worth = 0
+        """Jobs of which not too many alike were looked at before."""
 
     def faults(self, at: int) -> Sequence[Problem]:
         """Everything that is wrong with a job, as far as that can be told."""
@@ -119,8 +121,8 @@ class UnmadeJobs:
         self._looked[keys] += 1
         if self._looked[keys] > _MOST_ALIKE:
             return False
-        few = sum(min(count, _MOST_ALIKE) for count in self._looked.values())
-        return few <= _MOST_CONFIGS
+        self._worth += 1
+        return self._worth <= _MOST_CONFIGS
 
     def _of_conditions(self, at: int) -> Sequence[Problem]:
         point = self._world.families.points[at]
