@@ -55,3 +55,33 @@ def test_a_mistake_is_told_word_for_word(
     said = tuple(Problem(**one) for one in row["said"])
     found = errors_of(row["sweep"], tmp_path)
     assert tuple(replace(one, others=()) for one in found) == said
+
+
+@pytest.mark.parametrize(
+    ("sweep", "said"),
+    [
+        ("params: {+lr: VALUES}", "`+` adds, but it is there already"),
+        ("{params: {lr: VALUES}, defaults: {~steps.x: null}}", "`~` removes, but"),
+    ],
+)
+def test_a_key_that_is_refused_in_all_jobs_is_composed_for_few_of_them(
+    sweep: str, said: str, tmp_path: Path
+) -> None:
+    values = str(list(range(200)))
+    (tmp_path / "backend").mkdir()
+    (tmp_path / "backend" / "train.yaml").write_text("{class_name: 'Null'}")
+    text = HEAD + indent(sweep.replace("VALUES", values), "  ")
+    (tmp_path / "exp.yaml").write_text(text)
+    composer = HydraComposer("exp", tmp_path, environ={}, cwd="/cwd")
+    (error,) = plan_outcome(composer=composer, parser=HouseParser("/cwd")).errors
+    composed = composer.composed
+    composer.close()
+    assert error.message.startswith(said)
+    assert error.message.endswith("(and for 199 more jobs)")
+    assert composed < 60
+
+
+def test_of_jobs_with_other_keys_each_is_told_what_is_refused(tmp_path: Path) -> None:
+    sweep = "configs: [{+lr: 1}, {+newer: 1}, {+steps: 3}]"
+    found = errors_of(sweep, tmp_path)
+    assert [one.where for one in found] == ["override +lr", "override +steps"]

@@ -8,6 +8,7 @@ has faults ends the making. Which job comes first is `resolution`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -36,7 +37,7 @@ from autoexp_tui.plan.job_places import (
 from autoexp_tui.plan.names import fault_of_name, spell
 from autoexp_tui.plan.overrides import OverrideWriter, literal, spell_override
 from autoexp_tui.plan.points import DeferredFilter, SweepPoint, plain_key
-from autoexp_tui.plan.ports import Composer, ConfigView, SpecParser
+from autoexp_tui.plan.ports import CannotCompose, Composer, ConfigView, SpecParser
 from autoexp_tui.plan.reference_syntax import NotAReference
 from autoexp_tui.plan.references import (
     ATTRIBUTES,
@@ -64,6 +65,8 @@ from autoexp_tui.plan.watching import (
 _LATE: Final = (frozenset(ATTRIBUTES) | {NAME}) - KNOWN_EARLY
 """What a job knows of itself only once it is named."""
 
+_REFUSED_KEY: Final = re.compile(r"override (?:\+|~)[^+~=]+")
+"""Where it stands that `+` adds what is there, or `~` removes what is not."""
 _CHOSEN_EARLY: Final = (
     "a config group is chosen before the job's own config is known; "
     "{stage}, {index} and values of other jobs can stand here"
@@ -96,6 +99,8 @@ class JobMaker:
         self._parser = parser
         self._ending = JobEnding(parser, session or SessionWide(), world.warn, record)
         self._writer = OverrideWriter(composer)
+        self._refused: dict[tuple[str, ...], tuple[Problem, ...]] = {}
+        """Keys of jobs -> why Hydra refuses them, whatever their values are."""
         self._base = composer.base()
         self._base_is_a_key = self._base.has("base")
         self._unmade = UnmadeJobs(
@@ -119,7 +124,7 @@ class JobMaker:
         mounts = self._mounts(point)
         try:
             texts = self._texts(point, prepared, mounted, faults)
-            view = self._composer.compose(tuple(texts.values()), mounts)
+            view = self._composed(point, prepared, texts, mounts)
         except FAULTS as error:
             raise Refused(problems_of(error, "", called(point))) from None
         draft = Draft(
@@ -135,6 +140,40 @@ class JobMaker:
         draft.overrides = tuple(texts.values())
         self._filter(draft, view, marks)
         return draft, view
+
+    def _composed(
+        self,
+        point: SweepPoint,
+        prepared: Mapping[str, object],
+        texts: Mapping[str, str],
+        mounts: Mapping[str, object],
+    ) -> ConfigView:
+        """The config; what is refused for its keys alone is not tried for each job.
+
+        Raises:
+            Refused: as a job with the same keys was.
+            CannotCompose: it does not compose.
+        """
+        keys = tuple(self._keys_of(prepared, texts))
+        if keys in self._refused:
+            label = called(point)
+            raise Refused(tuple(replace(one, job=label) for one in self._refused[keys]))
+        try:
+            return self._composer.compose(tuple(texts.values()), mounts)
+        except CannotCompose as error:
+            if all(map(_is_of_key, error.problems)):
+                self._refused[keys] = error.problems
+            raise
+
+    def _keys_of(
+        self, prepared: Mapping[str, object], texts: Mapping[str, str]
+    ) -> Iterator[str]:
+        """What overrides do, whatever plain values they set."""
+        for key, text in texts.items():
+            head, _, _ = text.partition("=")
+            plain = isinstance(prepared.get(key), str | int | float)
+            whole = not plain or head[0] == "~" or self._writer.selects(key)
+            yield text if whole else head
 
     def recomposed(self, draft: Draft) -> ConfigView:
         """The job's config, composed once more."""
@@ -387,6 +426,12 @@ class JobMaker:
 # ------------------------------------------------------------------------- pieces
 def _no_mount(value: object) -> str:
     raise NotAReference(f"{value!r} is not of the job itself")
+
+
+def _is_of_key(problem: Problem) -> bool:
+    """Whether a key is refused for being there, or for not being there."""
+    said_of_sign = problem.message.startswith(("`+` ", "`~` "))
+    return said_of_sign and _REFUSED_KEY.fullmatch(problem.where) is not None
 
 
 def _of_filter(mark: DeferredFilter, problem: Problem, draft: Draft) -> Problem:
