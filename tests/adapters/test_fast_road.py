@@ -221,6 +221,20 @@ def test_jobs_of_one_structure_are_composed_once(tmp_path: Path) -> None:
     assert made.composed == base + first + sample
 
 
+def test_jobs_of_hundreds_of_structures_in_turn_are_composed_once_each(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "exp.yaml").write_text("seed: 1\n")
+    made = HydraComposer("exp", tmp_path)
+    structures = range(150)
+    for seed in (1, 2, 3):
+        for n in structures:
+            view = made.compose([f"++key{n}=1", f"seed={seed}"], {})
+            assert view.to_dict() == {"seed": seed, f"key{n}": 1}
+    base, samples = 1, 3  # the first, the tenth and the hundredth
+    assert made.composed == base + len(structures) + samples
+
+
 def test_a_put_value_is_seen_by_all_that_reads_it(composer: HydraComposer) -> None:
     for _ in range(2):
         view = composer.compose(["seed=4"], MOUNTS)

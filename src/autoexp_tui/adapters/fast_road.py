@@ -29,8 +29,9 @@ from autoexp_tui.adapters.plain_tree import Path, at, touches
 
 _SAMPLES: Final = (1, 10, 100, 1000)
 _THEN_EVERY: Final = 1000
-_HELD: Final = 64
-"""Templates; each is one composed config."""
+_HELD: Final = 1024
+"""Templates; of a config of 300 keys each is some 50 KB. A sweep over groups that gets
+by with fewer than it has combinations would compose every one of its jobs."""
 _SET: Final = re.compile(r"(\+{0,2})([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)=(.*)", re.ASCII)
 _WHOLE: Final = re.compile(r"-?(?:0|[1-9]\d*)", re.ASCII)
 _REAL: Final = re.compile(r"-?\d+\.\d+(?:e[+-]\d+)?|-?\d+e[+-]\d+", re.ASCII)

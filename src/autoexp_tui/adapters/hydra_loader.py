@@ -36,7 +36,7 @@ from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig
 
-_HELD: Final = 64
+_HELD: Final = 256
 """Merged configs; each is some 50 KB."""
 LOADED: Final = 256
 """Configs as they were loaded; each is a file."""
