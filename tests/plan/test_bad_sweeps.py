@@ -84,4 +84,8 @@ def test_a_key_that_is_refused_in_all_jobs_is_composed_for_few_of_them(
 def test_of_jobs_with_other_keys_each_is_told_what_is_refused(tmp_path: Path) -> None:
     sweep = "configs: [{+lr: 1}, {+newer: 1}, {+steps: 3}]"
     found = errors_of(sweep, tmp_path)
-    assert [one.where for one in found] == ["override +lr", "override +steps"]
+    told = [f"{one.where}: {one.message}" for one in found]
+    assert told == [
+        "override +lr: `+` adds, but it is there already",
+        "override +steps: `+` adds, but it is there already",
+    ]
