@@ -67,6 +67,8 @@ _LATE: Final = (frozenset(ATTRIBUTES) | {NAME}) - KNOWN_EARLY
 
 _REFUSED_KEY: Final = re.compile(r"override (?:\+|~)[^+~=]+")
 """Where it stands that `+` adds what is there, or `~` removes what is not."""
+_SIGNED: Final = re.compile(r"~|\+(?!\+)")
+"""How an override begins that adds what must not be there, or removes what must be."""
 _CHOSEN_EARLY: Final = (
     "a config group is chosen before the job's own config is known; "
     "{stage}, {index} and values of other jobs can stand here"
@@ -154,14 +156,15 @@ class JobMaker:
             Refused: as a job with the same keys was.
             CannotCompose: it does not compose.
         """
-        keys = tuple(self._keys_of(prepared, texts))
+        signed = any(map(_SIGNED.match, texts.values()))
+        keys = tuple(self._keys_of(prepared, texts)) if signed else ()
         if keys in self._refused:
             label = called(point)
             raise Refused(tuple(replace(one, job=label) for one in self._refused[keys]))
         try:
             return self._composer.compose(tuple(texts.values()), mounts)
         except CannotCompose as error:
-            if all(map(_is_of_key, error.problems)):
+            if keys and all(map(_is_of_key, error.problems)):
                 self._refused[keys] = error.problems
             raise
 
