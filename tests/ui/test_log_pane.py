@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.testing.campaigns import campaign
 from autoexp_tui.testing.scripted_handle import with_job
 from autoexp_tui.ui.view import questions
+from autoexp_tui.ui.widgets.log_pane import LogPane
 from tests.ui.seat import Seat, cockpit
 
 
@@ -126,6 +128,26 @@ async def test_n_goes_on_from_what_is_seen_once_the_match_is_not(log: Path) -> N
         await shows(seat, "iteration 4999/5000")
         await seat.press("N")
         await shows(seat, "iteration 4000/5000")
+
+
+async def test_a_look_at_the_file_behind_a_long_search_does_not_undo_it(
+    log: Path,
+) -> None:
+    async with cockpit(with_log(log)) as seat:
+        await shows(seat, "iteration 4999/5000")
+        await seat.press("0", "slash")
+        await seat.type("iteration 1000/")
+        pane = seat.app.screen.query_one("#log", LogPane)
+        held = threading.Event()
+        seat.app.background.call("held", held.wait, lambda *_: None)
+        await seat.press("enter")
+        pane.look()  # a second has passed, and the search goes on
+        held.set()
+        await seat.until(lambda: seat.app.background.idle)
+        assert "iteration 1000/5000" in seat.pane("log")
+        write(log, "".join(f"iteration {n}/5000 | loss 2.5\n" for n in range(5001)))
+        await seat.press("G")
+        await shows(seat, "iteration 5000/5000")
 
 
 async def test_a_search_goes_upwards_from_the_end_of_the_page(log: Path) -> None:

@@ -44,6 +44,7 @@ _TIME = re.compile(r"^\s*\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s*"
 _COPIED_AT_A_TIME = 1 << 20
 _TITLE_REST = 44
 """Cells of the title besides names: number, size, place in the file, gaps."""
+_SAME_FILE = (Change.NONE, Change.GREW)
 _LOOKS_ILL = re.compile(error_pattern().pattern.decode(), re.IGNORECASE)
 
 
@@ -96,6 +97,8 @@ class LogPane(Pane):
         self._searching = False
         self._stop_search = False
         self._quiet = 0
+        self._moved = 0
+        """How often somebody was shown another place."""
         self._aim: Callable[[], None] | None = None
         """Where to go once there is room to show it."""
 
@@ -145,6 +148,7 @@ class LogPane(Pane):
             return
         rows, follow = self.body_rows, self.follow or not self.lines
         top = self.lines[0].offset if self.lines else 0
+        moved = self._moved
 
         def work(file: LogFile) -> Page:
             change = file.poll()
@@ -154,13 +158,32 @@ class LogPane(Pane):
                 return Page(change, file.size, tuple(file.last(rows)))
             return Page(change, file.size, tuple(file.at(top, rows)))
 
-        self._ask("look", work)
+        def take(page: Page) -> None:
+            if moved != self._moved and page.change in _SAME_FILE:
+                self.look()  # it is of a place that is not shown any more
+            else:
+                self._take(page)
 
-    def _ask(
+        self._ask("look", work, take)
+
+    def _move(
         self,
         key: str,
         work: Callable[[LogFile], Page],
         then: Callable[[Page], None] | None = None,
+    ) -> None:
+        """Show what `work` finds in the file, and tell `then` of it."""
+
+        def take(page: Page) -> None:
+            self._moved += 1
+            self._take(page)
+            if then is not None:
+                then(page)
+
+        self._ask(key, work, take)
+
+    def _ask(
+        self, key: str, work: Callable[[LogFile], Page], take: Callable[[Page], None]
     ) -> None:
         file = self._file
         if file is None:
@@ -172,9 +195,7 @@ class LogPane(Pane):
             if problem is not None:
                 self._failed(problem)
                 return
-            self._take(page)
-            if then is not None:
-                then(page)
+            take(page)
 
         self._background.call(key, lambda: work(file), done)
 
@@ -212,7 +233,7 @@ class LogPane(Pane):
             case "first":
                 self.follow = False
                 rows = self.body_rows
-                self._ask("page", lambda file: _page(file, file.at(0, rows)))
+                self._move("page", lambda file: _page(file, file.at(0, rows)))
 
     def scroll_lines(self, lines: int) -> None:
         if not self.lines:
@@ -227,7 +248,9 @@ class LogPane(Pane):
             if lines > 0 and page.lines and self._ends(page):
                 self.set_follow(on=True)
 
-        self._ask("page", lambda file: _page(file, file.moved(top, wanted, rows)), then)
+        self._move(
+            "page", lambda file: _page(file, file.moved(top, wanted, rows)), then
+        )
 
     def _ends(self, page: Page) -> bool:
         """Whether the page could not be moved further down."""
@@ -279,7 +302,7 @@ class LogPane(Pane):
             page = file.moved(at, 0 if place is None else -(rows // 2), rows)
             return Page(Change.NONE, file.size, tuple(page), place)
 
-        self._ask("search", work, self._sought)
+        self._move("search", work, self._sought)
 
     def _sought(self, page: Page) -> None:
         self._searching = False
@@ -315,7 +338,7 @@ class LogPane(Pane):
             before = [one.offset for one in lines if one.offset <= offset]
             return Page(Change.NONE, file.size, lines, max(before, default=None))
 
-        self._ask("page", work)
+        self._move("page", work)
 
     def _find_words(self, words: str) -> None:
         self.pattern = re.compile(re.escape(words.encode("utf-8", "replace")))
