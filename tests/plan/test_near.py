@@ -69,6 +69,23 @@ def test_of_thousands_only_those_with_the_same_letters_are_compared(
     assert 0 < len(compared) < 400
 
 
+def test_the_same_candidates_are_arranged_once_for_many_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[str] = []
+    letters = near_module._letters
+
+    def counted(word: str) -> int:
+        seen.append(word)
+        return letters(word)
+
+    monkeypatch.setattr(near_module, "_letters", counted)
+    names = [f"argument_{at}" for at in range(100)]
+    for at in range(50):
+        assert nearest(f"argumnt_{at}", list(names)) is not None
+    assert len(seen) == len(names) + 50
+
+
 @pytest.mark.parametrize(
     ("word", "expected"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 _LISTED = 12
@@ -86,7 +86,7 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
 def did_you_mean(word: str, candidates: Iterable[str], noun: str) -> str:
     """A hint: ``did you mean `x`?``, else the candidates, as `noun` (plural).
 
-    Of many candidates for many words, pass `Words`, which are arranged once.
+    `Words` of thousands need not be compared with those of the words before.
     """
     known = _words(candidates)
     found = known.nearest(word)
@@ -94,7 +94,12 @@ def did_you_mean(word: str, candidates: Iterable[str], noun: str) -> str:
 
 
 def _words(candidates: Iterable[str]) -> Words:
-    return candidates if isinstance(candidates, Words) else Words(candidates)
+    return candidates if isinstance(candidates, Words) else _arranged(tuple(candidates))
+
+
+@lru_cache(maxsize=16)  # each job with a mistake is asked about the same few
+def _arranged(candidates: tuple[str, ...]) -> Words:
+    return Words(candidates)
 
 
 def listed(names: Iterable[str], noun: str) -> str:
