@@ -35,7 +35,8 @@ JOBS_OF_ONE: Final = 4
 TEXTS: Final = (
     *("a", "x y", "it's", "a,b", "{x}", "[1", "#c", "a=b", "~", "null", "1.0", "1e5"),
     *("true", "ü", "a:b", "\\", "tail\\", '"q"', "a/b.c", "???", "-", "+x", ".5"),
-    *("nan", "${seed}x", "", " padded ", "a\nb"),
+    *("nan", "${seed}x", "", " padded ", "a\nb", "./a", "..", "s3://b/c-1", "h:80"),
+    *("a+b", "me@site", ".x", ".e5", "..5", "x%y", "a@:+%/"),
 )
 
 Road: TypeAlias = Literal["fast", "composed", "error"]

@@ -52,7 +52,12 @@ def structure(*texts: str, is_group: Callable[[str], bool] = no_group) -> object
     return parted(texts, {}, is_group).structure
 
 
-@pytest.mark.parametrize("value", [1, -7, 0.5, 1e-5, 2e20, True, False, "a", "a b", ""])
+PATHS = ("./a", "../b/c", "s3://store/x-1", ".x", "host:80", "a+b", "me@site", "5%")
+
+
+@pytest.mark.parametrize(
+    "value", [1, -7, 0.5, 1e-5, 2e20, True, False, "a", "a b", "", *PATHS]
+)
 def test_other_scalars_are_the_same_structure(value: object) -> None:
     assert structure(spell_override("a.b", value)) == structure("a.b=3")
 
@@ -134,6 +139,7 @@ SCALARS = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
     st.booleans(),
     st.none(),
+    st.sampled_from(PATHS),
     st.sampled_from(
         ["a", "x y", "it's", "a,b", "{x}", "[1", "~", "null", "1.0", "ü", "\\", "???"]
     ),

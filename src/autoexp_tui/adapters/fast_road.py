@@ -26,6 +26,7 @@ from autoexp_tui.adapters.fast_values import Template
 from autoexp_tui.adapters.fast_view import FastView
 from autoexp_tui.adapters.interpolations import is_open, plain
 from autoexp_tui.adapters.plain_tree import Path, at, touches
+from autoexp_tui.plan.overrides import BARE
 
 _SAMPLES: Final = (1, 10, 100, 1000)
 _THEN_EVERY: Final = 1000
@@ -35,7 +36,6 @@ by with fewer than it has combinations would compose every one of its jobs."""
 _SET: Final = re.compile(r"(\+{0,2})([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)=(.*)", re.ASCII)
 _WHOLE: Final = re.compile(r"-?(?:0|[1-9]\d*)", re.ASCII)
 _REAL: Final = re.compile(r"-?\d+\.\d+(?:e[+-]\d+)?|-?\d+e[+-]\d+", re.ASCII)
-_BARE: Final = re.compile(r"[A-Za-z_/][\w/.\-]*", re.ASCII)
 _QUOTED: Final = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
 _TOKEN: Final = re.compile(r"'[^'\\]*'|\"[^\"\\]*\"|[\[\],]|[^\[\],]+")
 _RELATIVE: Final = "${."
@@ -166,7 +166,7 @@ def scalar(written: str) -> object:
     A text with `${...}` is one; what it stands for is another matter.
     `_NOT_SO` for anything that this reading is not sure of.
     """
-    if _BARE.fullmatch(written):
+    if BARE.fullmatch(written):
         low = written.lower()
         if low in _WORDS:
             return {"true": True, "false": False}.get(low, _NOT_SO)

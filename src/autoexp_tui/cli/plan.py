@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
 from autoexp_tui.cli.garbage import leave
 from autoexp_tui.cli.options import Options, common, parse, parser
-from autoexp_tui.core.errors import UsageError
+from autoexp_tui.core.errors import MOST_TOLD, UsageError
+from autoexp_tui.core.spelling import plural
 
 if TYPE_CHECKING:
     from autoexp_tui.adapters.planning import PlanningResult
@@ -213,11 +214,13 @@ def show_check(result: PlanningResult, options: Options) -> int:
 
 
 def _show_warnings(warnings: Sequence[PlanFinding]) -> None:
-    for finding in warnings:
+    for finding in warnings[:MOST_TOLD]:
         where = " ".join(part for part in (finding.job, finding.where) if part)
         say(f"warning: {where}: {finding.message}" if where else finding.message)
         if finding.below:
             say(f"    {finding.below}")
+    if len(warnings) > MOST_TOLD:
+        say(f"... and {plural(len(warnings) - MOST_TOLD, 'warning')} more")
 
 
 def as_json(result: PlanningResult) -> dict[str, object]:

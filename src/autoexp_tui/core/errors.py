@@ -17,7 +17,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from textwrap import indent
-from typing import ClassVar
+from typing import ClassVar, Final
+
+from autoexp_tui.core.spelling import plural
 
 
 @dataclass(eq=False)
@@ -72,6 +74,10 @@ class Problem:
         return f"{line}\n{indent(below, '    ')}" if below else line
 
 
+MOST_TOLD: Final = 200
+"""Findings that are written out; more would only push the first ones away."""
+
+
 @dataclass(eq=False)
 class ValidationFailed(AutoexpError):
     """Every error of a plan at once; nothing was submitted."""
@@ -81,7 +87,12 @@ class ValidationFailed(AutoexpError):
     exit_code: ClassVar[int] = 3
 
     def __str__(self) -> str:
-        lines = [super().__str__(), *(f"  - {problem}" for problem in self.problems)]
+        shown = self.problems[:MOST_TOLD]
+        lines = [super().__str__(), *(f"  - {problem}" for problem in shown)]
+        more = len(self.problems) - len(shown)
+        if more:
+            all_of_them = "`autoexp-plan --json` has them all"
+            lines.append(f"  ... and {plural(more, 'error')} more; {all_of_them}")
         return "\n".join(lines)
 
 

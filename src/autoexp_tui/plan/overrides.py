@@ -21,7 +21,7 @@ from autoexp_tui.plan.odd_values import odd_values
 from autoexp_tui.plan.points import NOT_OVERRIDES, plain_key
 from autoexp_tui.plan.ports import CannotCompose, Composer, ConfigView
 
-_BARE: Final = re.compile(r"(?!\.[0-9])[A-Za-z_/.][\w/.\-:@%+]*", re.ASCII)
+BARE: Final = re.compile(r"(?!\.[0-9])[A-Za-z_/.][\w/.\-:@%+]*", re.ASCII)
 """Texts that need no quotes."""
 _WORDS: Final = frozenset({"null", "true", "false", "nan", "inf"})
 _BARE_KEY: Final = re.compile(r"[A-Za-z_][\w/.\-]*", re.ASCII)
@@ -79,7 +79,7 @@ def spell_value(value: object) -> str:
 
 @lru_cache(maxsize=8192)
 def _spell_text(text: str) -> str:
-    if _BARE.fullmatch(text) and text.lower().lstrip("+") not in _WORDS:
+    if BARE.fullmatch(text) and text.lower().lstrip("+") not in _WORDS:
         return text
     return quote(text)
 
