@@ -37,7 +37,11 @@ from autoexp_tui.adapters.config_view import OmegaView, Relatives, find_node, wr
 from autoexp_tui.adapters.eval_rewrite import rewrite_override, rewrite_tree
 from autoexp_tui.adapters.fast_road import FastRoad, Parted, parted
 from autoexp_tui.adapters.fast_view import SWITCH, FastView
-from autoexp_tui.adapters.hydra_errors import compose_problem, unreadable_override
+from autoexp_tui.adapters.hydra_errors import (
+    compose_problem,
+    is_of_keys,
+    unreadable_override,
+)
 from autoexp_tui.adapters.hydra_loader import RememberingLoader
 from autoexp_tui.adapters.hydra_source import AutoexpSource
 from autoexp_tui.adapters.interpolations import is_open
@@ -384,7 +388,7 @@ class HydraComposer:
         problem = compose_problem(
             error, where=where, overrides=overrides, keys=keys, groups=groups
         )
-        return CannotCompose((problem,))
+        return CannotCompose((problem,), of_keys=is_of_keys(error))
 
     def _no_primary(self) -> Problem:
         names = config_names(self.config_dir)

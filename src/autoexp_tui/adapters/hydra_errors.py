@@ -347,6 +347,12 @@ def _not_overridden(
     return Problem("there is no such key", where=f"override {key}", hint=hint)
 
 
+def is_of_keys(error: Exception) -> bool:
+    """Whether `+` adds what is there or `~` removes what is not, whatever the value."""
+    text = str(error)
+    return bool(_NO_APPEND.search(text) or _NO_DELETE.search(text))
+
+
 def _already_there(
     text: str, keys: tuple[str, ...], groups: tuple[str, ...]
 ) -> Problem | None:

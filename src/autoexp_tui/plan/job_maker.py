@@ -65,8 +65,6 @@ from autoexp_tui.plan.watching import (
 _LATE: Final = (frozenset(ATTRIBUTES) | {NAME}) - KNOWN_EARLY
 """What a job knows of itself only once it is named."""
 
-_REFUSED_KEY: Final = re.compile(r"override (?:\+|~)[^+~=]+")
-"""Where it stands that `+` adds what is there, or `~` removes what is not."""
 _SIGNED: Final = re.compile(r"~|\+(?!\+)")
 """How an override begins that adds what must not be there, or removes what must be."""
 _CHOSEN_EARLY: Final = (
@@ -164,7 +162,7 @@ class JobMaker:
         try:
             return self._composer.compose(tuple(texts.values()), mounts)
         except CannotCompose as error:
-            if keys and all(map(_is_of_key, error.problems)):
+            if keys and error.of_keys:
                 self._refused[keys] = error.problems
             raise
 
@@ -429,12 +427,6 @@ class JobMaker:
 # ------------------------------------------------------------------------- pieces
 def _no_mount(value: object) -> str:
     raise NotAReference(f"{value!r} is not of the job itself")
-
-
-def _is_of_key(problem: Problem) -> bool:
-    """Whether a key is refused for being there, or for not being there."""
-    said_of_sign = problem.message.startswith(("`+` ", "`~` "))
-    return said_of_sign and _REFUSED_KEY.fullmatch(problem.where) is not None
 
 
 def _of_filter(mark: DeferredFilter, problem: Problem, draft: Draft) -> Problem:

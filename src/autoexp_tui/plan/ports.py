@@ -18,6 +18,8 @@ class CannotCompose(Exception):
     """A config does not compose or resolve; carries findings for the person."""
 
     problems: tuple[Problem, ...]
+    of_keys: bool = False
+    """It is refused for the keys that are set, whatever their values are."""
 
     def __str__(self) -> str:
         return "\n".join(str(problem) for problem in self.problems)
