@@ -20,7 +20,7 @@ PYTEST_ARGS ?= -n $(WORKERS) --dist loadgroup
 .PHONY: run test check bench simulate compare races fuzz screenshots clean help setup
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed '/^$$/q'
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 	@echo "make bench        measure, side by side with the references"
 	@echo "make simulate     run the fault simulator (SEEDS=$(SEEDS))"
 	@echo "make compare      compose sets of overrides both ways (SETS=$(SETS))"
