@@ -37,6 +37,7 @@ FAULTS = {
     "reads one without a value": 'empty: ???\nbad: "${empty}"',
     "no such resolver": 'bad: "${nothing.like:${lr}}"',
     "a resolver that fails": "bad: \"${oc.eval:'_0/0',${model.layers}}\"",
+    "itself, by a resolver": 'bad: "${oc.select:bad,3}"',
     "a ring": 'bad: "${worse}"\nworse: "${bad}"',
     "by way of another": 'bad: "${worse}"\nworse: "${nowhere}"',
     "in a list": 'bad: [1, "${lr}", "${nowhere}"]',

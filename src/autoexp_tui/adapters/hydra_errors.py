@@ -29,6 +29,8 @@ _RESOLVER_PREFIX: Final = re.compile(
     r"^\w+ raised while resolving interpolation: (.*)$", re.DOTALL
 )
 _NOT_OVERRIDDEN: Final = re.compile(r"Could not override '(?P<key>[^']+)'\.")
+_TOO_DEEP: Final = "maximum recursion depth exceeded"
+"""How Python says that the stack has no room."""
 _NO_APPEND: Final = re.compile(
     r"Could not append to config\. An item is already at '(?P<key>[^']+)'"
 )
@@ -237,6 +239,10 @@ def _resolver_failed(message: str, where: str) -> Problem:
     if message.startswith("Recursive interpolation"):
         hint = "follow the ${...} of this key: they come back to it"
         return Problem("refers to itself", where=where, hint=hint)
+    if _TOO_DEEP in message:  # in words that hang on how deep the stack was before
+        hint = "follow the ${...} of this key: they come back to it, or never end"
+        message = "refers to itself, or to too long a row of keys"
+        return Problem(message, where=where, hint=hint)
     if "HydraConfig was not set" in message:
         hint = "write the value itself, or ask the environment: ${oc.env:PWD}"
         return Problem("${hydra:...} has no value here", where=where, hint=hint)
