@@ -14,7 +14,7 @@ SETS ?= 5000
 FUZZ ?= 1000
 # More than cores: half of the time of a run is tests that wait for what they started.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); \
-	echo $$((cores + (cores < 8 ? (cores + 1) / 2 : 4))))
+	echo $$((cores + (cores < 8 ? cores : 4))))
 PYTEST_ARGS ?= -n $(WORKERS) --dist loadgroup
 
 .PHONY: run test check bench simulate compare races fuzz screenshots clean help setup

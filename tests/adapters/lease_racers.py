@@ -22,6 +22,7 @@ from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.core.draft import Draft
 from autoexp_tui.core.errors import SessionOwned
 from autoexp_tui.core.events import MessageLogged, SessionStarted
+from tests.core.builders import at
 
 RACERS = 8
 PATIENCE_SECONDS = 60.0
@@ -82,12 +83,12 @@ def hold(path: Path) -> None:
     first = SessionStarted(
         session="s", name="n", engine_version="1", wrapper_version="1", plan_sha=""
     )
-    draft = Draft(state, 1.0, lease.epoch)
+    draft = Draft(state, at(1.0), lease.epoch)
     draft.emit(first)
     journal.append(draft.records)
     print("ready", flush=True)
     for line in sys.stdin:
-        draft = Draft(draft.state, 1.0, lease.epoch)
+        draft = Draft(draft.state, at(1.0), lease.epoch)
         draft.emit(MessageLogged(text=line.strip()))
         try:
             journal.append(draft.records)

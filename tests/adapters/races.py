@@ -29,6 +29,7 @@ from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.core.draft import Draft
 from autoexp_tui.core.errors import SessionOwned
 from autoexp_tui.core.events import EngineStarted, SessionStarted
+from tests.core.builders import at
 
 PATIENCE_SECONDS = 60.0
 
@@ -41,7 +42,7 @@ def start_engine(session: SessionDir) -> bool:
         return False
     journal = FileJournal(session, lease)
     state = journal.load().state
-    draft = Draft(state, time.time(), lease.epoch)
+    draft = Draft(state, at(time.time()), lease.epoch)
     seal = journal.seal
     if not seal.part:
         draft.emit(

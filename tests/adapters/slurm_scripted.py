@@ -15,6 +15,24 @@ KillWait                = 30 sec
 SLURM_VERSION           = 23.11.4
 AccountingStorageType   = accounting_storage/slurmdbd
 """
+QUEUE_HEADING = (
+    "autoexp|JOBID|JOBID|STATE|REASON|NODELIST|PARTITION|START_TIME|END_TIME"
+    "|SUBMIT_TIME|NAME|end\n"
+)
+ACCOUNT_HEADING = "JobID|JobIDRaw|State|ExitCode|Submit|Start|End|NodeList|JobName\n"
+
+
+def queue_answer(rows: str) -> str:
+    """squeue's answer with these rows, given without their marks and ends."""
+    marked = (_marked(row) for row in rows.splitlines())
+    return QUEUE_HEADING + "".join(marked)
+
+
+def _marked(row: str) -> str:
+    *before, submitted, name = row.split("|", 8)
+    return "|".join(("autoexp", *before, "N/A", submitted, name, "end")) + "\n"
+
+
 Answer = Ran | Callable[[Sequence[str]], Ran]
 
 

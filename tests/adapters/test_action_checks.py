@@ -15,6 +15,7 @@ from autoexp_tui.core.action_kinds import (
     RunAutoexp,
     RunCommand,
 )
+from autoexp_tui.core.condition_kinds import CommandPasses
 from autoexp_tui.core.rule_kinds import LogEvent, Monitoring
 from tests.core.builders import job, plan
 
@@ -26,7 +27,7 @@ def checks(tmp_path: Path) -> ActionChecks:
     (place / "evaluate.yaml").write_text("a: 1\n")
     (tmp_path / "tool.sh").write_text("#!/bin/sh\n")
     (tmp_path / "tool.sh").chmod(0o755)
-    return ActionChecks(tmp_path / "config", tmp_path)
+    return ActionChecks((tmp_path / "config",), tmp_path)
 
 
 def look(checks: ActionChecks, action: Action) -> None:
@@ -123,3 +124,43 @@ def test_what_something_tells_is_no_warning(checks: ActionChecks, text: str) -> 
     )
     checks.look_at(plan(job("a"), monitoring=Monitoring(log_events=(rule,))))
     assert not checks.warnings
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        RunCommand(command=("timeout", "5", "nice", "bash", "-lc", "ls {loss}")),
+        RunCommand(command=("ssh", "node", "echo {line}")),
+        RunCommand(command=("python3", "-Ic", "{runtime.a.loss}")),
+        NewJob(command=("python3", "{loss}/x.py")),
+        Log(message="x", conditions=(CommandPasses(command=("{loss}",)),)),
+    ],
+)
+def test_a_value_where_none_may_stand_is_an_error_that_says_how_to_write_it(
+    checks: ActionChecks, action: Action
+) -> None:
+    rule = LogEvent(
+        name="r", pattern="(?P<l>.)", extract_groups={"loss": "l"}, actions=(action,)
+    )
+    checks.look_at(plan(job("a"), monitoring=Monitoring(log_events=(rule,))))
+    (found,) = checks.errors
+    assert "no value from a log may stand" in found.message
+    assert found.where == "monitoring.log_events.0.actions.0"
+    assert """'ls "$1"', "--", "{""" in found.hint
+
+
+def test_a_start_condition_s_command_is_checked_as_a_rule_s(
+    checks: ActionChecks,
+) -> None:
+    asks = CommandPasses(command=("sh", "-c", "test -f {runtime.a.path}"))
+    checks.look_at(plan(job("a"), job("b", 1, start_conditions=(asks,))))
+    (found,) = checks.errors
+    assert (found.job, found.where) == ("b", "start_conditions.0")
+
+
+def test_a_notification_is_no_script(checks: ActionChecks) -> None:
+    for command in (("bash", "-c"), ("ssh", "node", "notify-send")):
+        checks.look_at(plan(job("a"), monitoring=Monitoring(notify_command=command)))
+    assert [found.where for found in checks.errors] == ["notify.command"] * 2
+    checks.look_at(plan(job("a"), monitoring=Monitoring(notify_command=("mail", "x"))))
+    assert len(checks.errors) == 2

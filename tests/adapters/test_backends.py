@@ -173,6 +173,12 @@ def test_a_class_of_ones_own_finds_its_own_problems() -> None:
         ("x", "backend", "is 'x', not a mapping", "backend: {class_name"),
         ({}, "backend.class_name", "is missing", "backends: "),
         (
+            {"class_name": None},
+            "backend.class_name",
+            "is null: YAML reads a bare `Null` as no value",
+            'write "Null" in quotes',
+        ),
+        (
             {"class_name": "Pythn"},
             "backend.class_name",
             "there is no backend `Pythn`",

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from autoexp_tui.adapters.checkpoint_files import CheckpointFiles, step_of
-from autoexp_tui.core.checkpoints import FoundCheckpoint
+from autoexp_tui.adapters.checkpoint_files import (
+    CheckpointFiles,
+    look_for_checkpoints,
+    step_of,
+)
+from autoexp_tui.core.checkpoints import (
+    CheckpointPlace,
+    FoundCheckpoint,
+    SeenCheckpoint,
+)
 from autoexp_tui.core.effects import LookForCheckpoint, MoveCheckpoint
 from autoexp_tui.core.errors import EnvironmentFailed
 
@@ -220,6 +229,7 @@ def test_a_directory_that_refuses_is_said(out: Path) -> None:
     [
         ("12000", "1000"),
         ("12000\n", "1000\n"),
+        ("00012000\n", "00001000\n"),
         ("iter_00012000\n", "iter_00001000\n"),
         ("release\n", "release\n"),
         ("900", "900"),
@@ -250,3 +260,47 @@ def test_a_pointer_goes_aside_with_the_only_one(out: Path) -> None:
 def test_no_pointer_there_is_fine(out: Path) -> None:
     FILES.move(order(out, find(out), pointer="ckpt/none.txt"))
     assert "iter_00012000" not in names(out)
+
+
+# ---------------------------------------------------------------- while a job runs
+def seen(out: Path, glob: str = "ckpt/iter_*", **fields: Any) -> SeenCheckpoint | str:
+    place = CheckpointPlace(job="a", output_dir=str(out), glob=glob, **fields)
+    return look_for_checkpoints([place])["a"]
+
+
+def test_the_newest_checkpoint_of_a_job_that_runs_is_seen(out: Path) -> None:
+    os.utime(out / "ckpt/iter_00012000", (1.0, time.time() - 60))
+    found = seen(out)
+    assert isinstance(found, SeenCheckpoint)
+    assert found.step == 12000
+    assert 59 < found.age < 90
+
+
+def test_what_other_work_left_is_not_what_a_job_that_runs_has_saved(out: Path) -> None:
+    os.utime(out / "ckpt/iter_00012000", (1.0, time.time() - 60))
+    found = seen(out, since=time.time() - 30)
+    assert isinstance(found, SeenCheckpoint)
+    assert found.step == 1000
+
+
+def test_that_there_is_no_checkpoint_yet_is_told(out: Path) -> None:
+    none = "monitoring.checkpoints.glob finds none"
+    assert seen(out, "ckpt/step_*") == none
+    assert seen(out / "not there") == none
+    assert seen(out, since=time.time() + 60) == none
+
+
+def test_a_look_that_takes_long_leaves_the_other_jobs_out(out: Path) -> None:
+    place = CheckpointPlace(job="a", output_dir=str(out), glob="ckpt/iter_*")
+    found = look_for_checkpoints([place], seconds=0.0)
+    assert found == {"a": "not looked for: it takes more than 0 s"}
+
+
+def test_a_checkpoint_directory_that_cannot_be_read_is_told(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_args: object) -> object:
+        raise EnvironmentFailed("cannot look for checkpoints: refused", "/ckpt")
+
+    monkeypatch.setattr("autoexp_tui.adapters.checkpoint_files._matches", refused)
+    assert "refused" in str(seen(out))

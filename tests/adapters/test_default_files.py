@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> Path:
 
 def leaves_by_files(root: Path, primary: str, choices: Choices) -> set[str]:
     found = set()
-    for file in config_files(root, primary, choices):
+    for file in config_files([root], primary, choices):
         for key, _ in file.root.value:
             if key.value != "defaults":
                 found.add(".".join((*file.package, key.value)))
@@ -87,7 +87,7 @@ def test_every_key_lies_where_hydra_puts_it(
 def test_files_that_choose_each_other_end(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("defaults: [b]\n")
     (tmp_path / "b.yaml").write_text("defaults: [a]\n")
-    names = [file.path.stem for file in config_files(tmp_path, "a", {})]
+    names = [file.path.stem for file in config_files([tmp_path], "a", {})]
     assert names == ["a", "b"]
 
 

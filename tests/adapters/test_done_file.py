@@ -26,6 +26,7 @@ WORK = DoneWork(
     fingerprint="f",
     at=5.0,
     upstream={"b": "k7f2@1.000"},
+    upstream_work={"b": "g"},
     metadata={"path": "/o/\udce9"},
     step=3,
     values={"loss": 2.5, "grad": "nan"},
@@ -42,6 +43,17 @@ def test_what_was_written_is_read(output: Path) -> None:
     work = replace(WORK, metadata={"path": "/o"})
     write_done(output, work)
     assert read_done(output) == work
+
+
+def test_what_an_older_version_wrote_is_read(output: Path) -> None:
+    write_done(output, WORK)
+    path = done_path(output)
+    tree = json.loads(path.read_bytes())
+    del tree["upstream_work"]
+    path.write_text(json.dumps(tree))
+    found = read_done(output)
+    assert found is not None
+    assert (found.upstream, found.upstream_work) == ({"b": "k7f2@1.000"}, {})
 
 
 def test_bytes_that_no_text_has_do_not_stop_it(output: Path) -> None:

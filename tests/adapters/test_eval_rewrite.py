@@ -33,6 +33,8 @@ PLAIN = st.text(
         ),
         ("${oc.eval:${a} + ${a}}", "${oc.eval:'_0 + _0',${a}}"),
         ("x ${oc.eval:1+2} y", "x ${oc.eval:'1+2'} y"),
+        (r"${oc.eval:\(${a}\ +\ 1\)*2}", "${oc.eval:'(_0 + 1)*2',${a}}"),
+        (r"${oc.eval:max\(1\,${a}\)}", "${oc.eval:'max(1,_0)',${a}}"),
         ("${oc.eval:${oc.eval:${b}+1}*2}", "${oc.eval:'_0*2',${oc.eval:'_0+1',${b}}}"),
         ("${oc.eval:${oc.env:'HOME'}}", "${oc.eval:'_0',${oc.env:'HOME'}}"),
     ],

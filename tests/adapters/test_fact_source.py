@@ -27,6 +27,7 @@ from autoexp_tui.core.facts import (
     StatKey,
     TextKey,
 )
+from autoexp_tui.core.freshness import FileIdentity
 from autoexp_tui.testing.clock import ManualClock
 
 
@@ -48,13 +49,26 @@ def loop_in(directory: Path) -> Path:
     return path
 
 
+def identity(path: Path) -> FileIdentity:
+    found = path.stat()
+    return FileIdentity(
+        path=str(path),
+        inode=found.st_ino,
+        size=found.st_size,
+        mtime_ns=found.st_mtime_ns,
+        ctime_ns=found.st_ctime_ns,
+    )
+
+
 # --------------------------------------------------------------------------- paths
 def test_a_file_has_a_size_and_an_age(facts: OutsideFacts, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"12345")
     os.utime(path, (50.0, 50.0))
     fact = facts.observe(StatKey(str(path)))
-    assert fact == Fact(FileStat(exists=True, size=5, mtime=50.0), 123.0)
+    assert fact == Fact(
+        FileStat(exists=True, size=5, mtime=50.0, file=identity(path)), 1000.0
+    )
 
 
 def test_no_such_file_is_absence(facts: OutsideFacts, tmp_path: Path) -> None:
@@ -88,6 +102,7 @@ def test_matches_come_newest_last(facts: OutsideFacts, tmp_path: Path) -> None:
     assert value(facts, GlobKey(f"{tmp_path}/iter_*")) == Matches(
         paths=tuple(str(tmp_path / n) for n in ("iter_2", "iter_3", "iter_1")),
         largest=30,
+        files=tuple(identity(tmp_path / n) for n in ("iter_2", "iter_3", "iter_1")),
     )
 
 
@@ -138,10 +153,43 @@ def test_what_was_found_counts_although_something_else_could_not_be_looked_at(
 # ----------------------------------------------------------------------------- text
 def test_a_small_file_gives_its_text(facts: OutsideFacts, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes("iteration 8000 é \xff".encode("latin-1"))
+    file = identity(tmp_path / "file")
     assert value(facts, TextKey(str(tmp_path / "file"))) == FileText(
-        "iteration 8000 \ufffd \ufffd"
+        "iteration 8000 ? ?", file
     )
     assert value(facts, TextKey(str(tmp_path / "none"))) == FileText(None)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "holds"),
+    [
+        (r"^\d+$", True),
+        (r"^done$", True),
+        (r"failed: .$", True),
+        (r"a\nb", False),
+        (r"(\w+\s?)+;", False),
+    ],
+)
+def test_a_pattern_is_searched_where_the_file_is_read(
+    facts: OutsideFacts, tmp_path: Path, pattern: str, holds: bool
+) -> None:
+    (tmp_path / "file").write_bytes(b"a\r\n8000\r\ndone\r\nfailed: \xff\n")
+    key = TextKey(str(tmp_path / "file"), pattern)
+    found = value(facts, key)
+    assert isinstance(found, FileText)
+    assert (found.text, found.holds) == ("", holds)
+
+
+def test_a_pattern_is_searched_again_when_the_file_changed(
+    facts: OutsideFacts, tmp_path: Path
+) -> None:
+    key = TextKey(str(tmp_path / "file"), "done")
+    assert value(facts, key) == FileText(None)
+    for text, holds in (("not yet", False), ("it is done", True)):
+        (tmp_path / "file").write_text(text)
+        found = value(facts, key)
+        assert isinstance(found, FileText)
+        assert found.holds is holds
 
 
 def test_a_large_file_is_an_error(facts: OutsideFacts, tmp_path: Path) -> None:
@@ -266,6 +314,21 @@ def test_a_look_reads_a_bounded_part_and_the_next_goes_on(
         assert isinstance(found, LogFound)
         matched.append(found.matched)
     assert matched[0] == 0
+    assert matched[-1] == 1
+
+
+def test_a_look_for_a_large_pattern_searches_less(
+    facts: OutsideFacts, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"ab" * (1 << 20) + b"\nFATAL\n")
+    large = log_key(log, "[ab]{900}#|FATAL", tail_bytes=4 << 20)
+    matched = []
+    for _ in range(40):
+        found = value(facts, large)
+        assert isinstance(found, LogFound)
+        matched.append(found.matched)
+    assert matched.index(1) > 10
     assert matched[-1] == 1
 
 

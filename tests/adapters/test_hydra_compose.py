@@ -8,12 +8,24 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
+from autoexp_tui.adapters.config_files import shipped
 from autoexp_tui.adapters.hydra_compose import HydraComposer
 from autoexp_tui.adapters.hydra_source import AutoexpSource
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.overrides import spell_override
 from autoexp_tui.plan.ports import CannotCompose
 from tests.adapters.config_trees import BASE, LARGE, SMALL, write_tree
+
+CHOICES = ", ".join(
+    sorted(
+        {
+            "large",
+            "small",
+            *(one.stem for one in (shipped("config") / "backend").iterdir()),
+        }
+    )
+)
+"""Of the tree, and of what is shipped."""
 
 
 @pytest.fixture
@@ -149,11 +161,14 @@ def test_a_search_path_on_the_command_line_is_ours_too(
     assert made.base().select("optim.beta") == 2
 
 
-def test_a_search_path_that_is_not_there_is_a_warning(tree: Path) -> None:
-    made = composer(tree, "hydra.searchpath=[/nowhere/at/all]")
-    made.base()
+def test_a_search_path_that_is_not_there_is_refused(tree: Path) -> None:
+    (found,) = problems(tree, command_line=["hydra.searchpath=[/nowhere/at/all]"])
 
-    assert made.warnings[0].message.startswith("/nowhere/at/all is not there")
+    assert found == Problem(
+        "/nowhere/at/all is not there",
+        where="hydra.searchpath",
+        hint="correct the path, or take the entry out",
+    )
 
 
 def test_an_experiment_may_extend_another_config(tree: Path) -> None:
@@ -320,7 +335,9 @@ def test_only_what_is_asked_for_is_resolved(tree: Path) -> None:
 def test_a_group_has_options_and_a_key_has_none(tree: Path) -> None:
     made = composer(tree)
 
-    assert made.group_options("backend") == ("large", "small")
+    write_tree(tree, optim__adam="lr: 1", optim__sgd="lr: 2")
+
+    assert made.group_options("optim") == ("adam", "sgd")
     assert made.group_options("backend.lr") is None
     assert made.group_options("") is None
 
@@ -410,7 +427,7 @@ def test_a_sweep_that_is_no_mapping_is_refused(tree: Path) -> None:
             "backend=zzz",
             "override backend=zzz",
             "`backend` has no choice `zzz`",
-            "choices of `backend`: large, small",
+            f"choices of `backend`: {CHOICES}",
         ),
         (
             "backend.lrr=1",
@@ -440,7 +457,7 @@ def test_a_sweep_that_is_no_mapping_is_refused(tree: Path) -> None:
             "nope/group=1",
             "override nope/group",
             "there is no config group `nope/group`",
-            "groups: backend",
+            "groups: backend, environment, experiments, monitoring, slurm",
         ),
         (
             "backend@x=large",
@@ -509,7 +526,7 @@ def test_a_sweep_that_is_no_mapping_is_refused(tree: Path) -> None:
             "backend=small/none",
             "override backend=small/none",
             "`backend` has no choice `small/none`",
-            "choices of `backend`: large, small",
+            f"choices of `backend`: {CHOICES}",
         ),
         (
             "doubled=${hydra:runtime.cwd}",
@@ -545,12 +562,24 @@ def test_a_primary_config_that_is_not_there_names_those_that_are(tree: Path) -> 
     assert found.hint == "did you mean `exp`?"
 
 
+@pytest.mark.parametrize("directory", ["/etc/autoexp", "..", "sub/../.."])
+def test_a_path_in_place_of_a_primary_config_s_name_gets_the_way(
+    tree: Path, directory: str
+) -> None:
+    found = problems(tree, ref=f"{directory}/exp.yaml")[0]
+
+    assert found.message == (
+        f"`{directory}/exp` is a path; --config-ref takes a config's name"
+    )
+    assert f"--config-dir {directory} --config-ref exp" in found.hint
+
+
 def test_a_group_without_a_choice_names_the_choices(tree: Path) -> None:
     (tree / "exp.yaml").write_text("defaults: [{backend: '???'}]\na: 1")
     found = problems(tree)[0]
 
     assert found.where == "group backend"
-    assert found.hint == "add backend=CHOICE; choices: large, small"
+    assert found.hint == f"add backend=CHOICE; choices: {CHOICES}"
 
 
 def test_a_group_chosen_twice_says_override(tree: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from autoexp_tui.adapters.job_papers import PaperReader, script_lines
@@ -37,6 +38,25 @@ def test_the_config_of_a_plan_is_read_from_its_record(tmp_path: Path) -> None:
         ("optim.lr", "0.001", "swept"),
         ("train.iters", "800", "computed"),
     ]
+
+
+def test_the_config_of_a_job_with_other_values_is_its_own(tmp_path: Path) -> None:
+    made = kept(tmp_path)
+    builder = RecordBuilder()
+    builder.add(0, {"optim": {"lr": 2e-3}}, {"optim": {"lr": 2e-3}})
+    record = builder.record(made.jobs, GitState())
+    path = store_record(tmp_path / "other", "x", record)
+    reader, spec = PaperReader(), made.jobs[0]
+    assert reader(made, spec).entries[0].value == "0.001"
+    changed = replace(
+        spec,
+        parameters={"optim.lr": 2e-3},
+        planned={"optim.lr": 1e-3},
+        config_record=str(path),
+    )
+    (entry,) = reader(made, changed).entries
+    assert (entry.value, entry.origin) == ("0.002", "changed")
+    assert entry.written == "planned: 0.001"
 
 
 def test_a_job_that_ran_has_its_config_beside_its_results(tmp_path: Path) -> None:

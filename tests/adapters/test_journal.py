@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,12 +28,16 @@ from autoexp_tui.core.errors import (
 )
 from autoexp_tui.core.events import (
     EngineStarted,
+    Event,
     JobEnded,
+    JobReplanned,
     JobsReleased,
     PlanAdded,
     Recorded,
 )
+from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.states import JobState
+from autoexp_tui.core.verdicts import why
 from autoexp_tui.testing.journal_contract import (
     PLAN,
     JournalContract,
@@ -143,6 +148,21 @@ def test_a_write_that_the_disk_cuts_short_is_cut_back(
     with pytest.raises(EnvironmentFailed, match=r"journal\.1\.jsonl"):
         writer.journal.append(records)
     assert part(store, 1).stat().st_size == size
+
+
+def test_nothing_counts_that_is_written_to_a_session_that_is_gone(
+    store: DiskStore,
+) -> None:
+    writer = Writer(store)
+    writer.begin()
+    path = store.session.path
+    path.rename(path.with_name("gone"))
+    with pytest.raises(EnvironmentFailed, match="The directory is gone"):
+        writer.write(message("lost"))
+    path.with_name("gone").rename(path)
+    writer.write(message("kept"))
+    assert texts(counting(store))[-1] == "kept"
+    assert "lost" not in texts(counting(store))
 
 
 def test_what_a_full_disk_refused_is_written_when_there_is_room(
@@ -664,3 +684,32 @@ def test_a_commit_that_was_torn_between_two_of_its_records_does_not_count(
     with part.open("ab") as file:
         file.write(lines[2])
     assert load_state(store.session).position.seq == first + 2
+
+
+# ----------------------------------------------------------------------- for the group
+def replanned(env: dict[str, str]) -> JobReplanned:
+    spec = JobSpec(
+        name="a", index=0, command=("x",), env=env, output_dir="/o", log_dir="/l"
+    )
+    return JobReplanned(job="a", spec=spec, why=why("x"))
+
+
+@pytest.mark.parametrize(
+    ("env", "mode"), [({"STEPS": "text"}, 0o640), ({"HF_TOKEN": "abcdef"}, 0o600)]
+)
+def test_a_part_for_the_group_is_closed_before_it_holds_a_secret(
+    store: DiskStore, env: dict[str, str], mode: int
+) -> None:
+    store.session.path.chmod(0o2750)
+    _, journal = store.acquire()
+    told: tuple[Event, ...] = (message("x"), replanned(env))
+    for seq, event in enumerate(told, 1):
+        journal.append(
+            [Recorded(seq=seq, epoch=1, t=1.0, event_id=f"e{seq}", event=event)]
+        )
+        if seq == 1:
+            assert stat.S_IMODE(part(store, 1).stat().st_mode) == 0o640
+    assert stat.S_IMODE(part(store, 1).stat().st_mode) == mode
+    assert any("closed to the group" in text for text in store.faults) == (
+        mode == 0o600
+    )

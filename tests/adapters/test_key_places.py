@@ -41,7 +41,7 @@ def places(tmp_path: Path) -> KeyPlaces:
     (tmp_path / "optim").mkdir()
     (tmp_path / "optim" / "adam.yaml").write_text("name: adam\nbeta: 0.9\n")
     (tmp_path / "exp.yaml").write_text(EXP)
-    return KeyPlaces(tmp_path, "exp")
+    return KeyPlaces([tmp_path], "exp")
 
 
 def line(places: KeyPlaces, where: str, job: str = "") -> tuple[str, int] | None:
@@ -80,7 +80,7 @@ def test_what_another_stage_alone_sets_is_not_the_place_of_a_job_s_key(
 ) -> None:
     sweep = "sweep:\n  configs:\n    - stage: a\n      args.x: 1\n    - stage: b\n"
     (tmp_path / "exp.yaml").write_text(f"args:\n  x: ???\n{sweep}")
-    places = KeyPlaces(tmp_path, "exp")
+    places = KeyPlaces([tmp_path], "exp")
 
     assert line(places, "args.x", "job_b") == ("exp.yaml", 2)
     assert line(places, "args.x", "job_a") == ("exp.yaml", 6)
@@ -114,13 +114,13 @@ def test_what_stands_in_no_file_has_no_place(where: str, places: KeyPlaces) -> N
 @pytest.mark.parametrize("text", ["a: [", "a: &x [*x]\n", "\x00", "- 1\n"])
 def test_a_config_that_does_not_read_has_no_places(text: str, tmp_path: Path) -> None:
     (tmp_path / "exp.yaml").write_text(text)
-    assert line(KeyPlaces(tmp_path, "exp"), "b.c") is None
+    assert line(KeyPlaces([tmp_path], "exp"), "b.c") is None
 
 
 def test_aliases_that_multiply_are_looked_at_once(tmp_path: Path) -> None:
     levels = "\n".join(f"  a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]" for n in range(1, 30))
     (tmp_path / "exp.yaml").write_text(f"sweep:\n  a0: &a0 [1]\n{levels}\n")
-    assert line(KeyPlaces(tmp_path, "exp"), "backend.lr", "job 0") is None
+    assert line(KeyPlaces([tmp_path], "exp"), "backend.lr", "job 0") is None
 
 
 def test_a_key_written_with_its_marks_is_found_without_them(places: KeyPlaces) -> None:
@@ -130,7 +130,7 @@ def test_a_key_written_with_its_marks_is_found_without_them(places: KeyPlaces) -
 
 def test_a_swept_choice_of_a_group_is_found_in_the_sweep(tmp_path: Path) -> None:
     (tmp_path / "exp.yaml").write_text("sweep:\n  params:\n    slurm: [locla]\n")
-    found = line(KeyPlaces(tmp_path, "exp"), "override slurm=locla", "job 0")
+    found = line(KeyPlaces([tmp_path], "exp"), "override slurm=locla", "job 0")
     assert found == ("exp.yaml", 3)
 
 
@@ -143,7 +143,7 @@ def test_a_stage_is_told_from_one_whose_name_is_part_of_another(
 ) -> None:
     configs = "  - {stage: a, lr: 1}\n  - {stage: b, lr: 2}\n"
     (tmp_path / "exp.yaml").write_text(f"sweep:\n  configs:\n{configs}")
-    found = line(KeyPlaces(tmp_path, "exp"), "lr", "job 1 (stage=b, x=1)")
+    found = line(KeyPlaces([tmp_path], "exp"), "lr", "job 1 (stage=b, x=1)")
     assert found == ("exp.yaml", 4)
 
 
@@ -158,7 +158,7 @@ def test_findings_of_thousands_of_jobs_have_their_places_in_no_time(
     configs = "".join(f"  - {{stage: s{job}, lr: {job}}}\n" for job in jobs)
     (tmp_path / "exp.yaml").write_text(f"sweep:\n  configs:\n{configs}")
     problems = [Problem("wrong", "lr", f"job {job} (stage=s{job})") for job in jobs]
-    places = KeyPlaces(tmp_path, "exp")
+    places = KeyPlaces([tmp_path], "exp")
     began = time.process_time()
     placed = places.placed(problems)
     assert time.process_time() - began < 6
@@ -170,4 +170,4 @@ def test_a_config_nested_beyond_all_reason_has_no_places(
     levels: int, tmp_path: Path
 ) -> None:
     (tmp_path / "exp.yaml").write_text(f"a: {'[' * levels}{']' * levels}\n")
-    assert line(KeyPlaces(tmp_path, "exp"), "a") is None
+    assert line(KeyPlaces([tmp_path], "exp"), "a") is None

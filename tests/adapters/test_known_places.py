@@ -15,7 +15,7 @@ from autoexp_tui.adapters.known_places import (
     with_remembered,
 )
 from autoexp_tui.adapters.session_dir import SessionDir, create_session
-from autoexp_tui.adapters.session_list import list_everywhere
+from autoexp_tui.adapters.session_list import list_sessions
 from autoexp_tui.core.errors import EnvironmentFailed, UsageError
 
 
@@ -142,7 +142,7 @@ def test_a_known_place_that_cannot_be_read_is_passed_over(home: Path) -> None:
     odd = home / "file"
     odd.write_text("")
     assert find_in((here, odd), "k7f2").path == made.path
-    assert [row.id for row in list_everywhere((here, odd))] == ["k7f2"]
+    assert [row.id for row in list_sessions(here, odd)] == ["k7f2"]
 
 
 def test_the_place_where_one_stands_must_be_readable(home: Path) -> None:
@@ -151,4 +151,4 @@ def test_the_place_where_one_stands_must_be_readable(home: Path) -> None:
     with pytest.raises(EnvironmentFailed):
         find_in((odd, place(home, "there")), "k7f2")
     with pytest.raises(EnvironmentFailed):
-        list_everywhere((odd,))
+        list_sessions(odd)

@@ -32,6 +32,7 @@ from autoexp_tui.core.draft import Draft
 from autoexp_tui.core.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.core.events import EngineStarted, Recorded, SessionStarted
 from autoexp_tui.testing.clock import ManualClock
+from tests.core.builders import at
 
 from .lease_racers import winners
 from .races import engines_in, leave_dead_holder, race
@@ -143,7 +144,13 @@ def test_a_heartbeat_moves_the_mtime_of_ones_own_file(session: SessionDir) -> No
     assert (session.lease / "1.json").stat().st_mtime > 1000
 
 
-def test_the_heartbeat_of_a_removed_session_says_so(session: SessionDir) -> None:
+def test_a_session_that_is_gone_is_not_another_s(session: SessionDir) -> None:
+    held = take(session)
+    session.path.rename(session.path.with_name("gone"))
+    assert held.heartbeat()
+
+
+def test_the_heartbeat_of_a_removed_lease_says_so(session: SessionDir) -> None:
     held = take(session)
     (session.lease / "1.json").unlink()
     assert not held.heartbeat()
@@ -236,7 +243,7 @@ def test_parts_of_an_engine_from_the_future_are_read(session: SessionDir) -> Non
 
 
 def _opening(journal: FileJournal) -> list[Recorded]:
-    draft = Draft(journal.load().state, 2.0, 900_001)
+    draft = Draft(journal.load().state, at(2.0), 900_001)
     draft.emit(
         SessionStarted(
             session="s", name="n", engine_version="1", wrapper_version="1", plan_sha=""
@@ -429,7 +436,7 @@ def test_waiting_ends_when_its_time_is_up(
 def test_whoever_is_faster_in_linking_wins(
     session: SessionDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def second(path: Path, data: bytes) -> bool:
+    def second(path: Path, data: bytes, _mode: int) -> bool:
         link_new(path, json.dumps({"since": 0.0, **ME.as_json()}).encode())
         return link_new(path, data)
 
@@ -488,7 +495,7 @@ def tell(process: subprocess.Popen[str], text: str) -> None:
 def succeed(session: SessionDir, lease: FileLease) -> FileJournal:
     """Seal the predecessor's part, as an engine that starts."""
     journal = FileJournal(session, lease)
-    draft = Draft(journal.load().state, 2.0, lease.epoch)
+    draft = Draft(journal.load().state, at(2.0), lease.epoch)
     draft.emit(
         EngineStarted(
             host="h",

@@ -198,8 +198,8 @@ def test_the_thread_writes_what_is_published(
 ) -> None:
     written = threading.Event()
 
-    def write(path: Path, data: bytes, *, durable: bool) -> None:
-        write_atomic(path, data, durable=durable)
+    def write(path: Path, data: bytes, mode: int, *, durable: bool) -> None:
+        write_atomic(path, data, mode, durable=durable)
         written.set()
 
     monkeypatch.setattr(live_sink, "write_atomic", write)

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters import local
+from autoexp_tui.adapters import local, processes
 from autoexp_tui.adapters.clock import SystemClock
-from autoexp_tui.adapters.identity import Alive, Identity
+from autoexp_tui.adapters.identity import Alive, Identity, start_time
 from autoexp_tui.adapters.local import LocalExecutor, local_settings, visible_gpus
 from autoexp_tui.adapters.local_start import LocalSettings
 from autoexp_tui.adapters.processes import kill_left_behind, terminate
@@ -601,14 +601,226 @@ def test_what_both_killed_supervisors_left_is_ended_by_the_next_look(
     begin = Path(task.attempt_dir) / "begin.0.json"
     wait_for(begin)
     assert until(lambda: len(_living(task)) == 3)
-    guard = json.loads(begin.read_text())["guard_pid"]
-    for pid in (supervisor_of(task), guard):
-        os.kill(pid, signal.SIGSTOP)
-    for pid in (guard, supervisor_of(task)):
-        os.kill(pid, signal.SIGKILL)
+    killed_both(task)
     report = ended(executor, task)
     assert report.exited is None
     assert until(lambda: not _living(task))
+
+
+def killed_both(task: Task) -> None:
+    """Kill supervisor and guard so that neither sees the other die."""
+    begin = json.loads((Path(task.attempt_dir) / "begin.0.json").read_text())
+    pids = (begin["guard_pid"], supervisor_of(task))
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            os.kill(pid, number)
+
+
+def test_what_has_no_environment_is_known_by_the_commands_session(
+    machine: Machine,
+) -> None:
+    task = machine.task("env -i sleep 60 & echo $! > left; touch up; exec sleep 60")
+    executor = machine.executor()
+    executor.submit(one(task))
+    wait_for(machine.root / "out" / "up")
+    left = int((machine.root / "out" / "left").read_text())
+    assert until(lambda: environment_of(left) == [b""])
+    killed_both(task)
+    ended(executor, task)
+    assert until(lambda: start_time(left) is None)
+
+
+def sleeper() -> subprocess.Popen[bytes]:
+    """A leader of a session, with nothing of ours in its environment."""
+    return subprocess.Popen(["sleep", "60"], env={}, start_new_session=True)
+
+
+def test_a_session_that_was_given_the_number_since_is_left_alone() -> None:
+    with sleeper() as other:
+        started = start_time(other.pid)
+        assert started
+        assert kill_left_behind("/nowhere", (other.pid, str(int(started) - 1))) == 0
+        assert kill_left_behind("/nowhere", (other.pid, "")) == 0
+        assert kill_left_behind("/nowhere", (other.pid, started)) == 1
+
+
+def test_processes_older_than_the_command_are_left_alone() -> None:
+    with sleeper() as leader:
+        started = int(start_time(leader.pid) or 0)
+        assert started
+        assert kill_left_behind("/nowhere", (leader.pid, str(started + 1))) == 0
+        leader.kill()
+
+
+# --------------------------------------------------------------- a disk that refuses
+def refuse_exit(task: Task) -> Path:
+    """Something in the way of the supervisor's exit record; the rest may be written."""
+    name = f".exit.0.json.{os.uname().nodename}.{supervisor_of(task)}.tmp"
+    path = Path(task.attempt_dir, name)
+    path.mkdir()
+    return path
+
+
+def refuse_guard(task: Task) -> Path:
+    begin = json.loads((Path(task.attempt_dir) / "begin.0.json").read_text())
+    name = f".exit.0.json.{os.uname().nodename}.{begin['guard_pid']}.tmp"
+    path = Path(task.attempt_dir, name)
+    path.mkdir()
+    return path
+
+
+def looks(executor: LocalExecutor, task: Task, clock: ManualClock) -> list[TaskReport]:
+    """What is told at many looks over ten minutes."""
+    found = []
+    for _ in range(60):
+        clock.advance(10.0)
+        found.append(look(executor, task))
+    return found
+
+
+def lost(reports: list[TaskReport]) -> bool:
+    """Whether the engine would have called it lost at any of these looks."""
+    longest = LocalExecutor.lost_after_seconds
+    return any(
+        one.phase is TaskPhase.ENDED and one.gone_for >= longest for one in reports
+    )
+
+
+def started_and_refused(machine: Machine, executor: LocalExecutor) -> tuple[Task, Path]:
+    """A job that has ended with 0 and cannot say so."""
+    task = machine.task("touch up; while [ ! -e go ]; do sleep 0.01; done; touch over")
+    executor.submit(one(task))
+    wait_for(machine.root / "out" / "up")
+    in_the_way = refuse_exit(task)
+    (machine.root / "out" / "go").touch()
+    wait_for(machine.root / "out" / "over")
+    return task, in_the_way
+
+
+def test_a_run_that_cannot_write_its_end_is_not_lost_while_it_tries(
+    machine: Machine,
+) -> None:
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    task, in_the_way = started_and_refused(machine, executor)
+    assert {one.phase for one in looks(executor, task, clock)} == {TaskPhase.RUNNING}
+    in_the_way.rmdir()
+    report = ended(executor, task)
+    assert report.exited is not None
+    assert report.exited.exit_code == 0
+
+
+def test_a_copy_is_taken_while_the_supervisor_tries_on(machine: Machine) -> None:
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    task, _ = started_and_refused(machine, executor)
+    look(executor, task)
+    write_copy(task)
+    report = look(executor, task)
+    assert report.phase is TaskPhase.ENDED
+    assert report.exited is not None
+    Path(task.attempt_dir, "cancel").touch()
+
+
+def write_copy(task: Task) -> None:
+    """The exit record where the wrapper leaves it when it cannot write it."""
+    begin = json.loads((Path(task.attempt_dir) / "begin.0.json").read_text())
+    record = {"v": 1, "run": 0, "ended_at": 9.0, "exit_code": 0, "signal": None}
+    copy = Path(begin["exit_copy"])
+    copy.parent.mkdir(exist_ok=True)
+    copy.write_text(json.dumps({**record, "nonce": begin["nonce"]}))
+
+
+def test_while_the_guard_tries_for_a_dead_supervisor_nothing_is_lost(
+    machine: Machine,
+) -> None:
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    task, _ = started_and_refused(machine, executor)
+    in_the_way = refuse_guard(task)
+    os.kill(supervisor_of(task), signal.SIGKILL)
+    assert until(lambda: start_time(supervisor_of(task)) is None)
+    assert {one.phase for one in looks(executor, task, clock)} == {TaskPhase.RUNNING}
+    in_the_way.rmdir()
+    report = ended(executor, task)
+    assert report.exited is not None
+    assert report.exited.exit_code == 0
+
+
+def test_a_copy_of_the_end_counts_when_supervisor_and_guard_are_gone(
+    machine: Machine,
+) -> None:
+    executor = machine.executor()
+    task, _ = started_and_refused(machine, executor)
+    killed_both(task)
+    write_copy(task)
+    report = ended(executor, task)
+    assert report.exited is not None
+    assert report.exited.exit_code == 0
+
+
+def test_nothing_is_lost_while_its_directory_refuses_a_record(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    task = machine.task("exec sleep 60")
+    executor.submit(one(task))
+    wait_for(Path(task.attempt_dir, "begin.0.json"))
+    killed_both(task)
+    assert until(lambda: start_time(supervisor_of(task)) is None)
+
+    def read_only(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(processes, "write_record", read_only)
+    reports = looks(executor, task, clock)
+    assert not lost(reports)
+    refusal = f"{task.attempt_dir} cannot be written: Read-only file system"
+    assert refusal in {one.reason for one in reports}
+    monkeypatch.undo()
+    assert lost(looks(executor, task, clock))
+    assert not [name for name in os.listdir(task.attempt_dir) if "probe" in name]
+
+
+def test_what_left_nothing_in_a_session_that_takes_records_is_lost(
+    machine: Machine,
+) -> None:
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    task = machine.task("true")
+    assert lost(looks(executor, task, clock))
+    elsewhere = replace(task, attempt_dir="/proc/nowhere/attempts/job/1")
+    assert not lost(looks(executor, elsewhere, clock))
+
+
+def test_a_stopped_supervisor_can_be_cancelled(machine: Machine) -> None:
+    task = machine.task("exec sleep 60")
+    executor = machine.executor()
+    executor.submit(one(task))
+    wait_for(Path(task.attempt_dir, "begin.0.json"))
+    os.kill(supervisor_of(task), signal.SIGSTOP)
+    executor.cancel([task])
+    report = ended(executor, task)
+    assert (report.cause, report.exited is not None) == (Cause.USER, True)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["$AUTOEXP_ATTEMPT_DIR", "$(dirname $(dirname $AUTOEXP_ATTEMPT_DIR))"],
+    ids=["its own", "all attempts"],
+)
+def test_a_job_that_removes_its_records_is_not_lost_and_that_is_told(
+    place: str, machine: Machine
+) -> None:
+    task = machine.task(f"rm -r {place}; sleep 0.5; exit 3")
+    executor = machine.executor()
+    executor.submit(one(task))
+    wait_for(Path(task.attempt_dir, "exit.0.json"))
+    report = ended(executor, task)
+    assert report.exited is not None
+    assert report.exited.exit_code == 3
+    assert "was removed, changed or forged while it ran" in report.tampering
 
 
 def _living(task: Task) -> list[int]:

@@ -120,6 +120,29 @@ def test_an_emptied_log_says_so(log: Log) -> None:
     assert log.read() is None
 
 
+def test_a_hole_in_a_log_is_not_read(log: Log) -> None:
+    log.append(b"one\n")
+    assert log.text() == b"one\n"
+    with log.path.open("r+b") as file:
+        file.seek(10 << 30)
+        file.write(b"two\n")
+    chunk = log.read()
+    assert chunk is not None
+    assert chunk.data.lstrip(b"\0") == b"two\n"
+    assert chunk.offset - chunk.hole == len(b"one\n")
+    assert log.read() is None
+
+
+def test_a_hole_at_the_end_of_a_log_ends_the_reading(log: Log) -> None:
+    log.append(b"one\n")
+    assert log.text() == b"one\n"
+    os.truncate(log.path, 10 << 30)
+    chunk = log.read()
+    assert chunk is not None
+    assert (chunk.data, chunk.offset) == (b"", 10 << 30)
+    assert log.read() is None
+
+
 def test_a_replaced_log_of_the_same_length_is_read_from_its_start(log: Log) -> None:
     log.append(b"first file\n")
     log.read()

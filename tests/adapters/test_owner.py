@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,8 @@ from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.states import JobState
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.journal_contract import PLAN
+from tests.adapters.test_records import begin, ended
+from tests.core.builders import at
 
 SUBMIT = EffectOrdered(effect_id="e", effect=SubmitTasks(token="t", tasks=(("a", 1),)))
 
@@ -58,6 +62,15 @@ def test_a_session_takes_its_own_directory_again(output: Path) -> None:
     take_ownership(output, owner("k7f2"))
     take_ownership(output, owner("k7f2"), alive)
     assert len(list((output / ".autoexp").iterdir())) == 1
+
+
+def test_a_session_s_other_work_is_the_directory_s_from_then_on(output: Path) -> None:
+    take_ownership(output, owner("k7f2"))
+    other = replace(owner("k7f2"), fingerprint="g")
+    take_ownership(output, other, alive)
+    assert read_owner(output) == other
+    take_ownership(output, other, alive)
+    assert len(list((output / ".autoexp").iterdir())) == 2
 
 
 def test_a_living_owner_is_an_error_that_names_it(output: Path) -> None:
@@ -109,6 +122,15 @@ def test_a_directory_that_cannot_be_written_is_an_error_of_the_environment(
         take_ownership(output, owner("k7f2"))
 
 
+def test_a_file_in_the_way_of_a_directory_has_no_owner(output: Path) -> None:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text("")
+    assert read_owner(output) is None
+    with pytest.raises(EnvironmentFailed, match="cannot make the directory") as told:
+        take_ownership(output, owner("k7f2"))
+    assert "project.base_output_dir" in str(told.value.hint)
+
+
 def test_of_many_that_follow_a_dead_owner_one_gets_it(output: Path) -> None:
     take_ownership(output, owner("former"))
     start = threading.Barrier(8)
@@ -142,7 +164,7 @@ class Engine:
         self.lease: FileLease = acquire(self.session, ManualClock())
         self.journal = FileJournal(self.session, self.lease)
         sha = self.journal.add_plan(PLAN)
-        draft = Draft(SessionState(plans={sha: PLAN}), 1.0, self.lease.epoch)
+        draft = Draft(SessionState(plans={sha: PLAN}), at(1.0), self.lease.epoch)
         for event in (_started(self.session.id, sha), PlanAdded(sha=sha), *happened):
             draft.emit(event)
         self.journal.append(draft.records)
@@ -184,8 +206,8 @@ def test_a_session_whose_job_left_its_exit_record_is_dead(submitted: Engine) -> 
     submitted.lease.release()
     attempt = submitted.session.attempt("a", 1)
     attempt.mkdir(parents=True)
-    (attempt / "begin.0.json").touch()
-    (attempt / "exit.0.json").touch()
+    (attempt / "begin.0.json").write_text(json.dumps(begin()))
+    (attempt / "exit.0.json").write_text(json.dumps(ended()))
     assert submitted.why_alive() == ""
 
 

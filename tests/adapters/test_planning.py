@@ -34,7 +34,7 @@ from autoexp_tui.adapters.planning_words import (
     encode_answer,
     encode_request,
 )
-from autoexp_tui.adapters.provenance import load_record
+from autoexp_tui.adapters.provenance import load_record, read_record
 from autoexp_tui.adapters.session_dir import read_manifest
 from autoexp_tui.core.action_kinds import Log
 from autoexp_tui.core.errors import (
@@ -461,6 +461,28 @@ def test_the_planner_makes_a_job_again_from_wherever_it_is(
     assert planner.compose(plan, "2_then", ["lr=5"]).command[1] == "5"
     with pytest.raises(UsageError, match="2_then cannot be made anew"):
         planner.compose(plan, "2_then", ["lrr=5"])
+
+
+def test_the_planner_keeps_the_config_of_a_job_with_other_values(place: Path) -> None:
+    plan = planned(place)
+    made = ChildPlanner(state_dir=str(place / "state")).compose(
+        plan, "2_then", [*plan.jobs[3].overrides, "lr=5"]
+    )
+    assert made.overrides == (*plan.jobs[3].overrides, "lr=5")
+    assert made.own_values["lr"] == 5
+    place_of_record = Path(made.config_record)
+    assert place_of_record.is_relative_to(place / "state")
+    record = read_record(place_of_record)
+    configs = record.of("2_then") if record else None
+    assert configs is not None
+    assert "lr: 5\n" in configs.resolved
+
+
+def test_the_planner_keeps_no_config_of_a_job_as_planned(place: Path) -> None:
+    plan = planned(place)
+    made = ChildPlanner(state_dir=str(place / "state")).compose(plan, "2_then", [])
+    assert made.config_record == ""
+    assert not (place / "state").exists()
 
 
 def test_the_planner_composes_where_the_plan_was_made(place: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from autoexp_tui.adapters import git as git_module
 from autoexp_tui.adapters import provenance
 from autoexp_tui.adapters.kept_configs import JobConfigs
 from autoexp_tui.adapters.provenance import (
@@ -93,7 +94,7 @@ def test_a_job_gets_everything_it_was_made_from(tmp_path: Path) -> None:
         "resolved_config.yaml": CONFIGS["job7"].resolved,
         "unresolved_config.yaml": CONFIGS["job7"].unresolved,
         "overrides.txt": "slurm=local\nlr=7\n",
-        "environment.txt": "HOME sha256:abc\nNOT_SET not set\n",
+        "environment.txt": "HOME hmac-sha256:abc\nNOT_SET not set\n",
         "git.txt": "commit 0123\nwith uncommitted changes: git.diff\n",
         "git.diff": "-a\n+b\n",
         "command.json": '[\n "python",\n "train.py"\n]\n',
@@ -211,7 +212,7 @@ def test_a_git_that_hangs_is_given_up(
     fake.write_text("#!/bin/sh\nexec sleep 600\n")
     fake.chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(provenance, "_GIT_SECONDS", 0.2)
+    monkeypatch.setattr(git_module, "_SECONDS", 0.2)
     assert git_state(tmp_path).note.startswith("git did not answer")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.adapters.records import AttemptRecords, RecordCache, read_attempt
+from autoexp_tui.adapters.wrapper import EXIT_LINE
 from autoexp_tui.engine.executor_port import BeginRecord, ExitRecord
 from autoexp_tui.testing.clock import ManualClock
 
@@ -261,3 +262,104 @@ def test_the_wrappers_note_is_read(place: Path) -> None:
     exited = write(place, claim=CLAIM, begin_0=begin(), exit_0=noted).exited
     assert exited is not None
     assert exited.note == "command not found: x"
+
+
+# -------------------------------------------------------- an end that is left elsewhere
+def noncy(place: Path) -> dict[str, object]:
+    """A begin record as the wrapper writes it, with its log beside `place`."""
+    more = {"log_path": str(place.parent / "log.out"), "nonce": "abcd"}
+    return {**begin(), **more, "exit_copy": str(place.parent / "copy.json")}
+
+
+def copied(place: Path, *, copies: bool = True) -> ExitRecord | None:
+    write(place, claim=CLAIM, begin_0=noncy(place))
+    return read_attempt(str(place), copies=copies).exited
+
+
+def log_line(text: str) -> str:
+    return EXIT_LINE + text.encode().hex()
+
+
+def copy_text() -> str:
+    return json.dumps(ended(exit_code=3, nonce="abcd"))
+
+
+def test_an_end_that_could_not_be_written_is_read_beside_the_output(
+    place: Path,
+) -> None:
+    (place.parent / "copy.json").write_text(copy_text())
+    found = copied(place)
+    assert found is not None
+    assert found.exit_code == 3
+
+
+def test_an_end_that_could_not_be_written_is_read_in_the_log(place: Path) -> None:
+    text = f"step 9\n\n{log_line(copy_text())}\nslurmstepd: the queue's last word\n"
+    (place.parent / "log.out").write_text(text)
+    found = copied(place)
+    assert found is not None
+    assert found.exit_code == 3
+
+
+@pytest.mark.parametrize("text", ["{", "[]", EXIT_LINE, EXIT_LINE + "7b7d", "[" * 9999])
+def test_a_copy_that_does_not_read_is_none(text: str, place: Path) -> None:
+    (place.parent / "copy.json").write_text(text)
+    (place.parent / "log.out").write_text(text)
+    assert copied(place) is None
+
+
+def test_a_log_that_is_a_pipe_is_not_waited_for(place: Path) -> None:
+    os.mkfifo(place.parent / "log.out")
+    assert copied(place) is None
+
+
+def test_a_copy_of_another_run_is_none(place: Path) -> None:
+    (place.parent / "copy.json").write_text(json.dumps(ended(nonce="of another")))
+    assert copied(place) is None
+
+
+def test_copies_are_looked_for_only_when_asked(place: Path) -> None:
+    (place.parent / "copy.json").write_text(copy_text())
+    assert copied(place, copies=False) is None
+
+
+def test_the_record_itself_counts_before_its_copies(place: Path) -> None:
+    (place.parent / "copy.json").write_text(copy_text())
+    write(place, exit_0=ended(exit_code=0, nonce="abcd"))
+    found = copied(place)
+    assert found is not None
+    assert found.exit_code == 0
+
+
+def test_a_fresh_look_of_a_cache_takes_a_copy(place: Path) -> None:
+    cache = RecordCache(ManualClock().monotonic)
+    write(place, claim=CLAIM, begin_0=noncy(place))
+    assert cache.read(str(place)).exited is None
+    (place.parent / "copy.json").write_text(copy_text())
+    assert cache.read(str(place), fresh=True).exited is not None
+
+
+# --------------------------------------------------------------- records of other hands
+def test_an_exit_record_without_its_runs_nonce_was_forged(place: Path) -> None:
+    found = write(place, claim=CLAIM, begin_0=noncy(place), exit_0=ended())
+    assert found.exited is None
+    assert found.forged == ("exit.0.json",)
+    assert "was not written by its supervisor" in found.tampering
+
+
+def test_an_exit_record_of_an_older_wrapper_needs_no_nonce(place: Path) -> None:
+    found = write(place, claim=CLAIM, begin_0=begin(), exit_0=ended())
+    assert found.exited is not None
+    assert found.tampering == ""
+
+
+def test_an_exit_record_without_a_begin_record_is_told(place: Path) -> None:
+    found = write(place, claim=CLAIM, exit_0=ended())
+    assert "its begin record is not" in found.tampering
+
+
+def test_records_that_were_put_right_are_told(place: Path) -> None:
+    end = ended(nonce="abcd", restored=["claim", "begin.0.json"])
+    found = write(place, claim=CLAIM, begin_0=noncy(place), exit_0=end)
+    assert found.exited is not None
+    assert found.tampering.startswith("claim, begin.0.json was removed, changed or")

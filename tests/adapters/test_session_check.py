@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import zlib
 from collections.abc import Callable
@@ -417,6 +418,14 @@ def test_a_record_that_does_not_read_is_named(made: WholeSession) -> None:
     (made.session.attempt("a", 1) / "begin.0.json").write_bytes(b"\0\0\0")
     named = [flaw.where for flaw in found(made)]
     assert str(made.session.attempt("a", 1) / "begin.0.json") in named
+
+
+def test_an_exit_record_of_another_hand_is_named(made: WholeSession) -> None:
+    place = made.session.attempt("a", 1)
+    begin = json.loads((place / "begin.0.json").read_text())
+    (place / "begin.0.json").write_text(json.dumps({**begin, "nonce": "abcd"}))
+    [flaw] = [one for one in found(made) if one.where.endswith("exit.0.json")]
+    assert "not written by the job's supervisor" in flaw.problem
 
 
 def test_a_directory_that_another_session_owns_is_an_error(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from autoexp_tui.adapters import session_dir
+from autoexp_tui.adapters.plan_codec import decode_plan
 from autoexp_tui.adapters.session_dir import (
     SessionDir,
     create_session,
@@ -22,7 +23,7 @@ from autoexp_tui.adapters.session_dir import (
     write_manifest,
 )
 from autoexp_tui.core.errors import EnvironmentFailed, JournalDamaged, UsageError
-from autoexp_tui.core.specs import JobSpec, Plan
+from autoexp_tui.core.specs import JobSpec, Plan, Share
 
 JOB = JobSpec(name="a", index=0, command=("x",), output_dir="/o", log_dir="/l")
 PLAN = Plan(plan_id="p1", name="n", state_dir="/s", jobs=(JOB,))
@@ -227,3 +228,46 @@ def test_what_is_no_manifest_is_an_error_of_the_command_line(
     with pytest.raises(UsageError, match=r"m\.json") as caught:
         read_manifest(path)
     assert caught.value.exit_code == 2
+
+
+# ----------------------------------------------------------------------- for the group
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("share", ["group", "group_write"])
+def test_a_session_for_the_group_is_readable_apart_from_what_gives_rights(
+    tmp_path: Path, share: Share
+) -> None:
+    session = create_session(tmp_path / "state", share=share)
+    readable = {session.path, session.lease}
+    made = {session.path, *session.path.rglob("*")}
+    assert mode(session.state_dir) == (0o3770 if share == "group_write" else 0o2750)
+    assert {mode(path) for path in readable} == {0o2750}
+    assert {mode(path) & 0o777 for path in made - readable} == {0o700}
+
+
+def test_a_plan_without_a_secret_is_readable_by_the_group(tmp_path: Path) -> None:
+    session = create_session(tmp_path, share="group")
+    sha = session.store_plan(PLAN)
+    assert mode(session.plan) == 0o640
+    assert not session.public_plan(sha).exists()
+
+
+def test_a_plan_with_a_secret_stays_private_beside_a_masked_copy(
+    tmp_path: Path,
+) -> None:
+    session = create_session(tmp_path, share="group")
+    secret = replace(PLAN, jobs=(replace(JOB, env={"HF_TOKEN": "abcdef"}),))
+    sha = session.store_plan(secret)
+    assert mode(session.plan) == 0o600
+    public = session.public_plan(sha)
+    assert mode(public) == 0o640
+    assert decode_plan(public.read_bytes()).jobs[0].env == {"HF_TOKEN": "***"}
+    assert session.load_plan(sha) == secret
+
+
+def test_a_plan_of_a_private_session_has_no_copy(tmp_path: Path) -> None:
+    session = create_session(tmp_path)
+    secret = replace(PLAN, jobs=(replace(JOB, env={"HF_TOKEN": "abcdef"}),))
+    assert not session.public_plan(session.store_plan(secret)).exists()

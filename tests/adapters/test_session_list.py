@@ -12,8 +12,10 @@ from autoexp_tui.adapters.lease import FileLease, acquire
 from autoexp_tui.adapters.session_dir import SessionDir, create_session
 from autoexp_tui.adapters.session_list import describe, list_sessions
 from autoexp_tui.core.draft import Draft
+from autoexp_tui.core.effects import PlanJobs
 from autoexp_tui.core.errors import EnvironmentFailed
 from autoexp_tui.core.events import (
+    EffectOrdered,
     Event,
     JobEnded,
     JobsReleased,
@@ -24,6 +26,7 @@ from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.states import JobState
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.journal_contract import PLAN
+from tests.core.builders import at
 
 FOLD = "autoexp_tui.adapters.session_list.load_state"
 
@@ -47,7 +50,7 @@ class Engine:
         self.write(t, started, PlanAdded(sha=sha))
 
     def write(self, t: float, *happened: Event) -> None:
-        draft = Draft(self.state, t, self.lease.epoch)
+        draft = Draft(self.state, at(t), self.lease.epoch)
         for event in happened:
             draft.emit(event)
         self.journal.append(draft.records)
@@ -65,15 +68,25 @@ def test_a_row_says_what_the_journal_says(tmp_path: Path, engine: Engine) -> Non
     assert (row.id, row.name) == ("k7f2", "campaign k7f2")
     assert row.counts == {JobState.WAITING: 1}
     assert (row.started_at, row.last_event_at) == (100.0, 200.0)
-    assert not row.finished
+    assert row.open
 
 
-def test_a_session_whose_jobs_all_ended_is_finished(
-    tmp_path: Path, engine: Engine
-) -> None:
+def test_a_session_whose_jobs_all_ended_is_over(tmp_path: Path, engine: Engine) -> None:
     engine.write(200.0, JobEnded(job="a", state=JobState.CANCELLED))
     (row,) = list_sessions(tmp_path)
-    assert row.finished
+    assert not row.open
+
+
+def test_a_session_with_a_rule_s_plan_to_come_is_open_though_its_jobs_ended(
+    tmp_path: Path, engine: Engine
+) -> None:
+    ordered = EffectOrdered(
+        effect_id="e1", effect=PlanJobs(config_ref="more", job="a", action="saved/0")
+    )
+    engine.write(200.0, ordered, JobEnded(job="a", state=JobState.CANCELLED))
+    for _ in ("folded", "from the cache"):
+        (row,) = list_sessions(tmp_path)
+        assert row.open
 
 
 def test_the_session_with_the_newest_event_comes_first(tmp_path: Path) -> None:

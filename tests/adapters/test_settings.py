@@ -29,9 +29,16 @@ def test_an_empty_config_has_defaults_and_no_findings() -> None:
 
 
 def test_open_subtrees_take_any_key() -> None:
-    config = {"aux": {"x": 1}, "tree": {"y": 2}, "research": {"z": 3}, "lr": 1}
+    assert checked(aux={"x": 1}, own={"y": 2}, lr=1) == ()
 
-    assert checked(**config) == ()
+
+@pytest.mark.parametrize("section", ["tree", "research"])
+def test_a_section_that_nothing_runs_yet_is_refused(section: str) -> None:
+    (found,) = checked(**{section: {"beam_width": 3}})
+
+    assert found.where == section
+    assert "is not available in this version" in found.message
+    assert checked(**{section: None}) == ()
 
 
 @pytest.mark.parametrize(
@@ -76,8 +83,8 @@ def test_open_subtrees_take_any_key() -> None:
         (
             {"monitoring": {"log_events": [{"name": "a", "pattern": "("}]}},
             "monitoring.log_events.0.pattern",
-            "'(' does not compile: missing ), unterminated subpattern at character 1",
-            "it is a Python regex; in YAML put it between single quotes",
+            "'(' does not compile: missing ): (",
+            "it is an RE2 regex; in YAML put it between single quotes",
         ),
         (
             {"monitoring": {"metrics": [{"name": "a", "pattern": "(x)"}] * 2}},
@@ -203,7 +210,9 @@ def test_monitoring_becomes_core_values() -> None:
             "state_events": [{"name": "b", "state": "crash"}],
             "metrics": [{"name": "acc", "pattern": r"acc (\d+)"}],
             "progress": {"metric": "step", "total": "train.steps"},
-            "anomalies": {"nan": "warn", "plateau": False},
+            "anomalies": {"nan": "warn", "divergence": False},
+            "warnings": {"flat": {"share": 0.2}},
+            "result": {"metric": "acc", "mode": "max"},
             "notify": {"command": ["mail", "me"]},
             "lock_stale_seconds": 120,
         }
@@ -215,7 +224,8 @@ def test_monitoring_becomes_core_values() -> None:
         state_events=(rule_kinds.StateEvent(name="b", state="crash"),),
         metrics=(rule_kinds.MetricPattern(name="acc", pattern=r"acc (\d+)"),),
         progress=rule_kinds.Progress(metric="step", total="train.steps"),
-        anomalies=rule_kinds.Anomalies(nan="warn", plateau="off"),
+        anomalies=rule_kinds.Anomalies(nan="warn", divergence="off", flat_share=0.2),
+        result=rule_kinds.ResultSpec(metric="acc", mode="max"),
         notify_command=("mail", "me"),
         lock_stale_seconds=120.0,
     )

@@ -14,7 +14,15 @@ from autoexp_tui.adapters.slurm_commands import Ran
 from autoexp_tui.adapters.slurm_submit import SubmitSettings
 from autoexp_tui.engine.executor_port import Submission, Task, Uncertain
 from autoexp_tui.testing.clock import ManualClock
-from tests.adapters.slurm_scripted import CONFIG, Answer, ScriptedCommands, says
+from tests.adapters.slurm_scripted import (
+    ACCOUNT_HEADING,
+    CONFIG,
+    QUEUE_HEADING,
+    Answer,
+    ScriptedCommands,
+    queue_answer,
+    says,
+)
 
 SILENT = Ran(arguments=("?",), status=None)
 """Of a command that did not return in time."""
@@ -23,7 +31,11 @@ SILENT = Ran(arguments=("?",), status=None)
 def executor(
     tmp_path: Path, clock: ManualClock | None = None, **answers: Answer
 ) -> tuple[SlurmExecutor, ScriptedCommands]:
-    quiet = {name: says() for name in ("squeue", "sacct", "scancel")}
+    quiet = {
+        "squeue": says(queue_answer("")),
+        "sacct": says(ACCOUNT_HEADING),
+        "scancel": says(),
+    }
     commands = ScriptedCommands({"scontrol": says(CONFIG), **quiet, **answers})
     submit = SubmitSettings(
         wrapper=tmp_path / "wrapper.py",
@@ -70,7 +82,7 @@ def begun(tmp_path: Path, job: str, executor_id: str) -> Task:
 def queue(*ids: str, name: str = "a-t") -> Ran:
     """squeue's answer of jobs of that name."""
     rows = (f"{one}|{one}|PENDING|Priority||main|9|1|{name}\n" for one in ids)
-    return says("".join(rows))
+    return says(queue_answer("".join(rows)))
 
 
 def running_as(executor_id: str) -> Ran:
@@ -132,7 +144,8 @@ def test_an_array_under_the_id_of_a_single_job_is_not_cancelled(
 def test_of_several_only_those_are_cancelled_that_are_still_ours(
     tmp_path: Path,
 ) -> None:
-    rows = queue("5").stdout + queue("6", name="theirs-u").stdout + queue("8").stdout
+    ours, theirs = queue("5", "8").stdout, queue("6", name="theirs-u").stdout
+    rows = ours + theirs.removeprefix(QUEUE_HEADING)
     slurm, commands = executor(tmp_path, squeue=says(rows))
     tasks = [task(tmp_path, f"j{n}", str(n)) for n in (5, 6, 7, 8)]
     assert slurm.cancel(tasks).ok

@@ -6,13 +6,22 @@ from dataclasses import replace
 
 from autoexp_tui.adapters.slurm_last_words import (
     LastWords,
+    LateWords,
     Silence,
     SlurmWords,
     Start,
 )
 from autoexp_tui.adapters.slurm_text import AccountRow, raw_state
 from autoexp_tui.adapters.slurm_watch import QueueWatch
-from tests.adapters.slurm_scripted import CONFIG, ScriptedCommands, says
+from autoexp_tui.core.states import Cause
+from autoexp_tui.engine.executor_port import TaskPhase, TaskReport
+from tests.adapters.slurm_scripted import (
+    ACCOUNT_HEADING,
+    CONFIG,
+    ScriptedCommands,
+    queue_answer,
+    says,
+)
 
 TASK = ("a", 1)
 
@@ -74,7 +83,9 @@ BOOK = "6|6|{}|0:0|1|1|16|n2|a-0c34\n"
 
 def asked(*words: str) -> QueueWatch:
     """Its queue has given these answers, one after the other; empty: nothing."""
-    answers = iter([says(QUEUE.format(word) if word else "") for word in words])
+    answers = iter(
+        [says(queue_answer(QUEUE.format(word) if word else "")) for word in words]
+    )
     commands = ScriptedCommands({"squeue": lambda _: next(answers)})
     watch = QueueWatch(commands=commands, monotonic=lambda: 1.0, ask_seconds=1.0)
     for _ in words:
@@ -91,7 +102,9 @@ def test_an_end_that_only_another_question_heard_of_is_known() -> None:
 
 
 def test_an_end_that_only_another_question_to_accounting_heard_of_is_known() -> None:
-    answers = iter([says(BOOK.format("TIMEOUT")), says("")])
+    answers = iter(
+        [says(ACCOUNT_HEADING + BOOK.format("TIMEOUT")), says(ACCOUNT_HEADING)]
+    )
     commands = ScriptedCommands(
         {"sacct": lambda _: next(answers), "scontrol": says(CONFIG)}
     )
@@ -160,3 +173,36 @@ def test_news_of_a_task_begin_its_silence_anew() -> None:
         watch.accounted_at = at
         silence.of(TASK, since=100.0, news_at=10.0)
     assert silence.of(TASK, since=100.0, news_at=50.0) == 0.0
+
+
+# --------------------------------------------------------------- a word that comes late
+ENDED = TaskReport(job="a", attempt=1, phase=TaskPhase.ENDED)
+
+
+def late(word: str) -> list[TaskReport]:
+    """What is told, at two looks, of an end that was judged before Slurm said so."""
+    words = LateWords(asked(word))
+    words.expect(START, ENDED, 0.0)
+    return [*words.reports(1.0), *words.reports(2.0)]
+
+
+def test_out_of_memory_that_is_told_late_is_told_once() -> None:
+    assert late("OUT_OF_MEMORY") == [replace(ENDED, late_cause=Cause.OUT_OF_MEMORY)]
+
+
+def test_while_slurm_has_no_last_word_it_is_listened_for() -> None:
+    watch = asked("COMPLETING")
+    listening = LateWords(watch)
+    listening.expect(START, ENDED, 0.0)
+    assert not list(listening.reports(1.0))
+    watch.commands = ScriptedCommands(
+        {"squeue": lambda _: says(queue_answer(QUEUE.format("OUT_OF_MEMORY")))}
+    )
+    watch.ask()
+    assert list(listening.reports(2.0)) == [
+        replace(ENDED, late_cause=Cause.OUT_OF_MEMORY)
+    ]
+
+
+def test_a_word_that_agrees_says_nothing() -> None:
+    assert late("COMPLETED") == []

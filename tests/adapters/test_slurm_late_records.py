@@ -23,7 +23,14 @@ from autoexp_tui.core.states import Cause
 from autoexp_tui.engine.executor_port import Submission, Task, TaskPhase, TaskReport
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_slurm_wrapper import write_record
-from tests.adapters.slurm_scripted import CONFIG, Answer, ScriptedCommands, says
+from tests.adapters.slurm_scripted import (
+    ACCOUNT_HEADING,
+    CONFIG,
+    Answer,
+    ScriptedCommands,
+    queue_answer,
+    says,
+)
 
 ROW = "7|7|{}|None|n1|main|N/A|1|a-tok\n"
 PROCESS = {
@@ -45,7 +52,10 @@ class Bench:
         self.queue = ""
         # What happens until squeue has answered.
         self.meanwhile: Callable[[], None] = lambda: None
-        answers: dict[str, Answer] = {"squeue": self._squeue, "sacct": says()}
+        answers: dict[str, Answer] = {
+            "squeue": self._squeue,
+            "sacct": says(ACCOUNT_HEADING),
+        }
         answers["scontrol"] = says(CONFIG)
         self.commands = ScriptedCommands(answers)
         submit = SubmitSettings(
@@ -76,7 +86,7 @@ class Bench:
 
     def _squeue(self, words: Sequence[str]) -> Ran:
         self.meanwhile()
-        return says(self.queue)
+        return says(queue_answer(self.queue))
 
     def record(self, name: str, fields: dict[str, object]) -> None:
         path = self.attempt_dir / name
@@ -128,14 +138,14 @@ def test_a_record_is_waited_for_from_when_the_last_word_was_heard(bench: Bench) 
     bench.begins()
     bench.looks(60.0)  # the queue lacks it all the while
     bench.hears("FAILED")
-    assert bench.looks(QUICK_SECONDS - 2.0).phase is TaskPhase.RUNNING
+    assert bench.looks(QUICK_SECONDS - 2.0).phase is TaskPhase.LEAVING
     bench.ends(3)
     assert bench.look().exited is not None
 
 
 @pytest.mark.parametrize(("word", "phase"), [
     ("FAILED", TaskPhase.ENDED),
-    ("", TaskPhase.RUNNING),  # its last word is waited for
+    ("", TaskPhase.LEAVING),  # its last word is waited for
 ])  # fmt: skip
 def test_a_record_that_came_while_slurm_hung_is_seen_before_the_end_is_judged(
     bench: Bench, word: str, phase: TaskPhase
@@ -151,7 +161,7 @@ def test_a_record_that_came_while_slurm_hung_is_seen_before_the_end_is_judged(
     bench.meanwhile = hang
     report = bench.until_asked()
     assert report.phase is phase
-    assert (report.exited is None) is (phase is TaskPhase.RUNNING)
+    assert (report.exited is None) is (phase is TaskPhase.LEAVING)
 
 
 def test_a_queue_that_was_asked_before_a_run_does_not_say_that_it_is_gone(
@@ -172,7 +182,7 @@ def test_an_end_is_not_judged_while_its_records_cannot_be_looked_at(
     with monkeypatch.context() as away:
         away.setattr("os.listdir", _no_answer)
         away.setattr("os.stat", _no_answer)
-        assert bench.looks(2 * QUICK_SECONDS).phase is TaskPhase.RUNNING
+        assert bench.looks(2 * QUICK_SECONDS).phase is TaskPhase.LEAVING
     assert bench.looks(QUICK_SECONDS + 4.0).cause is Cause.TIMEOUT
 
 

@@ -26,6 +26,7 @@ from autoexp_tui.engine.executor_port import (
     SubmitAnswer,
     Task,
     Uncertain,
+    Unexplained,
 )
 from autoexp_tui.testing.clock import ManualClock
 
@@ -130,7 +131,7 @@ def test_a_task_file_tells_the_wrapper_all_it_needs(place: Place) -> None:
     assert told["command"] == [*AROUND, "srun", "--unbuffered", "python", "train.py"]
     assert (told["job"], told["attempt"], told["index"]) == ("b", 2, 1)
     assert (told["token"], told["nonce"], told["session"]) == ("tok", "tok", "k7f2")
-    assert told["grace_seconds"] == 7.0
+    assert (told["grace_seconds"], told["record_patience"]) == (7.0, 300.0)
     assert told["log_home"] == f"{place.root}/log/.arrays/tok"
     assert told["env"] == {"A": "b"}
 
@@ -205,9 +206,19 @@ def test_complaints_beside_an_id_are_no_failure(place: Place) -> None:
 
 
 @pytest.mark.parametrize("status", [1, 127, 255])
-def test_a_refusal_without_words_is_a_refusal(place: Place, status: int) -> None:
+def test_a_refusal_without_words_is_no_verdict(place: Place, status: int) -> None:
     answer = place.send(place.submission(), status=status, stdout="")
-    assert isinstance(answer, Rejected)
+    assert isinstance(answer, Unexplained)
+
+
+def test_a_controller_that_is_not_there_was_sent_nothing(place: Place) -> None:
+    text = (
+        "sbatch: error: Batch job submission failed: Unable to contact slurm "
+        "controller (connect failure)\n"
+    )
+    answer = place.send(place.submission(), status=1, stdout="", stderr=text)
+    assert isinstance(answer, Busy)
+    assert answer.unreachable
 
 
 def test_a_limit_that_passes_is_busy(place: Place) -> None:

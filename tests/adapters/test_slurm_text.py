@@ -14,7 +14,6 @@ from autoexp_tui.adapters.slurm_text import (
     AccountRow,
     ClusterFacts,
     QueueRow,
-    Refusal,
     Standing,
     array_option,
     complaint,
@@ -27,17 +26,20 @@ from autoexp_tui.adapters.slurm_text import (
     parse_squeue,
     queue_name,
     raw_state,
-    refusal,
     sacct_arguments,
     scancel_ids,
     squeue_arguments,
     task_ids,
-    would_take_fewer,
 )
 from autoexp_tui.core.states import Cause
 from autoexp_tui.testing.fake_slurm_text import expand_names
+from tests.adapters.slurm_scripted import (
+    ACCOUNT_HEADING,
+    QUEUE_HEADING,
+    queue_answer,
+)
 
-SQUEUE = """\
+ROWS = """\
 4|4|COMPLETED|None|n1|main|1795200200|1795200200|wrap
 12|12|COMPLETED|None|n1|main|1795200200|1795200200|we|ird,name with blank-tok1
 2|2|FAILED|BadConstraints||main|1795200200|1795200200|wrap
@@ -50,7 +52,9 @@ SQUEUE = """\
 37|37|PREEMPTED|None|n1|kill|1795200480|1795200480|pk1
 36|36|CANCELLED|BeginTime||main|1795200480|1795200478|req
 """
-SACCT = """\
+SQUEUE = queue_answer(ROWS)
+SACCT = f"""\
+{ACCOUNT_HEADING}\
 1|1|CANCELLED by 0|0:0|1795200200|None|1795200302|None assigned|wrap
 2|2|FAILED|1:0|1795200200|1795200200|1795200200|None assigned|wrap
 8|8|PENDING|0:0|1795200200|Unknown|Unknown|None assigned|wrap
@@ -76,8 +80,8 @@ RAW = (
     ("SPECIAL_EXIT", Standing.QUEUED, None),
     ("RUNNING", Standing.RUNNING, None),
     ("COMPLETING", Standing.RUNNING, None),
-    ("SUSPENDED", Standing.RUNNING, None),
-    ("STOPPED", Standing.RUNNING, None),
+    ("SUSPENDED", Standing.SUSPENDED, None),
+    ("STOPPED", Standing.SUSPENDED, None),
     ("SIGNALING", Standing.RUNNING, None),
     ("STAGE_OUT", Standing.RUNNING, None),
     ("RESIZING", Standing.RUNNING, None),
@@ -120,11 +124,20 @@ def test_a_cancelled_state_names_who_did_it_after_a_space(text: str) -> None:
     assert raw_state(text).word == "CANCELLED"
 
 
+@pytest.mark.parametrize(
+    ("text", "by"), [("CANCELLED by 1000", 1000), ("CANCELLED", None), ("FAILED", None)]
+)
+def test_a_cancelled_state_tells_the_uid_of_who_did_it(
+    text: str, by: int | None
+) -> None:
+    assert raw_state(text).by == by
+
+
 # ----------------------------------------------------------------------------- squeue
 def test_squeue_is_asked_for_ended_jobs_hidden_partitions_and_each_task() -> None:
     words = squeue_arguments("ann")
-    assert words[:8] == ("squeue", "-h", "-a", "-r", "-t", "all", "-u", "ann")
-    assert words[-1].endswith("|%j")
+    assert words[:7] == ("squeue", "-a", "-r", "-t", "all", "-u", "ann")
+    assert words[-1].endswith("|%j|end")
 
 
 def test_every_row_of_squeue_is_read() -> None:
@@ -138,6 +151,7 @@ def test_every_row_of_squeue_is_read() -> None:
         nodes="n2",
         partition="main",
         starts_at=1795200200.0,
+        ended_at=None,
         submitted_at=1795200200.0,
         name="arr-tok5",
     )
@@ -155,32 +169,51 @@ def test_a_start_that_nobody_can_tell_is_none() -> None:
 
 def test_waiting_tasks_of_an_array_may_be_one_row() -> None:
     line = "16_[2-9%2]|16|PENDING|JobArrayTaskLimit||main|N/A|1795200200|arr-tok5\n"
-    assert parse_squeue(line)[0].id == "16_[2-9%2]"
+    assert parse_squeue(queue_answer(line))[0].id == "16_[2-9%2]"
 
 
 def test_another_job_whose_name_has_several_lines_does_not_spoil_the_answer() -> None:
     text = (
-        "3|3|COMPLETED|None|n1|main|1795201477|1795201477|end\n\n"
-        "1|1|RUNNING|None|n1|main|1795201477|1795201477|new\nline|x\n"
-        "7|7|RUNNING|None|n1|main|1795201477|1795201477|ours-tok\n"
+        f"{QUEUE_HEADING}"
+        "autoexp|3|3|COMPLETED|None|n1|main|1795201477|1795201477|1|a\n\n|end\n"
+        "autoexp|1|1|RUNNING|None|n1|main|1795201477|N/A|1|new\nline|x|end\n"
+        "autoexp|7|7|RUNNING|None|n1|main|1795201477|N/A|1|ours-tok|end\n"
     )
     assert [(row.id, row.name) for row in parse_squeue(text)] == [
-        ("3", "end"),
-        ("1", "new"),
+        ("3", "a\n\n"),
+        ("1", "new\nline|x"),
         ("7", "ours-tok"),
     ]
 
 
 def test_a_job_of_several_parts_does_not_spoil_the_answer() -> None:
-    text = (
+    text = queue_answer(
         "4+0|4|RUNNING|None|n1|main|1795201477|1795201477|het.sh\n"
         "4+1|5|RUNNING|None|n3|main|1795201477|1795201477|het.sh\n"
     )
     assert [row.id for row in parse_squeue(text)] == ["4+0", "4+1"]
 
 
-def test_an_empty_answer_is_no_row_and_no_error() -> None:
-    assert (parse_squeue("\n"), parse_sacct("")) == ((), ())
+def test_a_heading_alone_is_no_row_and_no_error() -> None:
+    assert (parse_squeue(QUEUE_HEADING), parse_sacct(ACCOUNT_HEADING)) == ((), ())
+
+
+@pytest.mark.parametrize("text", ["", "\n", "Maintenance on Friday.\n"])
+def test_an_answer_without_a_heading_is_no_empty_queue(text: str) -> None:
+    with pytest.raises(ValueError, match="squeue said"):
+        parse_squeue(text)
+    with pytest.raises(ValueError, match="sacct said"):
+        parse_sacct(text)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["*** Maintenance on Friday ***", "12|12|RUNNING", "Lmod: module slurm loaded"],
+)
+def test_lines_of_others_around_the_rows_are_skipped(line: str) -> None:
+    queue = f"{line}\n{SQUEUE}{line}\n"
+    assert parse_squeue(queue) == parse_squeue(SQUEUE)
+    assert parse_sacct(f"*** {line} ***\n{SACCT}") == parse_sacct(SACCT)
 
 
 @pytest.mark.parametrize(
@@ -188,11 +221,13 @@ def test_an_empty_answer_is_no_row_and_no_error() -> None:
     [
         "slurm_load_jobs error: Unable to contact slurm controller",
         "JOBID PARTITION NAME",
-        "12|12|RUNNING",
-        f"{SQUEUE}16_3|16|PEND",
+        SQUEUE[:-9],
+        f"{SQUEUE}autoexp|16_3|16|PEND",
+        SQUEUE.replace("|1795200257|", "|"),
+        QUEUE_HEADING[:-9],
     ],
 )
-def test_an_answer_with_a_line_that_is_none_of_ours_is_not_believed(text: str) -> None:
+def test_an_answer_that_is_not_whole_is_not_believed(text: str) -> None:
     with pytest.raises(ValueError, match="squeue said"):
         parse_squeue(text)
 
@@ -223,6 +258,7 @@ def shown(time: float | None, none: str) -> str:
         nodes=PLAIN,
         partition=PLAIN,
         starts_at=TIMES,
+        ended_at=st.none(),
         submitted_at=TIMES,
         name=NAMES,
     )
@@ -232,13 +268,21 @@ def test_a_row_of_squeue_is_read_as_it_was_written(row: QueueRow) -> None:
         *(row.id, row.raw_id, row.state.word, row.reason, row.nodes, row.partition),
         *(shown(row.starts_at, "N/A"), shown(row.submitted_at, "N/A"), row.name),
     )
-    assert parse_squeue("|".join(fields) + "\n") == (row,)
+    assert parse_squeue(queue_answer("|".join(fields))) == (row,)
+
+
+def test_only_an_ended_job_has_an_end() -> None:
+    text = QUEUE_HEADING + "".join(
+        f"autoexp|{n}|{n}|{word}|None|n1|main|5|9|1|a-tok|end\n"
+        for n, word in enumerate(["RUNNING", "FAILED"], start=1)
+    )
+    assert [row.ended_at for row in parse_squeue(text)] == [None, 9.0]
 
 
 # ------------------------------------------------------------------------------ sacct
 def test_sacct_is_always_told_since_when() -> None:
     words = sacct_arguments("ann", 1795200200.7)
-    assert words[:5] == ("sacct", "-X", "-P", "-n", "-u")
+    assert words[:4] == ("sacct", "-X", "-P", "-u")
     assert words[words.index("-S") + 1] == "uts1795200200"
 
 
@@ -252,6 +296,7 @@ def test_every_row_of_sacct_is_read() -> None:
         exit_code=0,
         signal=11,
         submitted_at=1795200200.0,
+        started_at=1795200200.0,
         ended_at=1795200200.0,
         nodes="n2",
         name="segv-tok3",
@@ -288,7 +333,7 @@ def test_a_row_of_sacct_is_read_as_it_was_written(row: AccountRow) -> None:
         *(shown(row.submitted_at, "Unknown"), "None", shown(row.ended_at, "Unknown")),
         *(row.nodes or "None assigned", row.name),
     )
-    assert parse_sacct("|".join(fields) + "\n") == (row,)
+    assert parse_sacct(ACCOUNT_HEADING + "|".join(fields) + "\n") == (row,)
 
 
 @pytest.mark.parametrize(
@@ -318,92 +363,6 @@ def test_sbatch_says_an_id_and_maybe_its_cluster(stdout: str, job_id: str) -> No
 def test_anything_else_that_sbatch_says_is_no_id(stdout: str) -> None:
     with pytest.raises(ValueError, match="instead of a job id"):
         parse_sbatch(stdout)
-
-
-FAILED = "sbatch: error: Batch job submission failed: "
-
-
-@pytest.mark.parametrize(
-    "stderr",
-    [
-        "sbatch: error: invalid partition specified: nosuch\n"
-        f"{FAILED}Invalid partition name specified\n",
-        "sbatch: unrecognized option '--bogus=1'\n"
-        'Try "sbatch --help" for more information\n',
-        f"{FAILED}Requested node configuration is not available\n",
-        "sbatch: error: Invalid generic resource (gres) specification\n",
-        "sbatch: error: Memory specification can not be satisfied\n"
-        f"{FAILED}Requested node configuration is not available\n",
-        "sbatch: error: Invalid --time specification\n",
-        f"{FAILED}Job dependency problem\n",
-        f"{FAILED}Invalid job array specification\n",
-        "Invalid time specification (pos=0): nonsense\n"
-        "sbatch: error: Invalid --begin specification\n",
-        f"{FAILED}Invalid feature specification\n",
-        f"{FAILED}Invalid node name specified\n",
-        "sbatch: error: Unable to open file /nosuch/file\n",
-        "sbatch: error: Batch script is empty!\n",
-        f"{FAILED}Requested reservation is invalid\n",
-        f"{FAILED}Invalid license specification\n",
-        f"{FAILED}Node count specification invalid\n",
-        "",
-    ],
-)
-def test_what_no_retry_mends_is_lasting(stderr: str) -> None:
-    assert refusal(stderr) is Refusal.LASTING
-
-
-@pytest.mark.parametrize(
-    "stderr",
-    [
-        "sbatch: error: AssocMaxSubmitJobLimit\n"
-        f"{FAILED}Job violates accounting/QOS policy (job submit limit, user's size "
-        "and/or time limits)\n",
-        f"{FAILED}Slurm temporarily unable to accept job, sleeping and retrying\n",
-        f"{FAILED}Resource temporarily unavailable\n",
-    ],
-)
-def test_a_limit_that_passes_is_busy(stderr: str) -> None:
-    assert refusal(stderr) is Refusal.BUSY
-
-
-@pytest.mark.parametrize(
-    ("stderr", "fewer"),
-    [
-        ("sbatch: error: AssocMaxSubmitJobLimit\n", True),
-        ("sbatch: error: QOSMaxSubmitJobPerUserLimit\n", True),
-        (f"{FAILED}Job violates accounting/QOS policy (job submit limit)\n", True),
-        (f"{FAILED}Slurm temporarily unable to accept job, sleeping\n", True),
-        (f"{FAILED}Resource temporarily unavailable\n", False),
-        ("slurm_load: RPC rate limit exceeded, backing off\n", False),
-    ],
-)
-def test_only_a_limit_of_how_many_would_let_fewer_in(stderr: str, fewer: bool) -> None:
-    assert refusal(stderr) is Refusal.BUSY
-    assert would_take_fewer(stderr) is fewer
-
-
-@pytest.mark.parametrize(
-    "stderr",
-    [
-        f"{FAILED}Unable to contact slurm controller (connect failure)\n",
-        f"{FAILED}Socket timed out on send/recv operation\n",
-        f"{FAILED}Zero Bytes were transmitted or received\n",
-        "sbatch: error: If munged is up, restart with --num-threads=10\n"
-        "sbatch: error: Munge encode failed: Failed to connect to "
-        '"/run/munge/socket": Connection refused\n'
-        "sbatch: error: slurm_send_node_msg: auth_g_create: REQUEST_SUBMIT_BATCH_JOB "
-        "has authentication error\n"
-        f"{FAILED}Protocol authentication error\n",
-        "sbatch: error: Munge encode failed: Failed to access "
-        '"/run/munge/munge.socket.2": No such file or directory\n'
-        f"{FAILED}Protocol authentication error\n",
-    ],
-)
-def test_without_an_answer_of_the_controller_it_may_have_been_taken(
-    stderr: str,
-) -> None:
-    assert refusal(stderr) is Refusal.UNKNOWN
 
 
 def test_a_complaint_is_said_once_and_without_the_program() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,14 +12,21 @@ from hypothesis import strategies as st
 
 from autoexp_tui.adapters.identity import Identity
 from autoexp_tui.adapters.records import AttemptRecords, Claim, Run, Void
-from autoexp_tui.adapters.slurm_text import AccountRow, QueueRow, raw_state
+from autoexp_tui.adapters.slurm_text import (
+    AccountRow,
+    QueueRow,
+    Standing,
+    raw_state,
+)
 from autoexp_tui.adapters.slurm_truth import (
     GRACE_SECONDS,
     QUICK_SECONDS,
+    SKEW_SECONDS,
     WORD_SECONDS,
     Evidence,
     report,
 )
+from autoexp_tui.core.specs import Resources
 from autoexp_tui.core.states import Cause
 from autoexp_tui.engine.executor_port import BeginRecord, ExitRecord, Task, TaskPhase
 
@@ -50,15 +58,20 @@ def exited(
     return AttemptRecords(claim=CLAIM, run=replace(BEGUN, exited=record, ending=ending))
 
 
-def row(word: str, reason: str = "", nodes: str = "n1") -> QueueRow:
+def row(
+    word: str, reason: str = "", nodes: str = "n1", starts_at: float | None = None
+) -> QueueRow:
+    state = raw_state(word)
+    expected = 99.0 if state.standing is Standing.QUEUED else 4.0
     return QueueRow(
         id="7",
         raw_id="7",
-        state=raw_state(word),
+        state=state,
         reason=reason,
         nodes=nodes,
         partition="main",
-        starts_at=99.0,
+        starts_at=expected if starts_at is None else starts_at,
+        ended_at=None,
         submitted_at=1.0,
         name="a-tok",
     )
@@ -96,7 +109,7 @@ def test_what_has_a_node_but_no_begin_record_is_starting() -> None:
     assert (found.phase, found.reason) == (TaskPhase.QUEUED, "starting on n1")
 
 
-@pytest.mark.parametrize("word", ["RUNNING", "COMPLETING", "SUSPENDED"])
+@pytest.mark.parametrize("word", ["RUNNING", "COMPLETING"])
 def test_what_has_begun_and_lives_in_the_queue_runs(word: str) -> None:
     found = report(seen(RUNS, row=row(word)))
     assert (found.phase, found.began, found.exited) == (
@@ -179,7 +192,7 @@ def test_the_queue_s_last_word_is_the_cause_even_over_exit_0(
 
 def test_an_exit_record_waits_for_the_queue_s_word_while_the_job_lives() -> None:
     early = seen(exited(0), row=row("RUNNING"), over_for=WORD_SECONDS - 1)
-    assert report(early).phase is TaskPhase.RUNNING
+    assert report(early).phase is TaskPhase.LEAVING
     assert report(early).exited is None
 
 
@@ -191,6 +204,62 @@ def test_an_exit_record_is_judged_alone_when_the_word_does_not_come() -> None:
 def test_an_exit_record_is_judged_alone_when_the_queue_no_longer_answers() -> None:
     late = seen(exited(0), answered=False, over_for=WORD_SECONDS)
     assert report(late).phase is TaskPhase.ENDED
+
+
+# ---------------------------------------------------------------- exit 0 by itself
+def succeeded(**more: Any) -> AttemptRecords:
+    """Exit 0 that nobody asked for, four seconds after the begin."""
+    records = exited(0)
+    assert records.run is not None
+    assert records.run.exited is not None
+    end = replace(records.run.exited, asked=False, oom_kills=0, **more)
+    return replace(records, run=replace(records.run, exited=end))
+
+
+def limited(seconds: float) -> Task:
+    return replace(TASK, resources=Resources(time_limit_seconds=seconds))
+
+
+@pytest.mark.parametrize("task", [TASK, limited(3600.0)], ids=["no limit", "far"])
+@pytest.mark.parametrize("oom_kills", [0, None])
+@pytest.mark.parametrize("word", ["RUNNING", "COMPLETING", None])
+def test_a_plain_exit_0_waits_for_nobody(
+    task: Task, oom_kills: int | None, word: str | None
+) -> None:
+    records = replace(succeeded(), claim=CLAIM)
+    assert records.run is not None
+    assert records.run.exited is not None
+    end = replace(records.run.exited, oom_kills=oom_kills)
+    records = replace(records, run=replace(records.run, exited=end))
+    found = report(
+        Evidence(task=task, records=records, row=row(word) if word else None)
+    )
+    assert (found.phase, found.cause) == (TaskPhase.ENDED, None)
+
+
+def near_its_limit() -> Evidence:
+    return Evidence(task=limited(63.0), records=succeeded(), row=row("RUNNING"))
+
+
+def after_a_kill_for_memory() -> Evidence:
+    records = succeeded()
+    assert records.run is not None
+    assert records.run.exited is not None
+    end = replace(records.run.exited, oom_kills=1)
+    return seen(
+        replace(records, run=replace(records.run, exited=end)), row=row("RUNNING")
+    )
+
+
+@pytest.mark.parametrize("made", [near_its_limit, after_a_kill_for_memory])
+def test_any_other_exit_0_waits_for_slurms_word(made: Callable[[], Evidence]) -> None:
+    assert report(made()).phase is TaskPhase.LEAVING
+
+
+def test_out_of_memory_over_a_plain_exit_0_is_a_late_cause() -> None:
+    for said in ({"row": row("OUT_OF_MEMORY")}, {"account": account("OUT_OF_MEMORY")}):
+        found = report(seen(succeeded(), over_for=1.0, **said))
+        assert (found.cause, found.late_cause) == (None, Cause.OUT_OF_MEMORY)
 
 
 BY_SIGNAL = (
@@ -216,7 +285,7 @@ def test_an_end_by_a_signal_waits_for_all_who_may_know_why(
         "gone_for": {"gone_for": GRACE_SECONDS - 1},
     }
     waits = seen(records, **{**silent, **missing[lacks]})
-    assert report(waits).phase is TaskPhase.RUNNING
+    assert report(waits).phase is TaskPhase.LEAVING
     assert report(replace(waits, over_for=300.0)).phase is TaskPhase.ENDED
 
 
@@ -256,7 +325,7 @@ def test_a_run_that_was_told_to_end_by_our_cancel_has_ended() -> None:
 def test_what_slurm_may_queue_again_has_ended_only_after_the_grace(word: str) -> None:
     told = exited(None, 15, "signal 15")
     found = seen(told, row=row(word), over_for=1.0, said_for=GRACE_SECONDS - 1)
-    assert report(found).phase is TaskPhase.RUNNING
+    assert report(found).phase is TaskPhase.LEAVING
     late = report(replace(found, said_for=GRACE_SECONDS))
     assert (late.phase, late.cause) == (TaskPhase.ENDED, raw_state(word).cause)
 
@@ -264,7 +333,7 @@ def test_what_slurm_may_queue_again_has_ended_only_after_the_grace(word: str) ->
 # --------------------------------------------------------------- without exit record
 def test_completed_without_a_record_waits_for_it_and_then_is_success() -> None:
     found = seen(RUNS, row=row("COMPLETED"), said_for=GRACE_SECONDS - 1)
-    assert report(found).phase is TaskPhase.RUNNING
+    assert report(found).phase is TaskPhase.LEAVING
     late = report(replace(found, said_for=GRACE_SECONDS))
     assert late.exited is not None
     assert (late.exited.exit_code, late.cause) == (0, None)
@@ -274,7 +343,7 @@ def test_completed_without_a_record_waits_for_it_and_then_is_success() -> None:
 @pytest.mark.parametrize("word", ["TIMEOUT", "OUT_OF_MEMORY"])
 def test_a_last_word_without_a_record_waits_a_moment_for_it(word: str) -> None:
     found = seen(RUNS, row=row(word), said_for=QUICK_SECONDS - 1)
-    assert report(found).phase is TaskPhase.RUNNING
+    assert report(found).phase is TaskPhase.LEAVING
     late = report(replace(found, said_for=QUICK_SECONDS))
     assert (late.phase, late.cause) == (TaskPhase.ENDED, raw_state(word).cause)
 
@@ -283,7 +352,7 @@ def test_a_lost_node_without_a_record_waits_for_a_requeue_and_then_is_node_fail(
     None
 ):
     found = seen(RUNS, row=row("NODE_FAIL", "NodeDown"), said_for=QUICK_SECONDS)
-    assert report(found).phase is TaskPhase.RUNNING
+    assert report(found).phase is TaskPhase.LEAVING
     late = report(replace(found, said_for=GRACE_SECONDS))
     assert (late.phase, late.cause) == (TaskPhase.ENDED, Cause.NODE_FAIL)
 
@@ -308,6 +377,62 @@ def test_failed_without_a_record_is_as_accounting_says(code: int, signal: int) -
 def test_failed_without_a_record_and_without_accounting_is_failed() -> None:
     found = report(seen(RUNS, row=row("FAILED"), said_for=QUICK_SECONDS))
     assert (found.cause, found.reason) == (Cause.EXIT_CODE, "Slurm says FAILED")
+
+
+LATER_START = 5.0 + SKEW_SECONDS + 1.0
+"""By Slurm; the newest run began at 5."""
+
+
+@pytest.mark.parametrize("word", ["FAILED", "COMPLETED"])
+@pytest.mark.parametrize("records", [RUNS, exited(None, 9), exited(143)])
+def test_slurms_word_on_a_later_start_does_not_end_the_run_that_began(
+    word: str, records: AttemptRecords
+) -> None:
+    told = row(word, starts_at=LATER_START)
+    found = seen(records, row=told, said_for=GRACE_SECONDS - 1)
+    assert report(found).phase is TaskPhase.LEAVING
+    assert "Slurm to start it again" in report(found).reason
+    late = report(replace(found, said_for=GRACE_SECONDS))
+    assert (late.phase, late.cause) == (TaskPhase.ENDED, Cause.NODE_FAIL)
+
+
+def test_a_start_that_claimed_and_never_began_counts_as_well() -> None:
+    told = row("FAILED", starts_at=LATER_START)
+    found = seen(AttemptRecords(claim=CLAIM), row=told, said_for=QUICK_SECONDS)
+    assert report(found).phase is TaskPhase.LEAVING
+
+
+def test_the_end_of_another_job_is_not_a_later_start_of_the_run() -> None:
+    """A second sending finds the claim taken, and leaves."""
+    told = replace(row("COMPLETED", starts_at=LATER_START), id="9")
+    found = report(seen(RUNS, row=told, said_for=GRACE_SECONDS))
+    assert found.cause is None
+
+
+def test_accounting_alone_tells_of_a_later_start_too() -> None:
+    told = replace(account("FAILED", 1), started_at=LATER_START, ended_at=LATER_START)
+    assert report(seen(RUNS, account=told)).phase is TaskPhase.LEAVING
+
+
+def test_a_run_that_ended_by_itself_has_ended_whatever_start_came_later() -> None:
+    told = row("COMPLETED", starts_at=LATER_START)
+    found = report(seen(exited(3), row=told, said_for=1.0))
+    assert found.phase is TaskPhase.ENDED
+    assert found.exited is not None
+    assert (found.exited.exit_code, found.cause) == (3, None)
+
+
+def test_a_run_that_we_cancelled_is_not_started_again() -> None:
+    told = row("FAILED", starts_at=LATER_START)
+    records = replace(RUNS, cancel_ordered=True)
+    found = report(seen(records, row=told, said_for=QUICK_SECONDS))
+    assert found.phase is TaskPhase.ENDED
+
+
+def test_clocks_of_node_and_controller_may_differ_a_little() -> None:
+    told = row("FAILED", starts_at=5.0 + SKEW_SECONDS)
+    found = report(seen(RUNS, row=told, said_for=QUICK_SECONDS))
+    assert found.cause is Cause.EXIT_CODE
 
 
 def test_cancelled_before_it_had_a_node_has_ended_at_once() -> None:
@@ -420,7 +545,7 @@ SECONDS = st.floats(0, 1000)
 
 def test_a_last_word_is_as_old_as_its_hearing_not_as_the_absence() -> None:
     found = seen(RUNS, row=row("FAILED"), gone_for=LATER, said_for=QUICK_SECONDS - 1)
-    assert report(found).phase is TaskPhase.RUNNING
+    assert report(found).phase is TaskPhase.LEAVING
 
 
 @given(

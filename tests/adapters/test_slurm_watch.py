@@ -11,6 +11,7 @@ from autoexp_tui.adapters.slurm_commands import Ran
 from autoexp_tui.adapters.slurm_text import ClusterFacts
 from autoexp_tui.adapters.slurm_watch import QueueWatch, Rhythm
 from autoexp_tui.testing.clock import ManualClock
+from tests.adapters.slurm_scripted import ACCOUNT_HEADING, queue_answer
 
 ROW = "7|7|RUNNING|None|n1|main|5|1|a-tok\n"
 ACCOUNT = "7|7|COMPLETED|0:0|1|5|8|n1|a-tok\n"
@@ -39,7 +40,12 @@ class Says:
             return Ran(arguments=words, status=None)
         if words[0] in self.stderr:
             return Ran(arguments=words, status=1, stderr=self.stderr[words[0]])
-        answer = Ran(arguments=words, status=0, stdout=self.texts[words[0]])
+        text = self.texts[words[0]]
+        if words[0] == "squeue":
+            text = queue_answer(text)
+        elif words[0] == "sacct":
+            text = ACCOUNT_HEADING + text
+        answer = Ran(arguments=words, status=0, stdout=text)
         if self.meanwhile:
             self.meanwhile()
         return answer
@@ -190,7 +196,7 @@ def test_a_program_that_is_missing_is_named() -> None:
 def test_an_answer_that_cannot_be_read_is_no_answer() -> None:
     watched = Watched(squeue=ROW)
     watched.watch.ask()
-    watched.says.texts["squeue"] = "7|7|RUN"
+    watched.says.texts["squeue"] = ROW.replace("7|7", "seven|7")
     assert watched.watch.ask() is None
     assert watched.watch.row("7", "tok") is not None
     assert "squeue said" in watched.watch.error

@@ -26,10 +26,29 @@ from autoexp_tui.adapters.slurm_words import reason_in_words, split_words
             "ReqNodeNotAvail, UnavailableNodes:n[1-4]",
             "nodes that it needs are down, reserved or drained",
         ),
-        ("AssocGrpCpuLimit", "a limit of your account: assoc grp cpu limit"),
+        (
+            "AssocGrpCpuLimit",
+            "a limit of your account on the CPUs of all jobs together",
+        ),
         (
             "QOSMaxJobsPerUserLimit",
-            "a limit of the quality of service: qos max jobs per user limit",
+            "a limit of the quality of service on jobs per user",
+        ),
+        (
+            "QOSMaxGRESPerUser",
+            "a limit of the quality of service on devices (GRES) per user",
+        ),
+        (
+            "AssocGrpCPUMinutesLimit",
+            "a limit of your account on the cpu minutes of all jobs together",
+        ),
+        (
+            "QOSMinCpuNotSatisfied",
+            "the quality of service wants a job to ask for more CPUs",
+        ),
+        (
+            "launch failed requeued held",
+            "Slurm could not launch it, and holds it: scontrol release 51",
         ),
         ("SomeNewReason", "some new reason"),
         ("node is not responding", "node is not responding"),

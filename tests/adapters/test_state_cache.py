@@ -31,6 +31,7 @@ from autoexp_tui.core.events import (
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.verdicts import why
 from autoexp_tui.testing.journal_contract import PLAN, SPEC, Writer, message
+from tests.core.builders import at
 
 from .disk_session import Died, DiskStore, die
 
@@ -310,7 +311,7 @@ class _Stub(Writer):
 
 
 def _drafted(epoch: int, happened: list[Event], *, before: int) -> list[Recorded]:
-    draft = Draft(SessionState(session="s", seq=before - 1), 1.0, epoch)
+    draft = Draft(SessionState(session="s", seq=before - 1), at(1.0), epoch)
     for event in happened:
         draft.emit(event)
     return draft.commit()

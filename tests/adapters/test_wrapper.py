@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import errno
 import fcntl
+import io
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ import pytest
 
 from autoexp_tui.adapters import wrapper
 from autoexp_tui.adapters.records import read_attempt
+from autoexp_tui.core.telling import OWN_LINE, memory_line, telling_line
 from tests.adapters.wrapper_runs import PATIENCE, Attempt, until
 
 SOURCE = Path(wrapper.__file__)
@@ -286,6 +288,22 @@ def test_a_run_that_has_ended_is_not_followed_without_a_restart_of_the_queue(
 ) -> None:
     """A controller that lost its memory gave a second sending the first one's id."""
     starts(attempt, "echo ran >> ran; exit 3", "0", "0")
+    assert (attempt.root / "out" / "ran").read_text() == "ran\n"
+
+
+def test_a_run_that_was_killed_is_followed_by_a_start_that_counts_no_restart(
+    attempt: Attempt,
+) -> None:
+    """A controller forgot that it had launched it, stopped it and starts it anew."""
+    starts(attempt, "echo ran >> ran; test $AUTOEXP_RUN = 1 || kill -9 $$", "0", "0")
+    assert (attempt.root / "out" / "ran").read_text() == "ran\nran\n"
+    assert attempt.record("exit.1.json")["exit_code"] == 0
+
+
+def test_a_run_that_met_its_own_time_limit_is_not_followed_without_a_restart(
+    attempt: Attempt,
+) -> None:
+    starts(attempt, "echo ran >> ran; sleep 60", "0", "0", time_limit_seconds=0.2)
     assert (attempt.root / "out" / "ran").read_text() == "ran\n"
 
 
@@ -852,7 +870,7 @@ def test_on_a_full_disk_the_exit_record_takes_the_room_set_aside(
     task = wrapper.load_task(str(attempt.task("exit 0")))
     wrapper.set_room_aside(task)
     FullDisk(monkeypatch, failures=10_000)
-    assert wrapper.write_exit(task, 0, ENDED)
+    wrapper.write_exit(task, 0, ENDED)
     assert attempt.record("exit.0.json")["exit_code"] == 0
     assert sorted(os.listdir(attempt.dir)) == ["exit.0.json", "task.n1.json"]
 
@@ -860,21 +878,353 @@ def test_on_a_full_disk_the_exit_record_takes_the_room_set_aside(
 def test_without_room_the_exit_record_waits_for_some(
     attempt: Attempt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = wrapper.load_task(str(attempt.task("exit 0", patience_seconds=60)))
+    task = wrapper.load_task(str(attempt.task("exit 0")))
     FullDisk(monkeypatch, failures=3)
-    assert wrapper.write_exit(task, 0, ENDED)
+    wrapper.write_exit(task, 0, ENDED)
     assert attempt.record("exit.0.json")["exit_code"] == 0
 
 
 def test_in_the_end_the_exit_status_alone_tells(
     attempt: Attempt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = wrapper.load_task(str(attempt.task("exit 0")))
+    task = wrapper.load_task(str(attempt.task("exit 0", record_patience=0)))
     FullDisk(monkeypatch, failures=10_000)
     child = wrapper.Child(0, -1, -1, -1)
     supervisor = wrapper.Supervisor(task, 0, signals=None)  # type: ignore[arg-type]
     assert supervisor.record_end(child, {**ENDED, "exit_code": 7}) == 7
     assert not attempt.has("exit.0.json")
+
+
+# ----------------------------------------------------------------- a disk that is away
+class Away:
+    """The attempt's directory, taken away as by a file server."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self.place = attempt.dir
+        self.kept = attempt.dir.rename(attempt.root / "away")
+        self.place.write_text("")
+
+    def comes_back(self) -> None:
+        self.place.unlink()
+        self.kept.rename(self.place)
+
+
+def begun(attempt: Attempt, script: str, **more: float) -> subprocess.Popen[str]:
+    """A run whose command ends when the file `go` is there."""
+    wait = "while [ ! -e ../go ]; do sleep 0.01; done"
+    process = attempt.start(attempt.task(f"echo up; {wait}; {script}", "n1", **more))
+    assert until(lambda: attempt.log.exists() and "up" in attempt.log.read_text())
+    return process
+
+
+def let_end(attempt: Attempt) -> None:
+    (attempt.root / "go").touch()
+
+
+def copies(attempt: Attempt) -> list[Path]:
+    return list((attempt.root / "out" / ".autoexp").glob("exit.*.json"))
+
+
+def last_line(attempt: Attempt) -> str:
+    return attempt.log.read_text().splitlines()[-1]
+
+
+def test_an_exit_record_is_tried_until_the_directory_is_back(attempt: Attempt) -> None:
+    process = begun(attempt, "exit 3", copy_seconds=0.1)
+    disk = Away(attempt)
+    let_end(attempt)
+    assert until(lambda: copies(attempt))
+    disk.comes_back()
+    process.communicate(timeout=PATIENCE)
+    assert attempt.record("exit.0.json")["exit_code"] == 3
+    assert copies(attempt) == []
+
+
+def test_an_exit_record_that_waits_is_left_elsewhere_with_its_runs_nonce(
+    attempt: Attempt,
+) -> None:
+    process = begun(attempt, "exit 3", copy_seconds=0.1)
+    nonce = attempt.record("begin.0.json")["nonce"]
+    disk = Away(attempt)
+    let_end(attempt)
+    assert until(lambda: copies(attempt))
+    copy = json.loads(copies(attempt)[0].read_text())
+    assert (copy["exit_code"], copy["nonce"]) == (3, nonce)
+    assert copies(attempt)[0].name == f"exit.{nonce}.json"
+    text = last_line(attempt)
+    assert text.startswith(wrapper.EXIT_LINE)
+    assert json.loads(bytes.fromhex(text[len(wrapper.EXIT_LINE) :])) == copy
+    disk.comes_back()
+    process.communicate(timeout=PATIENCE)
+
+
+def test_nobody_takes_the_line_in_the_log_for_the_commands(attempt: Attempt) -> None:
+    process = begun(attempt, "echo ValueError: bad; kill -KILL $$", copy_seconds=0.1)
+    disk = Away(attempt)
+    let_end(attempt)
+    assert until(lambda: copies(attempt))
+    tail = attempt.log.read_text()
+    assert last_line(attempt).startswith(OWN_LINE)
+    assert telling_line(tail) == "ValueError: bad"
+    assert telling_line("one\n" + last_line(attempt)) == "one"
+    assert memory_line(tail) == ""
+    disk.comes_back()
+    process.communicate(timeout=PATIENCE)
+
+
+def test_an_exit_record_that_was_written_at_once_is_left_nowhere_else(
+    attempt: Attempt,
+) -> None:
+    attempt.run("echo end")
+    assert copies(attempt) == []
+    assert last_line(attempt) == "end"
+
+
+def test_a_queues_node_is_not_held_for_longer_than_its_patience(
+    attempt: Attempt,
+) -> None:
+    process = begun(attempt, "exit 3", copy_seconds=0.1, record_patience=0.3)
+    Away(attempt)
+    let_end(attempt)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 3
+    assert len(copies(attempt)) == 1
+
+
+def test_a_slot_is_free_while_the_exit_record_of_an_ended_command_waits(
+    attempt: Attempt,
+) -> None:
+    slots = slots_in(attempt)
+    wait = "while [ ! -e ../go ]; do sleep 0.01; done"
+    task = attempt.task(f"touch up; {wait}", slots=slots, copy_seconds=0.1)
+    process = attempt.start(task)
+    assert until(lambda: (attempt.root / "out" / "up").exists())
+    assert not can_lock(attempt.root / "slots" / "slot.0")
+    disk = Away(attempt)
+    let_end(attempt)
+    assert until(lambda: can_lock(attempt.root / "slots" / "slot.0"))
+    assert process.poll() is None
+    disk.comes_back()
+    process.communicate(timeout=PATIENCE)
+
+
+def test_a_cancel_ends_a_supervisor_that_has_left_its_record_elsewhere(
+    attempt: Attempt,
+) -> None:
+    process = begun(attempt, "exit 3", copy_seconds=0.1)
+    supervisor = process.pid
+    name = f".exit.0.json.{os.uname().nodename}.{supervisor}.tmp"
+    (attempt.dir / name).mkdir()
+    let_end(attempt)
+    assert until(lambda: copies(attempt))
+    (attempt.dir / "cancel").touch()
+    process.communicate(timeout=PATIENCE)
+    assert len(copies(attempt)) == 1
+
+
+def test_a_log_that_became_a_pipe_holds_up_no_exit_record(attempt: Attempt) -> None:
+    process = begun(attempt, "exit 3", copy_seconds=0.1)
+    log = attempt.log.resolve()
+    log.unlink()
+    os.mkfifo(log)
+    disk = Away(attempt)
+    let_end(attempt)
+    assert until(lambda: copies(attempt))
+    disk.comes_back()
+    process.communicate(timeout=PATIENCE)
+    assert attempt.record("exit.0.json")["exit_code"] == 3
+
+
+def test_an_attempt_that_was_removed_for_good_is_not_waited_for(
+    attempt: Attempt,
+) -> None:
+    process = begun(attempt, "exit 3", copy_seconds=0.1)
+    shutil.rmtree(attempt.root / "attempt")
+    (attempt.root / "attempt").symlink_to(attempt.root / "nowhere" / "attempt")
+    let_end(attempt)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 3
+
+
+def test_a_guard_whose_supervisor_died_tries_as_long(attempt: Attempt) -> None:
+    process = begun(attempt, "exit 3", copy_seconds=0.1)
+    disk = Away(attempt)
+    let_end(attempt)
+    assert until(lambda: copies(attempt))
+    process.kill()
+    process.wait(PATIENCE)
+    copies(attempt)[0].unlink()
+    assert until(lambda: copies(attempt))
+    disk.comes_back()
+    attempt.wait_for("exit.0.json")
+    ended = attempt.record("exit.0.json")
+    assert (ended["exit_code"], ended["note"]) == (3, "the supervisor died")
+
+
+# ------------------------------------------------------ records that others meddle with
+MEDDLING = {
+    "the begin record is removed": "rm begin.0.json",
+    "the begin record is changed": "echo {} > begin.0.json",
+    "the claim is removed": "rm claim",
+    "an exit record is forged": "echo '{}' > exit.0.json",
+    "all of it is removed": "rm -r $AUTOEXP_ATTEMPT_DIR",
+    "a pipe is made of the begin record": "rm begin.0.json; mkfifo begin.0.json",
+    "the begin record has no end": "rm begin.0.json; ln -s /dev/zero begin.0.json",
+    "an exit record is a directory": "mkdir exit.0.json",
+    "an exit record is a pipe": "mkfifo exit.0.json",
+}
+
+
+@pytest.mark.parametrize("how", MEDDLING.values(), ids=MEDDLING)
+def test_records_that_a_command_meddles_with_are_put_right_and_that_is_noted(
+    how: str, attempt: Attempt
+) -> None:
+    attempt.run(f"cd $AUTOEXP_ATTEMPT_DIR; {how}; exit 3")
+    begin, ended = attempt.record("begin.0.json"), attempt.record("exit.0.json")
+    assert (ended["exit_code"], ended["nonce"]) == (3, begin["nonce"])
+    assert attempt.record("claim")["nonce"] == "n1"
+    assert ended["restored"]
+
+
+def test_records_are_put_right_while_the_command_runs(attempt: Attempt) -> None:
+    process = begun(attempt, "exit 0")
+    (attempt.dir / "claim").unlink()
+    (attempt.dir / "begin.0.json").unlink()
+    attempt.wait_for("begin.0.json")
+    attempt.wait_for("claim")
+    assert not can_lock(attempt.dir / "claim")
+    let_end(attempt)
+    process.communicate(timeout=PATIENCE)
+
+
+def test_records_that_nobody_touched_are_not_noted(attempt: Attempt) -> None:
+    attempt.run("exit 0")
+    assert "restored" not in attempt.record("exit.0.json")
+
+
+def test_records_that_are_removed_for_ever_are_given_up(attempt: Attempt) -> None:
+    task = wrapper.load_task(str(attempt.task("exit 0")))
+    supervisor = wrapper.Supervisor(task, 0, signals=None)  # type: ignore[arg-type]
+    path = attempt.dir / "begin.0.json"
+    supervisor.kept = [wrapper.Kept(str(path), {"v": 1})]
+    for _ in range(wrapper.MOST_RESTORED):
+        supervisor._restore_records()
+        path.unlink()
+    supervisor._restore_records()
+    assert not path.exists()
+
+
+# ---------------------------------------------------------------------- who was stopped
+def test_a_stopped_guard_is_continued_after_the_grace(attempt: Attempt) -> None:
+    process = begun(attempt, "exit 3", grace_seconds=0.2)
+    os.kill(int(str(attempt.record("begin.0.json")["guard_pid"])), signal.SIGSTOP)
+    let_end(attempt)
+    process.communicate(timeout=PATIENCE)
+    assert attempt.record("exit.0.json")["exit_code"] == 3
+
+
+def test_a_stopped_supervisor_is_continued_after_the_grace(attempt: Attempt) -> None:
+    process = begun(attempt, "exit 3", grace_seconds=0.2)
+    process.send_signal(signal.SIGSTOP)
+    let_end(attempt)
+    process.communicate(timeout=PATIENCE)
+    assert attempt.record("exit.0.json")["exit_code"] == 3
+
+
+def test_a_run_whose_guard_is_stopped_can_be_ended_at_once(attempt: Attempt) -> None:
+    process = begun(attempt, "exit 3", grace_seconds=60)
+    os.kill(int(str(attempt.record("begin.0.json")["guard_pid"])), signal.SIGSTOP)
+    process.terminate()
+    process.communicate(timeout=PATIENCE)
+    assert attempt.record("exit.0.json")["signal"] == signal.SIGTERM
+
+
+def test_a_guard_that_a_debugger_holds_is_killed_with_its_command(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = wrapper.load_task(str(attempt.task("exit 0")))
+    guard = subprocess.Popen(["sleep", "60"])
+    guard.send_signal(signal.SIGSTOP)
+    supervisor = wrapper.Supervisor(task, 0, signals=None)  # type: ignore[arg-type]
+    supervisor.guard = wrapper.Peer(guard.pid, 0.1)
+    assert until(supervisor.guard.is_stopped)
+    monkeypatch.setattr(supervisor.guard, "resume", lambda: None)
+    child = wrapper.Child(guard.pid, -1, -1, -1)
+    supervisor._kill(child, 100.0)
+    supervisor._kill(child, 100.0 + wrapper.SWEEP_SECONDS)
+    assert guard.wait(PATIENCE) == -signal.SIGKILL
+
+
+# ------------------------------------------------------------------------------- memory
+def counted(monkeypatch: pytest.MonkeyPatch, *counts: int | None) -> None:
+    """What the kernel counts at each look."""
+    left = iter(counts)
+    monkeypatch.setattr(wrapper, "oom_kills", lambda: next(left))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "new"), [(2, 3, 1), (2, 2, 0), (None, 2, None), (2, None, None)]
+)
+def test_kills_for_memory_are_counted_over_the_run(
+    before: int | None,
+    after: int | None,
+    new: int | None,
+    attempt: Attempt,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counted(monkeypatch, before, after)
+    task = wrapper.load_task(str(attempt.task("exit 0")))
+    supervisor = wrapper.Supervisor(task, 0, signals=None)  # type: ignore[arg-type]
+    assert supervisor._new_oom_kills() == new
+
+
+def test_an_exit_record_tells_of_kills_for_memory(attempt: Attempt) -> None:
+    attempt.run("exit 0")
+    assert attempt.record("exit.0.json")["oom_kills"] in (0, None)
+
+
+HOMES = {
+    "version 2": "0::/slurm/job_12/step_batch/user/task_0",
+    "version 1": "4:memory:/me\n0::/",
+}
+COUNTS = {
+    "/sys/fs/cgroup/slurm/job_12/memory.events": "low 0\noom 4\noom_kill 3\n",
+    "/sys/fs/cgroup/memory/me/memory.oom_control": "under_oom 0\noom_kill 3\n",
+}
+
+
+@pytest.mark.parametrize("home", HOMES.values(), ids=HOMES)
+def test_the_kernel_is_asked_by_the_cgroups_it_has(
+    home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"/proc/self/cgroup": f"1:name=systemd:/\n{home}\n", **COUNTS}
+
+    def opened(path: str, **_: object) -> io.StringIO:
+        return io.StringIO(files[path])
+
+    monkeypatch.setattr(wrapper, "open", opened, raising=False)
+    assert wrapper.oom_kills() == 3
+
+
+def test_where_the_kernel_does_not_count_nothing_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(path: str, **_: object) -> io.StringIO:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(wrapper, "open", missing, raising=False)
+    assert wrapper.oom_kills() is None
+
+
+@pytest.mark.parametrize(
+    ("path", "job"),
+    [
+        ("/sys/slurm/uid_0/job_12/step_batch/task_0", "/sys/slurm/uid_0/job_12"),
+        ("/sys/user.slice/session-2.scope", "/sys/user.slice/session-2.scope"),
+    ],
+)
+def test_of_a_slurm_job_all_steps_are_counted(path: str, job: str) -> None:
+    assert wrapper.job_cgroup(path) == job
 
 
 # -------------------------------------------------------------------------------- GPUs

@@ -33,6 +33,7 @@ from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.states import JobState, Outcome
 from autoexp_tui.testing.clock import ManualClock
+from tests.core.builders import at
 
 ME = Identity.of_this_process().as_json()
 
@@ -74,7 +75,7 @@ class WholeSession:
 
     def write(self, *happened: Event) -> list[Recorded]:
         """One commit."""
-        draft = Draft(self.state, 100.0 + self.state.seq, self.lease.epoch)
+        draft = Draft(self.state, at(100.0 + self.state.seq), self.lease.epoch)
         for event in happened:
             draft.emit(event)
         records = draft.commit()

@@ -89,6 +89,7 @@ class Attempt:
             "attempt_dir": str(self.dir),
             "grace_seconds": 0.3,
             "patience_seconds": 0.0,
+            "record_patience": PATIENCE,
             "cancel_poll_seconds": 0.1,
             "gpu_seconds": 0,
             **more,

@@ -20,6 +20,8 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from tests.core.builders import at
+
 from autoexp_tui.adapters import state_cache
 from autoexp_tui.adapters.codec import decode_record, encode_record
 from autoexp_tui.adapters.file_journal import FileJournal
@@ -178,7 +180,7 @@ def log_event(spec: JobSpec, number: int, step: int) -> Event:
 
 def campaign(sha: str, the_plan: Plan) -> list[Recorded]:
     """The records of a campaign in which every job completed."""
-    draft = Draft(SessionState(plans={sha: the_plan}), 1.0, epoch=1)
+    draft = Draft(SessionState(plans={sha: the_plan}), at(1.0), epoch=1)
     draft.emit(
         SessionStarted(
             session="bench",

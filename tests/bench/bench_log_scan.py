@@ -15,10 +15,9 @@ import re
 import time
 from collections.abc import Callable
 
-from autoexp_tui.adapters.fast_search import fast_test
 from autoexp_tui.core.rule_kinds import LogEvent
 from autoexp_tui.engine.points import THINNING
-from autoexp_tui.monitor.log_rules import Scanner, compile_rules
+from autoexp_tui.monitor.log_rules import Scanner, compile_rule
 from autoexp_tui.monitor.metrics import MetricReader
 
 SIZE = 1 << 20
@@ -191,9 +190,9 @@ def _taken(work: Callable[[], object]) -> float:
 
 def compare(name: str, data: bytes, rules: tuple[LogEvent, ...]) -> None:
     """Print one line of the table."""
-    scanner = Scanner(compile_rules(rules), fast_test)
+    scanner = Scanner([compile_rule(rule) for rule in rules])
     regexes = tuple(re.compile(rule.pattern) for rule in rules)
-    reader = MetricReader((), fast_test)
+    reader = MetricReader()
     every = LOG_SIZE // THINNING
 
     def ours(every: int) -> None:

@@ -22,6 +22,7 @@ from autoexp_tui.core.condition_kinds import (
     TimeReached,
 )
 from autoexp_tui.core.draft import Draft
+from autoexp_tui.core.moment import Moment
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.testing.clock import ManualClock
@@ -93,7 +94,7 @@ class Place:
         journal = FileJournal(session, lease)
         sha = journal.add_plan(plan or self.plan())
         state = SessionState(plans={sha: plan or self.plan()})
-        draft = Draft(state, t, lease.epoch)
+        draft = Draft(state, Moment(t, t, t), lease.epoch)
         draft.emit(
             events.SessionStarted(
                 session=session_id,

@@ -189,3 +189,9 @@ def test_an_argument_that_is_needed_hides_no_other_that_is_wrong(place: Path) ->
     assert [one.where for one in found] == [
         "backend.args.layers", "backend.args.lr", "backend.args.lrr",
     ]  # fmt: skip
+
+
+def test_a_parser_without_arguments_is_refused(place: Path) -> None:
+    with pytest.raises(UsageError, match="has no arguments"):
+        main(["argparse:ArgumentParser"])
+    assert not (place / "config").exists()

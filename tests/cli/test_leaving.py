@@ -174,7 +174,7 @@ def test_sigterm_is_an_interrupt_for_every_command() -> None:
     [
         (shown("viewer"), "The engine goes on. Come back: autoexp-tui --session k7f2"),
         (shown("viewer", alive=False), "No engine runs this session now"),
-        (replace(shown("live"), finished=True), "All jobs have ended."),
+        (replace(shown("live"), open=False), "All jobs have ended."),
         (shown("plan", session=""), "Nothing was submitted."),
     ],
 )

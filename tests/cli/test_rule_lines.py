@@ -15,7 +15,7 @@ RUNNING = all_running(4)
 NAME = RUNNING.jobs[0].name
 AGAIN = events.RetryOrdered(
     job=NAME,
-    not_before=0.0,
+    wait_seconds=0.0,
     from_checkpoint=True,
     why=why("retry", reason="the counter stopped", attempt=2),
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +18,13 @@ from autoexp_tui.adapters.known_places import remember
 from autoexp_tui.adapters.live_sink import FileLiveSink, detail_of
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.cli import session_sending, session_sight
+from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.monitor import main as monitor
 from autoexp_tui.core import events
 from autoexp_tui.core.effects import SubmitTasks
+from autoexp_tui.core.rule_kinds import Checkpoints, Monitoring
 from autoexp_tui.core.snapshot import InQueue, Live, Snapshot
+from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.states import Cause, JobState, Outcome
 from autoexp_tui.core.verdicts import Result, why
 from autoexp_tui.engine.live import plan_snapshot
@@ -208,6 +214,7 @@ def test_show_for_programs_is_one_line_of_stable_keys(place: Place) -> None:
     assert told["engine"]["alive"] == "no"
     assert set(told["jobs"][0]) == {
         "name", "state", "cause", "attempts", "exit_code", "why", "evidence",
+        "values", "planned_values", "metrics", "runs",
     }  # fmt: skip
 
 
@@ -281,6 +288,41 @@ def test_kill_needs_a_yes_and_names_what_it_would_end(place: Place) -> None:
     place.session("k7f2", RELEASED)
     code, _, err = place.say("kill", "k7f2", "wait")
     assert (code, "this would kill 1 job: wait" in err) == (3, True)
+
+
+def test_kill_says_what_is_lost_since_the_checkpoint_that_lies_there(
+    place: Place,
+) -> None:
+    saved = place.root / "out/train/iter_0000080"
+    saved.mkdir(parents=True)
+    noted = events.MetricsNoted(
+        job="train", attempt=1, run=0, step=95, total=100, values={}
+    )
+    place.session("k7f2", *running(), noted, plan=with_glob(place))
+    code, _, err = place.say("kill", "k7f2", "train")
+    assert code == 3
+    assert "Lost since its checkpoint: 15 steps, " in err
+    assert err.index("Lost since") < err.index("this would kill 1 job: train")
+
+
+def test_kill_says_that_no_checkpoint_lies_there(place: Place) -> None:
+    place.session("k7f2", *running(), plan=with_glob(place))
+    err = place.say("kill", "k7f2", "train")[2]
+    none = "monitoring.checkpoints.glob finds none"
+    assert f"1 job with no checkpoint known ({none})." in err
+
+
+def running() -> Sequence[events.Event]:
+    """`train` runs."""
+    began = time.time() - 60
+    run = events.RunBegan(job="train", attempt=1, run=0, began_at=began)
+    return (*in_queue(), run)
+
+
+def with_glob(place: Place) -> Plan:
+    """The plan, its checkpoints known by a pattern."""
+    rules = Monitoring(checkpoints=Checkpoints(glob="iter_*"))
+    return replace(place.plan(), monitoring=rules)
 
 
 def test_waive_of_one_condition_among_several_asks_which(place: Place) -> None:
@@ -398,7 +440,7 @@ def test_show_of_a_job_tells_why_an_attempt_was_ended_although_a_later_one_did_w
         why=why("restart_ordered", rule="no_progress"),
     )
     again = events.RetryOrdered(
-        job="train", not_before=0.0, from_checkpoint=True, why=why("retry")
+        job="train", wait_seconds=0.0, from_checkpoint=True, why=why("retry")
     )
     place.session("k7f2", *in_queue(), ended, again)
     _, out, _ = place.say("show", "k7f2", "train")
@@ -414,7 +456,7 @@ def test_show_of_a_job_tells_who_ordered_each_attempt(place: Place) -> None:
     )
     again = events.RetryOrdered(
         job="train",
-        not_before=0.0,
+        wait_seconds=0.0,
         from_checkpoint=True,
         why=why("retry", reason="crashed", attempt=2),
     )
@@ -493,3 +535,30 @@ def test_a_command_after_an_engines_death_is_carried_out_here(place: Place) -> N
     assert code == 0, err
     assert "no engine runs this session now" in out
     assert f"autoexp-sessions restart k7f2 --state-dir {place.state_dir}" in out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("approve", "k7f2"), ("reject", "k7f2"), ("waive", "k7f2", "wait", "2")],
+)
+def test_a_job_may_not_decide_what_a_person_is_asked(
+    place: Place, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    place.session("k7f2", RELEASED)
+    attempt = place.state_dir / "k7f2" / "attempts" / "train" / "1"
+    monkeypatch.setenv("AUTOEXP_ATTEMPT_DIR", str(attempt))
+    code, _, err = place.say(*words)
+    assert code == 3
+    assert f"{words[0]}: this process is a job's (attempt 1 of train" in err
+    assert "Answer from a cockpit or a shell of your own." in err
+
+
+def test_a_job_may_not_bring_approvals_to_a_session(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.session("k7f2", RELEASED)
+    monkeypatch.setenv("AUTOEXP_ATTEMPT_DIR", "/elsewhere/attempts/train/1")
+    words = ["--session", "k7f2", "--state-dir", str(place.state_dir)]
+    code = guarded(monitor, [*words, "--approve", "all"])
+    assert code == 3
+    assert "--approve: this process is a job's" in place.capsys.readouterr().err

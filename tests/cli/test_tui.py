@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from autoexp_tui.cli import tui
 from autoexp_tui.cli.options import Options
 from autoexp_tui.cli.tui import _with_config
-from autoexp_tui.core.errors import UsageError
+from autoexp_tui.core.errors import EnvironmentFailed, UsageError
 
 
 @pytest.mark.parametrize(
@@ -52,3 +53,12 @@ def test_a_replay_takes_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tui, "_require_terminal", lambda: None)
     with pytest.raises(UsageError, match="plays what happened"):
         tui.main(["--replay", "--config-ref", "exp"])
+
+
+def test_a_cockpit_without_a_terminal_is_a_lack_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    with pytest.raises(EnvironmentFailed, match="needs a terminal") as failed:
+        tui.main(["--config-ref", "exp"])
+    assert failed.value.exit_code == 5

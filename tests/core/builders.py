@@ -18,9 +18,15 @@ from autoexp_tui.core.events import (
     SessionStarted,
     SubmissionAccepted,
 )
+from autoexp_tui.core.moment import Moment
 from autoexp_tui.core.specs import Edge, JobSpec, Plan
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.states import Cause, Outcome
+
+
+def at(t: float) -> Moment:
+    """A moment of a session that has always lived, by a wall clock nobody set."""
+    return Moment(t=t, utc=t, lived=t)
 
 
 def job(name: str, index: int = 0, **fields: Any) -> JobSpec:
@@ -57,7 +63,7 @@ def plan(*jobs: JobSpec, **fields: Any) -> Plan:
 def started(the_plan: Plan) -> SessionState:
     """A session that has the plan and nothing else."""
     state = SessionState(plans={"sha": the_plan})
-    draft = Draft(state, 100.0, epoch=1)
+    draft = Draft(state, at(100.0), epoch=1)
     draft.emit(
         SessionStarted(
             session="s1",
@@ -73,7 +79,7 @@ def started(the_plan: Plan) -> SessionState:
 
 def happen(state: SessionState, *happened: Event, t: float = 200.0) -> list[Recorded]:
     """Let events be true of `state`."""
-    draft = Draft(state, t, epoch=1)
+    draft = Draft(state, at(t), epoch=1)
     for event in happened:
         draft.emit(event)
     fold(state, draft.records)
@@ -89,10 +95,10 @@ def submit_event(name: str, number: int = 1) -> EffectOrdered:
     )
 
 
-def run(state: SessionState, name: str, number: int = 1) -> None:
+def run(state: SessionState, name: str, number: int = 1, t: float = 200.0) -> None:
     """Bring a planned or waiting job to RUNNING."""
-    if not state.jobs[name].waiting_since:
-        happen(state, JobsReleased(jobs=(name,)))
+    if not state.jobs[name].waiting_lived:
+        happen(state, JobsReleased(jobs=(name,)), t=t)
     happen(
         state,
         submit_event(name, number),
@@ -100,6 +106,7 @@ def run(state: SessionState, name: str, number: int = 1) -> None:
             token=f"token-{name}-{number}", executor_ids=("x1",), submitted_at=1.0
         ),
         RunBegan(job=name, attempt=number, run=0, began_at=1.0),
+        t=t,
     )
 
 

@@ -20,6 +20,7 @@ from autoexp_tui.core.states import (
 )
 from autoexp_tui.core.verdicts import Result, why
 from tests.core.builders import (
+    at,
     ended,
     happen,
     job,
@@ -69,11 +70,18 @@ def test_a_begin_that_comes_before_the_answer_is_not_undone_by_it() -> None:
     assert state.jobs["a"].attempts[0].executor_id == "x9"
 
 
-def test_waiting_clocks_do_not_count_time_without_an_engine() -> None:
+def test_a_journal_of_an_older_version_lived_while_it_had_engines() -> None:
     state = started(plan(job("a")))
-    happen(state, events.JobsReleased(jobs=("a",)), t=200.0)
-    happen(state, events.EngineStarted(host="h", pid=1, gap_seconds=50.0), t=300.0)
-    assert state.jobs["a"].waiting_since == 250.0
+    began = state.lived
+    apart = events.EngineStarted(host="h", pid=1, gap_seconds=50.0)
+    released = events.JobsReleased(jobs=("a",))
+    happened: list[tuple[float, events.Event]] = [(300.0, apart), (310.0, released)]
+    for seq, (t, event) in enumerate(happened, 3):
+        apply(
+            state,
+            events.Recorded(seq=seq, epoch=1, t=t, event_id=f"e{seq}", event=event),
+        )
+    assert state.jobs["a"].waiting_lived == began + (310.0 - 100.0) - 50.0
 
 
 def test_a_cancel_that_we_ordered_is_remembered_on_the_attempt() -> None:
@@ -134,7 +142,7 @@ def test_every_end_but_completed_can_be_brought_back() -> None:
 
 def test_the_draft_leaves_the_session_as_it_was() -> None:
     state = started(plan(job("a")))
-    draft = Draft(state, 300.0, epoch=1)
+    draft = Draft(state, at(300.0), epoch=1)
     draft.emit(events.JobsReleased(jobs=("a",)))
     assert draft.job("a").state is JobState.WAITING
     assert state.jobs["a"].state is JobState.PLANNED
@@ -143,7 +151,7 @@ def test_the_draft_leaves_the_session_as_it_was() -> None:
 
 def test_time_never_runs_backwards_in_a_draft() -> None:
     state = started(plan(job("a")))
-    draft = Draft(state, 5.0, epoch=1)
+    draft = Draft(state, at(5.0), epoch=1)
     assert draft.emit(events.MessageLogged(text="x")).t == state.t
 
 
@@ -174,7 +182,7 @@ def test_a_layer_behaves_as_the_dict_it_covers(
 def a_life() -> tuple[SessionState, list[events.Recorded]]:
     """A session that was applied event by event, and its records."""
     state = SessionState(plans={"sha": plan(job("a"), job("b"))})
-    draft = Draft(state, 100.0, epoch=1)
+    draft = Draft(state, at(100.0), epoch=1)
     draft.emit(
         events.SessionStarted(
             session="s", name="s", engine_version="", wrapper_version="", plan_sha="sha"

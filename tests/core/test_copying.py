@@ -45,7 +45,7 @@ def test_a_record_of_ones_own_is_changed_where_it_is() -> None:
 def test_setters_come_in_the_order_of_the_fields() -> None:
     event = MessageLogged(text="x")
     made = Recorded.__new__(Recorded)
-    values = (1, 2, 3.0, "e", "", "", event, False, 1)
+    values = (1, 2, 3.0, None, None, "e", "", "", event, False, 1)
     for setter, value in zip(setters(Recorded), values, strict=True):
         setter(made, value)
     assert made == Recorded(seq=1, epoch=2, t=3.0, event_id="e", event=event)

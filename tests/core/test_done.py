@@ -79,6 +79,18 @@ def test_an_upstream_that_a_job_did_not_have_then_makes_it_run() -> None:
     assert set(done_before(plan(A, B), found).done) == {"a"}
 
 
+def test_results_of_other_values_in_the_same_session_are_not_the_same() -> None:
+    b = left(B, upstream_work={"a": "f-a with other values"})
+    report = done_before(plan(A, B, C), {**ALL, "b": b})
+    assert set(report.done) == {"a"}
+    assert report.upstream == ("b", "c")
+
+
+def test_the_same_work_of_the_same_session_stands() -> None:
+    b = left(B, upstream_work={"a": "f-a"})
+    assert set(done_before(plan(A, B), {**ALL, "b": b}).done) == {"a", "b"}
+
+
 def test_another_job_s_word_in_the_directory_is_no_word_of_this_one() -> None:
     assert not done_before(plan(A), {"a": left(A, job="b")}).done
 

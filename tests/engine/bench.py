@@ -33,6 +33,7 @@ class Bench:
         submit: bool = True,
         has_nodes: bool = False,
         done: Sequence[DoneWork] = (),
+        foreign: tuple[str, ...] = (),
         place_of: Callable[[str], str] = lambda _path: "/",
     ) -> None:
         self.clock = ManualClock()
@@ -59,6 +60,7 @@ class Bench:
         self._orders = 0
         self._plan = plan
         self._done = tuple(done)
+        self._foreign = foreign
         self.start()
         if submit:
             self.order(Submit())
@@ -96,7 +98,11 @@ class Bench:
             )
             first = [opened, started, events.PlanAdded(sha=sha)]
             first += [events.DoneFound(works=self._done)] if self._done else []
-        self.engine = Engine(state, parts, self.snapshots.append)
+            if self._foreign:
+                first.append(events.ForeignFilesFound(jobs=self._foreign))
+        away = state.seconds_until(self.clock.utc()) if state.session else 0.0
+        unrecorded = max(0.0, away - self.gap_seconds)
+        self.engine = Engine(state, parts, self.snapshots.append, unrecorded=unrecorded)
         self.engine.begin(first)
 
     # ------------------------------------------------------------------------ time

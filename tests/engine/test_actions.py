@@ -25,6 +25,7 @@ from autoexp_tui.core.condition_kinds import (
     MaxAttempts,
     MetadataIs,
 )
+from autoexp_tui.core.effects import RunActionCommand
 from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.states import JobState
@@ -182,6 +183,19 @@ def test_a_command_gets_the_values_as_words_of_its_own() -> None:
     assert bench.world.errands.ran == [("convert", "/ckpt/10", "--name=a")]
 
 
+def test_a_command_has_what_its_log_has_said_as_variables() -> None:
+    bench = acting(RunCommand(command=("sh", "-c", "env")), script=saving(10))
+    bench.run(10)
+    (ordered,) = (
+        event.effect
+        for event in bench.happened(events.EffectOrdered)
+        if isinstance(event, events.EffectOrdered)
+        and isinstance(event.effect, RunActionCommand)
+    )
+    assert ordered.env["AUTOEXP_VALUE_CHECKPOINT_PATH"] == "/ckpt/10"
+    assert "saved 10" in ordered.env["AUTOEXP_VALUE_LINE"]
+
+
 def test_a_log_s_words_never_become_a_shell_s() -> None:
     evil = RunScript(seconds=30.0, writes=(says(2.0, "saved 10 to /x;rm"),))
     shell = RunCommand(command=("sh", "-c", "convert {checkpoint_path}"))
@@ -189,8 +203,14 @@ def test_a_log_s_words_never_become_a_shell_s() -> None:
     bench = acting(shell, plain, script=evil)
     bench.until(bench.is_("a", JobState.COMPLETED), 60)
     bench.run(2)
-    assert bench.world.errands.ran == [("convert", "/x;rm")]
-    assert dropped(bench) == ["value_never_came"]
+    assert bench.world.errands.ran == []
+    assert dropped(bench) == ["value_refused", "value_refused"]
+    told = [
+        event.why.code
+        for event in bench.happened(events.WarningRaised)
+        if isinstance(event, events.WarningRaised)
+    ]
+    assert told.count("value_refused") == 2
 
 
 def test_a_command_that_fails_is_warned_about_with_its_words() -> None:

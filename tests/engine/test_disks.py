@@ -464,11 +464,13 @@ def _waits_for_room(campaign: Disks) -> bool:
 def test_on_a_real_read_only_disk_nothing_is_taken_or_left(small_disk: Path) -> None:
     campaign = Disks(small_disk)
     campaign.journal.close()  # an open file keeps a file system from read-only
+    new = small_disk / "state" / "new"
+    new.mkdir(mode=0o700)
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     try:
         with pytest.raises(EnvironmentFailed, match="Read-only"):
             leave(campaign.session, Order(command_id="c2", command=Pause()), 1.0)
         with pytest.raises(EnvironmentFailed, match="Read-only"):
-            acquire(SessionDir(small_disk / "state" / "new"), campaign.clock)
+            acquire(SessionDir(new), campaign.clock)
     finally:
         subprocess.run(["mount", "-o", "remount,rw", str(small_disk)], check=True)

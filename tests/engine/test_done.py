@@ -124,7 +124,7 @@ def test_killed_at_any_event_every_completed_job_leaves_word(cut: int) -> None:
     assert not one.engine.state.pending
 
 
-def test_a_rule_s_overrides_do_the_plan_s_work_still() -> None:
+def test_a_rule_s_overrides_are_other_work() -> None:
     rule = StateEvent(
         name="again",
         state="crash",
@@ -139,7 +139,7 @@ def test_a_rule_s_overrides_do_the_plan_s_work_still() -> None:
     one.until(one.is_("a", JobState.COMPLETED))
     one.run(2)
     assert one.job("a").spec.fingerprint == "other"
-    assert works(one)[0].fingerprint == "f-a"
+    assert works(one)[0].fingerprint == "other"
 
 
 def test_a_person_s_overrides_are_other_work() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from autoexp_tui.core import commands, events
@@ -26,9 +27,10 @@ from autoexp_tui.core.rule_kinds import (
     Progress,
     StateEvent,
 )
-from autoexp_tui.core.specs import Plan, Resources
+from autoexp_tui.core.specs import JobSpec, Plan, Resources
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.testing.fake_script import Fault, RunScript, Write
+from autoexp_tui.testing.sim_world import Recompose
 from tests.core.builders import job, plan
 from tests.engine.bench import Bench
 
@@ -276,6 +278,35 @@ def test_a_restart_with_overrides_runs_once_they_are_composed() -> None:
     assert spec.resources.options["exclude"] == "fakehost"
 
 
+def test_a_restart_whose_script_would_hold_a_log_s_text_is_held() -> None:
+    class Scripted(Recompose):
+        def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
+            spec = super().compose(plan, job, overrides)
+            return replace(spec, command=("bash", "-c", f"train {overrides[-1]}"))
+
+    found = LogEvent(
+        name="best",
+        pattern=r"load (?P<path>.+)",
+        pattern_type="regex",
+        extract_groups={"best": "path"},
+    )
+    restart = StateEvent(
+        name="c", state="crash", actions=(Restart(overrides=("load={best}",)),)
+    )
+    rules = Monitoring(log_events=(found,), state_events=(restart,))
+    crash = RunScript(seconds=3.0, exit_code=1, writes=(says(1.0, "load /x;reboot"),))
+    bench = Bench(plan(job("a"), monitoring=rules), {"a": [[crash], [OK]]})
+    object.__setattr__(bench.engine._parts.outside, "planner", Scripted())
+    bench.until(bench.is_("a", JobState.HELD))
+    assert len(bench.executor.begun) == 1
+    told = [
+        event.why.code
+        for event in bench.happened(events.WarningRaised)
+        if isinstance(event, events.WarningRaised)
+    ]
+    assert told == ["value_in_script"]
+
+
 def test_a_restart_avoids_the_nodes_of_all_attempts_before_it() -> None:
     restart = Restart(overrides=("lr=1",), exclude_node=True)
     rule = StateEvent(name="c", state="crash", actions=(restart,))
@@ -419,9 +450,9 @@ def test_a_step_counter_that_stopped_is_a_stall_although_the_log_grows() -> None
 
 def test_a_flat_loss_is_no_worry_any_more_once_the_run_has_ended() -> None:
     writes = tuple(loss(n * 0.5, n * 100, "2.5") for n in range(1, 40))
-    rules = Monitoring(anomalies=Anomalies(min_points=5))
+    rules = Monitoring(anomalies=Anomalies(min_points=5, flat_share=0.1))
     bench = Bench(
-        plan(job("a"), monitoring=rules),
+        plan(job("a", progress_total=10_000), monitoring=rules),
         {"a": [[RunScript(seconds=30.0, writes=writes)]]},
     )
     bench.run(20)
@@ -470,6 +501,35 @@ def test_an_answer_is_bound_to_what_the_job_takes_from_its_executor() -> None:
 def test_approvals_of_a_stage_can_be_given_beforehand() -> None:
     bench = Bench(asking(), {"a": [[OK]]}, approve=frozenset({"*"}))
     bench.until(bench.is_("b", JobState.COMPLETED))
+
+
+def test_who_resumes_with_approvals_answers_what_was_asked_before() -> None:
+    bench = Bench(asking(), {"a": [[OK]]})
+    bench.until(lambda: bench.job("b").ask is not None)
+    bench.world.auto_approve = frozenset({"*"})
+    bench.die(30.0)
+    bench.until(bench.is_("b", JobState.COMPLETED))
+    (answer,) = bench.happened(events.ApprovalAnswered)
+    assert isinstance(answer, events.ApprovalAnswered)
+    assert (answer.by, answer.sender) == ("--approve", None)
+    assert answer.policy.startswith("--approve ")
+
+
+def test_approvals_of_another_stage_leave_what_was_asked_before_open() -> None:
+    bench = Bench(asking(), {"a": [[OK]]})
+    bench.until(lambda: bench.job("b").ask is not None)
+    bench.world.auto_approve = frozenset({"other"})
+    bench.die(30.0)
+    bench.run(30)
+    assert bench.job("b").state is JobState.WAITING
+
+
+def test_an_approval_given_beforehand_is_recorded_as_a_policy_and_nobody_s() -> None:
+    bench = Bench(asking(), {"a": [[OK]]}, approve=frozenset({"*"}))
+    bench.until(bench.is_("b", JobState.COMPLETED))
+    (answer,) = bench.happened(events.ApprovalAnswered)
+    assert isinstance(answer, events.ApprovalAnswered)
+    assert (answer.policy, answer.sender) == ("--approve all", None)
 
 
 def test_a_waived_condition_counts_as_passed() -> None:

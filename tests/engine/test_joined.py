@@ -13,6 +13,7 @@ from autoexp_tui.core.commands import Pause
 from autoexp_tui.core.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.core.events import EngineStopped, Recorded
 from autoexp_tui.core.snapshot import Role, Snapshot
+from autoexp_tui.core.states import JobState
 from autoexp_tui.engine.joined import JoinedHandle
 from autoexp_tui.engine.live import plan_snapshot
 from autoexp_tui.testing.journal_contract import PLAN
@@ -20,13 +21,13 @@ from autoexp_tui.testing.scripted_handle import ScriptedHandle
 
 
 def shown(
-    role: Role, *, alive: bool = True, stopped: bool = False, finished: bool = False
+    role: Role, *, alive: bool = True, stopped: bool = False, over: bool = False
 ) -> Snapshot:
     plan = plan_snapshot(PLAN)
     view = replace(
         plan.engine, role=role, owner_alive=alive, stopped=stopped, directory="/s/k7f2"
     )
-    return replace(plan, session="k7f2", engine=view, finished=finished)
+    return replace(plan, session="k7f2", engine=view, open=not over)
 
 
 def told_to_stop(snapshot: Snapshot, *, on_request: bool) -> Snapshot:
@@ -156,15 +157,26 @@ def test_a_finished_session_needs_no_engine(
     handle = join(first)
     passed: list[Snapshot] = []
     handle.subscribe(passed.append)
-    first.push(shown("viewer", alive=False, finished=True))
+    first.push(shown("viewer", alive=False, over=True))
     until(lambda: passed)
     time.sleep(0.05)
     assert (ways.owned, handle.role) == ([], "viewer")
 
 
+def test_a_rule_s_plan_without_an_engine_is_taken_up_though_all_jobs_ended(
+    join: Callable[..., JoinedHandle],
+) -> None:
+    first = ScriptedHandle(shown("viewer"))
+    handle = join(first)
+    gone = shown("viewer", alive=False)
+    ended = [replace(job, state=JobState.COMPLETED) for job in gone.jobs]
+    first.push(replace(gone, jobs=tuple(ended), open=True))
+    until(lambda: handle.role == "live")
+
+
 def resting(*, stopped: bool = False) -> Snapshot:
     """Without an engine: all has ended, or the engine was told to stop."""
-    gone = shown("viewer", alive=False, stopped=stopped, finished=not stopped)
+    gone = shown("viewer", alive=False, stopped=stopped, over=not stopped)
     return told_to_stop(gone, on_request=True) if stopped else gone
 
 

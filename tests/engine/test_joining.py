@@ -148,7 +148,7 @@ def test_a_log_s_words_are_only_text_in_overrides() -> None:
     bench.until(bench.is_("a", JobState.COMPLETED), 60)
     bench.run(2)
     assert sorted(bench.states()) == ["a", "a_eval10"]
-    assert dropped(bench) == ["value_never_came"]
+    assert dropped(bench) == ["value_refused"]
 
 
 def test_attempts_of_an_action_that_plans_are_counted_by_itself() -> None:
@@ -352,7 +352,7 @@ def test_a_name_made_of_a_log_s_words_must_be_one() -> None:
     bench = acting(NewJob(command=("x",), name="{checkpoint_path}"))
     bench.run(20)
     (problem,) = failures(bench)
-    assert "a path from the root" in problem
+    assert "more than one name in a path" in problem
 
 
 def test_a_new_job_waits_for_what_its_conditions_name() -> None:
@@ -548,3 +548,14 @@ def test_planning_that_hangs_stalls_nobody() -> None:
         bench.executor.settle()
     assert list(bench.states()) == ["a"]
     bench.until(lambda: "a_eval10" in bench.states(), 30)
+
+
+def test_a_session_is_open_until_the_plan_that_a_rule_ordered_has_come() -> None:
+    bench = acting(EVALUATE, script=saving(10, seconds=2.0))
+    bench.until(lambda: "a_eval10" in bench.states(), 30)
+    bench.until(bench.is_("a_eval10", JobState.COMPLETED), 60)
+    bench.run(2)
+    ended = [shown for shown in bench.snapshots if all(job.ended for job in shown.jobs)]
+    assert any(shown.open for shown in ended)
+    assert all(shown.open == bool(shown.pending) for shown in ended)
+    assert not bench.snapshots[-1].open

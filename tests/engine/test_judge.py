@@ -85,6 +85,75 @@ def test_our_own_cancels_are_our_own_record(ordered: Cause, outcome: Outcome) ->
     assert (end.outcome, end.cause) == (outcome, ordered)
 
 
+# ------------------------------------------------------------------------------- memory
+KILLED = ExitRecord(run=0, ended_at=9.0, exit_code=None, signal=9, asked=False)
+OF_SLURM = "step 3\nslurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.batch\n"
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        OF_SLURM,
+        "slurmstepd: error: StepId=7.0 exceeded memory limit (12 > 10), being killed",
+        "slurmstepd: error: Exceeded job memory limit",
+        "[1.2] Out of memory: Killed process 4711 (python) total-vm:1kB",
+        "Some of them may have been killed by the cgroup out-of-memory handler.",
+    ],
+)
+def test_a_kill_for_memory_is_told_by_its_text(tail: str) -> None:
+    for record in (KILLED, replace(KILLED, exit_code=137, signal=None)):
+        end = judge.attempt_ended(running(), report(exited=record), 10.0, tail=tail)
+        assert (end.outcome, end.cause) == (Outcome.FAILED, Cause.OUT_OF_MEMORY)
+
+
+def test_a_kill_for_memory_is_told_by_the_kernels_count() -> None:
+    record = replace(KILLED, oom_kills=1)
+    end = judge.attempt_ended(running(), report(exited=record), 10.0)
+    assert end.cause is Cause.OUT_OF_MEMORY
+
+
+@pytest.mark.parametrize(
+    ("record", "tail"),
+    [
+        (KILLED, "CUDA out of memory was caught, going on\n"),
+        (replace(KILLED, asked=True), OF_SLURM),
+        (replace(KILLED, exit_code=1, signal=None), OF_SLURM),
+        (replace(KILLED, signal=11, oom_kills=1), OF_SLURM),
+        (replace(KILLED, exit_code=0, signal=None, oom_kills=1), OF_SLURM),
+    ],
+    ids=["no such text", "asked to end", "another code", "another signal", "exit 0"],
+)
+def test_any_other_end_is_no_kill_for_memory(record: ExitRecord, tail: str) -> None:
+    end = judge.attempt_ended(running(), report(exited=record), 10.0, tail=tail)
+    assert end.cause is not Cause.OUT_OF_MEMORY
+
+
+# --------------------------------------------------------------- records of other hands
+def lost(**fields: Any) -> events.AttemptEnded:
+    gone = report(phase=TaskPhase.ENDED, gone_for=9.0, **fields)
+    return judge.attempt_ended(running(), gone, 10.0)
+
+
+BEGUN = BeginRecord(run=0, began_at=1.0)
+
+
+def test_a_run_without_a_trace_is_lost() -> None:
+    end = lost(began=BEGUN)
+    assert end.why == why("lost", seconds=9.0)
+
+
+def test_a_lost_run_whose_records_were_removed_says_so() -> None:
+    end = lost()
+    assert end.outcome is Outcome.LOST
+    assert end.why == why("lost_records", what="the records of its run were removed")
+
+
+def test_a_lost_run_whose_records_were_forged_says_so() -> None:
+    end = lost(began=BEGUN, tampering="exit.0.json was not written by its supervisor")
+    assert end.why is not None
+    assert end.why.code == "lost_records"
+
+
 UNASKED = ExitRecord(run=0, ended_at=9.0, exit_code=0, asked=False)
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from autoexp_tui.core.commands import Order, Pause, Submit
 from autoexp_tui.core.errors import EnvironmentFailed
+from autoexp_tui.core.events import CommandRefused
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.engine.live import Listener, LiveHandle, plan_snapshot
 from autoexp_tui.testing.journal_contract import PLAN
@@ -113,3 +114,19 @@ def test_an_engine_that_has_stopped_answers_nothing_more() -> None:
     stopped = replace(FIRST.engine, stopped=True)
     session.handle.publish(replace(FIRST, engine=stopped))
     assert not session.handle.unanswered
+
+
+def test_a_plan_that_was_shown_before_this_one_is_refused() -> None:
+    session = Session()
+    sent = session.handle.send(Submit(jobs=("a",), plan_id="the one before"))
+    (told,) = session.handle.snapshot().events
+    assert (told.command_id, session.handle.role) == (sent, "plan")
+    assert isinstance(told.event, CommandRefused)
+    assert told.event.why.code == "other_plan"
+    assert not session.handle.unanswered
+
+
+def test_the_plan_that_was_shown_is_submitted() -> None:
+    handle = Session().handle
+    handle.send(Submit(jobs=("a",), plan_id=PLAN.plan_id))
+    assert handle.role == "live"

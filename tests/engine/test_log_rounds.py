@@ -11,6 +11,8 @@ from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import JobState
 from autoexp_tui.engine import log_rounds
+from autoexp_tui.engine.log_rounds import LogCursor, LogRounds
+from autoexp_tui.engine.observations import LogRead, LogsRead
 from autoexp_tui.engine.reading_ports import LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.testing.fake_script import RunScript, Write
@@ -105,6 +107,30 @@ def test_one_look_reads_so_much_and_no_log_is_left_out_for_ever(
         seconds=10,
     )
     assert max(reads.values()) - min(reads.values()) <= 3
+
+
+def test_one_look_reads_no_more_than_the_patterns_can_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log_rounds, "LOOK_WORK", 2 * len(LINE) * 600)
+    bench = Bench(many(1))
+    bench.files.append("/log", LINE)
+    got: list[LogRead] = []
+    rounds = LogRounds(
+        bench.world.log_source(),
+        bench.pool,
+        lambda _: "/",
+        lambda one: got.extend(one.reads) if isinstance(one, LogsRead) else None,
+    )
+    cursors = [
+        LogCursor(job=f"j{n}", attempt=1, run=0, path="/log", offset=0, cost=600)
+        for n in range(5)
+    ]
+    rounds.send(cursors)
+    rounds.tend(0.0, 0.0)
+    while bench.pool.step():
+        pass
+    assert len(got) == 2
 
 
 def test_a_backlog_is_worked_off_without_waiting_for_polls(

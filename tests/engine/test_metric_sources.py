@@ -34,7 +34,7 @@ def says(at: float, line: str) -> Write:
 
 def watched(*files: MetricFile, **fields: object) -> Plan:
     rules = Monitoring(metrics_files=files or (JSONL,), **fields)  # type: ignore[arg-type]
-    return plan(job("a"), monitoring=rules)
+    return plan(job("a", progress_total=100), monitoring=rules)
 
 
 def bench(the_plan: Plan, *writes: Write, seconds: float = 1e6) -> Bench:
@@ -175,7 +175,7 @@ def test_what_an_earlier_session_left_in_the_file_is_not_this_one_s(
 def test_a_logger_that_writes_its_file_anew_tells_nothing_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    quick = Anomalies(min_points=2, plateau_steps=3, divergence="off")
+    quick = Anomalies(min_points=2, flat_share=0.03, divergence="off")
     flat = [row(1.0, step=n, loss=2.0) for n in range(1, 9)]
     falls = [row(1.0, step=n, loss=2.0 - n / 10) for n in range(9, 13)]
     one = bench(watched(anomalies=quick), *flat, *falls)
@@ -203,7 +203,7 @@ def test_a_logger_that_writes_its_file_anew_tells_nothing_twice(
 
 
 def test_the_next_engine_reads_files_again_and_tells_nothing_twice() -> None:
-    quick = Anomalies(min_points=2, plateau_steps=3, divergence="off")
+    quick = Anomalies(min_points=2, flat_share=0.03, divergence="off")
     flat = [row(1.0, step=n, loss=2.0) for n in range(1, 9)]
     falls = [row(5.0, step=n, loss=2.0 - n / 10) for n in range(9, 13)]
     one = bench(watched(anomalies=quick), *flat, *falls)
@@ -240,8 +240,8 @@ def sample(at: float, busy: float) -> Write:
 def test_samples_of_gpus_are_metrics() -> None:
     one = bench(plan(job("a")), sample(1.0, 90.0), sample(31.0, 80.0))
     one.run(60)
-    assert live(one).metrics == {"gpu util": 80.0, "gpu mem": 50.0, "gpu power": 300.0}
-    assert live(one).curves["gpu util"].values == (90.0, 80.0)
+    assert live(one).metrics == {"gpu_util": 80.0, "gpu_mem": 50.0, "gpu_power": 300.0}
+    assert live(one).curves["gpu_util"].values == (90.0, 80.0)
     assert live(one).gpu is not None
     assert live(one).gpu.seen_at >= 31.0  # type: ignore[union-attr]
 
@@ -270,11 +270,13 @@ def test_a_condition_may_read_what_gpus_do() -> None:
 
 def test_a_new_attempt_has_samples_of_its_own() -> None:
     again = StateEvent(name="r", state="crash", actions=(Restart(reason="x"),))
-    the_plan = plan(job("a"), monitoring=Monitoring(state_events=(again,)))
+    the_plan = plan(
+        job("a", progress_total=100), monitoring=Monitoring(state_events=(again,))
+    )
     first = RunScript(seconds=40.0, exit_code=1, writes=(sample(1.0, 50.0),))
     one = Bench(the_plan, {"a": [[first], [RunScript(seconds=1e6)]]})
     one.run(35)
-    assert "gpu util" in live(one).metrics
+    assert "gpu_util" in live(one).metrics
     one.until(
         lambda: (
             len(one.job("a").attempts) == 2 and one.job("a").state is JobState.RUNNING

@@ -19,7 +19,7 @@ from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.monitor.desk import Desk, Policy, Roster, rules_of
 from autoexp_tui.monitor.reactions import end_attempt
 from autoexp_tui.monitor.watch import Timers, Watch
-from tests.core.builders import ended, job, plan, run, started
+from tests.core.builders import at, ended, job, plan, run, started
 
 OWN = Monitoring(
     log_events=(LogEvent(name="own", pattern="shared"),),
@@ -41,7 +41,7 @@ def session() -> SessionState:
 
 def desk(state: SessionState) -> Desk:
     return Desk(
-        draft=Draft(state, 300.0, epoch=1),
+        draft=Draft(state, at(300.0), epoch=1),
         watch=Watch(),
         timers=Timers(),
         roster=Roster(),

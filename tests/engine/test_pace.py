@@ -14,7 +14,7 @@ from autoexp_tui.engine.reading_ports import FoundFile, LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.monitor.desk import Desk, Policy, Roster
 from autoexp_tui.monitor.watch import Timers, Watch
-from tests.core.builders import job, plan, run, started
+from tests.core.builders import at, job, plan, run, started
 
 ROWS = "/out/a/m.jsonl"
 RULES = Monitoring(metrics_files=(MetricFile(path=ROWS, format="jsonl"),))
@@ -35,7 +35,7 @@ class Reader:
     @property
     def desk(self) -> Desk:
         return Desk(
-            draft=Draft(self.state, self.t, epoch=1),
+            draft=Draft(self.state, at(self.t), epoch=1),
             watch=Watch(),
             timers=Timers(),
             roster=Roster(),

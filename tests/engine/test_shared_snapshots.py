@@ -53,7 +53,7 @@ def test_the_next_engine_shows_every_job_ended_ones_too() -> None:
     assert [len(each.attempts) for each in shown.jobs] == [1, 1]
 
 
-def test_a_session_without_jobs_is_not_finished() -> None:
+def test_a_session_without_jobs_is_open() -> None:
     one = begun()
     view = one.snapshots[-1].engine
-    assert not Publisher().snapshot(SessionState(), view, {}).finished
+    assert Publisher().snapshot(SessionState(), view, {}).open

@@ -8,13 +8,14 @@ from autoexp_tui.core.commands import Command, Order
 from autoexp_tui.core.draft import Draft
 from autoexp_tui.core.effects import CancelTasks, ComposeJob
 from autoexp_tui.core.events import Event
+from autoexp_tui.core.sender import Sender
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.verdicts import why
 from autoexp_tui.engine.steer import obey
 from autoexp_tui.monitor.desk import Desk, Policy, Roster
 from autoexp_tui.monitor.watch import Timers, Watch
-from tests.core.builders import ended, happen, job, plan, run, started, submit_event
+from tests.core.builders import at, ended, happen, job, plan, run, started, submit_event
 
 
 def obeyed(
@@ -24,7 +25,7 @@ def obeyed(
     for record in state.jobs.values():
         roster.note(record)
     desk = Desk(
-        draft=Draft(state, 300.0, epoch=1),
+        draft=Draft(state, at(300.0), epoch=1),
         watch=Watch(),
         timers=Timers(),
         roster=roster,
@@ -65,6 +66,13 @@ def test_what_was_not_chosen_is_held() -> None:
         events.JobsReleased(jobs=("a",)),
         events.JobsHeld(jobs=("b",)),
     ]
+
+
+def test_a_submit_of_another_plan_is_refused() -> None:
+    state = started(plan(job("a")))
+    (refused,) = obeyed(state, commands.Submit(jobs=("a",), plan_id="another"))
+    assert isinstance(refused, events.CommandRefused)
+    assert refused.why.code == "other_plan"
 
 
 def test_submitting_held_jobs_later_holds_nobody_else() -> None:
@@ -110,7 +118,7 @@ def test_a_command_for_an_unknown_job_is_refused() -> None:
 
 def test_a_command_that_was_carried_out_is_not_carried_out_again() -> None:
     state = started(plan(job("a")))
-    draft = Draft(state, 250.0, epoch=1)
+    draft = Draft(state, at(250.0), epoch=1)
     draft.because(command_id="c1")
     draft.emit(events.MessageLogged(text="done"))
     fold(state, draft.records)
@@ -160,6 +168,38 @@ def test_an_answer_must_carry_the_digest_that_was_asked() -> None:
     assert isinstance(refused, events.CommandRefused)
     (given,) = obeyed(state, commands.Answer(job="a", digest="d1", approved=True), "c2")
     assert isinstance(given, events.ApprovalAnswered)
+
+
+@pytest.mark.parametrize(
+    ("sender", "code"),
+    [
+        (Sender(job="attempt 1 of a"), "sender_is_job"),
+        (Sender(doubt="unnamed"), "sender_unnamed"),
+        (Sender(doubt="ended"), "sender_ended"),
+    ],
+)
+def test_only_a_person_answers_or_waives(sender: Sender, code: str) -> None:
+    state = started(plan(job("a")))
+    asked = events.ApprovalAsked(job="a", attempt=1, digest="d1", prompt="sure?")
+    happen(state, events.JobsReleased(jobs=("a",)), asked)
+    for command in (
+        commands.Answer(job="a", digest="d1", approved=True),
+        commands.Waive(job="a", condition=0),
+    ):
+        (event,) = obeyed(state, command, sender=sender)
+        assert isinstance(event, events.CommandRefused)
+        assert event.why.code == code
+
+
+def test_an_answer_is_recorded_with_the_process_that_gave_it() -> None:
+    state = started(plan(job("a")))
+    asked = events.ApprovalAsked(job="a", attempt=1, digest="d1", prompt="sure?")
+    happen(state, events.JobsReleased(jobs=("a",)), asked)
+    sender = Sender(user="ada", host="login1", pid=7, checked=True)
+    answer = commands.Answer(job="a", digest="d1", approved=True)
+    (event,) = obeyed(state, answer, sender=sender)
+    assert isinstance(event, events.ApprovalAnswered)
+    assert event.sender == sender
 
 
 def test_stopping_with_the_jobs_waits_for_their_end() -> None:
@@ -226,7 +266,7 @@ def test_a_further_attempt_has_a_limit_that_nobody_knows_of() -> None:
     state = started(plan(job("a")))
     run(state, "a")
     again = events.RetryOrdered(
-        job="a", not_before=0.0, from_checkpoint=True, why=why("retry", attempt=2)
+        job="a", wait_seconds=0.0, from_checkpoint=True, why=why("retry", attempt=2)
     )
     happen(state, events.LimitAcknowledged(job="a", attempt=1), ended("a"), again)
     happen(state, submit_event("a", 2))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import tracemalloc
 from dataclasses import dataclass, field
 
+import pytest
+
 from autoexp_tui.core import events
 from autoexp_tui.core.draft import Draft
 from autoexp_tui.core.facts import MetricFact, MetricKey
@@ -14,13 +16,16 @@ from autoexp_tui.core.rule_kinds import (
     MetricPattern,
     Monitoring,
     Progress,
+    ResultSpec,
 )
+from autoexp_tui.engine.log_rounds import LOG_CHUNK
 from autoexp_tui.engine.reading_ports import LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.engine.track_making import points_of
 from autoexp_tui.monitor.desk import Desk, Policy, Roster
+from autoexp_tui.monitor.patterns import MAX_LINE
 from autoexp_tui.monitor.watch import Timers, Watch
-from tests.core.builders import job, plan, run, started
+from tests.core.builders import at, job, plan, run, started
 
 EPOCHS = Monitoring(progress=Progress(metric="epoch"))
 
@@ -36,7 +41,7 @@ class Reader:
         run(self.state, "a")
         self.telemetry = Telemetry(self.state)
         self.desk = Desk(
-            draft=Draft(self.state, 300.0, epoch=1),
+            draft=Draft(self.state, at(300.0), epoch=1),
             watch=Watch(),
             timers=Timers(),
             roster=Roster(),
@@ -129,9 +134,9 @@ def test_what_was_noted_is_not_noted_again() -> None:
 
 
 def test_a_log_that_begins_anew_takes_its_worries_back() -> None:
-    quick = Anomalies(min_points=2, plateau_steps=5)
+    quick = Anomalies(min_points=2, flat_share=0.05)
     reader = Reader(Monitoring(anomalies=quick))
-    flat = "".join(f"step: {at} loss: 2.0\n" for at in range(1, 9))
+    flat = "".join(f"step: {at}/100 loss: 2.0\n" for at in range(1, 9))
     reader.read(flat)
     assert len(reader.desk.state.warnings) == 1
     reader.read("step: 1 loss: 2.0\n", reset=True)
@@ -175,3 +180,129 @@ def test_what_is_kept_of_a_job_is_bounded() -> None:
     tracemalloc.stop()
     assert all(view is not None and len(view.metrics) == 5 for view in views)
     assert used / len(readers) < 60_000
+
+
+# ------------------------------------------------------------------- stored patterns
+STORED = Monitoring(
+    log_events=(
+        LogEvent(name="old", pattern="a(?=b)", pattern_type="regex"),
+        LogEvent(name="still", pattern=r"(a)\1", pattern_type="inactivity"),
+        LogEvent(name="good", pattern="ab", pattern_type="regex"),
+    ),
+    metrics=(
+        MetricPattern(name="odd", pattern=r"odd (\d+)\Z"),
+        MetricPattern(name="even", pattern=r"even (\d+)"),
+    ),
+)
+
+
+def test_stored_patterns_that_re2_lacks_are_off_and_the_others_go_on() -> None:
+    reader = Reader(STORED)
+    reader.read("ab\nodd 1\neven 2\n")
+    matched = reader.emitted(events.LogMatched)
+    assert [
+        event.rule for event in matched if isinstance(event, events.LogMatched)
+    ] == ["good"]
+    assert reader.fact("odd") is None
+    even = reader.fact("even")
+    assert isinstance(even, MetricFact)
+    assert even.value == 2.0
+
+
+def test_each_rule_that_is_off_is_warned_of_once_for_good() -> None:
+    reader = Reader(STORED)
+    for _ in range(2):
+        reader.read("ab\n")
+        reader.telemetry.watch_stalls(reader.desk)
+    raised = [
+        event.why.arg("problem")
+        for event in reader.emitted(events.WarningRaised)
+        if isinstance(event, events.WarningRaised)
+    ]
+    assert [str(problem).split(":")[0] for problem in raised] == [
+        "rule old",
+        "rule still",
+        "metric odd",
+    ]
+    assert "put what counts into a group" in str(raised[0])
+
+
+def test_a_log_is_read_in_smaller_pieces_where_its_patterns_are_large() -> None:
+    def limit(pattern: str) -> int:
+        rule = LogEvent(name="r", pattern=pattern, pattern_type="regex")
+        reader = Reader(Monitoring(log_events=(rule,)))
+        return reader.telemetry.cursor(reader.desk.job("a"), final=False).limit
+
+    assert limit("error") == LOG_CHUNK
+    assert MAX_LINE <= limit("[a-z]{0,900}#") < LOG_CHUNK // 2
+
+
+# ------------------------------------------------------------------------- results
+EVALUATION = (
+    "held-out loss: 1.576000 | bits per byte: 2.2737\n"
+    "baseline loss: 1.621000 | bits per byte: 2.3386\n"
+)
+
+
+def result_of(text: str, *, metric: str = "", mode: str = "last") -> float | None:
+    spec = ResultSpec(
+        metric=metric,
+        mode="min" if mode == "min" else "max" if mode == "max" else "last",
+    )
+    reader = Reader(Monitoring(result=spec))
+    reader.read(text)
+    reader.telemetry.close(reader.desk, "a")
+    (noted,) = reader.emitted(events.MetricsNoted)
+    assert isinstance(noted, events.MetricsNoted)
+    live = reader.telemetry.view("a").result
+    assert noted.result == live
+    return live
+
+
+def test_losses_of_an_evaluation_keep_their_names() -> None:
+    reader = Reader()
+    reader.read(EVALUATION)
+    assert reader.fact("heldout_loss") == MetricFact(1.576, 1)
+    assert reader.fact("baseline_loss") == MetricFact(1.621, 1)
+    assert reader.fact("loss") is None
+
+
+def test_a_stage_names_its_result() -> None:
+    assert result_of(EVALUATION, metric="Held-out loss") == 1.576
+
+
+@pytest.mark.parametrize(
+    ("mode", "result"), [("min", 1.0), ("max", 3.0), ("last", 2.0)]
+)
+def test_a_result_is_the_lowest_the_highest_or_the_last(
+    mode: str, result: float
+) -> None:
+    text = "step: 1 acc_loss: 3\nstep: 2 acc_loss: 1\nstep: 3 acc_loss: 2\n"
+    assert result_of(text, metric="acc_loss", mode=mode) == result
+
+
+def test_without_a_name_the_result_is_the_newest_loss() -> None:
+    assert result_of("step: 1 loss: 3\nstep: 2 loss: 2 | aux loss: 9\n") == 2.0
+
+
+def test_where_the_stage_s_own_metric_is_not_told_the_result_is_the_loss() -> None:
+    reader = Reader(Monitoring(loss="perplexity"))
+    reader.read("step: 1 loss: 3\n")
+    assert reader.telemetry.view("a").result == 3.0
+
+
+def test_a_result_that_is_named_and_not_told_is_none() -> None:
+    assert result_of("step: 1 loss: 3\n", metric="accuracy") is None
+
+
+def test_a_flat_loss_is_no_warning_unless_it_is_asked_for() -> None:
+    reader = Reader()
+    reader.read("".join(f"step: {at}/1000 loss: 2.0\n" for at in range(1, 999)))
+    assert reader.desk.state.warnings == {}
+
+
+def test_the_first_step_of_an_attempt_is_known() -> None:
+    reader = Reader()
+    reader.read("step: 8001/10000 loss: 2.0\nstep: 8500/10000 loss: 1.9\n")
+    live = reader.telemetry.view("a")
+    assert (live.first_step, live.step) == (8001, 8500)

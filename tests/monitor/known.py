@@ -46,11 +46,11 @@ def job(
     cause: Cause | None = None,
     *,
     step: int | None = None,
-    ended_at: float | None = None,
+    ended_lived: float | None = None,
     attempts: int = 1,
 ) -> JobFact:
     """What is known of a job."""
-    return JobFact(state, cause, attempts, step, ended_at)
+    return JobFact(state, cause, attempts, step, ended_lived)
 
 
 def path_and_writer(path: str, writer: JobFact) -> dict[FactKey, FactValue]:

@@ -14,7 +14,8 @@ from autoexp_tui.core.verdicts import Why
 from autoexp_tui.core.wording import CODES, sentence
 from autoexp_tui.monitor.anomalies import AnomalyWatch
 
-QUICK = Anomalies(min_points=3, plateau_steps=100)
+QUICK = Anomalies(min_points=3, flat_share=0.1)
+TOTAL = 1000
 
 
 def said(
@@ -25,7 +26,7 @@ def said(
     return [
         (step, f"{'-' if finding.cleared else ''}{finding.code}")
         for step, value in dots
-        for finding in watch.feed(step, value)
+        for finding in watch.feed(step, value, TOTAL)
     ]
 
 
@@ -95,7 +96,7 @@ def test_a_resumed_run_is_measured_by_itself() -> None:
     "settings",
     [
         Anomalies(nan="off", min_points=1),
-        Anomalies(plateau="off", plateau_steps=1, min_points=1, nan="off"),
+        Anomalies(flat_share=None, min_points=1, nan="off"),
     ],
 )
 def test_what_is_switched_off_is_not_found(settings: Anomalies) -> None:
@@ -121,10 +122,10 @@ def test_a_finding_tells_its_numbers() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.floats()), max_size=60))
 def test_findings_alternate_and_can_be_told(dots: list[tuple[int, float]]) -> None:
-    watch = AnomalyWatch(Anomalies(min_points=1, plateau_steps=20))
+    watch = AnomalyWatch(Anomalies(min_points=1, flat_share=0.02))
     active: set[str] = set()
     for step, value in dots:
-        for finding in watch.feed(step, value):
+        for finding in watch.feed(step, value, TOTAL):
             assert (finding.code in active) == finding.cleared
             active ^= {finding.code}
             assert finding.code in CODES

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.core.action_kinds import Notify, Restart, RunAutoexp, RunCommand
+from autoexp_tui.core.action_kinds import (
+    Action,
+    AppendToFile,
+    NewJob,
+    Notify,
+    Restart,
+    RunAutoexp,
+    RunCommand,
+)
 from autoexp_tui.core.condition_kinds import (
     CommandPasses,
     Composite,
@@ -20,6 +28,7 @@ from autoexp_tui.core.condition_kinds import (
 from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.monitor.bindings import (
     Lookup,
+    RefusedValue,
     bind,
     bind_text,
     own_fields,
@@ -70,9 +79,9 @@ def test_a_reference_is_found_however_the_same_spec_was_bound_before() -> None:
 
 
 def test_a_reference_is_found_beside_what_cannot_be_hashed() -> None:
-    spec = RunCommand(command=("{runtime.up.path}",), env={"A": "b"})
+    spec = RunCommand(command=("ls", "{runtime.up.path}"), env={"A": "b"})
     made, missing = bind(spec, lambda _job, _key: "x", JOBS)
-    assert (made, missing) == (RunCommand(command=("x",), env={"A": "b"}), ())
+    assert (made, missing) == (RunCommand(command=("ls", "x"), env={"A": "b"}), ())
 
 
 def test_references_are_found_in_lists() -> None:
@@ -129,36 +138,79 @@ def test_a_value_in_a_log_glob_is_a_literal() -> None:
     assert bound(spec) == LogPattern(log_path="/o/a[*]b/*", pattern="x", glob=True)
 
 
-def test_a_value_is_one_word_of_a_command() -> None:
-    spec = CommandPasses(command=("check", "{runtime.up.shell}"))
-    assert bound(spec) == CommandPasses(command=("check", "$(reboot)"))
+def refused(spec: Condition | Action, find: Lookup = lookup) -> list[str]:
+    """Keys whose values may not stand where a spec asks for them."""
+    made, lacking = bind(spec, find, JOBS, OWN)
+    assert (made is None) == bool(lacking)
+    return [one.key for one in lacking if isinstance(one, RefusedValue)]
+
+
+def test_a_plain_value_is_one_word_of_a_command() -> None:
+    spec = CommandPasses(command=("check", "{runtime.lr1.5.path}"))
+    assert bound(spec) == CommandPasses(command=("check", "/o/iter_8000"))
+
+
+def test_a_value_that_is_more_than_a_word_is_refused() -> None:
+    assert refused(CommandPasses(command=("check", "{runtime.up.shell}"))) == ["shell"]
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        ("bash", "-c", "test -f {runtime.up.shell}"),
-        ("/usr/bin/env", "sh", "-c", "{runtime.up.shell}"),
-        ("python", "-c", "print('{runtime.up.shell}')"),
+        ("bash", "-c", "test -f {runtime.lr1.5.path}"),
+        ("/usr/bin/env", "sh", "-c", "{runtime.lr1.5.path}"),
+        ("python", "-c", "print('{runtime.lr1.5.path}')"),
+        ("timeout", "5", "nice", "bash", "-lc", "echo {runtime.lr1.5.path}"),
+        ("ssh", "node", "echo {runtime.lr1.5.path}"),
+        ("python3", "-Ic", "{runtime.lr1.5.path}"),
     ],
 )
-def test_a_script_never_gets_a_value_that_it_might_run(
-    command: tuple[str, ...],
-) -> None:
-    assert bind(CommandPasses(command=command), lookup, JOBS) == (
-        None,
-        (("up", "shell"),),
-    )
+def test_no_value_comes_into_a_script(command: tuple[str, ...]) -> None:
+    assert refused(CommandPasses(command=command)) == ["path"]
 
 
-def test_a_script_gets_a_plain_value() -> None:
-    spec = CommandPasses(command=("sh", "-c", "test {runtime.lr1.5.path}"))
-    assert bound(spec) == CommandPasses(command=("sh", "-c", "test /o/iter_8000"))
+def test_a_path_that_is_read_may_hold_any_path() -> None:
+    spec = FileExists(path="/o/{runtime.lr1.5.path}/done")
+    assert bound(spec) == FileExists(path="/o//o/iter_8000/done")
+
+
+def test_a_path_that_is_written_takes_one_name_of_a_value() -> None:
+    spec = AppendToFile(path="notes/{k}.txt", text="x")
+    good, _ = bind(spec, lambda job, key: "run-7", JOBS, OWN)
+    assert good == AppendToFile(path="notes/run-7.txt", text="x")
+
+
+@pytest.mark.parametrize(
+    "value", ["../../.ssh/authorized_keys", "/etc/x", "..", ".", "", "a\0b"]
+)
+def test_a_path_that_is_written_takes_no_path_of_a_log(value: str) -> None:
+    spec = AppendToFile(path="notes/{k}.txt", text="x")
+    assert refused(spec, lambda job, key: value) == ["k"]
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        RunAutoexp(config_path="{k}"),
+        RunAutoexp(config_ref="experiments/{k}"),
+        NewJob(command=("x",), cwd="{k}"),
+        NewJob(command=("x",), name="{k}"),
+        NewJob(command=("x",), options={"account": "{k}"}),
+    ],
+)
+def test_what_a_rule_starts_is_named_by_no_path_of_a_log(action: Action) -> None:
+    assert refused(action, lambda job, key: "../a b") == ["k"]
+
+
+def test_a_job_s_own_fields_may_be_a_part_of_a_word() -> None:
+    spec = RunCommand(command=("ls", "{output_dir}/x", "--dir={output_dir}/y"))
+    done, _ = bind(spec, lookup, JOBS, OWN)
+    assert done == RunCommand(command=("ls", "/o/me/x", "--dir=/o/me/y"))
 
 
 def test_a_value_with_nul_is_no_path() -> None:
     spec = FileExists(path="{runtime.up.x}")
-    assert bind(spec, lambda job, key: "a\0b", JOBS) == (None, (("up", "x"),))
+    assert refused(spec, lambda job, key: "a\0b") == ["x"]
 
 
 # ------------------------------------------------------------------------ actions
@@ -178,8 +230,7 @@ def test_a_condition_of_an_action_may_name_them_too() -> None:
 
 
 def test_an_override_never_gets_a_value_that_hydra_would_read() -> None:
-    spec = Restart(overrides=("x={runtime.up.shell}",))
-    assert bind(spec, lookup, JOBS, OWN) == (None, (("up", "shell"),))
+    assert refused(Restart(overrides=("x={runtime.up.shell}",))) == ["shell"]
 
 
 @pytest.mark.parametrize(
@@ -218,12 +269,11 @@ def test_a_value_in_an_override_is_only_text(
         ("~{v}", "a b"),
     ],
 )
-def test_a_value_that_cannot_be_only_text_in_an_override_is_missing(
+def test_a_value_that_cannot_be_only_text_in_an_override_is_refused(
     written: str, value: str
 ) -> None:
     spec = RunAutoexp(overrides=(written,))
-    done, missing = bind(spec, lambda job, key: value, JOBS, OWN)
-    assert (done, missing) == (None, (("me", "v"),))
+    assert refused(spec, lambda job, key: value) == ["v"]
 
 
 def test_only_the_words_of_a_shell_s_command_must_be_plain() -> None:

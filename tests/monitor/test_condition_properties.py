@@ -54,6 +54,7 @@ from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.verdicts import Result
 from autoexp_tui.core.wording import CODES, sentence
 from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
+from tests.core.builders import at
 from tests.monitor.known import NOW, Known
 
 JOBS = st.sampled_from(["me", "up", "w"])
@@ -160,7 +161,7 @@ VALUES: dict[type, st.SearchStrategy[FactValue]] = {
         cause=st.one_of(st.none(), st.sampled_from(Cause)),
         attempts=SMALL,
         step=st.one_of(st.none(), SMALL),
-        ended_at=st.one_of(st.none(), st.floats(NOW - 200, NOW)),
+        ended_lived=st.one_of(st.none(), st.floats(NOW - 200, NOW)),
     ),
     MetadataKey: st.one_of(st.none(), TEXTS, st.just("2")),
     MetricKey: st.builds(MetricFact, value=st.floats(), step=SMALL),
@@ -171,10 +172,10 @@ ANY_VALUE = st.one_of(*VALUES.values())
 CONTEXTS = st.builds(
     EvalContext,
     job=st.just("me"),
-    waiting_since=st.one_of(st.none(), st.floats(NOW - 300, NOW)),
+    waiting_lived=st.one_of(st.none(), st.floats(NOW - 300, NOW)),
     action=st.just("rule/0"),
     grace_seconds=st.floats(0, 100),
-    asked_at=st.one_of(st.none(), st.floats(NOW - 300, NOW)),
+    asked_lived=st.one_of(st.none(), st.floats(NOW - 300, NOW)),
 )
 
 
@@ -212,7 +213,7 @@ def test_judging_never_raises(
     situation: tuple[Condition, Mapping[FactKey, Fact], EvalContext],
 ) -> None:
     spec, facts, ctx = situation
-    verdict = evaluate(spec, Known(facts), NOW, ctx)
+    verdict = evaluate(spec, Known(facts), at(NOW), ctx)
     assert verdict.why.code in CODES
     assert sentence(verdict.why, NOW)
 
@@ -223,8 +224,8 @@ def test_only_what_is_needed_is_read(
 ) -> None:
     spec, facts, ctx = situation
     spy = Known(facts)
-    evaluate(spec, spy, NOW, ctx)
-    wake_at(spec, spy, NOW, ctx)
+    evaluate(spec, spy, at(NOW), ctx)
+    wake_at(spec, spy, at(NOW), ctx)
     assert spy.asked <= needs(spec, ctx.job, ctx.action)
 
 
@@ -236,8 +237,8 @@ def test_more_facts_take_no_pass_back(
     spec, facts, ctx = situation
     assume(not has_not(spec))
     kept = {key: fact for key, fact in facts.items() if data.draw(st.booleans())}
-    few = evaluate(spec, Known(kept), NOW, ctx)
-    many = evaluate(spec, Known(facts), NOW, ctx)
+    few = evaluate(spec, Known(kept), at(NOW), ctx)
+    many = evaluate(spec, Known(facts), at(NOW), ctx)
     assert few.result is not Result.PASS or many.result is Result.PASS
 
 
@@ -247,12 +248,12 @@ def test_nothing_changes_by_itself_before_its_moment(
 ) -> None:
     spec, facts, ctx = situation
     seen = Known(facts)
-    wake = wake_at(spec, seen, NOW, ctx)
+    wake = wake_at(spec, seen, at(NOW), ctx)
     assert wake is None or wake > NOW
     end = NOW + 10_000 if wake is None else wake
     later = NOW + (end - NOW) * part
     assume(later < end)
-    assert evaluate(spec, seen, later, ctx) == evaluate(spec, seen, NOW, ctx)
+    assert evaluate(spec, seen, at(later), ctx) == evaluate(spec, seen, at(NOW), ctx)
 
 
 @given(situations())
@@ -260,7 +261,7 @@ def test_arguments_of_a_reason_can_be_kept_in_a_journal(
     situation: tuple[Condition, Mapping[FactKey, Fact], EvalContext],
 ) -> None:
     spec, facts, ctx = situation
-    for _, value in evaluate(spec, Known(facts), NOW, ctx).why.args:
+    for _, value in evaluate(spec, Known(facts), at(NOW), ctx).why.args:
         assert isinstance(value, str) or abs(value) < float("inf")
 
 
@@ -295,7 +296,7 @@ def test_what_nobody_could_look_at_decides_nothing(
         fact = data.draw(strategy if inside else UNKNOWN_FACTS)
         if fact is not None:
             facts[key] = fact
-    assert evaluate(spec, Known(facts), NOW + 10_000, ctx).result is Result.WAIT
+    assert evaluate(spec, Known(facts), at(NOW + 10_000), ctx).result is Result.WAIT
 
 
 # ------------------------------------------------------------------------ algebra
@@ -335,25 +336,25 @@ def opposite(parts: tuple[Condition, ...]) -> tuple[Condition, ...]:
 def test_the_order_of_parts_decides_nothing(situation: Situation) -> None:
     parts, facts, ctx = situation
     for joined in (every, some):
-        one = evaluate(joined(*parts), facts, NOW, ctx).result
-        assert evaluate(joined(*reversed(parts)), facts, NOW, ctx).result is one
+        one = evaluate(joined(*parts), facts, at(NOW), ctx).result
+        assert evaluate(joined(*reversed(parts)), facts, at(NOW), ctx).result is one
 
 
 @given(several())
 def test_one_part_alone_is_the_whole(situation: Situation) -> None:
     parts, facts, ctx = situation
-    alone = evaluate(parts[0], facts, NOW, ctx).result
+    alone = evaluate(parts[0], facts, at(NOW), ctx).result
     for joined in (every, some):
-        assert evaluate(joined(parts[0]), facts, NOW, ctx).result is alone
+        assert evaluate(joined(parts[0]), facts, at(NOW), ctx).result is alone
 
 
 @given(several())
 def test_nesting_alike_changes_nothing(situation: Situation) -> None:
     parts, facts, ctx = situation
     for joined in (every, some):
-        flat = evaluate(joined(*parts), facts, NOW, ctx).result
+        flat = evaluate(joined(*parts), facts, at(NOW), ctx).result
         nested = joined(joined(*parts[:1]), *parts[1:])
-        assert evaluate(nested, facts, NOW, ctx).result is flat
+        assert evaluate(nested, facts, at(NOW), ctx).result is flat
 
 
 @given(several())
@@ -364,5 +365,5 @@ def test_not_any_is_none_and_not_all_is_some_not(situation: Situation) -> None:
         (Not(condition=every(*parts)), some(*opposite(parts))),
     ]
     for one, other in pairs:
-        first = evaluate(one, facts, NOW, ctx).result
-        assert evaluate(other, facts, NOW, ctx).result is first
+        first = evaluate(one, facts, at(NOW), ctx).result
+        assert evaluate(other, facts, at(NOW), ctx).result is first

@@ -48,9 +48,10 @@ from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.verdicts import Result, Verdict
 from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.monitor.fact_keys import log_key
+from tests.core.builders import at
 from tests.monitor.known import NOW, Known, failed_look, job, known, path_and_writer
 
-CTX = EvalContext(job="me", waiting_since=NOW - 100, action="rule/0")
+CTX = EvalContext(job="me", waiting_lived=NOW - 100, action="rule/0")
 S = JobState
 
 
@@ -71,7 +72,7 @@ def judged(
     ctx: EvalContext = CTX,
 ) -> Verdict:
     facts = values if isinstance(values, Known) else known(values)
-    return evaluate(spec, facts, now, ctx)
+    return evaluate(spec, facts, at(now), ctx)
 
 
 # ------------------------------------------------------------------------- files
@@ -113,7 +114,7 @@ def test_a_glob_without_matches_waits() -> None:
 @pytest.mark.parametrize("state", sorted(S, key=str))
 def test_a_file_is_doomed_only_when_its_writer_ended_for_good(state: JobState) -> None:
     ended = state in {S.COMPLETED, S.FAILED, S.CANCELLED, S.SKIPPED, S.LOST}
-    facts = path_and_writer("/o/done.txt", job(state, ended_at=NOW - 60))
+    facts = path_and_writer("/o/done.txt", job(state, ended_lived=NOW - 60))
     result, code = says(FILE, facts)
     assert result is (Result.FAIL if ended else Result.WAIT)
     assert (code == "doomed_file") == ended
@@ -135,12 +136,12 @@ def test_a_wait_for_a_job_that_nobody_asked_to_run_says_so(state: JobState) -> N
 
 
 def test_a_file_may_still_appear_within_the_grace() -> None:
-    facts = path_and_writer("/o/done.txt", job(S.FAILED, ended_at=NOW - 59))
+    facts = path_and_writer("/o/done.txt", job(S.FAILED, ended_lived=NOW - 59))
     assert says(FILE, facts) == (Result.WAIT, "file_missing")
 
 
 def test_a_doomed_file_tells_how_its_writer_ended() -> None:
-    writer = job(S.FAILED, Cause.OUT_OF_MEMORY, step=31200, ended_at=NOW - 90)
+    writer = job(S.FAILED, Cause.OUT_OF_MEMORY, step=31200, ended_lived=NOW - 90)
     verdict = judged(FILE, path_and_writer("/o/done.txt", writer))
     assert dict(verdict.why.args) == {
         "path": "/o/done.txt",
@@ -152,15 +153,30 @@ def test_a_doomed_file_tells_how_its_writer_ended() -> None:
 
 
 def test_a_look_from_before_the_writers_end_dooms_nothing() -> None:
-    writer = job(S.FAILED, ended_at=NOW - 90)
+    writer = job(S.FAILED, ended_lived=NOW - 90)
     facts = known(path_and_writer("/o/done.txt", writer), at=NOW - 91)
     assert says(FILE, facts) == (Result.WAIT, "file_missing")
 
 
-def test_a_doom_that_lacks_a_fresh_look_is_judged_again_later() -> None:
-    writer = job(S.FAILED, ended_at=NOW - 90)
-    facts = known(path_and_writer("/o/done.txt", writer), at=NOW - 91)
-    assert wake_at(FILE, facts, NOW, CTX) == NOW + 60
+@pytest.mark.parametrize(
+    ("began", "expected"),
+    [
+        (NOW - 31, (Result.WAIT, "file_missing")),  # a second before the grace was over
+        (NOW - 30, (Result.FAIL, "doomed_file")),
+    ],
+)
+def test_a_file_is_doomed_only_by_a_look_that_began_after_the_grace(
+    began: float, expected: tuple[Result, str]
+) -> None:
+    writer = job(S.FAILED, ended_lived=NOW - 90)
+    facts = known(path_and_writer("/o/done.txt", writer), at=began)
+    assert says(FILE, facts) == expected
+
+
+def test_a_doom_that_lacks_a_fresh_look_is_judged_again_soon() -> None:
+    writer = job(S.FAILED, ended_lived=NOW - 90)
+    facts = known(path_and_writer("/o/done.txt", writer), at=NOW - 31)
+    assert wake_at(FILE, facts, at(NOW), CTX) == NOW + 5
 
 
 def test_a_file_of_an_unknown_writer_is_not_doomed() -> None:
@@ -169,7 +185,7 @@ def test_a_file_of_an_unknown_writer_is_not_doomed() -> None:
 
 
 def test_a_file_that_is_there_passes_though_its_writer_failed() -> None:
-    facts = path_and_writer("/o/done.txt", job(S.FAILED, ended_at=NOW - 90))
+    facts = path_and_writer("/o/done.txt", job(S.FAILED, ended_lived=NOW - 90))
     facts[StatKey("/o/done.txt")] = FileStat(True)
     assert says(FILE, facts)[0] is Result.PASS
 
@@ -182,6 +198,7 @@ def test_a_file_that_is_there_passes_though_its_writer_failed() -> None:
         ("regex", r"^\d+$", "a\n8000\n", (Result.PASS, "text_there")),
         ("regex", r"^\d+$", "a 8000", (Result.WAIT, "text_missing")),
         ("regex", "(", "(", (Result.WAIT, "bad_condition")),
+        ("regex", "(?=a)b", "ab", (Result.WAIT, "bad_condition")),
         ("contains", "x", None, (Result.WAIT, "file_missing")),
     ],
 )
@@ -191,14 +208,16 @@ def test_file_content_is_searched(
     spec = FileContent(
         path="/f", pattern=pattern, mode="regex" if mode == "regex" else "contains"
     )
-    assert says(spec, {TextKey("/f"): FileText(text)}) == expected
+    key = TextKey("/f", pattern if mode == "regex" else "")
+    holds = mode == "regex" and expected[0] is Result.PASS
+    assert says(spec, {key: FileText(text, holds=holds)}) == expected
 
 
 def test_content_that_its_ended_writer_left_out_is_doomed() -> None:
     spec = FileContent(path="/f", pattern="8000", writer="w")
     facts: dict[FactKey, FactValue] = {
         TextKey("/f"): FileText("7000"),
-        JobKey("w"): job(S.COMPLETED, ended_at=NOW - 61),
+        JobKey("w"): job(S.COMPLETED, ended_lived=NOW - 61),
     }
     assert says(spec, facts) == (Result.FAIL, "doomed_file")
 
@@ -253,7 +272,7 @@ def test_metadata_of_a_job_that_ended_without_it_can_never_come() -> None:
     spec = MetadataIs(key="k", job="up", value=8000)
     facts: dict[FactKey, FactValue] = {
         MetadataKey("up", "k"): "7000",
-        JobKey("up"): job(S.FAILED, ended_at=NOW - 60),
+        JobKey("up"): job(S.FAILED, ended_lived=NOW - 60),
     }
     assert says(spec, facts) == (Result.FAIL, "doomed_value")
 
@@ -282,7 +301,7 @@ def test_a_metric_that_an_ended_job_never_showed_can_never_come(
     ago: float, expected: tuple[Result, str]
 ) -> None:
     spec = MetricIs(name="loss", job="up", value=2.0)
-    up = job(S.COMPLETED, ended_at=NOW - ago)
+    up = job(S.COMPLETED, ended_lived=NOW - ago)
     assert says(spec, {JobKey("up"): up}) == expected
 
 
@@ -406,15 +425,17 @@ LOG = LogPattern(log_path="/l/up/current.log", pattern="done", writer="up")
         (60, NOW, (Result.FAIL, "doomed_log")),
         (59, NOW, (Result.WAIT, "log_no_match")),
         (60, NOW - 61, (Result.WAIT, "log_no_match")),
+        (90, NOW - 31, (Result.WAIT, "log_no_match")),
+        (90, NOW - 30, (Result.FAIL, "doomed_log")),
     ],
 )
 def test_a_log_is_not_waited_for_when_its_writer_has_ended_and_it_was_read_since(
     ended_ago: float, seen_at: float, expected: tuple[Result, str]
 ) -> None:
     key = LogKey(LOG.log_path, "done", False, "any", LOG.tail_bytes)
-    up = job(S.FAILED, ended_at=NOW - ended_ago)
+    up = job(S.FAILED, ended_lived=NOW - ended_ago)
     facts = Known({key: Fact(LogFound(1, 0), seen_at), JobKey("up"): Fact(up, NOW)})
-    verdict = evaluate(LOG, facts, NOW, CTX)
+    verdict = evaluate(LOG, facts, at(NOW), CTX)
     assert (verdict.result, verdict.why.code) == expected
 
 
@@ -422,7 +443,7 @@ def test_a_log_that_has_the_pattern_passes_whatever_became_of_its_writer() -> No
     key = LogKey(LOG.log_path, "done", False, "any", LOG.tail_bytes)
     facts: dict[FactKey, FactValue] = {
         key: LogFound(1, 1, "done", LOG.log_path),
-        JobKey("up"): job(S.FAILED, ended_at=NOW - 60),
+        JobKey("up"): job(S.FAILED, ended_lived=NOW - 60),
     }
     assert says(LOG, facts) == (Result.PASS, "log_matched")
 
@@ -488,7 +509,7 @@ def test_an_approvals_timeout_counts_from_when_it_was_asked(
     spec = Approval(
         timeout_seconds=50, on_timeout="reject" if on_timeout == "reject" else "hold"
     )
-    ctx = EvalContext(job="me", waiting_since=0.0, asked_at=asked_at)
+    ctx = EvalContext(job="me", waiting_lived=0.0, asked_lived=asked_at)
     assert says(spec, {ApprovalKey("me"): ApprovalFact(None)}, ctx=ctx) == expected
 
 
@@ -684,7 +705,7 @@ def test_needs_go_through_composition() -> None:
         (Cooldown(cooldown_seconds=60), {FiredKey("me", "rule/0"): NOW}, NOW + 60),
         (
             FILE,
-            path_and_writer("/o/done.txt", job(S.FAILED, ended_at=NOW - 10)),
+            path_and_writer("/o/done.txt", job(S.FAILED, ended_lived=NOW - 10)),
             NOW + 50,
         ),
         (Composite(conditions=(NOT_YET, TimeReached(at=NOW + 5))), {}, NOW + 5),
@@ -696,11 +717,4 @@ def test_needs_go_through_composition() -> None:
 def test_the_next_moment_of_change_is_known(
     spec: Condition, facts: dict[FactKey, FactValue], expected: float | None
 ) -> None:
-    assert wake_at(spec, known(facts), NOW, CTX) == expected
-
-
-def test_a_pattern_over_a_file_is_asked_of_the_linear_engine_first() -> None:
-    spec = FileContent(path="/f", pattern="ab", mode="regex")
-    ctx = EvalContext(job="me", linear=lambda _pattern: lambda _text: False)
-    found = says(spec, {TextKey("/f"): FileText("ab")}, ctx=ctx)
-    assert found == (Result.WAIT, "text_missing")
+    assert wake_at(spec, known(facts), at(NOW), CTX) == expected

@@ -14,14 +14,14 @@ from autoexp_tui.core.verdicts import why
 from autoexp_tui.monitor.desk import Desk, Policy, Roster
 from autoexp_tui.monitor.release import release
 from autoexp_tui.monitor.watch import Timers, Watch
-from tests.core.builders import ended, happen, job, plan, run, started
+from tests.core.builders import at, ended, happen, job, plan, run, started
 
 KEY = MetricKey("a", "loss")
 
 
 def desk(state: SessionState, policy: Policy | None = None) -> Desk:
     return Desk(
-        draft=Draft(state, 300.0, epoch=1),
+        draft=Draft(state, at(300.0), epoch=1),
         watch=Watch(),
         timers=Timers(),
         roster=Roster(),

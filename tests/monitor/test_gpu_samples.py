@@ -28,7 +28,7 @@ def test_a_sample_of_one_gpu_is_three_metrics() -> None:
 def test_several_gpus_are_metrics_of_their_own_beside_their_mean() -> None:
     track = GpuTrack()
     track.feed(sample(100.0, 90.0, 70.0))
-    assert (track.newest[BUSY], track.newest["gpu1 util"]) == (80.0, 70.0)
+    assert (track.newest[BUSY], track.newest["gpu1_util"]) == (80.0, 70.0)
 
 
 def test_what_a_gpu_does_not_tell_is_no_metric() -> None:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.core.rule_kinds import LogEvent
-from autoexp_tui.monitor.log_rules import Match, Scanner, compile_rules, for_stage
-from autoexp_tui.monitor.prefilter import MAX_LINE, LineFinder, required_literals
+from autoexp_tui.monitor.log_rules import Match, Scanner, compile_rule, concerns
+from autoexp_tui.monitor.patterns import MAX_LINE
 
 SAVED = LogEvent(
     name="saved",
@@ -22,7 +22,7 @@ SAVED = LogEvent(
 
 
 def found(rule: LogEvent, text: bytes, offset: int = 0) -> list[Match]:
-    return Scanner(compile_rules([rule])).scan(text, offset)
+    return Scanner([compile_rule(rule)]).scan(text, offset)
 
 
 def substring(pattern: str, **more: bool) -> LogEvent:
@@ -63,9 +63,10 @@ def test_a_line_matches_a_rule_once() -> None:
 
 
 def test_matches_come_in_the_order_of_lines_then_rules() -> None:
-    rules = compile_rules(
-        [LogEvent(name="two", pattern="b"), LogEvent(name="one", pattern="a")]
-    )
+    rules = [
+        compile_rule(LogEvent(name=name, pattern=pattern))
+        for name, pattern in (("two", "b"), ("one", "a"))
+    ]
     names = [
         (match.rule, match.offset) for match in Scanner(rules).scan(b"a\nab\nb\n", 0)
     ]
@@ -73,7 +74,7 @@ def test_matches_come_in_the_order_of_lines_then_rules() -> None:
 
 
 def test_a_rule_that_matches_once_is_not_looked_for_again() -> None:
-    rules = compile_rules([substring("a", match_once=True)])
+    rules = [compile_rule(substring("a", match_once=True))]
     seen: set[str] = set()
     first = Scanner(rules).scan(b"a\na\n", 0, seen)
     assert (len(first), Scanner(rules).scan(b"a\n", 4, seen), seen) == (1, [], {"r"})
@@ -94,7 +95,7 @@ def test_windows_line_ends_are_no_part_of_a_line() -> None:
 
 def test_bad_utf8_is_replaced_and_offsets_stay_bytes() -> None:
     data = b"\xff\xfe\xc3\xa4\nrank \xff error\n"
-    assert found(substring("error"), data) == [Match("r", 5, "rank \ufffd error")]
+    assert found(substring("error"), data) == [Match("r", 5, "rank ? error")]
 
 
 def test_text_beyond_ascii_is_found() -> None:
@@ -113,8 +114,9 @@ def test_a_match_keeps_a_bounded_part_of_its_line() -> None:
 
 
 @pytest.mark.parametrize("rule", [substring(""), regex("")])
-def test_an_empty_pattern_matches_nothing(rule: LogEvent) -> None:
-    assert found(rule, b"a\n\n") == []
+def test_an_empty_pattern_is_refused(rule: LogEvent) -> None:
+    with pytest.raises(ValueError, match="its pattern is empty"):
+        compile_rule(rule)
 
 
 def test_a_last_line_without_its_end_counts() -> None:
@@ -122,19 +124,17 @@ def test_a_last_line_without_its_end_counts() -> None:
 
 
 def test_rules_hold_for_their_stages() -> None:
-    rules = compile_rules(
-        [
-            LogEvent(name="all", pattern="a"),
-            LogEvent(name="some", pattern="a", stages=("cooldown",)),
-        ]
-    )
-    assert [item.rule.name for item in for_stage(rules, "stable")] == ["all"]
+    everywhere = LogEvent(name="all", pattern="a")
+    some = LogEvent(name="some", pattern="a", stages=("cooldown",))
+    assert concerns(everywhere, "stable")
+    assert concerns(some, "cooldown")
+    assert not concerns(some, "stable")
 
 
 @pytest.mark.parametrize(
     ("pattern", "groups", "problem"),
     [
-        ("(", {}, "rule r: '(':"),
+        ("(", {}, "rule r: '(' does not compile"),
         ("a", {"k": "1"}, "no group '1'"),
         ("(?P<x>a)", {"k": "y"}, "no group 'y'"),
     ],
@@ -146,7 +146,7 @@ def test_a_rule_that_cannot_work_is_refused(
         name="r", pattern=pattern, pattern_type="regex", extract_groups=groups
     )
     with pytest.raises(ValueError, match=re.escape(problem)):
-        compile_rules([rule])
+        compile_rule(rule)
 
 
 # --------------------------------------------------------------------- properties
@@ -179,7 +179,7 @@ RULES = (
 def test_any_chunking_at_line_ends_gives_the_same_matches(
     lines: list[bytes], cuts: set[int], offset: int
 ) -> None:
-    rules = compile_rules(RULES)
+    rules = [compile_rule(rule) for rule in RULES]
     ended = [line + b"\n" for line in lines]
     borders = sorted({0, len(ended), *(cut for cut in cuts if cut < len(ended))})
     seen: set[str] = set()
@@ -190,69 +190,3 @@ def test_any_chunking_at_line_ends_gives_the_same_matches(
         parts += Scanner(rules).scan(chunk, place, seen)
         place += len(chunk)
     assert parts == Scanner(rules).scan(b"".join(ended), offset, set())
-
-
-REGEXES = st.recursive(
-    st.sampled_from(
-        ["a", "b", "ab", "ö", "K", "s", "\\d", ".", "[ab]", "^", "$", "\\b", "\n"]
-    ),
-    lambda inner: st.one_of(
-        st.lists(inner, min_size=1, max_size=3).map("".join),
-        st.lists(inner, min_size=1, max_size=3).map(lambda r: f"(?:{'|'.join(r)})"),
-        st.tuples(inner, st.sampled_from(["*", "+", "?", "{2}", "{0}", "+?"])).map(
-            lambda pair: f"(?:{pair[0]}){pair[1]}"
-        ),
-        inner.map(lambda r: f"(?i:{r})"),
-        inner.map(lambda r: f"(?={r})"),
-        inner.map(lambda r: f"(?!{r})"),
-        inner.map(lambda r: f"({r})"),
-    ),
-    max_leaves=8,
-).flatmap(lambda r: st.sampled_from([r, r, f"(?i){r}"]))
-TEXTS = st.lists(st.text("abABöÖ1\ufffdks\u212a\u017f", max_size=6), max_size=5)
-
-
-@given(REGEXES, TEXTS, st.booleans())
-def test_the_search_for_literals_loses_no_line(
-    pattern: str, lines: list[str], substring: bool
-) -> None:
-    data = "".join(f"{line}\n" for line in lines).encode()
-    at = {start: data[start:end].decode() for start, end in _spans(data)}
-    looked_at = {
-        start for start, _ in LineFinder(pattern, substring=substring).lines(data)
-    }
-    matches = (
-        (lambda text: pattern in text) if substring else re.compile(pattern).search
-    )
-    assert {start for start, text in at.items() if matches(text)} <= looked_at
-
-
-def _spans(data: bytes) -> list[tuple[int, int]]:
-    ends = [match.start() for match in re.finditer(b"\n", data)]
-    starts = [0, *(end + 1 for end in ends)]
-    return list(zip(starts, ends, strict=False))
-
-
-@pytest.mark.parametrize(
-    ("pattern", "expected"),
-    [
-        ("FATAL|Traceback", {b"FATAL", b"Traceback"}),
-        (SAVED.pattern, {b"successfully saved checkpoint from iteration"}),
-        (r"loss is (nan|inf)", {b"loss is nan", b"loss is inf"}),
-        (r"NCCL (?:WARN|ERROR)\b", {b"NCCL WARN", b"NCCL ERROR"}),
-        (r"[Ee]rror", {b"Error", b"error"}),
-        (r"a(?:b|c\d)d", {b"a"}),
-        (r"ab(?=x)cd", {b"abcd"}),
-        (r"(?:a|b|c|d)(?:e|f|g|h)(?:i|j)k", {b"ik", b"jk"}),
-        (r"\d+", set()),
-        ("(?i)OOM|größe", set()),
-        ("(?i)OOM kill", {b"oom kill"}),
-        ("(?x) cuda [ ] error # a comment", {b"cuda error"}),
-        ("a|", set()),
-        ("x?yz", {b"yz"}),
-    ],
-)
-def test_the_most_telling_literals_are_looked_for(
-    pattern: str, expected: set[bytes]
-) -> None:
-    assert set(required_literals(pattern)) == expected

@@ -59,7 +59,7 @@ def test_every_number_of_an_object_is_a_metric() -> None:
 
 def test_nested_keys_are_joined_by_dots() -> None:
     text = '{"global_step": 3, "eval": {"ppl": 9.0, "by": {"de": 8}}}\n'
-    assert told(jsonl(text)) == [(3, {"eval.ppl": 9.0, "eval.by.de": 8.0})]
+    assert told(jsonl(text)) == [(3, {"eval_ppl": 9.0, "eval_by_de": 8.0})]
 
 
 def test_metrics_and_step_may_be_named() -> None:

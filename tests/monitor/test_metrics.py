@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from itertools import pairwise
 
 import pytest
@@ -12,8 +13,14 @@ from hypothesis import strategies as st
 from autoexp_tui.core.rule_kinds import MetricPattern
 from autoexp_tui.monitor.metric_layouts import Layouts
 from autoexp_tui.monitor.metric_lines import Reading, fold, read_line
-from autoexp_tui.monitor.metrics import MetricReader, Point, canonical
-from autoexp_tui.monitor.prefilter import MAX_LINE
+from autoexp_tui.monitor.metrics import (
+    MetricReader,
+    OwnMetrics,
+    Point,
+    canonical,
+    compile_metric,
+)
+from autoexp_tui.monitor.patterns import MAX_LINE
 
 MEGATRON = (
     " [2026-01-01 12:00:00] iteration     8000/   10000 | consumed samples: 512000 |"
@@ -25,8 +32,12 @@ TORCHTITAN = "step: 10  loss:  7.9  grad_norm: 1.2 memory: 30GiB  tps: 2,345  mf
 BAR = "50%|█████     | 500/1000 [00:10<00:10, 50.0it/s, loss=2.91]"
 
 
+def reader_of(*patterns: MetricPattern) -> MetricReader:
+    return MetricReader(OwnMetrics([compile_metric(one) for one in patterns]))
+
+
 def points(text: str, *patterns: MetricPattern) -> list[Point]:
-    return MetricReader(patterns).feed(text.encode() + b"\n")
+    return reader_of(*patterns).feed(text.encode() + b"\n")
 
 
 def only(text: str, *patterns: MetricPattern) -> Point:
@@ -74,7 +85,10 @@ def only(text: str, *patterns: MetricPattern) -> Point:
         ("lr 0.1 loss 2", {"learning_rate": 0.1, "loss": 2.0}),
         ("step 5 loss 2, 51.2k tok/s", {"loss": 2.0, "tokens_per_second": 51200.0}),
         ("step 5 loss 2 | tok/sec: 1,234", {"loss": 2.0, "tokens_per_second": 1234.0}),
-        ("lm loss: 2.9 | load_balancing_loss: 0.01", {"loss": 2.9}),
+        (
+            "lm loss: 2.9 | load_balancing_loss: 0.01",
+            {"loss": 2.9, "load_balancing_loss": 0.01},
+        ),
         ("loss: 3.0, interval: 10", {"loss": 3.0}),
         ("[/home/u/eval/run.py] step 1 loss 2.0", {"loss": 2.0}),
         (BAR, {"loss": 2.91}),
@@ -94,7 +108,7 @@ def test_values_are_read(line: str, values: dict[str, float]) -> None:
         ("loss/val=2.1", {"eval_loss": 2.1}),
         ("validation loss 2.1", {"eval_loss": 2.1}),
         ("test loss: 2.1, accuracy: 0.9", {"eval_loss": 2.1}),
-        ("held-out loss: 2.1", {"eval_loss": 2.1}),
+        ("[held-out] loss: 2.1", {"eval_loss": 2.1}),
         ("[eval] step 3/40 loss 2.1", {"eval_loss": 2.1}),
         (
             "validation loss at iteration 10 | lm loss value: 2.1E+00 | lm loss PPL: 8",
@@ -113,12 +127,33 @@ def test_a_loss_of_an_evaluation_is_never_the_loss(
 
 
 @pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("held-out loss: 1.576 | bits per byte: 2.2", {"heldout_loss": 1.576}),
+        ("held out loss: 1.576", {"heldout_loss": 1.576}),
+        ("Heldout_Loss=1.576", {"heldout_loss": 1.576}),
+        ("baseline loss: 1.621", {"baseline_loss": 1.621}),
+        ("step 5 | teacher loss: 2.1 | loss: 2.3", {"teacher_loss": 2.1, "loss": 2.3}),
+        ("aux loss: 3.0", {"aux_loss": 3.0}),
+        ("z-loss: 0.1", {"zloss": 0.1}),
+        ("moe/aux_loss=0.01", {"moe_aux_loss": 0.01}),
+        ("best loss: 5", {"best_loss": 5.0}),
+        ("the loss: 2.0", {"loss": 2.0}),
+        ("INFO loss 2.0", {"loss": 2.0}),
+        ("cross-entropy loss 2.0", {"loss": 2.0}),
+    ],
+)
+def test_a_loss_of_another_name_keeps_its_own(
+    line: str, values: dict[str, float]
+) -> None:
+    assert only(line).values == values
+
+
+@pytest.mark.parametrize(
     "line",
     [
-        "aux loss: 3.0",
-        "load_balancing_loss: 0.01",
-        "max_loss: 5",
-        "best loss: 5",
+        "no loss: 3",
+        "closs: 3",
         "loss scale: 4096.0",
         "loss_scale=4096",
         "loss2: 3.0",
@@ -218,6 +253,52 @@ def test_the_last_step_holds_until_another_is_told() -> None:
     assert [point.total for point in read] == [100, 100]
 
 
+def test_a_line_without_a_step_is_none_where_the_log_tells_its_steps() -> None:
+    read = points("step 198/200 loss 3\nstep 200/200 loss 2\nfinal loss: 1.5\nloss 2")
+    assert [point.step for point in read] == [198, 200, 200, 200]
+
+
+def test_a_counted_step_never_passes_the_last_one() -> None:
+    read = points("step 600/600 loss 2\nloss 1.5\nloss 1.4")
+    assert [point.step for point in read] == [600, 600, 600]
+
+
+def test_after_one_told_step_alone_points_are_counted() -> None:
+    read = points("resumes at step 500: loss 2\nloss 1.5\nloss 1.4")
+    assert [point.step for point in read] == [500, 501, 502]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"loss:" + b" " * 60_000 + b"x",
+        b"loss" + b" " * 60_000 + b"x",
+        b"loss: " + b"1" * 60_000 + b"x",
+        b"loss: " + b"1" * 60_000 + b"%",
+        b"lr: " + b"." + b"1" * 60_000 + b"x",
+        b"loss: tensor(" + b" " * 60_000 + b"x",
+        b"step" + b" :#" * 20_000 + b"x",
+        b"step " + b"1" * 60_000 + b"x",
+        b"step 1" + b"|111" * 15_000 + b"|1",
+        b"step 1 of" + b" " * 60_000 + b"x",
+        b"loss 1 tokens/s: " + b"1" * 60_000 + b"x",
+        b"loss 1 tok/s: 1" + b"|111" * 15_000 + b"x",
+        b"loss 1 " + b"1/" * 30_000,
+        b"loss" * 15_000,
+        b"val " * 15_000 + b"loss: 1",
+        b"a-" * 15 + b"loss: 1 " + b"loss: -" * 8_000,
+        b"info " * 12_000 + b"step 1",
+    ],
+    ids=lambda line: line[:12].decode(),
+)
+def test_no_line_holds_our_own_reading_up(line: bytes) -> None:
+    reader = MetricReader()
+    begin = time.process_time()
+    for known in (b"step 1 loss: 1.0 lr: 1 tokens/s: 5\n" * 2, line + b"\n"):
+        reader.feed(known)
+    assert time.process_time() - begin < 2
+
+
 def test_a_point_knows_where_its_line_begins() -> None:
     assert MetricReader().feed(b"\xff text\nloss: 2\n", 1000)[0].offset == 1007
 
@@ -263,6 +344,11 @@ def test_a_users_step_replaces_the_known_one() -> None:
     ]
 
 
+def test_a_group_that_is_called_value_holds_the_number() -> None:
+    pattern = MetricPattern(name="x", pattern=r"(\w+)=(?P<value>\d+)")
+    assert only("mine=7", pattern).values == {"x": 7.0}
+
+
 def test_a_users_pattern_sees_the_text_as_written() -> None:
     pattern = MetricPattern(name="größe", pattern=r"Größe=([\d,]+)")
     assert only("Größe=1,234", pattern).values == {"größe": 1234.0}
@@ -275,7 +361,7 @@ def test_what_a_users_pattern_found_may_be_no_number() -> None:
 @pytest.mark.parametrize("pattern", ["(", "no group"])
 def test_a_pattern_that_cannot_work_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="metric x: "):
-        MetricReader([MetricPattern(name="x", pattern=pattern)])
+        compile_metric(MetricPattern(name="x", pattern=pattern))
 
 
 @pytest.mark.parametrize(
@@ -286,7 +372,12 @@ def test_a_pattern_that_cannot_work_is_refused(pattern: str) -> None:
         ("iteration", "step"),
         ("val_loss", "eval_loss"),
         ("LOSS", "loss"),
-        ("Perplexity", "Perplexity"),
+        ("Perplexity", "perplexity"),
+        ("Held-out loss", "heldout_loss"),
+        ("val/acc@5 (top)", "val_acc_5_top"),
+        ("z-loss", "zloss"),
+        ("Größe", "größe"),
+        ("tok/s", "tokens_per_second"),
     ],
 )
 def test_a_metric_has_one_name(name: str, expected: str) -> None:
@@ -378,14 +469,14 @@ def test_any_chunking_at_line_ends_gives_the_same_points(
     lines: list[bytes], cuts: set[int], custom: bool
 ) -> None:
     patterns = [MetricPattern(name="epoch", pattern=r"epoch (\S+)")] if custom else []
-    reader, parts, place = MetricReader(patterns), [], 50
+    reader, parts, place = reader_of(*patterns), [], 50
     for begin, end in pairwise(
         sorted({0, len(lines), *(c for c in cuts if c < len(lines))})
     ):
         chunk = b"".join(lines[begin:end])
         parts += reader.feed(chunk, place)
         place += len(chunk)
-    assert same(parts, MetricReader(patterns).feed(b"".join(lines), 50))
+    assert same(parts, reader_of(*patterns).feed(b"".join(lines), 50))
 
 
 @st.composite
@@ -418,8 +509,9 @@ def test_a_line_of_a_known_layout_says_what_it_says_read_the_long_way(
         known = layouts.find(low, 0)
         if known is not None:
             assert found is not None
-            end, [(start, reading)] = known[0].read(low, known[1], 9)
-            assert (start, end) == (0, len(low))
+            layout, match = known
+            assert match.end() == len(low)
+            [(_, reading)] = layout.read([(0, match.groups())])
             assert _plain(reading) == _plain(found[0])
         if found is not None:
             layouts.learn(low[:-1], 0, *found)
@@ -438,4 +530,6 @@ def test_a_layout_is_known_when_its_text_came_twice() -> None:
     later = fold(MEGATRON.replace("8000", "8010").encode())
     known = layouts.find(later, 0)
     assert known is not None
-    assert known[0].read(later, known[1], 9).readings[0][1].step == 8010
+    layout, match = known
+    [(_, reading)] = layout.read([(0, match.groups())])
+    assert reading.step == 8010

@@ -14,9 +14,10 @@ from autoexp_tui.core.wording import sentence
 from autoexp_tui.monitor.bindings import bind
 from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.monitor.own import OwnFailed, make, says
+from tests.core.builders import at
 from tests.monitor.known import NOW, Known, failed_look, job, known
 
-CTX = EvalContext(job="me", waiting_since=NOW - 100)
+CTX = EvalContext(job="me", waiting_lived=NOW - 100)
 
 
 def own(name: str, **fields: object) -> OwnCondition:
@@ -27,7 +28,7 @@ LINES = own("EnoughLines", path="/a", lines=2)
 
 
 def judged(spec: OwnCondition | Not | Composite, facts: Known | None = None) -> Verdict:
-    return evaluate(spec, facts or Known(), NOW, CTX)
+    return evaluate(spec, facts or Known(), at(NOW), CTX)
 
 
 def text(lines: str) -> Known:
@@ -91,8 +92,8 @@ def test_a_class_that_is_gone_makes_the_job_wait() -> None:
 
 def test_it_says_when_to_ask_again() -> None:
     spec = own("Later", at=NOW + 30)
-    assert wake_at(spec, Known(), NOW, CTX) == NOW + 30
-    assert evaluate(spec, Known(), NOW + 30, CTX).result is Result.PASS
+    assert wake_at(spec, Known(), at(NOW), CTX) == NOW + 30
+    assert evaluate(spec, Known(), at(NOW + 30), CTX).result is Result.PASS
 
 
 def test_its_timeout_runs_like_any_other() -> None:

@@ -8,8 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring
-from autoexp_tui.monitor.quiet import LOOK_GAP_SECONDS, RunWatch, Still, quiet_rules
+from autoexp_tui.core.rule_kinds import LogEvent
+from autoexp_tui.monitor.quiet import (
+    LOOK_GAP_SECONDS,
+    RunWatch,
+    Still,
+    compile_quiet_rule,
+)
 
 SILENT = LogEvent(name="silent", pattern_type="inactivity", after_seconds=60.0)
 HEART = LogEvent(
@@ -25,8 +30,8 @@ SAMPLES = LogEvent(
 
 
 def watch(*rules: LogEvent, afresh: bool = False) -> RunWatch:
-    made = Monitoring(log_events=rules, stall_after_seconds=300.0)
-    one = RunWatch(quiet_rules(made, "stable"), afresh=afresh)
+    compiled = [compile_quiet_rule(rule, 300.0) for rule in rules]
+    one = RunWatch(compiled, afresh=afresh)
     one.look(0.0)
     return one
 
@@ -163,12 +168,6 @@ def test_a_rule_without_a_time_waits_as_long_as_a_stall() -> None:
     assert names(due(one, 300.0)) == ["r"]
 
 
-def test_rules_hold_for_their_stages() -> None:
-    other = LogEvent(name="other", pattern_type="inactivity", stages=("cooldown",))
-    made = Monitoring(log_events=(other, SILENT))
-    assert [rule.rule.name for rule in quiet_rules(made, "stable")] == ["silent"]
-
-
 # --------------------------------------------------------------------------- stalls
 def test_a_stall_lasts_until_the_counter_moves() -> None:
     one = watch(afresh=True)
@@ -185,7 +184,7 @@ def test_a_stall_lasts_until_the_counter_moves() -> None:
 
 # -------------------------------------------------------------- time nobody looked in
 def test_nothing_is_due_before_the_first_look() -> None:
-    one = RunWatch(quiet_rules(Monitoring(log_events=(SILENT,)), ""))
+    one = RunWatch([compile_quiet_rule(SILENT, 300.0)])
     one.read(b"hello\n", 0, 0.0)
     assert list(one.due()) == []
 

@@ -98,3 +98,44 @@ def test_a_config_that_has_changed_is_refused(bench: Bench) -> None:
     job = bench.plan.jobs[0]
     with pytest.raises(UsageError, match="the config has changed"):
         other.again(job, "backend.lr=1")
+
+
+# ---------------------------------------------------------- the values it runs with
+def test_a_swept_value_that_was_changed_is_the_job_s_own(bench: Bench) -> None:
+    job = bench.plan.jobs[1]
+    made = bench.again(job, "backend.lr=1")
+    assert made.parameters["backend.lr"] == 1
+    assert made.own_values == {"backend.lr": 1}
+    assert made.planned is not None
+    assert made.planned["backend.lr"] == job.parameters["backend.lr"]
+
+
+def test_a_value_that_was_not_swept_is_told_with_the_plan_s(bench: Bench) -> None:
+    made = bench.again(bench.plan.jobs[0], "backend.iters=300")
+    assert made.own_values == {"backend.iters": 300}
+    assert made.planned is not None
+    assert made.planned["backend.iters"] == 100
+
+
+def test_the_plan_s_own_value_given_again_changes_nothing(bench: Bench) -> None:
+    job = bench.plan.jobs[1]
+    lr = job.parameters["backend.lr"]
+    made = bench.again(job, f"backend.lr={lr}")
+    assert made.planned is None
+    assert made.parameters == job.parameters
+    assert made.fingerprint == job.fingerprint
+
+
+def test_the_config_is_recorded_where_it_differs_from_the_plan_s() -> None:
+    bench, kept = Bench(), list[Any]()
+    job = bench.plan.jobs[1]
+    for further in ((), ("backend.lr=1",)):
+        job_with(
+            job,
+            further,
+            plan=bench.plan,
+            composer=bench.composer,
+            parser=bench.parser,
+            record=lambda resolved, written: kept.append(resolved),
+        )
+    assert [config["backend"]["lr"] for config in kept] == [1]

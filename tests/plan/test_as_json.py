@@ -177,6 +177,7 @@ def test_the_writer_of_a_file_is_told_when_planning_knows_it() -> None:
         "path": "/x",
         "glob": False,
         "min_size": 0,
+        "fresh": True,
         "writer": "a",
     }
 

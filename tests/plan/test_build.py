@@ -579,6 +579,76 @@ def test_a_start_command_becomes_a_condition_with_a_warning() -> None:
     assert "start_condition_cmd: is deprecated" in warnings(sweep)
 
 
+def test_a_start_command_of_the_monitoring_is_one_of_every_job() -> None:
+    sweep = {
+        "configs": [
+            {"stage": "a"},
+            {
+                "stage": "b",
+                "++monitoring.start_condition_cmd": "test -e {sibling.a.name}",
+            },
+        ]
+    }
+    monitoring = {"start_condition_cmd": "look ${project.base_output_dir} {name}"}
+
+    first, second = planned(sweep, monitoring=monitoring).jobs
+
+    assert first.start_conditions == (
+        CommandPasses(command=("look", "/out", first.name)),
+    )
+    assert second.start_conditions == (
+        CommandPasses(command=("test", "-e", first.name)),
+    )
+
+
+# ------------------------------------------------------------ metadata in parameters
+LATE: Mapping[str, Any] = {
+    "configs": [
+        {"stage": "a"},
+        {"stage": "b", "backend.load": "{sibling.a.metadata.checkpoint_iteration}/x"},
+        {"stage": "c", "backend.iters": "{sibling.a.checkpoint_iteration}"},
+    ]
+}
+
+
+def test_a_parameter_may_hold_metadata_of_another_job() -> None:
+    first, second, _ = planned(LATE).jobs
+
+    reference = f"{{runtime.{first.name}.checkpoint_iteration}}"
+    assert second.runtime_overrides == (f"backend.load='{reference}/x'",)
+    assert second.start_conditions == (
+        MetadataIs(job=first.name, key="checkpoint_iteration", op="known"),
+    )
+    assert second.depends_on == (first.name,)
+
+
+def test_the_number_of_the_config_stands_for_metadata_in_the_plan() -> None:
+    first, _, third = planned(LATE).jobs
+
+    reference = f"{{runtime.{first.name}.checkpoint_iteration}}"
+    assert third.overrides == ()
+    assert third.runtime_overrides == (f"backend.iters={reference}",)
+    assert third.parameters["backend.iters"] == "{sibling.a.checkpoint_iteration}"
+
+
+def test_a_wait_for_the_same_metadata_is_not_doubled() -> None:
+    wait = {
+        "class_name": "MetadataCondition",
+        "job": "{sibling.a.name}",
+        "key": "checkpoint_iteration",
+        "value": 80,
+    }
+    changed = [LATE["configs"][0], {**LATE["configs"][1], "start_conditions": [wait]}]
+
+    assert len(planned({"configs": changed}).jobs[1].start_conditions) == 1
+
+
+def test_metadata_cannot_choose_a_config_group() -> None:
+    found = errors({"configs": [{"stage": "a"}, {"backend": "{sibling.a.metadata.x}"}]})
+
+    assert "a config group is chosen before" in found
+
+
 # ---------------------------------------------------------------- dropped jobs
 def test_a_filter_over_the_composed_config_leaves_holes_in_the_indices() -> None:
     plan = planned({**stages(STABLE), "filter": "${backend.lr} > 2e-4"})

@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
+from autoexp_tui.plan.odd_values import find_numbers
 from autoexp_tui.plan.overrides import (
     CannotSpell,
     OverrideWriter,
@@ -355,3 +356,75 @@ def test_choices_that_do_not_compose_are_composed_once_for_all_jobs() -> None:
     made = [writer.write({"backend": "trian", "lr": at}) for at in range(50)]
     assert {one.errors[0].message for one in made} == {"there is no trian"}
     assert composer.asked == [("backend=trian",)]
+
+
+# ------------------------------------------------------------- literals among numbers
+def test_a_list_without_brackets_is_refused_where_the_config_has_a_number() -> None:
+    made = write({"backend.lr": "1e-3, 3e-3"})
+
+    (error,) = made.errors
+    assert error.where == "backend.lr"
+    assert error.message == "is the text `1e-3, 3e-3`, and was the number `1e-3`"
+    assert error.hint.startswith("values to try have brackets: `backend.lr: [1e-3, 3e")
+
+
+def test_commas_are_text_where_the_config_has_text() -> None:
+    made = write({"slurm.log_dir": "a, b"})
+
+    assert not made.errors
+    assert not made.warnings
+
+
+def test_two_pluses_say_that_text_among_numbers_is_meant() -> None:
+    made = write({"++backend.lr": "1e-3, 3e-3"})
+
+    assert not made.errors
+    assert not made.warnings
+
+
+@pytest.mark.parametrize(
+    ("value", "message", "hint"),
+    [
+        ("0o17", "is the text `0o17`, and was", "YAML has no such number; write 15"),
+        ("1e-4", "is the text `1e-4`, and was", "take the quotes away: 1e-4"),
+        ("2024-01-01", "is the text `2024-01-01`, and was", "`++backend.lr` says"),
+        ("auto", "is the text `auto`, and was", "`++backend.lr` says"),
+        (True, "is `true`, and was", "`++backend.lr` says"),
+    ],
+)
+def test_text_among_numbers_is_warned_about(
+    value: object, message: str, hint: str
+) -> None:
+    (warning,) = write({"backend.lr": value}).warnings
+
+    assert warning.message.startswith(message)
+    assert warning.hint.startswith(hint)
+
+
+def test_numbers_of_other_points_tell_where_the_config_has_no_key() -> None:
+    points: list[dict[str, object]] = [{"backend.new": "0o17"}, {"backend.new": 3}]
+    numbers = find_numbers(points)
+    writer = OverrideWriter(FakeComposer(CONFIG, groups=GROUPS), numbers)
+    messages = [one.message for one in writer.write(points[0]).warnings]
+
+    assert numbers == {"backend.new": 3}
+    assert messages[0] == ("is the text `0o17`, where other jobs have the number `3`")
+
+
+def test_an_interpolation_among_numbers_is_no_text() -> None:
+    assert not write({"backend.lr": "${backend.batch_size}"}).warnings
+
+
+# -------------------------------------------------------------------- keys of Hydra
+@pytest.mark.parametrize("key", ["hydra.sweeper.params.lr", "hydra/launcher"])
+def test_hydras_sweeper_and_launcher_are_refused(key: str) -> None:
+    error = write({key: "1,2"}).errors[0]
+
+    assert error.where == key
+    assert "is not used" in error.message
+
+
+def test_another_key_of_hydra_has_no_effect_and_says_so() -> None:
+    messages = [one.message for one in write({"hydra.run.dir": "x"}).warnings]
+
+    assert "has no effect here" in messages

@@ -191,3 +191,28 @@ def test_a_stage_is_looked_up_among_thousands() -> None:
 def test_a_reference_must_say_what_of_the_job(rest: str) -> None:
     with pytest.raises(NotAReference, match="does not say what of the job"):
         split_pattern(rest, ["stable"], lambda _: False)
+
+
+@pytest.mark.parametrize(
+    ("text", "mend"),
+    [
+        ("{{sibling.stable.name}}", "write one brace: {sibling...}"),
+        ("a/{{ base.name }}", "write one brace: {base...}"),
+        (r"\${sibling.stable.name}", "write {sibling...}"),
+        (r"x \${aux.tokens}", "write ${aux...}"),
+    ],
+)
+def test_references_of_other_programs_are_refused_with_ours(
+    text: str, mend: str
+) -> None:
+    with pytest.raises(NotAReference) as caught:
+        parse_template(text)
+
+    assert str(caught.value).endswith(mend)
+
+
+@pytest.mark.parametrize(
+    "text", ["{{x}}", "{{{sibling.a.name}}}", r"\${own}", "{{siblings.x}}"]
+)
+def test_other_braces_stay_literal(text: str) -> None:
+    parse_template(text)

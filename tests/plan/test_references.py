@@ -275,11 +275,18 @@ def test_metadata_stays_for_later_in_conditions(
     assert after(world, f"a {reference}") == f"a {wanted}"
 
 
-@pytest.mark.parametrize("at", ["alone", "in text"])
-def test_metadata_cannot_be_a_parameter(world: FakeWorld, at: str) -> None:
-    text = "{sibling.stable.metadata.x}" + ("" if at == "alone" else "!")
-    with pytest.raises(NotAReference, match="known only while jobs run"):
-        before(world, text)
+@pytest.mark.parametrize("rest", ["", "!"])
+def test_metadata_in_a_parameter_stays_for_its_start(
+    world: FakeWorld, rest: str
+) -> None:
+    found = before(world, f"{{sibling.stable.metadata.x}}{rest}")
+
+    assert found == f"{{runtime.job0.1.x}}{rest}"
+
+
+def test_metadata_cannot_stand_inside_an_interpolation(world: FakeWorld) -> None:
+    with pytest.raises(NotAReference, match="set it as a parameter of its own"):
+        before(world, "${oc.eval:{sibling.stable.metadata.x} + 1}")
 
 
 def test_own_metadata_is_known_in_conditions(world: FakeWorld) -> None:

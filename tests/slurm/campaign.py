@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoexp_tui.adapters.plan_codec import encode_plan
-from autoexp_tui.core.condition_kinds import Condition, JobStateIs
+from autoexp_tui.core.condition_kinds import Approval, Condition, JobStateIs
 from autoexp_tui.core.rule_kinds import Monitoring
 from autoexp_tui.core.scalars import Scalar
 from autoexp_tui.core.specs import ExecutorSpec, JobSpec, Plan, Resources
@@ -62,6 +62,8 @@ class Work:
     stage: str = ""
     after: tuple[str, ...] = ()
     """Jobs that must have completed before it starts."""
+    asks: str = ""
+    """What a person has to approve before it starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,8 @@ class SlurmCampaign:
         conditions: tuple[Condition, ...] = ()
         if work.after:
             conditions = (JobStateIs(jobs=work.after, state="COMPLETED"),)
+        if work.asks:
+            conditions = (*conditions, Approval(prompt=work.asks))
         return JobSpec(
             name=work.name,
             index=index,
@@ -189,7 +193,8 @@ class SlurmCampaign:
             line.split("|", 2)
             for line in self.cluster.run(*words, check=False).stdout.splitlines()
         )
-        return {name.rpartition("-")[0]: (id_, state) for id_, state, name in rows}
+        whole = (row for row in rows if len(row) == 3)
+        return {name.rpartition("-")[0]: (id_, state) for id_, state, name in whole}
 
     def ids(self) -> set[str]:
         """Slurm's ids of our jobs that squeue shows."""

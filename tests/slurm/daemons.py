@@ -55,7 +55,7 @@ class Daemons:
                 pass_fds=[reserved.fileno()],
                 start_new_session=True,
             )
-        self.until("its keeper", lambda: answers(self._home / "keeper.sock"), 10.0, [])
+        self.until("its keeper", lambda: answers(self._home / "keeper.sock"), 60.0, [])
 
     def close(self) -> None:
         """Ends every process, and what a keeper that was killed could not end."""

@@ -39,6 +39,8 @@ class Settings:
     """Seconds that daemons and commands wait for an answer, and try to connect;
     a lost node is noticed after three times as long, whatever `slurmd_timeout_s`."""
     max_array_size: int = 10001
+    failing_prolog: bool = False
+    """Whether launches can be made to fail: `Cluster.failing_prolog`."""
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -73,6 +75,11 @@ class Place:
     def node_port(self) -> int:
         """Port of the first node; the others follow."""
         return self.first_port + 3
+
+    @property
+    def prolog(self) -> Path:
+        """Run by a node before a job; if it fails, Slurm could not launch the job."""
+        return self.home / "etc" / "prolog"
 
     @property
     def munge_socket(self) -> Path:
@@ -118,6 +125,7 @@ KillWait={settings.kill_wait_s}
 MinJobAge={settings.min_job_age_s}
 MaxArraySize={settings.max_array_size}
 MaxJobCount=50000
+{f"Prolog={place.prolog}" if settings.failing_prolog else ""}
 InactiveLimit=0
 ReturnToService=2
 JobRequeue=1
@@ -209,6 +217,12 @@ CREATE USER IF NOT EXISTS slurm@'127.0.0.1' IDENTIFIED BY 'slurm';
 GRANT ALL ON slurm_acct_db.* TO slurm@'127.0.0.1';
 """
 """What the database server runs before it lets anybody in; one statement a line."""
+
+
+def prolog_script(place: Place) -> str:
+    """Text of a prolog that fails while `fail-launches` lies beside it."""
+    return f"#!/bin/sh\ntest ! -e {place.home}/etc/fail-launches\n"
+
 
 _SCHEDULING = (
     "sched_interval=1",

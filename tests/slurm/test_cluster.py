@@ -7,14 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.slurm.cluster import Cluster
-from tests.slurm.daemons import ClusterError, reserve_ports
+from tests.slurm.daemons import ClusterError, Daemons, reserve_ports
 from tests.slurm.keeper import KEEPER, recorded
 from tests.slurm.processes import Process, process_of
 from tests.slurm.programs import host_address, why_no_memory_limits
@@ -46,6 +46,26 @@ def process_in(file: Path) -> Process:
     process = process_of(int(file.read_text()))
     assert process is not None
     return process
+
+
+# -- starting
+
+
+def test_a_start_of_accounting_that_fails_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start, failing = Daemons.start, ["false"]
+
+    def fails_once(
+        daemons: Daemons, name: str, argv: list[str], env: Mapping[str, str]
+    ) -> None:
+        first = name == "slurmdbd" and failing
+        start(daemons, name, [failing.pop()] if first else argv, env)
+
+    monkeypatch.setattr(Daemons, "start", fails_once)
+    with Cluster(Settings(nodes=1, gpus=0)) as cluster:
+        assert cluster.run("sacct", "-X", "-n", check=False).returncode == 0
+    assert not failing
 
 
 # -- jobs

@@ -221,7 +221,14 @@ def test_a_job_above_its_memory_is_out_of_memory(
 ) -> None:
     campaign = SlurmCampaign(tmp_path, cgroup_cluster)
     greedy = f'exec {sys.executable} -c "bytearray(200 << 20)"'
-    campaign.write([Work("greedy", greedy, {"mem": 30}), Work("modest")])
+    tolerant = f"{greedy.removeprefix('exec ')}; exit 0"
+    campaign.write(
+        [
+            Work("greedy", greedy, {"mem": 30}),
+            Work("tolerant", tolerant, {"mem": 30}),
+            Work("modest"),
+        ]
+    )
     out, err = campaign.run().communicate(timeout=90)
     jobs = jobs_of(out)
     assert jobs["modest"]["state"] == "COMPLETED", err
@@ -230,3 +237,9 @@ def test_a_job_above_its_memory_is_out_of_memory(
         "out_of_memory",
     )
     assert str(jobs["greedy"]["why"]).startswith("out of memory"), json.dumps(jobs)
+    [end] = campaign.records("tolerant", "exit")
+    assert (end["exit_code"], end["oom_kills"]) == (0, 1)
+    assert (jobs["tolerant"]["state"], jobs["tolerant"]["cause"]) == (
+        "FAILED",
+        "out_of_memory",
+    )

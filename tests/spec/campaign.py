@@ -110,7 +110,7 @@ class Campaign:
                 pid=1,
                 sealed_part=journal.seal.part,
                 sealed_bytes=journal.seal.bytes,
-                gap_seconds=self.clock.utc() - state.t if begun else 0.0,
+                gap_seconds=state.seconds_until(self.clock.utc()) if begun else 0.0,
             )
         ]
         if not begun:

@@ -8,6 +8,8 @@ import pytest
 
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.specs import Plan
+from tests.adapters.config_trees import write_tree
+from tests.spec.campaign import outcome_of
 from tests.spec.examples_of_spec_1 import (
     EXAMPLES,
     Example,
@@ -104,3 +106,19 @@ sweep:
             "filter: 'not (stage == \"cooldown\" and lr <= 1e-4)'",
         ),
     )
+
+
+@pytest.mark.parametrize("example", ONES)
+def test_it_plans_over_the_shipped_template_too(
+    example: Example, tmp_path: Path
+) -> None:
+    write_tree(
+        tmp_path,
+        exp=example.config,
+        slurm__lumi="client: {class_name: SlurmClient}\nsbatch: {gpus_per_node: 4}",
+    )
+    overrides = ("++backend.script=pretrain_gpt.py",)
+    found = outcome_of("exp", tmp_path, overrides, configs=tmp_path)
+
+    assert found.plan is not None, [str(error) for error in found.errors]
+    assert len(found.plan.jobs) == example.gives

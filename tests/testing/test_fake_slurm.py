@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from autoexp_tui.adapters.slurm_commands import Ran
+from autoexp_tui.core.states import Cause
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_script import RunScript, Write
 from autoexp_tui.testing.fake_slurm import FakeSlurm
@@ -549,3 +550,19 @@ def test_every_command_line_is_kept_and_counted(site: Site) -> None:
     site.queue()
     assert (site.slurm.calls["sbatch"], site.slurm.calls["squeue"]) == (1, 1)
     assert re.fullmatch("sbatch --parsable.*", " ".join(site.slurm.lines[0]))
+
+
+@pytest.mark.parametrize(("killed", "kills"), [(False, 1), (True, 0)])
+def test_the_kernel_kills_for_memory_only_what_lives_so_long(
+    tmp_path: Path, killed: bool, kills: int
+) -> None:
+    greedy = RunScript(seconds=10, signal=9, cause=Cause.OUT_OF_MEMORY)
+    site = Site(tmp_path, None, greedy)
+    site.sbatch(text=site.wrapped())
+    site.clock.advance(5)
+    site.queue()
+    if killed:
+        site.slurm.cluster.kill_supervisor(("a0", 1))
+    site.clock.advance(10)
+    site.queue()
+    assert site.record("exit.0.json")["oom_kills"] == kills

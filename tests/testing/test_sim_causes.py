@@ -98,6 +98,17 @@ def test_a_cancel_of_another_job_s_is_no_excuse() -> None:
     assert not is_right(cancelled, *befallen, memory=FORGETFUL)
 
 
+def test_a_cancel_by_others_is_told_as_that() -> None:
+    cancelled = told(Cause.USER, Outcome.CANCELLED)
+    assert is_right(cancelled, stroke(Stroke.CANCELLED_BY_OTHERS))
+
+
+def test_a_cancel_of_an_earlier_run_is_no_excuse() -> None:
+    cancelled = told(Cause.USER, Outcome.CANCELLED)
+    befallen = stroke(Stroke.CANCELLED_BY_OTHERS), stroke(Stroke.VANISHED, run=1)
+    assert not is_right(cancelled, *befallen, memory=FORGETFUL)
+
+
 def test_a_run_that_left_a_record_is_not_lost() -> None:
     assert not is_right(LOST, end(0), memory=FORGETFUL)
     assert not is_right(LOST, end(0, late_seconds=4.0), memory=FORGETFUL)

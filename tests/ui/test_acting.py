@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autoexp_tui.core import condition_kinds
+from autoexp_tui.core.checkpoints import CheckpointPlace, SeenCheckpoint
 from autoexp_tui.core.commands import (
     Acknowledge,
     Answer,
@@ -19,6 +22,7 @@ from autoexp_tui.core.commands import (
     Submit,
     Waive,
 )
+from autoexp_tui.core.rule_kinds import Checkpoints
 from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.core.state import Warned
 from autoexp_tui.core.states import JobState
@@ -27,8 +31,9 @@ from autoexp_tui.testing.campaigns import T0, campaign, planned
 from autoexp_tui.testing.scripted_handle import with_job, with_warnings
 from autoexp_tui.ui.view import orders
 from autoexp_tui.ui.view.looks import Look
+from autoexp_tui.ui.view.loss import Looks
 from autoexp_tui.ui.widgets.waiting_panes import AnswerPane
-from tests.ui.seat import Seat, cockpit
+from tests.ui.seat import PATIENCE, Seat, cockpit
 
 
 async def go_to(seat: Seat, look: Look) -> str:
@@ -66,6 +71,32 @@ async def test_a_kill_is_sent_after_y_and_five_seconds() -> None:
         assert isinstance(sent.command, Kill)
         assert sent.command.jobs == (name,)
         assert sent.expected == {name: 1}
+
+
+async def test_a_kill_tells_of_a_checkpoint_once_it_was_looked_for() -> None:
+    may_look = threading.Event()
+
+    def look(places: Sequence[CheckpointPlace]) -> Looks:
+        may_look.wait(PATIENCE)
+        return {one.job: SeenCheckpoint(step=1, age=7.0) for one in places}
+
+    async with cockpit(without_told_checkpoints(), checkpoints=look) as seat:
+        await go_to(seat, Look.RUNNING)
+        await ask(seat, "K")
+        assert "no checkpoint known (looking for them)" in seat.dialog
+        may_look.set()
+        await seat.until(lambda: "since 1, 7 s" in seat.dialog)
+        assert "no checkpoint known" not in seat.dialog
+
+
+def without_told_checkpoints() -> Snapshot:
+    """A campaign whose logs tell of no checkpoint, and that has a pattern for them."""
+    base = campaign()
+    assert base.plan is not None
+    found = Checkpoints(glob="iter_*")
+    rules = replace(base.plan.monitoring, checkpoints=found)
+    jobs = tuple(replace(job, metadata={}) for job in base.jobs)
+    return replace(base, jobs=jobs, plan=replace(base.plan, monitoring=rules))
 
 
 async def test_enter_never_confirms() -> None:
@@ -237,7 +268,8 @@ async def test_opening_a_plan_submits_nothing_and_s_asks() -> None:
         assert seat.handle.sent == []
         await seat.press("y")
         await seat.until(lambda: seat.handle.sent)
-        assert seat.handle.commands == [Submit()]
+        names = tuple(job.name for job in seat.app.desk.session.jobs)
+        assert seat.handle.commands == [Submit(jobs=names, plan_id="p1")]
 
 
 async def test_the_marked_ones_go_with_what_they_need() -> None:
@@ -247,7 +279,7 @@ async def test_the_marked_ones_go_with_what_they_need() -> None:
         await seat.press("j", "y")
         await seat.until(lambda: seat.handle.sent)
         jobs = tuple(job.name for job in seat.app.desk.session.jobs[:2])
-        assert seat.handle.commands == [Submit(jobs=jobs)]
+        assert seat.handle.commands == [Submit(jobs=jobs, plan_id="p1")]
 
 
 # ------------------------------------------------------------------------ resubmit
@@ -266,7 +298,7 @@ async def test_other_values_are_typed_and_shown_as_a_difference() -> None:
         await ask(seat, "R")
         await seat.press("j", "j", "tab")
         await seat.type("optim.lr=5e-4")
-        assert "optim.lr: 0.0003 -> 5e-4" in seat.dialog
+        assert "optim.lr: 3e-4 -> 5e-4" in seat.dialog
         await seat.press("enter")
         await seat.hear()
         await seat.press("y")
@@ -445,6 +477,24 @@ async def test_a_handle_that_takes_no_commands_is_read_only() -> None:
     async with cockpit(handle_read_only=True) as seat:
         await seat.press("P")
         assert seat.handle.sent == []
+
+
+async def test_whose_session_it_is_is_told_with_the_refusal() -> None:
+    base = campaign()
+    theirs = replace(base, engine=replace(base.engine, user="user 61001"))
+    async with cockpit(theirs, handle_read_only=True) as seat:
+        await seat.press("K")
+        assert "read only: this is the session of user 61001" in seat.footer
+
+
+async def test_a_session_that_turns_out_to_be_read_only_offers_no_step() -> None:
+    async with cockpit() as seat:
+        await go_to(seat, Look.RUNNING)
+        assert "K kill" in seat.pane("why")
+        seat.handle.read_only = True
+        await seat.push(replace(seat.handle.snapshot(), name="again"))
+        assert "K kill" not in seat.pane("why")
+        assert "read only" in seat.pane("header")
 
 
 async def test_lower_case_twins_do_nothing() -> None:

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from autoexp_tui.core.commands import Resubmit
+from autoexp_tui.core.condition_kinds import FileExists
 from autoexp_tui.core.events import CommandRefused
 from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.core.specs import Edge
 from autoexp_tui.core.states import Cause, JobState
 from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.testing.campaigns import campaign
@@ -149,3 +151,41 @@ def test_a_skip_that_a_failure_explains_is_not_told_twice() -> None:
     told = Why("doomed_file", (("path", "/o/a"), ("state", "FAILED")))
     desk = Desk(with_job(base, base.jobs[1].name, why=told))
     assert not any(one.look is Look.SKIPPED for one in desk.groups)
+
+
+# ------------------------------------------------------------------- who will read what
+def followed() -> Snapshot:
+    """The second job waits for a file of the first, which failed."""
+    base = chain(Cause.USER, JobState.SKIPPED)
+    first, second = base.jobs[0], base.jobs[1]
+    waits = FileExists(path="/out/iter_8/done.txt", writer=first.name)
+    spec = replace(second.spec, start_conditions=(waits,))
+    state = {"state": JobState.WAITING, "cause": None, "start": (None,)}
+    told = with_job(base, second.name, spec=spec, **state)
+    assert told.plan is not None
+    edge = Edge(before=first.name, after=second.name, mode="waits")
+    return replace(told, plan=replace(told.plan, edges=(edge,)))
+
+
+def test_r_lists_the_followers_and_what_they_will_read() -> None:
+    snapshot = followed()
+    assert "Wait for what it writes, and will read:" in said(snapshot)
+    line = next(row for row in said(snapshot).splitlines() if "iter_8/done.txt" in row)
+    assert snapshot.jobs[1].name in line
+    assert "/out/iter_8/done.txt" in line
+
+
+def test_r_with_other_values_asks_what_followers_do() -> None:
+    choices = [one for one in asked(followed()).choices if one.id == "overrides"]
+    assert [one.label.rpartition("; ")[2] for one in choices] == [
+        "followers wait for its new files",
+        "followers use the files that are there",
+    ]
+    sent = [orders.resubmit(["a"], one, "lr=2e-4") for one in choices]
+    assert [command.use_files for command in sent] == [False, True]
+
+
+def test_r_asks_nothing_of_followers_where_there_are_none() -> None:
+    choices = asked(chain(Cause.USER, JobState.SKIPPED)).choices
+    assert len([one for one in choices if one.id == "overrides"]) == 1
+    assert not any("followers" in one.label for one in choices)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from autoexp_tui.core.commands import Submit
 from autoexp_tui.core.snapshot import Snapshot
 from autoexp_tui.core.states import JobState
+from autoexp_tui.testing.campaigns import plan_of
 from tests.ui.plans import holey, opened
 from tests.ui.seat import Seat, cockpit
 
@@ -39,7 +40,8 @@ async def test_only_that_family_is_submitted() -> None:
         await seat.press("j", "y")
         sent = [one.command for one in seat.handle.sent]
         names = ("lr0.0001_bsz128_stable", "lr0.0001_bsz128_cooldown")
-        assert sent == [Submit(jobs=names)]
+        plan_id = plan_of(seat.handle.snapshot()).plan_id
+        assert sent == [Submit(jobs=names, plan_id=plan_id)]
 
 
 async def test_what_is_held_says_why() -> None:

@@ -113,6 +113,38 @@ async def test_no_match_is_said(log: Path) -> None:
         await seat.until(lambda: "no further match" in seat.footer)
 
 
+async def test_a_pattern_that_is_refused_is_told_and_stays_to_be_mended(
+    log: Path,
+) -> None:
+    async with cockpit(with_log(log)) as seat:
+        await shows(seat, "iteration 4999/5000")
+        await seat.press("0", "slash")
+        await seat.type("(?=123/)")
+        await seat.press("enter")
+        assert "the pattern looks around itself" in seat.everything
+        for _ in range(8):
+            await seat.press("backspace")
+        await seat.type("iteration 123/")
+        await seat.press("enter")
+        await shows(seat, "iteration 123/5000")
+        assert "looks around itself" not in seat.everything
+
+
+async def test_the_keys_are_heard_while_a_hostile_log_is_searched(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "slurm-1.out"
+    path.write_bytes(b"a" * 60 + b"! a\n")
+    async with cockpit(with_log(path)) as seat:
+        await shows(seat, "aaaa")
+        await seat.press("0", "slash")
+        await seat.type("(a+)+$|(a+)+b")
+        await seat.press("enter")
+        await seat.until(lambda: "/(a+)+$" in seat.pane("log"))
+        await seat.press("2", "j")
+        assert seat.app.focused is seat.jobs.jobs
+
+
 async def test_n_goes_on_from_what_is_seen_once_the_match_is_not(log: Path) -> None:
     async with cockpit(with_log(log)) as seat:
         await shows(seat, "iteration 4999/5000")
@@ -205,14 +237,6 @@ async def test_a_log_that_cannot_be_read_says_why(tmp_path: Path) -> None:
         await shows(seat, "cannot read")
 
 
-async def test_the_other_stream_is_one_key_away(log: Path) -> None:
-    log.with_suffix(".err").write_text("from stderr\n")
-    async with cockpit(with_log(log)) as seat:
-        await shows(seat, "iteration 4999/5000")
-        await seat.press("0", "o")
-        await shows(seat, "from stderr")
-
-
 async def test_long_lines_wrap_on_request(tmp_path: Path) -> None:
     path = tmp_path / "a.out"
     path.write_text("start " + "word " * 100 + "finish\n")
@@ -294,3 +318,73 @@ async def test_a_job_that_never_ran_is_not_waited_for(log: Path) -> None:
     unborn = replace(first.attempts[0], began_at=None, log_path="")
     async with cockpit(with_job(base, first.name, attempts=(unborn,))) as seat:
         await shows(seat, "no log: nothing was started")
+
+
+# ------------------------------------------------------------------------- attempts
+def tried_again(places: list[Path]) -> Snapshot:
+    """The first job has had an attempt for each of these logs."""
+    base = campaign(31)
+    first = base.jobs[0]
+    attempts = tuple(
+        replace(first.attempts[0], number=number, log_path=str(place))
+        for number, place in enumerate(places, 1)
+    )
+    return with_job(base, first.name, attempts=attempts)
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> list[Path]:
+    found = [tmp_path / f"slurm-{number}.out" for number in (1, 2, 3)]
+    for number, place in enumerate(found, 1):
+        place.write_text(f"this is attempt {number}\n")
+    return found
+
+
+async def test_the_newest_attempt_s_log_comes_first_and_earlier_ones_are_a_key_away(
+    places: list[Path],
+) -> None:
+    async with cockpit(tried_again(places)) as seat:
+        await shows(seat, "this is attempt 3")
+        assert "attempt 3 of 3" in seat.pane("log")
+        await seat.press("0", "less_than_sign")
+        await shows(seat, "this is attempt 2")
+        assert "-- end of log" in seat.pane("log")
+        await seat.press("less_than_sign", "less_than_sign")
+        await shows(seat, "this is attempt 1")
+        assert "no earlier attempt" in seat.footer
+        await seat.press("greater_than_sign", "greater_than_sign")
+        await shows(seat, "this is attempt 3")
+
+
+async def test_who_reads_an_earlier_attempt_stays_with_it_when_another_begins(
+    places: list[Path],
+) -> None:
+    async with cockpit(tried_again(places[:2])) as seat:
+        await shows(seat, "this is attempt 2")
+        await seat.press("0", "less_than_sign")
+        await shows(seat, "this is attempt 1")
+        await seat.push(tried_again(places))
+        await shows(seat, "attempt 1 of 3")
+        assert "this is attempt 1" in seat.pane("log")
+
+
+async def test_who_follows_the_newest_attempt_goes_on_with_the_next(
+    places: list[Path],
+) -> None:
+    async with cockpit(tried_again(places[:2])) as seat:
+        await shows(seat, "this is attempt 2")
+        await seat.push(tried_again(places))
+        await shows(seat, "this is attempt 3")
+
+
+async def test_the_row_says_how_many_attempts_there_were(places: list[Path]) -> None:
+    async with cockpit(tried_again(places)) as seat:
+        assert "done #3" in seat.pane("jobs")
+
+
+async def test_where_stderr_is_is_said_and_the_log_stays(log: Path) -> None:
+    async with cockpit(with_log(log)) as seat:
+        await shows(seat, "iteration 4999/5000")
+        await seat.press("0", "o")
+        assert "stdout and stderr are both in this file" in seat.footer
+        assert "iteration 4999/5000" in seat.pane("log")

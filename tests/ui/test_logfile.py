@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import count
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autoexp_tui.monitor.patterns import PatternRefused
 from autoexp_tui.ui import logfile
 from autoexp_tui.ui.logfile import (
+    SEARCH_CHUNK,
     Change,
     LogFile,
     error_pattern,
@@ -182,9 +185,8 @@ def test_a_file_that_went_away_is_missing_again(tmp_path: Path) -> None:
 
 
 def test_a_file_that_may_not_be_read_raises(tmp_path: Path) -> None:
-    file = opened(tmp_path)
-    with pytest.raises(OSError, match="directory"):
-        file.last(3)
+    with pytest.raises(OSError, match="a directory, not a regular file"):
+        opened(tmp_path)
 
 
 # ---------------------------------------------------------------------------- text
@@ -331,7 +333,7 @@ def test_a_match_is_found_upwards_across_chunks(
 ) -> None:
     monkeypatch.setattr(logfile, "SEARCH_CHUNK", 4096)
     file = opened(long_log)
-    place = file.find(re.compile(rb"line 4711\b"), file.size, forward=False)
+    place = file.find(search_pattern(r"line 4711\b"), file.size, forward=False)
     assert place is not None
     assert file.at(place, 1)[0].text == "line 4711"
 
@@ -341,14 +343,14 @@ def test_a_match_is_found_downwards_across_chunks(
 ) -> None:
     monkeypatch.setattr(logfile, "SEARCH_CHUNK", 4096)
     file = opened(long_log)
-    place = file.find(re.compile(rb"line 77777"), 0, forward=True)
+    place = file.find(search_pattern("line 77777"), 0, forward=True)
     assert place is not None
     assert file.at(place, 1)[0].text == "line 77777"
 
 
 def test_the_next_match_is_not_the_same_one(long_log: Path) -> None:
     file = opened(long_log)
-    pattern = re.compile(rb"99$", re.MULTILINE)
+    pattern = search_pattern("99$")
     first = file.find(pattern, 0, forward=True)
     assert first is not None
     second = file.find(pattern, first, forward=True)
@@ -358,12 +360,14 @@ def test_the_next_match_is_not_the_same_one(long_log: Path) -> None:
 
 def test_no_match_is_none(long_log: Path) -> None:
     file = opened(long_log)
-    assert file.find(re.compile(rb"nowhere"), 0, forward=True) is None
+    assert file.find(search_pattern("nowhere"), 0, forward=True) is None
 
 
 def test_a_search_can_be_stopped(long_log: Path) -> None:
     file = opened(long_log)
-    found = file.find(re.compile(rb"line 99999"), 0, forward=True, stopped=lambda: True)
+    found = file.find(
+        search_pattern("line 99999"), 0, forward=True, stopped=lambda: True
+    )
     assert found is None
 
 
@@ -389,8 +393,36 @@ def test_lower_case_finds_both_cases() -> None:
     assert not search_pattern("Error").search(b"error")
 
 
-def test_a_broken_pattern_is_taken_as_it_is_written() -> None:
-    assert search_pattern("loss (").search(b"lm loss (train)")
+@pytest.mark.parametrize("text", ["loss (", "(?<=a)b", r"(a)\1", "a{2000}"])
+def test_what_is_no_pattern_is_refused(text: str) -> None:
+    with pytest.raises(PatternRefused):
+        search_pattern(text)
+
+
+@pytest.mark.parametrize("text", ["(a+)+$", "(a+)+b|zzz", r"(?:\w+\s?)+: zzz"])
+def test_a_hostile_log_is_searched_in_time_that_grows_with_it(
+    tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes((b"a" * 200 + b"! ") * 500)
+    assert opened(path).find(search_pattern(text), 0, forward=True) is None
+
+
+def test_the_larger_a_pattern_the_less_is_searched_before_a_search_can_be_stopped(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes((b"x" * 99 + b"\n") * 20_000)
+    file, pattern, chunks = opened(path), search_pattern("(x{1,20}){1,40}y"), count()
+    file.find(pattern, 0, forward=True, stopped=lambda: next(chunks) < 0)
+    assert next(chunks) > 2 * file.size // SEARCH_CHUNK
+
+
+def test_bytes_that_are_no_text_do_not_hide_a_match(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"one\nlo\xffss 3\r\n")
+    file = opened(path)
+    assert file.find(search_pattern("lo.ss 3$"), 0, forward=True) == 4
 
 
 def test_memory_of_an_index_is_bounded(

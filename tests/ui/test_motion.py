@@ -39,7 +39,7 @@ async def ticks(seat: Seat, seconds: int) -> None:
 
 
 async def test_an_idle_session_paints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    base = replace(all_done(10), finished=False)
+    base = replace(all_done(10), open=True)
     async with cockpit(base) as seat:
         with painted(monkeypatch) as cells:
             await ticks(seat, 20)

@@ -250,7 +250,7 @@ def test_a_failure_rings_once() -> None:
 def test_the_end_of_everything_rings() -> None:
     session = observe(campaign(31))
     bell = ringer(session)
-    ended = observe(replace(session.snapshot, finished=True), session)
+    ended = observe(replace(session.snapshot, open=False), session)
     assert rings(bell, ended).startswith("dense300m: all ended")
 
 

@@ -142,7 +142,7 @@ async def test_the_next_that_needs_you_is_a_key_away_everywhere(mode: str) -> No
 
 
 async def test_ages_go_on_while_nothing_runs_and_no_snapshot_comes() -> None:
-    base = replace(all_done(10), finished=False)
+    base = replace(all_done(10), open=True)
     waits = with_job(
         base, base.jobs[0].name, state=JobState.WAITING, attempts=(), since=T0 - 6
     )

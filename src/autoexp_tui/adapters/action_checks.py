@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ from typing import Final
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import OverrideParseException
 
-from autoexp_tui.adapters.hydra_compose import config_names
+from autoexp_tui.adapters.config_files import list_configs
 from autoexp_tui.adapters.hydra_errors import unreadable_override
 from autoexp_tui.core.action_kinds import (
     Action,
@@ -28,24 +28,27 @@ from autoexp_tui.core.action_kinds import (
 )
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.rule_kinds import Monitoring
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.monitor.bindings import bind, own_fields
+from autoexp_tui.core.specs import JobSpec, Plan
+from autoexp_tui.monitor.bindings import RefusedValue, bind, own_fields
+from autoexp_tui.monitor.log_values import USE_ARGUMENT, joins_words, why_never
 from autoexp_tui.plan.near import did_you_mean, slip_of
 from autoexp_tui.plan.oversights import all_rules, events_of
 
 _REFERENCE: Final = re.compile(r"\{[^{}]*\}")
 _PLACEHOLDER: Final = "x"
+_LINE: Final = "line"
 
 
 class ActionChecks:
     """Looks at the actions of all rules of a plan; what it finds is kept."""
 
-    def __init__(self, config_dir: Path, cwd: Path) -> None:
+    def __init__(self, roots: Iterable[Path], cwd: Path) -> None:
+        """`roots`: where configs are looked for."""
         self.errors: list[Problem] = []
         """A rule that cannot do what it says, whatever happens."""
         self.warnings: list[Problem] = []
         """Something that is not there yet, and may still come."""
-        self._configs = config_names(config_dir)
+        self._configs = list_configs(roots)
         self._cwd = cwd
         self._parser = OverridesParser.create()
 
@@ -56,18 +59,52 @@ class ActionChecks:
             for where, action in _actions(rules):
                 self._check(action, where, job)
                 self._references(action, known, where, job)
+            self._notify(rules, job)
+        for spec in plan.jobs:
+            self._conditions(spec, known)
 
     def _references(self, action: Action, known: _Known, where: str, job: str) -> None:
         """What a rule asks for when it fires, and nothing will ever have told."""
 
         def told(_job: str, key: str) -> str | None:
-            return _PLACEHOLDER if known.tells(job, key) else None
+            return _PLACEHOLDER if key in known.extracted else None
 
-        _, missing = bind(action, told, known.jobs, {"name": job})
-        for key in sorted({one.key for one in missing}):
+        _, lacking = bind(action, told, known.jobs, known.own(job))
+        for one in sorted(set(lacking)):
+            if isinstance(one, RefusedValue):
+                self.errors.append(_refused(one, where, job))
+                continue
+            key = one.key
             hint = did_you_mean(key, sorted(known.names(job)), "names")
             message = f"{{{key}}} is told by nothing: no log event extracts `{key}`"
             self.warnings.append(Problem(message, where, job, hint))
+
+    def _conditions(self, job: JobSpec, known: _Known) -> None:
+        """What a job's own conditions take from logs of others."""
+        roles = (
+            ("start_conditions", job.start_conditions),
+            ("cancel_conditions", job.cancel_conditions),
+        )
+        for role, specs in roles:
+            for at, spec in enumerate(specs):
+                _, lacking = bind(spec, _always, known.jobs)
+                self.errors += [
+                    _refused(one, f"{role}.{at}", job.name)
+                    for one in lacking
+                    if isinstance(one, RefusedValue)
+                ]
+
+    def _notify(self, rules: Monitoring, job: str) -> None:
+        """The message, which may hold a log's text, becomes the last word."""
+        words = rules.notify_command
+        if not words:
+            return
+        never = why_never((*words, "{m}"), len(words), 0, 3)
+        if never or joins_words(words):
+            hint = "use a program that takes the message as its last word"
+            never = never or "in a text for a shell"
+            message = f"the message, which may hold a log's text, would stand {never}"
+            self.errors.append(Problem(message, "notify.command", job, hint))
 
     def _check(self, action: Action, where: str, job: str) -> None:
         match action:
@@ -125,21 +162,31 @@ def _extracted(rules: Monitoring) -> Iterator[str]:
         yield from event.extract_groups
 
 
+def _always(_job: str, _key: str) -> str:
+    return _PLACEHOLDER
+
+
+def _refused(value: RefusedValue, where: str, job: str) -> Problem:
+    message = f"{{{value.key}}}: {value.problem}"
+    return Problem(message, where, job, USE_ARGUMENT.replace("key", value.key))
+
+
 class _Known:
     """What references in actions may mean, looked up once it is asked for."""
 
     def __init__(self, plan: Plan) -> None:
         self.jobs = {job.name: job for job in plan.jobs}
         rules = (rules for _, rules in all_rules(plan))
-        self._extracted = {"line"}.union(*map(_extracted, rules))
+        self.extracted = {_LINE}.union(*map(_extracted, rules))
+        """What log events have."""
 
-    def tells(self, job: str, key: str) -> bool:
-        """Whether a log event, or a field of the job, has the value."""
-        return key in self._extracted or key in self._fields(job)
+    def own(self, job: str) -> dict[str, str]:
+        """Fields of the job; the line that triggers a rule is beside them."""
+        return dict.fromkeys([*self._fields(job), _LINE], _PLACEHOLDER)
 
     def names(self, job: str) -> set[str]:
-        """All of them."""
-        return self._extracted | self._fields(job)
+        """All that a reference may name."""
+        return self.extracted | self._fields(job)
 
     def _fields(self, job: str) -> set[str]:
         """Of one job; of any, where the rules are those of the plan."""

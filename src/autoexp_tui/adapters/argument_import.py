@@ -56,7 +56,7 @@ def imported(source: Source) -> dict[str, Any]:
     """The schema of a program's arguments, as its file holds it.
 
     Raises:
-        UsageError: the target is none, or stands for no parser.
+        UsageError: the target is none, stands for no parser, or for an empty one.
         EnvironmentFailed: its module cannot be imported here, or took too long.
     """
     module, colon, attribute = source.target.rpartition(":")
@@ -69,6 +69,8 @@ def imported(source: Source) -> dict[str, Any]:
     if "schema" not in answer:
         raise _refused(source, answer)
     found = _cleaned(answer["schema"])
+    if not found["arguments"]:
+        raise UsageError("its parser has no arguments", source.target, _FORMS)
     return {"autoexp_schema": VERSION, "source": str(source), **found}
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
+from autoexp_tui.adapters.trust import Untrusted
 from autoexp_tui.core.errors import EnvironmentFailed
 
 sync_data = getattr(os, "fdatasync", os.fsync)
@@ -71,8 +72,14 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSY
 def explained(
     error: OSError, path: Path | str, doing: str, place: Place = "state"
 ) -> EnvironmentFailed:
-    """`error` as a sentence: what could not be done, where, and the next step."""
+    """`error` as a sentence: what could not be done, where, and the next step.
+
+    Without `doing`, what is not trusted is told for itself.
+    """
     reason = error.strerror or str(error)
+    if isinstance(error, Untrusted):
+        problem = f"cannot {doing}: {reason}" if doing else reason
+        return EnvironmentFailed(problem, str(error.filename), error.hint)
     remedy = remedy_of(error, place)
     return EnvironmentFailed(
         f"cannot {doing}: {reason}", str(path), remedy, error.errno in PASSING
@@ -179,6 +186,9 @@ def _make_one(path: Path, mode: int) -> None:
     except FileExistsError:
         if not path.is_dir():
             raise
+    else:
+        if mode & 0o070:  # a umask has no say in it, and mkdir sets no group bit
+            path.chmod(mode)
 
 
 def sync_directory(path: Path) -> None:
@@ -193,6 +203,22 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
+def open_with_mode(path: Path, flags: int, mode: int) -> int:
+    """Open a file; one that is made has `mode`, which a umask takes no bits from.
+
+    Raises:
+        OSError: the disk refused.
+    """
+    descriptor = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, mode)
+    try:
+        if mode & 0o070 and not mode & 0o007 and not os.fstat(descriptor).st_size:
+            os.fchmod(descriptor, mode)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
 def write_all(descriptor: int, data: bytes, offset: int) -> None:
     """Write `data` at `offset`, as one call unless the system cuts it short."""
     view = memoryview(data)
@@ -204,8 +230,7 @@ def write_all(descriptor: int, data: bytes, offset: int) -> None:
 
 def _temporary(path: Path, data: bytes, mode: int, *, durable: bool) -> Path:
     temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, mode)
+    descriptor = open_with_mode(temporary, os.O_WRONLY | os.O_EXCL, mode)
     try:
         write_all(descriptor, data, 0)
         if durable:

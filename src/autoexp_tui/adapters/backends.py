@@ -176,7 +176,7 @@ class Backends:
         """
         backend = _subtree(config)
         try:
-            chosen = self._chosen(backend.get("class_name"))
+            chosen = self._chosen(backend)
         except SpecRefused as error:
             raise SpecRefused((*error.problems, *_of_every(backend))) from None
         cwd = os.path.join(self._places.cwd, str(backend.get("cwd") or ""))
@@ -205,7 +205,12 @@ class Backends:
             warnings=self._looked_at(backend, config),
         )
 
-    def _chosen(self, name: object) -> Backend:
+    def _chosen(self, backend: Config) -> Backend:
+        name = backend.get("class_name", "")
+        if name is None:  # `class_name: Null`, as likely as not
+            hint = 'write "Null" in quotes for the backend that does nothing'
+            message = "is null: YAML reads a bare `Null` as no value"
+            raise SpecRefused((problem("class_name", message, hint),))
         if not isinstance(name, str) or not name:
             hint = did_you_mean("", BACKENDS, "backends")
             raise SpecRefused((problem("class_name", "is missing", hint),))

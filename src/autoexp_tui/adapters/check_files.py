@@ -18,6 +18,8 @@ from autoexp_tui.adapters.flaws import Flaw
 from autoexp_tui.adapters.identity import Identity
 from autoexp_tui.adapters.lease import LeaseWatch
 from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.adapters.sharing import session_modes
+from autoexp_tui.adapters.trust import RECORD_BYTES, read_session_file
 
 LEFT_OVER_SECONDS = 3600.0
 """Age of a temporary file that nobody is writing any more."""
@@ -58,7 +60,7 @@ def _leases(session: SessionDir) -> Iterator[Flaw]:
 
 def _lease(path: Path) -> Iterator[Flaw]:
     try:
-        Identity.from_json(json.loads(path.read_bytes()))
+        Identity.from_json(json.loads(read_session_file(path, RECORD_BYTES)))
     except (ValueError, TypeError, RecursionError):
         said = "nothing" if not path.stat().st_size else "no lease"
         yield _flaw(
@@ -117,6 +119,7 @@ def _modes(session: SessionDir) -> Iterator[Flaw]:
 
     Of a disk that is mounted read-only one finding says it all; that is not here.
     """
+    usual = session_modes(session.path).directory
     needed = os.R_OK if _is_read_only(session) else os.R_OK | os.W_OK
     for path in (session.path, *sorted(session.path.iterdir())):
         status = path.lstat()
@@ -126,14 +129,14 @@ def _modes(session: SessionDir) -> Iterator[Flaw]:
             yield _flaw(
                 "warning", path, f"it belongs to another user ({status.st_uid})"
             )
-        elif status.st_mode & 0o077:
-            yield _too_open(path, stat.S_IMODE(status.st_mode))
+        elif status.st_mode & 0o077 & ~usual:
+            yield _too_open(path, stat.S_IMODE(status.st_mode), usual)
         elif not os.access(path, needed):
             yield _flaw("error", path, "it may not be read and written")
 
 
-def _too_open(path: Path, mode: int) -> Flaw:
-    private = mode & 0o700
+def _too_open(path: Path, mode: int, usual: int) -> Flaw:
+    private = mode & (usual | 0o700)
 
     def close() -> str:
         path.chmod(private)

@@ -18,7 +18,7 @@ from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.core.errors import EnvironmentFailed
 from autoexp_tui.core.ids import safe_filename
 from autoexp_tui.core.state import Attempt, JobRecord, SessionState
-from autoexp_tui.core.states import ACTIVE, JobState, Outcome
+from autoexp_tui.core.states import ACTIVE, BEGUN, Outcome
 
 OnDisk = Mapping[tuple[str, int], AttemptRecords]
 """(name of the job's directory, number of the attempt) -> what lies there."""
@@ -37,7 +37,7 @@ def read_attempts(session: SessionDir) -> OnDisk:
         for job in sorted(os.listdir(session.attempts)):
             for number in _numbers(session.attempts / job):
                 place = str(session.attempts / job / str(number))
-                found[job, number] = read_attempt(place)
+                found[job, number] = read_attempt(place, copies=True)
     return found
 
 
@@ -112,7 +112,7 @@ class JobsCheck:
         if attempt is None:
             return
         records = self.on_disk.get((safe_filename(job.name), attempt.number))
-        if job.state is JobState.RUNNING and (records is None or records.run is None):
+        if job.state in BEGUN and (records is None or records.run is None):
             yield self._without(
                 job, attempt, "runs, and there is no record that it began"
             )
@@ -131,13 +131,13 @@ class JobsCheck:
 
     def _owner(self, job: JobRecord) -> Iterator[Flaw]:
         """Whose output directory an active job writes."""
-        home = Path(job.spec.output_dir)
+        home, plan = Path(job.spec.output_dir), self.state.plan
         try:
-            owner = read_owner(home)
+            owner = read_owner(home, plan.share if plan else "private")
         except EnvironmentFailed as refusal:
             yield Flaw(severity="warning", where=refusal.where, problem=refusal.problem)
             return
-        if owner is None and job.state is JobState.RUNNING:
+        if owner is None and job.state in BEGUN:
             yield Flaw(
                 severity="warning",
                 where=str(home / ".autoexp"),
@@ -153,6 +153,13 @@ class JobsCheck:
 
 
 def _damaged(place: Path, records: AttemptRecords) -> Iterator[Flaw]:
+    for name in records.forged:
+        yield Flaw(
+            severity="error",
+            where=str(place / name),
+            problem="the record was not written by the job's supervisor",
+            hint=_LOOK,
+        )
     for name in records.damaged:
         yield Flaw(
             severity="error",

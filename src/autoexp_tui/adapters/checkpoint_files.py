@@ -10,7 +10,8 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -20,7 +21,13 @@ from typing import Final
 from autoexp_tui.adapters.atomic import explained, explaining, sync_directory
 from autoexp_tui.adapters.atomic import write_atomic as write_file
 from autoexp_tui.adapters.globbing import expand
-from autoexp_tui.core.checkpoints import Checkpoint, FoundCheckpoint
+from autoexp_tui.adapters.trust import read_regular
+from autoexp_tui.core.checkpoints import (
+    Checkpoint,
+    CheckpointPlace,
+    FoundCheckpoint,
+    SeenCheckpoint,
+)
 from autoexp_tui.core.effects import LookForCheckpoint, MoveCheckpoint
 from autoexp_tui.core.errors import EnvironmentFailed
 
@@ -69,6 +76,39 @@ class CheckpointFiles:
         _rename(source, target)
         if move.pointer:
             _mend_pointer(root, move)
+
+
+# -------------------------------------------------------------- looking, while it runs
+def look_for_checkpoints(
+    places: Sequence[CheckpointPlace], seconds: float = 5.0
+) -> Mapping[str, SeenCheckpoint | str]:
+    """Job -> its newest checkpoint; or why none is known, in words.
+
+    `seconds`: where looking takes longer, the rest of the jobs is not looked at.
+    """
+    until = time.monotonic() + seconds
+    late = f"not looked for: it takes more than {seconds:g} s"
+    return {
+        place.job: _newest(place) if time.monotonic() < until else late
+        for place in places
+    }
+
+
+def _newest(place: CheckpointPlace) -> SeenCheckpoint | str:
+    none = "monitoring.checkpoints.glob finds none"
+    if not os.path.isdir(place.output_dir):
+        return none
+    try:
+        found = _matches(_root(place.output_dir), place.glob)
+    except EnvironmentFailed as error:
+        return error.line
+    since = 0.0 if place.since is None else place.since
+    own = [one for one in found if one.mtime_ns / 1e9 >= since]
+    newest = max(own, key=_age, default=None)
+    if newest is None:
+        return none
+    age = max(0.0, time.time() - newest.mtime_ns / 1e9)
+    return SeenCheckpoint(step=newest.step, age=age)
 
 
 # -------------------------------------------------------------------------- finding
@@ -198,23 +238,29 @@ def _mend_text(pointer: str, move: MoveCheckpoint) -> None:
     path = Path(pointer)
     if path.stat().st_size > _LONGEST_POINTER:
         return
-    text = path.read_text("utf-8", "replace")
-    if text.strip() not in _names(move.checkpoint):
+    text = read_regular(path, _LONGEST_POINTER).decode("utf-8", "replace")
+    named = text.strip()
+    width = len(named) if named.startswith("0") else 0
+    moved = _names(move.checkpoint, width)
+    if named not in moved:
         return
-    now = _names(move.before) if move.before else ()
-    place = _names(move.checkpoint).index(text.strip())
+    now = _names(move.before, width) if move.before else ()
+    place = moved.index(named)
     if place >= len(now):
         _set_aside(pointer, move)
         return
     mode = path.stat().st_mode & 0o777
-    mended = text.replace(text.strip(), now[place])
+    mended = text.replace(named, now[place])
     write_file(path, mended.encode(), mode, place="output")
 
 
-def _names(checkpoint: Checkpoint) -> Sequence[str]:
-    """How a pointer may name a checkpoint: its path, its name, its step."""
+def _names(checkpoint: Checkpoint, width: int) -> Sequence[str]:
+    """How a pointer may name a checkpoint: its path, its name, its step.
+
+    `width`: digits of a step that is written with zeros in front (`0008000`).
+    """
     name = os.path.basename(checkpoint.path)
-    step = [] if checkpoint.step is None else [str(checkpoint.step)]
+    step = [] if checkpoint.step is None else [str(checkpoint.step).zfill(width)]
     return (checkpoint.path, name, *step)
 
 

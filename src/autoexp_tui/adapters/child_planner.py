@@ -87,6 +87,8 @@ class ChildPlanner:
                 manifest=held.name,
                 job=job,
                 further=tuple(overrides),
+                state_dir=self._state_dir,
+                keep=True,
             )
             result = plan_in_child(request, self._limit_seconds)
         if result.job is None:

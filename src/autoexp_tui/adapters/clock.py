@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 
 class SystemClock:
     """`ports.Clock` over the operating system."""
@@ -15,3 +17,7 @@ class SystemClock:
     def monotonic(self) -> float:
         """Seconds that never go back; only differences mean something."""
         return time.monotonic()
+
+    def boottime(self) -> float:
+        """The same, going on while the machine sleeps (Linux)."""
+        return time.clock_gettime(_BOOTTIME)

@@ -1,7 +1,8 @@
 """The records of sessions as JSON, and back: journal lines, orders, live detail.
 
 A journal line is one flat object, newline-terminated: the envelope (`v`, `seq`,
-`epoch`, `t`, `event_id`, `cause_id`, `command_id`, `type`) and the event's own fields.
+`epoch`, `t`, `utc`, `lived`, `event_id`, `cause_id`, `command_id`, `type`) and the
+event's own fields.
 A record that others of its commit follow begins with `more`. Each line ends with `crc`,
 the CRC-32 of the bytes before it: a bit that flipped inside a text would read well.
 Lines of earlier versions have none, and are taken as they are.
@@ -10,6 +11,7 @@ What JSON can hold of core values is `core_json`'s to say. No file is touched he
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
@@ -34,8 +36,10 @@ from autoexp_tui.adapters.line_check import (
 from autoexp_tui.adapters.own_lines import Makers, read_own
 from autoexp_tui.adapters.validators import complaint, validator
 from autoexp_tui.core.commands import Order
+from autoexp_tui.core.effects import SubmitTasks
 from autoexp_tui.core.errors import JournalDamaged
-from autoexp_tui.core.events import Event, Recorded
+from autoexp_tui.core.events import EffectOrdered, Event, JobReplanned, Recorded
+from autoexp_tui.core.masking import MaskRules, mask_tree
 from autoexp_tui.core.snapshot import EngineView, Live
 
 Fields = dict[str, Any]
@@ -80,8 +84,12 @@ def encode_record(record: Recorded) -> bytes:
         "seq": record.seq,
         "epoch": record.epoch,
         "t": record.t,
+        "utc": record.utc,
+        "lived": record.lived,
         "event_id": record.event_id,
     }
+    if record.utc is None:  # read from a journal of an older version
+        del tree["utc"], tree["lived"]
     if record.cause_id:
         tree["cause_id"] = record.cause_id
     if record.command_id:
@@ -90,6 +98,16 @@ def encode_record(record: Recorded) -> bytes:
     for key in field_names(type(event)):
         tree[key] = getattr(event, key)
     return with_check(to_json(tree, _check_record))
+
+
+def holds_secret(event: Event, line: bytes, rules: MaskRules) -> bool:
+    """Whether a record, encoded as `line`, has a secret of the config in it."""
+    if not isinstance(event, EffectOrdered | JobReplanned):
+        return False
+    if isinstance(event, EffectOrdered) and isinstance(event.effect, SubmitTasks):
+        return False  # its token is none
+    tree: object = json.loads(line)
+    return mask_tree(tree, rules) != tree
 
 
 def decode_record(line: bytes, where: str = "") -> Recorded:
@@ -134,6 +152,9 @@ def _parse_any(line: bytes) -> Recorded:
     more = take("more", False)  # noqa: FBT003 - a default
     if not (type(seq) is type(epoch) is type(v) is int and isinstance(t, int | float)):
         raise Undecodable("v, seq, epoch or t is not a number")
+    utc, lived = take("utc", None), take("lived", None)
+    if not all(part is None or type(part) in (int, float) for part in (utc, lived)):
+        raise Undecodable("utc or lived is not a number")
     if type(more) is not bool:
         raise Undecodable("more is neither true nor false")
     if v != 1 or UPCASTERS:
@@ -143,6 +164,8 @@ def _parse_any(line: bytes) -> Recorded:
         seq=seq,
         epoch=epoch,
         t=float(t),
+        utc=None if utc is None else float(utc),
+        lived=None if lived is None else float(lived),
         event_id=event_id,
         cause_id=cause_id,
         command_id=command_id,

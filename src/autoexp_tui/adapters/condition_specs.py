@@ -26,7 +26,9 @@ from autoexp_tui.adapters.spec_building import (
 from autoexp_tui.core import condition_kinds
 from autoexp_tui.core.states import JobState
 from autoexp_tui.monitor.own import OwnFailed, make
+from autoexp_tui.plan.names import spell
 from autoexp_tui.plan.near import did_you_mean
+from autoexp_tui.plan.odd_values import is_number
 from autoexp_tui.plan.ports import SpecRefused
 
 RAW_STATES: Final = frozenset({"TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED"})
@@ -142,6 +144,10 @@ def _metadata(fields: Fields, findings: Findings) -> None:
         named = fields.pop("job_name")
         if fields.setdefault("job", named) != named:
             findings.add("`job` and `job_name` are both given", hint="keep one")
+    if fields.get("op") == "known":
+        if fields.keys() & {"equals", "value"}:
+            findings.add("`known` compares with nothing", "op", hint="leave out value")
+        return
     if "equals" not in fields:
         if "value" not in fields:
             findings.add(
@@ -180,8 +186,10 @@ def command_words(fields: Fields, findings: Findings) -> None:
         fields["command"] = [command]
     elif command == []:
         findings.add("is empty", "command")
-    elif isinstance(command, list) and command[0] == "":
-        findings.add("is empty: the first word is the program", "command.0")
+    elif isinstance(command, list):
+        fields["command"] = [spell(w) if is_number(w) else w for w in command]
+        if command[0] == "":
+            findings.add("is empty: the first word is the program", "command.0")
 
 
 def _log_pattern(fields: Fields, findings: Findings) -> None:
@@ -274,7 +282,7 @@ CONDITIONS: Final[Mapping[str, Kind]] = {
     "LogPattern": Kind(
         condition_kinds.LogPattern,
         also=("log_pattern",),
-        hidden=("writer",),
+        hidden=("writer", "skip"),
         prepare=_log_pattern,
     ),
     "Time": Kind(condition_kinds.TimeReached, prepare=_time),

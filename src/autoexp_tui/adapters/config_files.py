@@ -7,6 +7,7 @@ cockpit may ask for its themes before the first paint.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -57,6 +58,36 @@ def config_dir(chosen: str | None, cwd: Path) -> Path:
         where=f"-C {chosen}",
         hint="Name the directory that holds your primary config, such as ./config.",
     )
+
+
+def config_roots(directory: Path) -> tuple[Path, ...]:
+    """Where a config, and the choices of a group, are looked for, first to last.
+
+    The shipped root is always the last: `slurm=generic` is there beside own configs.
+    """
+    last = shipped("config")
+    return (directory,) if _is_same(directory, last) else (directory, last)
+
+
+def find_config(name: str, roots: Iterable[Path]) -> Path | None:
+    """The file of a config, by its name without `.yaml`; None when no root has it."""
+    places = (root / f"{name}.yaml" for root in roots)
+    return next((place for place in places if place.is_file()), None)
+
+
+def list_configs(roots: Iterable[Path]) -> tuple[str, ...]:
+    """Every config below the roots, as `--config-ref` names it."""
+    found: dict[str, None] = {}
+    for root in roots:
+        files = sorted(root.rglob("*.yaml"))
+        found.update(
+            (str(file.relative_to(root).with_suffix("")), None) for file in files
+        )
+    return tuple(found)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def state_dir(chosen: str | None, configured: str | None, cwd: Path) -> Path:

@@ -46,7 +46,7 @@ class ConfigFile:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class DefaultsEntry:
     """One entry of a defaults list."""
 
     group: str
@@ -57,15 +57,17 @@ class _Entry:
     overrides: bool
 
 
-def config_files(root: Path, primary: str, choices: Choices) -> Iterator[ConfigFile]:
+def config_files(
+    roots: Sequence[Path], primary: str, choices: Choices
+) -> Iterator[ConfigFile]:
     """The primary config, and the files that defaults lists choose below it.
 
-    `choices`: of the command line. A file that does not read is passed over, with all
-    that it would choose.
+    `roots`: where files are looked for, first to last; `choices`: of the command line.
+    A file that does not read is passed over, with all that it would choose.
     """
     folder = posixpath.dirname(primary)
     around = tuple(folder.split("/")) if folder else ()
-    yield from _Walk(root, dict(choices)).below(primary, around, None)
+    yield from _Walk(roots, dict(choices)).below(primary, around, None)
 
 
 def node_of(path: Path) -> tuple[yaml.Node | None, str]:
@@ -105,8 +107,8 @@ def child(node: yaml.Node, key: str) -> yaml.Node | None:
 class _Walk:
     """Follows defaults lists; what is chosen further out counts."""
 
-    def __init__(self, root: Path, choices: dict[str, str]) -> None:
-        self._roots = [root]
+    def __init__(self, roots: Sequence[Path], choices: dict[str, str]) -> None:
+        self._roots = list(roots)
         self._choices = choices
         self._seen: set[tuple[str, Package]] = set()
         self._named_groups: dict[str, str] = {}
@@ -123,7 +125,7 @@ class _Walk:
         if node is None:
             return
         if not self._seen and _SEARCHED not in self._choices:
-            self._roots += _searched(node)
+            self._roots[1:1] = _searched(node)
         header = _HEADER.search(text[:512])
         if package is None and header is not None:
             package = _absolute(header[1])
@@ -132,7 +134,7 @@ class _Walk:
             return
         self._seen.add((config, place))
         yield ConfigFile(path, place, node)
-        entries = list(_entries(node))
+        entries = list(defaults_entries(node))
         for one in entries:
             if one.overrides:
                 self._choices.setdefault(_named(one, config), one.name)
@@ -144,7 +146,7 @@ class _Walk:
                 yield from self._chosen(one, config, place)
 
     def _chosen(
-        self, one: _Entry, config: str, around: Package
+        self, one: DefaultsEntry, config: str, around: Package
     ) -> Iterator[ConfigFile]:
         group = _named(one, config)
         name = one.name
@@ -180,7 +182,7 @@ def _searched(root: yaml.Node) -> Iterator[Path]:
         yield Path(place)
 
 
-def _named(one: _Entry, config: str) -> str:
+def _named(one: DefaultsEntry, config: str) -> str:
     """The group's path below the root; relative ones begin at the file's own."""
     if one.group.startswith("/"):
         return one.group.strip("/")
@@ -202,7 +204,7 @@ def _packaged(package: str, around: Package) -> Package:
     return (*around, *bare.split(".")) if bare else around
 
 
-def _entries(root: yaml.Node) -> Iterator[_Entry]:
+def defaults_entries(root: yaml.Node) -> Iterator[DefaultsEntry]:
     """Every entry of the defaults list that names a file."""
     entries = child(root, "defaults")
     if not isinstance(entries, yaml.SequenceNode):
@@ -215,7 +217,7 @@ def _entries(root: yaml.Node) -> Iterator[_Entry]:
             place, at, package = str(entry.value).partition("@")
             group, slash, name = place.rpartition("/")
             group = group or slash
-            yield _Entry(group, name, package if at else None, overrides=False)
+            yield DefaultsEntry(group, name, package if at else None, overrides=False)
 
 
 def _names(value: yaml.Node) -> Sequence[str]:
@@ -223,7 +225,7 @@ def _names(value: yaml.Node) -> Sequence[str]:
     return [str(node.value) for node in nodes if isinstance(node, yaml.ScalarNode)]
 
 
-def _of_group(key: str, names: Sequence[str]) -> Iterator[_Entry]:
+def _of_group(key: str, names: Sequence[str]) -> Iterator[DefaultsEntry]:
     """`override /optim@train: adam`: flags, group and package of an entry."""
     words = key.split()
     if not words:
@@ -231,4 +233,4 @@ def _of_group(key: str, names: Sequence[str]) -> Iterator[_Entry]:
     group, at, package = words[-1].partition("@")
     flags = words[:-1]
     for name in names:
-        yield _Entry(group, name, package if at else None, "override" in flags)
+        yield DefaultsEntry(group, name, package if at else None, "override" in flags)

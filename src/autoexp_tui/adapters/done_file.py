@@ -18,9 +18,10 @@ from autoexp_tui.adapters.atomic import explaining, sync_directory, write_atomic
 from autoexp_tui.adapters.core_json import Unencodable
 from autoexp_tui.adapters.output_places import perhaps_there
 from autoexp_tui.adapters.plan_codec import decode_done, encode_done
+from autoexp_tui.adapters.trust import read_result
 from autoexp_tui.core.done import DoneReport, DoneWork, done_before
 from autoexp_tui.core.errors import EnvironmentFailed, JournalDamaged
-from autoexp_tui.core.specs import JobSpec, Plan
+from autoexp_tui.core.specs import JobSpec, Plan, Share
 
 VERSION: Final = 1
 _AT_ONCE: Final = 8
@@ -32,7 +33,7 @@ def done_path(output_dir: Path) -> Path:
     return output_dir / ".autoexp" / "done.json"
 
 
-def write_done(output_dir: Path, work: DoneWork) -> None:
+def write_done(output_dir: Path, work: DoneWork, mode: int = 0o600) -> None:
     """Keep what a completed job leaves, durable.
 
     Raises:
@@ -44,7 +45,7 @@ def write_done(output_dir: Path, work: DoneWork) -> None:
     except Unencodable as error:
         raise EnvironmentFailed(f"cannot keep that it is done: {error}") from error
     data = json.dumps(tree, ensure_ascii=False, indent=1) + "\n"
-    write_atomic(path, data.encode(), 0o644, place="output")
+    write_atomic(path, data.encode(), mode, place="output")
 
 
 def forget_done(output_dir: Path) -> None:
@@ -60,10 +61,10 @@ def forget_done(output_dir: Path) -> None:
         sync_directory(path.parent)
 
 
-def read_done(output_dir: Path) -> DoneWork | None:
+def read_done(output_dir: Path, share: Share = "private") -> DoneWork | None:
     """What an earlier session left; None for nothing, or nothing that can be read."""
     try:
-        data = done_path(output_dir).read_bytes()
+        data = read_result(done_path(output_dir), share)
     except OSError:
         return None
     try:
@@ -77,15 +78,17 @@ def read_done(output_dir: Path) -> DoneWork | None:
 
 def done_of(plan: Plan) -> DoneReport:
     """Which jobs of a plan are done, as their output directories tell."""
-    return done_before(plan, found_done(plan.jobs))
+    return done_before(plan, found_done(plan.jobs, plan.share))
 
 
-def found_done(jobs: Iterable[JobSpec]) -> Mapping[str, DoneWork]:
+def found_done(
+    jobs: Iterable[JobSpec], share: Share = "private"
+) -> Mapping[str, DoneWork]:
     """Job -> what lies in its output directory, for those where something does."""
     specs = perhaps_there(jobs)
     if not specs:
         return {}
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="done") as pool:
-        works = pool.map(lambda spec: read_done(Path(spec.output_dir)), specs)
+        works = pool.map(lambda spec: read_done(Path(spec.output_dir), share), specs)
         found = zip(specs, works, strict=True)
         return {spec.name: work for spec, work in found if work is not None}

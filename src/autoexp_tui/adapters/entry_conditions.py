@@ -8,7 +8,7 @@ approval, how long a job has waited, a metric) holds the job back.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from autoexp_tui.adapters.clock import SystemClock
@@ -35,11 +35,12 @@ from autoexp_tui.core.facts import (
     MetricKey,
     OutsideKey,
 )
+from autoexp_tui.core.moment import Moment
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.states import JobState
 from autoexp_tui.core.verdicts import Result
 from autoexp_tui.core.wording import sentence
-from autoexp_tui.monitor.bindings import bind
+from autoexp_tui.monitor.bindings import RefusedValue, bind
 from autoexp_tui.monitor.conditions import EvalContext, describe, evaluate, needs
 
 _OUTSIDE = get_args(OutsideKey)
@@ -52,8 +53,8 @@ class WorldOfFiles:
     """`core.facts.Facts` from files alone, each looked at once."""
 
     plan: Plan
-    now: float
-    """UTC."""
+    now: Moment
+    """All of it UTC: nothing lived, and nothing was away."""
     source: OutsideFacts = field(default_factory=lambda: OutsideFacts(SystemClock()))
     _done: Mapping[str, DoneWork] | None = None
     _known: dict[FactKey, Fact] = field(default_factory=dict)
@@ -65,7 +66,7 @@ class WorldOfFiles:
             prints = {job.name: job.fingerprint for job in self.plan.jobs}
             self._done = {
                 name: work
-                for name, work in found_done(self.plan.jobs).items()
+                for name, work in found_done(self.plan.jobs, self.plan.share).items()
                 if work.fingerprint == prints[name]
             }
         return self._done
@@ -74,9 +75,10 @@ class WorldOfFiles:
         """The fact for `key`; None: nobody but a session knows."""
         if key not in self._known:
             if isinstance(key, _OUTSIDE):
-                self._known[key] = self.source.observe(key)
+                seen = self.source.observe(key)
+                self._known[key] = replace(seen, observed_at=self.now.lived)
             else:
-                self._known[key] = Fact(self._inside(key), self.now)
+                self._known[key] = Fact(self._inside(key), self.now.lived)
         return self._known[key]
 
     def _inside(self, key: FactKey) -> FactValue:
@@ -86,7 +88,7 @@ class WorldOfFiles:
                 if work is None:
                     # Held jobs and `S` are a session's; here it only has not ended.
                     return JobFact(JobState.WAITING)
-                return JobFact(JobState.COMPLETED, ended_at=work.at, step=work.step)
+                return JobFact(JobState.COMPLETED, ended_lived=work.at, step=work.step)
             case MetadataKey():
                 return self.metadata(key.job, key.key)
             case MetricKey():
@@ -110,7 +112,7 @@ class WorldOfFiles:
 
 def unmet(job: JobSpec, plan: Plan, now: float) -> Iterator[str]:
     """Why a job may not start now, in words; nothing: it may."""
-    world = WorldOfFiles(plan, now)
+    world = WorldOfFiles(plan, Moment(t=now, utc=now, lived=now))
     for condition in job.start_conditions:
         if condition.blocking and (reason := _held_by(condition, job, world)):
             yield reason if _is_told(condition, reason) else _headed(condition, reason)
@@ -141,12 +143,15 @@ def _held_by(condition: Condition, job: JobSpec, world: WorldOfFiles) -> str:
     """Why a condition does not pass; empty when it does."""
     bound, missing = bind(condition, world.metadata, _names(world))
     if bound is None:
+        refused = next((one for one in missing if isinstance(one, RefusedValue)), None)
+        if refused is not None:
+            return f"{refused.key} of {refused.job}: {refused.problem}"
         told = ", ".join(f"{one.key} of {one.job}" for one in missing)
         return f"{told} is not known"
     verdict = evaluate(bound, world, world.now, _context(job, world))
     if verdict.result is Result.PASS:
         return ""
-    words = sentence(verdict.why, world.now, keys=False)
+    words = sentence(verdict.why, world.now.t, keys=False)
     asks = verdict.why.code in _ASKS
     return (
         f"{words} (a session asks; --force goes on as if approved)" if asks else words
@@ -166,4 +171,4 @@ def _names(world: WorldOfFiles) -> frozenset[str]:
 
 
 def _context(job: JobSpec, world: WorldOfFiles) -> EvalContext:
-    return EvalContext(job=job.name, waiting_since=world.now)
+    return EvalContext(job=job.name, waiting_lived=world.now.lived)

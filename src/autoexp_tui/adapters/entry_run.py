@@ -35,7 +35,12 @@ from autoexp_tui.adapters.done_file import (
 from autoexp_tui.adapters.local_start import task_fields
 from autoexp_tui.adapters.owner import Living, require_free
 from autoexp_tui.adapters.provenance import record_of, write_provenance
-from autoexp_tui.adapters.session_dir import entry_dir
+from autoexp_tui.adapters.session_dir import (
+    entry_dir,
+    make_state_dir,
+    require_ground,
+)
+from autoexp_tui.adapters.sharing import MODES
 from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.errors import SessionOwned
 from autoexp_tui.core.ids import digest
@@ -89,12 +94,16 @@ def run_entry(entry: Entry, say: Callable[[str], None], *, mirror: bool) -> int:
         SessionOwned: a living session, or another start of this entry, runs the job.
         EnvironmentFailed: the disk refused.
     """
-    require_free(Path(entry.job.output_dir), Living())
+    make_state_dir(entry.state_dir, entry.plan.share)
+    share = entry.plan.share
+    modes = MODES[share]
+    require_ground(entry.job, entry.plan.base_output_dir, share)
+    require_free(Path(entry.job.output_dir), Living(), share)
     with _alone(entry):
         attempt = _next_attempt(entry.home)
         place = entry.home / str(attempt)
         word = done_path(Path(entry.job.output_dir))
-        make_directory(word.parent, 0o755, place="output")
+        make_directory(word.parent, modes.directory, place="output")
         forget_done(Path(entry.job.output_dir))
         record = record_of(entry.plan, entry.state_dir)
         write_provenance(entry.plan, entry.job, record)
@@ -105,7 +114,7 @@ def run_entry(entry: Entry, say: Callable[[str], None], *, mirror: bool) -> int:
         say(f"{entry.job.name}: attempt {attempt}, log {log}")
         status = _supervised(task_file, Path(log), mirror=mirror)
         if status == 0:
-            write_done(Path(entry.job.output_dir), _work(entry, attempt))
+            write_done(Path(entry.job.output_dir), _work(entry, attempt), modes.file)
         return status
 
 
@@ -125,6 +134,7 @@ def _fields(entry: Entry, attempt: int, place: Path) -> dict[str, object]:
         "session": "",
         "submitter": os.uname().nodename,
         "grace_seconds": entry.grace_seconds,
+        "log_mode": MODES[entry.plan.share].file,
         "executor_id": wrapper.slurm_id() or f"entry-{token}",
         # Slurm keeps its own time, and its signals tell how a job ended.
         "time_limit_seconds": None if in_slurm else job.resources.time_limit_seconds,
@@ -173,7 +183,10 @@ def _work(entry: Entry, attempt: int) -> DoneWork:
         fingerprint=job.fingerprint,
         at=time.time(),
         attempts=attempt,
-        upstream={name: work.mark for name, work in found_done(before).items()},
+        upstream={
+            name: work.mark
+            for name, work in found_done(before, entry.plan.share).items()
+        },
     )
 
 

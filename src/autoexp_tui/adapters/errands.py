@@ -6,16 +6,24 @@ decides whether it is to be done.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from autoexp_tui.adapters.atomic import make_private, open_with_mode
 from autoexp_tui.adapters.bounded_command import run_bounded
+from autoexp_tui.adapters.sharing import PRIVATE, Modes
 from autoexp_tui.core.facts import CommandResult
 
 
+@dataclass(frozen=True, slots=True)
 class LocalErrands:
     """Implements `engine.ports.Errands`."""
+
+    modes: Modes = PRIVATE
+    """Of files and directories that are made."""
 
     def run(
         self,
@@ -27,23 +35,34 @@ class LocalErrands:
         """Run a command to its end, or to its time limit, with all that it started."""
         return run_bounded(command, timeout, env=env, cwd=cwd)
 
-    def append(self, path: str, text: str) -> None:
+    def append(self, path: str, text: str, below: str = "") -> None:
         """Add `text` as whole lines, durable before this returns.
 
         A last line that somebody left open is ended first, so that two never mix.
 
         Raises:
-            OSError: the file or its directory cannot be made or written.
+            OSError: the file or its directory cannot be made or written, or the file
+                does not lie below `below`.
         """
-        place = Path(path).expanduser()
-        place.parent.mkdir(parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        with os.fdopen(os.open(place, flags, 0o666), "ab") as file:
+        place = Path(path) if below else Path(path).expanduser()
+        if below:
+            _require_below(place, below)
+        make_private(place.parent, self.modes.directory)
+        flags = os.O_RDWR | os.O_APPEND
+        with os.fdopen(open_with_mode(place, flags, self.modes.file), "ab") as file:
             line = text if text.endswith("\n") else f"{text}\n"
             opened = _ends_open(file.fileno())
             file.write((b"\n" if opened else b"") + line.encode("utf-8", "replace"))
             file.flush()
             os.fsync(file.fileno())
+
+
+def _require_below(place: Path, below: str) -> None:
+    """The file, links on the way resolved, lies in the directory."""
+    home, real = os.path.realpath(below), os.path.realpath(place)
+    if os.path.commonpath([home, real]) != home or real == home:
+        problem = f"it would be {real}, outside of {home}; an absolute path may"
+        raise OSError(errno.EPERM, problem, str(place))
 
 
 def _ends_open(file: int) -> bool:

@@ -24,6 +24,8 @@ each of the two would silently have the other's value, so `oc.eval` refuses thes
 _BY_HAND: Final = re.compile(r"\b_\d+\b")
 _QUOTES: Final = "'\""
 _WORD: Final = re.compile(r"\w")
+_ESCAPABLE: Final = tuple("()[]{}:=, \t")
+"""What a backslash may stand before, outside quotes, in OmegaConf's grammar."""
 _AFTER_STRING: Final = ("", ",", ":", "]", "}", " ", "\t")
 
 
@@ -175,6 +177,9 @@ def _lift(expression: str) -> tuple[str, list[str]]:
     while at < len(expression):
         end = _token_end(expression, at)
         token = expression[at:end]
+        if token == "\\" and expression[end : end + 1] in _ESCAPABLE:
+            at = end  # OmegaConf's grammar asks for `\(` outside quotes; we do not
+            continue
         operand = _operand(token)
         if operand is None:
             out.append(token)

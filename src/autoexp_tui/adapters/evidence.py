@@ -8,6 +8,7 @@ and nothing takes longer than it may.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -16,11 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from autoexp_tui.adapters.atomic import link_new, make_directory, write_atomic
+from autoexp_tui.adapters.atomic import make_directory, write_atomic
 from autoexp_tui.adapters.bounded_command import run_bounded
 from autoexp_tui.adapters.log_tail import tail as tail_of
 from autoexp_tui.adapters.records import read_attempt
 from autoexp_tui.adapters.slurm_commands import Commands, Ran
+from autoexp_tui.adapters.trust import opened, read_own, read_regular
 from autoexp_tui.core.clean import clean
 from autoexp_tui.core.errors import EnvironmentFailed
 from autoexp_tui.core.spelling import size
@@ -119,7 +121,8 @@ def _of_host(host: Path) -> Iterator[str]:
     for path in sorted(host.glob("*.txt")):
         _clean_file(path)
     try:
-        lines = (host / "found.txt").read_text(encoding="utf-8").splitlines()
+        data = read_regular(host / "found.txt", _MOST_TEXT)
+        lines = data.decode("utf-8", "replace").splitlines()
     except OSError:
         lines = ["not finished"]
     yield from (f"{clean(host.name)}: {line}" for line in lines)
@@ -127,8 +130,10 @@ def _of_host(host: Path) -> Iterator[str]:
 
 def _clean_file(path: Path) -> None:
     try:
-        with path.open("rb") as file:
-            text = file.read(_MOST_TEXT).decode("utf-8", "replace")
+        with opened(path) as handle:
+            if handle is None:
+                return
+            text = os.read(handle, _MOST_TEXT).decode("utf-8", "replace")
     except OSError:
         return  # it stays as it is: viewers clean what they show
     harmless = clean(text, keep_newlines=True)
@@ -146,9 +151,14 @@ def install_probe(scripts: Path) -> Path:
     from autoexp_tui.adapters import evidence_probe
 
     place = scripts / "evidence_probe.py"
-    if not place.exists():
+    data = Path(evidence_probe.__file__).read_bytes()
+    try:
+        same = read_own(place) == data
+    except OSError:
+        same = False
+    if not same:
         make_directory(scripts)
-        link_new(place, Path(evidence_probe.__file__).read_bytes(), mode=0o700)
+        write_atomic(place, data, mode=0o700, durable=False)  # compared at each start
     return place
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import assert_never
@@ -31,7 +30,9 @@ from autoexp_tui.core.facts import (
     StatKey,
     TextKey,
 )
+from autoexp_tui.core.freshness import FileIdentity
 from autoexp_tui.engine.ports import Clock
+from autoexp_tui.monitor.patterns import compile_text_pattern, read_text, readable_text
 
 MOST_TEXT = 1 << 20
 """Bytes of a file whose text a condition may look at."""
@@ -46,7 +47,7 @@ class OutsideFacts:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._watches: dict[LogKey, dict[str, LogWatch]] = {}
-        self._texts: dict[str, _Text] = {}
+        self._texts: dict[TextKey, _Text] = {}
 
     def observe(self, key: OutsideKey) -> Fact:
         """The fact for `key`; a failed look has `error` and no value."""
@@ -54,18 +55,19 @@ class OutsideFacts:
 
     def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
         """The facts for `keys`, one after another; shared paths are asked once."""
+        began = self._clock.monotonic()  # of all: what they share was looked at first
         with glance() as at:
             for key in keys:
-                yield self._observe(key, at)
+                yield self._observe(key, at, began)
 
-    def _observe(self, key: OutsideKey, at: Glance) -> Fact:
+    def _observe(self, key: OutsideKey, at: Glance, began: float) -> Fact:
         try:
             value = self._look(key, at)
         except OSError as error:
-            return Fact(None, self._clock.utc(), error=_words(error))
-        except (ValueError, re.error) as error:
-            return Fact(None, self._clock.utc(), error=str(error))
-        return Fact(value, self._clock.utc())
+            return Fact(None, began, error=_words(error))
+        except ValueError as error:
+            return Fact(None, began, error=str(error))
+        return Fact(value, began)
 
     def _look(self, key: OutsideKey, at: Glance) -> FactValue:
         match key:
@@ -74,7 +76,7 @@ class OutsideFacts:
             case GlobKey():
                 return matches(key.pattern, at)
             case TextKey():
-                return self._text(key.path, at)
+                return self._text(key, at)
             case LogKey():
                 return self._log(key, at)
             case CommandKey():
@@ -83,20 +85,22 @@ class OutsideFacts:
                 assert_never(key)
 
     # ------------------------------------------------------------------------- texts
-    def _text(self, path: str, at: Glance) -> FileText:
-        """The text of a file, read again only when the file may be another."""
-        file = at.open(path)
+    def _text(self, key: TextKey, at: Glance) -> FileText:
+        """What is asked of a file's text, worked out again only when it may be
+        another."""
+        file = at.open(key.path)
         if file is None:
-            self._texts.pop(path, None)
+            self._texts.pop(key, None)
             return FileText(None)
         stamp = _stamp(file.stat)
-        known = self._texts.get(path)
+        known = self._texts.get(key)
         if known is not None and known.stamp == stamp and known.settled:
             return known.text
-        text = FileText(_text_in(path, file))
+        found = _text_in(key.path, file)
+        text = _searched(key, found, _identity(key.path, file.stat))
         if len(self._texts) >= _MOST_TEXTS:
             self._texts.clear()
-        self._texts[path] = _Text(stamp, text, self._is_settled(file.stat))
+        self._texts[key] = _Text(stamp, text, self._is_settled(file.stat))
         return text
 
     def _is_settled(self, found: os.stat_result) -> bool:
@@ -137,9 +141,10 @@ def _watch(key: LogKey, path: str, known: dict[str, LogWatch] | None) -> LogWatc
         return known[path]
     return LogWatch(
         path=path,
-        pattern=re.compile(key.pattern, re.MULTILINE),
+        pattern=compile_text_pattern(key.pattern),
         tail_bytes=key.tail_bytes,
         started=known is not None,
+        skip=dict(key.skip),
     )
 
 
@@ -158,7 +163,12 @@ def look_at(path: str, at: Glance) -> FileStat:
     found = at.stat(path)
     if found is None:
         return FileStat(exists=False)
-    return FileStat(exists=True, size=found.st_size, mtime=found.st_mtime)
+    return FileStat(
+        exists=True,
+        size=found.st_size,
+        mtime=found.st_mtime,
+        file=_identity(path, found),
+    )
 
 
 def matches(pattern: str, at: Glance) -> Matches:
@@ -169,7 +179,7 @@ def matches(pattern: str, at: Glance) -> Matches:
     """
     expansion = expand(pattern, at)
     problem = expansion.problem
-    found: list[tuple[float, str, int]] = []
+    found: list[tuple[float, str, FileIdentity]] = []
     for path in expansion.paths:
         try:
             stat = at.stat(path)
@@ -177,12 +187,24 @@ def matches(pattern: str, at: Glance) -> Matches:
             problem = problem or error
             continue
         if stat is not None:
-            found.append((stat.st_mtime, path, stat.st_size))
+            found.append((stat.st_mtime, path, _identity(path, stat)))
     if problem and not found:
         raise problem
+    found.sort(key=lambda one: one[:2])
     return Matches(
-        paths=tuple(path for _, path, _ in sorted(found)),
-        largest=max((size for _, _, size in found), default=0),
+        paths=tuple(path for _, path, _ in found),
+        largest=max((file.size for _, _, file in found), default=0),
+        files=tuple(file for _, _, file in found),
+    )
+
+
+def _identity(path: str, found: os.stat_result) -> FileIdentity:
+    return FileIdentity(
+        path=path,
+        inode=found.st_ino,
+        size=found.st_size,
+        mtime_ns=found.st_mtime_ns,
+        ctime_ns=found.st_ctime_ns,
     )
 
 
@@ -204,7 +226,14 @@ def _text_in(path: str, file: OpenFile) -> str:
     data = file.pread(MOST_TEXT + 1, 0)
     if len(data) > MOST_TEXT:
         raise OSError(errno.EFBIG, f"larger than {MOST_TEXT} bytes", path)
-    return data.decode("utf-8", "replace")
+    return read_text(data)
+
+
+def _searched(key: TextKey, text: str, file: FileIdentity) -> FileText:
+    if not key.pattern:
+        return FileText(text, file)
+    found = compile_text_pattern(key.pattern).search(readable_text(text.encode()))
+    return FileText("", file, holds=found is not None)
 
 
 def _words(error: OSError) -> str:

@@ -17,11 +17,12 @@ from typing import Protocol
 
 from autoexp_tui.adapters.atomic import (
     explained,
+    open_with_mode,
     sync_data,
     sync_directory,
     write_all,
 )
-from autoexp_tui.adapters.codec import encode_record
+from autoexp_tui.adapters.codec import encode_record, holds_secret
 from autoexp_tui.adapters.journal import TAIL, Loaded, fold_chain
 from autoexp_tui.adapters.journal_pack import pack
 from autoexp_tui.adapters.journal_parts import (
@@ -33,9 +34,11 @@ from autoexp_tui.adapters.journal_parts import (
 )
 from autoexp_tui.adapters.pools import ThreadPool
 from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.adapters.sharing import PRIVATE
 from autoexp_tui.adapters.state_keeper import KEEP_RECORDS, StateKeeper
 from autoexp_tui.core.errors import SessionOwned
 from autoexp_tui.core.events import EngineStarted, Event, JournalRotated, Recorded
+from autoexp_tui.core.masking import NO_RULES
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.engine.ports import Pool
@@ -113,6 +116,9 @@ class FileJournal:
         self._seq: int | None = None
         self._closed = False
         self._lost = False
+        self._mask = NO_RULES
+        self._is_secret = False
+        """Whether what the group may not read was written to a part."""
 
     @property
     def _path(self) -> Path:
@@ -126,6 +132,8 @@ class FileJournal:
             EnvironmentFailed: a file cannot be read.
         """
         loaded = fold_chain(self.session, self._chain, self._notices, tail)
+        if loaded.state.plan is not None:
+            self._mask = loaded.state.plan.mask
         if self._seq is None:
             self._seq = loaded.position.seq
             self._keeper.loaded(self._chain, loaded.events, loaded.folded)
@@ -146,6 +154,7 @@ class FileJournal:
         self._check(records)
         lines = [encode_record(record) for record in records]
         try:
+            self._keep_secret(records, lines)
             self._append(b"".join(lines))
         except OSError as error:
             self._surplus = True
@@ -170,6 +179,7 @@ class FileJournal:
             EnvironmentFailed: the disk refused.
             ValidationFailed: the plan holds a value that JSON cannot.
         """
+        self._mask = plan.mask
         return self.session.store_plan(plan)
 
     def keep(self, state: SessionState, *, last: bool = False) -> None:
@@ -190,6 +200,23 @@ class FileJournal:
             os.close(self._file)
         self._file = -1
 
+    def _keep_secret(self, records: Sequence[Recorded], lines: Sequence[bytes]) -> None:
+        """Close the part to the group before it holds a secret."""
+        if self._is_secret or self.session.modes is PRIVATE:
+            return
+        told = zip(records, lines, strict=True)
+        self._is_secret = any(
+            holds_secret(record.event, line, self._mask) for record, line in told
+        )
+        if not self._is_secret:
+            return
+        if self._file >= 0:
+            os.fchmod(self._file, PRIVATE.file)
+        self._log_fault(
+            f"{self._path}: closed to the group, for it tells of a command or a job "
+            "with a secret that is planned anew"
+        )
+
     def _append(self, data: bytes) -> None:
         if self._surplus:
             self._cut_back()
@@ -200,6 +227,7 @@ class FileJournal:
         # After the sync, not before: an engine that was stopped in between must not
         # believe bytes that its successor's seal has left out.
         self._still_ours()
+        self._still_there()
         if not self._good:
             self._begin_part()
         self._good += len(data)
@@ -211,8 +239,8 @@ class FileJournal:
             self._pack_former()
 
     def _create(self) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
-        file = os.open(self._path, flags, 0o600)
+        mode = (PRIVATE if self._is_secret else self.session.modes).file
+        file = open_with_mode(self._path, os.O_WRONLY, mode)
         try:
             if os.fstat(file).st_size:
                 raise FileExistsError(errno.EEXIST, "it is written already")
@@ -244,6 +272,12 @@ class FileJournal:
             self._lost = True
             self.close()
             raise self._deposed()
+
+    def _still_there(self) -> None:
+        """What is written to a file that was moved or removed counts for nobody."""
+        lies, written = os.stat(self._path), os.fstat(self._file)
+        if (lies.st_dev, lies.st_ino) != (written.st_dev, written.st_ino):
+            raise FileNotFoundError(errno.ENOENT, "another file lies in its place")
 
     def _check(self, records: Sequence[Recorded]) -> None:
         if self._lost:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from autoexp_tui.adapters.plain_files import opened
+from autoexp_tui.adapters.trust import opened
 
 
 class OpenFile:

@@ -21,7 +21,6 @@ from typing import Any, Final
 
 import hydra
 from hydra._internal.hydra import Hydra
-from hydra._internal.utils import create_config_search_path
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -33,6 +32,11 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from autoexp_tui.adapters import sweep_overrides
+from autoexp_tui.adapters.config_files import (
+    config_roots,
+    find_config,
+    list_configs,
+)
 from autoexp_tui.adapters.config_view import OmegaView, Relatives, find_node, written
 from autoexp_tui.adapters.eval_rewrite import rewrite_override, rewrite_tree
 from autoexp_tui.adapters.fast_road import FastRoad, Parted, parted
@@ -40,15 +44,17 @@ from autoexp_tui.adapters.fast_view import SWITCH, FastView
 from autoexp_tui.adapters.hydra_errors import (
     compose_problem,
     is_of_keys,
+    unlisted_group,
     unreadable_override,
 )
 from autoexp_tui.adapters.hydra_loader import RememberingLoader
-from autoexp_tui.adapters.hydra_source import AutoexpSource
+from autoexp_tui.adapters.hydra_source import AutoexpSource, search_path_of
 from autoexp_tui.adapters.interpolations import is_open
+from autoexp_tui.adapters.own_code import working_directory_left_out
 from autoexp_tui.adapters.parse_trees import share_parse_trees
 from autoexp_tui.adapters.resolvers import Environment, register_resolvers
 from autoexp_tui.adapters.settings import closed_keys
-from autoexp_tui.adapters.yaml_files import SCHEME, routed, shown
+from autoexp_tui.adapters.yaml_files import routed, shown
 from autoexp_tui.adapters.yaml_limits import too_deep
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.specs import PlanFinding
@@ -62,6 +68,8 @@ DIRECTORIES: Final = (
     "monitoring.state_dir",
 )
 _SWEEP: Final = "sweep"
+_OUR_GROUPS: Final = frozenset({"backend", "slurm", "monitoring", "environment"})
+"""Shipped, so that a choice needs no entry in the config's own defaults."""
 _HYDRAS: Final = (HydraException, OmegaConfBaseException, ValueError, RecursionError)
 """What composing raises over configs and overrides."""
 _COLLECTED: Final = 64
@@ -93,6 +101,8 @@ class HydraComposer:
         """
         self.config_ref = config_ref.removesuffix(".yaml")
         self.config_dir = Path(config_dir)
+        self.roots = config_roots(self.config_dir)
+        """Where configs are looked for, first to last."""
         self._cwd = cwd
         self._now = time.time() if now is None else now
         given = os.environ if environ is None else environ
@@ -112,6 +122,8 @@ class HydraComposer:
         self._search_dirs = tuple(search_dirs)
         self._fast = FastRoad()
         self._groups: dict[str, bool] = {}
+        self._unlisted: set[str] = set()
+        """Groups of ours that are chosen, and that the defaults lists do not name."""
         self._hydra = self._made()
 
     @property
@@ -228,12 +240,11 @@ class HydraComposer:
         setbase(_HYDRA_BASE)
         GlobalHydra.instance().clear()
         share_parse_trees()
-        Plugins.instance().register(AutoexpSource)
-        search_path = create_config_search_path(f"{SCHEME}://{self.config_dir}")
-        for place in self._search_dirs:
-            search_path.prepend("autoexp", place, anchor="schema")
-        for element in search_path.get_path():
-            element.path = str(routed(element.path))
+        with working_directory_left_out():
+            Plugins.instance().register(AutoexpSource)
+        search_path = search_path_of(
+            (self.config_dir, *map(Path, self._search_dirs)), self.roots[1:]
+        )
         swept = any(map(_is_of_sweep, self._overrides))  # every job is told the same
         self._loader = RememberingLoader(search_path, unread="" if swept else _SWEEP)
         made = Hydra(task_name="autoexp", config_loader=self._loader)
@@ -264,19 +275,25 @@ class HydraComposer:
     def _composed(self, texts: tuple[str, ...]) -> DictConfig:
         """The composed config as Hydra makes it: every job passes through here."""
         self._take_over()
-        given = self._merged(texts)
         self.composed += 1
         if self.composed % _COLLECTED == 0 and not gc.isenabled():
             gc.collect()  # nodes of a config know their parents: a ring
         # What is remembered has no sweep: it may be large, and no job reads it.
         with_sweep = any(map(_is_of_sweep, texts))
         anew = self._loader.from_scratch() if with_sweep else nullcontext()
+        with anew:
+            return self._composed_of(texts)
+
+    def _composed_of(self, texts: tuple[str, ...]) -> DictConfig:
+        given = self._merged(texts)
         try:
-            with anew:
-                config = hydra.compose(self.config_ref, overrides=list(given))
+            return hydra.compose(self.config_ref, overrides=list(given))
         except _HYDRAS as error:
-            raise self._refused(error, given) from None
-        return config
+            group = unlisted_group(error)
+            if group not in _OUR_GROUPS or group in self._unlisted:
+                raise self._refused(error, given) from None
+            self._unlisted.add(group)
+        return self._composed_of(texts)
 
     def _merged(self, texts: tuple[str, ...]) -> tuple[str, ...]:
         """The command line's overrides, then the job's.
@@ -289,6 +306,8 @@ class HydraComposer:
         for text in (*self._overrides, *texts):
             key = text.partition("=")[0]
             bare = key.lstrip("+")
+            if key in self._unlisted:
+                key, text = f"+{key}", f"+{text}"
             if bare in added:
                 merged[added[bare]] = "+" + text.lstrip("+")
                 continue
@@ -380,9 +399,12 @@ class HydraComposer:
     def _refused(
         self, error: Exception, overrides: Sequence[str] = (), *, known: bool = True
     ) -> CannotCompose:
-        where = shown(str(self.config_dir / f"{self.config_ref}.yaml"))
-        if not Path(where).is_file():
+        if _is_path(self.config_ref):
+            return CannotCompose((self._outside(),))
+        primary = find_config(self.config_ref, self.roots)
+        if primary is None:
             return CannotCompose((self._no_primary(),))
+        where = shown(str(primary))
         keys = self._known_keys() if known else ()
         groups = self._group_names() if known else ()
         problem = compose_problem(
@@ -390,8 +412,14 @@ class HydraComposer:
         )
         return CannotCompose((problem,), of_keys=is_of_keys(error))
 
+    def _outside(self) -> Problem:
+        place, name = os.path.split(self.config_ref)
+        message = f"`{self.config_ref}` is a path; --config-ref takes a config's name"
+        hint = f"--config-dir {place} --config-ref {name}, if that is the directory"
+        return Problem(message, where=shown(str(self.config_dir)), hint=hint)
+
     def _no_primary(self) -> Problem:
-        names = config_names(self.config_dir)
+        names = list_configs(self.roots)
         slip = slip_of(self.config_ref, names)
         hint = did_you_mean(slip or self.config_ref, names, "configs")
         message = f"there is no config `{self.config_ref}`"
@@ -414,8 +442,12 @@ class HydraComposer:
         return tuple(name for name in found if name != "hydra")
 
     def _note(self, said: Iterable[warnings.WarningMessage]) -> None:
-        for warning in said:
-            finding = _finding(str(warning.message), self.config_ref)
+        texts = [str(warning.message) for warning in said]
+        absent = [found for text in texts if (found := _absent_place(text))]
+        if absent:
+            raise CannotCompose(tuple(dict.fromkeys(absent)))
+        for text in texts:
+            finding = PlanFinding(message=text, where=self.config_ref)
             if finding not in self.warnings:
                 self.warnings.append(finding)
 
@@ -427,19 +459,13 @@ def _is_common(view: OmegaView, key: str, job: Parted) -> bool:
     return not is_open(view.raw(key))
 
 
-def config_names(directory: Path) -> tuple[str, ...]:
-    """Every config below `directory`, as `--config-ref` names it."""
-    files = sorted(directory.rglob("*.yaml"))
-    return tuple(str(path.relative_to(directory).with_suffix("")) for path in files)
-
-
-def _finding(warning: str, config_ref: str) -> PlanFinding:
-    """A warning of Hydra's in our words."""
+def _absent_place(warning: str) -> Problem | None:
+    """A place to search that is not there, as Hydra warns of it; None for the rest."""
     absent = re.match(r"provider=(hydra\.searchpath.*?), path=(.*) is not", warning)
     if absent is None:
-        return PlanFinding(message=warning, where=config_ref)
-    message = f"{absent[2]} is not there; its configs are not found"
-    return PlanFinding(message=message, where=absent[1], hint="check the path")
+        return None
+    hint = "correct the path, or take the entry out"
+    return Problem(f"{absent[2]} is not there", where="hydra.searchpath", hint=hint)
 
 
 def _take_sweep(config: DictConfig) -> object:
@@ -475,3 +501,8 @@ def _routed_search_path(text: str) -> str:
         entry.strip().strip("'\"") for entry in inner.split(",") if entry.strip()
     ]
     return f"{key}=[{','.join(repr(routed(entry)) for entry in entries)}]"
+
+
+def _is_path(name: str) -> bool:
+    """Whether a config's name leads out of the directories of configs."""
+    return name.startswith(("/", "~")) or ".." in name.split("/")

@@ -359,6 +359,13 @@ def is_of_keys(error: Exception) -> bool:
     return bool(_NO_APPEND.search(text) or _NO_DELETE.search(text))
 
 
+def unlisted_group(error: Exception) -> str:
+    """The group that is chosen, and that no defaults list names; else empty."""
+    found = _NOT_OVERRIDDEN.search(str(error))
+    listed_nowhere = "No match in the defaults list" in str(error)
+    return found["key"].partition("@")[0] if found and listed_nowhere else ""
+
+
 def _already_there(
     text: str, keys: tuple[str, ...], groups: tuple[str, ...]
 ) -> Problem | None:

@@ -9,12 +9,22 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from typing import ClassVar
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import ClassVar, Final
 
+from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
+from hydra._internal.utils import create_config_search_path
+from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 
-from autoexp_tui.adapters.yaml_files import SCHEME, YamlFiles
+from autoexp_tui.adapters.own_code import search_working_directory
+from autoexp_tui.adapters.yaml_files import SCHEME, YamlFiles, routed
+
+_LAST: Final = {"shipped": 1, "schema": 2}
+"""Providers that stay behind all others, in this order."""
 
 
 class AutoexpSource(ConfigSource):
@@ -74,6 +84,32 @@ class AutoexpSource(ConfigSource):
         return os.path.realpath(os.path.join(self.path, name))
 
 
+class SearchPath(ConfigSearchPathImpl):
+    """Where Hydra looks, the first that has a config first; what is shipped last.
+
+    Hydra appends the entries of `hydra.searchpath` when it has read the primary config.
+    """
+
+    def append(
+        self, provider: str, path: str, anchor: SearchPathQuery | None = None
+    ) -> None:
+        """Add a place, in front of what stays last."""
+        super().append(provider, str(routed(path)), anchor)
+        self.config_search_path.sort(key=lambda one: _LAST.get(one.provider or "", 0))
+
+
+def search_path_of(places: Sequence[Path], shipped: Sequence[Path]) -> SearchPath:
+    """Hydra's own places and these, `places[0]` being the root of the configs."""
+    found = SearchPath()
+    for one in create_config_search_path(str(places[0])).get_path():
+        found.append(one.provider or "", one.path or "")
+    for place in places[1:]:
+        found.append("autoexp", str(place))
+    for place in shipped:
+        found.append("shipped", str(place))
+    return found
+
+
 def _directory(path: str) -> str:
     """The directory that a search path entry names; itself when it cannot be known."""
     scheme, separator, rest = path.partition("://")
@@ -84,10 +120,17 @@ def _directory(path: str) -> str:
     return _directory(rest)
 
 
-def _package_directory(name: str) -> str | None:
+def _spec(name: str) -> ModuleSpec | None:
     try:
-        spec = importlib.util.find_spec(name)
+        return importlib.util.find_spec(name)
     except (ImportError, ValueError):
         return None
+
+
+def _package_directory(name: str) -> str | None:
+    spec = _spec(name)
+    if spec is None:
+        search_working_directory()
+        spec = _spec(name)
     places = list(spec.submodule_search_locations or ()) if spec else []
     return places[0] if places else None

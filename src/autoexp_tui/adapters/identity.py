@@ -70,7 +70,7 @@ class Identity:
         """Whether this process lives, as far as `me` can see."""
         if self._same_installation(me) and self.boot != me.boot:
             return Alive.NO  # it went with the boot it belonged to
-        if (self.host, self.boot, self.namespace) != (me.host, me.boot, me.namespace):
+        if not self.is_of_the_boot_of(me):
             return Alive.UNKNOWN
         started = start_time(self.pid)
         if started is None:
@@ -79,7 +79,12 @@ class Identity:
 
     def is_halted(self, me: Identity) -> bool:
         """Whether it lives, and was stopped: by Ctrl-Z, SIGSTOP, or a debugger."""
-        return self.alive(me) is Alive.YES and (_stat(self.pid) or " ")[0] in "Tt"
+        return self.alive(me) is Alive.YES and (read_stat(self.pid) or " ")[0] in "Tt"
+
+    def is_of_the_boot_of(self, me: Identity) -> bool:
+        """Whether its pids are those that `me` sees."""
+        theirs = (self.host, self.boot, self.namespace)
+        return theirs == (me.host, me.boot, me.namespace)
 
     def _same_installation(self, me: Identity) -> bool:
         known = bool(self.machine and self.boot and me.boot)
@@ -101,14 +106,14 @@ def start_time(pid: int) -> str | None:
 
     A zombie does not live. Empty where the system tells no start times.
     """
-    stat = _stat(pid)
+    stat = read_stat(pid)
     if stat is None:
         return "" if not Path("/proc/self/stat").exists() and _answers(pid) else None
     state, *rest = stat.split()
     return None if state in {"Z", "X"} else rest[18]
 
 
-def _stat(pid: int) -> str | None:
+def read_stat(pid: int) -> str | None:
     """What the kernel tells of a process, from its state's letter on."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")

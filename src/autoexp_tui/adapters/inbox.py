@@ -11,32 +11,32 @@ from __future__ import annotations
 import errno
 import os
 import re
-import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from autoexp_tui.adapters.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.adapters.codec import decode_order, encode_order
 from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.adapters.trust import Untrusted, read_own
 from autoexp_tui.core.clean import clean
-from autoexp_tui.core.commands import Order
+from autoexp_tui.core.commands import Order, is_personal
 from autoexp_tui.core.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.core.ids import safe_filename
+from autoexp_tui.core.sender import Sender
 
 MAX_BYTES = 4 << 20
 """Of one command: enough for one that names 100,000 jobs one by one."""
 
 AT_A_LOOK = 500
-"""Files that one look takes in; heaps of them take more looks, and hold up nobody."""
+"""Commands that one look takes in, and files that it sets aside."""
 _OURS = re.compile(r"\d{17}-[^/]+\.json")
 """As `leave` names them."""
 _ID = re.compile(r"[!-~]{1,200}")
 
 _HOPELESS = {
-    errno.ELOOP: "it is a symbolic link",
     errno.EISDIR: "it is a directory",
-    errno.ENXIO: "it is a socket",
     errno.EACCES: "it may not be read",
     errno.EPERM: "it may not be read",
 }
@@ -51,8 +51,9 @@ def leave(session: SessionDir, order: Order, utc: float) -> Path:
     """Leave a command for the session's engine, whether one runs now or later.
 
     Raises:
-        EnvironmentFailed: the disk refused.
+        EnvironmentFailed: the session is not the user's alone, or the disk refused.
     """
+    session.require_own()
     make_directory(session.inbox)
     stamp = f"{max(0, int(utc * 1e6)):017d}"
     path = session.inbox / f"{stamp}-{safe_filename(order.command_id)}.json"
@@ -67,12 +68,17 @@ class FileInbox:
         self,
         session: SessionDir,
         on_rejected: Callable[[str, str], None] = lambda _name, _reason: None,
+        check: Callable[[Sender | None], Sender | None] = lambda sender: sender,
     ) -> None:
-        """`on_rejected` is told the file's name and the reason."""
+        """`on_rejected` is told the file's name and the reason; `check` finds out who
+        sent what only a person may decide."""
         self._session = session
         self._on_rejected = on_rejected
+        self._check = check
         self._given: dict[str, str] = {}
         """File name -> command id of what was given out and is not done."""
+        self._rubbish: dict[str, str] = {}
+        """File name -> why it is no command, of what has to be set aside."""
         self._failing: set[str] = set()
         """Names of files that could not be read the last time."""
 
@@ -82,20 +88,30 @@ class FileInbox:
         Raises:
             EnvironmentFailed: the inbox cannot be listed.
         """
-        orders = []
-        for name in self._new_names()[:AT_A_LOOK]:
+        orders: list[Order] = []
+        for name in self._new_names():
+            if len(orders) == AT_A_LOOK:
+                break
             try:
                 order = _read(self._session.inbox / name)
             except NotACommand as reason:
-                self._reject(name, str(reason))
+                self._rubbish[name] = str(reason)
                 continue
             if order is None:
                 self._failing.add(name)
                 continue
             self._failing.discard(name)
             self._given[name] = order.command_id
+            if is_personal(order.command):
+                order = replace(order, sender=self._check(order.sender))
             orders.append(order)
+        self._set_aside()
         return orders
+
+    def _set_aside(self) -> None:
+        """Move what is no command: a few at a look, for heaps of it take seconds."""
+        for name in list(self._rubbish)[:AT_A_LOOK]:
+            self._reject(name, self._rubbish.pop(name))
 
     def done(self, command_ids: Sequence[str]) -> None:
         """The commands' events are synced: forget them."""
@@ -117,7 +133,10 @@ class FileInbox:
             (
                 name
                 for name in names
-                if name != own and not name.startswith(".") and name not in self._given
+                if name != own
+                and not name.startswith(".")
+                and name not in self._given
+                and name not in self._rubbish
             ),
             key=self._turn,
         )
@@ -148,7 +167,9 @@ def _read(path: Path) -> Order | None:
     if path.suffix != ".json":
         raise NotACommand("its name does not end in .json")
     try:
-        data = _read_own_file(path)
+        data = read_own(path, MAX_BYTES)
+    except Untrusted as error:
+        raise NotACommand(str(error.strerror)) from error
     except OSError as error:
         if error.errno in _HOPELESS:
             raise NotACommand(_HOPELESS[error.errno]) from error
@@ -161,18 +182,3 @@ def _read(path: Path) -> Order | None:
         # Known by it once it is done: without one it would be done again and again.
         raise NotACommand("its command_id is none: 1 to 200 visible characters")
     return order
-
-
-def _read_own_file(path: Path) -> bytes:
-    # Never block on a pipe, never follow a link out of the session.
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    descriptor = os.open(path, flags)
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise NotACommand("it is not a regular file")
-        if status.st_uid != os.geteuid():
-            raise NotACommand(f"it belongs to another user ({status.st_uid})")
-        if status.st_size > MAX_BYTES:
-            raise NotACommand(f"it has {status.st_size} bytes, more than {MAX_BYTES}")
-        return file.read(MAX_BYTES + 1)

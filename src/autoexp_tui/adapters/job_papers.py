@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 from autoexp_tui.adapters.kept_configs import JobConfigs
-from autoexp_tui.adapters.provenance import ProvenanceRecord, load_record
+from autoexp_tui.adapters.provenance import (
+    ProvenanceRecord,
+    read_record,
+    record_path,
+)
 from autoexp_tui.adapters.session_dir import read_if_there
 from autoexp_tui.adapters.slurm_script import render
 from autoexp_tui.adapters.slurm_template import read_template
 from autoexp_tui.core.errors import AutoexpError
+from autoexp_tui.core.masking import mask_text, mask_written, mask_yaml
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.plan.papers import JobPapers, entries_of
 
@@ -35,7 +41,7 @@ class PaperReader:
     """Reads the papers of jobs; one for a cockpit."""
 
     def __init__(self) -> None:
-        self._plan_id = ""
+        self._path = Path()
         self._record: ProvenanceRecord | None = None
 
     def __call__(self, plan: Plan, job: JobSpec) -> JobPapers:
@@ -45,19 +51,28 @@ class PaperReader:
             EnvironmentFailed: the record is there, and does not read.
         """
         configs = self._configs(plan, job)
-        script = tuple(script_lines(plan, job))
+        script = tuple(mask_text(line, plan.mask) for line in script_lines(plan, job))
         if configs is None:
             return JobPapers(script=script, missing=_MISSING)
-        entries = entries_of(
-            _tree(configs.resolved), _tree(configs.unresolved), job, plan.overrides
+        found = entries_of(
+            _tree(mask_yaml(configs.resolved, plan.mask)),
+            _tree(mask_yaml(configs.unresolved, plan.mask)),
+            job,
+            plan.overrides,
+        )
+        entries = tuple(
+            replace(one, written=mask_written(one.key, one.written, plan.mask))
+            for one in found
         )
         return JobPapers(entries=entries, script=script)
 
     def _configs(self, plan: Plan, job: JobSpec) -> JobConfigs | None:
         """From the plan's record; else from what a job that ran has beside it."""
-        if plan.plan_id != self._plan_id:
-            self._record = load_record(Path(plan.state_dir), plan.plan_id)
-            self._plan_id = plan.plan_id
+        path = Path(job.config_record)
+        if not job.config_record:
+            path = record_path(Path(plan.state_dir), plan.plan_id)
+        if path != self._path:
+            self._record, self._path = read_record(path), path
         found = self._record.of(job.name) if self._record is not None else None
         return found or _kept_beside(Path(job.output_dir) / "provenance")
 

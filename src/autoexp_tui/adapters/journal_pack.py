@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import os
 import secrets
+import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,8 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from autoexp_tui.adapters.atomic import explaining, sync_directory
+from autoexp_tui.adapters.atomic import (
+    explaining,
+    open_with_mode,
+    sync_directory,
+)
 from autoexp_tui.adapters.session_dir import packed
+from autoexp_tui.adapters.trust import open_session_file
 from autoexp_tui.core.errors import JournalDamaged
 
 _BLOCK = 1 << 20
@@ -58,9 +64,9 @@ def pack(part: Path, length: int) -> None:
 
 
 def _compress(part: Path, temporary: Path) -> _Sum:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, 0o600)
-    with os.fdopen(descriptor, "wb") as raw, part.open("rb") as source:
+    mode = stat.S_IMODE(part.stat().st_mode) & 0o640
+    descriptor = open_with_mode(temporary, os.O_WRONLY | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as raw, open_session_file(part) as source:
         # The name is left out and the time is fixed: equal parts, equal bytes.
         with gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as target:
             total = _sum(_passing(source, target))

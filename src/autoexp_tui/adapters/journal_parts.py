@@ -21,6 +21,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -29,10 +30,15 @@ from autoexp_tui.adapters.codec import MORE, parse_record
 from autoexp_tui.adapters.core_json import Undecodable
 from autoexp_tui.adapters.line_check import one_bit_back
 from autoexp_tui.adapters.session_dir import PartId, SessionDir, packed, part_id
+from autoexp_tui.adapters.trust import open_session_file
 from autoexp_tui.core.errors import JournalDamaged
 from autoexp_tui.core.events import EngineStarted, JournalRotated, Recorded
 
 _TAIL_BLOCK = 1 << 16
+_MOST_BYTES = 1 << 30
+"""Of a part: a further one is begun long before."""
+_LONGEST_LINE = 64 << 20
+"""Bytes of one record; what goes on without a line end is none."""
 RESTORE = "Bring back the file from a copy; what is in the journal is never guessed."
 
 
@@ -119,7 +125,7 @@ def open_part(path: Path) -> Iterator[BinaryIO]:
         JournalDamaged: its compressed form is damaged.
     """
     try:
-        with _open(path) as file:
+        with _opened(path) as file:
             yield file
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         problem = f"the compressed part does not unpack: {error}"
@@ -128,13 +134,18 @@ def open_part(path: Path) -> Iterator[BinaryIO]:
         raise explained(error, path, "read the journal") from error
 
 
-def _open(path: Path) -> BinaryIO:
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    unpack = False
     try:
-        return path.open("rb")
+        file = open_session_file(path, _MOST_BYTES)
     except FileNotFoundError:
-        if not packed(path).exists():
+        unpack = packed(path).exists()
+        if not unpack:
             raise
-    return cast(BinaryIO, gzip.open(packed(path), "rb"))
+        file = open_session_file(packed(path), _MOST_BYTES)
+    with file:
+        yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if unpack else file
 
 
 def first_record(part: Part) -> Recorded | None:
@@ -145,9 +156,9 @@ def first_record(part: Part) -> Recorded | None:
         EnvironmentFailed: the file cannot be read.
     """
     with open_part(part.path) as file:
-        first = line = file.readline()
+        first = line = file.readline(_LONGEST_LINE)
         while line.startswith(MORE):
-            line = file.readline()
+            line = file.readline(_LONGEST_LINE)
     if not line.endswith(b"\n"):
         return None
     try:
@@ -206,7 +217,8 @@ def read_part(
     torn = 0
     with open_part(part.path) as file:
         file.seek(offset)
-        for number, line in enumerate(file, 1):
+        lines = iter(partial(file.readline, _LONGEST_LINE), b"")
+        for number, line in enumerate(lines, 1):
             end = offset + len(line)
             if end > limit:
                 break

@@ -27,6 +27,7 @@ from autoexp_tui.core.moves import IllegalTransition
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.core.wording import plural
 from autoexp_tui.engine.ports import Clock
+from autoexp_tui.engine.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,19 +133,19 @@ def repair_journal(session: SessionDir, salvage: Salvage, clock: Clock) -> str:
     """
     lease = acquire(session, clock)
     try:
-        _seal_at(session, lease, salvage, clock.utc())
+        _seal_at(session, lease, salvage, clock)
     finally:
         lease.release()
     return f"{session.journal_part(lease.epoch).name} goes on there"
 
 
 def _seal_at(
-    session: SessionDir, lease: FileLease, salvage: Salvage, now: float
+    session: SessionDir, lease: FileLease, salvage: Salvage, clock: Clock
 ) -> None:
     journal = FileJournal(session, lease, chain=salvage.chain)
     try:
         state = journal.load().state
-        draft = Draft(state, now, lease.epoch)
+        draft = Draft(state, Timeline(clock, state).now(), lease.epoch)
         draft.emit(
             EngineStarted(
                 host=socket.gethostname(),
@@ -152,7 +153,7 @@ def _seal_at(
                 engine_version=__version__,
                 sealed_part=journal.seal.part,
                 sealed_bytes=journal.seal.bytes,
-                gap_seconds=max(0.0, now - state.t),
+                gap_seconds=state.seconds_until(clock.utc()),
             )
         )
         text = f"the journal was damaged: a person let it {salvage.words}"

@@ -38,13 +38,16 @@ class KeyPlaces:
     """The places of keys of one config; its files are read once."""
 
     def __init__(
-        self, config_dir: Path, config_ref: str, overrides: Sequence[str] = ()
+        self, roots: Sequence[Path], config_ref: str, overrides: Sequence[str] = ()
     ) -> None:
-        """`overrides`: of the command line; they may choose other files."""
+        """`roots`: where configs are looked for, first to last.
+
+        `overrides`: of the command line; they may choose other files.
+        """
         pairs = (text.lstrip("+").partition("=") for text in overrides)
         choices = {key: name for key, _, name in pairs}
-        self._files = tuple(config_files(config_dir, config_ref, choices))
-        self._sweeps = SweepPlaces(self._files)
+        self.files = tuple(config_files(roots, config_ref, choices))
+        self._sweeps = SweepPlaces(self.files)
 
     def placed(
         self, problems: Iterable[Problem], origins: Origins = _UNKNOWN
@@ -65,7 +68,7 @@ class KeyPlaces:
             return written["path"], int(written["line"])
         key = problem.where.removeprefix(_OVERRIDE).partition("=")[0].lstrip("+~")
         parts = parts_of(key)
-        if not self._files or not parts:
+        if not self.files or not parts:
             return None
         swept = self._swept(parts, problem.job, entries, of_value=of_value)
         if problem.where.startswith(_OVERRIDE):  # without a job: of the command line
@@ -73,7 +76,7 @@ class KeyPlaces:
         if swept and problem.job:
             return swept
         best = max(
-            ((self._walked(file, parts), file) for file in self._files),
+            ((self._walked(file, parts), file) for file in self.files),
             key=lambda found: found[0][0],
         )
         (depth, line), file = best
@@ -121,9 +124,7 @@ class KeyPlaces:
             spot = self._sweeps.of_job(parts, job)
         else:
             spot = self._sweeps.of_entries(parts, entries, of_value=of_value)
-        return (
-            None if spot is None else (shown(str(self._files[spot[0]].path)), spot[1])
-        )
+        return None if spot is None else (shown(str(self.files[spot[0]].path)), spot[1])
 
     def _walked(self, file: ConfigFile, parts: Sequence[str]) -> Found:
         package = file.package

@@ -11,17 +11,22 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
+from autoexp_tui.adapters.pools import ask_all
 from autoexp_tui.adapters.session_dir import (
+    ANSWER_SECONDS,
     SessionDir,
     called,
     find_session,
+    look_into,
     meant_by,
+    no_answer,
     require_readable,
-    sessions_in,
 )
-from autoexp_tui.core.errors import EnvironmentFailed, UsageError
+from autoexp_tui.adapters.trust import open_own
+from autoexp_tui.core.errors import UsageError
 
 _LONGEST = 256 * 1024
 """Bytes of the list that are read."""
@@ -54,12 +59,17 @@ def remembered() -> tuple[Path, ...]:
     """The listed directories that are still there, in the order they came."""
     file = list_file()
     lines = _lines(file) if file is not None else ()
-    return tuple(Path(line) for line in lines if os.path.isdir(line))
+    there = ask_all([partial(os.path.isdir, line) for line in lines], ANSWER_SECONDS)
+    return tuple(
+        Path(line)
+        for line, is_there in zip(lines, there, strict=True)
+        if is_there  # also one that did not answer: it is told when it is looked into
+    )
 
 
 def _lines(file: Path) -> Sequence[str]:
     try:
-        with file.open("rb") as opened:
+        with open_own(file) as opened:
             data = opened.read(_LONGEST)
     except OSError:
         return ()
@@ -70,7 +80,7 @@ def _lines(file: Path) -> Sequence[str]:
 def with_remembered(first: Path) -> tuple[Path, ...]:
     """`first`, and behind it the remembered places that are another directory."""
     own = os.path.realpath(first)
-    others = (place for place in remembered() if os.path.realpath(place) != own)
+    others = (place for place in remembered() if str(place) != own)
     return (first, *others)
 
 
@@ -83,7 +93,7 @@ def find_in(places: Sequence[Path], session_id: str) -> SessionDir:
     """
     if len(places) == 1:
         return _find_here(places[0], session_id)
-    known = [session for place in places for session in _sessions(place, places[0])]
+    known = _sessions(places)
     found = called(known, session_id)
     if len(found) == 1:
         return found[0]
@@ -110,20 +120,22 @@ def _find_here(place: Path, session_id: str) -> SessionDir:
         return find_session(place, session_id)
     except UsageError as error:
         elsewhere = [
-            other
-            for other in with_remembered(place)[1:]
-            if any(one.id == session_id for one in _sessions(other, place))
+            one.state_dir
+            for one in _sessions(with_remembered(place)[1:], named=False)
+            if one.id == session_id
         ]
         if elsewhere:
             error.hint = f"There is one in {elsewhere[0]}: --state-dir {elsewhere[0]}"
         raise
 
 
-def _sessions(place: Path, first: Path) -> Sequence[SessionDir]:
-    """The sessions of a place; one that cannot be read counts only where we stand."""
-    try:
-        return sessions_in(place)
-    except EnvironmentFailed:
-        if place == first:
-            raise
-        return ()
+def _sessions(places: Sequence[Path], *, named: bool = True) -> list[SessionDir]:
+    """The sessions of the places; `named`: the first of them must be readable."""
+    sessions: list[SessionDir] = []
+    for place, found in zip(places, look_into(places), strict=True):
+        if not isinstance(found, Exception):
+            sessions += found
+        elif named and place == places[0]:
+            late = isinstance(found, TimeoutError)
+            raise no_answer(place) if late else found
+    return sessions

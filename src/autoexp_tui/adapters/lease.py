@@ -23,6 +23,7 @@ from pathlib import Path
 from autoexp_tui.adapters.atomic import explaining, link_new, make_directory
 from autoexp_tui.adapters.identity import Alive, Identity
 from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.adapters.trust import RECORD_BYTES, open_session_file
 from autoexp_tui.core.clean import clean
 from autoexp_tui.core.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.core.rule_kinds import LOCK_STALE_SECONDS, SHORTEST_LOCK_STALE_SECONDS
@@ -95,16 +96,17 @@ class FileLease:
         return not self._next.exists()
 
     def heartbeat(self) -> bool:
-        """Touch one's own file; False when the session is another's, or was removed.
+        """Touch one's own file; False when the session is another's.
 
-        A disk that fails says nothing about who owns it, and is not an error here:
-        the journal meets the same disk at its next append.
+        A disk that fails, or a session that was moved or removed, says nothing about
+        who owns it, and is no error here: the journal meets the same at its next
+        append, and the engine holds.
         """
         try:
             os.utime(self._path)
             return self.held()
         except FileNotFoundError:
-            return False
+            return not self.session.lease.exists()
         except OSError:
             return True
 
@@ -176,9 +178,11 @@ class LeaseWatch:
                 of the former holder said, or the default.
 
         Raises:
-            EnvironmentFailed: the disk refused.
+            EnvironmentFailed: the session is not the user's alone, or the disk refused.
         """
-        make_directory(self._session.lease)
+        self._session.require_own()
+        modes = self._session.modes
+        make_directory(self._session.lease, modes.directory)
         holder = self.holder()
         if self.alive(holder, now) is not Alive.NO:
             return None
@@ -194,7 +198,7 @@ class LeaseWatch:
             **self._me.as_json(),
         }
         data = json.dumps(record).encode()
-        if not link_new(self._session.lease / f"{epoch}.json", data):
+        if not link_new(self._session.lease / f"{epoch}.json", data, modes.file):
             return None  # another was faster
         return FileLease(self._session, epoch)
 
@@ -280,7 +284,7 @@ def _release_mark(session: SessionDir, epoch: int) -> Path:
 def _read_holder(session: SessionDir, epoch: int) -> Holder:
     path = session.lease / f"{epoch}.json"
     # Opening asks a file server anew; a bare stat may answer from its cache.
-    with path.open("rb") as file:
+    with open_session_file(path, RECORD_BYTES) as file:
         data = file.read(65536)
         mtime_ns = os.fstat(file.fileno()).st_mtime_ns
     identity, since, stale_seconds = _parse(data)

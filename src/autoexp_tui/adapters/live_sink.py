@@ -81,6 +81,7 @@ class FileLiveSink:
     def __init__(self, session: SessionDir, clock: Clock) -> None:
         self.problem = ""
         """Why the last write failed; empty when it did not."""
+        self._session = session
         self._path = session.live
         self._clock = clock
         self._watch = ViewerWatch(session.viewers)
@@ -120,7 +121,7 @@ class FileLiveSink:
     def _write(self, snapshot: Snapshot) -> bool:
         try:
             data = encode_live(detail_of(snapshot))
-            write_atomic(self._path, data, durable=False)
+            write_atomic(self._path, data, self._session.modes.file, durable=False)
         except (EnvironmentFailed, Unencodable) as error:
             self.problem = str(error)
             return False
@@ -156,11 +157,14 @@ class ViewerHeartbeat:
     """A viewer's sign of life; `beat` every few seconds, `close` on leaving."""
 
     def __init__(self, session: SessionDir, viewer: str = "") -> None:
+        self._session = session
         self._path = session.viewers / (viewer or f"{os.getpid()}-{uuid4().hex[:8]}")
 
     def beat(self) -> bool:
-        """Touch our file; False when the session cannot be written: no live detail."""
+        """Touch our file; False when it is not ours to write: no live detail."""
         try:
+            if self._session.user:
+                return False
             make_directory(self._path.parent)
             self._path.touch(0o600)
         except (OSError, EnvironmentFailed):

@@ -32,6 +32,7 @@ from autoexp_tui.adapters.local_start import (
 from autoexp_tui.adapters.local_words import spelled
 from autoexp_tui.adapters.processes import (
     kill_left_behind,
+    refusal_of,
     start_lives,
     supervisor_lives,
     terminate,
@@ -43,6 +44,8 @@ from autoexp_tui.adapters.slot_files import (
     slots_taken,
     why_queued,
 )
+from autoexp_tui.adapters.slots_dir import find_slots_dir
+from autoexp_tui.adapters.trust import RECORD_BYTES, read_session_file
 from autoexp_tui.adapters.wrapper import write_record
 from autoexp_tui.core.held import HeldTimes
 from autoexp_tui.core.states import Cause
@@ -77,11 +80,6 @@ def default_slots() -> int:
     return os.cpu_count() or 1
 
 
-def default_slots_dir() -> Path:
-    """One place a user a host, whatever TMPDIR and sessions there are."""
-    return Path(f"/tmp/autoexp-tui-{os.getuid()}")  # checked to be ours when used
-
-
 def visible_gpus() -> tuple[str, ...]:
     """The GPUs that this process may use, by the ids that CUDA takes."""
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -95,13 +93,15 @@ def visible_gpus() -> tuple[str, ...]:
     return tuple(sorted((match[1] for match in found if match), key=int))
 
 
-def local_settings(wrapper: Path, *, slots: int = 0) -> LocalSettings:
-    """This machine as it is; `slots` 0: one a CPU."""
+def local_settings(
+    wrapper: Path, *, slots: int = 0, slots_dir: str = ""
+) -> LocalSettings:
+    """This machine as it is; `slots` 0: one a CPU; `slots_dir` empty: the usual."""
     return LocalSettings(
         wrapper=wrapper,
         python=sys.executable,
         slots=slots or default_slots(),
-        slots_dir=default_slots_dir(),
+        slots_dir=Path(slots_dir) if slots_dir else find_slots_dir(),
         gpus=visible_gpus(),
     )
 
@@ -180,24 +180,24 @@ class LocalExecutor:
     def _report(self, task: Task, look: _SlotLook) -> TaskReport:
         try:
             records = self._cache.read(task.attempt_dir)
+            if records.left_a_copy:
+                records = self._cache.read(task.attempt_dir, fresh=True)
             life = self._life(task, records)
             if life is Alive.NO and not _is_over(records):
                 # Its last record may be younger than our look.
                 records = self._cache.read(task.attempt_dir, fresh=True)
                 life = self._life(task, records)
         except OSError as error:
-            return TaskReport(
-                job=task.job,
-                attempt=task.attempt,
-                phase=TaskPhase.UNKNOWN,
-                reason=f"cannot look at its records: {error}",
-            )
+            return _unknown(task, f"cannot look at its records: {error}")
         if life is Alive.NO:
             return self._ended(task, records)
-        now = self._clock.monotonic()
-        self._gone.note(task.id, holds=False, now=now)
+        self._note_gone(task, gone=False)
         waits = "" if records.run else look.why_queued(task)
         return _living(task, records, waits, seen=life is Alive.YES)
+
+    def _note_gone(self, task: Task, *, gone: bool) -> float:
+        """For how long it has been gone."""
+        return self._gone.note(task.id, holds=gone, now=self._clock.monotonic())
 
     def _life(self, task: Task, records: AttemptRecords) -> Alive:
         """Whether a supervisor still answers for the task."""
@@ -210,11 +210,14 @@ class LocalExecutor:
 
     def _ended(self, task: Task, records: AttemptRecords) -> TaskReport:
         if task.id not in self._gone and records.run and not records.exited:
-            kill_left_behind(task.attempt_dir)
-        now = self._clock.monotonic()
-        gone_for = self._gone.note(task.id, holds=True, now=now)
+            self._kill_left_behind(task, records)
+        gone_for = self._note_gone(task, gone=True)
         if records.void:  # nothing to wait for: it says that it never begins
             gone_for = max(gone_for, self.lost_after_seconds)
+        would_be_lost = not _is_over(records) and gone_for >= self.lost_after_seconds
+        if would_be_lost and (refusal := refusal_of(task.attempt_dir)):
+            self._note_gone(task, gone=False)
+            return _unknown(task, refusal)
         if records.exited:
             self._cache.forget(task.attempt_dir)
         return TaskReport(
@@ -228,7 +231,14 @@ class LocalExecutor:
             reason=_reason(records),
             node=_node(records),
             gone_for=gone_for,
+            tampering=records.tampering,
         )
+
+    def _kill_left_behind(self, task: Task, records: AttemptRecords) -> None:
+        run = records.run
+        here = run is not None and run.process.is_of_the_boot_of(self._me)
+        leader = (run.command_pid, run.command_started) if run and here else (0, "")
+        kill_left_behind(task.attempt_dir, leader)
 
     # ------------------------------------------------------------------------ cancel
     def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
@@ -247,17 +257,17 @@ class LocalExecutor:
             Path(task.attempt_dir, "cancel").touch(mode=0o600)
             records = self._cache.read(task.attempt_dir, fresh=True)
             if records.supervisor and not (records.exited or records.void):
-                self._end(task, records.supervisor)
+                self._end(task, records, records.supervisor)
         except OSError as error:
             return f"{task.job}: {error}"
         return ""
 
-    def _end(self, task: Task, supervisor: Identity) -> None:
+    def _end(self, task: Task, records: AttemptRecords, supervisor: Identity) -> None:
         match supervisor.alive(self._me):
             case Alive.YES:
                 terminate(supervisor)
             case Alive.NO:
-                kill_left_behind(task.attempt_dir)
+                self._kill_left_behind(task, records)
             case Alive.UNKNOWN:  # wherever it is, it looks for the cancel file
                 pass
 
@@ -375,6 +385,12 @@ def _note_failure(task: Task, failed: Failed, at: float) -> None:
         write_record(task.attempt_dir, "void.json", record)
 
 
+def _unknown(task: Task, reason: str) -> TaskReport:
+    return TaskReport(
+        job=task.job, attempt=task.attempt, phase=TaskPhase.UNKNOWN, reason=reason
+    )
+
+
 def _living(
     task: Task, records: AttemptRecords, waits: str, *, seen: bool
 ) -> TaskReport:
@@ -412,8 +428,6 @@ def _user_if(cancelled: object) -> Cause | None:
 
 
 def _reason(records: AttemptRecords) -> str:
-    if records.damaged:
-        return f"cannot be read: {', '.join(records.damaged)}"
     if records.void is not None:
         return records.void.message
     return records.run.ending if records.run else ""
@@ -422,8 +436,7 @@ def _reason(records: AttemptRecords) -> str:
 def _submitter(task_file: str) -> str:
     """The host that made a start; empty when the file does not tell."""
     try:
-        with open(task_file, encoding="utf-8") as file:
-            fields = json.load(file)
+        fields = json.loads(read_session_file(task_file, RECORD_BYTES))
     except (OSError, ValueError):
         return ""
     return str(fields.get("submitter", "")) if isinstance(fields, dict) else ""

@@ -23,6 +23,8 @@ from typing import IO, TypeAlias
 
 from autoexp_tui.adapters.atomic import PASSING, make_private, remedy_of
 from autoexp_tui.adapters.records import Claim, read_attempt
+from autoexp_tui.adapters.sharing import PRIVATE, Modes
+from autoexp_tui.adapters.trust import open_session_file
 from autoexp_tui.adapters.wrapper_copy import compiled
 from autoexp_tui.core.states import Cause
 from autoexp_tui.engine.executor_port import Submission, Task
@@ -53,6 +55,8 @@ class LocalSettings:
     cancel_poll_seconds: float = 2.0
     gpu_seconds: float = 30.0
     """Between two samples of the GPUs."""
+    modes: Modes = PRIVATE
+    """Of logs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +200,7 @@ class Starter:
             "grace_seconds": self._settings.grace_seconds,
             "cancel_poll_seconds": self._settings.cancel_poll_seconds,
             "gpu_seconds": self._settings.gpu_seconds,
+            "log_mode": self._settings.modes.file,
             "time_limit_seconds": task.resources.time_limit_seconds,
             **task_fields(task),
         }
@@ -325,8 +330,10 @@ def _open_log(attempt_dir: str) -> IO[bytes]:
 def _last_line(attempt_dir: str) -> str:
     """The supervisor's last words."""
     try:
-        text = Path(attempt_dir, "supervisor.log").read_text("utf-8", "replace")
+        with open_session_file(Path(attempt_dir, "supervisor.log")) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 4000))
+            text = file.read(4000).decode("utf-8", "replace")
     except OSError:
         return "no reason is known"
-    lines = [line for line in text[-4000:].splitlines() if line.strip()]
+    lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "no reason is known"

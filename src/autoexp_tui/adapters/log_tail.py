@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from autoexp_tui.adapters.log_rotation import Ended, Place, find_rest, identity_of
 from autoexp_tui.adapters.metric_places import find_files
-from autoexp_tui.adapters.plain_files import looked_at, opened
+from autoexp_tui.adapters.trust import looked_at, opened
 from autoexp_tui.engine.reading_ports import FoundFile, LogChunk
 
 MOST_BYTES = 1 << 20
@@ -106,23 +106,28 @@ class LogReader:
         place: Place | None,
         data: bytes,
     ) -> LogChunk | None:
-        end = look.offset + len(data)
+        start = look.offset
+        if data and not data.strip(b"\0"):
+            start = _past_hole(handle, found.st_size, look.offset + len(data))
+            data = os.pread(handle, look.limit, start)
+        end = start + len(data)
         head = place.head if place else b""
         if len(head) < _MEMORY:
             head = data[:_MEMORY] if look.offset == 0 else _head(handle)
         data = look.whole(data, at_end=end >= found.st_size)
         before = place.before if place else b""
         self._places[look.key] = Place(
-            offset=look.offset + len(data),
+            offset=start + len(data),
             identity=identity_of(found),
-            before=data[-_MEMORY:] or before,
+            before=data[-_MEMORY:] or (b"" if start > look.offset else before),
             head=head,
             ended=self._ended(found, place) if end >= found.st_size else None,
         )
-        if not data:
+        if not data and start == look.offset:
             return None
         midline = before != b"" and not before.endswith((b"\n", b"\r"))
-        return look.chunk(look.offset, data, found.st_size, midline=midline)
+        hole = start - look.offset
+        return look.chunk(start, data, found.st_size, midline=midline, hole=hole)
 
     def _ended(self, found: os.stat_result, place: Place | None) -> Ended:
         """That nothing is left to read."""
@@ -220,6 +225,7 @@ class _Look:
         *,
         reset: bool = False,
         midline: bool = False,
+        hole: int = 0,
     ) -> LogChunk:
         """The answer."""
         job, attempt, run, _ = self.key
@@ -232,6 +238,7 @@ class _Look:
             size=size,
             reset=reset,
             midline=midline,
+            hole=hole,
         )
 
 
@@ -266,12 +273,12 @@ def _stamp(found: os.stat_result) -> tuple[int, int, int, int]:
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def _past_hole(handle: int, size: int) -> int:
-    """Where the first data lies: a writer that kept its place in a truncated file
-    leaves a hole before it."""
+def _past_hole(handle: int, size: int, offset: int = 0) -> int:
+    """Where the first data from `offset` on lies: a writer that kept its place in a
+    truncated file, or sought ahead, leaves a hole before it."""
     try:
-        return os.lseek(handle, 0, os.SEEK_DATA)
+        return os.lseek(handle, offset, os.SEEK_DATA)
     except OSError as error:
         if error.errno == errno.ENXIO:
             return size
-        return 0  # the file system knows of no holes
+        return offset  # the file system knows of no holes

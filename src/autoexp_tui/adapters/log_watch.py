@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from autoexp_tui.adapters.fast_search import rust_test
 from autoexp_tui.adapters.glance import Glance, OpenFile
-from autoexp_tui.monitor.careful import narrowed
+from autoexp_tui.monitor.patterns import Pattern, readable_text
 
 _CHUNK = 1 << 20
 _MOST_OVERLAP = 1 << 16
@@ -16,6 +15,9 @@ _MOST_LINE = 500
 """Characters of a found line that are kept."""
 LOOK_BYTES = 16 << 20
 """Read of one file at one look; the rest follows at the next."""
+LOOK_WORK = 100_000_000
+"""Bytes times instructions of the pattern that one look takes at most: about a second
+of searching at worst, so that a look never seems to hang."""
 
 
 @dataclass(slots=True)
@@ -26,11 +28,13 @@ class LogWatch:
     """
 
     path: str
-    pattern: re.Pattern[str]
+    pattern: Pattern
     tail_bytes: int
     """Of what was there before the first look, so much is read."""
     started: bool = False
     """Whether the search was on before the file came: then all of it is new."""
+    skip: Mapping[int, int] = field(default_factory=dict)
+    """Inode -> bytes at its beginning in which nothing is looked for."""
     exists: bool = False
     line: str | None = None
     """The line in which the pattern was found; None: not found."""
@@ -61,6 +65,9 @@ class LogWatch:
             self._start_over(identity)
             if not self.started:
                 self._offset = self._first_offset(file, found.st_size)
+            skipped = self.skip.get(found.st_ino, 0)
+            if skipped <= found.st_size:  # else it was cut short: all of it is new
+                self._offset = self._end = max(self._offset, skipped)
         if self.line is not None:
             self._end = found.st_size
         elif found.st_size != self._end:
@@ -79,23 +86,25 @@ class LogWatch:
         return start + data.find(b"\n")  # not within a line, if that line ends soon
 
     def _search(self, file: OpenFile) -> None:
-        stop = self._offset + LOOK_BYTES
+        most = min(LOOK_BYTES, LOOK_WORK // self.pattern.size)
+        chunk = min(_CHUNK, max(2 * _MOST_OVERLAP, most))
+        stop = self._offset + most
         while self.line is None and self._offset < stop:
-            data = file.pread(_CHUNK, self._offset)
+            data = file.pread(chunk, self._offset)
             self.line = self._found_in(data)
             self._end = self._offset + len(data)
             self._offset = self._end - _overlap(data)
-            if len(data) < _CHUNK:
+            if len(data) < chunk:
                 return
 
     def _found_in(self, data: bytes) -> str | None:
-        text = data.decode("utf-8", "replace")
-        piece = narrowed(self.pattern.pattern, text, rust_test)
-        match = None if piece is None else self.pattern.search(piece)
-        if piece is None or match is None:
+        text = readable_text(data)
+        match = self.pattern.search(text)
+        if match is None:
             return None
-        start = piece.rfind("\n", 0, match.start()) + 1
-        return piece[start : start + _MOST_LINE].split("\n", 1)[0].strip()
+        start = text.rfind(b"\n", 0, match.start()) + 1
+        line = text[start : start + 4 * _MOST_LINE].split(b"\n", 1)[0]
+        return line.decode("utf-8", "replace")[:_MOST_LINE].strip()
 
 
 def _overlap(data: bytes) -> int:

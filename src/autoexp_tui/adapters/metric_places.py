@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 from autoexp_tui.adapters.atomic import write_atomic
 from autoexp_tui.adapters.globbing import expand
+from autoexp_tui.adapters.trust import read_own
 from autoexp_tui.core.errors import EnvironmentFailed
 from autoexp_tui.engine.reading_ports import FoundFile
 from autoexp_tui.monitor.metric_files import is_pattern
@@ -83,7 +84,7 @@ def _lengths(paths: Iterable[str]) -> Iterator[tuple[str, _Length]]:
 
 def _noted(attempt_dir: str) -> Mapping[str, object]:
     try:
-        found = json.loads(Path(attempt_dir, _NAME).read_bytes())
+        found = json.loads(read_own(Path(attempt_dir, _NAME)))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

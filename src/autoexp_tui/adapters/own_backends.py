@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from autoexp_tui.adapters.backend_words import Config, problem
+from autoexp_tui.adapters.own_code import search_working_directory
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.near import did_you_mean
 from autoexp_tui.plan.ports import SpecRefused
@@ -98,6 +99,7 @@ def is_words(found: object) -> bool:
 def _made(path: str) -> object:
     module_name, _, attribute = path.partition(":")
     hint = "the module must be importable from where you start, as pkg.mod:Class"
+    search_working_directory()
     try:
         module = importlib.import_module(module_name)
         if not hasattr(module, attribute):

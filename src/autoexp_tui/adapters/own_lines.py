@@ -23,18 +23,38 @@ Make: TypeAlias = "Callable[[bytes], Event]"
 
 _TEXT = rb'([^"\\\x00-\x1f]*)'
 _WHOLE = rb"(0|[1-9]\d{0,17})"
+_SECONDS = rb"((?:0|[1-9]\d{0,17})(?:\.\d{1,20})?)"
 _ENVELOPE = re.compile(
-    rb'\{("more":true,)?"v":1,"seq":' + _WHOLE + rb',"epoch":' + _WHOLE + rb',"t":'
-    rb"((?:0|[1-9]\d{0,17})(?:\.\d{1,20})?)"
+    rb'\{("more":true,)?"v":1,"seq":'
+    + _WHOLE
+    + rb',"epoch":'
+    + _WHOLE
+    + rb',"t":'
+    + _SECONDS
+    + rb'(?:,"utc":'
+    + _SECONDS
+    + rb',"lived":'
+    + _SECONDS
+    + rb")?"
     rb',"event_id":"' + _TEXT + rb'",(?:"cause_id":"' + _TEXT + rb'",)?'
     rb'(?:"command_id":"' + _TEXT + rb'",)?"type":"(\w{1,60})",'
 )
 
 _NEW = Recorded.__new__
 # A frozen record's own __init__ takes three times as long as its setters.
-_SEQ, _EPOCH, _T, _EVENT_ID, _CAUSE_ID, _COMMAND_ID, _EVENT, _MORE, _V = setters(
-    Recorded
-)
+(
+    _SEQ,
+    _EPOCH,
+    _T,
+    _UTC,
+    _LIVED,
+    _EVENT_ID,
+    _CAUSE_ID,
+    _COMMAND_ID,
+    _EVENT,
+    _MORE,
+    _V,
+) = setters(Recorded)
 
 
 class Makers(dict[bytes, Make]):
@@ -57,12 +77,15 @@ def read_own(line: bytes, makers: Makers) -> Recorded | None:
     found = _ENVELOPE.match(line)
     if found is None:
         return None
-    more, seq, epoch, t, event_id, cause_id, command_id, name = found.groups(b"")
+    more, seq, epoch, t, utc, lived, *rest = found.groups(b"")
+    event_id, cause_id, command_id, name = rest
     record = _NEW(Recorded)
     try:
         _SEQ(record, int(seq))
         _EPOCH(record, int(epoch))
         _T(record, float(t))
+        _UTC(record, float(utc) if utc else None)
+        _LIVED(record, float(lived) if utc else None)
         _EVENT_ID(record, event_id.decode())
         _CAUSE_ID(record, cause_id.decode())
         _COMMAND_ID(record, command_id.decode())

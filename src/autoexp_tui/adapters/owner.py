@@ -19,8 +19,12 @@ from autoexp_tui.adapters.atomic import explaining, link_new, make_directory
 from autoexp_tui.adapters.identity import Alive
 from autoexp_tui.adapters.journal import load_state
 from autoexp_tui.adapters.lease import LeaseWatch
-from autoexp_tui.adapters.session_dir import SessionDir, read_if_there
+from autoexp_tui.adapters.records import read_attempt
+from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.adapters.sharing import MODES
+from autoexp_tui.adapters.trust import read_result
 from autoexp_tui.core.errors import EnvironmentFailed, SessionOwned
+from autoexp_tui.core.specs import Share
 from autoexp_tui.core.state import JobRecord, SessionState
 from autoexp_tui.core.states import ACTIVE
 
@@ -51,9 +55,12 @@ class Owner:
 
 
 def take_ownership(
-    output_dir: Path, mine: Owner, living: Callable[[Owner], str] | None = None
+    output_dir: Path,
+    mine: Owner,
+    living: Callable[[Owner], str] | None = None,
+    share: Share = "private",
 ) -> None:
-    """Become the owner of `output_dir`; again for the same session changes nothing.
+    """Become the owner of `output_dir`; again for the same work changes nothing.
 
     `living` says why another owner counts as alive, empty when it is dead. Who takes
     many directories passes one `Living` to all, and each session is folded once.
@@ -64,34 +71,42 @@ def take_ownership(
     """
     judge = living or Living()
     home = output_dir / ".autoexp"
-    make_directory(home, place="output")
+    modes = MODES[share]
+    make_directory(home, modes.directory, place="output")
     data = json.dumps(asdict(mine)).encode()
     while True:
         number = _highest(home)
-        current = read_owner(output_dir, number)
+        current = read_owner(output_dir, share, number)
         if current is not None and current.same_session(mine):
-            return
-        if current is not None and (reason := judge(current)):
+            if current.fingerprint == mine.fingerprint:
+                return
+        elif current is not None and (reason := judge(current)):
             raise _refusal(output_dir, current, reason)
         # Not durable on purpose: after a power cut the jobs are gone as well.
         path = _path(output_dir, number + 1)
-        if link_new(path, data, 0o644, durable=False, place="output"):
+        if link_new(path, data, modes.file, durable=False, place="output"):
             return
 
 
-def require_free(output_dir: Path, living: Callable[[Owner], str]) -> None:
-    """Refuse a directory that a living session writes; nothing is changed.
+def require_free(
+    output_dir: Path, living: Callable[[Owner], str], share: Share = "private"
+) -> Owner | None:
+    """Refuse a directory that a living session writes; nothing is changed. Its dead
+    owner, if it had one.
 
     Raises:
         SessionOwned: names that session and what to do.
         EnvironmentFailed: the directory cannot be read.
     """
-    current = read_owner(output_dir)
+    current = read_owner(output_dir, share)
     if current is not None and (reason := living(current)):
         raise _refusal(output_dir, current, reason)
+    return current
 
 
-def read_owner(output_dir: Path, number: int | None = None) -> Owner | None:
+def read_owner(
+    output_dir: Path, share: Share = "private", number: int | None = None
+) -> Owner | None:
     """Who owns `output_dir`, dead or alive; None for nobody, or an unreadable file.
 
     Raises:
@@ -99,11 +114,19 @@ def read_owner(output_dir: Path, number: int | None = None) -> Owner | None:
     """
     if number is None:
         number = _highest(output_dir / ".autoexp")
-    data = read_if_there(_path(output_dir, number)) if number >= 0 else None
+    data = _record(_path(output_dir, number), share) if number >= 0 else None
     try:
         return Owner(**json.loads(data)) if data else None
     except (ValueError, TypeError, RecursionError):
         return None
+
+
+def _record(path: Path, share: Share) -> bytes | None:
+    with explaining(path, "read the owner"):
+        try:
+            return read_result(path, share)
+        except FileNotFoundError:
+            return None
 
 
 class Living:
@@ -147,14 +170,11 @@ def _has_ended(session: SessionDir, job: JobRecord) -> bool:
     """Whether the newest begun run of the newest attempt left its exit record."""
     if job.attempt is None:
         return True
-    records = session.attempt(job.name, job.attempt.number)
-    runs = [_run_of(path) for path in records.glob("begin.*.json")]
-    return bool(runs) and (records / f"exit.{max(runs)}.json").exists()
-
-
-def _run_of(path: Path) -> int:
-    number = path.name.split(".")[1]
-    return int(number) if number.isdecimal() else -1
+    place = session.attempt(job.name, job.attempt.number)
+    with explaining(place, "read the records of its job"):
+        records = read_attempt(str(place), copies=True)
+    damaged = any(name.startswith("exit.") for name in records.damaged)
+    return records.exited is not None or damaged
 
 
 def _refusal(output_dir: Path, owner: Owner, reason: str) -> SessionOwned:
@@ -175,9 +195,9 @@ def _path(output_dir: Path, number: int) -> Path:
 
 def _highest(home: Path) -> int:
     """The number of the newest owner; -1 before the first."""
-    with explaining(home, "read the owner"):
+    with explaining(home, "read the owner", "output"):
         try:
             found = (_NAME.fullmatch(entry.name) for entry in home.iterdir())
             return max((int(match[1] or 0) for match in found if match), default=-1)
-        except FileNotFoundError:
-            return -1
+        except (FileNotFoundError, NotADirectoryError):
+            return -1  # a file in the way is told when the directory is made

@@ -15,14 +15,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.adapters.done_file import read_done
 from autoexp_tui.adapters.mounts import TABLE
 from autoexp_tui.adapters.output_places import perhaps_there
+from autoexp_tui.adapters.trust import (
+    Untrusted,
+    modes_mean_nothing,
+    require_below,
+    require_logs,
+    require_place,
+)
 from autoexp_tui.core.errors import AutoexpError, Problem
-from autoexp_tui.core.specs import JobSpec
+from autoexp_tui.core.specs import JobSpec, Share
 from autoexp_tui.core.spelling import size
 
 if TYPE_CHECKING:
@@ -56,6 +64,7 @@ def look_at_places(
     jobs: Sequence[JobSpec] = (),
     *,
     owners: bool = True,
+    share: Share = "private",
     seconds: float = ANSWER_SECONDS,
     look: Look | None = None,
 ) -> PlaceFindings:
@@ -65,11 +74,12 @@ def look_at_places(
         place: `project.base_output_dir`, absolute.
         jobs: those that are to write below it.
         owners: whether other sessions that write there are looked for.
+        share: `project.share`.
         seconds: how long all of it may take.
         look: instead of the look itself.
     """
     answer: Future[PlaceFindings] = Future()
-    looking = look or _look
+    looking = look or partial(_look, share=share)
 
     def answered() -> None:
         try:
@@ -89,15 +99,71 @@ def _look(
     place: Path,
     jobs: Sequence[JobSpec],
     owners: bool,  # noqa: FBT001
+    share: Share,
 ) -> PlaceFindings:
     try:
         errors, warnings = _of_disk(place, len(jobs))
     except OSError as error:
         message = f"{place} cannot be looked at: {error.strerror or error}"
         errors, warnings = [], [Problem(message, WHERE)]
+    errors += _meddled(place, jobs, share)
+    warnings += _made_up_modes(place)
     if owners:
-        warnings += _owned(jobs)
+        warnings += _owned(jobs, share)
     return PlaceFindings(tuple(errors), tuple(warnings))
+
+
+# --------------------------------------------------------------------- who may meddle
+def _meddled(place: Path, jobs: Sequence[JobSpec], share: Share) -> Iterable[Problem]:
+    """Directories to write to that belong to others, or that everybody may write to."""
+    logs = sorted({os.path.dirname(job.log_dir) for job in jobs if job.log_dir})
+    looks: list[tuple[str, Callable[[], None]]] = [
+        (WHERE, partial(require_place, place)),
+        *(
+            ("slurm.log_dir", partial(require_logs, place, home, share))
+            for home in logs
+        ),
+    ]
+    for job in perhaps_there(jobs):
+        home = Path(job.output_dir, ".autoexp")
+        looks.append((WHERE, partial(require_below, place, home, share)))
+    looks += [
+        ("slurm.log_dir", partial(require_logs, place, log_dir, share))
+        for log_dir in _logs_there(jobs)
+    ]
+    told: dict[str, Problem] = {}
+    for where, look in looks:
+        try:
+            look()
+        except Untrusted as error:
+            path = str(error.filename)
+            problem = f"{path} is not written to: {error.strerror}"
+            told.setdefault(path, Problem(problem, where, hint=error.hint))
+        except OSError:
+            continue  # told by who looks at the disk, or when it is used
+    return told.values()
+
+
+def _logs_there(jobs: Iterable[JobSpec]) -> Iterator[Path]:
+    """The log directories of jobs that are there by now."""
+    wanted: dict[str, set[str]] = {}
+    for job in jobs:
+        home, name = os.path.split(job.log_dir)
+        wanted.setdefault(home, set()).add(name)
+    for home, names in sorted(wanted.items()):
+        with suppress(OSError):
+            yield from (
+                Path(home, name) for name in names.intersection(os.listdir(home))
+            )
+
+
+def _made_up_modes(place: Path) -> Iterable[Problem]:
+    if modes_mean_nothing(place):
+        message = (
+            f"modes of files mean nothing at {place}: only their owners are looked at"
+        )
+        hint = "whoever else can reach that file system may change what lies there"
+        yield Problem(message, WHERE, hint=hint)
 
 
 # ------------------------------------------------------------------------- the disk
@@ -253,7 +319,7 @@ def _int(found: re.Match[str] | None) -> int:
 
 
 # ---------------------------------------------------------------------- other owners
-def _owned(jobs: Sequence[JobSpec]) -> Iterable[Problem]:
+def _owned(jobs: Sequence[JobSpec], share: Share) -> Iterable[Problem]:
     """Directories that a living session writes; submitting the plan is refused then."""
     there = perhaps_there(jobs)
     if not there:
@@ -263,12 +329,12 @@ def _owned(jobs: Sequence[JobSpec]) -> Iterable[Problem]:
 
     living = Living()
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="owners") as pool:
-        owners = list(pool.map(_owner_of, there))
+        owners = list(pool.map(partial(_owner_of, share=share), there))
     for job, owner in zip(there, owners, strict=True):
         if owner is None:
             continue
         reason = living(owner)
-        if reason and not _is_done(job):
+        if reason and not _is_done(job, share):
             message = (
                 f"its output directory is written by the session {owner.session} in "
                 f"{owner.state_dir}: {reason}"
@@ -280,14 +346,14 @@ def _owned(jobs: Sequence[JobSpec]) -> Iterable[Problem]:
             yield Problem(message, "project.name", job.name, hint)
 
 
-def _owner_of(job: JobSpec) -> Owner | None:
+def _owner_of(job: JobSpec, share: Share) -> Owner | None:
     from autoexp_tui.adapters.owner import read_owner
 
     with suppress(AutoexpError):
-        return read_owner(Path(job.output_dir))
+        return read_owner(Path(job.output_dir), share)
     return None
 
 
-def _is_done(job: JobSpec) -> bool:
-    work = read_done(Path(job.output_dir))
+def _is_done(job: JobSpec, share: Share) -> bool:
+    work = read_done(Path(job.output_dir), share)
     return work is not None and work.fingerprint == job.fingerprint

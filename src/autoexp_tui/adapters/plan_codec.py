@@ -6,6 +6,7 @@ Apart from the records of sessions (`codec`), for planning needs none of those.
 from __future__ import annotations
 
 import hashlib
+import json
 
 from autoexp_tui.adapters.core_json import (
     NEWER,
@@ -16,6 +17,7 @@ from autoexp_tui.adapters.core_json import (
 )
 from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.errors import JournalDamaged, Problem, ValidationFailed
+from autoexp_tui.core.masking import mask_tree
 from autoexp_tui.core.specs import JobSpec, Plan
 
 PLAN_VERSION = 1
@@ -65,6 +67,13 @@ def _version_in(data: bytes) -> object:
 def plan_sha(data: bytes) -> str:
     """The name under which a session keeps a plan of these bytes: 16 hex digits."""
     return hashlib.sha256(data).hexdigest()[:16]
+
+
+def mask_plan(plan: Plan, data: bytes) -> bytes:
+    """A plan, encoded as `data`, with its secrets masked; `data` itself without any."""
+    tree = json.loads(data)
+    masked = mask_tree(tree, plan.mask)
+    return data if masked == tree else json.dumps(masked).encode()
 
 
 def encode_job(job: JobSpec) -> bytes:

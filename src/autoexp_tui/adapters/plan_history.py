@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from autoexp_tui.adapters.provenance import load_record
-from autoexp_tui.adapters.session_dir import MANIFESTS, manifest_path, read_manifest
+from autoexp_tui.adapters.session_dir import (
+    MANIFESTS,
+    manifest_path,
+    own_shelf,
+    read_manifest,
+)
+from autoexp_tui.adapters.trust import MOST_BYTES, open_own, read_own
 from autoexp_tui.core.errors import AutoexpError
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.plan.compare import ConfigText, PlanDifference, compare, no_config
@@ -79,7 +85,8 @@ def _says_the_same(one: Path, other: Path) -> bool:
     """Whether two manifests differ in no byte but in who made them, and when."""
     try:
         heads = [
-            path.read_bytes().partition(b'"base_output_dir":') for path in (one, other)
+            read_own(path, MOST_BYTES).partition(b'"base_output_dir":')
+            for path in (one, other)
         ]
     except OSError:
         return False
@@ -119,7 +126,7 @@ def config_texts(plan: Plan) -> ConfigText:
 # ---------------------------------------------------------------------- manifests
 def manifests(state_dir: Path) -> Iterator[ManifestHead]:
     """The manifests of a state dir that can be read, the newest file first."""
-    place = state_dir / MANIFESTS
+    place = own_shelf(state_dir, MANIFESTS)
     dated: list[tuple[float, Path]] = []
     with suppress(OSError):
         for path in place.iterdir():
@@ -151,7 +158,7 @@ def manifest_of(state_dir: Path, plan_id: str) -> Path | None:
 def head_of(path: Path) -> ManifestHead | None:
     """What stands before the jobs of a manifest; None: it is none."""
     try:
-        with path.open("rb") as file:
+        with open_own(path, MOST_BYTES) as file:
             data = file.read(_HEAD)
         before, found, _ = data.partition(_JOBS)
         tree = json.loads(before + b'"jobs":0}') if found else None

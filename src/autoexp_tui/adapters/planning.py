@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from autoexp_tui.adapters.config_files import DEFAULT_STATE_DIR
+from autoexp_tui.adapters.crash_log import write_crash_log
 from autoexp_tui.adapters.planning_words import (
     PlanningAnswer,
     PlanningRequest,
@@ -35,6 +36,7 @@ from autoexp_tui.core.errors import (
     UsageError,
     ValidationFailed,
 )
+from autoexp_tui.core.masking import mask_text
 from autoexp_tui.core.specs import JobSpec, Plan, PlanFinding
 
 __all__ = [
@@ -184,14 +186,8 @@ class PlanningChild:
         """The words in a file that stays: below the state dir, else a temporary one."""
         wanted = Path(self._request.cwd, self._request.state_dir or DEFAULT_STATE_DIR)
         name = f"planning-{time.strftime('%Y%m%dT%H%M%S')}-{self._process.pid}.log"
-        for directory in (wanted / "crashes", Path(tempfile.gettempdir())):
-            try:
-                directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-                (directory / name).write_text(f"{self._request}\n\n{said}")
-            except OSError:
-                continue
-            return directory / name
-        return Path(name)
+        text = mask_text(f"{self._request}\n\n{said}")
+        return write_crash_log(text, name, wanted / "crashes")
 
 
 def plan_in_child(

@@ -14,16 +14,17 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
 from autoexp_tui.adapters.action_checks import ActionChecks
-from autoexp_tui.adapters.config_files import config_dir, state_dir
+from autoexp_tui.adapters.config_files import config_dir, config_roots, state_dir
 from autoexp_tui.adapters.hydra_compose import HydraComposer
+from autoexp_tui.adapters.hydra_settings import check_hydra_settings
 from autoexp_tui.adapters.key_places import KeyPlaces
 from autoexp_tui.adapters.place_checks import PlaceFindings, look_at_places
 from autoexp_tui.adapters.plan_codec import encode_job, encode_plan
@@ -42,7 +43,11 @@ from autoexp_tui.adapters.provenance import (
     git_state,
     store_record,
 )
-from autoexp_tui.adapters.session_dir import read_manifest, write_manifest
+from autoexp_tui.adapters.session_dir import (
+    make_state_dir,
+    read_manifest,
+    write_manifest,
+)
 from autoexp_tui.adapters.settings import HouseParser
 from autoexp_tui.adapters.yaml_files import parse_yaml, read_text, refused
 from autoexp_tui.core.errors import (
@@ -52,10 +57,17 @@ from autoexp_tui.core.errors import (
     UsageError,
     ValidationFailed,
 )
-from autoexp_tui.core.specs import JobSpec, Plan, PlanFinding
+from autoexp_tui.core.masking import mask_values
+from autoexp_tui.core.specs import JobSpec, Plan, PlanFinding, Share
 from autoexp_tui.plan.again import job_with
 from autoexp_tui.plan.as_json import hole_to_json
-from autoexp_tui.plan.build import PlanOutcome, PlanSource, plan_outcome
+from autoexp_tui.plan.build import (
+    PlanOutcome,
+    PlanSource,
+    mask_for,
+    plan_outcome,
+    selected,
+)
 from autoexp_tui.plan.findings import SweepRefused
 from autoexp_tui.plan.origins import Origins
 from autoexp_tui.plan.partial import resolved_where_possible
@@ -74,8 +86,6 @@ def main() -> None:
     """Answer the one request on stdin."""
     answer_to = _private_stdout()
     threading.Thread(target=_end_unheard, args=(answer_to,), daemon=True).start()
-    # A user's own classes are found where they start from, after all other modules.
-    sys.path.append(os.getcwd())
     request = decode_request(sys.stdin.buffer.read())
     data = encode_answer(answered(request))
     with os.fdopen(answer_to, "wb") as out:
@@ -113,14 +123,22 @@ class _Finder:
         placed = self._places.placed(found, self._origins)
         return tuple(replace(one, others=()) for one in placed)
 
+    def check_hydra(self) -> Sequence[tuple[Problem, bool]]:
+        """Findings of Hydra's own settings; whether each is an error."""
+        if self._places is None:
+            return ()
+        found = check_hydra_settings(self._places.files, self._request.overrides)
+        return tuple(found)
+
     @cached_property
     def _places(self) -> KeyPlaces | None:
         request = self._request
         try:
             root = config_dir(request.config_dir or None, _cwd(request))
+            roots = config_roots(root)
         except AutoexpError:
             return None
-        return KeyPlaces(root, request.config_ref, request.overrides)
+        return KeyPlaces(roots, request.config_ref, request.overrides)
 
 
 def _problem(error: AutoexpError) -> Problem:
@@ -164,7 +182,7 @@ def _parser(
     return HouseParser(
         str(_cwd(request)),
         state_dir=state_dir or str(_state_dir(request, composer)),
-        config_dirs=(str(composer.config_dir), *request.search_dirs),
+        config_dirs=(*request.search_dirs, *map(str, composer.roots)),
     )
 
 
@@ -196,10 +214,13 @@ def _plan(request: PlanningRequest) -> PlanningAnswer:
     if outcome.plan is None:
         errors: Iterable[Problem] = (*outcome.errors, *places.errors)
     else:
-        checks = ActionChecks(composer.config_dir, _cwd(request))
+        checks = ActionChecks(composer.roots, _cwd(request))
         checks.look_at(outcome.plan)
         told += told_once([*checks.warnings, *places.warnings])
         errors = told_once([*checks.errors, *places.errors])
+    hydra = finder.check_hydra()
+    errors = (*(one for one, refused in hydra if refused), *errors)
+    told += [one for one, refused in hydra if not refused]
     warnings = (*composer.warnings, *findings(finder.placed(told)))
     if outcome.plan is None or errors:
         return _refused(outcome, finder.placed(errors), warnings)
@@ -246,8 +267,11 @@ def _places(
     if not base:
         return PlaceFindings()
     jobs = plan.jobs if plan is not None else ()
+    share: Share = plan.share if plan is not None else "private"
     # Who joins a session writes beside its jobs: it is the owner that would be found.
-    return look_at_places(_cwd(request) / base, jobs, owners=not request.known)
+    return look_at_places(
+        _cwd(request) / base, jobs, owners=not request.known, share=share
+    )
 
 
 def _source(request: PlanningRequest, composer: HydraComposer) -> PlanSource:
@@ -278,6 +302,7 @@ def _kept(
     """Write the manifest (`data`) and, beside it, what the jobs were made from."""
     place = Path(plan.state_dir)
     record = configs.record(plan.jobs, git_state(_cwd(request)))
+    make_state_dir(place, plan.share)
     store_record(place, plan.plan_id, record)
     return str(write_manifest(place, plan, data))
 
@@ -286,12 +311,18 @@ def _kept(
 def _points(request: PlanningRequest) -> PlanningAnswer:
     """The expanded sweep, of a file by itself or of the config."""
     alone = request.sweep_file
-    sweep = (
-        _sweep_in(str(_cwd(request) / alone)) if alone else _composer(request).sweep()
-    )
+    mask: object = None
+    sweep: Mapping[str, object] | None
+    if alone:
+        sweep = _sweep_in(str(_cwd(request) / alone))
+    else:
+        composer = _composer(request)
+        sweep, mask = composer.sweep(), selected(composer.base(), "project.mask")
+    found = expand_sweep(sweep)
+    rules = mask_for(mask, [point.parameters for point in found])
     points = tuple(
-        {"index": point.index, "parameters": dict(point.parameters)}
-        for point in expand_sweep(sweep)
+        {"index": point.index, "parameters": mask_values(point.parameters, rules)}
+        for point in found
     )
     return PlanningAnswer(points=points)
 
@@ -346,17 +377,37 @@ def _job_of(plan: Plan, name: str) -> JobSpec:
 
 def _job(request: PlanningRequest) -> PlanningAnswer:
     """One job of a plan as it is with further overrides; its names and waits stay."""
-    plan = read_manifest(Path(request.manifest))
+    plan = read_manifest(Path(request.manifest), run=True)
     job = _job_of(plan, request.job)
     composer = _composer(request)
+    configs = RecordBuilder()
     made = job_with(
         job,
-        request.further,
+        _without(request.further, job.overrides),
         plan=plan,
         composer=composer,
         parser=_parser(request, composer, plan.state_dir),
+        record=partial(configs.add, job.index) if request.keep else None,
     )
+    if request.keep and made.planned is not None:
+        made = _with_record(made, plan, configs, request)
     return PlanningAnswer(job=encode_job(made).decode())
+
+
+def _without(overrides: tuple[str, ...], planned: tuple[str, ...]) -> tuple[str, ...]:
+    """Overrides without those that the plan has already."""
+    number = len(planned)
+    return overrides[number:] if overrides[:number] == planned else overrides
+
+
+def _with_record(
+    job: JobSpec, plan: Plan, configs: RecordBuilder, request: PlanningRequest
+) -> JobSpec:
+    """Keep the config of a job that differs from its plan's beside the manifest."""
+    name = f"{plan.plan_id}-{job.index}-{job.fingerprint[:16]}"
+    place = Path(request.state_dir or plan.state_dir)
+    record = configs.record([job], git_state(_cwd(request)))
+    return replace(job, config_record=str(store_record(place, name, record)))
 
 
 _WANTED: Final[Mapping[Want, Callable[[PlanningRequest], PlanningAnswer]]] = {

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 _LOG = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Call = Callable[[], object]
 Done = Callable[[object, BaseException | None], None]
 
@@ -125,3 +128,96 @@ def _run(call: Call) -> tuple[object, BaseException | None]:
         return call(), None
     except BaseException as error:  # noqa: BLE001 - whoever asked gets it
         return None, error
+
+
+# ------------------------------------------------------------------- a round of calls
+_IDLE_SECONDS = 0.01
+"""Of a processor; a call that hangs uses less."""
+MOST_ROUNDS = 5
+"""How often a call that still computes is given as long again."""
+
+
+def ask_all(
+    calls: Sequence[Callable[[], T]], seconds: float, *, at_once: int = 4
+) -> list[T | Exception]:
+    """Each call's answer or error, in order; a TimeoutError for one that hangs.
+
+    A call hangs when it has done nothing for `seconds`, or has worked for `MOST_ROUNDS`
+    times that. It keeps its thread, and holds up no other.
+    """
+    return _Round(calls, seconds).run(at_once)
+
+
+class _Round(Generic[T]):
+    def __init__(self, calls: Sequence[Callable[[], T]], seconds: float) -> None:
+        self._calls = calls
+        self._seconds = seconds
+        self._waiting = deque(range(len(calls)))
+        self._running: dict[int, _Running] = {}
+        self._answers: dict[int, T | Exception] = {}
+        self._changed = threading.Condition()
+
+    def run(self, at_once: int) -> list[T | Exception]:
+        for _ in range(min(at_once, len(self._calls))):
+            self._start_thread()
+        with self._changed:
+            while len(self._answers) < len(self._calls):
+                self._changed.wait(self._give_up_late())
+        return [self._answers[index] for index in range(len(self._calls))]
+
+    def _start_thread(self) -> None:
+        threading.Thread(target=self._serve, name="ask", daemon=True).start()
+
+    def _give_up_late(self) -> float:
+        """Replace the threads that hang; seconds until the next may be late."""
+        now = time.monotonic()
+        due = [index for index, call in self._running.items() if call.due <= now]
+        for index in due:
+            if self._running[index].goes_on(now + self._seconds):
+                continue
+            del self._running[index]
+            self._answers[index] = TimeoutError(f"no answer in {self._seconds:g} s")
+            self._start_thread()
+        first = min((call.due for call in self._running.values()), default=now + 0.1)
+        return max(0.0, first - now)
+
+    def _serve(self) -> None:
+        while (index := self._next()) is not None:
+            answer: T | Exception
+            try:
+                answer = self._calls[index]()
+            except Exception as error:  # noqa: BLE001 - whoever asked gets it
+                answer = error
+            with self._changed:
+                if self._running.pop(index, None) is None:
+                    return  # given up, and replaced
+                self._answers[index] = answer
+                self._changed.notify()
+
+    def _next(self) -> int | None:
+        with self._changed:
+            if not self._waiting:
+                return None
+            index = self._waiting.popleft()
+            self._running[index] = _Running(time.monotonic() + self._seconds)
+            return index
+
+
+class _Running:
+    """A call that runs, as its own thread begins it."""
+
+    def __init__(self, due: float) -> None:
+        self.due = due
+        self._clock = time.pthread_getcpuclockid(threading.get_ident())
+        self._seen = time.clock_gettime(self._clock)
+        self._rounds = 1
+
+    def goes_on(self, due: float) -> bool:
+        """Whether it has computed meanwhile, and is given until `due`."""
+        now = time.clock_gettime(self._clock)
+        worked, self._seen = now - self._seen > _IDLE_SECONDS, now
+        if not worked or self._rounds >= MOST_ROUNDS:
+            return False
+        self._rounds += 1
+        self.due = due
+        return True

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from autoexp_tui.adapters.identity import Alive, Identity, start_time
+from autoexp_tui.adapters.identity import Alive, Identity, read_stat, start_time
+from autoexp_tui.adapters.wrapper import session_of, write_record
 
 _PROC = Path("/proc")
 COOKIE = "AUTOEXP_ATTEMPT_DIR"
@@ -22,16 +23,17 @@ COOKIE = "AUTOEXP_ATTEMPT_DIR"
 
 
 def supervisor_lives(process: Identity, me: Identity, claim: Path) -> Alive:
-    """Whether a supervisor lives.
+    """Whether a supervisor, or its guard, lives: they hold the lock of the claim.
 
-    One in another container of this machine cannot be seen, but it (and its guard)
-    hold the lock of the claim.
+    The lock is asked of this machine's processes alone: one in another container cannot
+    be seen otherwise, and a guard may outlive its supervisor to write the exit record.
     """
     seen = process.alive(me)
     same_machine = (process.host, process.boot) == (me.host, me.boot)
-    if seen is Alive.UNKNOWN and same_machine:
-        return _lock_is_held(claim)
-    return seen
+    if seen is Alive.YES or not same_machine:
+        return seen
+    held = _lock_is_held(claim)
+    return seen if held is Alive.UNKNOWN else held
 
 
 def _lock_is_held(path: Path) -> Alive:
@@ -46,7 +48,7 @@ def _lock_is_held(path: Path) -> Alive:
 
 
 def terminate(process: Identity) -> bool:
-    """SIGTERM to exactly this process; False when it is gone.
+    """SIGTERM to exactly this process, stopped or not; False when it is gone.
 
     Raises:
         PermissionError: it is not ours.
@@ -56,6 +58,7 @@ def terminate(process: Identity) -> bool:
             if start_time(process.pid) != process.started:
                 return False
             send(signal.SIGTERM)
+            send(signal.SIGCONT)
     except ProcessLookupError:
         return False
     return True
@@ -74,9 +77,19 @@ def _held(pid: int) -> Iterator[Callable[[int], None]]:
         os.close(handle)
 
 
-def kill_left_behind(attempt_dir: str) -> int:
-    """SIGKILL to all that an attempt's command left on this host; how many it was."""
-    left = list(_with_cookie(attempt_dir))
+def kill_left_behind(attempt_dir: str, leader: tuple[int, str] = (0, "")) -> int:
+    """SIGKILL to all that an attempt's command left on this host; how many it was.
+
+    It is known by its environment, or by the process group or session of the command.
+
+    Args:
+        attempt_dir: whose records name the attempt.
+        leader: pid and start time of the command, on this host and since its boot;
+            without a start time groups and sessions are not looked at.
+    """
+    left = set(_with_cookie(attempt_dir))
+    if leader[1]:
+        left.update(_led_by(*leader))
     for pid in left:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
@@ -89,6 +102,39 @@ def _with_cookie(attempt_dir: str) -> Iterator[int]:
         with suppress(OSError):
             if wanted in (_PROC / str(pid) / "environ").read_bytes().split(b"\0"):
                 yield pid
+
+
+def _led_by(leader: int, started: str) -> Iterator[int]:
+    """Our processes of the leader's group or session, dead as it may be.
+
+    The kernel gives its number out again only when both are empty. So while another
+    process bears the number nothing is left of them; nor is one of them older.
+    """
+    if start_time(leader) not in (None, started):
+        return
+    for pid in _pids():
+        with suppress(OSError):
+            ours = os.stat(_PROC / str(pid)).st_uid == os.getuid()
+            late = int(start_time(pid) or 0) >= int(started)
+            group_and_session = (read_stat(pid) or "").split()[2:4]
+            if ours and late and str(leader) in group_and_session:
+                yield pid
+
+
+def refusal_of(attempt_dir: str) -> str:
+    """Why an attempt's directory takes no new record now; empty when it does.
+
+    Of one that was removed its session is asked.
+    """
+    there = os.path.isdir(attempt_dir)
+    directory = attempt_dir if there else session_of(attempt_dir)
+    name = f".probe.{os.getpid()}"
+    try:
+        write_record(directory, name, {"v": 1})
+        os.unlink(os.path.join(directory, name))
+    except OSError as error:
+        return f"{directory} cannot be written: {error.strerror or error}"
+    return ""
 
 
 def _pids() -> list[int]:

@@ -12,15 +12,14 @@ How the record keeps the configs of 10,000 jobs in a few megabytes is `kept_conf
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from autoexp_tui.adapters.atomic import make_directory, write_atomic
+from autoexp_tui.adapters.git import Git
 from autoexp_tui.adapters.kept_configs import (
     ConfigKeeper,
     JobConfigs,
@@ -28,19 +27,20 @@ from autoexp_tui.adapters.kept_configs import (
     configs_in,
 )
 from autoexp_tui.adapters.session_dir import manifest_path, read_if_there
+from autoexp_tui.adapters.sharing import MODES
+from autoexp_tui.core.masking import mask_override, mask_words, mask_yaml
 from autoexp_tui.core.specs import JobSpec, Plan
 
 VERSION: Final = 2
 READ: Final = (1, 2)
 """The first had no wholes."""
-_GIT_SECONDS: Final = 20.0
 _MOST_DIFF: Final = 1 << 20
 """Bytes of a diff that are kept; data under version control must not fill the disk."""
 _MOST_NAMES: Final = 1000
 """Untracked files that are named."""
 _DIFF: Final = (
     *("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short"),
-    "HEAD",
+    *("--ignore-submodules=dirty", "HEAD", "--"),
 )
 _UNTRACKED: Final = ("ls-files", "--others", "--exclude-standard", "--full-name", "-z")
 
@@ -108,7 +108,7 @@ def record_path(state_dir: Path, plan_id: str) -> Path:
 
 
 def store_record(state_dir: Path, plan_id: str, record: ProvenanceRecord) -> Path:
-    """Keep a record; returns its file.
+    """Keep a record of a plan, or of a job of it that is planned anew; its file.
 
     Raises:
         EnvironmentFailed: the disk refused.
@@ -134,11 +134,12 @@ def store_record(state_dir: Path, plan_id: str, record: ProvenanceRecord) -> Pat
 def git_state(directory: Path) -> GitState:
     """The commit and the uncommitted changes of the repository around `directory`."""
     try:
-        commit, _ = _git(directory, "rev-parse", "HEAD")
+        git = Git(directory)
+        commit, _ = git.read("rev-parse", "HEAD", most=_MOST_DIFF)
         if not commit:
             return GitState(note="not in a git repository, or no commit yet")
-        diff, cut = _git(directory, *_DIFF)
-        names, more = _git(directory, *_UNTRACKED)
+        diff, cut = git.read(*_DIFF, most=_MOST_DIFF)
+        names, more = git.read(*_UNTRACKED, most=_MOST_DIFF)
     except (OSError, subprocess.TimeoutExpired) as error:
         return GitState(note=f"git did not answer: {error}")
     untracked = names.decode("utf-8", "replace").split("\0")[:-1]
@@ -153,41 +154,6 @@ def git_state(directory: Path) -> GitState:
     )
 
 
-def _git(directory: Path, *words: str) -> tuple[bytes, bool]:
-    """What git says, as far as it is kept, and whether there was more.
-
-    Nothing when git fails. It takes no lock, starts no program of the repository's
-    configuration, and is ended as soon as it has said enough.
-
-    Raises:
-        OSError: there is no git.
-        TimeoutExpired: it took too long.
-    """
-    command = ("git", "-C", str(directory), "-c", "core.fsmonitor=false", *words)
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-    ) as process:
-        watch = threading.Timer(_GIT_SECONDS, process.kill)
-        watch.start()
-        try:
-            assert process.stdout is not None
-            data = process.stdout.read(_MOST_DIFF + 1)
-            cut = len(data) > _MOST_DIFF
-            if cut:
-                process.kill()
-            status = process.wait()
-        finally:
-            late = not watch.is_alive()
-            watch.cancel()
-    if late and status < 0:
-        raise subprocess.TimeoutExpired(command, _GIT_SECONDS)
-    return (data[:_MOST_DIFF], cut) if cut or status == 0 else (b"", False)
-
-
 # ------------------------------------------------------------- before the first submit
 def load_record(state_dir: Path, plan_id: str) -> ProvenanceRecord | None:
     """The record of a plan; None when there is none, or none that we can read.
@@ -195,7 +161,12 @@ def load_record(state_dir: Path, plan_id: str) -> ProvenanceRecord | None:
     Raises:
         EnvironmentFailed: it is there and the disk does not give it.
     """
-    data = read_if_there(record_path(state_dir, plan_id))
+    return read_record(record_path(state_dir, plan_id))
+
+
+def read_record(path: Path) -> ProvenanceRecord | None:
+    """The record in a file; as `load_record`."""
+    data = read_if_there(path)
     if data is None:
         return None
     try:
@@ -232,44 +203,48 @@ def record_of(plan: Plan, state_dir: Path) -> ProvenanceRecord | None:
 def write_provenance(plan: Plan, job: JobSpec, record: ProvenanceRecord | None) -> Path:
     """Write `provenance/` into the job's output directory; may be repeated.
 
-    Without a record (a manifest that was copied elsewhere) the configs are left out,
-    and a note says so. Not synced: nothing of the engine depends on it.
+    Secrets are masked: others may read it. Without a record (a manifest that was copied
+    elsewhere) the configs are left out, and a note says so. Not synced: nothing of the
+    engine depends on it.
 
     Raises:
         EnvironmentFailed: the disk refused.
     """
     directory = Path(job.output_dir) / "provenance"
-    make_directory(directory, 0o755, place="output")
+    modes = MODES[plan.share]
+    make_directory(directory, modes.directory, place="output")
     for name, text in _files(plan, job, record).items():
         data = text.encode("utf-8", "surrogatepass")
-        write_atomic(directory / name, data, 0o644, durable=False, place="output")
+        write_atomic(directory / name, data, modes.file, durable=False, place="output")
     return directory
 
 
 def _files(plan: Plan, job: JobSpec, record: ProvenanceRecord | None) -> dict[str, str]:
     files = {
-        "overrides.txt": _lines([*plan.overrides, *job.overrides]),
+        "overrides.txt": _lines(
+            mask_override(text, plan.mask) for text in (*plan.overrides, *job.overrides)
+        ),
         "environment.txt": _lines(_environment(plan)),
         "git.txt": _lines(_git_lines(record.git if record else None)),
-        "command.json": json.dumps(list(job.command), indent=1) + "\n",
+        "command.json": json.dumps(mask_words(job.command, plan.mask), indent=1) + "\n",
     }
     if record is not None and record.git.diff:
-        files["git.diff"] = record.git.diff
+        files["git.diff"] = mask_yaml(record.git.diff, plan.mask)
     if record is not None and record.git.untracked:
         files["git_untracked.txt"] = _lines(record.git.untracked)
     configs = record.of(job.name) if record is not None else None
     if configs is None:
         files["MISSING.txt"] = "The plan came without the record of its configs.\n"
     else:
-        files["resolved_config.yaml"] = configs.resolved
-        files["unresolved_config.yaml"] = configs.unresolved
+        files["resolved_config.yaml"] = mask_yaml(configs.resolved, plan.mask)
+        files["unresolved_config.yaml"] = mask_yaml(configs.unresolved, plan.mask)
     return files
 
 
 def _environment(plan: Plan) -> list[str]:
     """Names of the variables that the config read, and digests of their values."""
     return [
-        f"{name} {f'sha256:{digest}' if digest else 'not set'}"
+        f"{name} {f'hmac-sha256:{digest}' if digest else 'not set'}"
         for name, digest in plan.environment.items()
     ]
 
@@ -284,5 +259,5 @@ def _git_lines(git: GitState | None) -> list[str]:
     return [*head, *([git.note] if git.note else [])]
 
 
-def _lines(lines: Sequence[str]) -> str:
+def _lines(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)

@@ -1,8 +1,10 @@
 """Reads what the wrapper left in an attempt's directory.
 
 Records appear whole, by rename, so one that cannot be read is damaged, not unfinished;
-it is named in `damaged` and counts as not there. What the records *mean* together with
-what the queue says is the executors' and the engine's to decide.
+it is named in `damaged` and counts as not there; so is an exit record that lacks the
+nonce of its begin record, in `forged`. An exit record that could not be written is read
+where the wrapper left it instead. What the records *mean* together with what the queue
+says is the executors' and the engine's to decide.
 """
 
 from __future__ import annotations
@@ -11,10 +13,13 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from autoexp_tui.adapters.identity import Identity
+from autoexp_tui.adapters.trust import Untrusted, looked_at, read_session_file
+from autoexp_tui.adapters.wrapper import EXIT_LINE
 from autoexp_tui.engine.executor_port import BeginRecord, ExitRecord
 
 R = TypeVar("R")
@@ -59,6 +64,14 @@ class Run:
     """Its supervisor."""
     command_pid: int = 0
     """Also its process group and session."""
+    command_started: str = ""
+    """As in `Identity`; empty: of an older wrapper, which did not say."""
+    nonce: str = ""
+    """Its exit record bears it too; empty: of an older wrapper, whose do not."""
+    exit_copy: str = ""
+    """Where the wrapper leaves the exit record when it cannot write it."""
+    restored: tuple[str, ...] = ()
+    """Records that somebody removed, changed or forged, and the wrapper put right."""
     exited: ExitRecord | None = None
     ending: str = ""
     """Why the wrapper ended the command (`time limit`, `cancel file`, a signal);
@@ -79,6 +92,10 @@ class AttemptRecords:
     duplicates: tuple[str, ...] = ()
     """Starts that came second: by nonce, or by executor id where the claim has it."""
     damaged: tuple[str, ...] = ()
+    forged: tuple[str, ...] = ()
+    """Exit records that the wrapper did not write."""
+    orphaned: tuple[str, ...] = ()
+    """Exit records whose begin record is gone."""
 
     @property
     def supervisor(self) -> Identity | None:
@@ -88,13 +105,37 @@ class AttemptRecords:
         return self.claim.process if self.claim else None
 
     @property
+    def left_a_copy(self) -> bool:
+        """Whether the newest run has ended and could not say so here."""
+        run = self.run
+        return run is not None and run.exited is None and os.path.exists(run.exit_copy)
+
+    @property
+    def tampering(self) -> str:
+        """What somebody did to the records, as a clause; empty: nothing is known."""
+        if self.run is not None and self.run.restored:
+            names = ", ".join(self.run.restored)
+            return f"{names} was removed, changed or forged while it ran"
+        if self.forged:
+            return f"{', '.join(self.forged)} was not written by its supervisor"
+        if self.orphaned:
+            return f"{', '.join(self.orphaned)} is there, and its begin record is not"
+        if self.damaged:
+            return f"{', '.join(self.damaged)} cannot be read"
+        return ""
+
+    @property
     def exited(self) -> ExitRecord | None:
         """The newest run's end."""
         return self.run.exited if self.run else None
 
 
-def read_attempt(attempt_dir: str) -> AttemptRecords:
+def read_attempt(attempt_dir: str, *, copies: bool = False) -> AttemptRecords:
     """Every record of an attempt, by one listing.
+
+    Args:
+        attempt_dir: where they are.
+        copies: whether to look for copies of an exit record that is not there.
 
     Raises:
         OSError: the directory is there, or may be, and could not be looked at.
@@ -103,18 +144,21 @@ def read_attempt(attempt_dir: str) -> AttemptRecords:
         names = os.listdir(attempt_dir)
     except (FileNotFoundError, NotADirectoryError):
         return AttemptRecords()
-    return _Reading(attempt_dir, names).records()
+    return _Reading(attempt_dir, names, copies=copies).records()
 
 
 class _Reading:
     """One reading of one directory."""
 
-    def __init__(self, directory: str, names: Iterable[str]) -> None:
+    def __init__(self, directory: str, names: Iterable[str], *, copies: bool) -> None:
         self.directory = directory
         self.names = frozenset(names)
+        self.copies = copies
         self.damaged: list[str] = []
+        self.forged: list[str] = []
 
     def records(self) -> AttemptRecords:
+        begun = set(self._runs("begin"))
         return AttemptRecords(
             claim=self._one("claim", _claim),
             run=self._newest_run(),
@@ -123,6 +167,10 @@ class _Reading:
             task_files=tuple(sorted(n for n in self.names if n.startswith("task."))),
             duplicates=tuple(sorted(self._matches(_DUPLICATE))),
             damaged=tuple(self.damaged),
+            forged=tuple(self.forged),
+            orphaned=tuple(
+                f"exit.{run}.json" for run in self._runs("exit") if run not in begun
+            ),
         )
 
     def _matches(self, pattern: re.Pattern[str]) -> Iterable[str]:
@@ -142,7 +190,13 @@ class _Reading:
 
     def _with_end(self, begun: Run, number: int) -> Run:
         name = f"exit.{number}.json"
-        found = self._one(name, lambda fields: _ended(begun, fields))
+        try:
+            found = self._one(name, lambda fields: _ended(begun, fields))
+        except _ForgedRecordError:
+            self.forged.append(name)
+            found = None
+        if found is None and self.copies:
+            found = _copied_end(begun)
         return found or begun
 
     def _one(self, name: str, parse: Callable[[Mapping[str, object]], R]) -> R | None:
@@ -152,7 +206,7 @@ class _Reading:
             return parse(_read_json(os.path.join(self.directory, name)))
         except FileNotFoundError:  # removed since the listing
             return None
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, RecursionError, Untrusted):
             self.damaged.append(name)
             return None
 
@@ -169,6 +223,9 @@ class RecordCache:
     def read(self, attempt_dir: str, *, fresh: bool = False) -> AttemptRecords:
         """The records now; `fresh` looks whatever the directory's age says.
 
+        A fresh look also takes copies of an exit record that is not there: they come
+        while the directory cannot be written.
+
         Raises:
             OSError: the directory is there, or may be, and could not be looked at.
         """
@@ -178,7 +235,7 @@ class RecordCache:
             return known.records
         now = self._monotonic()
         first_seen = known.first_seen if known and known.age == age else now
-        records = read_attempt(attempt_dir)
+        records = read_attempt(attempt_dir, copies=fresh)
         self.readings += 1
         settled = now - first_seen >= _SETTLE_SECONDS
         self._known[attempt_dir] = _Known(age, first_seen, settled, records)
@@ -207,11 +264,7 @@ def _age(directory: str) -> tuple[int, int]:
 
 # ------------------------------------------------------------------------ parsing
 def _read_json(path: str) -> Mapping[str, object]:
-    with open(path, "rb") as file:
-        data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise ValueError("too large for a record")
-    fields = json.loads(data)
+    fields = json.loads(read_session_file(path, _MOST_BYTES))
     if not isinstance(fields, dict):
         raise TypeError("not an object")
     return fields
@@ -255,10 +308,57 @@ def _begun(fields: Mapping[str, object]) -> Run:
         log_start=_whole(fields, "log_start") if "log_start" in fields else 0,
     )
     command = _whole(fields, "command_pid") if "command_pid" in fields else 0
-    return Run(began=began, process=process, command_pid=command)
+    return Run(
+        began=began,
+        process=process,
+        command_pid=command,
+        command_started=str(fields.get("command_started") or ""),
+        nonce=str(fields.get("nonce") or ""),
+        exit_copy=str(fields.get("exit_copy") or ""),
+    )
+
+
+class _ForgedRecordError(Exception):
+    """An exit record does not bear the nonce of its run."""
+
+
+def _copied_end(begun: Run) -> Run | None:
+    """The end by what the wrapper left elsewhere: beside the output, or in the log."""
+    sources = (_fields_of_copy, _fields_of_log)
+    for fields in (read(begun) for read in sources if begun.nonce):
+        with suppress(_ForgedRecordError, ValueError, KeyError, TypeError):
+            if fields is not None:
+                return _ended(begun, fields)
+    return None
+
+
+def _fields_of_copy(begun: Run) -> Mapping[str, object] | None:
+    with suppress(OSError, ValueError, TypeError, RecursionError):
+        return _read_json(begun.exit_copy) if begun.exit_copy else None
+    return None
+
+
+def _fields_of_log(begun: Run) -> Mapping[str, object] | None:
+    """The newest exit record among the last lines of the run's log."""
+    with suppress(OSError, ValueError, RecursionError):
+        for line in reversed(_last_bytes(begun.began.log_path).splitlines()):
+            if line.startswith(EXIT_LINE.encode()):
+                text = bytes.fromhex(line[len(EXIT_LINE) :].decode("ascii", "replace"))
+                fields = json.loads(text)
+                return fields if isinstance(fields, dict) else None
+    return None
+
+
+def _last_bytes(path: str) -> bytes:
+    with looked_at(path) as (handle, found):
+        if handle is None or found is None:
+            return b""
+        return os.pread(handle, _MOST_BYTES, max(0, found.st_size - _MOST_BYTES))
 
 
 def _ended(begun: Run, fields: Mapping[str, object]) -> Run:
+    if begun.nonce and fields.get("nonce") != begun.nonce:
+        raise _ForgedRecordError
     exited = ExitRecord(
         run=begun.began.run,
         ended_at=_real(fields, "ended_at"),
@@ -266,16 +366,17 @@ def _ended(begun: Run, fields: Mapping[str, object]) -> Run:
         signal=_maybe_whole(fields, "signal"),
         note=str(fields.get("note") or ""),
         asked=_maybe_yes(fields, "asked"),
+        oom_kills=_maybe_whole(fields, "oom_kills"),
     )
     if (exited.exit_code is None) == (exited.signal is None):
         raise ValueError("either an exit code or a signal")
-    return Run(
-        began=begun.began,
-        process=begun.process,
-        command_pid=begun.command_pid,
+    restored = fields.get("restored")
+    return replace(
+        begun,
         exited=exited,
         ending=str(fields.get("ending", "")),
         timed_out=fields.get("timed_out") is True,
+        restored=tuple(map(str, restored)) if isinstance(restored, list) else (),
     )
 
 

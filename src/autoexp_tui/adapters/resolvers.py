@@ -15,9 +15,9 @@ from typing import Final
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
+from autoexp_tui.adapters.digest_key import keyed_digest
 from autoexp_tui.adapters.eval_rewrite import MIXED
 from autoexp_tui.adapters.resolver_table import HELPERS, Helper
-from autoexp_tui.core.ids import digest
 from autoexp_tui.plan.expression import compile_expression
 
 _NO_DEFAULT: Final = "\0no default"
@@ -52,9 +52,9 @@ class Environment:
         return None if default is None else str(default)
 
     def digests(self) -> dict[str, str]:
-        """Names that were asked for -> digest of the value; empty when not set."""
+        """Names that were asked for -> keyed digest of the value; empty: not set."""
         return {
-            name: digest(self._values[name]) if name in self._values else ""
+            name: keyed_digest(self._values[name]) if name in self._values else ""
             for name in sorted(self._asked)
         }
 

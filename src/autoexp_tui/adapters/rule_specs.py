@@ -7,7 +7,6 @@ What a rule does is made of actions, and what gates it of conditions; those are
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -26,6 +25,7 @@ from autoexp_tui.adapters.spec_building import (
 from autoexp_tui.core import action_kinds, rule_kinds
 from autoexp_tui.core.states import NOT_STARTED, TRANSITIONS, JobState
 from autoexp_tui.monitor.metric_files import PATH_FIELDS, unknown_fields
+from autoexp_tui.monitor.patterns import Pattern
 from autoexp_tui.plan.near import did_you_mean
 
 
@@ -114,12 +114,9 @@ def _log_rule(fields: Fields, findings: Findings) -> None:
 def _one_line(fields: Fields, findings: Findings) -> None:
     """A log is matched line by line, so a line break is in none of what is searched."""
     pattern = str(fields.get("pattern") or "")
-    if "\n" in pattern and not _VERBOSE.match(pattern):
+    if "\n" in pattern:
         hint = "write it in one line between quotes; a YAML block (|) ends in a break"
         findings.add("holds a line break, which no line has", "pattern", hint)
-
-
-_VERBOSE: Final = re.compile(r"\(\?[a-zA-Z]*x")
 
 
 def _waiting_time(fields: Fields, findings: Findings) -> None:
@@ -155,16 +152,16 @@ def _quiet_rule(fields: Fields, findings: Findings) -> None:
 
 
 def _checked_groups(
-    groups: Mapping[str, object], regex: re.Pattern[str], findings: Findings
+    groups: Mapping[str, object], pattern: Pattern, findings: Findings
 ) -> dict[str, str]:
     """Metadata key -> group, every group one of the pattern."""
     for key, group in groups.items():
         text = str(group)
-        known = text in regex.groupindex or (
-            text.isdigit() and 0 <= int(text) <= regex.groups
+        known = text in pattern.names or (
+            text.isdigit() and 0 <= int(text) <= pattern.groups
         )
         if not known:
-            hint = did_you_mean(text, regex.groupindex, "named groups of the pattern")
+            hint = did_you_mean(text, pattern.names, "named groups of the pattern")
             message = f"the pattern has no group `{text}`"
             findings.add(message, f"extract_groups.{key}", hint)
     return {str(key): str(group) for key, group in groups.items()}
@@ -239,7 +236,7 @@ def _transition(value: object, findings: Findings) -> object:
 def _one_group(fields: Fields, findings: Findings) -> None:
     """The pattern yields one number."""
     regex = compiled(fields.get("pattern"), findings)
-    if regex is None or "value" in regex.groupindex or regex.groups == 1:
+    if regex is None or "value" in regex.names or regex.groups == 1:
         return
     hint = "put the number between ( ), once; or name its group (?P<value>...)"
     findings.add(f"has {regex.groups} groups, not one", "pattern", hint)

@@ -1,8 +1,9 @@
 """Where everything of a session lies: the one owner of every path under a state dir.
 
-Directories are 0700 and files 0600. Nobody else builds these paths. What the files
-hold is their writers' business; only plans are read and written here, because they are
-stored under the digest of their bytes.
+Directories are 0700 and files 0600. With `project.share` the group may read what a
+viewer needs: the journal, the plans, the lease and the present. Nobody else builds
+these paths. What the files hold is their writers' business; only plans are read and
+written here, because they are stored under the digest of their bytes.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from autoexp_tui.adapters.atomic import (
     explained,
@@ -23,22 +26,51 @@ from autoexp_tui.adapters.atomic import (
     sync_directory,
     write_atomic,
 )
-from autoexp_tui.adapters.plan_codec import decode_plan, encode_plan, plan_sha
-from autoexp_tui.core.errors import JournalDamaged, UsageError
+from autoexp_tui.adapters.plan_codec import (
+    decode_plan,
+    encode_plan,
+    mask_plan,
+    plan_sha,
+)
+from autoexp_tui.adapters.pools import ask_all
+from autoexp_tui.adapters.sharing import (
+    MODES,
+    PRIVATE,
+    SESSION_MODES,
+    Modes,
+    session_modes,
+)
+from autoexp_tui.adapters.trust import (
+    MOST_BYTES,
+    Untrusted,
+    read_own,
+    read_session_file,
+    require_below,
+    require_logs,
+    require_own_session,
+    require_place,
+    session_user,
+)
+from autoexp_tui.core.errors import EnvironmentFailed, JournalDamaged, UsageError
 from autoexp_tui.core.ids import safe_filename
-from autoexp_tui.core.specs import Plan
+from autoexp_tui.core.specs import JobSpec, Plan, Share
 
+T = TypeVar("T")
 MANIFESTS = "manifests"
 ENTRIES = "entries"
 _PART = re.compile(
     r"journal\.([1-9][0-9]{0,8})(?:\.([1-9][0-9]{0,8}))?\.jsonl(?:\.gz)?"
 )
 _STATE = re.compile(r"state\.([1-9][0-9]{0,8})\.json")
+_NO_SESSION = re.compile(rf"(?s:\..*)|({MANIFESTS}|{ENTRIES})(\.\d+)?")
+"""Names in a state directory that are never a session's."""
 _SHA = re.compile(r"[0-9a-f]{8,64}")
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 _LETTERS = _BASE32[:26]
 _DIGITS = _BASE32[26:]
 _TRIES_PER_LENGTH = 20
+ANSWER_SECONDS = 2.0
+"""How long a place, or a session, is given to be looked at."""
 SHORTEST_PREFIX = 2
 """Letters of an id that may stand for all of it, when no other begins so."""
 
@@ -106,8 +138,15 @@ class SessionDir:
         """A plan that joined later."""
         return self.path / "plans" / f"{sha}.json"
 
+    def public_plan(self, sha: str) -> Path:
+        """A plan as the group may read it: of one that holds a secret."""
+        return self.path / "plans" / f"{sha}.public.json"
+
     def store_plan(self, plan: Plan) -> str:
         """Keep a plan, durable before this returns; its sha.
+
+        Where the group may read the session, one that holds a secret stays private,
+        and a masked copy lies beside it.
 
         Raises:
             EnvironmentFailed: the disk refused.
@@ -118,19 +157,26 @@ class SessionDir:
         if self._find_plan(sha) is not None:
             return sha
         path = self.further_plan(sha) if self.plan.exists() else self.plan
-        make_directory(path.parent)
-        write_atomic(path, data)
+        modes = self.modes
+        shown = data if modes is PRIVATE else mask_plan(plan, data)
+        make_directory(path.parent, modes.directory)
+        if shown is not data:
+            public = self.public_plan(sha)
+            make_directory(public.parent, modes.directory)
+            write_atomic(public, shown, modes.file)
+        write_atomic(path, data, (modes if shown is data else PRIVATE).file)
         return sha
 
     def load_plan(self, sha: str) -> Plan:
-        """The plan that was stored as `sha`.
+        """The plan that was stored as `sha`; of another's session as that one shows it.
 
         Raises:
             JournalDamaged: it is gone, changed, or does not read.
         """
         if not _SHA.fullmatch(sha):
             raise JournalDamaged(f"{sha!r} is not the sha of a plan", str(self.path))
-        data = self._find_plan(sha)
+        data = read_if_there(self.public_plan(sha)) if self.user else None
+        data = self._find_plan(sha) if data is None else data
         if data is None:
             raise JournalDamaged(
                 f"plan {sha} is gone, or was changed after it was stored",
@@ -207,12 +253,45 @@ class SessionDir:
         return self.path / "viewers"
 
     @property
+    def modes(self) -> Modes:
+        """Of what viewers read: the user's alone, or readable by the group.
+
+        Raises:
+            EnvironmentFailed: its directory cannot be looked at.
+        """
+        with explaining(self.path, "look at the directory"):
+            return session_modes(self.path)
+
+    @property
+    def user(self) -> str:
+        """The name of the other user whose it is; empty: one's own.
+
+        Raises:
+            EnvironmentFailed: it is no directory, or cannot be looked at.
+        """
+        return require(self.path, session_user)
+
+    def require_own(self) -> None:
+        """Refuse to run it, or to change it, unless it is the user's alone.
+
+        Raises:
+            EnvironmentFailed: says whose it is, or who may write to it.
+        """
+        require(self.path, require_own_session)
+
+    @property
     def exists(self) -> bool:
         """Whether an engine ever wrote here."""
         try:
             return bool(self.journal_parts())
         except (NotADirectoryError, FileNotFoundError, PermissionError):
             return False  # somebody else's, or no session at all
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether something that is no directory and no file has a session's name."""
+        mode = os.lstat(self.path).st_mode
+        return not stat.S_ISDIR(mode) and not stat.S_ISREG(mode)
 
     def make(self) -> None:
         """Make the directories that every session has.
@@ -222,7 +301,6 @@ class SessionDir:
         """
         for path in (
             self.path,
-            self.lease,
             self.inbox,
             self.inbox_rejected,
             self.attempts,
@@ -230,6 +308,36 @@ class SessionDir:
             self.viewers,
         ):
             make_directory(path)
+        make_directory(self.lease, self.modes.directory)
+
+
+def require(path: Path, judge: Callable[[Path], T]) -> T:
+    """What `judge` says of a path.
+
+    Raises:
+        EnvironmentFailed: the path is refused, or cannot be looked at.
+    """
+    try:
+        return judge(path)
+    except Untrusted as error:
+        raise explained(error, path, "") from error
+    except OSError as error:
+        raise explained(error, path, "look at the directory") from error
+
+
+def require_ground(
+    job: JobSpec, base_output_dir: str, share: Share = "private"
+) -> None:
+    """Refuse to write where a job would when others may meddle with it.
+
+    Raises:
+        EnvironmentFailed: names the directory, and says why.
+    """
+    output = Path(job.output_dir)
+    base = Path(base_output_dir) if base_output_dir else output.parent
+    require(output, lambda path: require_below(base, path / ".autoexp", share))
+    if job.log_dir:
+        require(Path(job.log_dir), lambda path: require_logs(base, path, share))
 
 
 def part_id(name: str) -> PartId | None:
@@ -246,12 +354,36 @@ def packed(part: Path) -> Path:
 # -------------------------------------------------------------------- state dirs
 def manifest_path(state_dir: Path, plan_id: str) -> Path:
     """Where a plan lies that was made but not yet submitted."""
-    return state_dir / MANIFESTS / f"plan_{safe_filename(plan_id)}.json"
+    return own_shelf(state_dir, MANIFESTS) / f"plan_{safe_filename(plan_id)}.json"
 
 
 def entry_dir(state_dir: Path, plan_id: str, job: str) -> Path:
     """Holds the attempts at a job that was started without a session."""
-    return state_dir / ENTRIES / safe_filename(plan_id) / safe_filename(job)
+    shelf = own_shelf(state_dir, ENTRIES)
+    return shelf / safe_filename(plan_id) / safe_filename(job)
+
+
+def own_shelf(state_dir: Path, name: str) -> Path:
+    """Our directory of that name: who comes second to a shared place has another."""
+    usual = state_dir / name
+    try:
+        mine = not os.path.lexists(usual) or not session_user(usual)
+    except OSError:
+        mine = False
+    return usual if mine else state_dir / f"{name}.{os.geteuid()}"
+
+
+def make_state_dir(state_dir: Path, share: Share) -> None:
+    """Make the directory that holds sessions, and those above it.
+
+    Raises:
+        EnvironmentFailed: the disk refused, or others may meddle with it.
+    """
+    require(state_dir, require_place)
+    make_directory(state_dir.parent, MODES[share].directory)
+    # Who may write there may leave sessions of their own, and take away no others.
+    sticky = 0o3770 if share == "group_write" else SESSION_MODES[share].directory
+    make_directory(state_dir, sticky)
 
 
 def write_manifest(state_dir: Path, plan: Plan, data: bytes = b"") -> Path:
@@ -263,6 +395,7 @@ def write_manifest(state_dir: Path, plan: Plan, data: bytes = b"") -> Path:
         EnvironmentFailed: the disk refused.
         ValidationFailed: the plan holds a value that JSON cannot.
     """
+    make_state_dir(state_dir, plan.share)
     path = manifest_path(state_dir, plan.plan_id)
     data = data or encode_plan(plan)
     make_directory(path.parent)
@@ -270,16 +403,15 @@ def write_manifest(state_dir: Path, plan: Plan, data: bytes = b"") -> Path:
     return path
 
 
-def read_manifest(path: Path) -> Plan:
+def read_manifest(path: Path, *, run: bool = False) -> Plan:
     """The plan of a manifest that a person named.
 
+    `run`: its commands are to run as the user, so nobody else may have written it.
+
     Raises:
-        UsageError: there is none, or it does not read.
+        UsageError: there is none, it does not read, or others may have written it.
     """
-    data = read_if_there(path)
-    if data is None:
-        hint = "autoexp-plan writes one and prints its path"
-        raise UsageError("there is no such manifest", str(path), hint)
+    data = _manifest_bytes(path, run=run)
     try:
         return decode_plan(data, str(path))
     except JournalDamaged as error:
@@ -291,8 +423,28 @@ def read_manifest(path: Path) -> Plan:
         ) from error
 
 
+def _manifest_bytes(path: Path, *, run: bool) -> bytes:
+    try:
+        return (read_own if run else read_session_file)(path, MOST_BYTES)
+    except FileNotFoundError as error:
+        hint = "autoexp-plan writes one and prints its path"
+        raise UsageError("there is no such manifest", str(path), hint) from error
+    except Untrusted as error:
+        raise UsageError(
+            f"this manifest is refused: {error.strerror}",
+            str(path),
+            "What it runs would run as you. Read it, then copy it to a file that you "
+            "alone may write, or plan from the config with autoexp-plan.",
+        ) from error
+    except OSError as error:
+        raise explained(error, path, "read") from error
+
+
 def create_session(
-    state_dir: Path, new_id: Callable[[int], str] | None = None
+    state_dir: Path,
+    new_id: Callable[[int], str] | None = None,
+    *,
+    share: Share = "private",
 ) -> SessionDir:
     """A new session with an id that nobody has; making its directory is the claim.
 
@@ -300,13 +452,16 @@ def create_session(
         EnvironmentFailed: the disk refused.
     """
     state_dir = state_dir.absolute()
-    make_directory(state_dir)
+    make_state_dir(state_dir, share)
+    mode = SESSION_MODES[share].directory
     for session in _candidates(state_dir, new_id or random_id):
         with explaining(session.path, "make the session's directory"):
             try:
                 session.path.mkdir(0o700)
             except FileExistsError:
                 continue
+            if share != "private":
+                session.path.chmod(mode)
             sync_directory(state_dir)
         session.make()
         return session
@@ -345,9 +500,17 @@ def sessions_in(state_dir: Path) -> list[SessionDir]:
         found = [
             SessionDir(entry)
             for entry in entries
-            if entry.name not in (MANIFESTS, ENTRIES) and entry.name[:1] != "."
+            if not _NO_SESSION.fullmatch(entry.name)
         ]
-        return [session for session in found if session.exists]
+        return [session for session in found if session.exists or session.is_odd]
+
+
+def look_into(places: Sequence[Path]) -> list[list[SessionDir] | Exception]:
+    """The sessions of each state dir; why there are none, as the error of the look.
+
+    A TimeoutError: it did not answer in `ANSWER_SECONDS`; nobody waits for it longer.
+    """
+    return ask_all([partial(sessions_in, place) for place in places], ANSWER_SECONDS)
 
 
 def find_session(state_dir: Path, session_id: str) -> SessionDir:
@@ -358,7 +521,11 @@ def find_session(state_dir: Path, session_id: str) -> SessionDir:
             begin so.
         EnvironmentFailed: the state dir, or the session, cannot be read.
     """
-    sessions = sessions_in(state_dir)
+    (sessions,) = look_into([state_dir])
+    if isinstance(sessions, TimeoutError):
+        raise no_answer(state_dir) from sessions
+    if isinstance(sessions, Exception):
+        raise sessions
     found = called(sessions, session_id)
     if found:
         return found[0]
@@ -367,6 +534,15 @@ def find_session(state_dir: Path, session_id: str) -> SessionDir:
     raise UsageError(
         f"there is no session {session_id!r} in {state_dir}",
         hint=f"{meant}`autoexp-sessions list --state-dir {state_dir}` shows them all.",
+    )
+
+
+def no_answer(place: Path) -> EnvironmentFailed:
+    """The error that a place hangs."""
+    return EnvironmentFailed(
+        f"it did not answer within {ANSWER_SECONDS:g} s",
+        str(place),
+        "Its file server may be down: look at it with `df`.",
     )
 
 
@@ -418,6 +594,6 @@ def read_if_there(path: Path) -> bytes | None:
     """
     with explaining(path, "read"):
         try:
-            return path.read_bytes()
+            return read_session_file(path)
         except FileNotFoundError:
             return None

@@ -8,9 +8,10 @@ Any mismatch means folding again; a cache that cannot be written is done without
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,13 @@ from autoexp_tui.adapters.atomic import explaining, write_atomic
 from autoexp_tui.adapters.identity import Alive
 from autoexp_tui.adapters.journal import load_state
 from autoexp_tui.adapters.lease import LeaseWatch
-from autoexp_tui.adapters.session_dir import SessionDir, sessions_in
+from autoexp_tui.adapters.pools import ask_all
+from autoexp_tui.adapters.session_dir import ANSWER_SECONDS, SessionDir, look_into
+from autoexp_tui.adapters.trust import RECORD_BYTES, read_session_file
 from autoexp_tui.core.errors import EnvironmentFailed
+from autoexp_tui.core.openness import is_open
 from autoexp_tui.core.state import SessionState
-from autoexp_tui.core.states import TERMINAL, JobState
+from autoexp_tui.core.states import JobState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +47,8 @@ class SessionRow:
     """Where the newest engine ran."""
     halted_pid: int = 0
     """That engine's process on this host while Ctrl-Z or SIGSTOP keeps it; else 0."""
+    user: str = ""
+    """The other user whose it is; empty: one's own."""
     problem: str = ""
     """Why it cannot be read; then the rest is empty."""
 
@@ -51,45 +57,54 @@ class SessionRow:
         """How many jobs it has."""
         return sum(self.counts.values())
 
-    @property
-    def finished(self) -> bool:
-        """Whether every job ended for good."""
-        return bool(self.counts) and TERMINAL.issuperset(self.counts)
+    open: bool = True
+    """Whether work is left; True also of one that cannot be read."""
 
 
-def list_sessions(state_dir: Path) -> tuple[SessionRow, ...]:
-    """Every session of `state_dir`, the one with the newest event first.
+def list_sessions(*places: Path) -> tuple[SessionRow, ...]:
+    """Every session of some state dirs, the one with the newest event first.
 
-    A session that cannot be read is a row with its problem.
-
-    Raises:
-        EnvironmentFailed: the state dir cannot be listed.
-    """
-    rows = [describe(session) for session in sessions_in(state_dir)]
-    return tuple(sorted(rows, key=lambda row: (-row.last_event_at, row.id)))
-
-
-def list_everywhere(places: Sequence[Path]) -> tuple[SessionRow, ...]:
-    """Every session of several state dirs, the one with the newest event first.
+    A session that cannot be read is a row with its problem, and so is a place that
+    does not answer.
 
     Raises:
         EnvironmentFailed: the first cannot be listed; others are passed over then.
     """
-    rows = list(list_sessions(places[0]))
-    for place in places[1:]:
-        with suppress(EnvironmentFailed):
-            rows += list_sessions(place)
+    rows: list[SessionRow] = []
+    sessions: list[SessionDir] = []
+    for place, found in zip(places, look_into(places), strict=True):
+        if isinstance(found, TimeoutError):
+            rows.append(_silent(SessionDir(place / "-")))
+        elif not isinstance(found, Exception):
+            sessions += found
+        elif place == places[0] or not isinstance(found, EnvironmentFailed):
+            raise found
+    told = ask_all([partial(describe, one) for one in sessions], ANSWER_SECONDS)
+    for session, row in zip(sessions, told, strict=True):
+        if isinstance(row, TimeoutError):
+            row = _silent(session)
+        elif isinstance(row, Exception):
+            raise row
+        rows.append(row)
     return tuple(sorted(rows, key=lambda row: (-row.last_event_at, row.id)))
+
+
+def _silent(session: SessionDir) -> SessionRow:
+    problem = f"it did not answer within {ANSWER_SECONDS:g} s"
+    return SessionRow(id=session.id, directory=session.path, problem=problem)
 
 
 def describe(session: SessionDir) -> SessionRow:
     """One session's row."""
+    user = ""
     try:
-        summary = _cached(session) or _folded(session)
+        user = session.user
+        summary = _cached(session) or _folded(session, keep=not user)
         owner, host, halted_pid = _owner(session)
     except EnvironmentFailed as error:
+        problem = str(error.problem)
         return SessionRow(
-            id=session.id, directory=session.path, problem=str(error.problem)
+            id=session.id, directory=session.path, user=user, problem=problem
         )
     return SessionRow(
         id=session.id,
@@ -98,9 +113,11 @@ def describe(session: SessionDir) -> SessionRow:
         counts={JobState(key): count for key, count in summary["counts"].items()},
         started_at=summary["started_at"],
         last_event_at=summary["last_event_at"],
+        open=summary["open"],
         owner=owner,
         host=host,
         halted_pid=halted_pid,
+        user=user,
     )
 
 
@@ -111,7 +128,7 @@ def _owner(session: SessionDir) -> tuple[Alive, str, int]:
     return watch.alive(holder, 0.0), host, watch.halted_pid(holder)
 
 
-def _folded(session: SessionDir) -> dict[str, Any]:
+def _folded(session: SessionDir, *, keep: bool) -> dict[str, Any]:
     # The mark is taken first: what is appended meanwhile makes the cache stale.
     with explaining(session.path, "read the journal"):
         mark = _mark(session)
@@ -119,12 +136,15 @@ def _folded(session: SessionDir) -> dict[str, Any]:
     summary = {
         "name": state.name,
         "counts": _counts(state),
-        "started_at": state.started_at,
-        "last_event_at": state.t,
+        "started_at": state.started_at + state.wall_ahead,
+        "last_event_at": state.utc,
+        "open": is_open(state.jobs.values(), state.pending.values()),
     }
+    if not keep:
+        return summary
     with suppress(EnvironmentFailed):
         data = json.dumps({"of": mark, "summary": summary}).encode()
-        write_atomic(session.snapshot, data, durable=False)
+        write_atomic(session.snapshot, data, session.modes.file, durable=False)
     return summary
 
 
@@ -138,7 +158,7 @@ def _counts(state: SessionState) -> dict[str, int]:
 def _cached(session: SessionDir) -> dict[str, Any] | None:
     """The row as it was made from the very same journal; None: fold again."""
     try:
-        cache = json.loads(session.snapshot.read_bytes())
+        cache = json.loads(read_session_file(session.snapshot, RECORD_BYTES))
         summary: dict[str, Any] = cache["summary"]
         fits = cache["of"] == _mark(session) and set(summary) == _KEYS
         known = {state.value for state in JobState}
@@ -154,7 +174,7 @@ def _cached(session: SessionDir) -> dict[str, Any] | None:
         return None
 
 
-_KEYS = {"name", "counts", "started_at", "last_event_at"}
+_KEYS = {"name", "counts", "started_at", "last_event_at", "open"}
 
 
 def _mark(session: SessionDir) -> list[object]:

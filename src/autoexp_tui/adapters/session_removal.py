@@ -64,6 +64,7 @@ def require_removable(session: SessionDir) -> None:
             str(session.path),
             "Remove the link yourself; what it leads to is no session of this place.",
         )
+    session.require_own()
     _require_unowned(session)
     try:
         state = load_state(session, tail=1).state

@@ -1,7 +1,8 @@
 """The closed subtrees of a config, checked, and turned into core specs.
 
 `project`, `slurm`, `monitoring` and `ui` are ours: an unknown key in them is an error.
-`backend`, `aux`, `tree`, `research` and whatever the user adds at the top are open.
+`tree` and `research` are ours too, and refused while nothing runs them.
+`backend`, `aux` and whatever the user adds at the top are open.
 `HouseParser` is the `plan.ports.SpecParser`; it takes whole configs, already resolved,
 and never looks at the disk.
 """
@@ -35,6 +36,8 @@ TOP_LEVEL: Final = (
     "project", "backend", "slurm", "monitoring", "sweep", "tree", "research", "ui",
     "aux", "hydra", "defaults",
 )  # fmt: skip
+_UNAVAILABLE: Final = {"tree": "Tree search", "research": "The research loop"}
+"""Sections of ours that nothing runs yet, and what they would configure."""
 CLIENTS: Final = (
     "LocalClient",
     "LocalCommandClient",
@@ -49,11 +52,27 @@ class Closed(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class GroupShare(Closed):
+    """`project.share` as `{group: read | write}`."""
+
+    group: Literal["read", "write"] = "read"
+
+
+class MaskSettings(Closed):
+    """`project.mask`: keys whose values are masked besides, and which are not."""
+
+    add: list[str] = Field(default_factory=list)
+    keep: list[str] = Field(default_factory=list)
+
+
 class ProjectSettings(Closed):
     """`project`."""
 
     name: str = "autoexp"
     base_output_dir: str = "outputs"
+    share: Literal["private", "group"] | GroupShare = "private"
+    """Who else may read, or write, what jobs leave."""
+    mask: MaskSettings = Field(default_factory=lambda: MaskSettings())
 
 
 class ClientSettings(Closed):
@@ -62,6 +81,8 @@ class ClientSettings(Closed):
     class_name: str = "LocalClient"
     slots: int | None = Field(default=None, ge=1)
     """Local: jobs at a time on this host, whatever session they belong to."""
+    slots_dir: str | None = None
+    """Local: where slots are kept; on this host's own disk, and nobody else's."""
     grace_seconds: float | None = Field(default=None, gt=0)
     """Between asking a job to end and killing it."""
     python: str | None = None
@@ -78,6 +99,8 @@ class ClientSettings(Closed):
     """Slurm: how long nothing must be heard of a job in doubt before it is resent."""
     patience_seconds: float | None = Field(default=None, gt=0)
     """Slurm: for what may yet follow its last word on a job."""
+    record_patience_seconds: float | None = Field(default=None, gt=0)
+    """Slurm: for which a job that ended holds its node to write its exit record."""
     lost_seconds: float | None = Field(default=None, gt=0)
     """Slurm: a job of which nobody says a word is lost after this."""
     array_size: int | None = Field(default=None, ge=1)
@@ -120,22 +143,40 @@ class ProgressSettings(Closed):
     total: str = ""
 
 
+class ResultSettings(Closed):
+    """`monitoring.result`: the number that a job is for."""
+
+    metric: str = ""
+    mode: Literal["min", "max", "last"] = "last"
+
+
 class AnomalySettings(Closed):
     """`monitoring.anomalies`."""
 
     nan: Literal["kill", "warn", "off"] = "kill"
-    plateau: Literal["warn", "off"] = "warn"
-    plateau_percent: float = Field(default=1.0, gt=0)
-    plateau_steps: int = Field(default=500, ge=1)
     divergence: Literal["warn", "off"] = "warn"
     divergence_percent: float = Field(default=50.0, gt=0)
     min_points: int = Field(default=20, ge=2)
 
-    @field_validator("nan", "plateau", "divergence", mode="before")
+    @field_validator("nan", "divergence", mode="before")
     @classmethod
     def _off_is_a_word(cls, value: object) -> object:
         # YAML reads a bare `off` as false.
         return "off" if value is False else value
+
+
+class FlatSettings(Closed):
+    """`monitoring.warnings.flat`: the loss falls by less than so much."""
+
+    share: float = Field(gt=0, le=1)
+    """Of the run's steps."""
+    percent: float = Field(default=1.0, gt=0)
+
+
+class WarningSettings(Closed):
+    """`monitoring.warnings`: what is warned of when it is asked for."""
+
+    flat: FlatSettings | None = None
 
 
 class StormSettings(Closed):
@@ -169,13 +210,17 @@ class MonitoringSettings(Closed):
     """Taken and not used: configs of the origin project name their monitor."""
     state_dir: str = DEFAULT_STATE_DIR
     poll_seconds: float = Field(default=1.0, gt=0)
+    start_condition_cmd: str | list[str] | None = None
+    """A command that each job's start waits for; read by `plan.conditions`."""
     log_events: list[Any] = Field(default_factory=list)
     state_events: list[Any] = Field(default_factory=list)
     metrics: list[Any] = Field(default_factory=list)
     metrics_files: list[Any] = Field(default_factory=list)
     loss: str = "loss"
+    result: ResultSettings = ResultSettings()
     progress: ProgressSettings = ProgressSettings()
     anomalies: AnomalySettings = AnomalySettings()
+    warnings: WarningSettings = WarningSettings()
     stall_after_seconds: float = Field(default=1800.0, gt=0)
     evidence_seconds: float = Field(
         default=rule_kinds.MOST_EVIDENCE_SECONDS,
@@ -247,8 +292,9 @@ class HouseParser:
             metrics=rules["metrics"],
             metrics_files=rules["metrics_files"],
             loss=found.loss,
+            result=rule_kinds.ResultSpec(**found.result.model_dump()),
             progress=rule_kinds.Progress(**found.progress.model_dump()),
-            anomalies=rule_kinds.Anomalies(**found.anomalies.model_dump()),
+            anomalies=_anomalies(found),
             stall_after_seconds=found.stall_after_seconds,
             evidence_seconds=found.evidence_seconds,
             doomed=found.doomed,
@@ -308,7 +354,7 @@ class HouseParser:
 
     def check(self, config: Mapping[str, object]) -> Sequence[Problem]:
         """Everything wrong in the closed subtrees and in `backend`, all at once."""
-        problems = list(_near_top_level(config))
+        problems = [*_near_top_level(config), *_unavailable(config)]
         for question in (
             lambda: section(config, "project", ProjectSettings),
             lambda: self.monitoring(config),
@@ -362,6 +408,13 @@ def closed_keys() -> frozenset[str]:
 
 
 # ------------------------------------------------------------------------ monitoring
+def _anomalies(found: MonitoringSettings) -> rule_kinds.Anomalies:
+    flat, anomalies = found.warnings.flat, found.anomalies.model_dump()
+    if flat is not None:
+        anomalies |= {"flat_share": flat.share, "plateau_percent": flat.percent}
+    return rule_kinds.Anomalies(**anomalies)
+
+
 def _rules(found: MonitoringSettings) -> dict[str, tuple[Any, ...]]:
     """The parsed lists of rules, by key; every finding of all of them at once."""
     problems: list[Problem] = []
@@ -468,6 +521,19 @@ def _confirm(found: ConfirmSettings) -> dict[str, Scalar]:
 
 
 # ------------------------------------------------------------------------- top level
+def _unavailable(config: Mapping[str, object]) -> list[Problem]:
+    """Sections without effect: a sweep would run where a search was meant."""
+    return [
+        Problem(
+            f"{what} is not available in this version",
+            where=key,
+            hint=f"remove the section `{key}`; without it the sweep runs as it is",
+        )
+        for key, what in _UNAVAILABLE.items()
+        if config.get(key) is not None
+    ]
+
+
 def _near_top_level(config: Mapping[str, object]) -> list[Problem]:
     """Keys at the top that are open, but look like one of ours misspelled."""
     return [

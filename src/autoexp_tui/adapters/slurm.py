@@ -16,10 +16,20 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from autoexp_tui.adapters.atomic import make_private
+from autoexp_tui.adapters.identity import Alive, Identity
+from autoexp_tui.adapters.people import person
+from autoexp_tui.adapters.processes import refusal_of, supervisor_lives
 from autoexp_tui.adapters.records import AttemptRecords, RecordCache, read_attempt
 from autoexp_tui.adapters.slurm_cancel import TO_RUNNING, failure, is_done, is_told
 from autoexp_tui.adapters.slurm_commands import Commands, Questions, Ran
-from autoexp_tui.adapters.slurm_last_words import Silence, Since, SlurmWords, Start
+from autoexp_tui.adapters.slurm_last_words import (
+    LateWords,
+    Silence,
+    Since,
+    SlurmWords,
+    Start,
+)
+from autoexp_tui.adapters.slurm_release import LaunchReleases, failed_to_launch
 from autoexp_tui.adapters.slurm_submit import Sender, SubmitSettings
 from autoexp_tui.adapters.slurm_text import (
     AccountRow,
@@ -30,12 +40,16 @@ from autoexp_tui.adapters.slurm_text import (
 )
 from autoexp_tui.adapters.slurm_truth import (
     GRACE_SECONDS,
+    QUICK_SECONDS,
     WORD_SECONDS,
     Evidence,
     ended_by_signal,
+    is_left_over,
+    is_unlaunched,
     newest_word,
     report,
 )
+from autoexp_tui.adapters.slurm_vanished import VanishedTasks
 from autoexp_tui.adapters.slurm_watch import (
     NEVER,
     QueueWatch,
@@ -54,6 +68,7 @@ from autoexp_tui.engine.executor_port import (
     Submission,
     SubmitAnswer,
     Task,
+    TaskPhase,
     TaskReport,
     Uncertain,
 )
@@ -74,6 +89,8 @@ NAMES: Final = 1000
 LOOKS: Final = 500
 """Attempts that are looked at between two questions: a stat may cross a network."""
 _DAY: Final = 86400.0
+_NOT_TOLD: Final = frozenset({Standing.QUEUED, Standing.SUSPENDED})
+"""How begun tasks stand that a signal does not reach: they are cancelled outright."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,12 +145,16 @@ class SlurmExecutor:
         """When a task's records were last seen to change, monotonic."""
         self._words = SlurmWords(self._watch)
         self._silence = Silence(self._watch)
+        self._late = LateWords(self._watch)
+        self._me = Identity.of_this_process()
         latest = settings.rhythm.latest
         self._gone, self._said = HeldTimes(latest), HeldTimes(latest)
         self._unseen: set[TaskId] = set()
         """Attempts that could not be looked at last."""
         self._over = Since()
         self._asked_to_end, self._missed = Since(), Since()
+        self._vanished = VanishedTasks(uptime=self._watch.uptime, age=self._age)
+        self._releases = LaunchReleases()
         self._one_at_a_time = threading.Lock()
         self._told_calls = 0
         self._turn = 0
@@ -182,8 +203,11 @@ class SlurmExecutor:
             if task.id in self._said or task.id in self._gone:
                 self._look(task, fresh=True)
         now = self._clock.monotonic()
+        reports = tuple(self._report(task, now) for task in tasks)
+        self._cancel_left_over()
         return PollAnswer(
-            reports=tuple(self._report(task, now) for task in tasks),
+            reports=reports,
+            late=tuple(self._late.reports(now)),
             error=self._watch.error,
             calls=self._new_calls(),
             age=now - self._watch.answered_at,
@@ -209,7 +233,10 @@ class SlurmExecutor:
     def _forget_all_but(self, tasks: Sequence[Task]) -> None:
         """Keep nothing of tasks that nobody asks about any more."""
         wanted = {task.id for task in tasks}
-        for one in (self._gone, self._said, self._words, self._silence):
+        for one in (
+            *(self._gone, self._said, self._words, self._silence),
+            *(self._vanished, self._releases),
+        ):
             one.keep_only(wanted)
         self._unseen &= wanted
         kept: tuple[dict[TaskId, Any], ...] = (self._seen, self._changed_at)
@@ -237,7 +264,9 @@ class SlurmExecutor:
         if rows is None:
             return
         self._drive_home(tasks, rows)
+        self._launch_again(tasks, rows)
         self._ask_accounts(tasks)
+        self._explain_vanished(tasks, rows)
         self._ask_on([task for task in tasks if self._awaits_word(task)])
 
     def _ask_accounts(self, tasks: Sequence[Task]) -> None:
@@ -282,8 +311,41 @@ class SlurmExecutor:
         if row is None:
             return True
         records = self._records(task)
-        ended = row.state.standing is Standing.ENDED
-        return ended and records.exited is None and row.state.cause is None
+        if row.state.standing is not Standing.ENDED:
+            return False
+        if row.state.word == "CANCELLED":
+            return not records.cancel_ordered  # squeue does not tell by whom
+        return records.exited is None and row.state.cause is None
+
+    def _explain_vanished(self, tasks: Sequence[Task], rows: Rows) -> None:
+        """Tell the cancelled from the forgotten, of those that nobody shows."""
+        vanished = [task for task in tasks if self._has_vanished(task, rows)]
+        if vanished and not self._watch.error:
+            self._vanished.explain(vanished, rows, self.lost_after_seconds)
+
+    def _age(self, task: Task) -> float | None:
+        """Seconds since a task was sent; by the wall clock if another engine sent it.
+
+        None: that clock was set back since, or nobody noted when.
+        """
+        sent_at = self._sent_at.get(task.token)
+        if sent_at is not None:
+            return self._clock.monotonic() - sent_at
+        age = self._clock.utc() - task.ordered_at
+        return age if task.ordered_at > 0 and age >= 0 else None
+
+    def _has_vanished(self, task: Task, rows: Rows) -> bool:
+        """Whether a task that was taken, and never began, is shown by nobody."""
+        if row_of(rows, self._id(task), task.token) is not None:
+            self._vanished.reappeared(task.id)
+            return False
+        records = self._records(task)
+        waited = records.claim is None and records.run is None and records.void is None
+        older = self._sent_at.get(task.token, NEVER) >= self._watch.answered_at
+        if not waited or records.cancel_ordered or older or not task.executor_id:
+            return False
+        row, account = self._words.of(self._start(task))
+        return newest_word(records, row, account) is None
 
     def _records(self, task: Task) -> AttemptRecords:
         return self._seen.get(task.id) or AttemptRecords()
@@ -306,9 +368,11 @@ class SlurmExecutor:
         answered = heard and self._watch.answered_at > news
         seen = task.id not in self._unseen
         gone = seen and answered and not live and not self._watch.error
+        gone = gone and not self._lives_here(task, records)
         word = newest_word(records, row, account)
+        by = account.state.by if account is not None else None
         said = seen and word is not None and word.standing is Standing.ENDED
-        return report(
+        found = report(
             Evidence(
                 task=task,
                 records=records,
@@ -321,8 +385,39 @@ class SlurmExecutor:
                 said_for=self._said.note(task.id, holds=said, now=now),
                 patience=self._settings.patience_seconds,
                 lost_after=self.lost_after_seconds,
+                cancelled_after=self._vanished.cancelled_after(task.id),
+                by="" if by is None else person(by),
+                by_may_come=self._watch.known_facts.accounting,
+                released=self._releases.times(task.id),
+                given_up=self._releases.is_given_up(task.id),
+                unheard=self._watch.error,
             )
         )
+        return self._weighed(task, found, now)
+
+    def _weighed(self, task: Task, found: TaskReport, now: float) -> TaskReport:
+        """The report, unless it calls lost what may not have been able to write."""
+        if found.phase is not TaskPhase.ENDED:
+            return found
+        if found.exited is not None:
+            if found.cause is None and found.exited.exit_code == 0:
+                self._late.expect(self._start(task), found, now)
+            return found
+        if found.cause or found.gone_for < self.lost_after_seconds:
+            return found
+        if not (refusal := refusal_of(task.attempt_dir)):
+            return found
+        self._gone.note(task.id, holds=False, now=now)
+        return TaskReport(
+            job=task.job, attempt=task.attempt, phase=TaskPhase.UNKNOWN, reason=refusal
+        )
+
+    def _lives_here(self, task: Task, records: AttemptRecords) -> bool:
+        """Whether its supervisor runs on this host; of others only squeue knows."""
+        if records.run is None or records.exited is not None:
+            return False
+        claim = Path(task.attempt_dir, "claim")
+        return supervisor_lives(records.run.process, self._me, claim) is Alive.YES
 
     def _row(self, task: Task) -> QueueRow | None:
         return self._watch.row(self._id(task), task.token)
@@ -388,8 +483,8 @@ class SlurmExecutor:
             return False
         row = self._row(task)
         newer = self._watch.answered_at > self._changed_at.get(task.id, NEVER)
-        again = row is not None and row.state.standing is Standing.QUEUED and newer
-        return run is not None and run.exited is None and not again
+        elsewhere = row is not None and row.state.standing in _NOT_TOLD and newer
+        return run is not None and run.exited is None and not elsewhere
 
     def _scancel(self, tasks: Sequence[Task]) -> list[Ran]:
         """Cancel tasks by their names alone.
@@ -423,6 +518,46 @@ class SlurmExecutor:
             return f"{task.job}: {error}"
         self._cache.forget(task.attempt_dir)  # what we wrote, its age need not show
         return ""
+
+    def _launch_again(self, tasks: Sequence[Task], rows: Rows) -> None:
+        """Have those run that Slurm could not launch: it holds them, or ended them.
+
+        `rows`: the queue's answer of just now.
+        """
+        now = self._clock.monotonic()
+        for verb, is_meant in (
+            ("release", self._is_held),
+            ("requeue", self._is_unlaunched),
+        ):
+            meant = [
+                task
+                for task in tasks
+                if is_meant(task, row_of(rows, self._id(task), task.token))
+                and not self._records(task).cancel_ordered
+                and self._releases.is_due(task.id, now)
+            ]
+            for task in meant:
+                self._releases.note(task.id, now)
+            if meant:
+                self._tell("scontrol", verb, ",".join(map(self._id, meant[:NAMES])))
+                self._watch.rhythm.hurry()
+
+    def _is_held(self, task: Task, row: QueueRow | None) -> bool:
+        left_over = is_left_over(self._records(task), row)
+        return failed_to_launch(row) and not left_over
+
+    def _is_unlaunched(self, task: Task, row: QueueRow | None) -> bool:
+        """Whether the start that Slurm calls over has begun no run, seen for a while:
+        its records may come late."""
+        long_enough = self._said.seconds(task.id) >= QUICK_SECONDS
+        return long_enough and is_unlaunched(self._records(task), row, None)
+
+    def _cancel_left_over(self) -> None:
+        """Take out of the queue what is held there although it has ended well."""
+        over = list(self._late.left_over())
+        if over:
+            self._tell("scancel", *scancel_ids(over)[:NAMES])
+            self._watch.rhythm.hurry()
 
     def _drive_home(self, tasks: Sequence[Task], rows: Rows) -> None:
         """Cancel outright what was asked to end and still lives after its grace.

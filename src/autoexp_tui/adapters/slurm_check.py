@@ -17,15 +17,14 @@ from pathlib import Path
 from typing import Final, Literal
 
 from autoexp_tui.adapters.slurm_commands import Commands, Ran
+from autoexp_tui.adapters.slurm_refusal_kinds import Refusal, refusal
 from autoexp_tui.adapters.slurm_refusals import Refused, refused
 from autoexp_tui.adapters.slurm_script import render, sbatch_arguments
 from autoexp_tui.adapters.slurm_template import read_template
 from autoexp_tui.adapters.slurm_text import (
     ClusterFacts,
-    Refusal,
     complaint,
     parse_config,
-    refusal,
 )
 from autoexp_tui.core.errors import EnvironmentFailed
 from autoexp_tui.core.scalars import Scalar
@@ -164,9 +163,10 @@ def _verdict(ran: Ran, seconds: float) -> Verdict:
     """
     if ran.ok:
         return "taken"
-    if ran.status is None or refusal(ran.stderr) is Refusal.UNKNOWN:
+    kind = refusal(ran.stderr)
+    if ran.status is None or kind in (Refusal.DOUBT, Refusal.UNREACHABLE):
         raise _no_cluster(ran, seconds)
-    return "not now" if refusal(ran.stderr) is Refusal.BUSY else "refused"
+    return "not now" if kind is Refusal.PASSING else "refused"
 
 
 def _question(job: JobSpec, script: Path) -> tuple[str, ...]:

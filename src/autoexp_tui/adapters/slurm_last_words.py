@@ -7,13 +7,19 @@ its run.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Generic, TypeVar
 
+from autoexp_tui.adapters.slurm_release import failed_to_launch
 from autoexp_tui.adapters.slurm_text import AccountRow, QueueRow, Standing
 from autoexp_tui.adapters.slurm_watch import NEVER, QueueWatch
 from autoexp_tui.core.effects import TaskId
+from autoexp_tui.core.states import Cause
+from autoexp_tui.engine.executor_port import TaskReport
+
+LATE_SECONDS: Final = 300.0
+"""For which a word is listened for on an end that was judged without it."""
 
 R = TypeVar("R", QueueRow, AccountRow)
 
@@ -105,6 +111,36 @@ class SlurmWords:
         """Nobody asks about the others any more."""
         self._rows.keep_only(tasks)
         self._accounts.keep_only(tasks)
+
+
+class LateWords:
+    """Slurm's words on ends that were judged without them, told once."""
+
+    def __init__(self, watch: QueueWatch) -> None:
+        self._watch = watch
+        self._judged: dict[TaskId, tuple[Start, TaskReport, float]] = {}
+
+    def expect(self, start: Start, report: TaskReport, now: float) -> None:
+        """Listen for a while for a word on the end that `report` tells of."""
+        self._judged.setdefault(start.task, (start, report, now))
+
+    def reports(self, now: float) -> Iterator[TaskReport]:
+        """The ends that Slurm gives another cause than exit 0."""
+        for task, (start, report, since) in list(self._judged.items()):
+            told = start.executor_id, start.token
+            row = self._watch.row(*told) or self._watch.account(*told)
+            ended = row is not None and row.state.standing is Standing.ENDED
+            if ended or now - since > LATE_SECONDS:
+                del self._judged[task]
+            if row is not None and row.state.cause is Cause.OUT_OF_MEMORY:
+                yield replace(report, late_cause=row.state.cause)
+
+    def left_over(self) -> Iterator[str]:
+        """Ids of those that are held for a failed launch, although they have run."""
+        for start, _, _ in self._judged.values():
+            row = self._watch.row(start.executor_id, start.token)
+            if failed_to_launch(row):
+                yield start.executor_id
 
 
 class Silence:

@@ -208,6 +208,24 @@ _TABLE: Final = (
 )
 
 
+_USAGE: Final = re.compile(
+    r"unable to open file|batch script is empty|invalid job array|invalid .*specif"
+    r"|(?:unrecognized|invalid|ambiguous) (?:option|argument|value|numeric)"
+    r"|invalid (?:job|user|group|wckey|cluster|license|trackable|burst|tres|dependency)"
+    r"|requested .* not available|exceeds? .*limit|must (?:be|specify|request|set)"
+    r"|user'?s group|not allowed|no such file|multi-?cluster|try \"sbatch --help",
+    re.IGNORECASE,
+)
+"""What is wrong with the order itself, in words that need no plainer ones."""
+
+
+def is_known(message: str) -> bool:
+    """Whether sbatch's message says what is wrong with the order, so that no retry
+    mends it."""
+    known = any(re.search(one.pattern, message, re.IGNORECASE) for one in _TABLE)
+    return known or _USAGE.search(message) is not None
+
+
 def refused(message: str, options: Mapping[str, Scalar]) -> Refused:
     """sbatch's message about a job with `options`, in plain words.
 

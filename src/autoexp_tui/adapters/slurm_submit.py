@@ -19,7 +19,13 @@ from typing import Final
 from autoexp_tui.adapters.around_srun import with_grace
 from autoexp_tui.adapters.atomic import explaining, make_private, write_atomic
 from autoexp_tui.adapters.local_start import task_fields
+from autoexp_tui.adapters.sharing import PRIVATE, Modes
 from autoexp_tui.adapters.slurm_commands import Commands, Ran
+from autoexp_tui.adapters.slurm_refusal_kinds import (
+    Refusal,
+    refusal,
+    would_take_fewer,
+)
 from autoexp_tui.adapters.slurm_refusals import refused
 from autoexp_tui.adapters.slurm_script import (
     Launcher,
@@ -29,13 +35,10 @@ from autoexp_tui.adapters.slurm_script import (
 )
 from autoexp_tui.adapters.slurm_template import read_template
 from autoexp_tui.adapters.slurm_text import (
-    Refusal,
     complaint,
     parse_sbatch,
     queue_name,
-    refusal,
     task_ids,
-    would_take_fewer,
 )
 from autoexp_tui.core.errors import AutoexpError
 from autoexp_tui.core.states import Cause
@@ -46,10 +49,13 @@ from autoexp_tui.engine.executor_port import (
     Submission,
     SubmitAnswer,
     Uncertain,
+    Unexplained,
     not_prepared,
 )
 from autoexp_tui.engine.judge import signal_name
 from autoexp_tui.engine.ports import Clock
+
+RECORD_PATIENCE: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +77,14 @@ class SubmitSettings:
     grace_seconds: float = 60.0
     """Between asking a task to end and killing it."""
     gpu_seconds: float = 30.0
+    record_patience_seconds: float = RECORD_PATIENCE
+    """For which a job holds its node to write its exit record."""
     submit_seconds: float = 60.0
     """The time limit of an sbatch; one that ran longer is in doubt."""
     throttle: int = 0
     """Tasks of one array at a time; 0: no limit."""
+    modes: Modes = PRIVATE
+    """Of logs and their directories."""
 
 
 class Sender:
@@ -146,15 +156,16 @@ class Sender:
     def _make_directories(
         self, submission: Submission, place: Path, home: Path
     ) -> None:
+        modes = self._settings.modes
         with explaining(place, "make the directory of scripts", "state"):
             make_private(place)
         with explaining(home, "make the directory of logs", "logs"):
-            home.mkdir(parents=True, exist_ok=True)
+            make_private(home, modes.directory)
         for task in submission.tasks:
             with explaining(task.attempt_dir, "make the attempt's directory", "state"):
                 make_private(Path(task.attempt_dir))
             with explaining(task.log_dir, "make the directory of logs", "logs"):
-                os.makedirs(task.log_dir, exist_ok=True)
+                make_private(Path(task.log_dir), modes.directory)
 
     def _log_home(self, submission: Submission) -> Path:
         """Where Slurm writes: beside the job's other logs, or for an array apart."""
@@ -178,6 +189,8 @@ class Sender:
             "submitter": os.uname().nodename,
             "grace_seconds": self._settings.grace_seconds,
             "gpu_seconds": self._settings.gpu_seconds,
+            "log_mode": self._settings.modes.file,
+            "record_patience": self._settings.record_patience_seconds,
             "log_home": str(home) if len(submission.tasks) > 1 else "",
         }
 
@@ -231,10 +244,14 @@ def _refused(ran: Ran, submission: Submission) -> SubmitAnswer:
         said = f"sbatch named a job, yet failed: {message}"
         return Uncertain(message=said, sent=ran.sent)
     match refusal(ran.stderr):
-        case Refusal.BUSY:
+        case Refusal.PASSING:
             fewer = would_take_fewer(ran.stderr)
             return Busy(message=message, sent=ran.sent, fewer=fewer)
+        case Refusal.UNREACHABLE:
+            return Busy(message=message, sent=ran.sent, unreachable=True)
         case Refusal.UNKNOWN:
+            return Unexplained(message=message, sent=ran.sent)
+        case Refusal.DOUBT:
             return Uncertain(message=message, sent=ran.sent)
         case Refusal.LASTING:
             asked = submission.tasks[0].resources.options

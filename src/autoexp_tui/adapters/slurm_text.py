@@ -26,6 +26,8 @@ class Standing(StrEnum):
 
     QUEUED = "queued"
     RUNNING = "running"
+    SUSPENDED = "suspended"
+    """It has begun, and its processes are stopped."""
     ENDED = "ended"
     UNKNOWN = "unknown"
     """Text we do not know: still alive."""
@@ -35,7 +37,8 @@ class Standing(StrEnum):
 _QUEUED: Final = (
     "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD RESV_DEL_HOLD SPECIAL_EXIT"
 )
-_RUNNING: Final = "RUNNING COMPLETING SUSPENDED STOPPED SIGNALING STAGE_OUT RESIZING"
+_RUNNING: Final = "RUNNING COMPLETING SIGNALING STAGE_OUT RESIZING"
+_SUSPENDED: Final = "SUSPENDED STOPPED"
 _ENDED: Final[Mapping[str, Cause | None]] = {
     "COMPLETED": None,
     "FAILED": None,
@@ -53,6 +56,7 @@ _ENDED: Final[Mapping[str, Cause | None]] = {
 _STANDINGS: Final[Mapping[str, Standing]] = {
     **dict.fromkeys(_QUEUED.split(), Standing.QUEUED),
     **dict.fromkeys(_RUNNING.split(), Standing.RUNNING),
+    **dict.fromkeys(_SUSPENDED.split(), Standing.SUSPENDED),
     **dict.fromkeys(_ENDED, Standing.ENDED),
 }
 RETURNING: Final = frozenset({"PREEMPTED", "NODE_FAIL", "REQUEUED", "BOOT_FAIL"})
@@ -64,6 +68,8 @@ class RawState:
     """A state as Slurm says it: `CANCELLED by 1000` is CANCELLED."""
 
     word: str
+    by: int | None = None
+    """The uid of who cancelled it, which only sacct tells."""
 
     @property
     def standing(self) -> Standing:
@@ -79,16 +85,23 @@ class RawState:
 def raw_state(text: str) -> RawState:
     """The state of a `%T` or `State` field."""
     words = text.replace("+", " ").split()
-    return RawState(words[0].upper() if words else "")
+    found = _BY.search(text)
+    by = int(found[1]) if found else None
+    return RawState(words[0].upper() if words else "", by)
+
+
+_BY: Final = re.compile(r"\bby (\d{1,10})$")
 
 
 # ----------------------------------------------------------------------------- squeue
-_QUEUE_FIELDS: Final = "%i|%A|%T|%r|%N|%P|%S|%V|%j"
+_QUEUE_FIELDS: Final = "autoexp|%i|%A|%T|%r|%N|%P|%S|%e|%V|%j|end"
+"""Both ends of a row are marked: what else is printed is told from it, and a row that
+broke off from a whole one."""
 
 
 def squeue_arguments(user: str) -> tuple[str, ...]:
-    """One line for every job of `user` that the controller remembers."""
-    return ("squeue", "-h", "-a", "-r", "-t", "all", "-u", user, "-o", _QUEUE_FIELDS)
+    """A heading, and one row for every job of `user` that the controller remembers."""
+    return ("squeue", "-a", "-r", "-t", "all", "-u", user, "-o", _QUEUE_FIELDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,34 +118,59 @@ class QueueRow:
     nodes: str
     partition: str
     starts_at: float | None
-    """Expected, for one that waits; UTC."""
+    """Expected, for one that waits; else of the last start; UTC."""
+    ended_at: float | None
+    """UTC; None for one that lives."""
     submitted_at: float | None
     name: str
 
+    @property
+    def started_at(self) -> float | None:
+        """Of the last start; UTC; None for one that waits."""
+        waits = self.state.standing is Standing.QUEUED
+        return None if waits else self.starts_at
+
 
 def parse_squeue(text: str) -> tuple[QueueRow, ...]:
-    """The rows of an answer to `squeue_arguments`.
+    """The rows of an answer to `squeue_arguments`; lines of others are skipped.
 
     Raises:
-        ValueError: a line is not one of ours: the answer as a whole is not believed.
+        ValueError: it has no heading, or a row is not whole: the answer as a whole is
+            not believed.
     """
-    return tuple(_queue_row(line) for line in _row_lines(text, "squeue"))
+    rows = _MARKED.findall(text)
+    if not rows or not rows[0].startswith("JOBID|"):
+        raise ValueError(_not_ours("squeue", text))
+    if len(_MARKED_START.findall(text)) != len(rows):
+        raise ValueError(_not_ours("squeue", text.rstrip().rpartition("\n")[2]))
+    return tuple(_queue_row(row) for row in rows[1:])
+
+
+_MARKED: Final = re.compile(r"^autoexp\|(.*?)\|end *$", re.MULTILINE | re.DOTALL)
+"""A row; a job's name may hold line breaks, ours do not."""
+_MARKED_START: Final = re.compile(r"^autoexp\|", re.MULTILINE)
+
+
+def _not_ours(program: str, text: str) -> str:
+    return f"{program} said {clean(text, limit=200)!r}"
 
 
 def _queue_row(line: str) -> QueueRow:
-    parts = line.split("|", 8)
-    if len(parts) != 9 or not _ID.fullmatch(parts[0]):
-        raise ValueError(f"squeue said {clean(line, limit=200)!r}")
+    parts = line.split("|", 9)
+    if len(parts) != 10 or not _ID.fullmatch(parts[0]):
+        raise ValueError(_not_ours("squeue", line))
+    state = raw_state(parts[2])
     return QueueRow(
         id=parts[0],
         raw_id=parts[1],
-        state=raw_state(parts[2]),
+        state=state,
         reason="" if parts[3] == "None" else clean(parts[3], limit=200),
         nodes=clean(parts[4], limit=200),
         partition=clean(parts[5], limit=200),
         starts_at=_time(parts[6]),
-        submitted_at=_time(parts[7]),
-        name=parts[8],
+        ended_at=_time(parts[7]) if state.standing is Standing.ENDED else None,
+        submitted_at=_time(parts[8]),
+        name=parts[9],
     )
 
 
@@ -141,31 +179,18 @@ _ID: Final = re.compile(r"\d+(?:_(?:\d+|\[[^\]]*\])|\+\d+)?")
 _ROW_START: Final = re.compile(rf"{_ID.pattern}\|")
 
 
-def _row_lines(text: str, program: str) -> Iterator[str]:
-    """The lines that begin a row; a name may go on over further ones, ours does not.
-
-    Raises:
-        ValueError: it begins with something else.
-    """
-    before = False
-    for line in text.split("\n"):
-        if _ROW_START.match(line):
-            before = True
-            yield line
-        elif line.strip() and not before:
-            raise ValueError(f"{program} said {clean(line, limit=200)!r}")
-
-
 # ------------------------------------------------------------------------------ sacct
 _ACCOUNT_FIELDS: Final = (
     "JobID,JobIDRaw,State,ExitCode,Submit,Start,End,NodeList,JobName"
 )
+_ACCOUNT_HEADING: Final = _ACCOUNT_FIELDS.replace(",", "|")
 
 
 def sacct_arguments(user: str, since: float) -> tuple[str, ...]:
-    """One line for every job of `user` since `since` (UTC); of a requeue the newest."""
+    """A heading, and one row for every job of `user` since `since` (UTC); of a requeue
+    the newest."""
     return (
-        *("sacct", "-X", "-P", "-n", "-u", user),
+        *("sacct", "-X", "-P", "-u", user),
         *("-S", f"uts{int(since)}"),
         *("-o", _ACCOUNT_FIELDS),
     )
@@ -181,24 +206,30 @@ class AccountRow:
     exit_code: int
     signal: int
     submitted_at: float | None
+    started_at: float | None = None
+    """UTC; of the last start."""
     ended_at: float | None
     nodes: str
     name: str
 
 
 def parse_sacct(text: str) -> tuple[AccountRow, ...]:
-    """The rows of an answer to `sacct_arguments`.
+    """The rows of an answer to `sacct_arguments`; lines of others are skipped.
 
     Raises:
-        ValueError: a line is not one of ours.
+        ValueError: it has no heading, or a row is not whole.
     """
-    return tuple(_account_row(line) for line in _row_lines(text, "sacct"))
+    before, heading, rows = text.partition(_ACCOUNT_HEADING)
+    if not heading or (before and not before.endswith("\n")):
+        raise ValueError(_not_ours("sacct", text))
+    lines = filter(_ROW_START.match, rows.split("\n"))
+    return tuple(_account_row(line) for line in lines)
 
 
 def _account_row(line: str) -> AccountRow:
     parts = line.split("|", 8)
     if len(parts) != 9 or not _ID.fullmatch(parts[0]):
-        raise ValueError(f"sacct said {clean(line, limit=200)!r}")
+        raise ValueError(_not_ours("sacct", line))
     code, signal = parse_exit_code(parts[3])
     nodes = "" if parts[7] == "None assigned" else clean(parts[7], limit=200)
     return AccountRow(
@@ -208,6 +239,7 @@ def _account_row(line: str) -> AccountRow:
         exit_code=code,
         signal=signal,
         submitted_at=_time(parts[4]),
+        started_at=_time(parts[5]),
         ended_at=_time(parts[6]),
         nodes=nodes,
         name=parts[8],
@@ -230,61 +262,6 @@ def _time(text: str) -> float | None:
 
 
 # ------------------------------------------------------------------- sbatch's answers
-class Refusal(StrEnum):
-    """What sbatch's failure means for the submission."""
-
-    LASTING = "lasting"
-    """No retry mends it."""
-    BUSY = "busy"
-    """A limit: later it may go."""
-    UNKNOWN = "unknown"
-    """The controller may have taken it."""
-
-
-_BUSY: Final = re.compile(
-    r"maximum number of jobs|too many jobs|MaxJobCount|Submit(?:Job|Limit)"
-    r"|(?:Max|Grp)Jobs|temporarily (?:unable to accept|disabled)"
-    r"|Resource temporarily unavailable|Slurm temporarily|system (?:is )?busy"
-    r"|rate limit|backing off",
-    re.IGNORECASE,
-)
-"""Limits that pass when other jobs end."""
-_HOW_MANY: Final = re.compile(
-    r"maximum number of jobs|too many jobs|MaxJobCount|Submit(?:Job|Limit)"
-    r"|(?:Max|Grp)Jobs|unable to accept job",
-    re.IGNORECASE,
-)
-_TOO_MUCH: Final = re.compile(
-    r"(?:Assoc|QOS|Partition)\w*(?:Wall|Time|Cpu|Node|Mem|TRES|GRES|Billing)\w*",
-    re.IGNORECASE,
-)
-"""Limits on what one job may ask for; they stand in a line of their own."""
-_POLICY: Final = re.compile(r"accounting/QOS policy", re.IGNORECASE)
-"""Either of the two; the line before says which, where the site shows it."""
-_AWAY: Final = re.compile(
-    r"unable to contact slurm controller|socket timed out|timed out on send/recv"
-    r"|connection (?:refused|reset|timed out)|zero bytes were transmitted"
-    r"|unexpected message received|transport endpoint|communication connection"
-    r"|Header lengths are longer|munge|authentication error",
-    re.IGNORECASE,
-)
-
-
-def refusal(stderr: str) -> Refusal:
-    """What a failed sbatch's last words mean; words about the line are no answer."""
-    if _AWAY.search(stderr):
-        return Refusal.UNKNOWN
-    if _BUSY.search(stderr):
-        return Refusal.BUSY
-    passing = _POLICY.search(stderr) and not _TOO_MUCH.search(stderr)
-    return Refusal.BUSY if passing else Refusal.LASTING
-
-
-def would_take_fewer(stderr: str) -> bool:
-    """Whether a busy sbatch met a limit of how many tasks: a smaller array may fit."""
-    return bool(_HOW_MANY.search(stderr) or _POLICY.search(stderr))
-
-
 def parse_sbatch(stdout: str) -> str:
     """The job id of `sbatch --parsable`: `51`, or `51;cluster`.
 
@@ -349,6 +326,20 @@ def parse_config(text: str) -> ClusterFacts:
 def _number(text: str | None, default: float) -> float:
     found = re.match(r"\d+(\.\d+)?", text or "")
     return float(found[0]) if found else default
+
+
+def parse_uptime(text: str) -> float | None:
+    """Seconds for which the controller has run, by `scontrol show config`.
+
+    Both times are its own. None: it does not tell, or another controller took over
+    from one that is down, whose memory may be older than its process.
+    """
+    now = re.search(r"^Configuration data as of (\d+)$", text, re.MULTILINE)
+    booted = re.search(r"^BOOT_TIME +=  *(\d+)$", text, re.MULTILINE)
+    primary = re.search(r"^Slurmctld\(primary\) .* is UP *$", text, re.MULTILINE)
+    if now is None or booted is None or primary is None:
+        return None
+    return float(now[1]) - float(booted[1])
 
 
 # ---------------------------------------------------------------------------- arrays

@@ -13,6 +13,7 @@ from signal import SIGKILL, SIGTERM
 from typing import Final
 
 from autoexp_tui.adapters.records import AttemptRecords
+from autoexp_tui.adapters.slurm_release import WAITS, failed_to_launch
 from autoexp_tui.adapters.slurm_text import (
     RETURNING,
     AccountRow,
@@ -29,9 +30,15 @@ QUICK_SECONDS: Final = 10.0
 WORD_SECONDS: Final = 15.0
 """For the queue's last word to come after an exit record: it may know the cause. After
 an end by a signal, which is how Slurm ends runs, it is asked for instead."""
+FAR_SECONDS: Final = 60.0
+"""Who ends so long before its time limit has not met it: Slurm's limits are minutes."""
 GRACE_SECONDS: Final = 90.0
 """For an exit record after COMPLETED, for a requeue after PREEMPTED, and for a last
 word of anybody on an end by a signal that the queue does not show."""
+SKEW_SECONDS: Final = 5.0
+"""By which the clocks of a node and of the controller may differ."""
+MOST: Final = len(WAITS)
+"""Times that a held job is released."""
 _SHELL_ADDS: Final = 128
 """What a shell, or srun, adds to the number of the signal that killed its command."""
 _SENT_BY_SLURM: Final = frozenset(
@@ -61,6 +68,19 @@ class Evidence:
     """Seconds since Slurm was first heard to say that it has ended; 0 until it does."""
     patience: float = GRACE_SECONDS
     """For an exit record, or a requeue, to come after the queue's last word."""
+    cancelled_after: float | None = None
+    """Seconds without it after which a task that never began was cancelled by somebody;
+    None: it may have been forgotten."""
+    by: str = ""
+    """Who cancelled it, by accounting."""
+    by_may_come: bool = False
+    """Whether accounting may yet say who."""
+    released: int = 0
+    """How often it was released, having been held for a failed launch."""
+    given_up: bool = False
+    """It is not released again."""
+    unheard: str = ""
+    """Why the newest question got no answer."""
     lost_after: float = 300.0
 
     @property
@@ -89,16 +109,62 @@ def report(seen: Evidence) -> TaskReport:
     """What the evidence says of the task."""
     if seen.records.void is not None:
         return _ended(seen, gone_for=seen.lost_after)
-    if seen.records.exited is not None and not _queued_again(seen):
+    if is_unlaunched(seen.records, seen.row, seen.account):
+        return _not_launched_again(seen)
+    if seen.records.exited is not None and not _runs_again(seen):
         return _after_exit(seen)
     if seen.live or not seen.answered:
         return _alive(seen)
     return _without_exit(seen)
 
 
-def _queued_again(seen: Evidence) -> bool:
-    """Whether the queue has it back, and says so since the run was seen."""
-    return seen.answered and _standing(seen) is Standing.QUEUED
+def _runs_again(seen: Evidence) -> bool:
+    """Whether the queue has it back, and says so since the run was seen.
+
+    A run that ended well is not to run again because its controller did not hear of it.
+    """
+    again = seen.answered and _standing(seen) is Standing.QUEUED
+    return again and not is_left_over(seen.records, seen.row)
+
+
+def is_left_over(records: AttemptRecords, row: QueueRow | None) -> bool:
+    """Whether a job is held for a failed launch although it has run, and ended well."""
+    ended = records.exited
+    return ended is not None and ended.exit_code == 0 and failed_to_launch(row)
+
+
+def is_unlaunched(
+    records: AttemptRecords, row: QueueRow | None, account: AccountRow | None
+) -> bool:
+    """Whether Slurm's last word is on a later start, which began no run.
+
+    A controller that was killed within a launch has forgotten it: it stops that run,
+    and starts the job anew. A node that has stopped it within the same second takes
+    the new start for the old one and refuses it, and Slurm calls the job FAILED.
+    """
+    told, word = row or account, newest_word(records, row, account)
+    if told is None or word is None or records.cancel_ordered:
+        return False
+    if word.standing is not Standing.ENDED or word.cause is not None:
+        return False
+    if records.exited is not None and not ended_by_signal(records):
+        return False
+    known_at = _seen_to_start(records, told.id)
+    return (
+        known_at is not None
+        and told.started_at is not None
+        and told.started_at > known_at + SKEW_SECONDS
+    )
+
+
+def _seen_to_start(records: AttemptRecords, executor_id: str) -> float | None:
+    """When the newest start that left a record under this id did so; UTC."""
+    run, claim = records.run, records.claim
+    if run is not None:
+        return run.began.began_at if run.began.executor_id == executor_id else None
+    if claim is not None and claim.executor_id == executor_id:
+        return claim.claimed_at
+    return None
 
 
 def _standing(seen: Evidence) -> Standing:
@@ -136,6 +202,7 @@ def _alive(seen: Evidence) -> TaskReport:
         partition=row.partition if row else "",
         expected_at=row.starts_at if row and standing is Standing.QUEUED else None,
         duplicate=_is_duplicate(seen),
+        stuck=seen.given_up and failed_to_launch(row),
     )
 
 
@@ -150,6 +217,7 @@ def _phase(seen: Evidence, standing: Standing) -> TaskPhase:
 
 _PHASES: Final = {
     Standing.QUEUED: TaskPhase.QUEUED,
+    Standing.SUSPENDED: TaskPhase.SUSPENDED,
     Standing.ENDED: TaskPhase.ENDED,
     Standing.UNKNOWN: TaskPhase.UNKNOWN,
 }
@@ -161,8 +229,12 @@ def _reason(seen: Evidence, standing: Standing) -> str:
         return ""
     if standing is Standing.UNKNOWN:
         return f"Slurm says {row.state.word or 'nothing'}: taken as alive"
+    if standing is Standing.SUSPENDED:
+        return "suspended by the cluster"
     if standing is Standing.RUNNING:
         return "" if seen.records.run else f"starting on {row.nodes or 'its node'}"
+    if failed_to_launch(row) and not seen.given_up:
+        return f"Slurm could not launch it; released {seen.released} times of {MOST}"
     return reason_in_words(row.reason, partition=row.partition, job_id=row.id)
 
 
@@ -178,16 +250,58 @@ def _is_duplicate(seen: Evidence) -> bool:
 def _after_exit(seen: Evidence) -> TaskReport:
     """The wrapper says that the run is over; the queue may know why."""
     word = seen.word
+    final = _is_plain_success(seen)
+    if is_left_over(seen.records, seen.row):
+        return _ended(seen)
     if word is not None and word.standing is Standing.ENDED:
         if word.word in RETURNING and seen.said_for < seen.patience:
-            return _still_leaving(seen)
+            return _still_leaving(seen, _WHETHER_AGAIN, seen.patience)
+        if final and word.cause is Cause.OUT_OF_MEMORY:
+            return replace(_ended(seen), late_cause=word.cause)
+        if _who_may_come(seen, word):
+            return _still_leaving(seen, _WHO, QUICK_SECONDS)
         return _ended(seen, cause=word.cause)
+    if final:
+        return _ended(seen)
     if ended_by_signal(seen.records):
         if seen.over_for < seen.lost_after and not _is_heard_out(seen):
-            return _still_leaving(seen)
+            return _still_leaving(seen, _WHY, seen.patience)
     elif (seen.live or not seen.answered) and seen.over_for < WORD_SECONDS:
-        return _still_leaving(seen)
+        return _still_leaving(seen, _WHY, WORD_SECONDS)
     return _ended(seen)
+
+
+_WHY: Final = "Slurm's word on why"
+_WHO: Final = "Slurm's word on who cancelled it"
+_WHETHER_AGAIN: Final = "Slurm to start it again"
+_RECORD: Final = "its exit record"
+
+
+def _is_plain_success(seen: Evidence) -> bool:
+    """Whether exit 0 needs no word of Slurm's.
+
+    Nobody had signalled the command, its time limit was far, and where kills for memory
+    are counted there was none. Where they are not, Slurm's word on them comes too late.
+    """
+    run = seen.records.run
+    if run is None or run.exited is None:
+        return False
+    exited, limit = run.exited, seen.task.resources.time_limit_seconds
+    lasted = exited.ended_at - run.began.began_at
+    far = not limit or lasted < limit - FAR_SECONDS
+    return (
+        exited.exit_code == 0
+        and exited.asked is False
+        and far
+        and (not exited.oom_kills)
+    )
+
+
+def _who_may_come(seen: Evidence, word: RawState) -> bool:
+    """Whether accounting may yet tell who cancelled it; its row trails the queue's."""
+    if word.word != "CANCELLED" or seen.records.cancel_ordered or seen.by:
+        return False
+    return seen.by_may_come and seen.said_for < QUICK_SECONDS
 
 
 def ended_by_signal(records: AttemptRecords) -> bool:
@@ -209,26 +323,72 @@ def _is_heard_out(seen: Evidence) -> bool:
     return silent and seen.gone_for >= seen.patience
 
 
-def _still_leaving(seen: Evidence) -> TaskReport:
-    """Over by its records, not yet by the queue: its end is not judged."""
+def _still_leaving(seen: Evidence, awaited: str, seconds: float) -> TaskReport:
+    """Over by its records or by the queue: its end is not judged yet.
+
+    Args:
+        seen: the evidence so far.
+        awaited: what may yet come.
+        seconds: for how long that is waited for.
+    """
     run = seen.records.run
     return replace(
-        _alive(seen), phase=TaskPhase.RUNNING, began=run.began if run else None
+        _alive(seen),
+        phase=TaskPhase.LEAVING,
+        began=run.began if run else None,
+        expected_at=None,
+        reason=f"{_over(seen)}; waits up to {seconds:.0f} s for {awaited}",
     )
+
+
+def _over(seen: Evidence) -> str:
+    """By whose word it is over, and how."""
+    ended = seen.records.exited
+    if ended is None:
+        word = seen.word.word if seen.word else ""
+        return f"over, Slurm says {word}"
+    if ended.signal is not None:
+        return f"ended by signal {ended.signal}"
+    return f"ended with exit {ended.exit_code}"
+
+
+# ----------------------------------------------------------------- a start that failed
+def _not_launched_again(seen: Evidence) -> TaskReport:
+    """It is queued again by us; Slurm's word is not on the run that began."""
+    if seen.said_for < seen.patience:
+        return _still_leaving(seen, _WHETHER_AGAIN, seen.patience)
+    return _ended(seen, cause=Cause.NODE_FAIL, reason=_NOT_AGAIN)
+
+
+_NOT_AGAIN: Final = "Slurm ended its run and could not start it again"
 
 
 # --------------------------------------------------------------- without exit record
 def _without_exit(seen: Evidence) -> TaskReport:
     word = seen.word
-    if word is None and seen.records.cancel_ordered and seen.records.run is None:
-        # Slurm keeps no trace of a waiting array's task that was cancelled.
-        over = seen.gone_for >= QUICK_SECONDS
-        return _ended(seen, cause=Cause.USER, gone_for=None if over else 0.0)
     if word is None:
-        return _ended(seen, gone_for=seen.gone_for)
-    if seen.said_for < _patience(seen, word):
-        return _still_leaving(seen)
+        return _vanished(seen)
+    patience = _patience(seen, word)
+    if seen.said_for < patience:
+        awaited = _WHETHER_AGAIN if word.word in RETURNING else _RECORD
+        return _still_leaving(seen, awaited, patience)
+    if _who_may_come(seen, word):
+        return _still_leaving(seen, _WHO, QUICK_SECONDS)
     return _by_word(seen, word)
+
+
+def _vanished(seen: Evidence) -> TaskReport:
+    """Nobody has a word on it. A cancelled task that waited may leave no trace."""
+    waited = seen.records.run is None
+    ours = waited and seen.records.cancel_ordered
+    limit = QUICK_SECONDS if ours else seen.cancelled_after
+    if waited and limit is not None and seen.gone_for >= limit:
+        return _ended(seen, cause=Cause.USER)
+    if waited and limit is not None:
+        return _ended(seen, cause=Cause.USER, gone_for=0.0)
+    unheard = f"; {seen.unheard}" if seen.unheard else ""
+    reason = f"squeue does not show it any more, and it left no exit record{unheard}"
+    return _ended(seen, gone_for=seen.gone_for, reason=reason)
 
 
 def _patience(seen: Evidence, word: RawState) -> float:
@@ -258,11 +418,11 @@ def _by_word(seen: Evidence, word: RawState) -> TaskReport:
 def _told(seen: Evidence, *, code: int | None, signal: int | None = None) -> ExitRecord:
     """An exit record by Slurm's word, the wrapper having left none."""
     run = seen.records.run
-    ended = seen.account.ended_at if seen.account else None
+    ends = (told.ended_at for told in (seen.account, seen.row) if told is not None)
     began = run.began.began_at if run else 0.0
     return ExitRecord(
         run=run.began.run if run else 0,
-        ended_at=ended if ended is not None else began,
+        ended_at=next((at for at in ends if at is not None), began),
         exit_code=code,
         signal=signal,
         note="by Slurm's word: the job itself left no exit record",
@@ -302,7 +462,9 @@ def _ended(
         partition=seen.row.partition if seen.row else "",
         gone_for=seen.lost_after if gone_for is None else gone_for,
         duplicate=_is_duplicate(seen),
-        unclaimed=_is_unclaimed(records) and seen.word is None,
+        unclaimed=_is_unclaimed(records) and seen.word is None and cause is None,
+        tampering=records.tampering,
+        by=seen.by if cause is Cause.USER else "",
     )
 
 

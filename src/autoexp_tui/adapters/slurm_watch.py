@@ -8,7 +8,7 @@ last said stays, with its age, until it answers again.
 
 from __future__ import annotations
 
-import getpass
+import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +26,7 @@ from autoexp_tui.adapters.slurm_text import (
     parse_config,
     parse_sacct,
     parse_squeue,
+    parse_uptime,
     sacct_arguments,
     squeue_arguments,
 )
@@ -100,7 +101,8 @@ class QueueWatch:
     monotonic: Callable[[], float]
     ask_seconds: float
     rhythm: Rhythm = field(default_factory=Rhythm)
-    user: str = field(default_factory=getpass.getuser)
+    user: str = field(default_factory=lambda: str(os.getuid()))
+    """Whose jobs are asked for: a uid, since $LOGNAME may name anybody."""
     answered_at: float = NEVER
     """Monotonic: when the question was put that squeue answered last."""
     accounted_at: float = NEVER
@@ -191,6 +193,11 @@ class QueueWatch:
         ran = self.commands.run(("scontrol", "show", "config"), seconds)
         if ran.ok:
             self._facts = parse_config(ran.stdout)
+
+    def uptime(self) -> float | None:
+        """Seconds since the controller was started; None: it does not say. Asks it."""
+        ran = self.commands.run(("scontrol", "show", "config"), self.ask_seconds)
+        return parse_uptime(ran.stdout) if ran.ok else None
 
     @property
     def known_facts(self) -> ClusterFacts:

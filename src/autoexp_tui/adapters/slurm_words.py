@@ -34,8 +34,9 @@ _SAYS: Final = {
     "Cleaning": "cleaning up after its last run",
     "JobLaunchFailure": "Slurm could not start it on the node",
     "JobHoldMaxRequeue": "requeued too often: scontrol release {id}",
-    "launch_failed_requeued_held": "could not be started and is held: "
+    "launch_failed_requeued_held": "Slurm could not launch it, and holds it: "
     "scontrol release {id}",
+    "job_requeued_in_held_state": "requeued and held: scontrol release {id}",
     "InvalidAccount": "its account is not valid: it will not start",
     "InvalidQOS": "its QOS is not valid: it will not start",
     "QOSNotAllowed": "its QOS is not allowed in {partition}",
@@ -52,23 +53,57 @@ _SAYS: Final = {
     "FedJobLock": "waits for another cluster of the federation",
     "MaxMemPerLimit": "asks for more memory than is allowed: it will not start",
 }
-_LIMIT: Final = re.compile(r"(Assoc|QOS)(Grp|Max)?(\w+?)(Limit|PerUser\w*|PerAccount)?")
+_SPACED: Final = frozenset(word.replace("_", " ") for word in _SAYS if "_" in word)
+_LIMIT: Final = re.compile(
+    r"(?P<whose>Assoc|QOS)(?P<kind>Grp|Max|Min)(?P<what>[A-Za-z]+?)"
+    r"(?:Per(?P<per>User|Account|Job|Node))?(?:Limit|NotSatisfied)?"
+)
+_WHOSE: Final = {"Assoc": "your account", "QOS": "the quality of service"}
+_KINDS: Final = {
+    "Grp": "a limit of {whose} on the {what} of all jobs together",
+    "Max": "a limit of {whose} on {what}{per}",
+    "Min": "{whose} wants a job to ask for more {what}",
+}
+_WHAT: Final = {
+    "Cpu": "CPUs",
+    "CPU": "CPUs",
+    "GRES": "devices (GRES)",
+    "Mem": "memory",
+    "Node": "nodes",
+    "SubmitJob": "submitted jobs",
+    "SubmitJobs": "submitted jobs",
+    "Wall": "time",
+    "WallDuration": "time",
+    "BB": "burst buffers",
+}
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+
+
+def reason_code(reason: str) -> str:
+    """The word of a reason of squeue: `launch failed requeued held` has spaces."""
+    word = reason.strip("()").split(",")[0].strip()
+    return word.replace(" ", "_") if word in _SPACED else word
 
 
 def reason_in_words(reason: str, *, partition: str = "", job_id: str = "") -> str:
     """A reason of squeue as a clause; empty for none."""
-    word = reason.strip("()").split(",")[0].strip()
+    word = reason_code(reason)
     if word in ("", "None"):
         return ""
     said = _SAYS.get(word)
     if said is not None:
         where = f"partition {partition}" if partition else "the partition"
         return said.format(partition=where, id=job_id)
-    if word.startswith(("Assoc", "QOS")) and _LIMIT.fullmatch(word):
-        whose = "your account" if word.startswith("Assoc") else "the quality of service"
-        return f"a limit of {whose}: {split_words(word)}"
-    return split_words(word)
+    limit = _LIMIT.fullmatch(word)
+    return _limit_in_words(limit) if limit else split_words(word)
+
+
+def _limit_in_words(limit: re.Match[str]) -> str:
+    """`QOSMaxGRESPerUser` as a limit on devices per user."""
+    what = _WHAT.get(limit["what"]) or split_words(limit["what"])
+    per = f" per {limit['per'].lower()}" if limit["per"] else ""
+    whose = _WHOSE[limit["whose"]]
+    return _KINDS[limit["kind"]].format(whose=whose, what=what, per=per)
 
 
 def split_words(word: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,11 +16,14 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from autoexp_tui.adapters.fast_search import rust_test
 from autoexp_tui.adapters.validation_words import problems_of
 from autoexp_tui.adapters.validators import names_of_core
 from autoexp_tui.core.errors import Problem
-from autoexp_tui.monitor.careful import may_never_end
+from autoexp_tui.monitor.patterns import (
+    Pattern,
+    PatternRefused,
+    compile_line_pattern,
+)
 from autoexp_tui.plan.near import did_you_mean
 from autoexp_tui.plan.ports import SpecRefused
 
@@ -185,7 +187,7 @@ def _refuse_endless(made: object, findings: Findings) -> None:
 
 def compiled(
     pattern: object, findings: Findings, field: str = "pattern"
-) -> re.Pattern[str] | None:
+) -> Pattern | None:
     """The pattern as a regex; None, with a finding, when it is none."""
     if not isinstance(pattern, str):
         return None  # the type is found wrong by the model
@@ -193,25 +195,10 @@ def compiled(
         findings.add("is empty and would match everything", field)
         return None
     try:
-        regex = re.compile(pattern)
-    except re.error as error:
-        place = "" if error.pos is None else f" at character {error.pos + 1}"
-        hint = "it is a Python regex; in YAML put it between single quotes"
-        findings.add(f"{pattern!r} does not compile: {error.msg}{place}", field, hint)
+        return compile_line_pattern(pattern)
+    except PatternRefused as error:
+        findings.add(f"{pattern!r} {error.problem}", field, error.hint)
         return None
-    if may_never_end(pattern, rust_test):
-        findings.add(f"{pattern!r} {_ENDLESS}", field, _ENDS)
-        return None
-    return regex
-
-
-_ENDLESS: Final = (
-    "may search one line for years: it repeats a group that repeats within"
-)
-_ENDS: Final = (
-    "repeat only one of the two, or do without look-arounds and back references: then "
-    "a search ends in time that grows with the line"
-)
 
 
 def each(

@@ -25,6 +25,7 @@ from autoexp_tui.adapters.core_json import Undecodable
 from autoexp_tui.adapters.journal_parts import Part, open_part
 from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.adapters.state_codec import decode_state, encode_state
+from autoexp_tui.adapters.trust import read_session_file
 from autoexp_tui.core.errors import AutoexpError
 from autoexp_tui.core.events import Recorded
 from autoexp_tui.core.specs import Plan
@@ -118,7 +119,7 @@ def read_kept(
         Unfit: it does not count; says why.
         OSError: it cannot be read.
     """
-    head, _, body = path.read_bytes().partition(b"\n")
+    head, _, body = read_session_file(path).partition(b"\n")
     recent, cover = _header(head, body)
     _require_covered(cover, chain)
     *lines, state = body.split(b"\n", recent)

@@ -11,19 +11,25 @@ comes in, records in `attempt_dir` go out, each written whole by rename:
     void.json            the attempt never began and never will; says why
     begin.<r>.json       run r begins: who, where, which processes, which log
     exit.<r>.json        run r has ended, and every process of it is gone; says too
-                         whether anybody had asked the command to end before it did
+                         whether anybody had asked the command to end before it did,
+                         and bears the nonce of its begin record
     gpu.jsonl            samples of nvidia-smi
     cancel               made by others: end the attempt, or never begin it
 
 Started again under the same executor id and nonce, it is a further run of the attempt
 when the queue counts it as a restart (SLURM_RESTART_COUNT), or when nothing of the
-earlier run lives; otherwise it was started twice, and the later one does nothing. A run
-that sees a further one begin (the queue had lost its node) ends itself.
+earlier run lives and it did not end by itself; otherwise it was started twice, and the
+later one does nothing. A run that sees a further one begin (the queue had lost its
+node) ends itself.
 
 Three processes share the work. The *supervisor* keeps the records and takes signals.
 The *guard*, its child, is the parent of the *command*: it inherits whatever the
 command leaves behind and ends it. Killing any one of the three, even with SIGKILL,
-still ends the command's processes and still leaves a true exit record.
+still ends the command's processes and still leaves a true exit record. Supervisor and
+guard continue each other when one of them is stopped.
+
+An exit record that cannot be written is tried again, and left elsewhere meanwhile: in
+`<output_dir>/.autoexp/exit.<nonce>.json` and as the last line of the run's log.
 """
 
 import errno
@@ -32,13 +38,14 @@ import json
 import os
 import select
 import signal
+import stat
 import sys
 import time
 from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # annotations are never evaluated: a start is spared the import
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     Record = dict[str, Any]
@@ -46,10 +53,11 @@ if TYPE_CHECKING:  # annotations are never evaluated: a start is spared the impo
 PYTHON_3_6_OR_NEWER_IS_NEEDED_TO_RUN_JOBS: bool = sys.version_info >= (3, 6)
 """An older Python cannot read the line above, and shows it in the log as the reason."""
 
-WRAPPER_VERSION = "2"
+WRAPPER_VERSION = "3"
 
-ACK = 255
-"""To the guard: the exit record is safe. Other bytes are signals to deliver."""
+ACK, BEGUN = 255, 254
+"""To the guard: the exit record is as safe as it can be; the begin record is written.
+Other bytes are signals to deliver."""
 FORWARDED = (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 SWEEP_SECONDS = 10.0
 """How long leftovers that even SIGKILL does not end are waited for."""
@@ -67,6 +75,14 @@ EX_USAGE, EX_IOERR = 64, 74
 """Exit statuses of sysexits.h, for what is no end of the command."""
 NOTE_BYTES = 200
 """Of the reason why a command could not start; fits into the room below."""
+RETRY_SECONDS = 0.5
+MOST_RETRY_SECONDS = 5.0
+EXIT_LINE = "autoexp: exit record "
+"""Begins the line of a log that holds an exit record, in hexadecimal digits: no rule
+that reads the log takes one of its words for the command's."""
+MOST_RECORD_BYTES = 64 * 1024
+MOST_RESTORED = 50
+"""Records that are put back in one run; each keeps a file open for its lock."""
 ROOM = ".exit.room"
 ROOM_BYTES = 2048
 """More than an exit record takes; blanks after JSON are JSON still."""
@@ -213,22 +229,27 @@ def read_record(path: str) -> "Record | None":
 def insist(
     what: "Callable[[], Any]",
     seconds: float,
-    hurried: "Callable[[], bool]" = lambda: False,
+    in_vain: "Callable[[], bool]" = lambda: False,
 ) -> "OSError | None":
     """Repeat `what` while the disk is full or away; the last error when in vain.
 
-    Also in vain once `hurried`: whoever asks us to end kills us half a minute later.
+    `in_vain()` says that no further try is worth it.
     """
     deadline = time.monotonic() + seconds
+    pause, said = RETRY_SECONDS, ""
     while True:
         try:
             what()
         except OSError as error:
-            complain(f"cannot write: {error}")
-            vain = isinstance(error, FileExistsError) or hurried()
-            if vain or time.monotonic() >= deadline:
+            if str(error) != said:
+                said = str(error)
+                complain(f"cannot write: {error}")
+            vain = isinstance(error, FileExistsError) or in_vain()
+            left = deadline - time.monotonic()
+            if vain or left <= 0:
                 return error
-            time.sleep(0.5)
+            time.sleep(min(pause, left))
+            pause = min(pause * 1.5, MOST_RETRY_SECONDS)
         else:
             return None
 
@@ -252,16 +273,37 @@ class Task:
         self.nonce = str(fields.get("nonce", ""))
         self.grace_seconds = float(fields.get("grace_seconds", 10.0))
         self.patience_seconds = float(fields.get("patience_seconds", 60.0))
+        self.record_patience = float(fields.get("record_patience", "inf"))
+        """Seconds for which an exit record is tried; a queue's node is not held up."""
+        self.copy_seconds = float(fields.get("copy_seconds", 10.0))
+        """How long an exit record is refused before it is left elsewhere as well."""
+        self.run_nonce = os.urandom(8).hex()
+        """Of the run that this process begins: in its begin and exit records."""
         self.cancel_poll_seconds = float(fields.get("cancel_poll_seconds", 2.0))
         self.time_limit_seconds = fields.get("time_limit_seconds")
         self.gpu_seconds = float(fields.get("gpu_seconds", 30.0))
         self.slots = fields.get("slots") or {}
+        self.held: list[int] = []
+        """Locks of slots and GPUs: of no use any more when the command is gone."""
+        self.log_mode = int(fields.get("log_mode") or 0o600)
         self.log_home = str(fields.get("log_home") or "")
         """Where the queue writes this run's output, if not in `log_dir` itself."""
 
     def path(self, name: str) -> str:
         """The place of a record."""
         return os.path.join(self.attempt_dir, name)
+
+    def release_slots(self) -> None:
+        """Let others have our slots: nothing of the command lives any more."""
+        release(self.held)
+        self.held = []
+
+    @property
+    def exit_copy(self) -> str:
+        """Where the exit record is left when it cannot be written; empty: nowhere."""
+        place = str(self.fields.get("output_dir") or "")
+        name = f"exit.{self.run_nonce}.json"
+        return os.path.join(place, ".autoexp", name) if place else ""
 
     @property
     def log_name(self) -> str:
@@ -308,6 +350,7 @@ def claim(task: Task) -> "int | None":
         "v": 1,
         "wrapper": WRAPPER_VERSION,
         "executor_id": task.executor_id,
+        "slurm_job": os.environ.get("SLURM_JOB_ID", ""),
         "nonce": task.nonce,
         "claimed_at": time.time(),
         "restarts": restarts(),
@@ -356,7 +399,7 @@ def may_follow(task: Task, holder: "Record | None", wanted: "Record") -> bool:
     restarted = int(wanted["restarts"]) > restarts_of(newest or task.path("claim"))
     ended = read_record(newest.replace("begin.", "exit.")) if newest else None
     if ended is not None:
-        return restarted and not ended_well(ended)
+        return (restarted or ended_from_outside(ended)) and not ended_well(ended)
     over = not newest or lock_for_life(newest)
     return (lock_for_life(task.path("claim")) and over) or restarted
 
@@ -364,6 +407,14 @@ def may_follow(task: Task, holder: "Record | None", wanted: "Record") -> bool:
 def ended_well(ended: "Record") -> bool:
     """Whether a command succeeded before anybody had asked it to end."""
     return ended.get("exit_code") == 0 and ended.get("asked") is False
+
+
+def ended_from_outside(ended: "Record") -> bool:
+    """Whether the queue may have ended a run: one that forgot that it had launched it
+    starts it anew without counting that."""
+    ending = str(ended.get("ending") or "")
+    killed = ended.get("signal") in (signal.SIGKILL, signal.SIGTERM)
+    return ending.startswith("signal") or (killed and not ending)
 
 
 def newest_begun(task: Task) -> str:
@@ -393,6 +444,10 @@ def exclusive_claim(task: Task, wanted: "Record") -> bool:
     return True
 
 
+LOCKED: "list[int]" = []
+"""Files that we hold open for their locks."""
+
+
 def lock_for_life(path: str) -> bool:
     """Lock a file until the last of our processes that holds it open is gone."""
     handle = os.open(path, os.O_RDWR)
@@ -402,6 +457,7 @@ def lock_for_life(path: str) -> bool:
         complain(f"no lock on {os.path.basename(path)}: {error}")
         os.close(handle)
         return False
+    LOCKED.append(handle)
     return True
 
 
@@ -489,7 +545,7 @@ def try_slots(slots: "Record") -> "Slots | None":
     ids = [str(gpu) for gpu in slots.get("gpu_ids", ())]
     gpus = take_locks(slots["dir"], [f"gpu.{plain(gpu)}" for gpu in ids], wanted)
     if gpus is None:
-        release(handles)
+        release(handles.values())
         return None
     chosen = [ids[int(index)] for index in sorted(gpus)]
     return Slots(list(handles.values()) + list(gpus.values()), chosen)
@@ -508,13 +564,13 @@ def take_locks(
             held[index] = handle
     if len(held) == wanted:
         return held
-    release(held)
+    release(held.values())
     return None
 
 
-def release(held: "dict[int, int]") -> None:
+def release(handles: "Iterable[int]") -> None:
     """Give locks back."""
-    for handle in held.values():
+    for handle in handles:
         os.close(handle)
 
 
@@ -606,8 +662,8 @@ def exec_command(task: Task, env: "dict[str, str]") -> "tuple[int, str]":
     """Exec; when that fails, the exit code that a shell has, and the reason."""
     place = str(task.fields.get("cwd") or task.fields.get("output_dir") or "/")
     try:
-        os.makedirs(str(task.fields.get("output_dir") or place), exist_ok=True)
-        os.makedirs(place, exist_ok=True)
+        make_shared(str(task.fields.get("output_dir") or place), task.log_mode)
+        make_shared(place, task.log_mode)
         os.chdir(place)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
@@ -654,6 +710,44 @@ def command_environment(task: Task, run: int, gpus: "list[str]") -> "dict[str, s
     return env
 
 
+# ------------------------------------------------------------------------- memory
+def oom_kills() -> "int | None":
+    """Processes that the kernel has killed for memory in our cgroup, or Slurm job.
+
+    None where the kernel does not tell.
+    """
+    try:
+        with open("/proc/self/cgroup", encoding="utf-8") as file:
+            lines = [line.rstrip("\n").split(":", 2) for line in file]
+        places = {controllers: path for _, controllers, path in lines}
+        if "memory" in places:
+            return _oom_kills_v1("/sys/fs/cgroup/memory" + places["memory"])
+        home = job_cgroup("/sys/fs/cgroup" + places[""])
+        return _oom_count(os.path.join(home, "memory.events"))
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def job_cgroup(path: str) -> str:
+    """The cgroup of the whole Slurm job that `path` lies in, else `path`."""
+    parts = path.split("/")
+    jobs = [n for n, part in enumerate(parts) if part.startswith("job_")]
+    return "/".join(parts[: jobs[0] + 1]) if jobs else path
+
+
+def _oom_kills_v1(path: str) -> int:
+    """Version 1 counts in the killed process's own cgroup alone."""
+    home = job_cgroup(path)
+    places = [path] if home == path else [place for place, _, _ in os.walk(home)]
+    return sum(_oom_count(os.path.join(one, "memory.oom_control")) for one in places)
+
+
+def _oom_count(path: str) -> int:
+    """Raises OSError, KeyError, ValueError."""
+    with open(path, encoding="utf-8") as file:
+        return int(dict(line.split() for line in file)["oom_kill"])
+
+
 # -------------------------------------------------------------------------- guard
 class Guard:
     """The command's parent; alive until the exit record is safe."""
@@ -670,6 +764,8 @@ class Guard:
         self.inherits = False
         self.orphaned = False
         """The supervisor is gone: its duties are ours."""
+        self.begun = False
+        self.supervisor = Peer(os.getppid(), task.grace_seconds)
 
     def watch(self, env: "dict[str, str]", log: int, go: "tuple[int, int]") -> None:
         """Start the command (it waits for the word) and see it through."""
@@ -686,9 +782,10 @@ class Guard:
             ready = signals.wait(1.0, self.control)
             self._obey(ready)
             self._reap()
+            self.supervisor.look()
         self._clean_up()
         self._tell(**self.ended)
-        self._hand_over()
+        self._hand_over(signals)
 
     def _fork(self, env: "dict[str, str]", log: int, go: int) -> int:
         guard, ready, fault = os.getpid(), os.pipe(), os.pipe()
@@ -715,7 +812,10 @@ class Guard:
         if orders == b"":
             self.orphaned = True
         for number in orders or b"":
-            self._deliver(number)
+            if number == BEGUN:
+                self.begun = True
+            else:
+                self._deliver(number)
 
     def _deliver(self, number: int) -> None:
         if number == signal.SIGKILL:
@@ -743,15 +843,49 @@ class Guard:
             self.ended = killed() if status is None else outcome(status)
         self.ended["leftovers"] = left
 
-    def _hand_over(self) -> None:
+    def _hand_over(self, signals: Signals) -> None:
         """Wait until the supervisor has the record; without one, write it."""
+        self.task.release_slots()
         while not self.orphaned:
-            answer = os.read(self.control, 64)
-            if ACK in answer:
-                return
-            self.orphaned = answer == b""
-        if os.path.exists(self.task.path(f"begin.{self.run}.json")):
-            write_exit(self.task, self.run, self.ended, note="the supervisor died")
+            self.supervisor.look()
+            if signals.wait(1.0, self.control):
+                answer = os.read(self.control, 64)
+                if ACK in answer:
+                    return
+                self.orphaned = answer == b""
+        if self.begun or os.path.exists(self.task.path(f"begin.{self.run}.json")):
+            ended = dict(self.ended, note="the supervisor died")
+            write_exit(self.task, self.run, ended)
+
+
+class Peer:
+    """Supervisor or guard, as the other one sees it: continued when it was stopped."""
+
+    def __init__(self, pid: int, grace_seconds: float) -> None:
+        self.pid = pid
+        self.grace_seconds = grace_seconds
+        self.stopped_at: float | None = None
+        """When it was first seen stopped; monotonic."""
+
+    def look(self) -> None:
+        """Continue it once it has been stopped for the grace."""
+        if not self.is_stopped():
+            self.stopped_at = None
+        elif self.stopped_at is None:
+            self.stopped_at = time.monotonic()
+        elif time.monotonic() >= self.stopped_at + self.grace_seconds:
+            complain(f"process {self.pid} was stopped: continued")
+            self.resume()
+
+    def is_stopped(self) -> bool:
+        """Whether SIGSTOP, or a debugger, holds it."""
+        fields = _stat_fields(self.pid)
+        return fields is not None and fields[0] in ("T", "t")
+
+    def resume(self) -> None:
+        """SIGCONT; harmless when it runs."""
+        self.stopped_at = None
+        kill_all([self.pid], signal.SIGCONT)
 
 
 def outcome(status: int) -> "Record":
@@ -864,7 +998,8 @@ class Child:
             os.write(self.control, bytes([number]))
 
     def let_go(self) -> None:
-        """Give the word: the command execs."""
+        """Give the word, now that the run has begun: the command execs."""
+        self.send(BEGUN)
         with suppress(OSError):
             os.write(self.go, b"g")
         os.close(self.go)
@@ -928,6 +1063,13 @@ class Supervisor:
         self.log_start = 0
         """Bytes that were in the log before this run."""
         self.kill_at: float | None = None
+        self.killed_at: float | None = None
+        """When the guard was first asked to kill; monotonic."""
+        self.kept: list[Kept] = []
+        self.restored: list[str] = []
+        """Names of records that were put back, each time anew."""
+        self.guard = Peer(0, 0.0)
+        self.oom_kills = oom_kills()
         self.look_at = 0.0
         """When to look for the cancel file next; monotonic."""
         self.limit_at: float | None = None
@@ -940,6 +1082,7 @@ class Supervisor:
             return None
         self.log_start = os.fstat(log).st_size
         child = spawn(self.task, self.run, self.gpus, log)
+        self.guard = Peer(child.guard, self.task.grace_seconds)
         os.close(log)
         while not child.command and child.listen():
             pass
@@ -955,6 +1098,7 @@ class Supervisor:
             self._void("cancelled", self.ending)
             return False
         self.gpus = held.gpus
+        self.task.held = held.handles
         return True
 
     def _stop_waiting(self, seconds: float) -> bool:
@@ -981,6 +1125,7 @@ class Supervisor:
         return None
 
     def _insist(self, what: "Callable[[], Any]") -> "OSError | None":
+        # whoever asks us to end kills us half a minute later
         return insist(
             what,
             self.task.patience_seconds,
@@ -1002,12 +1147,16 @@ class Supervisor:
             "log_start": self.log_start,
             "guard_pid": child.guard,
             "command_pid": child.command,
+            "command_started": str(pid_start(child.command) or ""),
             "gpus": self.gpus,
+            "nonce": self.task.run_nonce,
+            "exit_copy": self.task.exit_copy,
         }
         name = f"begin.{self.run}.json"
         error = self._insist(lambda: place_new(self.task.attempt_dir, name, record))
         if error is None:
             set_room_aside(self.task)
+            self._keep(name, record)
             return True
         os.close(child.control)
         os.close(child.go)
@@ -1019,6 +1168,12 @@ class Supervisor:
         else:
             self._void("failed", f"cannot write the begin record: {error}")
         return False
+
+    def _keep(self, name: str, record: "Record") -> None:
+        claimed = read_record(self.task.path("claim"))
+        self.kept = [Kept(self.task.path(name), record)]
+        if claimed is not None:
+            self.kept.append(Kept(self.task.path("claim"), claimed))
 
     # .................................................................... while it runs
     def supervise(self, child: Child) -> "Record":
@@ -1036,8 +1191,17 @@ class Supervisor:
                 self.ended_at = time.monotonic()
         for number in self.signals.take():
             self._note_signal(number)
+        self._restore_records()
         ended = {key: child.told[key] for key in child.told if key != "pid"}
-        return dict(ended, asked=bool(self.ending) or self.signalled)
+        ended.update(asked=bool(self.ending) or self.signalled)
+        return dict(ended, oom_kills=self._new_oom_kills())
+
+    def _new_oom_kills(self) -> "int | None":
+        """Processes of our cgroup that the kernel killed for memory in this run."""
+        now = oom_kills()
+        if now is None or self.oom_kills is None:
+            return None
+        return max(0, now - self.oom_kills)
 
     def _next_look(self) -> float:
         times = [self.look_at, self.kill_at, self.limit_at]
@@ -1053,12 +1217,43 @@ class Supervisor:
                 self._end(child, "cancel file")
             if os.path.exists(self.task.path(f"begin.{self.run + 1}.json")):
                 self._end(child, "a further run has begun")
+            self._restore_records()
+            self.guard.look()
         if self.limit_at is not None and now >= self.limit_at:
             self.limit_at = None
             self._end(child, "time limit")
         if self.kill_at is not None and now >= self.kill_at:
             self.kill_at = now + 1.0
-            child.send(signal.SIGKILL)
+            self._kill(child, now)
+
+    def _kill(self, child: Child, now: float) -> None:
+        """Have the guard kill; one that is held by force is killed itself."""
+        self.killed_at = self.killed_at or now
+        self.guard.resume()
+        child.send(signal.SIGKILL)
+        if now >= self.killed_at + SWEEP_SECONDS and self.guard.is_stopped():
+            kill_all([child.guard], signal.SIGKILL)
+
+    def _restore_records(self) -> None:
+        """Put right what the command, or anybody, did to the records of this run."""
+        for kept in self.kept:
+            if kept.is_altered():
+                self._put_right(kept.path, kept.restore)
+        forged = self.task.path(f"exit.{self.run}.json")
+        if os.path.lexists(forged):
+            self._put_right(forged, lambda: None)
+
+    def _put_right(self, path: str, restore: "Callable[[], None]") -> None:
+        name = os.path.basename(path)
+        if len(self.restored) >= MOST_RESTORED:
+            return
+        self.restored.append(name)
+        complain(f"{name} was removed, changed or forged: put right")
+        try:
+            set_aside(path)
+            restore()
+        except OSError as error:
+            complain(f"cannot put {name} right: {error}")
 
     def _signalled(self, child: Child, number: int) -> None:
         self._note_signal(number)
@@ -1078,6 +1273,7 @@ class Supervisor:
         if not self.ending and "signal" not in child.told:
             self.ending = why
             self.kill_at = time.monotonic() + self.task.grace_seconds
+            self.guard.resume()
             child.send(signal.SIGTERM)
 
     def _stand_in_for_guard(self, child: Child) -> None:
@@ -1092,18 +1288,115 @@ class Supervisor:
     # .................................................................. after its end
     def record_end(self, child: Child, ended: "Record") -> int:
         """Write the exit record; our own exit status mirrors the command's."""
-        if write_exit(self.task, self.run, ended, ending=self.ending):
-            child.send(ACK)
+        more: Record = {"ending": self.ending}
+        if self.restored:
+            more["restored"] = sorted(set(self.restored))
+        write_exit(self.task, self.run, dict(ended, **more))
+        child.send(ACK)
         if ended["exit_code"] is None:
             return 128 + int(ended["signal"])
         return int(ended["exit_code"])
 
 
-def write_exit(task: Task, run: int, ended: "Record", **more: str) -> bool:
-    """Write `exit.<run>.json`; False when the disk did not let us for long."""
-    record = dict(ended, v=1, run=run, ended_at=time.time(), **more)
-    record["timed_out"] = more.get("ending") == "time limit"
-    return insist(lambda: place_exit(task, run, record), task.patience_seconds) is None
+def write_exit(task: Task, run: int, ended: "Record") -> None:
+    """Write `exit.<run>.json`, whenever the disk lets us; meanwhile leave copies."""
+    record = dict(ended, v=1, run=run, ended_at=time.time(), nonce=task.run_nonce)
+    record["timed_out"] = ended.get("ending") == "time limit"
+    gone_on = min(task.copy_seconds, task.record_patience)
+    if insist(lambda: place_exit(task, run, record), gone_on) is None:
+        return
+    copied = leave_copies(task, record)
+    task.release_slots()
+    rest = task.record_patience - gone_on
+    vain = insist(
+        lambda: place_exit(task, run, record),
+        rest,
+        lambda: is_removed(task) or (copied and task.cancelled()),
+    )
+    if vain is None and copied:
+        with suppress(OSError):
+            os.unlink(task.exit_copy)
+
+
+def leave_copies(task: Task, record: "Record") -> bool:
+    """Leave an exit record where a reader looks next; whether by the output."""
+    with suppress(OSError):
+        # what a command put there may be a pipe, which nobody reads
+        log = os.open(task.log_path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
+        os.write(log, f"\n{EXIT_LINE}{json.dumps(record).encode().hex()}\n".encode())
+        os.close(log)
+    if not task.exit_copy:
+        return False
+    try:
+        directory, name = os.path.split(task.exit_copy)
+        make_shared(directory, task.log_mode)
+        write_record(directory, name, record)
+    except OSError as error:
+        complain(f"no copy of the exit record: {error}")
+        return False
+    return True
+
+
+def is_removed(task: Task) -> bool:
+    """Whether the attempt was removed for good: nobody will look for its end.
+
+    A file system that is away gives the same answer by path, so the claim, which we
+    hold open, is asked as well.
+    """
+    if os.path.exists(task.attempt_dir):
+        return False
+    try:
+        return all(os.fstat(handle).st_nlink == 0 for handle in LOCKED)
+    except OSError as error:
+        return error.errno == errno.ESTALE
+
+
+def set_aside(path: str) -> None:
+    """Move what bears a record's name out of the way, be it a directory or a pipe."""
+    directory, name = os.path.split(path)
+    aside = os.path.join(directory, f".aside.{time.time()}.{name}")
+    with suppress(FileNotFoundError):
+        os.rename(path, aside)
+
+
+def session_of(attempt_dir: str) -> str:
+    """The directory of the session: above `attempts/JOB/N`."""
+    return os.path.dirname(os.path.dirname(os.path.dirname(attempt_dir)))
+
+
+class Kept:
+    """A record of ours as we wrote it, should somebody remove or change it."""
+
+    def __init__(self, path: str, record: "Record") -> None:
+        self.path = path
+        self.record = record
+        self.seen: tuple[int, int, int] | None = None
+        """Inode, size and age of the file when it was last found to be ours."""
+
+    def is_altered(self) -> bool:
+        """Whether it is gone or changed; False while the disk is away."""
+        try:
+            found = os.stat(self.path)
+        except OSError as error:
+            return error.errno == errno.ENOENT
+        seen = found.st_ino, found.st_size, found.st_mtime_ns
+        plain_file = stat.S_ISREG(found.st_mode) and found.st_size <= MOST_RECORD_BYTES
+        if not plain_file:
+            return True
+        if seen != self.seen and read_record(self.path) != self.record:
+            return True
+        self.seen = seen
+        return False
+
+    def restore(self) -> None:
+        """Write it over what is there, locked as it was. Raises OSError."""
+        directory, name = os.path.split(self.path)
+        if os.path.isdir(session_of(directory)):  # else its file system is away
+            os.makedirs(directory, 0o700, exist_ok=True)
+        temporary = temporary_name(directory, name)
+        _write_synced(temporary, self.record, os.O_TRUNC)
+        lock_for_life(temporary)
+        os.rename(temporary, self.path)
 
 
 def place_exit(task: Task, run: int, record: "Record") -> None:
@@ -1140,15 +1433,32 @@ def fill_room(room: str, path: str, record: "Record") -> None:
 
 def open_log(task: Task) -> int:
     """The run's log, to append to."""
-    os.makedirs(task.log_dir, exist_ok=True)
+    make_shared(task.log_dir, task.log_mode)
     if task.log_home:
         link_log_home(task)
-    return os.open(task.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    log = os.open(task.log_path, flags, task.log_mode)
+    # A queue makes its logs as the umask says, which is the user's own.
+    with suppress(OSError):
+        os.fchmod(log, task.log_mode)
+    return log
+
+
+def make_shared(path: str, file_mode: int) -> None:
+    """Make a directory and those above it, for whom files of that mode are for."""
+    if os.path.isdir(path or os.curdir):
+        return
+    make_shared(os.path.dirname(path), file_mode)
+    for_group = 0o2000 if file_mode & 0o070 else 0
+    mode = file_mode | (file_mode & 0o444) >> 2 | for_group
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+        os.chmod(path, mode)  # a umask has no say in it
 
 
 def link_log_home(task: Task) -> None:
     """Let the log be the file that the queue writes: its last words belong to it."""
-    os.makedirs(task.log_home, exist_ok=True)
+    make_shared(task.log_home, task.log_mode)
     with suppress(FileExistsError):  # by an earlier run
         os.symlink(os.path.join(task.log_home, task.log_name), task.log_path)
 

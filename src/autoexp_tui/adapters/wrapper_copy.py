@@ -6,28 +6,61 @@ its later attempts, run under one and the same script whatever is installed mean
 
 from __future__ import annotations
 
+import hashlib
 import py_compile
 import re
 import sys
 from pathlib import Path
 
 from autoexp_tui.adapters import wrapper
-from autoexp_tui.adapters.atomic import link_new, make_directory
+from autoexp_tui.adapters.atomic import make_directory, write_atomic
+from autoexp_tui.adapters.trust import read_own
 
 _VERSION = re.compile(rb'^WRAPPER_VERSION = "([^"\n]{1,40})"$', re.MULTILINE)
 
 
-def install_wrapper(session_dir: Path) -> Path:
-    """The session's wrapper, put there first if it has none.
+def install_wrapper(session_dir: Path, recorded: str = "") -> Path:
+    """The session's wrapper, put there if it has none or another than `recorded`.
 
     Raises:
         EnvironmentFailed: the disk refused.
     """
-    place = session_dir / "scripts" / "wrapper.py"
-    if not place.exists():
+    place = wrapper_place(session_dir)
+    if not place.exists() or wrapper_problem(session_dir, recorded):
         make_directory(place.parent)
-        link_new(place, Path(wrapper.__file__).read_bytes(), mode=0o700)
+        data = Path(wrapper.__file__).read_bytes()
+        write_atomic(place, data, mode=0o700, durable=False)  # its digest is known
     return place
+
+
+def wrapper_place(session_dir: Path) -> Path:
+    """Where a session keeps its wrapper."""
+    return session_dir / "scripts" / "wrapper.py"
+
+
+def wrapper_problem(session_dir: Path, recorded: str) -> str:
+    """Why a session's wrapper is not to be used; empty: it is, or there is none.
+
+    `recorded`: the digest that the journal has; empty: an older version noted none.
+    """
+    place = wrapper_place(session_dir)
+    try:
+        digest = digest_of(place)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return error.strerror or str(error)
+    same = recorded in ("", digest)
+    return "" if same else "somebody changed it since the session last used it"
+
+
+def digest_of(copy: Path) -> str:
+    """The digest of a copy that nobody else may have written.
+
+    Raises:
+        OSError: it cannot be read, or others may have written it.
+    """
+    return hashlib.sha256(read_own(copy)).hexdigest()
 
 
 def version_of(copy: Path) -> str:
@@ -44,13 +77,13 @@ def compiled(script: Path) -> Path:
     """What this interpreter runs `script` from: its compiled form beside it.
 
     A script that is started by its name is compiled each time, which takes a third of
-    a start. Where it cannot be compiled the script itself is the answer.
+    a start. What an earlier engine compiled is not trusted, but made anew. Where it
+    cannot be compiled the script itself is the answer.
     """
     place = script.with_suffix(f".{sys.implementation.cache_tag}.pyc")
     try:
-        if not place.exists() or place.stat().st_mtime < script.stat().st_mtime:
-            py_compile.compile(str(script), str(place), doraise=True)
-            place.chmod(0o600)
+        py_compile.compile(str(script), str(place), doraise=True)
+        place.chmod(0o600)
     except (OSError, py_compile.PyCompileError):
         return script
     return place

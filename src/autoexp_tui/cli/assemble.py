@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 from autoexp_tui import __version__
+from autoexp_tui.adapters.atomic import make_directory
 from autoexp_tui.adapters.checkpoint_files import CheckpointFiles
 from autoexp_tui.adapters.child_planner import ChildPlanner
 from autoexp_tui.adapters.clock import SystemClock
@@ -26,7 +27,6 @@ from autoexp_tui.adapters.done_file import (
 )
 from autoexp_tui.adapters.errands import LocalErrands
 from autoexp_tui.adapters.fact_source import OutsideFacts
-from autoexp_tui.adapters.fast_search import fast_test, rust_test
 from autoexp_tui.adapters.file_journal import FileJournal
 from autoexp_tui.adapters.inbox import FileInbox
 from autoexp_tui.adapters.journal import Loaded, StoredPlans
@@ -47,11 +47,24 @@ from autoexp_tui.adapters.owner import (
 from autoexp_tui.adapters.pools import ThreadPool
 from autoexp_tui.adapters.provenance import (
     ProvenanceRecord,
+    read_record,
     record_of,
     write_provenance,
 )
-from autoexp_tui.adapters.session_dir import SessionDir, create_session
-from autoexp_tui.adapters.wrapper_copy import install_wrapper, version_of
+from autoexp_tui.adapters.senders import check_sender
+from autoexp_tui.adapters.session_dir import (
+    SessionDir,
+    create_session,
+    require_ground,
+)
+from autoexp_tui.adapters.sharing import MODES
+from autoexp_tui.adapters.trust import session_user
+from autoexp_tui.adapters.wrapper_copy import (
+    digest_of,
+    install_wrapper,
+    version_of,
+    wrapper_problem,
+)
 from autoexp_tui.cli.executors import (
     is_for_slurm,
     make_evidence,
@@ -62,8 +75,9 @@ from autoexp_tui.cli.executors import (
 from autoexp_tui.core import events
 from autoexp_tui.core.done import DoneWork, is_of_later
 from autoexp_tui.core.errors import AutoexpError, UsageError
+from autoexp_tui.core.masking import mask_text
 from autoexp_tui.core.snapshot import Snapshot
-from autoexp_tui.core.specs import JobSpec, Plan
+from autoexp_tui.core.specs import JobSpec, Plan, Share
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.engine.dispatcher import Outside
 from autoexp_tui.engine.executor_port import Executor, Submission
@@ -96,16 +110,23 @@ def start_session(plan: Plan, listener: Listener, wanted: Wanted) -> Engine:
         AutoexpError: the session cannot be made; nothing was submitted.
     """
     living, done = Living(), {} if wanted.force else done_of(plan).done
+    foreign: list[str] = []
     for spec in plan.jobs:
         if spec.name not in done:
-            require_free(Path(spec.output_dir), living)
+            owner = require_free(Path(spec.output_dir), living, plan.share)
+            if owner is not None and (wanted.force or _is_of_other_work(owner, spec)):
+                foreign.append(spec.name)
     require_executor(plan)
-    session = create_session(wanted.state_dir)
+    session = create_session(wanted.state_dir, share=plan.share)
     remember(session.state_dir)
     stale_seconds = plan.monitoring.lock_stale_seconds
     lease = acquire(session, SystemClock(), stale_seconds=stale_seconds)
     with _given_back(lease):
-        return _begin_session(session, lease, plan, listener, wanted, done)
+        return _begin_session(session, lease, plan, listener, wanted, (done, foreign))
+
+
+def _is_of_other_work(owner: Owner, spec: JobSpec) -> bool:
+    return owner.fingerprint not in ("", spec.fingerprint)
 
 
 def _begin_session(
@@ -114,8 +135,9 @@ def _begin_session(
     plan: Plan,
     listener: Listener,
     wanted: Wanted,
-    done: Mapping[str, DoneWork],
+    earlier: tuple[Mapping[str, DoneWork], Sequence[str]],
 ) -> Engine:
+    """`earlier`: what is done already, and jobs whose directories hold other work."""
     journal = _journal(session, lease)
     sha = journal.add_plan(plan)
     wrapper = install_wrapper(session.path)
@@ -131,9 +153,10 @@ def _begin_session(
             wrapper_version=version_of(wrapper),
             plan_sha=sha,
         ),
-        _engine_started(journal),
+        _engine_started(journal, wrapper),
         events.PlanAdded(sha=sha),
-        *_done_found(done),
+        *_done_found(earlier[0]),
+        *_foreign_files_found(earlier[1]),
     ]
     engine.begin(first)
     return engine
@@ -144,6 +167,12 @@ def _done_found(done: Mapping[str, DoneWork]) -> Iterator[events.DoneFound]:
     works = iter(done.values())
     while portion := tuple(islice(works, _PORTION)):
         yield events.DoneFound(works=portion)
+
+
+def _foreign_files_found(jobs: Iterable[str]) -> Iterator[events.ForeignFilesFound]:
+    names = iter(jobs)
+    while portion := tuple(islice(names, _PORTION)):
+        yield events.ForeignFilesFound(jobs=portion)
 
 
 _PORTION = 200
@@ -177,13 +206,29 @@ def _take_up(
             f"session {session.id} was never begun: it has no plan",
             hint=f"`autoexp-sessions clean {session.id}` removes it.",
         )
-    install_wrapper(session.path)
-    engine = _engine(session, lease, journal, state.plan, state, listener, wanted)
+    recorded = state.wrapper_sha256
+    changed = wrapper_problem(session.path, recorded)
+    wrapper = install_wrapper(session.path, recorded)
+    unrecorded = _unrecorded(session, journal, loaded)
+    gap = loaded.state.seconds_until(SystemClock().utc()) - unrecorded
+    engine = _engine(
+        session,
+        lease,
+        journal,
+        state.plan,
+        state,
+        listener,
+        wanted,
+        unrecorded=unrecorded,
+    )
     engine.recall(loaded.events)
     noticed = [
         events.MessageLogged(text=notice, level="warning") for notice in loaded.notices
     ]
-    engine.begin([_engine_started(journal, gap=_gap(loaded)), *noticed])
+    if changed:
+        text = f"{wrapper} was replaced by the installed one: {changed}"
+        noticed.append(events.MessageLogged(text=text, level="warning"))
+    engine.begin([_engine_started(journal, wrapper, gap=gap), *noticed])
     return engine
 
 
@@ -203,7 +248,9 @@ def _given_back(lease: FileLease) -> Iterator[None]:
         raise
 
 
-def _engine_started(journal: FileJournal, gap: float = 0.0) -> events.EngineStarted:
+def _engine_started(
+    journal: FileJournal, wrapper: Path, gap: float = 0.0
+) -> events.EngineStarted:
     return events.EngineStarted(
         host=socket.gethostname(),
         pid=os.getpid(),
@@ -211,12 +258,22 @@ def _engine_started(journal: FileJournal, gap: float = 0.0) -> events.EngineStar
         sealed_part=journal.seal.part,
         sealed_bytes=journal.seal.bytes,
         gap_seconds=gap,
+        wrapper_sha256=digest_of(wrapper),
     )
 
 
-def _gap(loaded: Loaded) -> float:
-    """Seconds since the predecessor last wrote: nobody watched meanwhile."""
-    return max(0.0, SystemClock().utc() - loaded.state.t)
+def _unrecorded(session: SessionDir, journal: FileJournal, loaded: Loaded) -> float:
+    """Seconds for which the predecessor lived after its newest record.
+
+    Both times are the file system's: of its last sign of life, and of its last write.
+    """
+    try:
+        lease = os.stat(session.lease / f"{loaded.state.epoch}.json")
+        part = os.stat(session.path / journal.seal.part)
+    except OSError:  # the record is all that is known of it
+        return 0.0
+    away = loaded.state.seconds_until(SystemClock().utc())
+    return min(max(0.0, lease.st_mtime - part.st_mtime), away)
 
 
 # --------------------------------------------------------------------------- parts
@@ -228,6 +285,8 @@ def _engine(
     state: SessionState,
     listener: Listener,
     wanted: Wanted,
+    *,
+    unrecorded: float = 0.0,
 ) -> Engine:
     clock = SystemClock()
     executor = make_executor(plan, session)
@@ -240,7 +299,9 @@ def _engine(
         facts=facts,
         logs=LogReader(clock.monotonic),
         inbox=FileInbox(
-            session, lambda name, reason: faults.write(f"inbox: {name}: {reason}")
+            session,
+            lambda name, reason: faults.write(f"inbox: {name}: {reason}"),
+            check=lambda sender: check_sender(sender, session.state_dir),
         ),
         lease=lease,
         poll_pool=pools["poll"],
@@ -254,13 +315,13 @@ def _engine(
         executor=executor,
         facts=facts,
         planner=ChildPlanner(state_dir=str(session.state_dir)),
-        preparation=Ground(session),
+        preparation=Ground(session, plan.share),
         place_of=mounts.of,
         checkpoints=CheckpointFiles(),
         executor_pool=pools["executor"],
         command_pool=pools["commands"],
         planner_pool=pools["planner"],
-        errands=LocalErrands(),
+        errands=LocalErrands(MODES[plan.share]),
         errand_pool=pools["errands"],
         attempt_dir=session.attempt,
         store_plan=session.store_plan,
@@ -288,14 +349,12 @@ def _engine(
         live_sink=sink,
         policy=_policy(plan, executor, wanted),
         log_fault=faults.write,
-        make_test=fast_test,
-        linear=rust_test,
         closing=closing,
         directory=session.path,
         log_file=str(session.engine_log),
         gpus=offer_of(plan).gpus,
     )
-    engine = Engine(state, parts, listener)
+    engine = Engine(state, parts, listener, unrecorded=unrecorded)
     nudger.start()
     log_nudger.start()
     return engine
@@ -333,6 +392,7 @@ class Ground:
     """What must be on disk before jobs are sent. Implements `ports.Preparation`."""
 
     session: SessionDir
+    share: Share = "private"
     _living: Living = field(default_factory=Living)
     _records: dict[str, ProvenanceRecord | None] = field(default_factory=dict)
     """By plan id, as they were first asked for."""
@@ -346,18 +406,25 @@ class Ground:
         """Own the output directories and keep how each job came to be.
 
         Raises:
-            AutoexpError: another living session owns one, or the disk refused.
+            AutoexpError: another living session owns one, it is another user's, or the
+                disk refused.
         """
         for spec, plan in zip(specs, plans, strict=True):
             directory = Path(spec.output_dir)
-            take_ownership(directory, self._owner(spec), self._living)
-            left = read_done(directory)
+            share: Share = plan.share if plan is not None else "private"
+            base = plan.base_output_dir if plan is not None else ""
+            require_ground(spec, base, share)
+            modes = MODES[share]
+            make_directory(directory / ".autoexp", modes.directory, place="output")
+            make_directory(Path(spec.log_dir), modes.directory, place="logs")
+            take_ownership(directory, self._owner(spec), self._living, share)
+            left = read_done(directory, share)
             if left is None or not is_of_later(
                 left, submission.session, submission.ordered_at
             ):
                 forget_done(directory)
             if plan is not None:
-                write_provenance(plan, spec, self._provenance(plan))
+                write_provenance(plan, spec, self._provenance(plan, spec))
         for task in submission.tasks:
             note_lengths(Path(task.attempt_dir), task.metric_places)
 
@@ -368,9 +435,9 @@ class Ground:
             AutoexpError: the disk refused.
         """
         directory = Path(spec.output_dir)
-        owner = read_owner(directory)
+        owner = read_owner(directory, self.share)
         if owner is not None and owner.same_session(self._owner(spec)):
-            write_done(directory, work)
+            write_done(directory, work, MODES[self.share].file)
 
     def _owner(self, spec: JobSpec) -> Owner:
         return Owner(
@@ -380,7 +447,9 @@ class Ground:
             fingerprint=spec.fingerprint,
         )
 
-    def _provenance(self, plan: Plan) -> ProvenanceRecord | None:
+    def _provenance(self, plan: Plan, spec: JobSpec) -> ProvenanceRecord | None:
+        if spec.config_record:  # of one job: not worth holding
+            return read_record(Path(spec.config_record))
         if plan.plan_id not in self._records:
             self._records[plan.plan_id] = record_of(plan, self.session.state_dir)
         return self._records[plan.plan_id]
@@ -393,10 +462,16 @@ class FaultLog:
     path: Path
 
     def write(self, text: str) -> None:
-        """Append a traceback; a disk that refuses is no further fault."""
+        """Append a traceback; a disk that refuses is no further fault.
+
+        Nothing is written into the session of somebody else.
+        """
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
-            handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            if session_user(self.path.parent):
+                return
+            handle = os.open(self.path, flags, 0o600)
         except OSError:
             return
         with os.fdopen(handle, "a", encoding="utf-8", errors="replace") as file:
-            file.write(text.rstrip() + "\n\n")
+            file.write(mask_text(text).rstrip() + "\n\n")

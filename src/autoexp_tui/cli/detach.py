@@ -33,8 +33,9 @@ def start_heir(session: SessionDir, approve: frozenset[str], epoch: int) -> bool
     True once it owns the session; False when it did not come up in time.
 
     Raises:
-        EnvironmentFailed: the session's directory cannot be written.
+        EnvironmentFailed: the session is not the user's alone, or cannot be written.
     """
+    session.require_own()
     command = [*_scope(), *heir_command(session, approve)]
     path = session.path / "heir.log"
     with explaining(path, "write"):

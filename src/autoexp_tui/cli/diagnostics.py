@@ -67,15 +67,26 @@ def guarded(main: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
     return code
 
 
+def print_json(value: object) -> None:
+    """One line of JSON on stdout; NaN and infinities, which JSON lacks, are text."""
+    import json
+
+    from autoexp_tui.plan.as_json import json_safe
+
+    print(json.dumps(json_safe(value), allow_nan=False))
+
+
 def say(text: str) -> None:
     """Lines for the person, on stderr; what came from outside steers no terminal.
 
     A terminal that has gone takes none, and no engine ends because of that.
     """
     from autoexp_tui.core.clean import clean
+    from autoexp_tui.core.masking import mask_text
 
+    shown = clean(mask_text(text), keep_newlines=True)
     with suppress(OSError):
-        print(clean(text, keep_newlines=True), file=sys.stderr, flush=True)
+        print(shown, file=sys.stderr, flush=True)
 
 
 def _drop_stdout() -> None:
@@ -84,6 +95,8 @@ def _drop_stdout() -> None:
 
 
 def _bug_report(bug: Exception) -> str:
+    from autoexp_tui.core.masking import mask_text
+
     text = "".join(traceback.format_exception(bug))
     try:
         place = str(_write_trace(text))
@@ -91,11 +104,13 @@ def _bug_report(bug: Exception) -> str:
         place = ""
     head = f"internal error: {type(bug).__name__}: {bug}"
     tail = f"The traceback is in {place}" if place else text
-    return f"{head}\n  This is a bug in autoexp-tui. {tail}"
+    return mask_text(f"{head}\n  This is a bug in autoexp-tui. {tail}")
 
 
 def _write_trace(text: str) -> Path:
+    from autoexp_tui.core.masking import mask_text
+
     handle, name = tempfile.mkstemp(prefix="autoexp-bug-", suffix=".txt")
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
+    with os.fdopen(handle, "w", errors="backslashreplace") as file:
+        file.write(mask_text(text))
     return Path(name)

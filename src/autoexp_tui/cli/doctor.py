@@ -14,11 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from autoexp_tui.adapters.config_files import config_dir, config_roots
+from autoexp_tui.adapters.slots_dir import find_slots_dir, usual_slots_dir
 from autoexp_tui.adapters.slurm_commands import ClusterCommands
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with
 from autoexp_tui.cli.doctor_slurm import examine_slurm
 from autoexp_tui.cli.findings import Finding
 from autoexp_tui.cli.options import common, parse, parser, state_dir_of
+from autoexp_tui.core.errors import AutoexpError
 
 _MIN_FREE_BYTES = 200 << 20
 
@@ -27,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
     """Look at everything; exit 5 when something that is needed is missing."""
     made = parser("autoexp-doctor", __doc__ or "", overrides=False)
     options = common(parse(made, argv))
-    findings = list(examine(state_dir_of(options)))
+    findings = list(examine(state_dir_of(options), options.config_dir))
     if options.json:
         print(json.dumps([asdict(finding) for finding in findings]))
     else:
@@ -36,13 +39,15 @@ def main(argv: Sequence[str]) -> int:
     return ExitCode.ENVIRONMENT if missing else ExitCode.OK
 
 
-def examine(state_dir: Path) -> Iterator[Finding]:
-    """Every finding, what is needed first."""
+def examine(state_dir: Path, configs: str = "") -> Iterator[Finding]:
+    """Every finding, what is needed first; `configs`: the root that was chosen."""
     yield _python()
     yield from _packages()
     yield _program("git", "needed for provenance and code states", "git", needed=True)
+    yield _configs(configs)
     yield _state_dir(state_dir)
     yield _disk(state_dir)
+    yield _slots_dir()
     yield _multiplexer()
     yield _encoding()
     yield _terminal()
@@ -80,6 +85,15 @@ def _program(name: str, without: str, package: str, *, needed: bool = False) -> 
     return Finding(name, "missing" if needed else "hint", without, mend)
 
 
+def _configs(chosen: str) -> Finding:
+    """The directories that configs are looked for in."""
+    try:
+        roots = config_roots(config_dir(chosen or None, Path.cwd()))
+    except AutoexpError as error:
+        return Finding("configs", "missing", error.problem, error.hint)
+    return Finding("configs", "ok", ", then ".join(map(str, roots)))
+
+
 def _state_dir(state_dir: Path) -> Finding:
     place = next(p for p in (state_dir, *state_dir.parents) if p.exists())
     try:
@@ -99,6 +113,26 @@ def _disk(state_dir: Path) -> Finding:
         return Finding("disk", "ok", text)
     mend = "Make room: a full disk holds every session that writes there."
     return Finding("disk", "missing", text, mend)
+
+
+def _slots_dir() -> Finding:
+    usual, found = usual_slots_dir(), find_slots_dir()
+    if found != usual:
+        text = f"{found}, because {usual} is not yours alone"
+        return Finding(
+            "slots",
+            "hint",
+            text,
+            "Nothing to do. Whoever made it, or an administrator, may remove it.",
+        )
+    try:
+        private = found.stat().st_uid == os.geteuid()
+    except OSError:
+        private = False
+    if private:
+        return Finding("slots", "ok", f"{found} (yours alone)")
+    mend = "Name a directory of your own on this host: slurm.client.slots_dir=DIR"
+    return Finding("slots", "missing", f"{found} cannot be used", mend)
 
 
 def _multiplexer() -> Finding:

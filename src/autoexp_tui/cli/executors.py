@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from autoexp_tui.adapters.local import (
     visible_gpus,
 )
 from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.adapters.sharing import MODES
 from autoexp_tui.core.errors import UsageError
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.engine.executor_port import Executor
@@ -111,9 +113,14 @@ def make_evidence(plan: Plan, session: SessionDir) -> EvidenceSource:
 
 
 def _local(plan: Plan, session: SessionDir) -> Executor:
-    settings = local_settings(_wrapper(session), slots=_slots_of(plan))
+    slots_dir = str(plan.executor.settings.get("slots_dir") or "")
+    slots_dir = os.path.abspath(os.path.expanduser(slots_dir)) if slots_dir else ""
+    settings = local_settings(
+        _wrapper(session), slots=_slots_of(plan), slots_dir=slots_dir
+    )
     grace = _number(plan, "grace_seconds", settings.grace_seconds)
-    return LocalExecutor(replace(settings, grace_seconds=grace), SystemClock())
+    settings = replace(settings, grace_seconds=grace, modes=MODES[plan.share])
+    return LocalExecutor(settings, SystemClock())
 
 
 def _slurm(plan: Plan, session: SessionDir) -> Executor:
@@ -134,7 +141,7 @@ def slurm_settings(plan: Plan, session: SessionDir) -> SlurmSettings:
         UsageError: the template cannot be read, or would start nothing.
     """
     from autoexp_tui.adapters.slurm import LARGEST_ARRAY, LOST_SECONDS, SlurmSettings
-    from autoexp_tui.adapters.slurm_submit import SubmitSettings
+    from autoexp_tui.adapters.slurm_submit import RECORD_PATIENCE, SubmitSettings
     from autoexp_tui.adapters.slurm_template import read_template
     from autoexp_tui.adapters.slurm_truth import GRACE_SECONDS
     from autoexp_tui.adapters.slurm_watch import (
@@ -160,6 +167,10 @@ def slurm_settings(plan: Plan, session: SessionDir) -> SlurmSettings:
             grace_seconds=_number(plan, "grace_seconds", 60.0),
             submit_seconds=_number(plan, "submit_seconds", 60.0),
             throttle=int(_number(plan, "array_throttle", 0)),
+            modes=MODES[plan.share],
+            record_patience_seconds=_number(
+                plan, "record_patience_seconds", RECORD_PATIENCE
+            ),
         ),
         ask_seconds=_number(plan, "ask_seconds", 30.0),
         settle_seconds=_number(plan, "settle_seconds", 60.0),

@@ -26,16 +26,16 @@ def _problems(error: AutoexpError) -> tuple[Problem, ...]:
 
 
 def _places(options: Options) -> KeyPlaces | None:
-    from autoexp_tui.adapters.config_files import config_dir
+    from autoexp_tui.adapters.config_files import config_dir, config_roots
     from autoexp_tui.adapters.key_places import KeyPlaces
     from autoexp_tui.cli.opening import DEFAULT_CONFIG
 
     try:
-        place = config_dir(options.config_dir or None, Path.cwd())
+        roots = config_roots(config_dir(options.config_dir or None, Path.cwd()))
     except AutoexpError:
         return None
     config = options.config_ref or DEFAULT_CONFIG
-    return KeyPlaces(place, config, options.overrides)
+    return KeyPlaces(roots, config, options.overrides)
 
 
 def _fault(problem: Problem, places: KeyPlaces | None) -> Fault:

@@ -12,24 +12,27 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from autoexp_tui.cli.detach import go_dark, place_of
 from autoexp_tui.cli.diagnostics import ExitCode, say
+from autoexp_tui.cli.job_reasons import waits_for, why_of
 from autoexp_tui.cli.rule_lines import SPENT, rule_lines
 from autoexp_tui.core.clean import clean
 from autoexp_tui.core.errors import AutoexpError
+from autoexp_tui.core.openness import is_acting
 from autoexp_tui.core.snapshot import EngineView, Snapshot
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import ACTIVE, JobState
+from autoexp_tui.core.unmet import asks, is_doomed, stuck
 from autoexp_tui.core.verdicts import Why
-from autoexp_tui.core.wording import clock_time, plural, reason_of, sentence, wakes
+from autoexp_tui.core.wording import clock_time, plural, sentence, wakes
 from autoexp_tui.engine.joined import is_at_rest, is_deposed
 
 if TYPE_CHECKING:
     from autoexp_tui.engine.handle import EngineHandle
 
-_RESTING = frozenset({JobState.PLANNED, JobState.HELD})
+Codes: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,28 +107,19 @@ def over(snapshot: Snapshot, how: Watching) -> bool:
         return bool(snapshot.engine.holding)
     if is_at_rest(snapshot) or _has_ended(snapshot.engine):
         return True
-    moving = [
-        job for job in snapshot.jobs if not job.ended and job.state not in _RESTING
-    ]
-    if how.stop_in_storm and in_storm(snapshot) and not _busy(snapshot):
+    if _busy(snapshot):
+        return False
+    if how.stop_in_storm and in_storm(snapshot):
         return True
-    if not how.wait_for_approval and moving and all(map(_asks, moving)):
-        return True
-    return not moving and not snapshot.pending and not _acts_later(snapshot)
+    if is_acting(snapshot.jobs, snapshot.pending):
+        return False
+    still = stuck(snapshot.jobs, with_asks=not how.wait_for_approval)
+    return all(job.ended or job.name in still for job in snapshot.jobs)
 
 
 def _has_ended(engine: EngineView) -> bool:
     """Whether the engine of this process has."""
     return engine.stopped and engine.role == "live"
-
-
-def _acts_later(snapshot: Snapshot) -> bool:
-    """Whether an action waits for a moment that is known; for others nobody stays."""
-    return any(
-        waiting.until is not None
-        for job in snapshot.jobs
-        for waiting in job.deferred.values()
-    )
 
 
 def in_storm(snapshot: Snapshot) -> bool:
@@ -138,10 +132,6 @@ def _busy(snapshot: Snapshot) -> bool:
     return bool(snapshot.pending) or any(job.state in ACTIVE for job in snapshot.jobs)
 
 
-def _asks(job: JobRecord) -> bool:
-    return job.ask is not None and job.ask.approved is None
-
-
 # -------------------------------------------------------------------------- report
 @dataclass(slots=True)
 class Report:
@@ -151,6 +141,8 @@ class Report:
     out: Callable[[str], None] = say
     _seen: dict[str, tuple[JobState, int]] = field(default_factory=dict)
     _done: set[str] = field(default_factory=set)
+    _reasons: dict[str, Codes] = field(default_factory=dict)
+    """What each job was said to wait for."""
     _asked: set[str] = field(default_factory=set)
     _warned: set[str] = field(default_factory=set)
     _queued_for: set[str] = field(default_factory=set)
@@ -174,12 +166,14 @@ class Report:
         self._show_done(snapshot)
         self._show_rules(snapshot)
         for job in snapshot.jobs:
-            self._show_job(job, snapshot.t)
+            self._show_job(job, snapshot)
+        self._show_reasons(snapshot)
         for warning in snapshot.warnings:
             if warning.warning_id not in self._warned:
                 self._warned.add(warning.warning_id)
-                text = sentence(warning.why, snapshot.t)
-                self._line(snapshot.t, "!", f"{warning.job} {text}")
+                text = sentence(warning.why, snapshot.now)
+                told = f"{warning.job} {text}"
+                self._line(snapshot.now, "!", told, at=warning.raised_at)
         self._show_queue(snapshot)
 
     def _show_rules(self, snapshot: Snapshot) -> None:
@@ -193,7 +187,7 @@ class Report:
                 if text in self._spent:
                     continue
                 self._spent.add(text)
-            self._line(snapshot.t, what, text)
+            self._line(snapshot.now, what, text)
 
     def _show_queue(self, snapshot: Snapshot) -> None:
         """Each reason once, however many jobs wait for it."""
@@ -205,7 +199,7 @@ class Report:
             if reason and reason not in self._queued_for:
                 self._queued_for.add(reason)
                 more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-                self._line(snapshot.t, "in the queue", f"{names[0]}{more}: {reason}")
+                self._line(snapshot.now, "in the queue", f"{names[0]}{more}: {reason}")
 
     def _show_session(self, snapshot: Snapshot) -> None:
         if snapshot.session and snapshot.session != self._session:
@@ -222,9 +216,9 @@ class Report:
         """That nothing is submitted any more; of a storm, a warning says it."""
         before, self._paused = self._paused, snapshot.paused
         if snapshot.paused is None:
-            self._line(snapshot.t, "resumed", "jobs are submitted again")
+            self._line(snapshot.now, "resumed", "jobs are submitted again")
         elif not in_storm(snapshot) and before is None:
-            self._line(snapshot.t, "paused", sentence(snapshot.paused, snapshot.t))
+            self._line(snapshot.now, "paused", sentence(snapshot.paused, snapshot.now))
             place = place_of(snapshot.engine.directory)
             self.out(f"  autoexp-sessions resume {snapshot.session}{place}")
 
@@ -236,9 +230,9 @@ class Report:
         if before == now:
             return
         if engine.role == "viewer":
-            self._line(snapshot.t, "engine", _watched(engine))
+            self._line(snapshot.now, "engine", _watched(engine))
         elif before[0] == "viewer":
-            self._line(snapshot.t, "engine", "this process goes on with the session")
+            self._line(snapshot.now, "engine", "this process goes on with the session")
 
     def _show_done(self, snapshot: Snapshot) -> None:
         """What an earlier session has done, in one line however many they are."""
@@ -249,20 +243,51 @@ class Report:
             self._seen[job.name] = (job.state, len(job.attempts))
         if new:
             of = f"{len(new)} of {plural(len(snapshot.jobs), 'job')}"
-            self._line(snapshot.t, "done before", f"{of}: not run again (--force does)")
+            self._line(
+                snapshot.now, "done before", f"{of}: not run again (--force does)"
+            )
 
-    def _show_job(self, job: JobRecord, now: float) -> None:
+    def _show_job(self, job: JobRecord, snapshot: Snapshot) -> None:
         mark = (job.state, len(job.attempts))
-        if self._seen.get(job.name) != mark:
+        if self._seen.get(job.name) != mark and not _is_unexplained(job):
             self._seen[job.name] = mark
-            if job.state is not JobState.PLANNED:
-                self._line(now, job.state.value.lower(), f"{job.name}{_tail(job, now)}")
-        if _asks(job) and job.name not in self._asked:
-            self._asked.add(job.name)
-            self._line(now, "asks", f"{job.name} {_prompt(job)}")
+            self._reasons[job.name] = _codes(job)
+            if job.state is not JobState.PLANNED and not asks(job):
+                tail = _tail(job, snapshot.now)
+                text = f"{job.name}{tail}"
+                self._line(snapshot.now, _word(job), text, at=job.since)
+        if asks(job) and job.name not in self._asked:
+            self._ask(job, snapshot)
 
-    def _line(self, now: float, what: str, text: str) -> None:
-        self.out(f"{clock_time(now)}  {what:<12} {clean(text)}")
+    def _ask(self, job: JobRecord, snapshot: Snapshot) -> None:
+        """What a job asks; with the first one, how it is answered."""
+        first = not self._asked
+        self._asked.add(job.name)
+        self._line(snapshot.now, "asks", f"{job.name} {_prompt(job)}")
+        if first:
+            place = place_of(snapshot.engine.directory)
+            self.out(f"  autoexp-sessions approve {snapshot.session}{place}")
+
+    def _show_reasons(self, snapshot: Snapshot) -> None:
+        """Of jobs that wait for something else than they did: each reason once."""
+        others: dict[tuple[str, str], list[str]] = {}
+        for job in snapshot.jobs:
+            codes = _codes(job)
+            if job.name in self._reasons and codes != self._reasons[job.name]:
+                self._reasons[job.name] = codes
+                text = why_of(job, None, snapshot.now)
+                if text and not asks(job):
+                    others.setdefault((_word(job), text), []).append(job.name)
+        for (word, text), names in others.items():
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            self._line(snapshot.now, word, f"{names[0]}{more}  {text}")
+
+    def _line(
+        self, now: float, what: str, text: str, *, at: float | None = None
+    ) -> None:
+        """A line about something that happened `at` a moment; None: now."""
+        when = clock_time(now if at is None else at, now)
+        self.out(f"{when}  {what:<12} {clean(text)}")
 
 
 def _watched(engine: EngineView) -> str:
@@ -274,10 +299,26 @@ def _watched(engine: EngineView) -> str:
     return f"{who}: {'has left' if engine.stopped else 'is gone'}"
 
 
+def _word(job: JobRecord) -> str:
+    return "cannot start" if is_doomed(job) else job.state.value.lower()
+
+
+def _codes(job: JobRecord) -> Codes:
+    """What a job that has not started waits for; numbers in it may change."""
+    if job.state not in (JobState.WAITING, JobState.RETRYING):
+        return ()
+    whys = (job.why,) if job.why is not None else waits_for(job)
+    return tuple(why.code for why in whys)
+
+
+def _is_unexplained(job: JobRecord) -> bool:
+    """Whether nobody has looked yet what a waiting job waits for."""
+    return job.state is JobState.WAITING and not _codes(job)
+
+
 def _tail(job: JobRecord, now: float) -> str:
-    if job.why is None:
-        return ""
-    return f"  {reason_of(job.why, job.cause, now)}"
+    text = why_of(job, None, now)
+    return f"  {text}" if text else ""
 
 
 def _prompt(job: JobRecord) -> str:
@@ -297,9 +338,9 @@ def result(snapshot: Snapshot) -> Mapping[str, object]:
                 "cause": job.cause.value if job.cause else None,
                 "attempts": len(job.attempts),
                 "exit_code": job.attempt.exit_code if job.attempt else None,
-                "why": reason_of(job.why, job.cause, snapshot.t) if job.why else "",
+                "why": why_of(job, live, snapshot.now),
             }
-            for job in snapshot.jobs
+            for job, live in zip(snapshot.jobs, snapshot.live, strict=True)
         ],
     }
 
@@ -318,12 +359,14 @@ def finish(
     if is_deposed(snapshot):
         say(_taken(snapshot))
         return ExitCode.OWNED
-    if in_storm(snapshot) and not snapshot.finished:
+    if in_storm(snapshot) and snapshot.open:
         say(_storm(snapshot))
         return ExitCode.GUARD
-    if snapshot.engine.stopped and not snapshot.finished:
+    if snapshot.engine.stopped and snapshot.open:
         say(_told_to_stop(snapshot))
-    done = all(
+    else:
+        _say_left(snapshot)
+    done = not is_acting(snapshot.jobs, snapshot.pending) and all(
         job.state is JobState.COMPLETED
         for job in snapshot.jobs
         if not chosen or job.name in chosen
@@ -333,7 +376,7 @@ def finish(
 
 def _storm(snapshot: Snapshot) -> str:
     """Why it stopped, and how to go on."""
-    reason = sentence(snapshot.paused, snapshot.t) if snapshot.paused else ""
+    reason = sentence(snapshot.paused, snapshot.now) if snapshot.paused else ""
     session, place = snapshot.session, place_of(snapshot.engine.directory)
     return (
         f"stopped by the storm breaker: {reason}\n"
@@ -341,6 +384,31 @@ def _storm(snapshot: Snapshot) -> str:
         f"  autoexp-sessions resume {session}{place}\n"
         f"  autoexp-run --session {session}{place}"
     )
+
+
+def _say_left(snapshot: Snapshot) -> None:
+    """What only a person can move, and the commands that go on."""
+    where = f"{snapshot.session}{place_of(snapshot.engine.directory)}"
+    held = sum(job.state is JobState.HELD for job in snapshot.jobs)
+    doomed = [job for job in snapshot.jobs if is_doomed(job)]
+    asking = sum(map(asks, snapshot.jobs))
+    if asking:
+        say(f"{plural(asking, 'job')} {_wait(asking)} for approval. Answer and resume:")
+        say(f"  autoexp-sessions approve {where}")
+        say(f"  autoexp-run --session {where}")
+    if doomed:
+        name = clean(doomed[0].name)
+        say(f"{plural(len(doomed), 'job')} cannot start. Retry what is waited for, or")
+        say("waive the condition, or skip the job; then resume:")
+        say(f"  autoexp-sessions skip {where} {name}")
+        say(f"  autoexp-run --session {where}")
+    if held:
+        say(f"{plural(held, 'job')} held. To submit the rest:")
+        say(f"  autoexp-run --session {where} --rest")
+
+
+def _wait(number: int) -> str:
+    return "waits" if number == 1 else "wait"
 
 
 def _taken(snapshot: Snapshot) -> str:
@@ -374,7 +442,7 @@ def summary(snapshot: Snapshot) -> str:
     before = sum(1 for job in snapshot.jobs if job.done_before)
     head += f" ({before} done before)" if before else ""
     rest = [
-        f"  {job.state.value.lower():<10} {clean(job.name)}{_tail(job, snapshot.t)}"
+        f"  {_word(job):<12} {clean(job.name)}{_tail(job, snapshot.now)}"
         for job in snapshot.jobs
         if job.state is not JobState.COMPLETED
     ]

@@ -66,7 +66,7 @@ def parting_words(snapshot: Snapshot) -> str:
     if not snapshot.session:
         return "Nothing was submitted." if snapshot.plan is not None else ""
     again = f"autoexp-tui --session {snapshot.session}{place_of(engine.directory)}"
-    if snapshot.finished:
+    if not snapshot.open:
         return f"All jobs have ended. See them again: {again}"
     if engine.role == "viewer" and engine.owner_alive:
         return f"The engine goes on. Come back: {again}"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cli.diagnostics import ExitCode, exit_with
+from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
 from autoexp_tui.cli.options import Options, common, parse, parser
 from autoexp_tui.core.errors import UsageError
 
@@ -58,7 +58,7 @@ def _session_of_manifest(options: Options) -> SessionDir:
     from autoexp_tui.adapters.session_dir import read_manifest, sessions_in
     from autoexp_tui.cli.options import state_dir_of
 
-    plan = read_manifest(Path(options.manifest))
+    plan = read_manifest(Path(options.manifest), run=True)
     place = state_dir_of(options, plan.state_dir)
     found = [
         session
@@ -93,9 +93,13 @@ def monitor(options: Options, *, quiet: bool) -> int:
     from autoexp_tui.cli.headless import Interrupted, Watching, finish, watch
     from autoexp_tui.cli.joining import joined_handle
     from autoexp_tui.cli.leaving import leave
+    from autoexp_tui.cli.session_sending import spelled
 
     session = opening.session_of(options)
     handle = joined_handle(session, options)
+    if options.approve and handle.role == "viewer":
+        say("--approve counts once this process runs the session; now it watches.")
+        say(f"Answer what asks now: {spelled('approve', session)}")
     try:
         snapshot = watch(handle, Watching(json=options.json, quiet=quiet))
     except (Interrupted, KeyboardInterrupt):

@@ -12,6 +12,7 @@ from autoexp_tui.cli.options import Options, state_dir_of, with_local
 from autoexp_tui.core.errors import (
     AutoexpError,
     JournalDamaged,
+    NotConfirmed,
     SessionOwned,
     UsageError,
 )
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
 DEFAULT_CONFIG = "exp"
 
 
-def make_plan(options: Options) -> Plan:
+def make_plan(options: Options, *, run: bool = True) -> Plan:
     """The plan of a manifest, or of the config, made in the planning process.
+
+    `run`: it is to run, so nobody else may have written the manifest.
 
     Raises:
         AutoexpError: it cannot be read, composed or validated.
@@ -39,7 +42,9 @@ def make_plan(options: Options) -> Plan:
 
     if options.manifest:
         refuse_overrides(options, "--manifest")
-        return _with_known_stages(read_manifest(Path(options.manifest)), options)
+        return _with_known_stages(
+            read_manifest(Path(options.manifest), run=run), options
+        )
     request = PlanningRequest(
         config_ref=options.config_ref or DEFAULT_CONFIG,
         config_dir=options.config_dir,
@@ -134,6 +139,7 @@ def plan_handle(plan: Plan, options: Options) -> LiveHandle:
     """A handle on a plan that nobody has submitted."""
     from autoexp_tui.adapters.done_file import done_of
     from autoexp_tui.adapters.journal_pages import EarlierRecords
+    from autoexp_tui.adapters.senders import describe_sender
     from autoexp_tui.cli.assemble import start_session
     from autoexp_tui.cli.executors import offer_of
     from autoexp_tui.engine.live import LiveHandle
@@ -146,6 +152,7 @@ def plan_handle(plan: Plan, options: Options) -> LiveHandle:
         earlier=EarlierRecords(),
         done={} if options.force else done_of(plan).done,
         start=lambda plan, listener: start_session(plan, listener, wanted),
+        identify=lambda: describe_sender(wanted.state_dir),
     )
 
 
@@ -162,9 +169,12 @@ def owned_handle(
 
     Raises:
         SessionOwned: another engine lives.
+        UsageError: `--approve` names a stage that the session does not have.
+        NotConfirmed: a job brings approvals with it.
         AutoexpError: the session cannot be read.
     """
     from autoexp_tui.adapters.journal_pages import EarlierRecords
+    from autoexp_tui.adapters.senders import describe_sender
     from autoexp_tui.cli.assemble import Wanted, resume_session
     from autoexp_tui.engine.live import LiveHandle
 
@@ -174,10 +184,37 @@ def owned_handle(
         wait_for_lease=wait,
         lease_watch=lease_watch,
     )
-    handle = LiveHandle(earlier=EarlierRecords())
+    if options.approve:
+        require_person("--approve", session.state_dir)
+    handle = LiveHandle(
+        earlier=EarlierRecords(),
+        identify=lambda: describe_sender(session.state_dir),
+    )
     engine = resume_session(session, handle.publish, wanted)
     handle.attach(engine)
+    plan = handle.snapshot().plan
+    try:
+        if plan is not None:
+            _with_known_stages(plan, options)
+    except UsageError:
+        handle.close()
+        raise
     return handle
+
+
+def require_person(what: str, state_dir: Path) -> None:
+    """This process is no job's.
+
+    Raises:
+        NotConfirmed: it is; names the job.
+    """
+    from autoexp_tui.adapters.senders import describe_sender
+
+    if job := describe_sender(state_dir).job:
+        raise NotConfirmed(
+            f"{what}: this process is a job's ({job}), and only a person may answer",
+            hint="Answer from a cockpit or a shell of your own.",
+        )
 
 
 def viewing_handle(
@@ -186,19 +223,24 @@ def viewing_handle(
     read_only: bool = False,
     lease_watch: LeaseWatch | None = None,
 ) -> ViewerHandle:
-    """A handle on a session that another process runs."""
+    """A handle on a session that another process runs; read-only when it is another
+    user's."""
     from autoexp_tui.adapters.clock import SystemClock
     from autoexp_tui.adapters.journal_pages import EarlierRecords
+    from autoexp_tui.adapters.senders import describe_sender
     from autoexp_tui.adapters.session_watch import FileSessionWatcher
     from autoexp_tui.engine.viewer import ViewerHandle
 
     clock, pages = SystemClock(), EarlierRecords()
+    user = session.user
     return ViewerHandle(
         FileSessionWatcher(session, clock, lease=lease_watch),
         clock,
-        read_only=read_only,
+        read_only=read_only or bool(user),
         directory=str(session.path),
+        user=user,
         earlier=lambda _, seq, count: pages(str(session.path), seq, count),
+        identify=lambda: describe_sender(session.state_dir),
     )
 
 
@@ -219,7 +261,7 @@ def replay_handle(
     from autoexp_tui.engine.reel import Reel
     from autoexp_tui.engine.replay import ReplayHandle
 
-    reel = Reel(PackedHistory(), StoredPlans(session))
+    reel = Reel(PackedHistory(), StoredPlans(session), user=session.user)
     records = read_session(session)
     for record in records:
         try:

@@ -66,7 +66,7 @@ def parser(prog: str, about: str, *, overrides: bool = True) -> argparse.Argumen
         "--config-dir",
         metavar="DIR",
         default="",
-        help="its root (default ./config if it exists, else the shipped one)",
+        help="its root (default ./config if there; the shipped one comes last)",
     )
     add("--session", metavar="ID", default="", help="an existing session")
     add(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
+from autoexp_tui.cli.diagnostics import ExitCode, exit_with, print_json, say
 from autoexp_tui.cli.garbage import leave
 from autoexp_tui.cli.options import Options, common, parse, parser
 from autoexp_tui.core.errors import MOST_TOLD, UsageError
@@ -138,7 +137,7 @@ def _finished(options: Options, *, points: bool) -> PlanningResult:
 def show_points(result: PlanningResult) -> int:
     """Print the expanded points as JSON."""
     result.raise_errors()
-    print(json.dumps({"points": list(result.points)}))
+    print_json({"points": list(result.points)})
     return ExitCode.OK
 
 
@@ -147,7 +146,10 @@ def show_plan(result: PlanningResult, options: Options) -> int:
     if result.failed in ("config", "environment"):
         result.raise_errors()
     if options.json:
-        print(result.report or json.dumps(as_json(result)))
+        if result.report:
+            print(result.report)
+        else:
+            print_json(as_json(result))
         return ExitCode.VALIDATION if result.errors else ExitCode.OK
     if result.errors:
         _show_warnings(result.warnings)
@@ -206,7 +208,7 @@ def show_check(result: PlanningResult, options: Options) -> int:
     check = check_cluster(result.plan, ClusterCommands())
     if options.json:
         answer = {"cluster": cluster_words.as_json(check)}
-        print(json.dumps(as_json(result) | answer))
+        print_json(as_json(result) | answer)
     else:
         show_plan(result, options)
         print(cluster_words.as_text(check, time.time()))

@@ -30,6 +30,10 @@ def rule_lines(records: Sequence[Recorded], after: int) -> Iterator[tuple[str, s
                 why.code in _SPENT_CODES
             ):
                 yield SPENT, f"{job}  rule {action}: {sentence(why, record.t)}"
+            case events.ActionDropped(job=job, action=action, why=why) if (
+                why.code == "value_refused"
+            ):
+                yield "warning", f"{job}  rule {action}: {sentence(why, record.t)}"
             case events.MessageLogged(level="warning" | "error") as logged:
                 job = f"{logged.job}  " if logged.job else ""
                 yield logged.level, f"{job}{logged.text}"

@@ -20,7 +20,6 @@ from autoexp_tui.core.states import JobState
 
 if TYPE_CHECKING:
     from autoexp_tui.cli.headless import Watching
-    from autoexp_tui.core.snapshot import Snapshot
     from autoexp_tui.core.specs import Plan
     from autoexp_tui.engine.live import LiveHandle
 
@@ -107,8 +106,6 @@ def run(
     handle.close()
     if not snapshot.session:
         return failed_to_start(snapshot, handle.problem)
-    if chosen and not how.json:
-        _tell_held(snapshot)
     return finish(snapshot, as_json=how.json, chosen=frozenset(chosen))
 
 
@@ -132,18 +129,6 @@ def chosen_and_confirmed(
     chosen = canary.first_family(plan, done)
     confirmed(plan, options, frozenset(chosen))
     return chosen
-
-
-def _tell_held(snapshot: Snapshot) -> None:
-    """How many wait for somebody to choose them, and how that is done."""
-    from autoexp_tui.cli.detach import place_of
-    from autoexp_tui.core.wording import plural
-
-    held = sum(job.state is JobState.HELD for job in snapshot.jobs)
-    if held:
-        place = place_of(snapshot.engine.directory)
-        say(f"{plural(held, 'job')} held. To submit the rest:")
-        say(f"  autoexp-run --session {snapshot.session}{place} --rest")
 
 
 def open_handle(

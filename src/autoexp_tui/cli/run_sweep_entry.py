@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
         )
     from autoexp_tui.adapters.session_dir import read_manifest
 
-    plan = read_manifest(Path(args.manifest))
+    plan = read_manifest(Path(args.manifest), run=not args.print)
     entry = _entry(plan, _chosen(plan, args), args.state_dir)
     if args.print:
         _show(entry, as_json=args.json)
@@ -149,7 +149,7 @@ def _is_done(entry: Entry) -> bool:
     from autoexp_tui.adapters.done_file import read_done
 
     job = entry.job
-    work = read_done(Path(job.output_dir))
+    work = read_done(Path(job.output_dir), entry.plan.share)
     return (
         bool(job.fingerprint)
         and work is not None

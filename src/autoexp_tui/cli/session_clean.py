@@ -123,7 +123,7 @@ def _ended_before(before: float | None, options: Options) -> Iterator[SessionDir
     first: Path = places_of(options)[0]
     for row in list_sessions(first):
         old = before is None or row.last_event_at < before
-        if row.finished and row.owner is Alive.NO and not row.problem and old:
+        if not row.open and row.owner is Alive.NO and not row.problem and old:
             yield SessionDir(row.directory)
 
 

@@ -6,7 +6,7 @@ told apart, and sends it; the engine has the last word.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,11 +21,15 @@ if TYPE_CHECKING:
 
     from autoexp_tui.adapters.session_dir import SessionDir
     from autoexp_tui.cli.options import Options
-    from autoexp_tui.core.commands import Command
+    from autoexp_tui.core.commands import Command, Resubmit
+    from autoexp_tui.core.snapshot import Live
     from autoexp_tui.core.state import JobRecord, SessionState
+    from autoexp_tui.ui.view.session import SessionView
+    from autoexp_tui.ui.view.spans import Line
 
     Names = Sequence[str]
 
+NO_LIVE: Mapping[str, Live] = {}
 NAMED = 5
 """How many jobs a question names before it only counts them."""
 
@@ -69,10 +73,25 @@ def kill(
     from autoexp_tui.core.wording import plural
 
     jobs = _chosen(session, names, args, lambda job: not job.ended)
+    if jobs and not options.yes:
+        _say_what_is_lost(session, jobs)
     if jobs:
         confirm(options, f"kill {plural(len(jobs), 'job')}: {_named(jobs)}")
     command = Kill(jobs=jobs, reason=args.reason)
     return _for_jobs("kill", session, options, jobs, command)
+
+
+def _say_what_is_lost(session: SessionDir, jobs: Names) -> None:
+    from autoexp_tui.adapters.checkpoint_files import look_for_checkpoints
+    from autoexp_tui.cli.session_sight import look_at
+    from autoexp_tui.ui.view.loss import checkpoint_places
+    from autoexp_tui.ui.view.questions import kill_stakes
+
+    sight = look_at(session)
+    view = _view_of(sight.state, sight.live, sight.now)
+    chosen = view.named(jobs)
+    looks = look_for_checkpoints(checkpoint_places(chosen, view))
+    _say_lines(kill_stakes(chosen, view, looks))
 
 
 def retry(
@@ -88,8 +107,45 @@ def retry(
     records = load(session).jobs
     # What is done would go on from its end, and do nothing.
     anew = all(records[name].state not in REVIVABLE for name in jobs)
-    command = Resubmit(jobs=jobs, from_checkpoint=not anew)
+    overrides = tuple(args.set)
+    for text in overrides:
+        _require_override(text)
+    command = Resubmit(
+        jobs=jobs,
+        from_checkpoint=not anew,
+        overrides=overrides,
+        use_files=args.followers == "use",
+    )
+    if jobs:
+        _say_what_comes_back(load(session), command)
     return _for_jobs("retry", session, options, jobs, command)
+
+
+def _say_what_comes_back(state: SessionState, command: Resubmit) -> None:
+    """Who comes back with the jobs, and what their followers will read."""
+    from autoexp_tui.ui.view.questions import resubmit_stakes
+
+    view = _view_of(state)
+    brought, followers = resubmit_stakes(view.named(command.jobs), view)
+    _say_lines((*brought, *followers))
+    if followers and (command.overrides or not command.from_checkpoint):
+        if command.use_files:
+            say("They read what lies there by now.")
+        else:
+            say("They wait until it is written anew; --followers use: they do not.")
+
+
+def _require_override(text: str) -> None:
+    """`--set` takes what Hydra takes: `KEY=VALUE`, or `~KEY`.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    key, sign, _ = text.partition("=")
+    if not text.startswith("~") and not (sign and key and not key.isspace()):
+        raise UsageError(
+            f"--set: {text!r} is not of the form KEY=VALUE", hint="--set lr=2e-4"
+        )
 
 
 def _ended_badly(job: JobRecord) -> bool:
@@ -128,8 +184,10 @@ def waive(
     session: SessionDir, names: Names, args: argparse.Namespace, options: Options
 ) -> int:
     """Let a start condition of a waiting job count as passed."""
+    from autoexp_tui.cli.opening import require_person
     from autoexp_tui.core.commands import Waive
 
+    require_person("waive", session.state_dir)
     if not names:
         raise UsageError(
             "waive: a condition of which job?",
@@ -187,8 +245,10 @@ def reject(
 def _answer(
     verb: str, session: SessionDir, names: Names, reason: str, options: Options
 ) -> int:
+    from autoexp_tui.cli.opening import require_person
     from autoexp_tui.core import commands
 
+    require_person(verb, session.state_dir)
     state = load(session)
     require_known(state, names)
     asking = [state.jobs[name] for name in names or state.order]
@@ -225,6 +285,26 @@ def load(session: SessionDir) -> SessionState:
     from autoexp_tui.adapters.journal import load_state
 
     return load_state(session).state
+
+
+def _view_of(
+    state: SessionState, live: Mapping[str, Live] = NO_LIVE, now: float = 0.0
+) -> SessionView:
+    """The session as the cockpit's questions see it, at `now`."""
+    from autoexp_tui.core.snapshot import EngineView
+    from autoexp_tui.engine.publish import Publisher
+    from autoexp_tui.ui.view.session import observe
+
+    return observe(
+        Publisher().snapshot(state, EngineView(role="viewer", committed_at=now), live)
+    )
+
+
+def _say_lines(lines: Iterable[Line]) -> None:
+    from autoexp_tui.ui.view.spans import plain
+
+    for one in lines:
+        say(plain(one).rstrip())
 
 
 def _chosen(

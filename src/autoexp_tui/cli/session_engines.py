@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -122,8 +123,12 @@ def _restarted(
 
 def _last_lines(session: SessionDir) -> str:
     """What the engine that did not come up said last."""
+    from autoexp_tui.adapters.trust import open_session_file
+
     try:
-        data = (session.path / "heir.log").read_bytes()[-4096:]
+        with open_session_file(session.path / "heir.log") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
+            data = file.read(4096)
     except OSError:
         return ""
     lines = [line for line in data.decode(errors="replace").splitlines() if line]

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cli.session_looking import brief_json, why_of
+from autoexp_tui.cli.job_reasons import why_of
+from autoexp_tui.cli.session_looking import brief_json
 from autoexp_tui.core.clean import clean
+from autoexp_tui.core.masking import mask_text, mask_value, mask_values
+from autoexp_tui.core.moment import wall_time
 from autoexp_tui.core.revival import dependants
 from autoexp_tui.core.wording import (
     CAUSES,
@@ -22,9 +27,12 @@ if TYPE_CHECKING:
 
     from autoexp_tui.cli.session_sight import Sight
     from autoexp_tui.core.condition_kinds import Condition
+    from autoexp_tui.core.events import MetricsNoted
+    from autoexp_tui.core.masking import MaskRules
     from autoexp_tui.core.snapshot import Live
     from autoexp_tui.core.state import Attempt, ConditionStatus, JobRecord
 
+_UNSET = object()
 _RESULTS = {"pass": "passes", "wait": "waits", "fail": "fails"}
 
 
@@ -41,10 +49,14 @@ def job_lines(job: JobRecord, sight: Sight) -> Iterator[str]:
         yield _line("why", why)
     if job.ask is not None and job.ask.approved is None:
         yield _line("asks", job.ask.prompt or "for approval")
-    yield from _condition_lines("start", job.spec.start_conditions, job.start, now)
-    yield from _condition_lines("cancel", job.spec.cancel_conditions, job.cancel, now)
+    for role, specs, statuses in (
+        ("start", job.spec.start_conditions, job.start),
+        ("cancel", job.spec.cancel_conditions, job.cancel),
+    ):
+        for line in _condition_lines(role, specs, statuses, now):
+            yield mask_text(line, sight.mask)
     for attempt in job.attempts:
-        yield from _attempt_lines(attempt, job, now)
+        yield from _attempt_lines(attempt, job, sight)
     yield from _rest(job, live, sight)
 
 
@@ -87,11 +99,13 @@ def _verdict(status: ConditionStatus | None, now: float) -> str:
 
 
 # -------------------------------------------------------------------------- attempts
-def _attempt_lines(attempt: Attempt, job: JobRecord, now: float) -> Iterator[str]:
+def _attempt_lines(attempt: Attempt, job: JobRecord, sight: Sight) -> Iterator[str]:
+    now = sight.now
     yield _line(f"attempt {attempt.number}", ", ".join(_course(attempt, now)))
     why = sentence(attempt.why, now) if attempt.why else ""
     ordered = sentence(attempt.ordered_why, now) if attempt.ordered_why else ""
     for what, text in (
+        ("values", _values_text(job, attempt, sight.mask)),
         ("ordered", ordered),
         ("why", "" if attempt.why == job.why else why),
         ("log", attempt.log_path),
@@ -100,6 +114,22 @@ def _attempt_lines(attempt: Attempt, job: JobRecord, now: float) -> Iterator[str
     ):
         if text:
             yield f"{'':<10} {what}: {clean(text)}"
+
+
+def _values_text(job: JobRecord, attempt: Attempt, mask: MaskRules) -> str:
+    """The values of an attempt that are not the plan's in each of them."""
+    values, planned = job.values_of(attempt), job.planned_values
+    return ", ".join(
+        mask_text(f"{key}={values[key]}", mask)
+        + (f" (planned: {_shown(key, planned.get(key), mask)})" if own else "")
+        for key in job.changed_keys
+        if key in values
+        for own in [planned.get(key, _UNSET) != values[key]]
+    )
+
+
+def _shown(key: str, planned: object, mask: MaskRules) -> object:
+    return "not set" if planned is None else mask_value(key, planned, mask)
 
 
 def _course(attempt: Attempt, now: float) -> Iterator[str]:
@@ -126,17 +156,29 @@ def _course(attempt: Attempt, now: float) -> Iterator[str]:
 
 
 def _metrics(job: JobRecord, live: Live | None) -> str:
-    """The engine's own newest values where it tells them, else the recorded ones."""
-    values: Mapping[str, float | str]
-    if live is not None and live.step is not None:
-        step, total, values = live.step, live.total, live.metrics
-    elif job.noted is not None:
-        step, total, values = job.noted.step, job.noted.total, job.noted.values
-    else:
+    found = newest_metrics(job, live)
+    if found is None:
         return ""
-    head = f"step {step}/{total}" if total else f"step {step}"
-    told = [f"{name} {_spelled(value)}" for name, value in values.items()]
+    head = f"step {found.step}/{found.total}" if found.total else f"step {found.step}"
+    told = [f"{name} {_spelled(value)}" for name, value in found.values.items()]
     return ", ".join([head, *told])
+
+
+@dataclass(frozen=True, slots=True)
+class _Metrics:
+    """What an attempt's log has told."""
+
+    step: int
+    total: int | None
+    values: Mapping[str, float | str]
+
+
+def newest_metrics(job: JobRecord, live: Live | None) -> _Metrics | None:
+    """The engine's own newest values where it tells them, else the recorded ones."""
+    if live is not None and live.step is not None:
+        return _Metrics(live.step, live.total, live.metrics)
+    noted = job.noted
+    return _Metrics(noted.step, noted.total, noted.values) if noted else None
 
 
 def _spelled(value: float | str) -> str:
@@ -155,21 +197,22 @@ def _behind(job: JobRecord, sight: Sight) -> list[str]:
 # ------------------------------------------------------------------------------ JSON
 def job_json(job: JobRecord, sight: Sight) -> dict[str, object]:
     """The job for programs."""
-    now, live = sight.now, sight.live.get(job.name)
+    now = sight.now
     return {
         **brief_json(job, sight),
+        **values_json(job, sight),
         "stage": job.spec.stage,
-        "since": job.since,
+        "since": wall_time(job.since, now),
         "asks": _ask_json(job),
-        "start_conditions": _conditions_json(job.spec.start_conditions, job.start, now),
-        "cancel_conditions": _conditions_json(
-            job.spec.cancel_conditions, job.cancel, now
+        "start_conditions": _conditions_json(
+            job.spec.start_conditions, job.start, sight
         ),
-        "runs": [_attempt_json(attempt, now) for attempt in job.attempts],
+        "cancel_conditions": _conditions_json(
+            job.spec.cancel_conditions, job.cancel, sight
+        ),
         "log_path": job.attempt.log_path if job.attempt else "",
         "output_dir": job.spec.output_dir,
         "metadata": dict(job.metadata),
-        "metrics": _metrics(job, live),
         "behind": _behind(job, sight),
     }
 
@@ -182,15 +225,16 @@ def _ask_json(job: JobRecord) -> str | None:
 def _conditions_json(
     specs: Sequence[Condition],
     statuses: Sequence[ConditionStatus | None],
-    now: float,
+    sight: Sight,
 ) -> list[dict[str, object]]:
     from autoexp_tui.monitor.describing import describe
 
+    now = sight.now
     return [
         {
-            "what": describe(spec),
+            "what": mask_text(describe(spec), sight.mask),
             "result": status.result.value if status else None,
-            "since": status.since if status else None,
+            "since": wall_time(status.since, now) if status else None,
             "why": sentence(status.why, now) if status else "",
             "waived": status.waived if status else "",
         }
@@ -198,15 +242,49 @@ def _conditions_json(
     ]
 
 
-def _attempt_json(attempt: Attempt, now: float) -> dict[str, object]:
+def _utc(t: float | None, now: float) -> float | None:
+    return None if t is None else wall_time(t, now)
+
+
+def values_json(job: JobRecord, sight: Sight) -> dict[str, object]:
+    """With which values a job runs, what came of it, and both of each attempt."""
+    live = sight.live.get(job.name)
+    return {
+        "values": mask_values(job.spec.parameters, sight.mask),
+        "planned_values": mask_values(job.planned_values, sight.mask),
+        "metrics": _metrics_json(newest_metrics(job, live)),
+        "runs": [_attempt_json(one, job, live, sight) for one in job.attempts],
+    }
+
+
+def _metrics_json(found: _Metrics | MetricsNoted | None) -> dict[str, object] | None:
+    if found is None:
+        return None
+    values = {
+        # JSON has no nan and no infinity: they are text, as in the journal.
+        name: value if isinstance(value, str) or isfinite(value) else str(value)
+        for name, value in found.values.items()
+    }
+    return {"step": found.step, "total": found.total, "values": values}
+
+
+def _attempt_json(
+    attempt: Attempt, job: JobRecord, live: Live | None, sight: Sight
+) -> dict[str, object]:
+    now = sight.now
+    newest = attempt is job.attempt and job.noted_of(attempt) is job.noted
+    metrics = newest_metrics(job, live) if newest else job.noted_of(attempt)
     return {
         "attempt": attempt.number,
-        "ordered_at": attempt.ordered_at,
+        "values": mask_values(job.values_of(attempt), sight.mask),
+        "fingerprint": attempt.fingerprint,
+        "metrics": _metrics_json(metrics),
+        "ordered_at": wall_time(attempt.ordered_at, now),
         "ordered_why": sentence(attempt.ordered_why, now)
         if attempt.ordered_why
         else "",
-        "began_at": attempt.began_at,
-        "ended_at": attempt.ended_at,
+        "began_at": _utc(attempt.began_at, now),
+        "ended_at": _utc(attempt.ended_at, now),
         "outcome": attempt.outcome.value if attempt.outcome else None,
         "cause": attempt.cause.value if attempt.cause else None,
         "exit_code": attempt.exit_code,

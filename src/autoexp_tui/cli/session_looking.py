@@ -9,14 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode
+from autoexp_tui.cli.job_reasons import why_of
 from autoexp_tui.core.clean import clean
 from autoexp_tui.core.errors import UsageError
+from autoexp_tui.core.moment import wall_time
+from autoexp_tui.core.openness import is_open
 from autoexp_tui.core.states import ACTIVE, TERMINAL, JobState
 from autoexp_tui.core.wording import (
     cause_of_end,
     clock_time,
     duration,
-    reason_of,
     sentence,
     wakes,
 )
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from autoexp_tui.adapters.session_list import SessionRow
     from autoexp_tui.cli.options import Options
     from autoexp_tui.cli.session_sight import Sight
-    from autoexp_tui.core.snapshot import Live
     from autoexp_tui.core.state import JobRecord, SessionState
 
 _GROUPS = {"active": ACTIVE, "ended": TERMINAL}
@@ -38,11 +39,11 @@ _GROUPS = {"active": ACTIVE, "ended": TERMINAL}
 # ------------------------------------------------------------------------------ list
 def list_all(options: Options) -> int:
     """Every session of the known state directories, a line each."""
-    from autoexp_tui.adapters.session_list import list_everywhere
+    from autoexp_tui.adapters.session_list import list_sessions
     from autoexp_tui.cli.opening import places_of
 
     places = places_of(options)
-    rows = list_everywhere(places)
+    rows = list_sessions(*places)
     if options.json:
         print(json.dumps([_row_json(row) for row in rows]))
     elif rows:
@@ -70,19 +71,24 @@ def _row_json(row: SessionRow) -> dict[str, object]:
         "host": row.host,
         "halted_pid": row.halted_pid,
         "last_event_at": row.last_event_at,
+        "open": row.open,
         "directory": str(row.directory),
+        "user": row.user,
         "problem": row.problem,
     }
 
 
 def _row_line(row: SessionRow) -> str:
     if row.problem:
-        return f"{clean(row.id):<6} cannot be read: {clean(row.problem)}"
-    engine = {"YES": f"engine on {row.host}", "NO": "no engine"}
+        of = f"of {clean(row.user)}, " if row.user else ""
+        return f"{clean(row.id):<6} {of}cannot be read: {clean(row.problem)}"
+    none = "no engine" if row.open else "all ended"
+    engine = {"YES": f"engine on {row.host}", "NO": none}
     runs = engine.get(row.owner.name, f"engine on {row.host}?")
     when = clock_time(row.last_event_at, time.time())
     counts = _counted(row.counts)
     head = f"{clean(row.id):<6} {clean(row.name):<20}"
+    runs = f"of {row.user}, {runs}" if row.user else runs
     told = f"{head} {when:<12} {clean(runs):<24} {counts}"
     if row.halted_pid:
         return f"{told}\n{'':<6} its engine is stopped: {wakes(row.halted_pid)}"
@@ -156,6 +162,8 @@ def _session_lines(
     state = sight.state
     directory = clean(str(sight.session.path))
     yield f"{sight.session.id}  {clean(state.name)}  {directory}"
+    if user := sight.session.user:
+        yield _line("belongs to", f"{user}; nothing of it runs as you")
     yield _line("engine", engine_words(sight))
     since, last = clock_time(state.started_at, sight.now), duration(sight.now - state.t)
     yield _line("began", f"{since}, last event {last} ago")
@@ -168,6 +176,8 @@ def _session_lines(
         yield _line("warning", f"{of}{sentence(warning.why, sight.now)}")
     counts = Counter(job.state for job in jobs)
     yield _line("jobs", f"{len(jobs)}: {_counted(counts)}")
+    if is_open(jobs, state.pending.values()) and all(job.ended for job in jobs):
+        yield _line("still open", "what rules ordered is not done yet")
     if ends := _causes(jobs):
         yield _line("ended by", ends)
     yield ""
@@ -220,34 +230,6 @@ def _job_line(job: JobRecord, sight: Sight) -> Iterator[str]:
 
 
 # ------------------------------------------------------------------------ of one job
-def why_of(job: JobRecord, live: Live | None, now: float) -> str:
-    """Why a job is where it is, as a sentence; empty when there is nothing to say."""
-    if job.state is JobState.QUEUED and live is not None and live.queue is not None:
-        queue = live.queue
-        when = ""
-        if queue.expected_at is not None:
-            when = f"expected start {clock_time(queue.expected_at, now)}"
-        parts = (queue.reason, queue.partition and f"partition {queue.partition}", when)
-        if told := ", ".join(filter(None, parts)):
-            return f"in the queue: {told}"
-    if job.why is not None:
-        return reason_of(job.why, job.cause, now)
-    return _waits(job, now)
-
-
-def _waits(job: JobRecord, now: float) -> str:
-    from autoexp_tui.core.verdicts import Result
-
-    if job.state is not JobState.WAITING:
-        return ""
-    waiting = [
-        status
-        for status in job.start
-        if status is not None and status.result is not Result.PASS and not status.waived
-    ]
-    return "; ".join(sentence(status.why, now) for status in waiting)
-
-
 def evidence(job: JobRecord) -> list[str]:
     """Directories with what was kept of runs that a rule ended, oldest first."""
     return [place for attempt in job.attempts for place in attempt.captures]
@@ -267,18 +249,21 @@ def brief_json(job: JobRecord, sight: Sight) -> dict[str, object]:
 
 
 def _session_json(sight: Sight, jobs: Sequence[JobRecord]) -> dict[str, object]:
+    from autoexp_tui.cli.session_job import values_json
+
     state = sight.state
     return {
         "session": sight.session.id,
         "name": state.name,
         "directory": str(sight.session.path),
         "engine": engine_json(sight),
-        "began_at": state.started_at,
-        "last_event_at": state.t,
+        "began_at": wall_time(state.started_at, sight.now),
+        "last_event_at": state.utc,
+        "open": is_open(state.jobs.values(), state.pending.values()),
         "paused": sentence(state.paused, sight.now) if state.paused else None,
         "warnings": _warnings_json(state, sight.now),
         "counts": Counter(job.state.value for job in state.jobs.values()),
-        "jobs": [brief_json(job, sight) for job in jobs],
+        "jobs": [{**brief_json(job, sight), **values_json(job, sight)} for job in jobs],
     }
 
 
@@ -288,7 +273,7 @@ def _warnings_json(state: SessionState, now: float) -> list[dict[str, object]]:
             "job": warning.job,
             "severity": warning.severity,
             "why": sentence(warning.why, now),
-            "raised_at": warning.raised_at,
+            "raised_at": wall_time(warning.raised_at, now),
         }
         for warning in state.warnings.values()
     ]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from autoexp_tui.adapters.session_dir import SessionDir
     from autoexp_tui.cli.options import Options
     from autoexp_tui.core.commands import Command
+    from autoexp_tui.core.effects import Effect
     from autoexp_tui.core.snapshot import Snapshot
     from autoexp_tui.engine.live import LiveHandle
     from autoexp_tui.engine.viewer import ViewerHandle
@@ -95,8 +96,9 @@ def _wait(handle: Handle, sent: str) -> Snapshot:
     deadline = time.monotonic() + ANSWER_SECONDS
     while time.monotonic() < deadline:
         snapshot = handle.snapshot()
-        if _is_known(snapshot, sent):
-            if handle.role == "viewer" or _quiet(snapshot):
+        if _is_known(snapshot, sent) and not _composes(snapshot, sent):
+            over = not _unconfirmed(snapshot, sent)
+            if over if handle.role == "viewer" else _quiet(snapshot):
                 return snapshot
         elif not snapshot.engine.owner_alive:
             return snapshot  # nobody is there to answer
@@ -106,6 +108,35 @@ def _wait(handle: Handle, sent: str) -> Snapshot:
 
 def _is_known(snapshot: Snapshot, sent: str) -> bool:
     return any(record.command_id == sent for record in snapshot.events)
+
+
+def _ordered(snapshot: Snapshot, sent: str, kind: type[Effect]) -> bool:
+    """Whether an order of a kind that the command gave is still on its way."""
+    from autoexp_tui.core.events import EffectOrdered
+
+    ordered = {
+        record.event.effect_id
+        for record in snapshot.events
+        if record.command_id == sent and isinstance(record.event, EffectOrdered)
+    }
+    return any(
+        isinstance(pending.effect, kind) and pending.effect_id in ordered
+        for pending in snapshot.pending
+    )
+
+
+def _composes(snapshot: Snapshot, sent: str) -> bool:
+    """Whether jobs are still planned anew as the command says: that may fail."""
+    from autoexp_tui.core.effects import ComposeJob
+
+    return _ordered(snapshot, sent, ComposeJob)
+
+
+def _unconfirmed(snapshot: Snapshot, sent: str) -> bool:
+    """Whether the command ordered ends that nobody has confirmed."""
+    from autoexp_tui.core.effects import CancelTasks
+
+    return _ordered(snapshot, sent, CancelTasks)
 
 
 def _quiet(snapshot: Snapshot) -> bool:
@@ -128,17 +159,23 @@ def _read(session: SessionDir, handle: Handle, snapshot: Snapshot, sent: str) ->
     for record in snapshot.events:
         refused = record.event
         if record.command_id == sent and isinstance(refused, CommandRefused):
-            why = sentence(refused.why, snapshot.t)
+            why = sentence(refused.why, snapshot.now)
             return Answer(
                 outcome="refused", why=why, code=refused.why.code, engine=engine
             )
-    return Answer(
-        outcome="done", engine=engine, note=_note(session, snapshot, here=here)
-    )
+    note = _note(session, snapshot, here=here)
+    if _unconfirmed(snapshot, sent):
+        trouble = snapshot.engine.executor_error or "no answer yet"
+        why = (
+            f"the end was ordered, and is not confirmed: {clean(trouble)}. What was to "
+            f"end may still run. {note or spelled('show', session) + ' tells more.'}"
+        )
+        return Answer(outcome="unanswered", why=why, engine=engine)
+    return Answer(outcome="done", engine=engine, note=note)
 
 
 def _note(session: SessionDir, snapshot: Snapshot, *, here: bool) -> str:
-    if not here or snapshot.finished:
+    if not here or not snapshot.open:
         return ""
     late = "" if _quiet(snapshot) else "not all of it is answered yet; "
     again = spelled("restart", session)

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from autoexp_tui.core.masking import mask_of
+from autoexp_tui.core.moment import Present
 from autoexp_tui.core.states import ACTIVE
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from autoexp_tui.adapters.identity import Alive
     from autoexp_tui.adapters.lease import Holder
     from autoexp_tui.adapters.session_dir import SessionDir
+    from autoexp_tui.core.masking import MaskRules
     from autoexp_tui.core.snapshot import EngineView, Live
     from autoexp_tui.core.state import SessionState
 
@@ -35,11 +38,16 @@ class Sight:
     """Of the newest lease; None before the first engine."""
     alive: Alive
     """Whether that engine lives, as far as can be told from here."""
-    now: float
+    now: Present
     """UTC."""
     engine: EngineView | None = None
     """Its engine's own health; None while it does not tell."""
     live: Mapping[str, Live] = field(default_factory=dict)
+
+    @property
+    def mask(self) -> MaskRules:
+        """What its first plan says of secrets."""
+        return mask_of(self.state.plan)
 
 
 def look_at(session: SessionDir) -> Sight:
@@ -66,7 +74,7 @@ def look_at(session: SessionDir) -> Sight:
         state=state,
         holder=holder,
         alive=alive,
-        now=max(time.time(), state.t),
+        now=state.present(time.time()),
         engine=engine,
         live=live,
     )

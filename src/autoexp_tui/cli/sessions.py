@@ -5,10 +5,12 @@ show ID [JOB]             how it stands: its engine, its jobs; all about one job
 stop ID [--jobs]          ends its engine; with --jobs also what runs
 restart ID                leaves an engine behind that goes on
 pause|resume ID           submits nothing more; submits again
-kill|retry|skip ID JOB... jobs by name, or --all of what fits
+kill|retry|skip ID JOB... jobs by name, or --all of what fits; retry also with other
+                          values: --set KEY=VALUE
 waive ID JOB [N]          lets a start condition of a waiting job count as passed
 approve|reject ID [JOB]   answers what is asked
 clean ID...               removes sessions that nobody runs
+trust DIR                 writes into a directory of another owner all the same
 check ID [--repair]       reads all of it, says what is wrong and what would mend it
 
 An ID may be shortened as long as no other begins so.
@@ -59,6 +61,11 @@ def main(argv: Sequence[str]) -> int:
     if args.verb == "list":
         _require_few(args.verb, words, 0)
         return session_looking.list_all(options)
+    if args.verb == "trust":
+        from autoexp_tui.cli.session_trust import trust
+
+        _require_few(args.verb, words, 1)
+        return trust(words, options)
     if args.verb == "clean":
         return session_clean.clean(words, args, options)
     verb = _VERBS[args.verb]
@@ -127,6 +134,20 @@ _OPTIONS: dict[str, Callable[[argparse.ArgumentParser], object]] = {
     "since": _value("--since", "WHEN", "what is new since: 2h, 14:02, 03-12, left"),
     "ended": _flag("--ended", "every session whose jobs have all ended"),
     "older-than": _value("--older-than", "AGE", "of these only the old ones: 30d, 12h"),
+    "set": lambda made: made.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="run it with another value; may be repeated",
+    ),
+    "followers": lambda made: made.add_argument(
+        "--followers",
+        choices=("wait", "use"),
+        default="wait",
+        help="of a job that begins anew: wait for its new files (default), or use "
+        "those that are there",
+    ),
     "repair": _flag("--repair", "what would mend it; --yes does it"),
 }
 
@@ -147,7 +168,7 @@ _VERBS: dict[str, Verb] = {
     "pause": Verb(session_commands.pause),
     "resume": Verb(session_commands.resume),
     "kill": Verb(session_commands.kill, ("all", "reason"), names=None),
-    "retry": Verb(session_commands.retry, ("all",), names=None),
+    "retry": Verb(session_commands.retry, ("all", "set", "followers"), names=None),
     "skip": Verb(session_commands.skip, ("all", "reason"), names=None),
     "waive": Verb(session_commands.waive, ("reason",), names=2),
     "approve": Verb(session_commands.approve, ("all", "reason"), names=None),
@@ -158,6 +179,7 @@ _ALL: dict[str, tuple[str, ...]] = {
     "list": (),
     **{name: verb.options for name, verb in _VERBS.items()},
     "clean": ("ended", "older-than"),
+    "trust": (),
 }
 
 

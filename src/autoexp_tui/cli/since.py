@@ -33,8 +33,11 @@ def left_at(directory: Path) -> float | None:
 def remember(directory: Path) -> None:
     """This user sees the session now; where that cannot be kept, no more is lost
     than the digest of the next visit."""
+    from autoexp_tui.adapters.trust import session_user
+
     with suppress(OSError):
-        left_file(directory).touch(0o600)
+        if not session_user(directory):
+            left_file(directory).touch(0o600)
 
 
 def moment_of(text: str, session: SessionDir, now: float) -> float:
@@ -83,6 +86,8 @@ def told_since(session: SessionDir, text: str) -> list[str]:
     publisher = Publisher()
     publisher.note(loaded.events)
     shown = observe(publisher.snapshot(loaded.state, EngineView(role="viewer"), {}))
-    groups = causes(shown, PlanWords(shown.snapshot.plan))
-    lines = digest(shown, groups, since, now, lead="Since")
+    groups = causes(shown, PlanWords(shown.snapshot.plan, shown.changed))
+    lines = digest(
+        shown, groups, shown.present(since), shown.present(now), lead="Since"
+    )
     return [plain(line).rstrip() for line in lines] or ["Nothing new since then."]

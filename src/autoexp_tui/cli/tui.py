@@ -17,19 +17,21 @@ from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
 from autoexp_tui.cli.garbage import settle
 from autoexp_tui.cli.options import Options, add_force, common, parse, parser
 from autoexp_tui.cli.since import left_at, remember
-from autoexp_tui.core.errors import AutoexpError, UsageError
+from autoexp_tui.core.errors import AutoexpError, EnvironmentFailed, UsageError
 
 if TYPE_CHECKING:
     import argparse
 
     from autoexp_tui.adapters.job_papers import PaperReader
     from autoexp_tui.adapters.session_dir import SessionDir
+    from autoexp_tui.core.checkpoints import CheckpointPlace
     from autoexp_tui.core.specs import JobSpec, Plan
     from autoexp_tui.engine.deferred import DeferredHandle
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.plan.papers import JobPapers
     from autoexp_tui.ui.app import CockpitApp
     from autoexp_tui.ui.options import CockpitOptions
+    from autoexp_tui.ui.view.loss import Looks
     from autoexp_tui.ui.view.plan_changes import PlanChanges
 
 
@@ -64,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _require_terminal() -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError(
+        raise EnvironmentFailed(
             "the cockpit needs a terminal",
             hint="autoexp-run does the same without one.",
         )
@@ -120,11 +122,11 @@ def _with_session(options: Options, session: str) -> Options:
 
 def _pick(options: Options, args: argparse.Namespace) -> str:
     """Let the person choose a session; empty when there is none, or none was taken."""
-    from autoexp_tui.adapters.session_list import list_everywhere
+    from autoexp_tui.adapters.session_list import list_sessions
     from autoexp_tui.cli.opening import places_of
 
     places = places_of(options)
-    if not list_everywhere(places):
+    if not list_sessions(*places):
         print(
             f"No sessions here ({places[0]}). `autoexp-tui --config-ref exp` opens the "
             "demo; `autoexp-init -- python train.py` plans your own."
@@ -133,7 +135,7 @@ def _pick(options: Options, args: argparse.Namespace) -> str:
     from autoexp_tui.ui.screens.picker import SessionPicker
 
     picker = SessionPicker(
-        lambda: list_everywhere(places), _screen_options(options, args)
+        lambda: list_sessions(*places), _screen_options(options, args)
     )
     return picker.run(mouse=args.mouse) or ""
 
@@ -187,6 +189,13 @@ def _changes(plan: Plan) -> PlanChanges | None:
     from autoexp_tui.cli.plan_since import changes_of
 
     return changes_of(plan)
+
+
+def _look_for_checkpoints(places: Sequence[CheckpointPlace]) -> Looks:
+    """What jobs that run have saved; imported when it is asked."""
+    from autoexp_tui.adapters.checkpoint_files import look_for_checkpoints
+
+    return look_for_checkpoints(places)
 
 
 class _Papers:
@@ -301,7 +310,7 @@ class Cockpit:
                 log_fault=FaultLog(session.engine_log).write,
             )
         remember(session.path)  # should the screen be killed, it was seen until now
-        if self._args.read_only:
+        if self._args.read_only or session.user:
             return opening.viewing_handle(session, read_only=True)
         return joined_handle(session, self._options)
 
@@ -351,6 +360,7 @@ class Cockpit:
             replay=self._args.replay,
             expression=_RowFilter,
             papers=papers,
+            checkpoints=_look_for_checkpoints,
             ahead=(papers.prepare, _prepare_filters),
             changes=_changes if self._plans_a_config else None,
             replan=self._plan_again if self._plans_a_config else None,
@@ -404,7 +414,7 @@ class Cockpit:
         if way is LeaveWay.LOST:
             return self._go_on_here(handle)
         snapshot = answered(handle)
-        rests = snapshot.finished or snapshot.engine.stopped
+        rests = not snapshot.open or snapshot.engine.stopped
         if handle.role != "live" or rests or not snapshot.session:
             self._let_go(handle)
             return ExitCode.OK if app.fault is None else ExitCode.INTERNAL

@@ -56,7 +56,7 @@ def _plan(options: Options) -> Plan:
 
     if options.session:
         return read_manifest(Path(opening.session_of(options).plan))
-    return opening.make_plan(options)
+    return opening.make_plan(options, run=False)
 
 
 def text_of(

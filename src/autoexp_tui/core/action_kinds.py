@@ -30,6 +30,9 @@ class Restart(ActionBase):
     overrides: tuple[str, ...] = ()
     exclude_node: bool = False
     from_checkpoint: bool = True
+    followers: Literal["wait", "use"] = "wait"
+    """Where it begins anew (`overrides`, or not from a checkpoint): followers wait for
+    new files, or use those that are there."""
     quarantine_after: int = 0
     """Failures in a row of attempts that went on from one checkpoint and came no
     further, before it is moved aside; 0: never."""

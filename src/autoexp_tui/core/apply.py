@@ -37,6 +37,7 @@ from autoexp_tui.core.fold_rules import (
 from autoexp_tui.core.fold_runs import (
     attempt_ended,
     checkpoint_quarantined,
+    files_set_aside,
     job_ended,
     job_revived,
     log_replaced,
@@ -46,6 +47,7 @@ from autoexp_tui.core.fold_runs import (
 from autoexp_tui.core.fold_session import (
     done_found,
     engine_started,
+    foreign_files_found,
     job_replanned,
     plan_added,
     session_started,
@@ -90,10 +92,24 @@ def apply(state: SessionState, record: Recorded) -> None:
     """
     state.seq = record.seq
     state.epoch = record.epoch
-    state.t = max(state.t, record.t)
+    _pass_time(state, record)
     if record.command_id:
         state.commands.setdefault(record.command_id, record.seq)
     _reduce(state, record, record.event)
+
+
+def _pass_time(state: SessionState, record: Recorded) -> None:
+    """Move the three time scales on; a journal of an older version has only `t`."""
+    state.utc = record.t if record.utc is None else record.utc
+    if record.lived is not None:
+        state.lived = max(state.lived, record.lived)
+    elif state.t:
+        state.lived += max(0.0, record.t - state.t - _away(record.event))
+    state.t = max(state.t, record.t)
+
+
+def _away(event: Event) -> float:
+    return event.gap_seconds if isinstance(event, events.EngineStarted) else 0.0
 
 
 def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
@@ -128,6 +144,10 @@ def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
             plan_added(state, record, event)
         case events.DoneFound():
             done_found(state, event)
+        case events.ForeignFilesFound():
+            foreign_files_found(state, event)
+        case events.FilesSetAside():
+            files_set_aside(state, event)
         case events.SubmissionPaused():
             state.paused = event.why
         case events.SubmissionResumed():
@@ -139,7 +159,7 @@ def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
         case events.JobsReleased():
             move_all(state, record, event.jobs, JobState.WAITING, ahead=event.ahead)
         case events.JobsHeld():
-            move_all(state, record, event.jobs, JobState.HELD)
+            move_all(state, record, event.jobs, JobState.HELD, why=event.why)
         case events.ConditionLatched():
             condition_latched(state, event)
         case events.ConditionWaived():
@@ -160,6 +180,10 @@ def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
             log_replaced(state, event)
         case events.RunRequeued():
             move(state, record, event.job, JobState.QUEUED, why=event.why)
+        case events.RunSuspended():
+            move(state, record, event.job, JobState.SUSPENDED, why=None)
+        case events.RunResumed():
+            move(state, record, event.job, JobState.RUNNING, why=None)
         case events.CheckpointSeen():
             update(state, event.job, saved=event.saved)
         case events.CheckpointQuarantined():
@@ -177,7 +201,7 @@ def _reduce(state: SessionState, record: Recorded, event: Event) -> None:
         case events.EvidenceCaptured():
             evidence_captured(state, event)
         case events.ActionFired():
-            action_fired(state, record, event)
+            action_fired(state, event)
         case events.ActionDeferred():
             action_deferred(state, record, event)
         case events.ActionDropped():

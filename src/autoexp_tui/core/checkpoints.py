@@ -28,6 +28,28 @@ class FoundCheckpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointPlace:
+    """Where a job that runs keeps what its next attempt would go on from."""
+
+    job: str
+    output_dir: str
+    glob: str
+    """Relative to `output_dir`."""
+    since: float | None = None
+    """UTC: what is older is of other work; None: all of it counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenCheckpoint:
+    """The newest checkpoint of a job that runs, at one look."""
+
+    step: int | None
+    """None: its name holds no number."""
+    age: float
+    """Seconds since it was written, by the file system's clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SavedCheckpoint:
     """What the next attempt would go on from."""
 

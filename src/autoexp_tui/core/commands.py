@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+from autoexp_tui.core.sender import Sender
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submit:
@@ -14,6 +16,9 @@ class Submit:
     kind: Literal["submit"] = "submit"
     jobs: tuple[str, ...] = ()
     """Empty: all."""
+    plan_id: str = ""
+    """The plan whose jobs were shown: no other is submitted in its place. Empty: the
+    sender names no plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +40,8 @@ class Resubmit:
     overrides: tuple[str, ...] = ()
     exclude_nodes: tuple[str, ...] = ()
     time_limit_seconds: float | None = None
+    use_files: bool = False
+    """Followers may use what lies there although the attempt begins anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +126,11 @@ Command: TypeAlias = (
 )
 
 
+def is_personal(command: Command) -> bool:
+    """Whether a person has to decide it, and no job may."""
+    return isinstance(command, Answer | Waive)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """A command on its way: who, and what they had seen."""
@@ -130,3 +142,5 @@ class Order:
     seen_seq: int = 0
     expected: Mapping[str, int] = field(default_factory=dict)
     """Job -> number of attempts that the sender saw; a stale one is refused."""
+    sender: Sender | None = None
+    """Which process sent it; only what a person has to decide names one."""

@@ -36,6 +36,9 @@ class FileExists(ConditionBase):
     """Bytes."""
     writer: str = ""
     """The job that writes it, when planning knows: lets a doomed wait be found."""
+    fresh: bool = True
+    """Whether what an earlier attempt left does not count when the writer begins
+    anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,7 @@ class FileContent(ConditionBase):
     pattern: str
     mode: Literal["contains", "regex"] = "contains"
     writer: str = ""
+    fresh: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +62,8 @@ class MetadataIs(ConditionBase):
     """The metadata key (`base.` and `{runtime...}` forms are lowered by planning)."""
     job: str = ""
     """Empty: the job that has the condition."""
-    op: Op = "=="
+    op: Op | Literal["known"] = "=="
+    """`known`: whatever the value is."""
     value: Scalar = None
 
 
@@ -107,6 +112,8 @@ class LogPattern(ConditionBase):
     """How much of a file that was there before is read at the first look."""
     writer: str = ""
     """The job that writes it, when planning knows: lets a doomed wait be found."""
+    skip: tuple[tuple[int, int], ...] = ()
+    """Set while jobs run: (inode, bytes) of texts that earlier attempts left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

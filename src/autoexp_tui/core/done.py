@@ -1,8 +1,8 @@
 """Work that is done already: what a completed job leaves, and what it spares a plan.
 
 A job's work is known by its fingerprint, and its results by the session that made
-them. A job need not run again when its work was done and everything it builds on is
-still what it was built on then.
+them and the work that it did. A job need not run again when its work was done and
+everything it builds on is still what it was built on then.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ class DoneWork:
     attempts: int = 0
     upstream: Mapping[str, str] = field(default_factory=dict)
     """Job that it depends on -> the mark of the session whose results it used."""
+    upstream_work: Mapping[str, str] = field(default_factory=dict)
+    """Job that it depends on -> the fingerprint of the attempt whose results it used;
+    not of a job in records of older versions."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """What its log told: others may wait for it."""
     step: int | None = None
@@ -38,6 +41,7 @@ class DoneWork:
     """How long it ran, when it did all its steps in one attempt."""
     total: int | None = None
     values: Mapping[str, float | str] = field(default_factory=dict)
+    result: float | str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,24 +77,31 @@ def mark_of(state: SessionState) -> str:
 def work_of(state: SessionState, job: JobRecord) -> DoneWork:
     """What a completed job leaves."""
     noted = job.noted
+    upstream = {
+        name: state.jobs[name] for name in job.spec.depends_on if name in state.jobs
+    }
     return DoneWork(
         job=job.name,
         session=state.session,
         mark=mark_of(state),
-        fingerprint=job.work,
-        at=job.since,
+        fingerprint=_fingerprint(job),
+        at=job.since + state.wall_ahead,
         attempts=len(job.attempts),
-        upstream={
-            name: _made_by(state, state.jobs[name])
-            for name in job.spec.depends_on
-            if name in state.jobs
-        },
+        upstream={name: _made_by(state, other) for name, other in upstream.items()},
+        upstream_work={name: _work_used(job, it) for name, it in upstream.items()},
         metadata=job.metadata,
         step=noted.step if noted else None,
         seconds=_seconds(job),
         total=noted.total if noted else None,
         values=noted.values if noted else {},
+        result=noted.result if noted else None,
     )
+
+
+def _fingerprint(job: JobRecord) -> str:
+    """Of the attempt that completed: the job may have been planned anew since."""
+    attempt = job.attempt
+    return (attempt.fingerprint if attempt else "") or job.spec.fingerprint
 
 
 def _seconds(job: JobRecord) -> float | None:
@@ -104,6 +115,27 @@ def _seconds(job: JobRecord) -> float | None:
 def _made_by(state: SessionState, job: JobRecord) -> str:
     """The mark of the session whose results of `job` are there."""
     return job.done.mark if job.done else mark_of(state)
+
+
+def _work_used(job: JobRecord, other: JobRecord) -> str:
+    """The fingerprint of the attempt of `other` whose results a completed job used.
+
+    That is the newest when the job began. Attempts that continue go on with what the
+    first of them read, and `other` may have run again with other values since.
+    """
+    if other.done is not None:
+        return other.done.fingerprint
+    began = _began(job)
+    there = [one for one in other.attempts if one.ordered_at <= began]
+    # One that had none yet was not waited for: its results are from its first.
+    used = there[-1] if there else next(iter(other.attempts), None)
+    return (used.fingerprint if used else "") or other.spec.fingerprint
+
+
+def _began(job: JobRecord) -> float:
+    """When the first of the attempts that continue each other was ordered."""
+    firsts = [one for at, one in enumerate(job.attempts) if one.anew or not at]
+    return firsts[-1].ordered_at if firsts else job.since
 
 
 def done_before(plan: Plan, found: Mapping[str, DoneWork]) -> DoneReport:
@@ -136,10 +168,14 @@ def _same(job: JobSpec, work: DoneWork) -> bool:
 
 def _stands(job: JobSpec, work: DoneWork, done: Mapping[str, DoneWork]) -> bool:
     """Whether all that the job builds on is there as it was then."""
-    return all(
-        name in done and done[name].mark == work.upstream.get(name)
-        for name in job.depends_on
-    )
+    return all(name in done and _used(work, done[name]) for name in job.depends_on)
+
+
+def _used(work: DoneWork, other: DoneWork) -> bool:
+    """Whether a job's results were built on those that are there of another."""
+    same_session = work.upstream.get(other.job) == other.mark
+    read = work.upstream_work.get(other.job, other.fingerprint)
+    return same_session and read == other.fingerprint
 
 
 def _upstream_first(plan: Plan) -> Iterator[JobSpec]:

@@ -14,6 +14,7 @@ from autoexp_tui.core.apply import apply
 from autoexp_tui.core.copying import changed
 from autoexp_tui.core.events import Event, Recorded, SessionStarted
 from autoexp_tui.core.ids import event_id
+from autoexp_tui.core.moment import Moment
 from autoexp_tui.core.state import JobRecord, Layer
 
 if TYPE_CHECKING:
@@ -51,12 +52,14 @@ class _Jobs(Layer[JobRecord]):
 class Draft:
     """Events decided in one commit, over a fork of the session's state."""
 
-    def __init__(self, state: SessionState, now: float, epoch: int) -> None:
+    def __init__(self, state: SessionState, now: Moment, epoch: int) -> None:
         self.state = state.fork()
         self._jobs = _Jobs(state.jobs, self)
         self.state.jobs = self._jobs
         self._moves: list[Move] = []
-        self.now = max(now, state.t)
+        self.now = Moment(
+            t=max(now.t, state.t), utc=now.utc, lived=max(now.lived, state.lived)
+        )
         self.epoch = epoch
         self.records: list[Recorded] = []
         self._command_id = ""
@@ -80,7 +83,9 @@ class Draft:
         record = Recorded(
             seq=seq,
             epoch=self.epoch,
-            t=self.now,
+            t=self.now.t,
+            utc=self.now.utc,
+            lived=self.now.lived,
             event_id=event_id(session, self.epoch, seq),
             cause_id=self._cause_id,
             command_id=self._command_id,

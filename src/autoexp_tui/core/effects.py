@@ -47,6 +47,13 @@ class ComposeJob:
     """All of them, those of the plan included."""
     from_checkpoint: bool = True
     """How the job goes on once it is planned."""
+    sources: tuple[TaskId, ...] = ()
+    """The attempts whose metadata the overrides hold; empty: they hold none."""
+    log_values: tuple[str, ...] = ()
+    """What overrides took from logs, as far as a shell would read it as more than a
+    word: it must not come into a script."""
+    use_files: bool = False
+    """Followers may use what lies there although the attempt begins anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +73,8 @@ class AppendText:
     job: str
     path: str
     text: str
+    below: str = ""
+    """The directory that it must lie in, links resolved; empty: any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +138,16 @@ class LookForCheckpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LookAtFiles:
+    """See what lies there of what the followers of a job wait for."""
+
+    kind: Literal["look_at_files"] = "look_at_files"
+    job: str
+    attempt: int
+    """The one that is to come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MoveCheckpoint:
     """Move a checkpoint aside, to a name beside it; done twice is done once."""
 
@@ -157,6 +176,8 @@ class PlanJobs:
     config_path: str = ""
     """A file; then there is no `config_ref`."""
     overrides: tuple[str, ...] = ()
+    log_values: tuple[str, ...] = ()
+    """As in `ComposeJob`."""
     mode: JoinMode = "queue"
 
     @property
@@ -187,6 +208,7 @@ Effect: TypeAlias = (
     | RunActionCommand
     | NoteDone
     | LookForCheckpoint
+    | LookAtFiles
     | MoveCheckpoint
     | CaptureEvidence
     | PlanJobs
@@ -204,6 +226,7 @@ RECOVERY: Final[dict[str, Recovery]] = {
     "command": "once",
     "note_done": "redo",
     "look_for_checkpoint": "redo",
+    "look_at_files": "redo",
     "move_checkpoint": "redo",
     "evidence": "redo",
     "plan": "redo",

@@ -1,7 +1,8 @@
 """Facts of a session in the past tense: all that the journal holds.
 
 State is the fold of these by `core.apply`. A class's name is its `type` on disk.
-Times are UTC seconds since the epoch; attempts count from 1, runs from 0.
+Times are UTC seconds since the epoch, by the clock of whoever told them; attempts
+count from 1, runs from 0.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Literal, TypeAlias
 from autoexp_tui.core.checkpoints import Checkpoint, SavedCheckpoint
 from autoexp_tui.core.done import DoneWork
 from autoexp_tui.core.effects import Effect
+from autoexp_tui.core.freshness import SetAside
+from autoexp_tui.core.sender import Sender
 from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.states import Cause, JobState, Outcome
 from autoexp_tui.core.verdicts import Result, Why
@@ -43,7 +46,9 @@ class EngineStarted:
     sealed_bytes: int = 0
     """Bytes of it that count; what lies past them is ignored and reported."""
     gap_seconds: float = 0.0
-    """How long no engine lived; waiting clocks do not count it."""
+    """How long no engine lived, by the wall clock."""
+    wrapper_sha256: str = ""
+    """Of the session's copy of the wrapper, as this engine uses it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +87,25 @@ class DoneFound:
     run."""
 
     works: tuple[DoneWork, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignFilesFound:
+    """In the directories of these jobs lies what other work has left, or what counts
+    as such."""
+
+    jobs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesSetAside:
+    """What followers of a job wait for, as it lies there before an attempt that begins
+    anew: it counts once it is another file."""
+
+    job: str
+    attempt: int
+    """The one that is to come."""
+    files: tuple[SetAside, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +148,11 @@ class JobsReleased:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsHeld:
-    """PLANNED jobs that were not chosen."""
+    """PLANNED jobs that were not chosen, or jobs that cannot go on without a person."""
 
     jobs: tuple[str, ...]
+    why: Why | None = None
+    """None: they were not chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +184,7 @@ class ConditionWaived:
     job: str
     index: int
     reason: str
+    sender: Sender | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,13 +208,17 @@ class ApprovalAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalAnswered:
-    """A person, or `--approve`, answered."""
+    """A person answered, or a policy that was given beforehand."""
 
     job: str
     digest: str
     approved: bool
     by: str
     reason: str = ""
+    sender: Sender | None = None
+    """The process that the answer came from; None: of a policy, or not recorded."""
+    policy: str = ""
+    """`--approve all` and the like; empty: a person answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,6 +313,24 @@ class RunRequeued:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunSuspended:
+    """The executor stopped a run's processes for a while."""
+
+    job: str
+    attempt: int
+    run: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResumed:
+    """The executor let a suspended run go on."""
+
+    job: str
+    attempt: int
+    run: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogReplaced:
     """The log of a run that goes on began anew: rotated, truncated, or swapped."""
 
@@ -337,11 +386,16 @@ class RetryOrdered:
     """A reaction ordered a further attempt."""
 
     job: str
-    not_before: float
+    wait_seconds: float | None = None
+    """Seconds that an engine has to live until then."""
+    not_before: float = 0.0
+    """UTC, in journals of an older version that have no `wait_seconds`."""
     from_checkpoint: bool
     why: Why
     held: bool = False
     """It is not decided yet: a condition of the reaction is waited for."""
+    use_files: bool = False
+    """Followers may use what lies there although the attempt begins anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -362,6 +416,8 @@ class JobRevived:
 
     job: str
     from_checkpoint: bool = True
+    use_files: bool = False
+    """Followers may use what lies there although the attempt begins anew."""
     why: Why
 
 
@@ -378,6 +434,11 @@ class LogMatched:
     offset: int
     line: str
     metadata: Mapping[str, str] = field(default_factory=dict)
+    count: int = 1
+    """Matches that it stands for, itself the last: they came too fast for events of
+    their own."""
+    first_offset: int | None = None
+    """Where the first of several lies; None: it is the only one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -393,6 +454,8 @@ class MetricsNoted:
     """Finite numbers as numbers; `nan`, `inf`, `-inf` as text (JSON has none)."""
     judged: Mapping[str, int] = field(default_factory=dict)
     """File (the log: empty) -> the bytes of it of which all anomalies were noted."""
+    result: float | str | None = None
+    """The number that the job is for; None: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -456,8 +519,10 @@ class ActionDeferred:
     action: str
     trigger: str
     why: Why
+    wait_seconds: float | None = None
+    """For how long at most it is not decided; None: nobody knows."""
     until: float | None = None
-    """When it is decided at the latest, UTC; None: nobody knows."""
+    """UTC of that, in journals of an older version that have no `wait_seconds`."""
     line: str = ""
     """The log line that triggered it."""
 
@@ -496,6 +561,8 @@ Event: TypeAlias = (
     | JournalRotated
     | PlanAdded
     | DoneFound
+    | ForeignFilesFound
+    | FilesSetAside
     | SubmissionPaused
     | SubmissionResumed
     | NodeExcluded
@@ -516,6 +583,8 @@ Event: TypeAlias = (
     | SubmissionAbsent
     | RunBegan
     | RunRequeued
+    | RunSuspended
+    | RunResumed
     | LogReplaced
     | AttemptEnded
     | CheckpointSeen
@@ -544,6 +613,11 @@ class Recorded:
     seq: int
     epoch: int
     t: float
+    """Orders events and never goes back: see `core.moment`."""
+    utc: float | None = None
+    """What the wall clock showed; None: `t`, in a journal of an older version."""
+    lived: float | None = None
+    """Seconds for which engines of the session had lived; None: an older version's."""
     event_id: str
     cause_id: str = ""
     """The event, command or observation that led to it."""

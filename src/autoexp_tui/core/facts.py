@@ -6,9 +6,11 @@ because of an error.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from autoexp_tui.core.freshness import FileIdentity, SetAside
 from autoexp_tui.core.states import Cause, JobState
 
 
@@ -29,9 +31,11 @@ class GlobKey:
 
 @dataclass(frozen=True, slots=True)
 class TextKey:
-    """The text of a small file."""
+    """The text of a small file, or whether it holds a pattern."""
 
     path: str
+    pattern: str = ""
+    """A regex; empty: the text is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class LogKey:
     glob: bool
     check_mode: str
     tail_bytes: int
+    skip: tuple[tuple[int, int], ...] = ()
+    """(inode, bytes) of texts in which nothing is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,7 @@ class FileStat:
     exists: bool
     size: int = 0
     mtime: float = 0.0
+    file: FileIdentity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +122,7 @@ class Matches:
     paths: tuple[str, ...] = ()
     largest: int = 0
     """Bytes of the largest match."""
+    files: tuple[FileIdentity, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +130,10 @@ class FileText:
     """A file's text, None when there is no file."""
 
     text: str | None
+    """Empty where a pattern was asked for: it may be long."""
+    file: FileIdentity | None = None
+    holds: bool = False
+    """Whether it has the pattern that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +162,9 @@ class JobFact:
     cause: Cause | None = None
     attempts: int = 0
     step: int | None = None
-    ended_at: float | None = None
+    ended_lived: float | None = None
+    aside: Mapping[str, SetAside] | None = field(default_factory=dict)
+    """By path, its files that do not count; None: nothing counts yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +197,8 @@ FactValue: TypeAlias = (
     | float
     | None
 )
-"""`str` for metadata; `float` (UTC) for FiredKey; None: looked, and there is none."""
+"""`str` for metadata; `float` (seconds that engines lived) for FiredKey; None: looked,
+and there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,15 +208,17 @@ class Silence:
     place: str
     """A mount point, or a command."""
     since: float
-    """UTC."""
+    """Time `t` of the session."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A value, and when it was seen; `error` says why it is not known."""
+    """A value, and when somebody looked; `error` says why it is not known."""
 
     value: FactValue
     observed_at: float
+    """When the look began: monotonic as its source tells it, and in seconds that
+    engines lived as conditions read it."""
     error: str = ""
     silence: Silence | None = None
     """The look has not come back; `error` is set too."""

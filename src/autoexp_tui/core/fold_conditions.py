@@ -51,7 +51,12 @@ def approval_asked(
     state: SessionState, record: Recorded, event: events.ApprovalAsked
 ) -> None:
     """Put a question to a person."""
-    ask = Ask(digest=event.digest, prompt=event.prompt, asked_at=record.t)
+    ask = Ask(
+        digest=event.digest,
+        prompt=event.prompt,
+        asked_at=record.t,
+        asked_lived=state.lived,
+    )
     update(state, event.job, ask=ask)
 
 

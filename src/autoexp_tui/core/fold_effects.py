@@ -6,8 +6,14 @@ from typing import Any, assert_never
 
 from autoexp_tui.core import effects, events
 from autoexp_tui.core.events import Recorded
-from autoexp_tui.core.moves import move, update_attempt
-from autoexp_tui.core.state import Attempt, PendingEffect, SessionState
+from autoexp_tui.core.freshness import begins_anew
+from autoexp_tui.core.moves import (
+    attempts_with_metrics,
+    move,
+    update,
+    update_attempt,
+)
+from autoexp_tui.core.state import Attempt, JobRecord, PendingEffect, SessionState
 from autoexp_tui.core.states import UNANSWERED, Cause, JobState
 from autoexp_tui.core.verdicts import Why
 
@@ -20,7 +26,7 @@ def effect_ordered(
         effect_id=event.effect_id,
         effect=event.effect,
         seq=record.seq,
-        ordered_at=record.t,
+        ordered_utc=state.utc,
         why=event.why,
     )
     match event.effect:
@@ -28,6 +34,8 @@ def effect_ordered(
             _open_attempts(state, record, submit)
         case effects.CancelTasks() as cancel:
             _mark_cancelled(state, cancel, event)
+        case effects.LookAtFiles() as look:
+            update(state, look.job, look_ordered=look.attempt)
         case (
             effects.ComposeJob()
             | effects.RunNotifyCommand()
@@ -55,24 +63,36 @@ def _open_attempts(
             update_attempt(state, job, number, token=submit.token)
             move(state, record, job, JobState.SUBMITTING)  # sent again, same intent
             continue
+        anew = begins_anew(old)
         attempt = Attempt(
             number=number,
+            anew=anew,
             token=submit.token,
             ordered_at=record.t,
             ordered_why=old.retry.why if old.retry else None,
             resume=old.retry.from_checkpoint if old.retry else old.resume,
+            fingerprint=old.spec.fingerprint,
+            values=None if old.spec.planned is None else old.spec.parameters,
         )
         move(
             state,
             record,
             job,
             JobState.SUBMITTING,
-            attempts=(*old.attempts, attempt),
+            attempts=(*attempts_with_metrics(old), attempt),
             retry=None,
             why=None,
             cause=None,
-            waiting_since=None,
+            waiting_lived=None,
+            use_files=False,
+            **(_without_the_past(old) if anew else {}),
         )
+
+
+def _without_the_past(job: JobRecord) -> dict[str, Any]:
+    """What a job loses whose attempt begins anew: the words and files of others."""
+    aside = {} if job.looked_before != len(job.attempts) + 1 else {"aside": job.found}
+    return {"metadata": {}, "noted": None, "found": {}, **aside}
 
 
 def _mark_cancelled(
@@ -89,11 +109,12 @@ def submission_accepted(
     state: SessionState, record: Recorded, event: events.SubmissionAccepted
 ) -> None:
     """Let the attempts of a submission wait in the executor's queue."""
+    submitted_at = event.submitted_at - state.wall_ahead
     for (job, number), executor_id in zip(
         state.tokens[event.token], event.executor_ids, strict=True
     ):
         update_attempt(
-            state, job, number, executor_id=executor_id, submitted_at=event.submitted_at
+            state, job, number, executor_id=executor_id, submitted_at=submitted_at
         )
         current = state.jobs[job]
         newest = current.attempt

@@ -55,12 +55,10 @@ def evidence_captured(state: SessionState, event: events.EvidenceCaptured) -> No
     update_attempt(state, event.job, event.attempt, captures=captures)
 
 
-def action_fired(
-    state: SessionState, record: Recorded, event: events.ActionFired
-) -> None:
+def action_fired(state: SessionState, event: events.ActionFired) -> None:
     """Count that an action fired; it is put off no more."""
     job = state.jobs[event.job]
-    fired = {**job.fired, event.action: record.t}
+    fired = {**job.fired, event.action: state.lived}
     firings = {**job.firings, event.action: job.firings.get(event.action, 0) + 1}
     update(state, event.job, fired=fired, firings=firings)
     forget_deferred(state, event.job, event.action)
@@ -72,11 +70,15 @@ def action_deferred(
     """Keep why an action is put off, and since when."""
     before = state.jobs[event.job].deferred
     old = before.get(event.action)
+    goes_on = old is not None and old.trigger == event.trigger
+    waits = event.wait_seconds
+    if waits is None and event.until is not None:  # of an older version
+        waits = max(0.0, event.until - record.t)
     put_off = Deferred(
         trigger=event.trigger,
-        since=old.since if old and old.trigger == event.trigger else record.t,
+        since_lived=old.since_lived if goes_on and old else state.lived,
         why=event.why,
-        until=event.until,
+        until_lived=None if waits is None else state.lived + waits,
         line=event.line,
     )
     update(state, event.job, deferred={**before, event.action: put_off})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from autoexp_tui.core import events
 from autoexp_tui.core.checkpoints import Checkpoint, SavedCheckpoint
@@ -19,7 +20,7 @@ def run_began(state: SessionState, record: Recorded, event: events.RunBegan) -> 
     """Let the attempt run, in place of its run before."""
     found: dict[str, Any] = {
         "run": event.run,
-        "began_at": event.began_at,
+        "began_at": _told_at(state, event, event.began_at),
         "node": event.node,
         "partition": event.partition,
         "pid": event.pid,
@@ -32,6 +33,23 @@ def run_began(state: SessionState, record: Recorded, event: events.RunBegan) -> 
     update_attempt(state, event.job, event.attempt, **found)
     if not state.jobs[event.job].ended:
         move(state, record, event.job, JobState.RUNNING, why=None)
+
+
+def _told_at(
+    state: SessionState, event: events.RunBegan | events.AttemptEnded, utc: float
+) -> float:
+    """The `t` of what a run's host tells the time of, by a clock of its own.
+
+    It came after what led to it and before we saw it, whatever that clock shows.
+    """
+    known = [
+        attempt.began_at
+        if isinstance(event, events.AttemptEnded) and attempt.began_at is not None
+        else attempt.ordered_at
+        for attempt in state.jobs[event.job].attempts
+        if attempt.number == event.attempt
+    ]
+    return min(max(utc - state.wall_ahead, *known), state.t) if known else utc
 
 
 def log_replaced(state: SessionState, event: events.LogReplaced) -> None:
@@ -57,7 +75,7 @@ def attempt_ended(state: SessionState, event: events.AttemptEnded) -> None:
         cause=event.cause,
         exit_code=event.exit_code,
         signal=event.signal,
-        ended_at=event.ended_at,
+        ended_at=_told_at(state, event, event.ended_at),
         why=event.why,
         evidence=event.evidence,
         reached=event.reached,
@@ -95,13 +113,32 @@ def retry_ordered(
     state: SessionState, record: Recorded, event: events.RetryOrdered
 ) -> None:
     """Let the job be tried again, at its time."""
+    waits = event.wait_seconds
+    if waits is None:  # of an older version
+        waits = max(0.0, event.not_before - record.t)
     retry = Retry(
-        not_before=event.not_before,
+        lived=state.lived + waits,
         from_checkpoint=event.from_checkpoint,
         why=event.why,
         held=event.held,
     )
-    move(state, record, event.job, JobState.RETRYING, retry=retry, why=event.why)
+    move(
+        state,
+        record,
+        event.job,
+        JobState.RETRYING,
+        retry=retry,
+        why=event.why,
+        use_files=event.use_files,
+        **_NOT_LOOKED,
+    )
+
+
+_NOT_LOOKED: Final[Mapping[str, Any]] = {
+    "look_ordered": 0,
+    "looked_before": 0,
+    "found": {},
+}
 
 
 def job_ended(state: SessionState, record: Recorded, event: events.JobEnded) -> None:
@@ -115,7 +152,7 @@ def job_ended(state: SessionState, record: Recorded, event: events.JobEnded) -> 
         event.state,
         cause=event.cause,
         why=event.why,
-        waiting_since=None,
+        waiting_lived=None,
         retry=None,
         deferred={key: deferred[key] for key in event.keeps if key in deferred},
     )
@@ -128,7 +165,8 @@ def job_revived(
     old = state.jobs[event.job]
     spec, again = old.spec, old.done_before
     if old.done is not None:  # a former life's words say nothing of the run to come
-        update(state, event.job, done=None, metadata={}, noted=None)
+        gone: dict[str, Any] = {"done": None, "metadata": {}, "noted": None}
+        update(state, event.job, foreign_files=True, **gone)
     move(
         state,
         record,
@@ -137,11 +175,25 @@ def job_revived(
         again=again,
         cause=None,
         why=None,
-        waiting_since=record.t,
+        waiting_lived=state.lived,
         resume=event.from_checkpoint,
         start=(None,) * len(spec.start_conditions),
         cancel=(None,) * len(spec.cancel_conditions),
         latched={},
         ask=None,
         retry=None,
+        use_files=event.use_files,
+        **_NOT_LOOKED,
     )
+
+
+def files_set_aside(state: SessionState, event: events.FilesSetAside) -> None:
+    """Keep what lay there before an attempt that is to begin anew."""
+    job, found = state.jobs[event.job], {one.file.path: one for one in event.files}
+    reason = job.why
+    if reason is not None and reason.code in _OF_LOOKS:
+        reason = job.retry.why if job.retry else None
+    update(state, job.name, looked_before=event.attempt, found=found, why=reason)
+
+
+_OF_LOOKS: Final = frozenset({"held_by_files", "files_unseen"})

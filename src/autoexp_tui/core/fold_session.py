@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from autoexp_tui.core import events
 from autoexp_tui.core.events import Recorded
 from autoexp_tui.core.joining import joined
-from autoexp_tui.core.moves import update
+from autoexp_tui.core.moves import attempts_with_metrics, update
 from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.state import GAPS, JobRecord, SessionState
 
@@ -25,29 +24,14 @@ def session_started(
 def engine_started(
     state: SessionState, record: Recorded, event: events.EngineStarted
 ) -> None:
-    """Note who runs it; time without an engine counts for no timeout."""
+    """Note who runs it, and for how long nobody did."""
     state.engine_host = event.host
     state.engine_pid = event.pid
     state.engine_stopped = False
+    state.wrapper_sha256 = event.wrapper_sha256 or state.wrapper_sha256
     if event.gap_seconds > 0:
         gap = (record.t - event.gap_seconds, record.t)
         state.gaps = (*state.gaps, gap)[-GAPS:]
-        _shift_waiting(state, event.gap_seconds)
-
-
-def _shift_waiting(state: SessionState, seconds: float) -> None:
-    for name, job in list(state.jobs.items()):
-        if job.waiting_since is not None:
-            update(state, name, waiting_since=job.waiting_since + seconds)
-        if job.ask is not None and job.ask.approved is None:
-            ask = state.renew(job.ask, asked_at=job.ask.asked_at + seconds)
-            update(state, name, ask=ask)
-        if job.deferred:
-            moved = {
-                key: replace(put_off, since=put_off.since + seconds)
-                for key, put_off in job.deferred.items()
-            }
-            update(state, name, deferred=moved)
 
 
 def plan_added(state: SessionState, record: Recorded, event: events.PlanAdded) -> None:
@@ -66,9 +50,9 @@ def plan_added(state: SessionState, record: Recorded, event: events.PlanAdded) -
             parent=event.job,
             parent_action=event.action,
             since=record.t,
+            since_lived=state.lived,
             start=(None,) * len(spec.start_conditions),
             cancel=(None,) * len(spec.cancel_conditions),
-            work=spec.fingerprint,
         )
     state.order = (*state.order, *(spec.name for spec in new))
 
@@ -85,14 +69,21 @@ def done_found(state: SessionState, event: events.DoneFound) -> None:
                 step=work.step,
                 total=work.total,
                 values=work.values,
+                result=work.result,
             )
         update(state, work.job, done=work, metadata=work.metadata, noted=noted)
 
 
+def foreign_files_found(state: SessionState, event: events.ForeignFilesFound) -> None:
+    """Note whose directories hold what other work has left."""
+    for job in event.jobs:
+        update(state, job, foreign_files=True)
+
+
 def job_replanned(state: SessionState, event: events.JobReplanned) -> None:
-    """A job that had ended is planned anew by a person, who asks for other work; one
-    that is to be tried again does the plan's work still."""
+    """Give a job another spec; metrics of other work stay with the attempt that made
+    them."""
     old = state.jobs[event.job]
-    changed = old.ended and event.spec.fingerprint != old.spec.fingerprint
-    work = event.spec.fingerprint if changed else old.work
-    update(state, event.job, spec=event.spec, work=work)
+    if event.spec.fingerprint != old.spec.fingerprint:
+        update(state, event.job, attempts=attempts_with_metrics(old), noted=None)
+    update(state, event.job, spec=event.spec)

@@ -43,6 +43,11 @@ class HeldTimes:
         self._held[key] = _Held(seconds, now)
         return seconds
 
+    def seconds(self, key: Hashable) -> float:
+        """For how long it had held at the last look; 0 when it did not."""
+        held = self._held.get(key)
+        return held.seconds if held else 0.0
+
     def keep_only(self, keys: Container[Hashable]) -> None:
         """Nothing else is looked at any more."""
         self._held = {key: held for key, held in self._held.items() if key in keys}

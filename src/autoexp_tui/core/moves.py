@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from autoexp_tui.core.events import Recorded
-from autoexp_tui.core.state import SessionState
+from autoexp_tui.core.state import Attempt, JobRecord, SessionState
 from autoexp_tui.core.states import JobState, may_become
 
 
@@ -31,8 +32,9 @@ def move(
     old = state.jobs[job]
     if not (again or may_become(old.state, new)):
         raise IllegalTransition(f"{job}: {old.state} -> {new} by {record.event!r}")
-    since = old.since if old.state is new else record.t
-    state.jobs[job] = state.renew(old, state=new, since=since, **changes)
+    if old.state is not new:
+        changes |= {"since": record.t, "since_lived": state.lived}
+    state.jobs[job] = state.renew(old, state=new, **changes)
 
 
 def move_all(
@@ -43,9 +45,19 @@ def move_all(
     **changes: Any,
 ) -> None:
     """Move several jobs to one state, with no word of why they waited before."""
-    waiting = record.t if new is JobState.WAITING else None
+    waiting = state.lived if new is JobState.WAITING else None
+    changes = {"why": None, **changes}
     for job in jobs:
-        move(state, record, job, new, waiting_since=waiting, why=None, **changes)
+        move(state, record, job, new, waiting_lived=waiting, **changes)
+
+
+def attempts_with_metrics(job: JobRecord) -> tuple[Attempt, ...]:
+    """The attempts of a job, the newest with the metrics that were recorded of it."""
+    if job.noted is None or job.attempt is None:
+        return job.attempts
+    if job.noted.attempt != job.attempt.number:
+        return job.attempts
+    return (*job.attempts[:-1], replace(job.attempt, noted=job.noted))
 
 
 def update_attempt(state: SessionState, job: str, number: int, **changes: Any) -> None:

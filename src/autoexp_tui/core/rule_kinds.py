@@ -61,18 +61,32 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResultSpec:
+    """The number that a job is for."""
+
+    metric: str = ""
+    """Empty: the monitoring's `loss`, else `loss`."""
+    mode: Literal["min", "max", "last"] = "last"
+    """Which of its values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Anomalies:
     """What counts as ill, and what is done about it."""
 
     nan: Literal["kill", "warn", "off"] = "kill"
+    flat_share: float | None = None
+    """Of the run's steps, in which the loss must fall; None: it need not."""
     plateau_percent: float = 1.0
+    """It falls by at least so much."""
     plateau_steps: int = 500
-    plateau: Literal["warn", "off"] = "warn"
+    plateau: Literal["warn", "off"] = "off"
+    """This and `plateau_steps` are read in older plans, and without effect."""
     divergence_percent: float = 50.0
     """Above the minimum so far."""
     divergence: Literal["warn", "off"] = "warn"
     min_points: int = 20
-    """Observations before plateau and divergence are judged."""
+    """Observations before a flat or rising loss is judged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +159,7 @@ class Monitoring:
     """Their metrics win over those of the same name in the log."""
     loss: str = "loss"
     """The metric of trends and anomalies."""
+    result: ResultSpec = field(default_factory=ResultSpec)
     progress: Progress = field(default_factory=Progress)
     anomalies: Anomalies = field(default_factory=Anomalies)
     stall_after_seconds: float = 1800.0

@@ -14,6 +14,15 @@ SENDING = {
         "ready; starts when its newest checkpoint has been looked at, and moved aside "
         "where that was asked for",
     ),
+    "held_by_files": (
+        "begins anew: its files are looked at",
+        "ready; starts when what others wait for has been looked at, since it begins "
+        "anew",
+    ),
+    "files_unseen": (
+        "the files cannot be looked at",
+        "ready; what others wait for is looked at before it starts: {problem}",
+    ),
     "paused": (
         "submissions paused",
         "submissions are paused[ by {by:who}][ since {at:clock}][: {reason}]. "
@@ -65,6 +74,31 @@ SENDING = {
         "not sent: [{message}][{reason}]",
         "could not be sent: [{message}][{reason}]. Nothing was started.",
     ),
+    "unreachable": (
+        "controller is away",
+        "the executor could not be reached, so nothing was sent: {message}. It is "
+        "tried again[ in {seconds:duration}].",
+    ),
+    "refused_unexplained": (
+        "refused: {message}",
+        "refused in words that autoexp does not know: {message}. It is tried again"
+        "[ in {seconds:duration}][ ({tries} of {most})].",
+    ),
+    "held_by_refusal": (
+        "refused {tries} times",
+        "held: the executor refused it {tries} times[ over {seconds:duration}] in "
+        "words that autoexp does not know: {message}. Nothing was started. S submits "
+        "it again, X skips it.",
+    ),
+    "cancel_unconfirmed": (
+        "its end is not confirmed",
+        "the order to end it[ and others: {count} in all] is not confirmed: {message}. "
+        "It may still run; the order is given again until it is confirmed.",
+    ),
+    "stuck_in_queue": (
+        "will not start",
+        "it will not start unless somebody acts: {reason}",
+    ),
     "sent_apart": (
         "sent by itself",
         "sent by itself, since together with others it could not be[: {message}]",
@@ -99,6 +133,10 @@ ENDS = {
         "no step[ after {step}] for "
         "{seconds:duration}[; the counter stands, whatever the log says]"
         "[; evidence: {evidence:path}]",
+    ),
+    "rule_off": (
+        "a rule is off",
+        "a rule or metric is off for this session: {problem}",
     ),
     "log_unreadable": (
         "its log cannot be read",
@@ -138,12 +176,26 @@ ENDS = {
         "it runs again anyway",
         "not done: another rule has ordered that it runs again",
     ),
+    "joins_spent": (
+        "joined {max:count} times",
+        "not done: the rule {rule} has let other jobs join {max:count} times for this "
+        "job, and no MaxAttempts says that it may do so more often",
+    ),
     "own_offspring": (
         "its own job",
         "not done: the rule {rule} made this job, or one that it goes back to, and no "
         "MaxAttempts says how often it may do so",
     ),
     "rule_is_gone": ("its rule is gone", "not done: the job has no such rule any more"),
+    "value_refused": (
+        "{key} may not stand there",
+        "not done: {key}[ of {job}] is what a log says, and {problem}",
+    ),
+    "value_in_script": (
+        "log text in a script",
+        "not run: its script would hold {value}, which a log says and a shell would "
+        "read as more than a word. R runs it with another value.",
+    ),
     "value_never_came": (
         "{key} never came",
         "not done: {job} {state:ended} and its log has shown no usable {key}",
@@ -166,6 +218,20 @@ ENDS = {
         "no trace left",
         "lost: the executor has not known it for {seconds:duration} and no exit "
         "record came. R runs it again.",
+    ),
+    "lost_records": (
+        "records changed",
+        "lost: {what}. The job itself, or another program, did that, and nobody can "
+        "tell how it ended. R runs it again.",
+    ),
+    "records_changed": (
+        "records changed",
+        "{what}. The job itself, or another program, did that.",
+    ),
+    "late_cause": (
+        "{cause}, says the executor",
+        "it ended with exit 0 and counts as completed; {executor} now says that it "
+        "ended by: {cause}. Check its results.",
     ),
     "forgotten": (
         "forgotten: sent again",

@@ -72,8 +72,8 @@ _PEOPLE = {
         "cancelled by a person[: {reason}][: {message}]. R resubmits.",
     ),
     "cancelled_outside": (
-        "cancelled outside",
-        "cancelled outside this session[: {reason}]. R resubmits.",
+        "cancelled outside[ by {by}]",
+        "cancelled outside this session[ by {by}][: {reason}]. R resubmits.",
     ),
     "well_before_the_kill": (
         "ended well first",
@@ -87,6 +87,10 @@ _PEOPLE = {
     ),
     "resubmitted_by": ("resubmitted", "resubmitted by {by:who}"),
     "other_overrides": ("other overrides", "runs with other overrides: {overrides}"),
+    "runtime_values": (
+        "values of other jobs",
+        "its parameters take what logs of other jobs have told",
+    ),
     "other_resources": ("other resources", "runs with other resources from now on"),
     "does_not_compose": (
         "does not compose",
@@ -116,6 +120,21 @@ _WARNINGS = {
         "no answer from {place:path} for {since:age}: its files and logs are not "
         "known until it answers. Whoever needs them waits; all else goes on.",
     ),
+    "matches_gathered": (
+        "{rule} matches too often",
+        "the rule {rule} matches more than a few lines a second: their matches are "
+        "recorded together, and its actions run once for all of them[: {line}]",
+    ),
+    "log_unread": (
+        "log too long to read",
+        "{bytes:size} of the log of {job} were not searched by any rule: it had ended, "
+        "and there was more to read than its last {tail:size}.",
+    ),
+    "clock_set": (
+        "wall clock set {way}",
+        "the wall clock was set {way} by {seconds:duration}. Nothing waits for it: "
+        "cooldowns, time-outs and ages go on by the time that passes.",
+    ),
     "engine_fault": (
         "engine fault",
         "the engine met a fault in {where}: {problem}. The session goes on; its log "
@@ -136,9 +155,29 @@ _REFUSALS = {
     ),
     "no_such_job": ("no such job", "nothing was done: no job named {jobs}"),
     "nothing_to_do": ("nothing to do", "nothing to {command}: no job is in that state"),
+    "other_plan": (
+        "planned again meanwhile",
+        "nothing was submitted: the config was planned again since you looked. "
+        "Look again, then repeat.",
+    ),
     "other_digest": (
         "changed meanwhile",
         "nothing was done: what {job} will do changed since it asked. Look again.",
+    ),
+    "sender_is_job": (
+        "sent by a job",
+        "nothing was done: this came from a job ({by}), and only a person may decide "
+        "it. Answer from a cockpit or a shell of your own.",
+    ),
+    "sender_unnamed": (
+        "sent by nobody",
+        "nothing was done: the answer does not say which process sent it. Answer "
+        "with the cockpit or autoexp-sessions.",
+    ),
+    "sender_ended": (
+        "sender has ended",
+        "nothing was done: the process that sent the answer had ended before the "
+        "engine could check that it is no job's. Answer again.",
     ),
     "read_only": ("read only", "nothing was done: this view is read only"),
 }

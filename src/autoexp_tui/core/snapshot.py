@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from autoexp_tui.core.moment import Present
+
 if TYPE_CHECKING:  # a first paint needs no events
     from autoexp_tui.core.events import Recorded
     from autoexp_tui.core.specs import Plan
@@ -31,13 +33,15 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class InQueue:
-    """What the executor says of a job that it has not started yet."""
+    """What the executor says of a job that waits there, or has left it."""
 
     reason: str = ""
-    """Why it waits, in words; empty: it does not say."""
+    """Why it waits, or what is waited for, in words; empty: it does not say."""
     expected_at: float | None = None
     """UTC at which the executor expects to start it; None: it does not say."""
     partition: str = ""
+    leaving: bool = False
+    """It is over; how it ended is not judged yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +70,25 @@ class Live:
     """The volatile side of a job: what its log said last."""
 
     step: int | None = None
+    first_step: int | None = None
+    """The first one that the attempt reported, as far as its log was read."""
     total: int | None = None
     rate: float | None = None
     """Steps a second, observed."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Newest value of each metric; may be nan or inf."""
+    result: float | None = None
+    """The number that the job is for; may be nan or inf. None: not known."""
     curves: Mapping[str, Curve] = field(default_factory=dict)
     trend: Sequence[float] = ()
-    """The loss thinned to at most 32 points, for a sparkline."""
+    """The metric of the result, thinned to at most 32 points, for a sparkline."""
     log_bytes: int = 0
     last_output_at: float | None = None
     last_step_at: float | None = None
     start: tuple[Verdict | None, ...] = ()
     """The newest verdicts of the start conditions, arguments as of now."""
     queue: InQueue | None = None
-    """Where it stands in the executor's queue; None when it is in none."""
+    """Where it stands in the executor's queue; None: it runs, or is not there."""
     gpu: GpuView | None = None
     """None: nobody samples its GPUs, or it has none."""
 
@@ -117,6 +125,8 @@ class EngineView:
     """Where tracebacks go."""
     directory: str = ""
     """The session's directory, empty before there is one."""
+    user: str = ""
+    """Viewer and replay: the other user whose session it is; empty: one's own."""
 
 
 LandmarkKind: TypeAlias = Literal["failed", "asked", "gone"]
@@ -158,7 +168,8 @@ class Snapshot:
 
     seq: int
     t: float
-    """UTC of the commit."""
+    """Time of the commit on the session's own scale, as all times here are: see
+    `core.moment`."""
     session: str
     name: str
     plan: Plan | None
@@ -174,9 +185,23 @@ class Snapshot:
     pending: tuple[PendingEffect, ...] = ()
     events: tuple[Recorded, ...] = ()
     """The newest events, oldest first; a bounded tail of the journal."""
-    finished: bool = False
-    """Every job ended for good."""
+    open: bool = True
+    """Whether work is left: a job that has not ended, or what rules ordered."""
     gaps: tuple[tuple[float, float], ...] = ()
     """When no engine lived, from and until, oldest first."""
     playback: Playback | None = None
     """Of a replay; None everywhere else."""
+    wall_ahead: float = 0.0
+    """Seconds by which the wall clock shows more than `t`."""
+
+    absent: float = 0.0
+    """Seconds that `t` counts and `lived` does not: see `core.moment`."""
+
+    def t_of(self, lived: float) -> float:
+        """The `t` of a moment to come, should an engine live until then."""
+        return lived + self.absent
+
+    @property
+    def now(self) -> Present:
+        """`t`, which tells the time of day as well."""
+        return Present(self.t, self.wall_ahead)

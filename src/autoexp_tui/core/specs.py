@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from autoexp_tui.core.condition_kinds import Condition
+from autoexp_tui.core.masking import NO_RULES, MaskRules
 from autoexp_tui.core.rule_kinds import Monitoring
 from autoexp_tui.core.scalars import Scalar
 
@@ -52,8 +53,17 @@ class JobSpec:
     family: str = ""
     """Jobs at the same coordinates, stage apart, share it: `f0`, `f1` ..."""
     parameters: Mapping[str, object] = field(default_factory=dict)
-    """As written in the sweep."""
+    """As written in the sweep; of a job that was planned anew, its own values."""
+    planned: Mapping[str, object] | None = None
+    """Its parameters in the plan, and what else its own values replace; None: it runs
+    with the plan's values."""
+    config_record: str = ""
+    """The file of the record that holds its config; empty: the plan's."""
     overrides: tuple[str, ...] = ()
+    runtime_overrides: tuple[str, ...] = ()
+    """Overrides with `{runtime.JOB.KEY}` in them: composed with when the job starts."""
+    runtime_sources: tuple[tuple[str, int], ...] = ()
+    """The attempts, as (job, number), whose metadata it was composed with."""
     command: tuple[str, ...]
     """What runs; never passes through a shell."""
     env: Mapping[str, str] = field(default_factory=dict)
@@ -73,6 +83,17 @@ class JobSpec:
     own_rules: Monitoring | None = None
     """Of a job that was planned anew with other rules: they win over `rules`."""
     notes: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def own_values(self) -> Mapping[str, object]:
+        """Its parameters that differ from the plan's."""
+        if self.planned is None:
+            return {}
+        return {
+            key: value
+            for key, value in self.parameters.items()
+            if key not in self.planned or self.planned[key] != value
+        }
 
     @property
     def log_path_current(self) -> str:
@@ -120,6 +141,10 @@ class Hole:
     """Its key."""
 
 
+Share: TypeAlias = Literal["private", "group", "group_write"]
+"""Who but the user may read, or write, what the plan's jobs leave."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What a session runs: the content of a manifest."""
@@ -138,6 +163,8 @@ class Plan:
     """UTC, seconds since the epoch."""
     state_dir: str
     base_output_dir: str = ""
+    share: Share = "private"
+    mask: MaskRules = NO_RULES
     jobs: tuple[JobSpec, ...]
     edges: tuple[Edge, ...] = ()
     monitoring: Monitoring = field(default_factory=Monitoring)

@@ -11,6 +11,8 @@ import time
 from typing import Final
 from unicodedata import combining, east_asian_width
 
+from autoexp_tui.core.moment import wall_time
+
 MINUTE: Final = 60
 HOUR: Final = 3600
 DAY: Final = 86400
@@ -42,17 +44,17 @@ def _two(whole: int, big: int, small: int, unit: str, rest: str) -> str:
 
 
 def clock_time(t: float, now: float | None = None) -> str:
-    """The time of day of `t` (UTC seconds), `14:07`; with its date when not of today.
+    """The time of day of `t`, `14:07`; with its date when not of today.
 
     Args:
-        t: UTC seconds since the epoch.
+        t: UTC seconds since the epoch, or of a session when `now` is its `Present`.
         now: the present; None leaves the date out.
     """
-    moment = _local(t)
+    moment = _local(wall_time(t, now))
     if moment is None:
         return UNKNOWN
     clock = time.strftime("%H:%M", moment)
-    today = _local(now) if now is not None else moment
+    today = _local(wall_time(now, now)) if now is not None else moment
     if today is None or moment[:3] == today[:3]:
         return clock
     return f"{time.strftime('%Y-%m-%d', moment)} {clock}"

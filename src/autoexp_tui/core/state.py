@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from autoexp_tui.core.copying import Renew, changed
+from autoexp_tui.core.moment import Present
 from autoexp_tui.core.states import NOT_STARTED, TERMINAL, Cause, JobState, Outcome
 
 if TYPE_CHECKING:  # a first paint needs neither effects nor events
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # a first paint needs neither effects nor events
     from autoexp_tui.core.done import DoneWork
     from autoexp_tui.core.effects import Effect
     from autoexp_tui.core.events import MetricsNoted
+    from autoexp_tui.core.freshness import SetAside
     from autoexp_tui.core.specs import JobSpec, Plan
     from autoexp_tui.core.verdicts import Result, Why
 
@@ -100,6 +102,14 @@ class Attempt:
     ordered_why: Why | None = None
     """Why a rule ordered it; None: no rule did, or the journal is an old one's."""
     resume: bool = False
+    anew: bool = False
+    """Whether it does not continue what the attempts before it left."""
+    fingerprint: str = ""
+    """Of the work that it does."""
+    values: Mapping[str, object] | None = None
+    """The parameters that it runs with; None: the plan's."""
+    noted: MetricsNoted | None = None
+    """Its last recorded metrics, once another attempt was ordered."""
     executor_id: str = ""
     submitted_at: float | None = None
     run: int = -1
@@ -183,6 +193,8 @@ class Ask:
     digest: str
     prompt: str
     asked_at: float
+    asked_lived: float
+    """The same moment, for its time-out."""
     approved: bool | None = None
     by: str = ""
     reason: str = ""
@@ -192,7 +204,8 @@ class Ask:
 class Retry:
     """A further attempt that is to come."""
 
-    not_before: float
+    lived: float
+    """Not before the session has lived so many seconds."""
     from_checkpoint: bool
     why: Why
     held: bool = False
@@ -205,11 +218,11 @@ class Deferred:
 
     trigger: str
     """The match or the attempt that triggered it."""
-    since: float
-    """When it was put off, moved on by time without an engine."""
+    since_lived: float
+    """When it was put off."""
     why: Why
-    until: float | None = None
-    """When it is decided at the latest, UTC; None: nobody knows."""
+    until_lived: float | None = None
+    """When it is decided at the latest; None: nobody knows."""
     line: str = ""
     """The log line that triggered it."""
 
@@ -228,11 +241,13 @@ class JobRecord:
     state: JobState = JobState.PLANNED
     since: float = 0.0
     """When `state` was entered."""
+    since_lived: float = 0.0
+    """The same moment, in seconds that engines lived."""
     cause: Cause | None = None
     why: Why | None = None
     """Why it ended, or why it waits although its conditions pass."""
-    waiting_since: float | None = None
-    """Start of the waiting clock, moved on by time without an engine."""
+    waiting_lived: float | None = None
+    """Start of the waiting clock, in seconds that engines lived."""
     resume: bool = False
     """Whether the next attempt starts from the newest checkpoint."""
     ahead: bool = False
@@ -248,17 +263,27 @@ class JobRecord:
     noted: MetricsNoted | None = None
     """The newest recorded metrics."""
     fired: Mapping[str, float] = field(default_factory=dict)
-    """Action -> when it last fired."""
+    """Action -> when it last fired, in seconds that engines lived."""
     firings: Mapping[str, int] = field(default_factory=dict)
     """Action -> how often it fired."""
     deferred: Mapping[str, Deferred] = field(default_factory=dict)
     """Action -> what it was deferred for; some outlive the job's end."""
     saved: SavedCheckpoint | None = None
     """What the next attempt would go on from, where somebody looked."""
-    work: str = ""
-    """Fingerprint of what was asked for: the plan's, or a person's overrides since."""
     done: DoneWork | None = None
     """An earlier session's, which this job need not do again."""
+    foreign_files: bool = False
+    """Whether what lies in its directory before its first attempt is of other work."""
+    use_files: bool = False
+    """Whether its followers may use what lies there although it begins anew."""
+    look_ordered: int = 0
+    """The attempt before which the files of its followers were to be looked at."""
+    looked_before: int = 0
+    """The attempt before which they were looked at."""
+    found: Mapping[str, SetAside] = field(default_factory=dict)
+    """By path, what that look has found; it is set aside when the attempt is sent."""
+    aside: Mapping[str, SetAside] = field(default_factory=dict)
+    """By path, what its newest attempt does not continue."""
 
     @property
     def name(self) -> str:
@@ -281,6 +306,41 @@ class JobRecord:
         return self.done is not None and self.state is JobState.COMPLETED
 
     @property
+    def does_other_work(self) -> bool:
+        """Whether its next attempt will do other work than its newest did."""
+        newest = self.attempt.fingerprint if self.attempt else ""
+        return newest not in ("", self.spec.fingerprint)
+
+    @property
+    def planned_values(self) -> Mapping[str, object]:
+        """The plan's values, of its parameters and of what was changed since."""
+        planned = self.spec.planned
+        return self.spec.parameters if planned is None else planned
+
+    def values_of(self, attempt: Attempt) -> Mapping[str, object]:
+        """The values that an attempt runs with."""
+        return self.planned_values if attempt.values is None else attempt.values
+
+    @property
+    def changed_keys(self) -> tuple[str, ...]:
+        """The keys of which an attempt has, or had, another value than the plan's."""
+        planned = self.planned_values
+        runs = (self.spec.own_values, *(one.values or {} for one in self.attempts))
+        return tuple(
+            dict.fromkeys(
+                key
+                for values in runs
+                for key, value in values.items()
+                if key not in planned or planned[key] != value
+            )
+        )
+
+    def noted_of(self, attempt: Attempt) -> MetricsNoted | None:
+        """The last recorded metrics of an attempt."""
+        own = self.noted is not None and self.noted.attempt == attempt.number
+        return self.noted if own else attempt.noted
+
+    @property
     def started(self) -> bool:
         """Whether an attempt was ever ordered in its present life."""
         return self.state not in NOT_STARTED
@@ -293,7 +353,7 @@ class PendingEffect:
     effect_id: str
     effect: Effect
     seq: int
-    ordered_at: float
+    ordered_utc: float
     why: Why | None = None
 
 
@@ -319,15 +379,23 @@ class SessionState:
     seq: int = 0
     epoch: int = 0
     t: float = 0.0
+    """Of the newest record: see `core.moment`. Times here are on its scale, unless
+    their names say otherwise."""
+    utc: float = 0.0
+    """What the wall clock showed at the newest record."""
+    lived: float = 0.0
+    """Seconds for which engines had lived by then."""
     started_at: float = 0.0
     engine_host: str = ""
     engine_pid: int = 0
     engine_stopped: bool = False
+    wrapper_sha256: str = ""
+    """Of the session's copy of the wrapper, as the newest engine uses it."""
     paused: Why | None = None
     excluded_nodes: tuple[str, ...] = ()
     """Nodes that nothing more is sent to."""
     gaps: tuple[tuple[float, float], ...] = ()
-    """When no engine lived: from and until (UTC), oldest first, the newest `GAPS`."""
+    """When no engine lived: from and until, oldest first, the newest `GAPS`."""
     plan: Plan | None = None
     """The session's first plan, with the jobs, edges and rules of all that joined."""
     joined: tuple[str, ...] = ()
@@ -350,6 +418,19 @@ class SessionState:
     renew: Renew = field(default=changed, compare=False, repr=False)
     """How a record is changed: by a copy, but in `apply.unseen`."""
 
+    @property
+    def wall_ahead(self) -> float:
+        """Seconds by which the wall clock showed more than `t` at the newest record."""
+        return self.utc - self.t
+
+    def present(self, utc: float) -> Present:
+        """What `utc`, by the wall clock, is in the session's time."""
+        return Present(max(utc - self.wall_ahead, self.t), self.wall_ahead)
+
+    def seconds_until(self, utc: float) -> float:
+        """How long nothing was recorded, by the wall clock; 0 if that was set back."""
+        return max(0.0, utc - self.utc)
+
     def plan_of(self, job: str) -> Plan | None:
         """The plan that a job came with, as it was made."""
         sha = self.jobs[job].plan_sha
@@ -371,10 +452,13 @@ class SessionState:
             seq=self.seq,
             epoch=self.epoch,
             t=self.t,
+            utc=self.utc,
+            lived=self.lived,
             started_at=self.started_at,
             engine_host=self.engine_host,
             engine_pid=self.engine_pid,
             engine_stopped=self.engine_stopped,
+            wrapper_sha256=self.wrapper_sha256,
             paused=self.paused,
             excluded_nodes=self.excluded_nodes,
             gaps=self.gaps,

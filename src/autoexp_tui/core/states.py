@@ -24,6 +24,8 @@ class JobState(StrEnum):
     """The executor may or may not have taken it."""
     QUEUED = "QUEUED"
     RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    """It has begun, and the executor has stopped its processes for a while."""
     RETRYING = "RETRYING"
     """The last attempt failed and a reaction has ordered another."""
     COMPLETED = "COMPLETED"
@@ -74,7 +76,10 @@ TERMINAL: Final = frozenset(
 )
 """Ended for good, until somebody asks again."""
 
-ACTIVE: Final = frozenset({_S.SUBMITTING, _S.SUBMIT_UNKNOWN, _S.QUEUED, _S.RUNNING})
+BEGUN: Final = frozenset({_S.RUNNING, _S.SUSPENDED})
+"""A run has begun, and nobody has seen its end."""
+
+ACTIVE: Final = frozenset({_S.SUBMITTING, _S.SUBMIT_UNKNOWN, _S.QUEUED, *BEGUN})
 """An attempt exists outside, or may exist."""
 
 UNANSWERED: Final = frozenset({_S.SUBMITTING, _S.SUBMIT_UNKNOWN})
@@ -98,6 +103,7 @@ TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
             _S.RUNNING,
             _S.RETRYING,
             _S.WAITING,
+            _S.HELD,
             *TERMINAL - {_S.SKIPPED},
         }
     ),
@@ -113,7 +119,12 @@ TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
     _S.QUEUED: frozenset(
         {_S.SUBMITTING, _S.RUNNING, _S.RETRYING, *TERMINAL - {_S.SKIPPED}}
     ),
-    _S.RUNNING: frozenset({_S.QUEUED, _S.RETRYING, *TERMINAL - {_S.SKIPPED}}),
+    _S.RUNNING: frozenset(
+        {_S.SUSPENDED, _S.QUEUED, _S.RETRYING, *TERMINAL - {_S.SKIPPED}}
+    ),
+    _S.SUSPENDED: frozenset(
+        {_S.RUNNING, _S.QUEUED, _S.RETRYING, *TERMINAL - {_S.SKIPPED}}
+    ),
     _S.RETRYING: frozenset(
         {_S.SUBMITTING, _S.HELD, _S.CANCELLED, _S.FAILED, _S.COMPLETED, _S.LOST}
     ),

@@ -10,6 +10,8 @@ _TELLING = re.compile(
     r"^\S*(?:Error|Exception|Interrupt)\b|\b(?:FATAL|fatal|error:|Error:|ERROR|"
     r"Killed|CANCELLED|Out of memory|oom_kill|Segmentation fault|No such file)"
 )
+OWN_LINE = "autoexp: exit record "
+"""Begins a line that the wrapper wrote, not the command: it tells nothing of why."""
 _LIMIT = 300
 """Characters of evidence that are kept."""
 
@@ -25,14 +27,32 @@ def nan_line(tail: str) -> str:
     return ""
 
 
+_SHORT_OF_MEMORY = re.compile(
+    r"\boom[-_ ]kill|out-of-memory handler|exceeded (?:job |step )?memory limit|"
+    r"Out of memory: Kill|Memory cgroup out of memory",
+    re.IGNORECASE,
+)
+"""What the kernel and Slurm write of a process that was killed for memory."""
+
+
+def memory_line(tail: str) -> str:
+    """The last line of `tail` that tells of a kill for memory; empty for none."""
+    lines = (line for line in reversed(tail.splitlines()))
+    return next((line for line in lines if _SHORT_OF_MEMORY.search(line)), "")
+
+
 def names_an_error(line: str) -> bool:
     """Whether a line tells of something that went wrong."""
     return _TELLING.search(line) is not None
 
 
+def _is_the_commands(line: str) -> bool:
+    return bool(line.strip()) and not line.startswith(OWN_LINE)
+
+
 def telling_line(tail: str) -> str:
     """The last line of `tail` that names an error, else its last line, cleaned."""
-    lines = [line for line in tail.splitlines() if line.strip()]
+    lines = [line for line in tail.splitlines() if _is_the_commands(line)]
     telling = [line for line in lines if names_an_error(line)]
     chosen = telling[-1] if telling else (lines[-1] if lines else "")
     return clean(chosen).strip()[:_LIMIT]

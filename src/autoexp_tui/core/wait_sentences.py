@@ -49,6 +49,20 @@ FILES = {
         'waits for "{pattern}" in {path:path}[ of {writer}]',
     ),
     "text_there": ("{path:tail} has the text", '{path:path} has "{pattern}"'),
+    "files_unsure": (
+        "{writer} begins anew",
+        "{path:path} may be of an earlier attempt of {writer}, which begins anew: it "
+        "is looked at before that is submitted",
+    ),
+    "waits_for_new_file": (
+        "waits for a new {path:tail}",
+        "{path:path} is of {whose}; waits until {writer} writes it anew",
+    ),
+    "file_of_earlier": (
+        "{path:tail} is not of this attempt",
+        "{path:path} is of {whose}; {writer} {state:ended} without writing it anew. X "
+        "lets this start with it, R runs {writer} again.",
+    ),
     "doomed_file": (
         "its {writer} {state:ended}",
         "can never start: {path:path} will not come, its writer[ {writer}] "

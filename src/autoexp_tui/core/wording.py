@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from autoexp_tui.core.clean import clean
+from autoexp_tui.core.masking import mask_text
 from autoexp_tui.core.sentences import CODES, Phrases
 from autoexp_tui.core.spelling import (
     UNKNOWN,
@@ -98,6 +99,7 @@ STATES: Final[Mapping[str, str]] = MappingProxyType(
         JobState.SUBMIT_UNKNOWN: "in doubt",
         JobState.QUEUED: "queued",
         JobState.RUNNING: "running",
+        JobState.SUSPENDED: "suspended",
         JobState.RETRYING: "retrying",
         JobState.COMPLETED: "completed",
         JobState.FAILED: "failed",
@@ -148,7 +150,7 @@ def sentence(why: Why, now: float, *, keys: bool = True) -> str:
     template = phrases.sentence
     if not keys and (said := _KEYS.search(template)) and said.end() == len(template):
         template = template[: said.start()]
-    return _render(template, dict(why.args), now)
+    return mask_text(_render(template, dict(why.args), now))
 
 
 def short(why: Why, cells: int = SHORT_COLUMNS) -> str:
@@ -156,7 +158,7 @@ def short(why: Why, cells: int = SHORT_COLUMNS) -> str:
     phrases = CODES.get(why.code)
     if phrases is None:
         return fit(_plain(why), cells)
-    return fit(_render(phrases.short, dict(why.args), None), cells)
+    return fit(mask_text(_render(phrases.short, dict(why.args), None)), cells)
 
 
 def wakes(pid: int) -> str:

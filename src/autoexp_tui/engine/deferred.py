@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autoexp_tui.core.snapshot import EngineView, Role, Snapshot
@@ -38,6 +39,8 @@ class DeferredHandle:
         self._lock = threading.Lock()
         self._handle: EngineHandle | None = None
         self._snapshot = empty_snapshot(name, doing)
+        self._opening = False
+        """Whether something is being opened, in place of what was opened before too."""
         self._thread: threading.Thread | None = None
 
     @property
@@ -73,12 +76,29 @@ class DeferredHandle:
         """
         if self._thread is not None and self._thread.is_alive():
             return
+        self._opening = True
         self._thread = threading.Thread(target=self._run, name="open", daemon=True)
         self._thread.start()
+        self._tell_again()
 
     def snapshot(self) -> Snapshot:
-        """The newest state; empty while opening."""
-        return self._handle.snapshot() if self._handle else self._snapshot
+        """The newest state; empty while opening.
+
+        Of a plan that is being made anew it says so: `doing`.
+        """
+        if self._handle is None:
+            return self._snapshot
+        snapshot = self._handle.snapshot()
+        if self._opening and snapshot.engine.role == "plan":
+            doing = self._snapshot.engine.doing
+            return replace(snapshot, engine=replace(snapshot.engine, doing=doing))
+        return snapshot
+
+    def _tell_again(self) -> None:
+        """That what is shown is being made anew, or is not any more."""
+        if self._handle is not None:
+            for listener in self._listeners:
+                listener(self.snapshot())
 
     def earlier(self, seq: int, count: int) -> Sequence[Recorded]:
         """Older records of what was opened; none before."""
@@ -100,9 +120,10 @@ class DeferredHandle:
         expected: Mapping[str, int] | None = None,
     ) -> str:
         """Pass a command on; before the handle is there, it is not taken."""
-        if self._handle is None:
-            return ""
-        return self._handle.send(command, by=by, expected=expected)
+        with self._lock:  # what is submitted is not replaced by another plan meanwhile
+            if self._handle is None:
+                return ""
+            return self._handle.send(command, by=by, expected=expected)
 
     def look_at(self, jobs: Sequence[str]) -> None:
         """Pass on what is looked at."""
@@ -118,9 +139,12 @@ class DeferredHandle:
         try:
             handle = self._open()
         except Exception as error:  # noqa: BLE001 - handed to whoever asked to open
+            self._opening = False
+            self._tell_again()
             self._on_failure(error)
             return
         with self._lock:
+            self._opening = False
             before = self._handle
             stale = before is not None and before.role != "plan"
             if not stale:

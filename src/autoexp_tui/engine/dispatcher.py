@@ -8,7 +8,7 @@ observation; only the loop settles effects.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import assert_never
@@ -21,6 +21,7 @@ from autoexp_tui.core.effects import (
     CancelTasks,
     CaptureEvidence,
     ComposeJob,
+    LookAtFiles,
     LookForCheckpoint,
     MoveCheckpoint,
     NoteDone,
@@ -31,7 +32,8 @@ from autoexp_tui.core.effects import (
     TaskId,
 )
 from autoexp_tui.core.errors import AutoexpError, os_reason
-from autoexp_tui.core.facts import CommandKey, Fact
+from autoexp_tui.core.facts import CommandKey, Fact, FileStat, Matches, OutsideKey
+from autoexp_tui.core.freshness import Awaited, FileIdentity, awaited_of
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.state import Attempt, JobRecord, PendingEffect, SessionState
 from autoexp_tui.engine import join
@@ -58,7 +60,9 @@ from autoexp_tui.engine.ports import (
     Preparation,
 )
 from autoexp_tui.engine.reading_ports import FactSource
+from autoexp_tui.monitor.bindings import bind
 from autoexp_tui.monitor.desk import rules_of
+from autoexp_tui.monitor.freshness import key_of
 from autoexp_tui.monitor.metric_files import places_of
 from autoexp_tui.monitor.restarts import avoiding
 
@@ -106,11 +110,16 @@ class Dispatcher:
     in_doubt: set[str] = field(default_factory=set)
     not_before: dict[str, float] = field(default_factory=dict)
     """Effect -> monotonic seconds before which it is left alone."""
+    wall_ahead: float = 0.0
+    """Of the session, as its tasks have it."""
     _tasks: dict[TaskId, Task] = field(default_factory=dict)
     _sending: dict[str, str] = field(default_factory=dict)
     """Submission under way -> the file system that it is prepared on."""
     _crowd: Counter[str] = field(default_factory=Counter)
     """File system -> submissions under way on it."""
+    _awaited: Mapping[str, Sequence[Awaited]] = field(default_factory=dict)
+    """Job -> what others wait for that it writes."""
+    _awaited_for: Plan | None = None
     _looking: dict[str, float] = field(default_factory=dict)
     """Effect -> monotonic seconds at which a look at a run was first sent."""
 
@@ -130,6 +139,7 @@ class Dispatcher:
 
         `now`: monotonic seconds.
         """
+        self._note_wall(state.wall_ahead)
         for pending in list(state.pending.values()):
             resting = self.not_before.get(pending.effect_id, now) > now
             if pending.effect_id in self.in_flight or resting:
@@ -138,6 +148,12 @@ class Dispatcher:
                 self._send(state, pending)
                 if isinstance(pending.effect, CaptureEvidence):
                     self._looking.setdefault(pending.effect_id, now)
+
+    def _note_wall(self, wall_ahead: float) -> None:
+        """Tasks tell when they were ordered: anew once the wall clock was set."""
+        if abs(wall_ahead - self.wall_ahead) >= 1.0:
+            self._tasks.clear()
+            self.wall_ahead = wall_ahead
 
     def overdue(self, state: SessionState, now: float) -> list[PendingEffect]:
         """Looks at runs for which their ends wait no longer; `now`: monotonic."""
@@ -197,7 +213,7 @@ class Dispatcher:
             resume=attempt.resume,
             token=attempt.token,
             executor_id=attempt.executor_id,
-            ordered_at=attempt.ordered_at,
+            ordered_at=attempt.ordered_at + self.wall_ahead,
         )
         self._tasks[job.name, number] = made
         return made
@@ -234,6 +250,8 @@ class Dispatcher:
                 self._send_note(state, pending.effect_id, note)
             case LookForCheckpoint() as look:
                 self._send_look(pending.effect_id, look)
+            case LookAtFiles() as files:
+                self._send_look_at_files(state, pending.effect_id, files)
             case MoveCheckpoint() as move:
                 self._send_move(pending.effect_id, move)
             case AppendText() as append:
@@ -272,7 +290,8 @@ class Dispatcher:
                 self._told(self.task(job, number), state, job)
                 for job, (_, number) in zip(jobs, submit.tasks, strict=True)
             ),
-            ordered_at=state.pending[effect_id].ordered_at,
+            ordered_at=jobs[0].attempts[submit.tasks[0][1] - 1].ordered_at
+            + state.wall_ahead,
         )
         specs = [job.spec for job in jobs]
         plans = [state.plan_of(job.name) for job in jobs]
@@ -374,7 +393,7 @@ class Dispatcher:
         self, state: SessionState, pending: PendingEffect, effect: PlanJobs | AddJob
     ) -> None:
         """Make and store a plan that is to join; it joins when that is known."""
-        effect_id, at = pending.effect_id, pending.ordered_at
+        effect_id, at = pending.effect_id, pending.ordered_utc
         made: Callable[[], Plan | None]
         if isinstance(effect, PlanJobs):
             asked = join.asked_of_planning(state, effect, at)
@@ -397,7 +416,7 @@ class Dispatcher:
     def _send_append(self, effect_id: str, append: AppendText) -> None:
         def call() -> Observation:
             try:
-                self.outside.errands.append(append.path, append.text)
+                self.outside.errands.append(append.path, append.text, append.below)
             except OSError as error:
                 return seen.ErrandRun(
                     effect_id=effect_id, ok=False, detail=os_reason(error)
@@ -460,6 +479,37 @@ class Dispatcher:
 
         self._run(self.outside.executor_pool, effect_id, look.kind, call)
 
+    def _send_look_at_files(
+        self, state: SessionState, effect_id: str, look: LookAtFiles
+    ) -> None:
+        keys = self._awaited_keys(state, look.job)
+
+        def call() -> Observation:
+            files: dict[str, FileIdentity] = {}
+            for fact in self.outside.facts.observe_all(keys):
+                if fact.error:
+                    problem = fact.error
+                    return seen.FilesLookedAt(effect_id=effect_id, problem=problem)
+                files |= {file.path: file for file in files_of(fact)}
+            return seen.FilesLookedAt(effect_id=effect_id, files=tuple(files.values()))
+
+        self._run(self.outside.executor_pool, effect_id, look.kind, call)
+
+    def _awaited_keys(self, state: SessionState, job: str) -> list[OutsideKey]:
+        """What tells which files lie there of what others wait for."""
+        if state.plan is not None and state.plan is not self._awaited_for:
+            self._awaited_for = state.plan
+            self._awaited = awaited_of(state.plan.jobs)
+
+        def value(name: str, key: str) -> str | None:
+            return state.jobs[name].metadata.get(key)
+
+        found = [
+            bind(part, value, state.jobs)[0] for part in self._awaited.get(job, ())
+        ]
+        keys: list[OutsideKey] = [key_of(part) for part in found if part is not None]
+        return list(dict.fromkeys(keys))
+
     def _send_move(self, effect_id: str, move: MoveCheckpoint) -> None:
         def call() -> Observation:
             try:
@@ -469,6 +519,15 @@ class Dispatcher:
             return seen.CheckpointMoved(effect_id=effect_id)
 
         self._run(self.outside.executor_pool, effect_id, move.kind, call)
+
+
+def files_of(fact: Fact) -> Sequence[FileIdentity]:
+    """The files that a look has found."""
+    value = fact.value
+    if isinstance(value, Matches):
+        return value.files
+    file = value.file if isinstance(value, FileStat) else None
+    return (file,) if file is not None else ()
 
 
 def _elsewhere(task: Task, nodes: tuple[str, ...]) -> Task:

@@ -65,6 +65,7 @@ def in_words(effect: Effect) -> str:
             | effects.NoteDone()
             | effects.CaptureEvidence()
             | effects.LookForCheckpoint()
+            | effects.LookAtFiles()
         ):
             return effect.job
         case effects.MoveCheckpoint():

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from autoexp_tui.core import events
+from autoexp_tui.core import events, ids
 from autoexp_tui.core.effects import (
     AddJob,
     CaptureEvidence,
+    ComposeJob,
+    LookAtFiles,
     LookForCheckpoint,
     MoveCheckpoint,
     PlanJobs,
 )
-from autoexp_tui.core.specs import JobSpec
-from autoexp_tui.core.state import PendingEffect
+from autoexp_tui.core.specs import JobSpec, Plan
+from autoexp_tui.core.state import PendingEffect, SessionState
 from autoexp_tui.core.states import JobState
-from autoexp_tui.core.verdicts import why
+from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.engine import join
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.doubts import warn_of_errand
@@ -23,14 +25,18 @@ from autoexp_tui.engine.partings import captured, kept_too_late
 from autoexp_tui.engine.ports import Kept
 from autoexp_tui.engine.settling import Settling
 from autoexp_tui.engine.steer import revive
-from autoexp_tui.monitor import checkpoints
+from autoexp_tui.monitor import checkpoints, freshness
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.ending import end_job
 from autoexp_tui.monitor.last_looks import end_look
+from autoexp_tui.monitor.log_values import unsafe_in_shell
 from autoexp_tui.monitor.restarts import excluding
 
 JOIN_SECONDS = 2.0
 """Before a plan is made again that needs what is still being planned."""
+
+LOOK_SECONDS = 10.0
+"""Before files that could not be looked at are looked at again."""
 
 MOST_TOLD = 12
 """Jobs that are named where many join."""
@@ -44,26 +50,59 @@ class EffectAnswers:
 
     def composed(self, desk: Desk, got: seen.Composed) -> None:
         """A job was composed anew: it is run so, or stays as it was."""
-        if got.effect_id not in desk.state.pending:
+        pending = desk.state.pending.get(got.effect_id)
+        if pending is None:
             return
+        desk.draft.because(command_id=_command_of(desk.state, pending))
+        self._use(desk, got)
+        desk.draft.because()
+
+    def _use(self, desk: Desk, got: seen.Composed) -> None:
         job = got.effect.job
         if got.spec is None:
             self.settling.settle(desk, got.effect_id, "failed", got.problem)
-            self._not_composed(desk, job, got.problem)
+            self._not_composed(desk, got.effect, got.problem)
+            return
+        if value := unsafe_in_shell(got.spec.command, got.effect.log_values):
+            self.settling.settle(desk, got.effect_id, "failed", _NOT_IN_SCRIPTS)
+            self._hold(desk, job, why("value_in_script", value=value))
             return
         overrides = " ".join(got.effect.overrides)
         self.settling.settle(desk, got.effect_id, "ok", overrides)
         reason = why("other_overrides", overrides=overrides)
         spec = _as_it_joined(got.spec, desk.job(job).spec)
+        if got.effect.sources:
+            spec = replace(spec, runtime_sources=got.effect.sources)
         desk.draft.emit(events.JobReplanned(job=job, spec=spec, why=reason))
         if desk.job(job).ended:
-            revive(desk, job, "person", from_checkpoint=got.effect.from_checkpoint)
+            revive(
+                desk,
+                job,
+                "person",
+                from_checkpoint=got.effect.from_checkpoint,
+                use_files=got.effect.use_files,
+            )
 
     @staticmethod
-    def _not_composed(desk: Desk, name: str, problem: str) -> None:
-        """Overrides that do not compose end a retry; an ended job stays as it is."""
+    def _hold(desk: Desk, name: str, reason: Why) -> None:
+        """Keep a job from running until a person says how."""
+        if desk.job(name).state in (JobState.RETRYING, JobState.WAITING):
+            desk.draft.emit(events.JobsHeld(jobs=(name,)))
+        warning_id = "v" + ids.digest(name, reason.code)
+        desk.draft.emit(
+            events.WarningRaised(warning_id=warning_id, why=reason, job=name)
+        )
+
+    def _not_composed(self, desk: Desk, effect: ComposeJob, problem: str) -> None:
+        """Overrides that do not compose end a retry; an ended job stays as it is.
+
+        One that was to start with metadata in its parameters is held.
+        """
+        name = effect.job
         job, refused = desk.job(name), why("does_not_compose", problem=problem)
-        if job.state is JobState.RETRYING:
+        if effect.sources:
+            self._hold(desk, name, refused)
+        elif job.state is JobState.RETRYING:
             attempt = job.attempt
             cause = attempt.cause if attempt else None
             end_job(desk, job, JobState.FAILED, cause, refused)
@@ -127,6 +166,22 @@ class EffectAnswers:
             self.settling.settle(desk, got.effect_id, outcome, got.problem or newest)
             checkpoints.looked(desk, pending.effect, got.found, got.problem)
 
+    def files_looked_at(self, desk: Desk, got: seen.FilesLookedAt) -> None:
+        """What lies there is set aside; a look that failed is tried again."""
+        pending = desk.state.pending.get(got.effect_id)
+        if pending is None or not isinstance(pending.effect, LookAtFiles):
+            return
+        if got.problem:
+            self.settling.rest(got.effect_id, LOOK_SECONDS)
+            unseen = why("files_unseen", problem=got.problem)
+            job = pending.effect.job
+            explained = events.WaitExplained(job=job, why=unseen)
+            if not desk.job(job).ended:
+                desk.draft.emit(explained)
+            return
+        self.settling.settle(desk, got.effect_id, "ok", f"{len(got.files)} files")
+        freshness.looked(desk, pending.effect, got.files)
+
     def moved(self, desk: Desk, got: seen.CheckpointMoved) -> None:
         """A checkpoint was moved aside, or could not be."""
         pending = desk.state.pending.get(got.effect_id)
@@ -144,7 +199,7 @@ class EffectAnswers:
         plan, problem, effect = got.plan, got.problem, pending.effect
         assert isinstance(effect, PlanJobs | AddJob)
         if plan is not None:
-            problem = join.why_not(desk.state, plan)
+            problem = _in_scripts(plan, effect) or join.why_not(desk.state, plan)
         if (plan is None or problem) and join.others_come_first(desk.state, pending):
             self.settling.rest(got.effect_id, JOIN_SECONDS)
             return
@@ -164,6 +219,26 @@ class EffectAnswers:
         told = ", ".join(names[:MOST_TOLD])
         more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
         self.settling.settle(desk, got.effect_id, "ok", f"joined: {told}{more}")
+
+
+def _command_of(state: SessionState, pending: PendingEffect) -> str:
+    """The command that ordered an effect; empty: a rule did."""
+    if pending.why is None or pending.why.code != "resubmitted_by":
+        return ""
+    before = [(seq, one) for one, seq in state.commands.items() if seq <= pending.seq]
+    return max(before, default=(0, ""))[1]
+
+
+_NOT_IN_SCRIPTS = "a value from a log may not come into a script"
+
+
+def _in_scripts(plan: Plan, effect: PlanJobs | AddJob) -> str:
+    """Why a plan may not join for what logs have put into its scripts."""
+    values = effect.log_values if isinstance(effect, PlanJobs) else ()
+    for job in plan.jobs:
+        if value := unsafe_in_shell(job.command, values):
+            return f"{job.name}: {_NOT_IN_SCRIPTS}: {value!r}"
+    return ""
 
 
 def _as_avoiding(new: JobSpec, old: JobSpec) -> JobSpec:

@@ -10,6 +10,7 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Final
 
+from autoexp_tui.core.moment import Moment
 from autoexp_tui.core.snapshot import Live
 from autoexp_tui.engine.tracks import Track
 from autoexp_tui.monitor.curves import trend
@@ -46,20 +47,21 @@ class EndedRuns:
         names = list(self._whole)
         return names[: max(0, len(names) - MOST_WHOLE)]
 
-    def let_go(self, job: str, track: Track, total: int | None) -> None:
+    def let_go(self, job: str, track: Track, total: int | None, now: Moment) -> None:
         """Keep of a track what a row of a table shows; `total`: the run's last step."""
         self._whole.pop(job, None)
         if not track.says_anything:
             return
-        loss = track.curves.get(track.loss)
-        values = trend(loss.curve().values, TREND_POINTS) if loss else ()
+        curve = track.curves.get(track.result_metric)
+        values = trend(curve.curve().values, TREND_POINTS) if curve else ()
         self._left[job] = Live(
             step=track.step,
             total=total,
+            result=track.result,
             trend=array("d", values),
             log_bytes=track.log.offset,
             last_output_at=track.output_at,
-            last_step_at=track.watch.moved_at,
+            last_step_at=track.moved_t(now),
         )
 
     def left(self, job: str) -> Live | None:

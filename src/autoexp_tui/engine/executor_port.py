@@ -37,7 +37,7 @@ class Task:
     executor_id: str = ""
     """What the executor called it when it took it; empty until it is known."""
     ordered_at: float = 0.0
-    """UTC at which its intent was journaled."""
+    """UTC at which its intent was journaled, by the wall clock as it goes now."""
     metric_places: tuple[str, ...] = ()
     """Paths and patterns of files whose length is to be kept before it is sent."""
 
@@ -83,7 +83,7 @@ class Submission:
     session: str
     tasks: tuple[Task, ...]
     ordered_at: float = 0.0
-    """UTC at which the intent was journaled."""
+    """UTC at which the intent was journaled, by the wall clock as it goes now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +116,8 @@ class Busy:
     """It is a disk that refuses, not the executor."""
     fewer: bool = False
     """The limit is one of how many: a part of the tasks may be taken."""
+    unreachable: bool = False
+    """Nobody was there to take it."""
 
 
 def not_prepared(error: AutoexpError) -> Rejected | Busy:
@@ -126,6 +128,14 @@ def not_prepared(error: AutoexpError) -> Rejected | Busy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unexplained:
+    """It was refused in words that nobody knows: nothing was taken. It may pass."""
+
+    message: str
+    sent: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Uncertain:
     """It may have been taken: the answer was lost."""
 
@@ -133,7 +143,7 @@ class Uncertain:
     sent: str = ""
 
 
-SubmitAnswer = Accepted | Rejected | Busy | Uncertain
+SubmitAnswer = Accepted | Rejected | Busy | Unexplained | Uncertain
 
 
 class TaskPhase(StrEnum):
@@ -141,6 +151,11 @@ class TaskPhase(StrEnum):
 
     QUEUED = "queued"
     RUNNING = "running"
+    SUSPENDED = "suspended"
+    """It has begun, and the executor has stopped its processes for a while."""
+    LEAVING = "leaving"
+    """It is over by its records or by the executor's word; its end is not judged yet:
+    the `reason` says what is waited for."""
     ENDED = "ended"
     UNKNOWN = "unknown"
     """Text we do not know: still alive."""
@@ -176,6 +191,9 @@ class ExitRecord:
     asked: bool | None = None
     """Whether the command was, or may have been, signalled by us or by the executor
     before it ended; None: nobody noted it."""
+    oom_kills: int | None = None
+    """Processes beside it, or of it, that the kernel killed for memory while it ran;
+    None: nobody counts them there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +214,11 @@ class TaskReport:
     requeued: bool = False
     """Queued again after a begun run."""
     reason: str = ""
-    """The queue's own words for why it waits."""
+    """Why it waits, or what is waited for before its end is judged; in words."""
+    stuck: bool = False
+    """The executor will not start it unless a person acts; `reason` says on what."""
+    by: str = ""
+    """Who ended it from outside, for people; empty: nobody, or not known."""
     node: str = ""
     partition: str = ""
     expected_at: float | None = None
@@ -207,6 +229,10 @@ class TaskReport:
     """This submission lost the claim to another."""
     unclaimed: bool = False
     """Gone, and no start of it ever claimed the attempt: the executor forgot it."""
+    tampering: str = ""
+    """What somebody did to its records, as a clause; empty: nothing is known."""
+    late_cause: Cause | None = None
+    """What the executor says ended it, when its end had been judged without that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +244,8 @@ class PollAnswer:
     """
 
     reports: tuple[TaskReport, ...] = ()
+    late: tuple[TaskReport, ...] = ()
+    """Ends that were reported before, now with a late cause."""
     error: str = ""
     age: float = 0.0
     """Seconds since the executor itself last answered."""

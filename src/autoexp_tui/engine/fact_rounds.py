@@ -78,21 +78,21 @@ class FactRounds:
     def look(
         self,
         now: float,
-        utc: float,
+        t: float,
         poll_seconds: float,
         is_wanted: Callable[[OutsideKey], bool],
     ) -> None:
         """Everything that is due; `now` is monotonic."""
         self._lanes.send(self._files.take_due(now, is_wanted))
-        tended = self._lanes.tend(now, utc)
+        tended = self._lanes.tend(now, t)
         slower = self._slower(poll_seconds)
         for key, fact in tended.answered:
             self._files.rest(key, (fact.value, fact.error), now, slower)
         self._files.again(tended.again, now)
         for silence, keys in tended.silent.values():
-            self._post(_silent(keys, silence, utc))
+            self._post(_silent(keys, silence, t))
         self._places.tell(tended)
-        self._commands.look(now, utc, is_wanted)
+        self._commands.look(now, t, is_wanted)
 
     def next_at(self) -> float | None:
         """When something is due, monotonic."""
@@ -138,8 +138,8 @@ class _FileWays:
         self.post(seen.call_failed(name, problem))
 
 
-def _silent(keys: Iterable[OutsideKey], silence: Silence, utc: float) -> seen.FactsSeen:
-    fact = Fact(None, utc, f"no answer from {silence.place}", silence)
+def _silent(keys: Iterable[OutsideKey], silence: Silence, t: float) -> seen.FactsSeen:
+    fact = Fact(None, t, f"no answer from {silence.place}", silence)
     return seen.FactsSeen(facts=tuple((key, fact) for key in keys))
 
 
@@ -175,13 +175,13 @@ class CommandTurns:
         self._rhythm.want(keys, now, COMMAND_SECONDS)
 
     def look(
-        self, now: float, utc: float, is_wanted: Callable[[OutsideKey], bool]
+        self, now: float, t: float, is_wanted: Callable[[OutsideKey], bool]
     ) -> None:
         """Take what ended, say what is late, begin what is due."""
         while self._over:
             self._end(self._over.popleft(), now)
         for turn in self._running:
-            self._notice(turn, now, utc)
+            self._notice(turn, now, t)
         self._due.update(dict.fromkeys(self._rhythm.take_due(now, is_wanted)))
         while self._due and sum(not t.late for t in self._running) < MOST_COMMANDS:
             key = next(iter(self._due))
@@ -219,13 +219,13 @@ class CommandTurns:
 
         self._rhythm.rest(turn.key, _outcome(turn.fact), now, slower)
 
-    def _notice(self, turn: _Turn, now: float, utc: float) -> None:
+    def _notice(self, turn: _Turn, now: float, t: float) -> None:
         """A command that its own time limit does not end hangs in the kernel."""
         took = now - turn.begun
         if not turn.late and took > turn.key.timeout + SILENT_SECONDS:
             turn.late = True
-            silence = Silence(" ".join(turn.key.command), utc - took)
-            self.post(_silent([turn.key], silence, utc))
+            silence = Silence(" ".join(turn.key.command), t - took)
+            self.post(_silent([turn.key], silence, t))
 
 
 def _outcome(fact: Fact | None) -> object:

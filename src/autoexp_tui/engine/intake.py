@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import assert_never
+from dataclasses import replace
+from typing import Final, assert_never
 
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.facts import Fact, OutsideKey
 from autoexp_tui.core.state import JobRecord
-from autoexp_tui.core.states import JobState
+from autoexp_tui.core.states import BEGUN, JobState
 from autoexp_tui.core.verdicts import why
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import Dispatcher
@@ -35,12 +36,14 @@ class Intake:
         health: Health,
         outside: dict[OutsideKey, Fact],
         monotonic: Callable[[], float],
+        lived_at: Callable[[float], float],
         lost_after_seconds: Callable[[], float],
         log_fault: Callable[[str], None],
     ) -> None:
         settling = Settling(dispatcher, monotonic)
         self.health = health
         self.outside = outside
+        self.lived_at = lived_at
         self.submissions = SubmissionAnswers(settling, health)
         self.effects = EffectAnswers(settling)
         self.runs = RunReports(telemetry, health, outside, lost_after_seconds)
@@ -65,6 +68,8 @@ class Intake:
                 self.effects.done_noted(desk, observation)
             case seen.Captured():
                 self.effects.captured(desk, observation)
+            case seen.FilesLookedAt():
+                self.effects.files_looked_at(desk, observation)
             case seen.CheckpointLooked():
                 self.effects.looked(desk, observation)
             case seen.CheckpointMoved():
@@ -98,7 +103,8 @@ class Intake:
             if not desk.watch.is_read(key):
                 continue
             old = self.outside.get(key)
-            self.outside[key] = fact
+            began = self.lived_at(fact.observed_at)
+            self.outside[key] = replace(fact, observed_at=began)
             if old is None or old.value != fact.value or old.error != fact.error:
                 touched.extend(desk.watch.jobs(key))
         return touched
@@ -110,8 +116,12 @@ class Intake:
 
     def note_state(self, job: JobRecord) -> None:
         """A job moved on: forget what no longer concerns it."""
-        if job.state is not JobState.QUEUED:
+        if job.state not in _OUTSIDE:
             self.health.queue.pop(job.name, None)
+
+
+_OUTSIDE: Final = frozenset({JobState.QUEUED, *BEGUN})
+"""States of jobs that the executor has a word on."""
 
 
 def _place_heard(desk: Desk, got: seen.PlaceHeard) -> None:

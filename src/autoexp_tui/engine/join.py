@@ -92,7 +92,7 @@ def is_outdated(state: SessionState, pending: PendingEffect, plan: Plan) -> bool
     effect = pending.effect
     if not isinstance(effect, AddJob):
         return False
-    now = plan_of_one(state, pending.effect_id, effect, pending.ordered_at)
+    now = plan_of_one(state, pending.effect_id, effect, pending.ordered_utc)
     return now is not None and now != plan
 
 

@@ -238,8 +238,8 @@ def is_deposed(snapshot: Snapshot) -> bool:
 
 def is_orphaned(snapshot: Snapshot) -> bool:
     """Whether a session that is watched needs an engine and has none."""
-    rests = snapshot.finished or is_at_rest(snapshot)
-    return is_without_owner(snapshot) and not rests
+    wanted = snapshot.open and not is_at_rest(snapshot)
+    return is_without_owner(snapshot) and wanted
 
 
 def is_without_owner(snapshot: Snapshot) -> bool:

@@ -9,11 +9,13 @@ task is lost only after the executor answered without it for long enough.
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 
 from autoexp_tui.core import events
 from autoexp_tui.core.clean import clean
 from autoexp_tui.core.state import Attempt, JobRecord
-from autoexp_tui.core.states import UNANSWERED, Cause, JobState, Outcome
+from autoexp_tui.core.states import BEGUN, UNANSWERED, Cause, JobState, Outcome
+from autoexp_tui.core.telling import memory_line
 from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.engine.executor_port import (
     BeginRecord,
@@ -55,7 +57,7 @@ def _run_began(attempt: int, began: BeginRecord, report: TaskReport) -> events.R
 
 def requeued(job: JobRecord, report: TaskReport) -> events.RunRequeued | None:
     """The event for a begun run that the executor queued again."""
-    if not report.requeued or job.state is not JobState.RUNNING:
+    if not report.requeued or job.state not in BEGUN:
         return None
     attempt = job.attempt
     if attempt is None or attempt.number != report.attempt:
@@ -66,6 +68,24 @@ def requeued(job: JobRecord, report: TaskReport) -> events.RunRequeued | None:
         run=attempt.run,
         why=why("requeued", reason=report.reason),
     )
+
+
+def suspended_or_resumed(
+    job: JobRecord, report: TaskReport
+) -> events.RunSuspended | events.RunResumed | None:
+    """The event for a run that the executor stopped for a while, or let go on."""
+    attempt = job.attempt
+    if attempt is None or attempt.number != report.attempt or job.state not in BEGUN:
+        return None
+    stopped = job.state is JobState.SUSPENDED
+    kind: type[events.RunSuspended | events.RunResumed]
+    if report.phase is TaskPhase.SUSPENDED and not stopped:
+        kind = events.RunSuspended
+    elif report.phase is TaskPhase.RUNNING and stopped:
+        kind = events.RunResumed
+    else:
+        return None
+    return kind(job=job.name, attempt=attempt.number, run=attempt.run)
 
 
 def has_ended(job: JobRecord, report: TaskReport, lost_after_seconds: float) -> bool:
@@ -105,13 +125,13 @@ def is_forgotten(job: JobRecord, report: TaskReport, lost_after_seconds: float) 
 
 
 def attempt_ended(
-    job: JobRecord, report: TaskReport, now: float, evidence: str = ""
+    job: JobRecord, report: TaskReport, utc: float, evidence: str = "", tail: str = ""
 ) -> events.AttemptEnded:
-    """The end of an attempt that `has_ended`."""
+    """The end of an attempt that `has_ended`; `tail`: the end of its log."""
     attempt = attempt_of(job, report.attempt)
     if attempt is None:
         raise ValueError(f"{job.name} has no attempt {report.attempt}")
-    outcome, cause, reason = _judge(attempt, report)
+    outcome, cause, reason = _judge(attempt, report, tail)
     exited = report.exited
     return events.AttemptEnded(
         job=job.name,
@@ -120,7 +140,7 @@ def attempt_ended(
         cause=cause,
         exit_code=exited.exit_code if exited else None,
         signal=exited.signal if exited else None,
-        ended_at=exited.ended_at if exited else now,
+        ended_at=exited.ended_at if exited else utc,
         why=reason,
         evidence="" if outcome is Outcome.COMPLETED else evidence,
     )
@@ -134,7 +154,7 @@ def attempt_of(job: JobRecord, number: int) -> Attempt | None:
 
 
 def _judge(
-    attempt: Attempt, report: TaskReport
+    attempt: Attempt, report: TaskReport, tail: str
 ) -> tuple[Outcome, Cause | None, Why | None]:
     if attempt.finished:
         return Outcome.COMPLETED, None, attempt.cancel_why
@@ -147,8 +167,35 @@ def _judge(
     if report.cause is not None:
         return _by_executor(report.cause, report)
     if report.exited is not None:
+        short = _short_of_memory(report.exited, tail)
+        if short:
+            return _by_executor(Cause.OUT_OF_MEMORY, replace(report, reason=short))
         return _by_exit(report.exited)
-    return Outcome.LOST, Cause.LOST, why("lost", seconds=report.gone_for)
+    return Outcome.LOST, Cause.LOST, _why_lost(attempt, report)
+
+
+def _why_lost(attempt: Attempt, report: TaskReport) -> Why:
+    """No trace of it is left, or what is left was removed or changed by somebody."""
+    what = report.tampering
+    if not what and attempt.run >= 0 and report.began is None:
+        what = "the records of its run were removed"
+    if what:
+        return why("lost_records", what=what)
+    return why("lost", seconds=report.gone_for)
+
+
+_KILLED_BY_A_SHELL = 128 + signal.SIGKILL
+"""How a shell, or srun, says that its command was killed."""
+
+
+def _short_of_memory(exited: ExitRecord, tail: str) -> str:
+    """Who says that a killed run was killed for memory; empty when nobody does."""
+    killed = exited.signal == signal.SIGKILL or exited.exit_code == _KILLED_BY_A_SHELL
+    if not killed or exited.asked:
+        return ""
+    if exited.oom_kills:
+        return "the kernel killed it"
+    return "its log says so" if memory_line(tail) else ""
 
 
 _OF_A_KILL = frozenset({None, Cause.USER})
@@ -171,7 +218,8 @@ def _by_executor(
 ) -> tuple[Outcome, Cause | None, Why | None]:
     reason = why(cause.value, node=report.node, reason=report.reason)
     if cause is Cause.USER:
-        return Outcome.CANCELLED, cause, why("cancelled_outside", reason=report.reason)
+        told = {"by": report.by} if report.by else {}
+        return Outcome.CANCELLED, cause, why("cancelled_outside", **told)
     return Outcome.FAILED, cause, reason
 
 

@@ -160,15 +160,15 @@ class Lanes(Generic[T, A]):
                 self._held[key] = None
                 self._place(item).waiting[key] = item
 
-    def tend(self, now: float, utc: float) -> Tended[T, A]:
+    def tend(self, now: float, t: float) -> Tended[T, A]:
         """Take what ended, notice what is stuck, begin what can begin."""
         tended: Tended[T, A] = Tended()
         self._take_over(tended)
         passed = 0.0 if self._tended_at is None else now - self._tended_at
         self._tended_at = now
         for place in self._places.values():
-            self._notice(place, min(max(passed, 0.0), _STEP_SECONDS), utc, tended)
-            self._begin(place, utc, tended)
+            self._notice(place, min(max(passed, 0.0), _STEP_SECONDS), t, tended)
+            self._begin(place, t, tended)
         return tended
 
     def _place(self, item: T) -> _Place[T, A]:
@@ -206,7 +206,7 @@ class Lanes(Generic[T, A]):
 
     # ------------------------------------------------------------------------ silence
     def _notice(
-        self, place: _Place[T, A], passed: float, utc: float, tended: Tended[T, A]
+        self, place: _Place[T, A], passed: float, t: float, tended: Tended[T, A]
     ) -> None:
         for look in place.looks:
             done = len(look.answers)
@@ -214,10 +214,10 @@ class Lanes(Generic[T, A]):
             look.seen = done
             look.quiet = 0.0 if moved else look.quiet + passed
             if not look.group and look.quiet >= SILENT_SECONDS:
-                self._give_up(place, look, utc, tended)
+                self._give_up(place, look, t, tended)
 
     def _give_up(
-        self, place: _Place[T, A], look: _Look[T, A], utc: float, tended: Tended[T, A]
+        self, place: _Place[T, A], look: _Look[T, A], t: float, tended: Tended[T, A]
     ) -> None:
         done = look.give_up(lambda item: self._group(place, item))
         if done is None:
@@ -227,13 +227,13 @@ class Lanes(Generic[T, A]):
         self._release(tended, look, 0, done)
         look.told = done
         place.waiting.update((self._ways.key(item), item) for item in rest)
-        self._mute(place, [in_hand, *rest], utc, tended)
+        self._mute(place, [in_hand, *rest], t, tended)
 
     def _mute(
         self,
         place: _Place[T, A],
         items: Iterable[T],
-        utc: float,
+        t: float,
         tended: Tended[T, A],
     ) -> None:
         new = [item for item in items if self._ways.key(item) not in self._silent]
@@ -241,7 +241,7 @@ class Lanes(Generic[T, A]):
             return
         self._silent.update(dict.fromkeys(map(self._ways.key, new)))
         quiet = max(look.quiet for look in place.stuck())
-        since = Silence(place.name, utc - quiet)
+        since = Silence(place.name, t - quiet)
         tended.silent.setdefault(place.name, (since, []))[1].extend(new)
 
     def _group(self, place: _Place[T, A], item: T) -> str:
@@ -250,22 +250,22 @@ class Lanes(Generic[T, A]):
         return "/".join(parts[: depth + 1]) or "/"
 
     # ------------------------------------------------------------------------- begins
-    def _begin(self, place: _Place[T, A], utc: float, tended: Tended[T, A]) -> None:
+    def _begin(self, place: _Place[T, A], t: float, tended: Tended[T, A]) -> None:
         if not place.waiting:
             return
         stuck = {look.group: look for look in place.stuck()}
         if stuck:
-            self._set_behind(place, stuck, utc, tended)
+            self._set_behind(place, stuck, t, tended)
         if place.waiting and place.has_free_lane():
             self._start(place)
         elif all(look.group for look in place.looks):
-            self._mute(place, list(place.waiting.values()), utc, tended)
+            self._mute(place, list(place.waiting.values()), t, tended)
 
     def _set_behind(
         self,
         place: _Place[T, A],
         stuck: dict[str, _Look[T, A]],
-        utc: float,
+        t: float,
         tended: Tended[T, A],
     ) -> None:
         for key, item in list(place.waiting.items()):
@@ -273,7 +273,7 @@ class Lanes(Generic[T, A]):
             if look is not None:
                 del place.waiting[key]
                 look.behind.append(item)
-                self._mute(place, [item], utc, tended)
+                self._mute(place, [item], t, tended)
 
     def _start(self, place: _Place[T, A]) -> None:
         chosen = sorted(place.waiting.values(), key=self._ways.path)[:LOOK_ITEMS]

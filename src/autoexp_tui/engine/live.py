@@ -14,15 +14,24 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
-from autoexp_tui.core.commands import LEAVING, Command, Order, StopEngine, Submit
+from autoexp_tui.core.commands import (
+    LEAVING,
+    Command,
+    Order,
+    StopEngine,
+    Submit,
+    is_personal,
+)
 from autoexp_tui.core.errors import AutoexpError
 from autoexp_tui.core.snapshot import EngineView, Role, Snapshot
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.state import JobRecord
+from autoexp_tui.core.verdicts import Why, why
 
 if TYPE_CHECKING:
     from autoexp_tui.core.done import DoneWork
     from autoexp_tui.core.events import Recorded
+    from autoexp_tui.core.sender import Sender
     from autoexp_tui.engine.handle import Player
     from autoexp_tui.engine.loop import Engine
 
@@ -38,6 +47,14 @@ Earlier: TypeAlias = "Callable[[str, int, int], Sequence[Recorded]]"
 def nothing_earlier(_directory: str, _seq: int, _count: int) -> Sequence[Recorded]:
     """For who keeps no journal."""
     return ()
+
+
+Identify: TypeAlias = "Callable[[], Sender | None]"
+"""Tells which process this is, for commands that only a person may give."""
+
+
+def nobody() -> None:
+    """For who need not say who they are."""
 
 
 def new_command_id() -> str:
@@ -60,8 +77,10 @@ class LiveHandle:
         done: Mapping[str, DoneWork] | None = None,
         log_fault: Callable[[str], None] = lambda _text: None,
         earlier: Earlier = nothing_earlier,
+        identify: Identify = nobody,
     ) -> None:
         self.read_only = False
+        self._identify = identify
         self.player: Player | None = None
         self._earlier = earlier
         self.role: Role = "plan"
@@ -113,7 +132,11 @@ class LiveHandle:
             by=by,
             seen_seq=self._snapshot.seq if self._snapshot else 0,
             expected=dict(expected or {}),
+            sender=self._identify() if is_personal(command) else None,
         )
+        if self._engine is None and self._is_for_another_plan(command):
+            self._refuse(order, why("other_plan"))
+            return order.command_id
         with self._lock:
             self._unanswered.add(order.command_id)
             if self._engine is not None:
@@ -129,6 +152,30 @@ class LiveHandle:
             )
             self._starter.start()
         return order.command_id
+
+    def _is_for_another_plan(self, command: Command) -> bool:
+        """Whether it submits a plan that was shown before this one was made."""
+        return (
+            isinstance(command, Submit)
+            and command.plan_id != ""
+            and self._plan is not None
+            and self._plan.plan_id != command.plan_id
+        )
+
+    def _refuse(self, order: Order, reason: Why) -> None:
+        """Tell of a refusal where there is no journal yet."""
+        from autoexp_tui.core.events import CommandRefused, Recorded
+
+        snapshot = self.snapshot()
+        refused = Recorded(
+            seq=snapshot.seq,
+            epoch=0,
+            t=snapshot.t,
+            event_id=order.command_id,
+            command_id=order.command_id,
+            event=CommandRefused(why=reason),
+        )
+        self.publish(replace(snapshot, events=(*snapshot.events, refused)))
 
     @property
     def unanswered(self) -> bool:

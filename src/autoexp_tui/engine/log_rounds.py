@@ -24,6 +24,9 @@ LOG_CHUNK = 1 << 20
 """Bytes read from one log at a look."""
 LOOK_BYTES = 4 << 20
 """Bytes of all logs at a look, so that one commit stays short."""
+LOOK_WORK = 25_000_000
+"""Bytes times instructions of patterns of all logs at a look, for the same reason: less
+than half a second of searching at worst."""
 TAIL_BYTES = 8192
 """Bytes of a log's end that evidence is taken from."""
 
@@ -47,6 +50,10 @@ class LogCursor:
     path: str
     offset: int
     final: bool = False
+    limit: int = LOG_CHUNK
+    """Bytes that are read at a look."""
+    cost: int = 1
+    """Instructions of patterns that each byte is searched with."""
     source: str = ""
     """Which file of the job's; the log is the empty one."""
     outlives: bool = False
@@ -82,9 +89,9 @@ class LogRounds:
         """Look at these; a log that is being looked at is left out."""
         self._lanes.send(cursors)
 
-    def tend(self, now: float, utc: float) -> None:
+    def tend(self, now: float, t: float) -> None:
         """Begin what can begin, say what does not answer, and what nobody got to."""
-        tended = self._lanes.tend(now, utc)
+        tended = self._lanes.tend(now, t)
         self._places.tell(tended)
         if tended.again:
             left = tuple(cursor.stream for cursor in tended.again)
@@ -107,13 +114,14 @@ class _LogWays:
         return item.path
 
     def look(self, items: Sequence[LogCursor]) -> Iterator[LogRead]:
-        """One by one, in their order, up to `LOOK_BYTES`."""
-        room = LOOK_BYTES
+        """One by one, in their order, up to `LOOK_BYTES` and `LOOK_WORK`."""
+        room, work = LOOK_BYTES, LOOK_WORK
         for item in items:
-            if room <= 0:
+            if room <= 0 or work <= 0:
                 return
             read = self._read(item)
-            room -= len(read.chunk.data) if read.chunk else 0
+            size = len(read.chunk.data) if read.chunk else 0
+            room, work = room - size, work - size * item.cost
             yield read
 
     def tell(self, answers: Sequence[tuple[LogCursor, LogRead]]) -> None:
@@ -154,7 +162,7 @@ class _LogWays:
         """What is new in a file, and of a run's ended log also its tail."""
         attempt, run = (0, -1) if at.outlives else (at.attempt, at.run)
         chunk = self.source.read(
-            at.job, attempt, run, at.path, at.offset, LOG_CHUNK, final=at.final
+            at.job, attempt, run, at.path, at.offset, at.limit, final=at.final
         )
         wants_tail = at.final and not at.source
         return chunk, self.source.tail(at.path, TAIL_BYTES) if wants_tail else ""

@@ -22,7 +22,7 @@ LAST_SECONDS: Final = 30.0
 
 @dataclass(slots=True)
 class LogTroubles:
-    """Since when which files cannot be read."""
+    """Since when (lived) which files cannot be read."""
 
     _since: dict[Stream, float] = field(default_factory=dict)
     _fine: set[Stream] = field(default_factory=set)
@@ -34,11 +34,12 @@ class LogTroubles:
             self._note_fine(desk, read.stream)
             return
         self._fine.discard(read.stream)
-        since = self._since.setdefault(read.stream, desk.now)
+        since = self._since.setdefault(read.stream, desk.now.lived)
         warning_id = _warning_id(read.stream)
-        if desk.now - since < WARN_SECONDS or warning_id in desk.state.warnings:
+        if desk.now.lived - since < WARN_SECONDS or warning_id in desk.state.warnings:
             return
-        reason = why("log_unreadable", job=read.job, error=read.problem, since=since)
+        at = desk.now.t_of(since)
+        reason = why("log_unreadable", job=read.job, error=read.problem, since=at)
         desk.draft.emit(
             events.WarningRaised(warning_id=warning_id, why=reason, job=read.job)
         )
@@ -55,10 +56,10 @@ class LogTroubles:
         """Whether a file cannot be read at present: it is not asked for at once."""
         return stream in self._since
 
-    def is_last_word(self, read: LogRead, now: float) -> bool:
+    def is_last_word(self, read: LogRead, lived: float) -> bool:
         """Whether a last look counts, though perhaps nothing could be read."""
         since = self._since.get(read.stream)
-        return since is None or now - since >= LAST_SECONDS
+        return since is None or lived - since >= LAST_SECONDS
 
     def forget(self, desk: Desk, job: str) -> None:
         """A run ended: what it left unread is of no use any more."""

@@ -70,23 +70,21 @@ class Lookout:
         self.due.pop(what, None)
         self._nudged.add(what)
 
-    def outside(
-        self, watch: Watch, now: float, utc: float, poll_seconds: float
-    ) -> None:
+    def outside(self, watch: Watch, now: float, t: float, poll_seconds: float) -> None:
         """Every fact that is due, and what became of the looks under way.
 
         Args:
             watch: who waits for what.
             now: monotonic seconds.
-            utc: the same moment.
+            t: the same moment.
             poll_seconds: between two looks at what changes.
         """
         self.facts.want(watch.take_wanted(), now, poll_seconds)
         if "facts" in self._nudged:
             self.facts.hurry(now)
         self._nudged.clear()
-        self.facts.look(now, utc, poll_seconds, watch.is_read)
-        self.log_rounds.tend(now, utc)
+        self.facts.look(now, t, poll_seconds, watch.is_read)
+        self.log_rounds.tend(now, t)
 
     def next_at(self, kinds: Iterable[str], now: float) -> float | None:
         """When the next look of these kinds is due."""
@@ -106,11 +104,11 @@ class Lookout:
         wait = self.sources.executor.poll_seconds
         self._look("executor", self.sources.poll_pool, call, now + wait)
 
-    def logs(self, cursors: Sequence[LogCursor], now: float, utc: float) -> None:
+    def logs(self, cursors: Sequence[LogCursor], now: float, t: float) -> None:
         """One look at these logs; those that are being looked at are left out."""
         if cursors:
             self.log_rounds.send(cursors)
-            self.log_rounds.tend(now, utc)
+            self.log_rounds.tend(now, t)
 
     def inbox(self, now: float) -> None:
         """Fetch commands that other processes left."""

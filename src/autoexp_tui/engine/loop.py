@@ -36,15 +36,14 @@ from autoexp_tui.engine.session_ports import Journal, Lease, LiveSink
 from autoexp_tui.engine.showing import Showing
 from autoexp_tui.engine.steer import obey
 from autoexp_tui.engine.telemetry import Telemetry
+from autoexp_tui.engine.timeline import Timeline, step_warned
 from autoexp_tui.engine.volatile import Volatile
 from autoexp_tui.engine.writing import Writer, Written
-from autoexp_tui.monitor.careful import Linear, no_linear
 from autoexp_tui.monitor.decide import settle
 from autoexp_tui.monitor.desk import Desk, Policy
-from autoexp_tui.monitor.sieve import MakeTest, by_re
 
 IDLE_SECONDS = 5.0
-"""The longest sleep; timers on the wall clock are looked at this often."""
+"""The longest sleep; so soon a wall clock that was set is noticed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +58,6 @@ class Parts:
     live_sink: LiveSink
     policy: Policy = field(default_factory=Policy)
     log_fault: Callable[[str], None] = lambda _text: None
-    make_test: MakeTest = by_re
-    """Tells fast what pieces of a log hold nothing of interest."""
-    linear: Linear = no_linear
-    """Asked before a regex of the user's is searched in a log."""
     watch_files: Callable[[Callable[[Iterable[str]], None]], None] = lambda _: None
     """Takes what is to be called, from any thread, with paths that changed."""
     closing: Callable[[], None] = lambda: None
@@ -81,18 +76,22 @@ class Engine:
         state: SessionState,
         parts: Parts,
         on_snapshot: Callable[[Snapshot], None] = lambda _snapshot: None,
+        *,
+        unrecorded: float = 0.0,
     ) -> None:
+        """`unrecorded`: seconds for which an engine lived after `state`."""
         self.state = state
         self.stopped = False
         self._parts = parts
         self._clock = parts.clock
+        self._timeline = Timeline(parts.clock, state, unrecorded)
         self._mailbox = Mailbox()
         self._health = Health()
         self._outside_facts: dict[OutsideKey, Fact] = {}
         self._volatile = Volatile()
         self._touched: set[str] = set()
         """Jobs that are no longer what they were, once what is decided is durable."""
-        self._telemetry = Telemetry(state, parts.make_test, parts.linear)
+        self._telemetry = Telemetry(state)
         self._lookout = Lookout(parts.sources, self.post)
         self._dispatcher = Dispatcher(parts.outside, self.post)
         self._intake = Intake(
@@ -101,6 +100,7 @@ class Engine:
             health=self._health,
             outside=self._outside_facts,
             monotonic=self._clock.monotonic,
+            lived_at=self._timeline.lived_at,
             lost_after_seconds=lambda: parts.sources.executor.lost_after_seconds,
             log_fault=parts.log_fault,
         )
@@ -200,20 +200,45 @@ class Engine:
     def commit(self) -> None:
         """One step. Returns when it is durable, or when the disk refuses it."""
         self._rotate()
+        self._mind_steps()
         if self._writer.unwritten and not self._write(self._writer.unwritten):
             self._publish()
             return
-        orders, observations = self._mailbox.drain()
+        orders, observations = self._drain()
         self._forget_known(observations)
-        now = max(self._clock.utc(), self.state.t)
+        lived = self._timeline.now().lived
         touched = self._volatile.take_to_judge() | set(
-            self._volatile.timers.pop_due(now)
+            self._volatile.timers.pop_due(lived)
         )
         if orders or observations or touched:
             self._decide(orders, observations, touched)
         if not self._writer.unwritten:
             self._look_around()
         self._publish()
+
+    def _drain(self) -> Inputs:
+        """What waits; where commands do, logs wait for the next commit: to search them
+        takes long."""
+        orders, observations = self._mailbox.drain()
+        if not (orders or any(_has_orders(one) for one in observations)):
+            return orders, observations
+        logs: list[Observation] = []
+        others: list[Observation] = []
+        for one in observations:
+            (logs if isinstance(one, seen.LogsRead) else others).append(one)
+        self._mailbox.put_back([([], logs)])
+        return orders, others
+
+    def _mind_steps(self) -> None:
+        """Tell of a wall clock that was set; who waits for a time is judged anew."""
+        step = 0.0 if self._writer.unwritten else self._timeline.take_step()
+        if not step:
+            return
+        draft = self._draft()
+        draft.emit(step_warned(step))
+        self._telemetry.begin_stalls_anew()
+        self._volatile.to_judge |= self.state.jobs.keys()
+        self._write(draft.commit())
 
     def _forget_known(self, observations: Sequence[Observation]) -> None:
         """Commands carried out by a predecessor that could not clear its inbox."""
@@ -257,6 +282,7 @@ class Engine:
             self._rounds.note(observation, self._clock.monotonic())
         self._telemetry.watch_stalls(desk)
         self._intake.effects.wait_no_longer(desk)
+        self._intake.submissions.settle_cancels(desk)
         settle(desk, judged)
         self._volatile.reworded |= desk.reworded
         self._note_queued(draft)
@@ -361,7 +387,7 @@ class Engine:
             return
         now = self._clock.monotonic()
         self._dispatcher.dispatch(self.state, now)
-        self._rounds.look(now, self._clock.utc())
+        self._rounds.look(now, self._timeline.now().t)
         self._stop_when_idle()
 
     def _stop_when_idle(self) -> None:
@@ -376,7 +402,7 @@ class Engine:
 
     # --------------------------------------------------------------------- helpers
     def _draft(self) -> Draft:
-        return Draft(self.state, self._clock.utc(), self._parts.lease.epoch)
+        return Draft(self.state, self._timeline.now(), self._parts.lease.epoch)
 
     def _desk(self, draft: Draft) -> Desk:
         return Desk(
@@ -388,7 +414,6 @@ class Engine:
             metrics=self._telemetry.metrics,
             policy=self._policy,
             verdicts=self._volatile.verdicts,
-            linear=self._parts.linear,
         )
 
     @property
@@ -410,7 +435,7 @@ class Engine:
         times = [now + IDLE_SECONDS, *self._rounds.next_at(now)]
         due = self._volatile.timers.next_at()
         if due is not None:
-            times.append(now + max(0.0, due - self._clock.utc()))
+            times.append(self._timeline.monotonic_at(due))
         if self._showing.dirty:
             times.append(self._showing.due_at)
         if self._volatile.to_judge:
@@ -431,7 +456,7 @@ class Engine:
             host=self.state.engine_host,
             pid=self.state.engine_pid,
             stopped=self.stopped,
-            committed_at=self._clock.utc(),
+            committed_at=self._timeline.now().t,
             executor=executor.name,
             executor_answered_at=self._health.answered_at,
             executor_error=self._health.error,
@@ -443,6 +468,10 @@ class Engine:
             directory=str(self._parts.directory),
             owner_alive=not self._health.deposed,
         )
+
+
+def _has_orders(observation: Observation) -> bool:
+    return isinstance(observation, seen.OrdersTaken) and bool(observation.orders)
 
 
 def _stops_jobs(order: Order) -> bool:

@@ -10,6 +10,7 @@ from autoexp_tui.core.checkpoints import FoundCheckpoint
 from autoexp_tui.core.commands import Order
 from autoexp_tui.core.effects import ComposeJob
 from autoexp_tui.core.facts import Fact, OutsideKey, Silence
+from autoexp_tui.core.freshness import FileIdentity
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.engine.executor_port import (
     AdoptAnswer,
@@ -106,6 +107,15 @@ class Captured:
 
     effect_id: str
     kept: Kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesLookedAt:
+    """What lies there of what the followers of a job wait for."""
+
+    effect_id: str
+    files: tuple[FileIdentity, ...] = ()
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +225,7 @@ Observation: TypeAlias = (
     | ErrandRun
     | DoneNoted
     | CheckpointLooked
+    | FilesLookedAt
     | CheckpointMoved
     | Captured
     | FurtherPlanned

@@ -28,7 +28,7 @@ def parting_of(
         node=attempt.node,
         log_path=attempt.log_path,
         directory=evidence_directory(task.attempt_dir, capture),
-        reason=sentence(pending.why, pending.ordered_at) if pending.why else "",
+        reason=sentence(pending.why, pending.ordered_utc) if pending.why else "",
         log_only=capture.log_only,
         seconds=capture.seconds,
     )

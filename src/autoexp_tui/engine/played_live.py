@@ -11,6 +11,7 @@ from dataclasses import replace
 from autoexp_tui.core import events
 from autoexp_tui.core.events import Recorded
 from autoexp_tui.core.snapshot import Curve, Live
+from autoexp_tui.core.verdicts import Why
 
 MOST_POINTS = 64
 """Of one curve; from there on every second point goes."""
@@ -36,6 +37,8 @@ class PlayedLives:
             case events.MetricsNoted() as noted:
                 old = self.jobs.get(noted.job)
                 self.jobs[noted.job] = _noted(old or Live(), noted, record.t, loss)
+            case events.JobReplanned(job=job, why=Why(code="other_overrides")):
+                self.jobs.pop(job, None)
             case events.RunBegan(job=job):
                 old = self.jobs.get(job)
                 if old is not None:
@@ -64,6 +67,7 @@ def _noted(old: Live, event: events.MetricsNoted, t: float, loss: str) -> Live:
         total=event.total or old.total,
         rate=rate if rate and rate > 0 else None,
         metrics={**old.metrics, **values},
+        result=old.result if event.result is None else float(event.result),
         curves=curves,
         trend=trend,
         last_output_at=t,

@@ -19,13 +19,13 @@ SMALL_CHUNK = 64 << 10
 """Bytes up to which all points of a chunk are read."""
 
 
-def plot(track: Track, source: Source, point: Point, now: float) -> None:
-    """Let a point move the track on; `now`: UTC seconds."""
+def plot(track: Track, source: Source, point: Point, lived: float) -> None:
+    """Let a point move the track on; `lived`: of the commit."""
     step = _step_of(track.rules, point)
     if step is not None and source.tells_steps:
         stands = track.move(source, step)
         place = point.offset if source is track.log else track.log.offset
-        track.watch.step(stands, now, place)
+        track.watch.step(stands, lived, place)
     known = track.step if isinstance(source, FileSource) else source.step
     at = source.step if source.step is not None else known
     track.at = track.reached = point.step if at is None else at
@@ -35,7 +35,7 @@ def plot(track: Track, source: Source, point: Point, now: float) -> None:
 
 
 def keep_pace(
-    track: Track, source: Source, chunk: LogChunk, before: int | None, now: float
+    track: Track, source: Source, chunk: LogChunk, before: int | None, lived: float
 ) -> None:
     """Measure the run's speed by a chunk whose points were plotted.
 
@@ -48,7 +48,7 @@ def keep_pace(
         source: what the chunk is of.
         chunk: as it was read; its file's size tells whether more is left.
         before: the step where the run stood before it.
-        now: UTC seconds.
+        lived: of the commit.
     """
     if chunk.size - chunk.offset > LOG_CHUNK:
         return  # more is left; half a line at the end is not
@@ -56,7 +56,7 @@ def keep_pace(
     if first:
         track.pace.begin_anew()
     elif track.step is not None and track.step != before:
-        track.pace.see(track.step, now)
+        track.pace.see(track.step, lived)
 
 
 def _step_of(rules: Monitoring, point: Point) -> int | None:

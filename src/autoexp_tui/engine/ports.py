@@ -34,6 +34,10 @@ class Clock(Protocol):
         """Seconds that never go back; only differences mean something."""
         ...
 
+    def boottime(self) -> float:
+        """The same, going on while the machine sleeps where it can tell."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parting:
@@ -128,11 +132,11 @@ class Errands(Protocol):
         """
         ...
 
-    def append(self, path: str, text: str) -> None:
+    def append(self, path: str, text: str, below: str = "") -> None:
         """Add `text` as whole lines to a file, which is made if need be.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: it cannot be written, or lies elsewhere than `below`.
         """
         ...
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autoexp_tui.core.events import Recorded
+from autoexp_tui.core.openness import is_open
 from autoexp_tui.core.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.state import JobRecord, PendingEffect, SessionState, Warned
@@ -81,8 +82,10 @@ class Publisher:
             warnings=self._warnings,
             pending=self._pending,
             events=self._events,
-            finished=bool(self._jobs) and all(job.ended for job in self._jobs),
+            open=is_open(self._jobs, self._pending),
             gaps=state.gaps,
+            wall_ahead=state.wall_ahead,
+            absent=state.t - state.lived,
         )
 
     def _refresh(self, state: SessionState) -> None:

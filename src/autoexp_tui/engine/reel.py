@@ -156,9 +156,18 @@ class Reel:
         plans: MutableMapping[str, Plan],
         *,
         interval: int = INTERVAL,
+        user: str = "",
     ) -> None:
-        """Begin with an empty history; `plans` by the sha that records name."""
+        """Begin with an empty history.
+
+        Args:
+            history: keeps the records.
+            plans: by the sha that records name.
+            interval: records between two keyframes.
+            user: the other user whose session it is; empty: one's own.
+        """
         self.history = history
+        self._user = user
         self._interval = interval
         self._shown = Fold(_fresh(plans), PlayedLives(), 0)
         self._ahead: Fold | None = None
@@ -326,6 +335,7 @@ class Reel:
             stopped=state.engine_stopped,
             owner_alive=not self._nobody_at(at),
             committed_at=at,
+            user=self._user,
         )
         shown = self._publisher.snapshot(state, view, self._shown.lives.jobs)
         playback = Playback(

@@ -151,21 +151,21 @@ class Rounds:
         for stream in [one for one in self._to_reread if not jobs[one[0]].ended]:
             del self._to_reread[stream]
 
-    def look(self, now: float, utc: float) -> None:
-        """Every look that is due; `now` is monotonic, `utc` the same moment."""
+    def look(self, now: float, t: float) -> None:
+        """Every look that is due; `now` is monotonic, `t` the same moment."""
         lookout, poll_seconds = self._lookout, self._poll_seconds()
+        if lookout.is_due("inbox", now):
+            lookout.inbox(now)  # before logs, whose answer takes a commit's time
         if lookout.is_due("executor", now):
             tasks = self._open_tasks()
             if tasks:
                 lookout.poll(tasks, now)
         watch = self._volatile.watch
         self._intake.forget(watch.take_dropped())
-        lookout.outside(watch, now, utc, poll_seconds)
+        lookout.outside(watch, now, t, poll_seconds)
         if self._logs_at is None or self._logs_at <= now:
-            lookout.logs(self._due_cursors(now), now, utc)
+            lookout.logs(self._due_cursors(now), now, t)
             self._logs_at = self._next_log(now)
-        if lookout.is_due("inbox", now):
-            lookout.inbox(now)
         if lookout.is_due("heartbeat", now):
             lookout.heartbeat(now)
 

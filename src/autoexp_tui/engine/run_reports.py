@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
-from autoexp_tui.core import events
+from autoexp_tui.core import events, ids
+from autoexp_tui.core.clean import clean
 from autoexp_tui.core.effects import TaskId
 from autoexp_tui.core.facts import Fact, LogKey, OutsideKey
 from autoexp_tui.core.snapshot import InQueue
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause
 from autoexp_tui.core.telling import nan_line, telling_line
-from autoexp_tui.core.verdicts import why
+from autoexp_tui.core.verdicts import Why, why
+from autoexp_tui.core.wording import CAUSES
 from autoexp_tui.engine import judge
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.executor_port import TaskPhase, TaskReport
@@ -23,6 +27,17 @@ from autoexp_tui.engine.submission_answers import order_again
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.reactions import end_attempt
+
+_WORDS = 300
+"""Characters of what was done to records."""
+DRAIN_SECONDS: Final = 30.0
+"""For which the log of a run that ended is read on, and again for which its tail is."""
+TAIL_READ = 64 << 20
+"""Bytes at its end that are read of a log too long to be read after its run's end."""
+LAST_READ = 64 << 10
+"""The same where even those take too long."""
+TOLD_SECONDS: Final = 5.0
+"""For which only the tail is read where somebody ordered the end."""
 
 
 @dataclass(slots=True)
@@ -36,32 +51,65 @@ class RunReports:
     ending: dict[TaskId, TaskReport] = field(default_factory=dict)
     drained: dict[TaskId, dict[str, seen.LogRead]] = field(default_factory=dict)
     """Of those, the sources that were read to their end."""
+    draining: dict[TaskId, float] = field(default_factory=dict)
+    """Of those, when (lived) the reading of the rest of the log began."""
     troubles: LogTroubles = field(default_factory=LogTroubles)
+    warned: set[str] = field(default_factory=set)
+    """Warnings about attempts that were raised once; who dismissed one knows."""
 
     def polled(self, desk: Desk, got: seen.Polled) -> None:
         """One look at the executor: runs begin, wait and end."""
         self.health.calls += got.answer.calls
         self.health.error = got.answer.error
-        if got.answer.age < desk.now:
-            self.health.answered_at = desk.now - got.answer.age
+        if got.answer.age < desk.now.t:
+            self.health.answered_at = desk.now.t - got.answer.age
         for report in got.answer.reports:
             if report.job in desk.state.jobs:
                 self._report(desk, report)
+        for report in got.answer.late:
+            if report.job in desk.state.jobs:
+                self._warn(desk, report)
 
     def _report(self, desk: Desk, report: TaskReport) -> None:
-        self._note_queue(desk, report)
+        self._warn(desk, report)
         began = judge.run_began(desk.job(report.job), report)
         if began is not None and self._may_begin(desk.job(report.job), began):
+            self.telemetry.end_run(desk, report.job)
             desk.draft.emit(began)
             self._forget_logs(desk.job(report.job))
         requeued = judge.requeued(desk.job(report.job), report)
         if requeued is not None:
             desk.draft.emit(requeued)
+        stopped = judge.suspended_or_resumed(desk.job(report.job), report)
+        if stopped is not None:
+            desk.draft.emit(stopped)
+            self.telemetry.blind(report.job)  # its clocks stood still, and begin anew
+        self._note_queue(desk, report)
+        self._note_stuck(desk, report)
         job = desk.job(report.job)
         if judge.is_forgotten(job, report, self.lost_after_seconds()):
             self._send_again(desk, job, report)
         elif judge.has_ended(job, report, self.lost_after_seconds()):
             self._note_end(desk, job, report)
+
+    def _warn(self, desk: Desk, report: TaskReport) -> None:
+        """Raise what a person should know of the attempt's records and its end."""
+        if report.tampering and report.exited is not None:
+            what = clean(report.tampering, limit=_WORDS)
+            self._raise(desk, report, why("records_changed", what=what))
+        if report.late_cause is not None:
+            cause, name = CAUSES[report.late_cause], desk.policy.place
+            reason = why("late_cause", cause=cause, executor=name)
+            self._raise(desk, report, reason)
+
+    def _raise(self, desk: Desk, report: TaskReport, reason: Why) -> None:
+        warning_id = "r" + ids.digest(report.job, report.attempt, reason.code)
+        if warning_id in self.warned or warning_id in desk.state.warnings:
+            return
+        self.warned.add(warning_id)
+        desk.draft.emit(
+            events.WarningRaised(warning_id=warning_id, why=reason, job=report.job)
+        )
 
     @staticmethod
     def _send_again(desk: Desk, job: JobRecord, report: TaskReport) -> None:
@@ -86,6 +134,20 @@ class RunReports:
             self.health.queue[report.job] = queue
 
     @staticmethod
+    def _note_stuck(desk: Desk, report: TaskReport) -> None:
+        """Warn of what will not start unless a person acts, for as long as that is."""
+        warning_id = "q" + ids.digest(report.job, report.attempt, "stuck")
+        stands = warning_id in desk.state.warnings
+        if report.stuck and not stands:
+            reason = why("stuck_in_queue", reason=report.reason)
+            raised = events.WarningRaised(
+                warning_id=warning_id, why=reason, job=report.job, severity="error"
+            )
+            desk.draft.emit(raised)
+        elif stands and not report.stuck:
+            desk.draft.emit(events.WarningCleared(warning_id=warning_id))
+
+    @staticmethod
     def _may_begin(job: JobRecord, began: events.RunBegan) -> bool:
         newest = job.attempt
         return newest is not None and newest.number == began.attempt
@@ -96,7 +158,7 @@ class RunReports:
         if attempt is not None and attempt.log_path and not job.ended:
             self.ending[report.job, report.attempt] = report
         else:
-            end_attempt(desk, judge.attempt_ended(job, report, desk.now))
+            end_attempt(desk, judge.attempt_ended(job, report, desk.now.utc))
 
     def logs_read(self, desk: Desk, got: seen.LogsRead) -> list[str]:
         """New bytes of logs, or their ends; returns jobs to judge."""
@@ -106,7 +168,7 @@ class RunReports:
                 continue
             touched += self._log_read(desk, read)
             last = read.final and read.chunk is None
-            if last and self.troubles.is_last_word(read, desk.now):
+            if last and self.troubles.is_last_word(read, desk.now.lived):
                 self._drained(desk, read)
         return touched
 
@@ -115,7 +177,30 @@ class RunReports:
         if read.source:
             return self.telemetry.digest_file(desk, read)
         self.telemetry.looked(desk, read)
-        return self.telemetry.digest(desk, read.chunk) if read.chunk else []
+        if read.chunk is None:
+            return []
+        touched = self.telemetry.digest(desk, read.chunk)
+        if read.final:
+            tail = self._bytes_left(desk, read)
+            self.telemetry.skip_to_tail(desk, read.chunk, tail)
+        return touched
+
+    def _bytes_left(self, desk: Desk, read: seen.LogRead) -> float:
+        """How many bytes of a log an end still waits for.
+
+        Who ordered the end waits for its tail alone, and not long for that.
+        """
+        task, lived = (read.job, read.attempt), desk.now.lived
+        attempt = judge.attempt_of(desk.job(read.job), read.attempt)
+        if task not in self.ending or attempt is None:
+            return math.inf
+        waited = lived - self.draining.setdefault(task, lived)
+        whole, tail = (
+            (0.0, TOLD_SECONDS) if attempt.told_to_end else (DRAIN_SECONDS,) * 2
+        )
+        if waited >= whole + tail:
+            return LAST_READ
+        return TAIL_READ if waited >= whole else math.inf
 
     def undrained(self, jobs: Mapping[str, JobRecord]) -> Iterator[tuple[str, str]]:
         """(job, source) of what is still to be read of runs that ended."""
@@ -138,22 +223,25 @@ class RunReports:
     def _finish(self, desk: Desk, read: seen.LogRead) -> None:
         """All that an ended run wrote has been read to its end: judge the attempt."""
         report = self.ending.pop((read.job, read.attempt))
+        self.draining.pop((read.job, read.attempt), None)
         self.troubles.forget(desk, read.job)
         self.telemetry.close(desk, read.job)
         job = desk.job(read.job)
         evidence = _evidence(job, read)
-        ended = judge.attempt_ended(job, report, desk.now, evidence)
+        utc = desk.now.utc
+        ended = judge.attempt_ended(job, report, utc, evidence, read.tail)
         reached = self.telemetry.reached(read.job, read.attempt)
         end_attempt(desk, replace(ended, reached=reached))
 
 
 def _in_queue(report: TaskReport) -> InQueue | None:
     """What a report says of the task's wait; None when it does not wait."""
-    if report.phase in (TaskPhase.RUNNING, TaskPhase.ENDED):
+    if report.phase is TaskPhase.RUNNING:
         return None
     if not report.reason and not report.partition and report.expected_at is None:
         return None
-    return InQueue(report.reason, report.expected_at, report.partition)
+    leaving = report.phase in (TaskPhase.LEAVING, TaskPhase.ENDED)
+    return InQueue(report.reason, report.expected_at, report.partition, leaving)
 
 
 def _evidence(job: JobRecord, read: seen.LogRead) -> str:

@@ -52,8 +52,8 @@ class Standstills:
 
     def judge(self, desk: Desk, tracks: Mapping[str, Watched]) -> None:
         """Warn of stalls and carry out rules over what does not happen."""
-        self._mind_jumps(desk.now, tracks)
-        if desk.now < self._due:
+        self._mind_jumps(desk.now.lived, tracks)
+        if desk.now.lived < self._due:
             return
         wait = LOOK_SECONDS
         for name in sorted(desk.roster.active):
@@ -61,11 +61,11 @@ class Standstills:
             if track is not None and _is_current(desk.job(name), track):
                 _judge(desk, name, track)
                 wait = min(wait, track.watch.shortest / SHARES)
-        self._due = desk.now + wait
+        self._due = desk.now.lived + wait
 
-    def _mind_jumps(self, now: float, tracks: Mapping[str, Watched]) -> None:
-        last, self._judged_at = self._judged_at, now
-        if last is not None and now - last > JUMP_SECONDS:
+    def _mind_jumps(self, lived: float, tracks: Mapping[str, Watched]) -> None:
+        last, self._judged_at = self._judged_at, lived
+        if last is not None and lived - last > JUMP_SECONDS:
             for track in tracks.values():
                 track.watch.blind()
 

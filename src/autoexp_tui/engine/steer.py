@@ -37,6 +37,8 @@ def obey(desk: Desk, order: Order) -> None:
         _refuse(desk, why("stale", jobs=", ".join(stale)), stale)
     elif unknown := _unknown(desk, order):
         _refuse(desk, why("no_such_job", jobs=", ".join(unknown)), unknown)
+    elif barred := _barred(order):
+        _refuse(desk, barred, named_jobs(order))
     else:
         _carry_out(desk, order)
         if len(desk.draft.records) == before:
@@ -55,6 +57,18 @@ def _stale(desk: Desk, order: Order) -> tuple[str, ...]:
 
 def _unknown(desk: Desk, order: Order) -> tuple[str, ...]:
     return tuple(name for name in named_jobs(order) if name not in desk.state.jobs)
+
+
+def _barred(order: Order) -> Why | None:
+    """Why the sender may not decide this: it is no person, or nobody can tell."""
+    sender = order.sender
+    if sender is None or not commands.is_personal(order.command):
+        return None
+    if sender.job:
+        return why("sender_is_job", by=sender.job)
+    if sender.doubt:
+        return why(f"sender_{sender.doubt}")
+    return None
 
 
 def named_jobs(order: Order) -> tuple[str, ...]:
@@ -91,10 +105,10 @@ def _carry_out(desk: Desk, order: Order) -> None:
             for name in skip.jobs:
                 _skip(desk, desk.job(name), _by_person(order, skip.reason))
         case commands.Waive() as waive:
-            _waive(desk, waive)
+            _waive(desk, waive, order)
         case commands.Pause():
             if desk.state.paused is None:
-                reason = why("paused_by", by=order.by, at=desk.now)
+                reason = why("paused_by", by=order.by, at=desk.now.t)
                 desk.draft.emit(events.SubmissionPaused(why=reason))
         case commands.Resume():
             if desk.state.paused is not None:
@@ -121,6 +135,10 @@ def _by_person(order: Order, reason: str) -> Why:
 # -------------------------------------------------------------------------- submit
 def _submit(desk: Desk, submit: commands.Submit) -> None:
     """Let jobs run; what is done already completes, whoever was chosen."""
+    plan = desk.state.plan
+    if submit.plan_id and plan is not None and plan.plan_id != submit.plan_id:
+        _refuse(desk, why("other_plan"))
+        return
     everyone = [desk.job(name) for name in desk.state.order]
     done = [job for job in everyone if job.done and job.state in _CHOOSABLE]
     chosen = set(submit.jobs) or {job.name for job in everyone}
@@ -170,12 +188,15 @@ def _end(desk: Desk, job: JobRecord, state: JobState, reason: Why) -> None:
     end_job(desk, job, state, Cause.USER, reason)
 
 
-def _waive(desk: Desk, waive: commands.Waive) -> None:
+def _waive(desk: Desk, waive: commands.Waive, order: Order) -> None:
     job = desk.job(waive.job)
     if job.state is JobState.WAITING and 0 <= waive.condition < len(job.start):
         desk.draft.emit(
             events.ConditionWaived(
-                job=job.name, index=waive.condition, reason=waive.reason or "waived"
+                job=job.name,
+                index=waive.condition,
+                reason=waive.reason or "waived",
+                sender=order.sender,
             )
         )
 
@@ -192,10 +213,17 @@ def _resubmit(desk: Desk, resubmit: commands.Resubmit, order: Order) -> None:
                 job=name,
                 overrides=(*job.spec.overrides, *resubmit.overrides),
                 from_checkpoint=resubmit.from_checkpoint,
+                use_files=resubmit.use_files,
             )
             order_effect(desk, effect, why("resubmitted_by", by=order.by))
         else:
-            revive(desk, name, order.by, from_checkpoint=resubmit.from_checkpoint)
+            revive(
+                desk,
+                name,
+                order.by,
+                from_checkpoint=resubmit.from_checkpoint,
+                use_files=resubmit.use_files,
+            )
 
 
 def _replan(desk: Desk, job: JobRecord, resubmit: commands.Resubmit) -> None:
@@ -218,11 +246,18 @@ def with_options(spec: JobSpec, resubmit: commands.Resubmit) -> JobSpec:
     return spec
 
 
-def revive(desk: Desk, name: str, by: str, *, from_checkpoint: bool) -> None:
+def revive(
+    desk: Desk, name: str, by: str, *, from_checkpoint: bool, use_files: bool
+) -> None:
     """Bring a job back, and with it whoever ended only because of it."""
     reason = why("revived_by", by=by)
     desk.draft.emit(
-        events.JobRevived(job=name, from_checkpoint=from_checkpoint, why=reason)
+        events.JobRevived(
+            job=name,
+            from_checkpoint=from_checkpoint,
+            use_files=use_files,
+            why=reason,
+        )
     )
     for dependant in ended_because_of(desk, name):
         desk.draft.emit(
@@ -256,6 +291,7 @@ def _answer(desk: Desk, answer: commands.Answer, order: Order) -> None:
             approved=answer.approved,
             by=order.by,
             reason=answer.reason,
+            sender=order.sender,
         )
     )
 

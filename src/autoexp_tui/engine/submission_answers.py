@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 
 from autoexp_tui.core import events, ids
-from autoexp_tui.core.effects import SubmitTasks, TaskId
+from autoexp_tui.core.effects import CancelTasks, SubmitTasks, TaskId
 from autoexp_tui.core.states import Cause, Outcome
 from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.engine import judge
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import PROBE_SECONDS
-from autoexp_tui.engine.executor_port import Accepted, Busy, Rejected, Uncertain
+from autoexp_tui.engine.executor_port import (
+    Accepted,
+    Busy,
+    Rejected,
+    SubmitAnswer,
+    Uncertain,
+    Unexplained,
+)
 from autoexp_tui.engine.health import Health
 from autoexp_tui.engine.settling import FAULT_SECONDS, Settling, in_words
 from autoexp_tui.monitor.desk import Desk
@@ -20,6 +28,11 @@ from autoexp_tui.monitor.reactions import end_attempt
 
 BUSY_SECONDS = 10.0
 """Before an executor that is at its limit is asked again."""
+AWAY_SECONDS = (2.0, 30.0)
+"""Before an executor that cannot be reached is asked again: at first, and at most; it
+doubles."""
+UNEXPLAINED_SECONDS = (60.0, 240.0)
+"""Before what was refused in unknown words is sent once more; then it is held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +41,15 @@ class SubmissionAnswers:
 
     settling: Settling
     health: Health
+    refused: Counter[str] = field(default_factory=Counter)
+    """How often in a row a submission that is pending came to nothing, by effect."""
 
     def submitted(self, desk: Desk, got: seen.Submitted) -> None:
         """The executor took a submission, refused it, or nobody knows."""
         if got.effect_id not in desk.state.pending:
             return
+        if not _is_refused_again(got.answer):
+            self.refused.pop(got.effect_id, None)
         match got.answer:
             case Accepted() as answer:
                 self._accepted(desk, got, answer)
@@ -40,6 +57,8 @@ class SubmissionAnswers:
                 self._rejected(desk, got, answer)
             case Busy() as answer:
                 self._busy(desk, got, answer)
+            case Unexplained() as answer:
+                self._unexplained(desk, got, answer)
             case Uncertain() as answer:
                 self.doubt(desk, got.effect_id, got.token, answer)
 
@@ -54,9 +73,15 @@ class SubmissionAnswers:
         self.settling.settle(
             desk, got.effect_id, "ok", in_words(answer.sent, answer.said)
         )
+        for job, _ in desk.state.tokens[got.token]:
+            if _refused(job) in desk.state.warnings:
+                desk.draft.emit(events.WarningCleared(warning_id=_refused(job)))
 
     def _busy(self, desk: Desk, got: seen.Submitted, answer: Busy) -> None:
         """Send it again later; what is too large for a limit, in two parts."""
+        if answer.unreachable:
+            self._unreachable(desk, got, answer)
+            return
         rest = self.settling.rest(got.effect_id, BUSY_SECONDS)
         code = "disk_refuses" if answer.disk else "busy"
         reason = why(code, message=answer.message, sent=answer.sent)
@@ -68,6 +93,76 @@ class SubmissionAnswers:
             self._send_apart(desk, tasks, reason, most=(len(tasks) + 1) // 2)
         if not answer.disk:
             self.settling.dispatcher.rest_alike(desk.state, tasks[0][0], rest)
+
+    def _unreachable(self, desk: Desk, got: seen.Submitted, answer: Busy) -> None:
+        """Nobody was there: send it again soon, then ever later."""
+        first, most = AWAY_SECONDS
+        seconds = min(first * 2 ** self.refused[got.effect_id], most)
+        self.refused[got.effect_id] += 1
+        self.settling.rest(got.effect_id, seconds)
+        reason = why(
+            "unreachable", message=answer.message, seconds=seconds, sent=answer.sent
+        )
+        self._explain(desk, got.token, reason)
+
+    def _unexplained(
+        self, desk: Desk, got: seen.Submitted, answer: Unexplained
+    ) -> None:
+        """Send it again twice, then hold it until a person has looked."""
+        tries = self.refused[got.effect_id] + 1
+        if tries > len(UNEXPLAINED_SECONDS):
+            self._hold(desk, got, answer, tries)
+            return
+        self.refused[got.effect_id] = tries
+        seconds = UNEXPLAINED_SECONDS[tries - 1]
+        self.settling.rest(got.effect_id, seconds)
+        most = len(UNEXPLAINED_SECONDS) + 1
+        reason = why(
+            "refused_unexplained",
+            message=answer.message,
+            tries=tries,
+            most=most,
+            seconds=seconds,
+            sent=answer.sent,
+        )
+        self._explain(desk, got.token, reason)
+
+    def _hold(
+        self, desk: Desk, got: seen.Submitted, answer: Unexplained, tries: int
+    ) -> None:
+        """What nobody understands goes to a person; nothing of it was started."""
+        del self.refused[got.effect_id]
+        detail = in_words(answer.sent, answer.message)
+        self.settling.settle(desk, got.effect_id, "failed", detail)
+        reason = why(
+            "held_by_refusal",
+            tries=tries,
+            seconds=sum(UNEXPLAINED_SECONDS),
+            message=answer.message,
+        )
+        tasks = desk.state.tokens[got.token]
+        self._end_unwanted(desk, tasks)
+        open_ = [task for task in tasks if _is_open(desk, task)]
+        for job, number in open_:
+            ended = events.AttemptEnded(
+                job=job,
+                attempt=number,
+                outcome=Outcome.FAILED,
+                cause=Cause.REJECTED,
+                ended_at=desk.now.utc,
+                why=reason,
+            )
+            desk.draft.emit(ended)
+        if not open_:
+            return
+        desk.draft.emit(
+            events.JobsHeld(jobs=tuple(job for job, _ in open_), why=reason)
+        )
+        first, _ = open_[0]
+        raised = events.WarningRaised(
+            warning_id=_refused(first), why=reason, job=first, severity="error"
+        )
+        desk.draft.emit(raised)
 
     def _rejected(self, desk: Desk, got: seen.Submitted, answer: Rejected) -> None:
         detail = in_words(answer.sent, answer.message)
@@ -108,7 +203,7 @@ class SubmissionAnswers:
             attempt=number,
             outcome=outcome,
             cause=cause,
-            ended_at=desk.now,
+            ended_at=desk.now.utc,
             why=reason,
         )
         end_attempt(desk, ended)
@@ -120,7 +215,7 @@ class SubmissionAnswers:
         reason = why(
             "in_doubt",
             message=answer.message,
-            at=desk.now,
+            at=desk.now.t,
             place=desk.policy.place,
             sent=answer.sent,
         )
@@ -185,10 +280,62 @@ class SubmissionAnswers:
             return
         if got.answer.ok:
             words = in_words(got.answer.sent, got.answer.said)
-            self.settling.settle(desk, got.effect_id, "ok", words)
+            self._cancel_settled(desk, got.effect_id, words)
         else:
             self.settling.rest(got.effect_id, FAULT_SECONDS)
             self.health.error = got.answer.said
+            self._warn_unconfirmed(desk, got.effect_id, got.answer.said)
+
+    def settle_cancels(self, desk: Desk) -> None:
+        """A cancel that nobody confirmed is over with the attempts that it is for."""
+        for pending in list(desk.state.pending.values()):
+            effect, effect_id = pending.effect, pending.effect_id
+            if not isinstance(effect, CancelTasks):
+                continue
+            unconfirmed = _unconfirmed(effect_id) in desk.state.warnings
+            if unconfirmed and not any(_may_live(desk, task) for task in effect.tasks):
+                self._cancel_settled(desk, effect_id, "what it was for has ended")
+
+    def _cancel_settled(self, desk: Desk, effect_id: str, words: str) -> None:
+        self.settling.settle(desk, effect_id, "ok", words)
+        warning_id = _unconfirmed(effect_id)
+        if warning_id in desk.state.warnings:
+            desk.draft.emit(events.WarningCleared(warning_id=warning_id))
+
+    @staticmethod
+    def _warn_unconfirmed(desk: Desk, effect_id: str, message: str) -> None:
+        """Say that the end of tasks was ordered and that nobody has confirmed it."""
+        effect = desk.state.pending[effect_id].effect
+        warning_id = _unconfirmed(effect_id)
+        if warning_id in desk.state.warnings or not isinstance(effect, CancelTasks):
+            return
+        reason = why("cancel_unconfirmed", message=message, count=len(effect.tasks))
+        job, _ = effect.tasks[0]
+        raised = events.WarningRaised(warning_id=warning_id, why=reason, job=job)
+        desk.draft.emit(raised)
+
+
+def _is_refused_again(answer: SubmitAnswer) -> bool:
+    """Whether the answer adds to a row of refusals that are counted."""
+    away = isinstance(answer, Busy) and answer.unreachable
+    return away or isinstance(answer, Unexplained)
+
+
+def _refused(job: str) -> str:
+    """The warning that a job, and those that were sent with it, are held."""
+    return "r" + ids.digest(job, "refused")
+
+
+def _unconfirmed(effect_id: str) -> str:
+    """The warning that a cancel is not confirmed."""
+    return "c" + ids.digest(effect_id)
+
+
+def _may_live(desk: Desk, task: TaskId) -> bool:
+    """Whether the attempt may still run: it has not ended, or nobody saw it end."""
+    job, number = task
+    attempt = judge.attempt_of(desk.job(job), number)
+    return attempt is not None and attempt.outcome in (None, Outcome.LOST)
 
 
 def _is_open(desk: Desk, task: TaskId) -> bool:

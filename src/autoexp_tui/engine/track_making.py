@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import NamedTuple, TypeVar
 
-from autoexp_tui.core.rule_kinds import Monitoring
+from autoexp_tui.core.rule_kinds import QUIET_TYPES, Monitoring
 from autoexp_tui.core.state import JobRecord, SessionState
 from autoexp_tui.engine.tracks import Pace, Track
 from autoexp_tui.monitor.anomalies import AnomalyWatch
-from autoexp_tui.monitor.careful import Linear
 from autoexp_tui.monitor.desk import rules_of
-from autoexp_tui.monitor.log_rules import Scanner, compile_rules, for_stage
-from autoexp_tui.monitor.metrics import MetricReader, canonical
-from autoexp_tui.monitor.quiet import QuietRule, RunWatch, quiet_rules
-from autoexp_tui.monitor.sieve import MakeTest
+from autoexp_tui.monitor.log_rules import Scanner, compile_rule, concerns
+from autoexp_tui.monitor.metrics import (
+    MetricReader,
+    OwnMetrics,
+    canonical,
+    compile_metric,
+)
+from autoexp_tui.monitor.quiet import QuietRule, RunWatch, compile_quiet_rule
+
+T = TypeVar("T")
+C = TypeVar("C")
 
 MOST_POINTS = 512
 """Of a curve; in large sessions fewer, for memory's sake."""
@@ -30,26 +38,30 @@ class Compiled(NamedTuple):
     rules: Monitoring
     lines: Scanner
     quiet: tuple[QuietRule, ...]
+    metrics: OwnMetrics
+
+    @property
+    def size(self) -> int:
+        """Instructions of all patterns; see `patterns.Pattern.size`."""
+        patterns = (rule.pattern.size for rule in self.quiet if rule.pattern)
+        return self.lines.size + self.metrics.search.size + sum(patterns)
 
 
 class TrackMaker:
     """Makes the tracks of a session's jobs, and each set of rules once."""
 
-    def __init__(
-        self, state: SessionState, make_test: MakeTest, linear: Linear
-    ) -> None:
+    def __init__(self, state: SessionState) -> None:
         self._state = state
-        self._make_test = make_test
-        self._linear = linear
         self._compiled_of: dict[tuple[int, str], Compiled] = {}
         """By the identity of the rules (which are held, so that it stays theirs)."""
+        self._refused: list[str] = []
 
     def new(self, job: JobRecord) -> Track:
         """An empty track for a job, by its rules."""
         rules = rules_of(self._state, job.spec)
         return Track(
             rules=rules,
-            reader=MetricReader(rules.metrics, self._make_test, self._linear),
+            reader=MetricReader(self.compiled(rules, job.spec.stage).metrics),
             anomalies=AnomalyWatch(rules.anomalies, canonical(rules.loss)),
             curve_points=points_of(len(self._state.jobs)),
         )
@@ -57,27 +69,51 @@ class TrackMaker:
     def rewind(self, track: Track, rules: Monitoring, job: JobRecord) -> None:
         """Let a track begin anew: another run, or another text."""
         attempt = job.attempts[-1]
-        quiet = self.compiled(rules, job.spec.stage).quiet
+        compiled = self.compiled(rules, job.spec.stage)
         track.rules = rules
-        track.watch = RunWatch(quiet, afresh=not attempt.resume and attempt.run <= 0)
+        track.watch = RunWatch(
+            compiled.quiet, afresh=not attempt.resume and attempt.run <= 0
+        )
         track.log.rewind()
         track.reached = None
+        track.unread = 0
         track.once = set()
-        track.reader = MetricReader(rules.metrics, self._make_test, self._linear)
+        track.reader = MetricReader(compiled.metrics)
         track.anomalies = AnomalyWatch(rules.anomalies, canonical(rules.loss))
         track.pace = Pace()
 
     def compiled(self, rules: Monitoring, stage: str) -> Compiled:
-        """The rules of a stage, ready to use."""
+        """The rules of a stage, ready to use, without those that are refused."""
         key = (id(rules), stage)
         if key not in self._compiled_of:
-            log_rules = compile_rules(rules.log_events, self._linear)
-            compiled = for_stage(log_rules, stage)
-            lines = Scanner(compiled, self._make_test)
-            quiet = quiet_rules(rules, stage, self._linear)
-            made = Compiled(rules, lines, quiet)
-            self._compiled_of[key] = made
+            mine = [rule for rule in rules.log_events if concerns(rule, stage)]
+            quiet = [rule for rule in mine if rule.pattern_type in QUIET_TYPES]
+            lines = [rule for rule in mine if rule not in quiet]
+            compile_quiet = partial(
+                compile_quiet_rule, stall_after_seconds=rules.stall_after_seconds
+            )
+            self._compiled_of[key] = Compiled(
+                rules,
+                Scanner(list(self._accepted(compile_rule, lines))),
+                tuple(self._accepted(compile_quiet, quiet)),
+                OwnMetrics(list(self._accepted(compile_metric, rules.metrics))),
+            )
         return self._compiled_of[key]
+
+    def _accepted(
+        self, compile_one: Callable[[T], C], items: Iterable[T]
+    ) -> Iterator[C]:
+        """What a session of an older version may hold that RE2 lacks is left out."""
+        for item in items:
+            try:
+                yield compile_one(item)
+            except ValueError as error:
+                self._refused.append(str(error))
+
+    def take_refused(self) -> list[str]:
+        """Rules and metrics that were left out since the last call, and why."""
+        refused, self._refused = self._refused, []
+        return refused
 
 
 def points_of(jobs: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from autoexp_tui.core import events
+from autoexp_tui.core.moment import Moment
 from autoexp_tui.core.snapshot import GpuView, InQueue, Live
 from autoexp_tui.core.verdicts import Verdict
 from autoexp_tui.engine.ended_runs import TREND_POINTS
@@ -19,7 +20,7 @@ def note(desk: Desk, track: Track, job: str, *, told: bool = False) -> None:
     now = (track.at, dict(track.newest))
     if now == track.noted and not told:
         return
-    track.noted_at, track.noted = desk.now, now
+    track.noted_lived, track.noted = desk.now.lived, now
     desk.draft.emit(
         events.MetricsNoted(
             job=job,
@@ -29,6 +30,7 @@ def note(desk: Desk, track: Track, job: str, *, told: bool = False) -> None:
             total=track.total,
             values={name: _plain(value) for name, value in track.newest.items()},
             judged=_judged_by_now(track),
+            result=None if track.result is None else _plain(track.result),
         )
     )
 
@@ -36,24 +38,27 @@ def note(desk: Desk, track: Track, job: str, *, told: bool = False) -> None:
 def live_side(
     track: Track,
     total: int | None,
+    now: Moment,
     start: tuple[Verdict | None, ...],
     queue: InQueue | None,
 ) -> Live:
-    """What people see of a track; `total`: the run's last step."""
-    loss = track.curves.get(track.loss)
+    """What people see of a track at `now`; `total`: the run's last step."""
+    curve = track.curves.get(track.result_metric)
     return Live(
         start=start,
         queue=queue,
         step=track.step,
+        first_step=track.first_step,
         total=total,
         rate=track.pace.rate,
         metrics=track.newest | track.gpu.newest,
+        result=track.result,
         curves=Curves(track.curves | track.gpu.curves),
         gpu=_gpu_view(track),
-        trend=Trend(loss, TREND_POINTS) if loss is not None else (),
+        trend=Trend(curve, TREND_POINTS) if curve is not None else (),
         log_bytes=track.log.offset,
         last_output_at=track.output_at,
-        last_step_at=track.watch.moved_at,
+        last_step_at=track.moved_t(now),
     )
 
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.core.facts import MetricFact
+from autoexp_tui.core.moment import Moment
 from autoexp_tui.core.rule_kinds import MetricFile, Monitoring
 from autoexp_tui.engine.log_rounds import LOG, SEARCH
 from autoexp_tui.monitor.anomalies import AnomalyWatch
 from autoexp_tui.monitor.curves import Thinned
 from autoexp_tui.monitor.gpu_samples import GpuTrack
+from autoexp_tui.monitor.match_limits import MatchLimits
 from autoexp_tui.monitor.metric_files import FileReader, is_pattern
+from autoexp_tui.monitor.metric_lines import LOSS
 from autoexp_tui.monitor.metrics import MetricReader, Point, canonical
 from autoexp_tui.monitor.quiet import RunWatch
 
@@ -162,20 +165,29 @@ class Track:
     newest_at: dict[str, int] = field(default_factory=dict)
     """Metric -> the step of its newest value."""
     step: int | None = None
+    first_step: int | None = None
+    """Of the attempt."""
     at: int = 0
     """Where the newest values stand: `step`, else what the log has counted."""
     total: int | None = None
     pace: Pace = field(default_factory=Pace)
+    skipped: bool = False
+    """The log is read on from some byte of a line."""
+    unread: int = 0
+    """Bytes of it that were left out."""
+    limits: MatchLimits = field(default_factory=MatchLimits)
     watch: RunWatch = field(default_factory=RunWatch)
     output_at: float | None = None
     reached: int | None = None
     """The last step that this run reported; None: it reported none."""
-    noted_at: float = float("-inf")
+    noted_lived: float = float("-inf")
     noted: tuple[int, dict[str, float]] | None = None
     restarted: bool = False
     """The log began anew within the attempt: its worries are void."""
     replaced: int = 0
     """How often the run's log began anew."""
+    best: float | None = None
+    """Of the result's metric, by the result's mode; None: it has no value yet."""
     left_out: bool = False
     """There were more metrics than are kept."""
     told_left_out: bool = False
@@ -205,10 +217,30 @@ class Track:
         """Whether there is something to note: values, or steps alone."""
         return bool(self.newest) or self.reached is not None
 
+    def moved_t(self, now: Moment) -> float | None:
+        """The `t` at which the run's own counter last moved; None: it has not."""
+        moved = self.watch.moved_lived
+        return None if moved is None else now.t + moved - now.lived
+
     @property
     def loss(self) -> str:
         """The metric of trends and anomalies."""
         return canonical(self.rules.loss)
+
+    @property
+    def result_metric(self) -> str:
+        """The metric of the result, where the rules or the log have it."""
+        named = self.rules.result.metric
+        if named or self.loss in self.newest:
+            return canonical(named or self.rules.loss)
+        return LOSS if LOSS in self.newest else self.loss
+
+    @property
+    def result(self) -> float | None:
+        """The number that the job is for."""
+        if self.best is not None:
+            return self.best
+        return self.newest.get(self.result_metric)
 
     def sources(self) -> Iterator[Source]:
         """The log and the files."""
@@ -224,6 +256,8 @@ class Track:
         if not self._claims(source.rank, name):
             return
         self.newest[name] = value
+        if name == self.result_metric:
+            self.best = _better_value(self.rules.result.mode, self.best, value)
         self.newest_at[name] = at
         if name not in self.curves:
             self.curves[name] = Thinned(self.curve_points)
@@ -248,6 +282,7 @@ class Track:
     def move(self, source: Source, step: int) -> int:
         """A source tells where the run stands; where it stands by all of them."""
         source.step = step
+        self.first_step = step if self.first_step is None else self.first_step
         steps = (one.step for one in self.sources() if one.step is not None)
         self.step = max(steps, default=step)
         return self.step
@@ -258,6 +293,17 @@ class Track:
             if owner == source.rank:
                 self._owners[name] = rank
         source.rank = rank
+
+
+def _better_value(
+    mode: Literal["min", "max", "last"], old: float | None, new: float
+) -> float:
+    """Which of two values counts; nan only where there is no other."""
+    if mode == "last" or old is None or math.isnan(old):
+        return new
+    if math.isnan(new):
+        return old
+    return min(old, new) if mode == "min" else max(old, new)
 
 
 class NewestFacts(Mapping[str, MetricFact]):

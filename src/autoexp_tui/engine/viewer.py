@@ -12,13 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from autoexp_tui.core.apply import apply
-from autoexp_tui.core.commands import Command, Order
+from autoexp_tui.core.commands import Command, Order, is_personal
 from autoexp_tui.core.errors import AutoexpError
 from autoexp_tui.core.events import Recorded
 from autoexp_tui.core.snapshot import EngineView, Live, Role, Snapshot
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.engine.handle import Player
-from autoexp_tui.engine.live import Earlier, Listener, new_command_id, nothing_earlier
+from autoexp_tui.engine.live import (
+    Earlier,
+    Identify,
+    Listener,
+    new_command_id,
+    nobody,
+    nothing_earlier,
+)
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.publish import Publisher
 from autoexp_tui.engine.session_ports import SessionWatcher
@@ -58,8 +65,20 @@ class ViewerHandle:
         log_fault: Callable[[str], None] = lambda _text: None,
         earlier: Earlier = nothing_earlier,
         directory: str = "",
+        identify: Identify = nobody,
+        user: str = "",
     ) -> None:
-        """Read the session as it stands; `directory` is where it lies.
+        """Read the session as it stands.
+
+        Args:
+            watcher: the session's files.
+            clock: of this process.
+            read_only: whether commands are refused.
+            log_fault: keeps a traceback.
+            earlier: reads older records.
+            directory: where the session lies.
+            identify: tells who this process is.
+            user: the other user whose it is; empty: one's own.
 
         Raises:
             AutoexpError: it cannot be read.
@@ -69,6 +88,8 @@ class ViewerHandle:
         self.player: Player | None = None
         self._earlier = earlier
         self._directory = directory
+        self._identify = identify
+        self._user = user
         self._watcher = watcher
         self._clock = clock
         self._log_fault = log_fault
@@ -127,6 +148,7 @@ class ViewerHandle:
             by=by,
             seen_seq=self._snapshot.seq,
             expected=dict(expected or {}),
+            sender=self._identify() if is_personal(command) else None,
         )
 
     def look_at(self, jobs: Sequence[str]) -> None:
@@ -197,7 +219,8 @@ class ViewerHandle:
             owner_alive=self._watcher.owner_alive(),
             halted_pid=self._watcher.halted_pid(),
             directory=self._directory or view.directory,
+            user=self._user,
             holding=self._problem or view.holding,
         )
         snapshot = self._folded.publisher.snapshot(state, view, live)
-        return replace(snapshot, t=max(self._clock.utc(), state.t))
+        return replace(snapshot, t=float(state.present(self._clock.utc())))

@@ -22,12 +22,16 @@ def watch_loss(
     loss = point.values.get(track.loss)
     if loss is None or not track.owns(source, track.loss):
         return False
-    findings = track.anomalies.feed(track.at, loss)
+    findings = track.anomalies.feed(track.at, loss, _total(desk, track, job))
     if source.is_judged(point):
         return False  # it was told of already
     for finding in findings:
         _react(desk, track, job, finding)
     return bool(findings)
+
+
+def _total(desk: Desk, track: Track, job: str) -> int | None:
+    return track.total or desk.job(job).spec.progress_total
 
 
 def _react(desk: Desk, track: Track, job: str, finding: Finding) -> None:

@@ -50,8 +50,8 @@ class AnomalyWatch:
     _anchor: tuple[int, float] | None = None
     """Since when, and from which value, the loss has not fallen enough."""
 
-    def feed(self, step: int, value: float) -> list[Finding]:
-        """What the next point of the metric shows."""
+    def feed(self, step: int, value: float, total: int | None = None) -> list[Finding]:
+        """What the next point of the metric shows; `total`: the run's last step."""
         bad = not math.isfinite(value)
         findings = [*self._judge("nan", holds=bad, step=step, value=value)]
         if self._step is not None and step < self._step:
@@ -63,7 +63,7 @@ class AnomalyWatch:
         if bad:
             return findings
         self._note(step, value)
-        findings += self._plateau(step, value)
+        findings += self._plateau(step, value, total)
         findings += self._divergence(step, value)
         self._last = value
         return findings
@@ -89,10 +89,16 @@ class AnomalyWatch:
         """Whether `value` lies enough below `before`, also for negative losses."""
         return value < before - abs(before) * self.settings.plateau_percent / 100
 
-    def _plateau(self, step: int, value: float) -> Iterator[Finding]:
+    def _plateau(self, step: int, value: float, total: int | None) -> Iterator[Finding]:
+        share = self.settings.flat_share
+        if share is None or not total:
+            return
+        steps = math.ceil(share * total)
         since = self._anchor[0] if self._anchor else step
-        flat = step - since >= self.settings.plateau_steps
-        return self._judge("plateau", holds=flat and self._ripe, step=step, value=value)
+        holds = step - since >= steps and self._ripe
+        yield from self._judge(
+            "plateau", holds=holds, step=step, value=value, steps=steps
+        )
 
     def _divergence(self, step: int, value: float) -> Iterator[Finding]:
         """Clears at half the height at which it began, so that noise does not ring."""
@@ -107,18 +113,21 @@ class AnomalyWatch:
         return self._count >= self.settings.min_points
 
     def _judge(
-        self, code: Code, *, holds: bool, step: int, value: float
+        self, code: Code, *, holds: bool, step: int, value: float, steps: int = 0
     ) -> Iterator[Finding]:
-        if getattr(self.settings, code) == "off" or holds == (code in self._active):
+        """`steps`: in which a flat loss did not fall."""
+        if (code != "plateau" and getattr(self.settings, code) == "off") or holds == (
+            code in self._active
+        ):
             return
         if holds:
             self._active.add(code)
         else:
             self._active.discard(code)
-        yield Finding(code, self._args(code, step, value), cleared=not holds)
+        yield Finding(code, self._args(code, step, value, steps), cleared=not holds)
 
     def _args(
-        self, code: Code, step: int, value: float
+        self, code: Code, step: int, value: float, steps: int
     ) -> tuple[tuple[str, str | int | float], ...]:
         args: dict[str, str | int | float] = {
             "metric": self.metric,
@@ -129,7 +138,7 @@ class AnomalyWatch:
             args["last"] = self._last
         if code == "plateau":
             args["percent"] = self.settings.plateau_percent
-            args["steps"] = self.settings.plateau_steps
+            args["steps"] = steps
         if code == "divergence":
             args["percent"] = self.settings.divergence_percent
             args["minimum"] = self._minimum

@@ -12,7 +12,7 @@ end of a writer turns that into an answer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 from autoexp_tui.core.condition_kinds import (
     Approval,
@@ -32,6 +32,7 @@ from autoexp_tui.core.condition_kinds import (
     TimeReached,
 )
 from autoexp_tui.core.facts import Facts, FiredKey
+from autoexp_tui.core.moment import Moment
 from autoexp_tui.core.states import TERMINAL, JobState
 from autoexp_tui.core.verdicts import Result, Verdict, Why
 from autoexp_tui.core.wording import short
@@ -47,13 +48,13 @@ from autoexp_tui.monitor.judging import (
     judge_metadata,
     judge_metric,
     judge_time,
-    moment,
+    reached_at,
 )
 from autoexp_tui.monitor.judging_files import (
     judge_file_content,
     judge_file_exists,
     judge_log_pattern,
-    looked_since,
+    looked_after_grace,
 )
 from autoexp_tui.monitor.own import own_verdict, own_wake
 from autoexp_tui.monitor.saying import (
@@ -82,8 +83,8 @@ __all__ = [
 
 
 # ---------------------------------------------------------------------- evaluate
-def evaluate(spec: Condition, facts: Facts, now: float, ctx: EvalContext) -> Verdict:
-    """What `spec` says, given `facts`, at `now` (UTC seconds). Never raises.
+def evaluate(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+    """What `spec` says, given `facts`, at `now`. Never raises.
 
     WAIT becomes FAIL `start_timeout` once `timeout_seconds` of waiting have passed
     (for an approval: `approval_timeout`, counted from when it was asked, and only
@@ -93,7 +94,7 @@ def evaluate(spec: Condition, facts: Facts, now: float, ctx: EvalContext) -> Ver
     deadline = _deadline(spec, ctx)
     if verdict.result is not Result.WAIT or verdict.why.code in UNTIMED:
         return verdict
-    if deadline is None or now < deadline:
+    if deadline is None or now.lived < deadline:
         return verdict
     code = "approval_timeout" if isinstance(spec, Approval) else "start_timeout"
     seen = _seen(verdict.why)
@@ -118,17 +119,18 @@ def _seen(why: Why) -> str | None:
 
 
 def _deadline(spec: Condition, ctx: EvalContext) -> float | None:
-    start = ctx.waiting_since
+    """When (lived) its time-out ends the wait."""
+    start = ctx.waiting_lived
     if isinstance(spec, Approval):
         if spec.on_timeout == "hold":
             return None
-        start = ctx.asked_at if ctx.asked_at is not None else start
+        start = ctx.asked_lived if ctx.asked_lived is not None else start
     if spec.timeout_seconds is None or start is None:
         return None
     return start + spec.timeout_seconds
 
 
-def _judge(spec: Condition, facts: Facts, now: float, ctx: EvalContext) -> Verdict:
+def _judge(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
     match spec:
         case FileExists():
             return judge_file_exists(spec, facts, now, ctx)
@@ -153,7 +155,7 @@ def _judge(spec: Condition, facts: Facts, now: float, ctx: EvalContext) -> Verdi
         case Cooldown():
             return judge_cooldown(spec, facts, now, ctx)
         case OwnCondition():
-            return said(own_verdict(spec, facts, now, ctx.job))
+            return said(own_verdict(spec, facts, now.utc, ctx.job))
         case Composite():
             return _composite(spec, facts, now, ctx)
         case Not():
@@ -163,7 +165,7 @@ def _judge(spec: Condition, facts: Facts, now: float, ctx: EvalContext) -> Verdi
 
 
 # -------------------------------------------------------------------- composition
-def _composite(spec: Composite, facts: Facts, now: float, ctx: EvalContext) -> Verdict:
+def _composite(spec: Composite, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
     """Parts that do not block do not count, unless none does."""
     blocking = [part for part in spec.conditions if part.blocking]
     parts = blocking or spec.conditions
@@ -192,7 +194,7 @@ def _any_open(verdicts: list[Verdict]) -> Verdict:
     return next(iter(unknown + waiting + verdicts), none)
 
 
-def _not(spec: Not, facts: Facts, now: float, ctx: EvalContext) -> Verdict:
+def _not(spec: Not, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
     inner = evaluate(spec.condition, facts, now, ctx)
     if inner.result is Result.WAIT and inner.why.code in UNKNOWN:
         return inner
@@ -204,7 +206,7 @@ def _not(spec: Not, facts: Facts, now: float, ctx: EvalContext) -> Verdict:
 
 
 def _holds_for_good(
-    spec: Condition, facts: Facts, now: float, ctx: EvalContext
+    spec: Condition, facts: Facts, now: Moment, ctx: EvalContext
 ) -> bool:
     """Whether a condition that holds cannot cease to.
 
@@ -236,18 +238,19 @@ _PASSING_STATES = frozenset(state.value for state in JobState) - TERMINAL
 
 # ----------------------------------------------------------------------- wake_at
 def wake_at(
-    spec: Condition, facts: Facts, now: float, ctx: EvalContext
+    spec: Condition, facts: Facts, now: Moment, ctx: EvalContext
 ) -> float | None:
-    """When the verdict may next change although no fact does; None: never.
+    """When (lived) the verdict may next change although no fact does; None: never.
 
-    Always later than `now`; until then `evaluate` says the same of the same facts.
+    Always later than `now`; until then `evaluate` says the same of the same facts,
+    while nobody sets the wall clock.
     """
-    moments = (at for at in _moments(spec, facts, now, ctx) if at > now)
+    moments = (at for at in _moments(spec, facts, now, ctx) if at > now.lived)
     return min(moments, default=None)
 
 
 def _moments(
-    spec: Condition, facts: Facts, now: float, ctx: EvalContext
+    spec: Condition, facts: Facts, now: Moment, ctx: EvalContext
 ) -> Iterator[float]:
     deadline = _deadline(spec, ctx)
     if deadline is not None:
@@ -260,14 +263,14 @@ def _moments(
             job = ended_job(facts, owner) if owner != ctx.job else None
             yield from () if job is None else (grace_ends(job, ctx),)
         case TimeReached():
-            at = moment(spec, ctx)
+            at = reached_at(spec, now, ctx)
             yield from () if at is None else (at,)
         case Cooldown():
             at = cool_at(spec, facts.get(FiredKey(ctx.job, ctx.action)))
             yield from () if at is None else (at,)
         case OwnCondition():
-            own = own_wake(spec, facts, now, ctx.job)
-            yield from () if own is None else (own,)
+            own = own_wake(spec, facts, now.utc, ctx.job)
+            yield from () if own is None else (now.lived_of(own),)
         case Composite():
             for part in spec.conditions:
                 yield from _moments(part, facts, now, ctx)
@@ -277,15 +280,19 @@ def _moments(
             pass
 
 
+_LOOK_SECONDS: Final = 5.0
+"""Until it is asked again whether a file was looked at."""
+
+
 def _doom_moments(
     spec: FileExists | FileContent | LogPattern,
     facts: Facts,
-    now: float,
+    now: Moment,
     ctx: EvalContext,
 ) -> Iterator[float]:
     writer = ended_job(facts, spec.writer)
     if writer is None:
         return
-    yield grace_ends(writer, ctx)
-    if not looked_since(facts.get(look_key(spec)), writer):
-        yield now + max(ctx.grace_seconds, 1.0)  # a further look is still to come
+    ends = grace_ends(writer, ctx)
+    looked = looked_after_grace(facts.get(look_key(spec)), writer, ctx)
+    yield now.lived + _LOOK_SECONDS if now.lived >= ends and not looked else ends

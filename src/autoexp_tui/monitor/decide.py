@@ -7,11 +7,11 @@ its dependants in the same commit. It emits events into the draft and nothing el
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.condition_kinds import Approval, Composite, Condition, Not
-from autoexp_tui.core.effects import ComposeJob, SubmitTasks
+from autoexp_tui.core.effects import SubmitTasks
 from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.state import ConditionStatus, JobRecord
 from autoexp_tui.core.states import ACTIVE, Cause, JobState
@@ -19,9 +19,11 @@ from autoexp_tui.core.verdicts import Result, Verdict, Why, why
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.ending import end_job
 from autoexp_tui.monitor.firing import judge_deferred
+from autoexp_tui.monitor.freshness import is_to_wait
 from autoexp_tui.monitor.looking import Look
 from autoexp_tui.monitor.orders import order_cancel
 from autoexp_tui.monitor.release import release
+from autoexp_tui.monitor.runtime_parameters import is_composed, is_composing
 from autoexp_tui.monitor.transitions import react_to_moves
 from autoexp_tui.monitor.watch import facts_changed, jobs_changed
 
@@ -148,12 +150,13 @@ def _judge_start(desk: Desk, look: Look) -> None:
     failed = [verdict for verdict in holding if verdict.result is Result.FAIL]
     if failed:
         _give_up(desk, job, failed[0].why)
-    elif not holding:
-        desk.roster.ready.add(job.name, _place(job))
+    elif not holding and is_composed(desk, job, look.metadata):
+        _make_ready(desk, job)
     else:
         desk.roster.ready.discard(job.name)
         look.latch()
-        _maybe_ask(desk, look)
+        if holding:
+            _maybe_ask(desk, look)
 
 
 def _start_verdict(look: Look, index: int) -> Verdict:
@@ -176,6 +179,8 @@ _GIVE_UP_CAUSES = {
 
 
 def _give_up(desk: Desk, job: JobRecord, reason: Why) -> None:
+    if reason.code == "file_of_earlier":
+        return  # a person is asked: the file is there
     if reason.code in _DOOMED and desk.rules_of(job.name).doomed == "hold":
         return
     cause = _GIVE_UP_CAUSES.get(reason.code, Cause.UPSTREAM)
@@ -202,12 +207,12 @@ def _record(
         why=verdict.why,
     )
     desk.draft.emit(judged)
-    if verdict.why.code == "own_failed":
-        _warn_of_own(desk, verdict.why)
+    if verdict.why.code in ("own_failed", "bad_condition"):
+        _warn_of_condition(desk, verdict.why)
 
 
-def _warn_of_own(desk: Desk, reason: Why) -> None:
-    """A user's class that fails is told once, however many jobs ask it."""
+def _warn_of_condition(desk: Desk, reason: Why) -> None:
+    """A condition that cannot be judged is told once, however many jobs have it."""
     warning_id = "o" + ids.digest(reason.arg("what"), reason.arg("problem"))
     if warning_id not in desk.state.warnings:
         desk.draft.emit(events.WarningRaised(warning_id=warning_id, why=reason))
@@ -222,20 +227,43 @@ def _maybe_ask(desk: Desk, look: Look) -> None:
         for spec in job.spec.start_conditions
         for approval in approvals_in(spec)
     ]
-    if not prompts or job.ask is not None or not _all_else_passes(look, job):
+    if not prompts:
         return
+    passes = job.ask is None and _all_else_passes(look, job)
+    # What is asked about is the work with its values.
+    if passes and is_composed(desk, job, look.metadata):
+        _ask(desk, job, prompts)
+    _answer_by_policy(desk, job.name)
+
+
+def _ask(desk: Desk, job: JobRecord, prompts: Sequence[Approval]) -> None:
     number = len(job.attempts) + 1
     seal = _seal(job.spec, number)
     prompt = "\n".join(prompt.prompt for prompt in prompts if prompt.prompt)
     desk.draft.emit(
         events.ApprovalAsked(job=job.name, attempt=number, digest=seal, prompt=prompt)
     )
-    if desk.policy.auto_approve & {"*", job.spec.stage}:
-        desk.draft.emit(
-            events.ApprovalAnswered(
-                job=job.name, digest=seal, approved=True, by="--approve"
-            )
+
+
+def _answer_by_policy(desk: Desk, name: str) -> None:
+    """Approve what is asked by now, also what an engine before this one asked."""
+    job = desk.job(name)
+    named = desk.policy.auto_approve & {"*", job.spec.stage}
+    if job.ask is None or job.ask.approved is not None or not named:
+        return
+    desk.draft.emit(
+        events.ApprovalAnswered(
+            job=name,
+            digest=job.ask.digest,
+            approved=True,
+            by="--approve",
+            policy=_policy_for(desk, job.spec.stage),
         )
+    )
+
+
+def _policy_for(desk: Desk, stage: str) -> str:
+    return f"--approve {'all' if '*' in desk.policy.auto_approve else stage}"
 
 
 def _seal(spec: JobSpec, attempt: int) -> str:
@@ -269,22 +297,19 @@ def _all_else_passes(look: Look, job: JobRecord) -> bool:
 # ------------------------------------------------------------------------ retries
 def _judge_retry(desk: Desk, look: Look) -> None:
     retry = look.job.retry
-    if retry is None or _is_planned_anew(desk, look.job.name):
+    if retry is None or is_composing(desk, look.job.name):
         return
     if retry.held:
         return
-    if retry.not_before <= desk.now:
-        desk.roster.ready.add(look.job.name, _place(look.job))
+    if retry.lived <= desk.now.lived:
+        _make_ready(desk, look.job)
     else:
-        look.wake_by(retry.not_before)
+        look.wake_by(retry.lived)
 
 
-def _is_planned_anew(desk: Desk, name: str) -> bool:
-    """Whether the job's overrides are being composed: it starts when they are."""
-    return any(
-        isinstance(pending.effect, ComposeJob) and pending.effect.job == name
-        for pending in desk.state.pending.values()
-    )
+def _make_ready(desk: Desk, job: JobRecord) -> None:
+    if not is_to_wait(desk, job):
+        desk.roster.ready.add(job.name, _place(job))
 
 
 _AHEAD = 1 << 40

@@ -7,6 +7,8 @@ outside waits for the value: half a path or half a command is never used.
 from __future__ import annotations
 
 import posixpath
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from autoexp_tui.core import events, ids
@@ -15,6 +17,7 @@ from autoexp_tui.core.action_kinds import (
     AppendToFile,
     NewJob,
     QuarantineCheckpoint,
+    Restart,
     RunAutoexp,
     RunCommand,
 )
@@ -27,13 +30,18 @@ from autoexp_tui.core.effects import (
 )
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.verdicts import Why, why
-from autoexp_tui.monitor import new_jobs
+from autoexp_tui.monitor import bindings, new_jobs
 from autoexp_tui.monitor.armed import Armed
-from autoexp_tui.monitor.bindings import MissingKey, bind, bind_text, own_fields
+from autoexp_tui.monitor.bindings import Lacking, bind, bind_text, own_fields
 from autoexp_tui.monitor.checkpoints import order_quarantine
 from autoexp_tui.monitor.desk import Desk
+from autoexp_tui.monitor.log_values import is_plain
 from autoexp_tui.monitor.orders import order_effect
 
+VALUE_VARIABLE = "AUTOEXP_VALUE_"
+"""Begins the variables that hold what a log has said."""
+_LINE = "line"
+_ODD = re.compile(r"[^A-Za-z0-9]+")
 OUTSIDE = (AppendToFile, RunCommand, QuarantineCheckpoint, NewJob, RunAutoexp)
 """Actions that are done outside: every value in them has to be known."""
 
@@ -59,7 +67,7 @@ def notify(desk: Desk, message: str, job: JobRecord, armed: Armed) -> None:
 
 
 # --------------------------------------------------------------------------- outside
-def missing(desk: Desk, armed: Armed, job: JobRecord) -> tuple[MissingKey, ...]:
+def missing(desk: Desk, armed: Armed, job: JobRecord) -> tuple[Lacking, ...]:
     """The values that an action needs and that nobody knows yet."""
     if not isinstance(armed.action, OUTSIDE):
         return ()
@@ -68,7 +76,7 @@ def missing(desk: Desk, armed: Armed, job: JobRecord) -> tuple[MissingKey, ...]:
 
 def bound(
     desk: Desk, armed: Armed, job: JobRecord
-) -> tuple[Action | None, tuple[MissingKey, ...]]:
+) -> tuple[Action | None, tuple[Lacking, ...]]:
     """An action with every value put in; None, and what is missing.
 
     Its conditions are left out: they were judged already.
@@ -85,15 +93,13 @@ def order(desk: Desk, armed: Armed, job: JobRecord) -> None:
     action, _ = bound(desk, armed, job)
     match action:
         case AppendToFile():
-            path = posixpath.join(_place(desk, job), action.path)
-            effect = AppendText(job=job.name, path=path, text=action.text)
-            order_effect(desk, effect, _because(armed))
+            order_effect(desk, _appending(desk, action, job), _because(armed))
         case RunCommand():
             command = RunActionCommand(
                 job=job.name,
                 command=action.command,
                 timeout=action.timeout,
-                env=action.env,
+                env={**_values(job, armed), **action.env},
                 cwd=_place(desk, job),
             )
             order_effect(desk, command, _because(armed))
@@ -107,6 +113,34 @@ def order(desk: Desk, armed: Armed, job: JobRecord) -> None:
             order_effect(desk, _planning(desk, armed, action, job), _because(armed))
 
 
+def _appending(desk: Desk, action: AppendToFile, job: JobRecord) -> AppendText:
+    """A path that the person wrote from the root is theirs; others stay below."""
+    if action.path.startswith(("/", "~/")):
+        return AppendText(job=job.name, path=action.path, text=action.text)
+    below = _place(desk, job) or "."
+    path = posixpath.join(below, action.path)
+    return AppendText(job=job.name, path=path, text=action.text, below=below)
+
+
+def _values(job: JobRecord, armed: Armed) -> dict[str, str]:
+    """What the job's log has said, as variables: no shell reads them as more."""
+    values = {**job.metadata, _LINE: armed.line}
+    return {
+        f"{VALUE_VARIABLE}{_ODD.sub('_', key).upper()}": value
+        for key, value in values.items()
+        if value and "\0" not in value
+    }
+
+
+def outside_values(
+    desk: Desk, armed: Armed, job: JobRecord, overrides: Sequence[str]
+) -> tuple[str, ...]:
+    """What overrides of an action take from logs, plain values left out."""
+    own = _own(job, armed)
+    found = bindings.outside_values(overrides, desk.metadata, desk.state.jobs, own)
+    return tuple(value for value in found if not is_plain(value))
+
+
 def _planning(desk: Desk, armed: Armed, action: RunAutoexp, job: JobRecord) -> PlanJobs:
     path = action.config_path
     return PlanJobs(
@@ -115,8 +149,14 @@ def _planning(desk: Desk, armed: Armed, action: RunAutoexp, job: JobRecord) -> P
         config_ref=action.config_ref,
         config_path=posixpath.join(_place(desk, job), path) if path else "",
         overrides=action.overrides,
+        log_values=outside_values(desk, armed, job, _written(armed)),
         mode=action.mode,
     )
+
+
+def _written(armed: Armed) -> tuple[str, ...]:
+    action = armed.action
+    return action.overrides if isinstance(action, Restart | RunAutoexp) else ()
 
 
 def _because(armed: Armed) -> Why:
@@ -124,7 +164,7 @@ def _because(armed: Armed) -> Why:
 
 
 def _own(job: JobRecord, armed: Armed) -> dict[str, str]:
-    return own_fields(job.spec, len(job.attempts)) | {"line": armed.line}
+    return own_fields(job.spec, len(job.attempts)) | {_LINE: armed.line}
 
 
 def _place(desk: Desk, job: JobRecord) -> str:

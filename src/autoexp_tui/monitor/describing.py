@@ -34,6 +34,8 @@ def _described(spec: Condition) -> str:
             return spec.path
         case MetadataIs():
             owner = f" of {spec.job}" if spec.job else ""
+            if spec.op == "known":
+                return f"{spec.key}{owner} is known"
             return f"{spec.key}{owner} {spec.op} {spec.value}"
         case MetricIs():
             owner = f" of {spec.job}" if spec.job else ""

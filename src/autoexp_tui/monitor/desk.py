@@ -25,12 +25,14 @@ from autoexp_tui.core.facts import (
     StatKey,
     TextKey,
 )
+from autoexp_tui.core.freshness import begins_anew, files_aside, logs_are_old
+from autoexp_tui.core.moment import Moment
 from autoexp_tui.core.rule_kinds import Monitoring
 from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.state import JobRecord, SessionState
 from autoexp_tui.core.states import ACTIVE, JobState
 from autoexp_tui.core.verdicts import Verdict
-from autoexp_tui.monitor.careful import Linear, no_linear
+from autoexp_tui.monitor.metrics import canonical
 from autoexp_tui.monitor.ready import Ready
 from autoexp_tui.monitor.watch import Timers, Watch
 
@@ -94,8 +96,6 @@ class Desk:
     """(job, role, index) -> the newest verdict, volatile arguments included."""
     reworded: set[str] = field(default_factory=set)
     """Jobs of which a condition says something else than before."""
-    linear: Linear = no_linear
-    """Asked before a regex of the user's is searched in a file."""
 
     @property
     def state(self) -> SessionState:
@@ -103,8 +103,8 @@ class Desk:
         return self.draft.state
 
     @property
-    def now(self) -> float:
-        """The commit's time, UTC seconds."""
+    def now(self) -> Moment:
+        """The commit's time."""
         return self.draft.now
 
     def rules_of(self, name: str) -> Monitoring:
@@ -114,7 +114,9 @@ class Desk:
     def metadata(self, job: str, key: str) -> str | None:
         """What a job's log has said; None while there is no such value."""
         record = self.state.jobs.get(job)
-        return None if record is None else record.metadata.get(key)
+        if record is None or begins_anew(record):
+            return None
+        return record.metadata.get(key)
 
     def job(self, name: str) -> JobRecord:
         """A job as it is in the draft."""
@@ -129,37 +131,43 @@ class Desk:
                 return self._metric(key)
             case JobKey() | MetadataKey() | ApprovalKey() | FiredKey():
                 job = self.state.jobs.get(key.job)
-                return None if job is None else _inside(key, job, self.now)
+                return None if job is None else _inside(key, job, self.now.lived)
 
     def _metric(self, key: MetricKey) -> Fact | None:
+        job = self.state.jobs.get(key.job)
+        if job is not None and logs_are_old(job):
+            return None
         value = self.metrics.get(key.job, {}).get(key.name) or self._noted(key)
-        return None if value is None else Fact(value, self.now)
+        return None if value is None else Fact(value, self.now.lived)
 
     def _noted(self, key: MetricKey) -> MetricFact | None:
         """The recorded value: logs of jobs that ended earlier are not read again."""
         job = self.state.jobs.get(key.job)
         noted = job.noted if job is not None and job.ended else None
-        if noted is None or key.name not in noted.values:
+        values = (
+            {canonical(name): at for name, at in noted.values.items()} if noted else {}
+        )
+        if noted is None or key.name not in values:
             return None
-        return MetricFact(float(noted.values[key.name]), noted.step)
+        return MetricFact(float(values[key.name]), noted.step)
 
 
 def _inside(
-    key: JobKey | MetadataKey | ApprovalKey | FiredKey, job: JobRecord, now: float
+    key: JobKey | MetadataKey | ApprovalKey | FiredKey, job: JobRecord, lived: float
 ) -> Fact | None:
     value: FactValue
     match key:
         case JobKey():
             value = job_fact(job)
         case MetadataKey():
-            value = job.metadata.get(key.key)
+            value = None if begins_anew(job) else job.metadata.get(key.key)
         case FiredKey():
             value = job.fired.get(key.action)
         case ApprovalKey():
             if job.ask is None:
                 return None
             value = ApprovalFact(job.ask.approved, job.ask.by, job.ask.reason)
-    return Fact(value, now)
+    return Fact(value, lived)
 
 
 def rules_of(state: SessionState, job: JobSpec) -> Monitoring:
@@ -178,5 +186,6 @@ def job_fact(job: JobRecord) -> JobFact:
         cause=job.cause,
         attempts=len(job.attempts),
         step=job.noted.step if job.noted else None,
-        ended_at=job.since if job.ended else None,
+        ended_lived=job.since_lived if job.ended else None,
+        aside=files_aside(job),
     )

@@ -34,7 +34,7 @@ def end_job(
             job=job.name, state=state, cause=cause, why=reason, keeps=tuple(keeps)
         )
     )
-    if state is JobState.COMPLETED and job.work:
+    if state is JobState.COMPLETED and job.spec.fingerprint:
         order_effect(desk, NoteDone(job=job.name))
 
 

@@ -85,7 +85,7 @@ def _keys(spec: Condition, job: str, action: str) -> Iterator[FactKey]:
 def file_key(spec: FileExists | FileContent) -> StatKey | GlobKey | TextKey:
     """The key of the file that `spec` asks about."""
     if isinstance(spec, FileContent):
-        return TextKey(spec.path)
+        return TextKey(spec.path, spec.pattern if spec.mode == "regex" else "")
     return GlobKey(spec.path) if spec.glob else StatKey(spec.path)
 
 
@@ -104,5 +104,10 @@ def value_key(spec: MetadataIs | MetricIs, job: str) -> MetadataKey | MetricKey:
 def log_key(spec: LogPattern) -> LogKey:
     """The key of the log that `spec` searches."""
     return LogKey(
-        spec.log_path, spec.pattern, spec.glob, spec.check_mode, spec.tail_bytes
+        spec.log_path,
+        spec.pattern,
+        spec.glob,
+        spec.check_mode,
+        spec.tail_bytes,
+        spec.skip,
     )

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import Final
 
-from autoexp_tui.core import events
+from autoexp_tui.core import events, ids
 from autoexp_tui.core.action_kinds import (
     AppendToFile,
     Cancel,
@@ -26,11 +27,11 @@ from autoexp_tui.core.action_kinds import (
 from autoexp_tui.core.facts import FactKey, MetadataKey
 from autoexp_tui.core.limits import limits_attempts
 from autoexp_tui.core.state import Deferred, JobRecord
-from autoexp_tui.core.states import Cause, JobState, Outcome
+from autoexp_tui.core.states import BEGUN, Cause, JobState, Outcome
 from autoexp_tui.core.verdicts import Result, Verdict, Why, why
 from autoexp_tui.monitor import deeds, restarts
 from autoexp_tui.monitor.armed import AFTER_THE_RUN, Armed, find_armed
-from autoexp_tui.monitor.bindings import MissingKey, bind, own_fields
+from autoexp_tui.monitor.bindings import Lacking, RefusedValue, bind, own_fields
 from autoexp_tui.monitor.conditions import (
     UNTIMED,
     EvalContext,
@@ -43,6 +44,10 @@ from autoexp_tui.monitor.ending import drop, end_job
 from autoexp_tui.monitor.lineage import firings, goes_back_to
 from autoexp_tui.monitor.orders import order_end, order_finish
 
+MOST_JOINS: Final = 100
+"""How often an action of a job lets others join, where no MaxAttempts says it."""
+_WARNED: Final = frozenset({"value_refused", "joins_spent"})
+"""Reasons not to act that a person should see."""
 _BY_TIME = frozenset({"cooling_down", "time_until"})
 
 
@@ -54,7 +59,7 @@ class Judged:
     keys: set[FactKey] = field(default_factory=set)
     """What was read: when one of them changes, the action is looked at again."""
     wakes: list[float] = field(default_factory=list)
-    """When waiting conditions may say otherwise although no fact changes."""
+    """When (lived) waiting conditions may say otherwise although no fact changes."""
     codes: set[str] = field(default_factory=set)
     """Of the conditions that wait."""
 
@@ -76,22 +81,24 @@ class Judged:
 
 # ------------------------------------------------------------------------- judging
 def judge_action(
-    desk: Desk, armed: Armed, job: JobRecord, since: float | None = None
+    desk: Desk, armed: Armed, job: JobRecord, since_lived: float | None = None
 ) -> Judged:
     """All conditions of an action together, then whether its fields have values.
 
-    `since`: when it was put off; time-outs of its conditions count from then on.
+    `since_lived`: when it was put off; time-outs of its conditions count from then on.
     """
     judged = Judged(Verdict(Result.PASS, why("ok")))
     ctx = EvalContext(
         job=job.name,
-        waiting_since=since,
+        waiting_lived=since_lived,
         action=armed.key,
         attempts=_attempts(desk, armed, job),
-        linear=desk.linear,
     )
     if _feeds_itself(desk, armed, job):
         return Judged(Verdict(Result.FAIL, why("own_offspring", rule=armed.rule)))
+    if _joins_too_often(desk, armed, job):
+        reason = why("joins_spent", rule=armed.rule, max=MOST_JOINS)
+        return Judged(Verdict(Result.FAIL, reason))
     for spec in filter(attrgetter("blocking"), armed.action.conditions):
         bound, missing = bind(spec, desk.metadata, desk.state.jobs, own_of(job))
         if bound is None:
@@ -128,15 +135,31 @@ def _feeds_itself(desk: Desk, armed: Armed, job: JobRecord) -> bool:
     )
 
 
+def _joins_too_often(desk: Desk, armed: Armed, job: JobRecord) -> bool:
+    """Whether an action has let others join so often as nobody can have meant."""
+    return (
+        isinstance(armed.action, NewJob | RunAutoexp)
+        and job.firings.get(armed.key, 0) >= MOST_JOINS
+        and not limits_attempts(armed.action.conditions)
+    )
+
+
 def own_of(job: JobRecord) -> dict[str, str]:
     """What bare names mean in an action of a job, metadata apart."""
     return own_fields(job.spec, len(job.attempts))
 
 
-def _without(desk: Desk, judged: Judged, missing: tuple[MissingKey, ...]) -> Judged:
-    """Values are missing: they are waited for, while they may still come."""
-    judged.keys |= {MetadataKey(one.job, one.key) for one in missing}
-    name, key = missing[0]
+def _without(desk: Desk, judged: Judged, lacking: tuple[Lacking, ...]) -> Judged:
+    """Values are missing: they are waited for, while they may still come.
+
+    One that may not stand where it is asked for stands there never.
+    """
+    for one in lacking:
+        if isinstance(one, RefusedValue):
+            reason = why("value_refused", job=one.job, key=one.key, problem=one.problem)
+            return Judged(Verdict(Result.FAIL, reason), judged.keys)
+    judged.keys |= {MetadataKey(one.job, one.key) for one in lacking}
+    name, key = lacking[0][:2]
     source = desk.state.jobs.get(name)
     if source is not None and source.ended:
         reason = why("value_never_came", job=name, key=key, state=source.state.value)
@@ -151,28 +174,44 @@ def carry_out(
     armed: Armed,
     name: str,
     ended: events.AttemptEnded | None,
-    since: float | None = None,
+    since_lived: float | None = None,
 ) -> Judged:
     """Fire an action, put it off, or drop it, as its conditions say.
 
-    `ended`: the end of an attempt that triggered it. `since`: when it was put off.
+    `ended`: the end of an attempt that triggered it. `since_lived`: when it was put
+    off.
     """
     job = desk.job(name)
     if isinstance(armed.action, Restart) and _runs_again(job):
         return _comes_second(desk, armed, name)
-    judged = judge_action(desk, armed, job, desk.now if since is None else since)
+    since = desk.now.lived if since_lived is None else since_lived
+    judged = judge_action(desk, armed, job, since)
     over = ended is not None or job.state is JobState.RETRYING
     restart = isinstance(armed.action, Restart) and over
     match judged.verdict.result:
         case Result.PASS:
-            _fire(desk, armed, job, ended, not_before=desk.now)
+            _fire(desk, armed, job, ended, wait_seconds=0.0)
         case Result.FAIL:
             drop(desk, name, armed.key, armed.trigger, judged.verdict.why)
+            if judged.verdict.why.code in _WARNED:
+                _warn_of_drop(desk, armed, name, judged.verdict.why)
         case Result.WAIT if restart and judged.by_time_alone and judged.ready_at:
-            _fire(desk, armed, job, ended, not_before=judged.ready_at)
+            wait_seconds = judged.ready_at - desk.now.lived
+            _fire(desk, armed, job, ended, wait_seconds=wait_seconds)
         case Result.WAIT:
             put_off(desk, armed, job, judged.verdict.why, judged.ready_at)
     return judged
+
+
+def _warn_of_drop(desk: Desk, armed: Armed, job: str, reason: Why) -> None:
+    """A rule that a log's text has stopped needs a person: it may be meant so."""
+    warning_id = "v" + ids.digest(job, armed.key, reason.arg("key"))
+    if warning_id not in desk.state.warnings:
+        desk.draft.emit(
+            events.WarningRaised(
+                warning_id=warning_id, why=reason, job=job, evidence=armed.line
+            )
+        )
 
 
 def _runs_again(job: JobRecord) -> bool:
@@ -194,11 +233,11 @@ def _fire(
     armed: Armed,
     job: JobRecord,
     ended: events.AttemptEnded | None,
-    not_before: float,
+    wait_seconds: float,
 ) -> None:
     match armed.action:
         case Restart() as restart:
-            if not _restart(desk, armed, restart, job, ended, not_before):
+            if not _restart(desk, armed, restart, job, ended, wait_seconds):
                 return
         case Cancel() as cancel:
             _end_by_rule(desk, cancel, job, armed)
@@ -215,7 +254,7 @@ def _fire(
         case AppendToFile() | RunCommand() | NewJob() | RunAutoexp():
             deeds.order(desk, armed, job)
         case QuarantineCheckpoint():
-            if ended is None and job.state is JobState.RUNNING:
+            if ended is None and job.state in BEGUN:
                 put_off(desk, armed, job, why("after_the_run"), None)
                 return
             deeds.order(desk, armed, job)
@@ -230,7 +269,7 @@ def _restart(
     restart: Restart,
     job: JobRecord,
     ended: events.AttemptEnded | None,
-    not_before: float,
+    wait_seconds: float,
 ) -> bool:
     if job.ended:
         drop(desk, job.name, armed.key, armed.trigger, why("job_is_over"))
@@ -248,7 +287,7 @@ def _restart(
         elif armed.key not in job.deferred:
             drop(desk, job.name, armed.key, armed.trigger, why("job_is_over"))
         return False
-    restarts.restart(desk, armed, restart, job, not_before)
+    restarts.restart(desk, armed, restart, job, wait_seconds)
     for key, waiting in restarts.put_off(desk, job.name):
         if key != armed.key:
             drop(desk, job.name, key, waiting.trigger, why("restarted_already"))
@@ -290,19 +329,20 @@ def _finish(
 
 # ----------------------------------------------------------------------- put off
 def put_off(
-    desk: Desk, armed: Armed, job: JobRecord, reason: Why, until: float | None
+    desk: Desk, armed: Armed, job: JobRecord, reason: Why, until_lived: float | None
 ) -> None:
     """Say that an action waits, once for each reason."""
     known = desk.job(job.name).deferred.get(armed.key)
     if known and (known.trigger, known.why.code) == (armed.trigger, reason.code):
         return
+    waits = None if until_lived is None else until_lived - desk.now.lived
     desk.draft.emit(
         events.ActionDeferred(
             job=job.name,
             action=armed.key,
             trigger=armed.trigger,
             why=reason,
-            until=until,
+            wait_seconds=waits,
             line=armed.line,
         )
     )
@@ -318,7 +358,7 @@ def judge_deferred(desk: Desk, name: str) -> Judged:
         if armed is None:
             drop(desk, name, key, waiting.trigger, why("rule_is_gone"))
         elif _may_fire_now(armed, desk.job(name)):
-            judged = carry_out(desk, armed, name, None, waiting.since)
+            judged = carry_out(desk, armed, name, None, waiting.since_lived)
             seen.keys |= judged.keys
             seen.wakes += judged.wakes
     job = desk.job(name)
@@ -329,7 +369,7 @@ def judge_deferred(desk: Desk, name: str) -> Judged:
 
 def _may_fire_now(armed: Armed, job: JobRecord) -> bool:
     """A run must be there to be ended; what comes after it fires at its end."""
-    running = job.state is JobState.RUNNING
+    running = job.state in BEGUN
     match armed.action:
         case Restart():
             attempt = job.attempt
@@ -358,8 +398,9 @@ def hold_for_restart(desk: Desk, name: str, ended: events.AttemptEnded) -> bool:
         desk.draft.emit(
             events.RetryOrdered(
                 job=name,
-                not_before=desk.now,
+                wait_seconds=0.0,
                 from_checkpoint=armed.action.from_checkpoint,
+                use_files=armed.action.followers == "use",
                 why=waiting.why,
                 held=True,
             )
@@ -369,7 +410,7 @@ def hold_for_restart(desk: Desk, name: str, ended: events.AttemptEnded) -> bool:
 
 
 def _is_undecided(waiting: Deferred) -> bool:
-    return waiting.why.code in UNTIMED or waiting.until is not None
+    return waiting.why.code in UNTIMED or waiting.until_lived is not None
 
 
 def _give_up(desk: Desk, job: JobRecord) -> None:

@@ -16,9 +16,9 @@ from typing import Final
 from autoexp_tui.core.snapshot import GpuLoad
 from autoexp_tui.monitor.curves import Thinned
 
-BUSY: Final = "gpu util"
-MEMORY: Final = "gpu mem"
-POWER: Final = "gpu power"
+BUSY: Final = "gpu_util"
+MEMORY: Final = "gpu_mem"
+POWER: Final = "gpu_power"
 _MOST_GPUS: Final = 64
 _APART: Final = 16
 """Of so many GPUs each is a metric of its own."""
@@ -69,9 +69,9 @@ def _metrics(loads: tuple[GpuLoad, ...]) -> dict[str, float]:
     found = {name: mean for name, some in columns.items() if (mean := _mean(some)) >= 0}
     if 1 < len(loads) <= _APART:
         for name in (BUSY, MEMORY):
-            label = name.removeprefix("gpu ")
+            label = name.removeprefix("gpu_")
             found |= {
-                f"gpu{index} {label}": value
+                f"gpu{index}_{label}": value
                 for index, value in enumerate(columns[name])
                 if value is not None
             }

@@ -29,6 +29,7 @@ from autoexp_tui.core.facts import (
     JobFact,
     MetricFact,
 )
+from autoexp_tui.core.moment import Moment
 from autoexp_tui.core.states import TERMINAL, Cause, JobState
 from autoexp_tui.core.verdicts import Verdict
 from autoexp_tui.monitor.comparing import compare
@@ -57,7 +58,7 @@ RAW_CAUSES: Final = {
 
 
 def judge_metadata(
-    spec: MetadataIs, facts: Facts, now: float, ctx: EvalContext
+    spec: MetadataIs, facts: Facts, now: Moment, ctx: EvalContext
 ) -> Verdict:
     """Whether a job's metadata compares as asked."""
     job = spec.job or ctx.job
@@ -67,7 +68,7 @@ def judge_metadata(
     value = fact.value if fact is not None else None
     if not isinstance(value, str):
         waits = say_wait("no_metadata", job=job, key=spec.key)
-    elif compare(value, spec.op, spec.value):
+    elif spec.op == "known" or compare(value, spec.op, spec.value):
         return say_pass("metadata_ok", job=job, key=spec.key, value=value)
     else:
         wanted = "" if spec.value is None else str(spec.value)
@@ -77,7 +78,9 @@ def judge_metadata(
     return _doomed_value(job, spec.key, facts, now, ctx) or held or waits
 
 
-def judge_metric(spec: MetricIs, facts: Facts, now: float, ctx: EvalContext) -> Verdict:
+def judge_metric(
+    spec: MetricIs, facts: Facts, now: Moment, ctx: EvalContext
+) -> Verdict:
     """Whether a job's last metric compares as asked, from a step on."""
     job = spec.job or ctx.job
     fact = facts.get(value_key(spec, ctx.job))
@@ -108,14 +111,14 @@ def judge_metric(spec: MetricIs, facts: Facts, now: float, ctx: EvalContext) -> 
 
 
 def _doomed_value(
-    name: str, key: str, facts: Facts, now: float, ctx: EvalContext
+    name: str, key: str, facts: Facts, now: Moment, ctx: EvalContext
 ) -> Verdict | None:
     """FAIL when another job, whose value it is, ended for good without it.
 
     A job ends once its log is read to the end, so there is nothing left to look at.
     """
     job = ended_job(facts, name) if name != ctx.job else None
-    if job is None or now < grace_ends(job, ctx):
+    if job is None or now.lived < grace_ends(job, ctx):
         return None
     return say_fail("doomed_value", job=name, key=key, **end_of(job))
 
@@ -185,21 +188,21 @@ def judge_command(spec: CommandPasses, facts: Facts) -> Verdict:
     return say_wait("command_failed", command=words, exit=exit_code, detail=done.detail)
 
 
-def judge_time(spec: TimeReached, now: float, ctx: EvalContext) -> Verdict:
+def judge_time(spec: TimeReached, now: Moment, ctx: EvalContext) -> Verdict:
     """Whether the moment is reached."""
-    if spec.after_seconds is not None and ctx.waiting_since is None:
+    if spec.after_seconds is not None and ctx.waiting_lived is None:
         return say_wait("time_unset", seconds=spec.after_seconds)
-    at = moment(spec, ctx)
-    if at is None or now >= at:
-        return say_pass("time_reached", at=at)
-    return say_wait("time_until", at=at)
+    at = reached_at(spec, now, ctx)
+    if at is None or now.lived >= at:
+        return say_pass("time_reached", at=None if at is None else now.t_of(at))
+    return say_wait("time_until", at=now.t_of(at))
 
 
-def moment(spec: TimeReached, ctx: EvalContext) -> float | None:
-    """When both of the moments that the condition names are reached."""
-    moments = [] if spec.at is None else [spec.at]
-    if spec.after_seconds is not None and ctx.waiting_since is not None:
-        moments.append(ctx.waiting_since + spec.after_seconds)
+def reached_at(spec: TimeReached, now: Moment, ctx: EvalContext) -> float | None:
+    """When (lived) both of the moments that the condition names are reached."""
+    moments = [] if spec.at is None else [now.lived_of(spec.at)]
+    if spec.after_seconds is not None and ctx.waiting_lived is not None:
+        moments.append(ctx.waiting_lived + spec.after_seconds)
     return max(moments, default=None)
 
 
@@ -232,7 +235,7 @@ def judge_max_attempts(spec: MaxAttempts, facts: Facts, ctx: EvalContext) -> Ver
 
 
 def judge_cooldown(
-    spec: Cooldown, facts: Facts, now: float, ctx: EvalContext
+    spec: Cooldown, facts: Facts, now: Moment, ctx: EvalContext
 ) -> Verdict:
     """Whether the action last fired long enough ago."""
     fact = facts.get(FiredKey(ctx.job, ctx.action))
@@ -240,12 +243,12 @@ def judge_cooldown(
         unknown = seen_as(fact, float, f"the last time of {ctx.action}")
         return unknown if isinstance(unknown, Verdict) else say_pass("cooled_down")
     until = cool_at(spec, fact)
-    if until is None or now >= until:
+    if until is None or now.lived >= until:
         return say_pass("cooled_down")
-    return say_wait("cooling_down", until=until)
+    return say_wait("cooling_down", until=now.t_of(until))
 
 
 def cool_at(spec: Cooldown, fact: Fact | None) -> float | None:
-    """When a cooldown is over; None when its action never fired."""
+    """When (lived) a cooldown is over; None when its action never fired."""
     fired = fact.value if fact is not None else None
     return fired + spec.cooldown_seconds if isinstance(fired, (int, float)) else None

@@ -10,7 +10,7 @@ from autoexp_tui.core import events
 from autoexp_tui.core.action_kinds import Restart
 from autoexp_tui.core.effects import CaptureEvidence
 from autoexp_tui.core.state import JobRecord
-from autoexp_tui.core.states import JobState
+from autoexp_tui.core.states import BEGUN
 from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.monitor.armed import find_armed
 from autoexp_tui.monitor.desk import Desk
@@ -40,7 +40,7 @@ def _is_alive(job: JobRecord, effect: CaptureEvidence) -> bool:
     """Whether the run that was looked at is still the job's."""
     attempt = job.attempt
     return (
-        job.state is JobState.RUNNING
+        job.state in BEGUN
         and attempt is not None
         and (attempt.number, attempt.run) == (effect.attempt, effect.run)
     )

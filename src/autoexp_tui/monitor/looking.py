@@ -8,7 +8,9 @@ is judged by the newest facts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+from operator import is_
 
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.action_kinds import Restart as RestartAction
@@ -29,11 +31,13 @@ from autoexp_tui.core.facts import (
     LogKey,
     MetadataKey,
 )
+from autoexp_tui.core.freshness import files_aside, logs_are_old
+from autoexp_tui.core.moment import Moment
 from autoexp_tui.core.state import JobRecord
-from autoexp_tui.core.states import JobState
+from autoexp_tui.core.states import BEGUN, JobState
 from autoexp_tui.core.verdicts import Result, Verdict, Why, why
 from autoexp_tui.core.wording import sentence
-from autoexp_tui.monitor.bindings import MissingKey, bind
+from autoexp_tui.monitor.bindings import Lacking, RefusedValue, bind
 from autoexp_tui.monitor.conditions import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.fact_keys import log_key
@@ -55,7 +59,7 @@ class Look:
         self.wake: float | None = None
 
     def wake_by(self, at: float | None) -> None:
-        """Look again at `at` (UTC seconds) at the latest."""
+        """Look again at `at` (lived) at the latest."""
         if at is not None and (self.wake is None or at < self.wake):
             self.wake = at
 
@@ -66,13 +70,13 @@ class Look:
             return self._without_value(spec, missing[0])
         facts: Facts = _Latched(self.desk, self.job)
         if assume_approved:
-            facts = _Approved(facts, self.job.name, self.desk.now)
+            facts = _Approved(facts, self.job.name, self.desk.now.lived)
         read = needs(bound, self.job.name)
         self.keys |= {key for key in read if not is_latched(key, self.job)}
         old = {key: reason for key, reason in self._old(bound) if key in read}
         if not old:
             return self._judged(bound, facts)
-        verdict = self._judged(bound, _Unfound(facts, old, self.desk.now))
+        verdict = self._judged(bound, _Unfound(facts, old, self.desk.now.lived))
         if isinstance(bound, LogPattern) and verdict.why.code == "log_no_match":
             return Verdict(Result.WAIT, old[log_key(bound)])
         return verdict
@@ -126,23 +130,30 @@ class Look:
     def _context(self) -> EvalContext:
         return EvalContext(
             job=self.job.name,
-            waiting_since=self.job.waiting_since,
+            waiting_lived=self.job.waiting_lived,
             grace_seconds=self.desk.rules_of(self.job.name).doomed_grace_seconds,
-            asked_at=self.job.ask.asked_at if self.job.ask else None,
-            linear=self.desk.linear,
+            asked_lived=self.job.ask.asked_lived if self.job.ask else None,
         )
 
-    def _bound(
-        self, spec: Condition
-    ) -> tuple[Condition | None, tuple[MissingKey, ...]]:
-        return bind(spec, self._metadata, self.desk.state.jobs)
+    def _bound(self, spec: Condition) -> tuple[Condition | None, tuple[Lacking, ...]]:
+        bound, missing = bind(spec, self.metadata, self.desk.state.jobs)
+        return None if bound is None else _without_old_logs(bound, self.desk), missing
 
-    def _metadata(self, job: str, key: str) -> str | None:
+    def metadata(self, job: str, key: str) -> str | None:
+        """A job's metadata; the look reads it from now on."""
         self.keys.add(MetadataKey(job, key))
         return self.desk.metadata(job, key)
 
-    def _without_value(self, spec: Condition, missing: MissingKey) -> Verdict:
-        """A value that a reference needs is waited for like any other."""
+    def _without_value(self, spec: Condition, missing: Lacking) -> Verdict:
+        """A value that a reference needs is waited for like any other.
+
+        So is another value, where this one may not stand.
+        """
+        if isinstance(missing, RefusedValue):
+            job, key, problem = missing
+            return Verdict(
+                Result.WAIT, why("value_refused", job=job, key=key, problem=problem)
+            )
         stand_in = MetadataIs(
             job=missing.job,
             key=missing.key,
@@ -201,17 +212,55 @@ def _may_not_count(desk: Desk, spec: LogPattern) -> Why | None:
     writer = desk.state.jobs.get(spec.writer)
     if writer is None or writer.ended:
         return None
-    if writer.state is not JobState.RUNNING:
+    if writer.state not in BEGUN:
         return why("log_of_earlier_run", job=writer.name)
     if _may_restart(desk, writer):
         return why("log_may_restart", job=writer.name)
     return None
 
 
+def _without_old_logs(spec: Condition, desk: Desk) -> Condition:
+    """The condition, its log patterns without what earlier attempts wrote."""
+    match spec:
+        case LogPattern() if skip := _old_texts(spec, desk):
+            return replace(spec, skip=skip)
+        case Composite():
+            parts = tuple(_without_old_logs(part, desk) for part in spec.conditions)
+            same = all(map(is_, parts, spec.conditions))
+            return spec if same else replace(spec, conditions=parts)
+        case Not():
+            inner = _without_old_logs(spec.condition, desk)
+            return spec if inner is spec.condition else replace(spec, condition=inner)
+        case _:
+            return spec
+
+
+def _old_texts(spec: LogPattern, desk: Desk) -> tuple[tuple[int, int], ...]:
+    """(inode, bytes) of the logs that a writer's newest attempt does not continue."""
+    writer = desk.state.jobs.get(spec.writer)
+    if writer is None:
+        return ()
+    aside = files_aside(writer)
+    if aside is None:
+        return _NOT_KNOWN
+    return tuple(
+        (one.file.inode, one.file.size)
+        for path, one in aside.items()
+        if (fnmatch(path, spec.log_path) if spec.glob else path == spec.log_path)
+    )
+
+
+_NOT_KNOWN = ((-1, 0),)
+"""Of no file: what was found before is not what is looked for from now on."""
+
+
 def _is_to_begin(job: JobRecord) -> bool:
-    """Whether a job has yet to begin its first run; nobody waits for one not chosen."""
+    """Whether a job has yet to begin its first run, or one that begins anew; nobody
+    waits for one not chosen."""
     if job.ended or job.state in (JobState.PLANNED, JobState.HELD):
         return False
+    if logs_are_old(job):
+        return True
     return all(attempt.run < 0 for attempt in job.attempts)
 
 
@@ -226,7 +275,8 @@ def _may_restart(desk: Desk, job: JobRecord) -> bool:
 
 def latch_of(key: LogKey) -> str:
     """The name of a search, in `JobRecord.latched`."""
-    return ids.digest(key.path, key.pattern, key.glob, key.check_mode, key.tail_bytes)
+    parts = (key.path, key.pattern, key.glob, key.check_mode, key.tail_bytes)
+    return ids.digest(*parts, *((key.skip,) if key.skip else ()))
 
 
 def is_latched(key: FactKey, job: JobRecord) -> bool:
@@ -249,7 +299,7 @@ class _Latched:
         if latched is None:
             return self.desk.get(key)
         found = LogFound(files=1, matched=1, line=latched.line, path=latched.path)
-        return Fact(found, self.desk.now)
+        return Fact(found, self.desk.now.lived)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,11 +308,11 @@ class _Approved:
 
     facts: Facts
     job: str
-    now: float
+    lived: float
 
     def get(self, key: FactKey) -> Fact | None:
         if key == ApprovalKey(self.job):
-            return Fact(ApprovalFact(approved=True, by=""), self.now)
+            return Fact(ApprovalFact(approved=True, by=""), self.lived)
         return self.facts.get(key)
 
 
@@ -272,11 +322,12 @@ class _Without:
 
     facts: Facts
     doubts: Mapping[LogKey, Why]
-    now: float
+    now: Moment
 
     def get(self, key: FactKey) -> Fact | None:
         if isinstance(key, LogKey) and key in self.doubts:
-            return Fact(None, self.now, sentence(self.doubts[key], self.now))
+            reason = sentence(self.doubts[key], self.now.t)
+            return Fact(None, self.now.lived, reason)
         return self.facts.get(key)
 
 
@@ -286,9 +337,9 @@ class _Unfound:
 
     facts: Facts
     old: Mapping[LogKey, Why]
-    now: float
+    lived: float
 
     def get(self, key: FactKey) -> Fact | None:
         if isinstance(key, LogKey) and key in self.old:
-            return Fact(LogFound(files=1, matched=0), self.now)
+            return Fact(LogFound(files=1, matched=0), self.lived)
         return self.facts.get(key)

@@ -128,15 +128,8 @@ class FileReader:
 
 def _called(key: str) -> str:
     """The metric's name; empty for what begins like a private one (`_runtime`)."""
-    plain = canonical(re.sub(r"[/.]", "_", key))
-    if plain == STEP or key.startswith("_"):
-        return ""
-    return (plain if plain in _COMMON else key)[:_MOST_NAME]
-
-
-_COMMON: Final = frozenset(
-    {"loss", "eval_loss", "learning_rate", "tokens_per_second", "grad_norm"}
-)
+    plain = canonical(key)
+    return "" if plain == STEP or key.startswith("_") else plain[:_MOST_NAME]
 
 
 def _number(value: object, *, text: bool) -> float | None:

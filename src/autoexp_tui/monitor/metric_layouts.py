@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
-from typing import Final, NamedTuple, TypeAlias
+from itertools import pairwise
+from typing import Final, TypeAlias
 
 from autoexp_tui.monitor.metric_lines import (
     LOSS,
@@ -22,9 +22,7 @@ from autoexp_tui.monitor.metric_lines import (
     TOTAL,
     Places,
     Reading,
-    Span,
 )
-from autoexp_tui.monitor.sieve import escaped
 
 _MOST: Final = 8
 """Layouts that one log may have."""
@@ -34,25 +32,15 @@ _LONGEST: Final = 2000
 """Bytes of a line that is worth learning."""
 
 _TOKEN: Final = re.compile(rb"( *)((?:(?<=[ :|(])[-+])?\d+\.?\d*(?:e[-+]?\d+)?)")
-_FLOAT: Final = r"([0-9]+\.?[0-9]*(?:e[-+]?[0-9]+)?)"
-_SIGNED: Final = r"([-+]?[0-9]+\.?[0-9]*(?:e[-+]?[0-9]+)?)"
+_FLOAT: Final = r"([0-9]++(?:\.[0-9]*+)?+(?:e[-+]?[0-9]++)?+)"
+_SIGNED: Final = r"([-+]?[0-9]++(?:\.[0-9]*+)?+(?:e[-+]?[0-9]++)?+)"
 _WHOLE: Final = r"([0-9]{1,15})"
-_WORDS: Final = re.compile(rb"[a-z][a-z :|/_-]{3,}")
 _ANY_FILL: Final = "[?# ]*[0-9]?[?# ]*"
 _FILL: Final = re.compile(rf"%\|({_ANY_FILL})\|".encode())
 """Of a progress bar; a digit is the part of a step that ASCII has no block for."""
 
-
-_Values: TypeAlias = dict[str, float]
-
-
-class Run(NamedTuple):
-    """An unbroken run of lines of one layout."""
-
-    end: int
-    """Where the next line starts."""
-    readings: list[tuple[int, Reading]]
-    """(start of line, what it says)."""
+Row: TypeAlias = tuple[int, tuple[bytes, ...]]
+"""(start of a line, its numbers)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,85 +56,37 @@ class Layout:
     scales: Mapping[str, float]
     """What a unit multiplies a metric by."""
     evaluation: bool
-    alike: str
-    """The pattern for a `monitor.sieve.MakeTest` of text that is nothing but lines of
-    this layout."""
-    label: bytes = b""
-    """What stands before the loss, once in each line; empty: no line is passed over."""
-    sample: bytes = b""
-    """A line of it."""
 
-    def alike_with(self, loss: str) -> str:
-        """`alike`, for losses of a pattern alone; empty when their place is not plain.
+    def read(self, rows: Sequence[Row]) -> Iterator[tuple[int, Reading]]:
+        """(start of line, what it says) of each of some lines."""
+        return ((start, self._reading(texts, 0)) for start, texts in rows)
 
-        `loss`: stands for the padding before the number, too.
-        """
-        label = escaped(self.label.decode("latin-1"))
-        before, found, after = self.alike.partition(label)
-        for hole in (f" +{_SIGNED}", _SIGNED):
-            if found and after.startswith(hole):
-                return f"{before}{label}{loss}{after[len(hole) :]}"
-        return ""
+    def thin(self, rows: Sequence[Row]) -> Iterator[tuple[int, Reading]]:
+        """The same of the lines with the lowest, the highest and the last loss."""
+        if LOSS not in self.names:
+            yield from self.read(rows)
+            return
+        column = self.names.index(LOSS)
+        losses = [float(texts[column]) for _, texts in rows]
+        extremes = losses.index(min(losses)), losses.index(max(losses))
+        kept = sorted({*extremes, len(rows) - 1})
+        for before, at in pairwise([-1, *kept]):
+            start, texts = rows[at]
+            yield start, self._reading(texts, at - before - 1)
 
-    def place_of_loss(self, line: bytes) -> Span | None:
-        """Where the number of the loss stands in a line, its end included; None: the
-        line is not of the layout. Which digits it has makes no difference."""
-        match = self.regex.match(line) if LOSS in self.names else None
-        if match is None or match.end() < len(line) or not line.endswith(b"\n"):
-            return None
-        return match.span(1 + self.names.index(LOSS))
-
-    def read(self, low: bytes, line: re.Match[bytes], most: int) -> Run:
-        """What the unbroken run of lines says that begins with `line`.
-
-        `line`: a match of `regex` in `low`; `most`: at most so many lines.
-        """
-        match, places, rows = self.regex.match, [line.start()], [line.groups()]
-        end = line.end()
-        while len(rows) < most and (further := match(low, end)):
-            places.append(end)
-            rows.append(further.groups())
-            end = further.end()
-        if len(rows) == 1:
-            return Run(end, [(places[0], self._alone(rows[0]))])
-        return Run(end, list(zip(places, self._together(rows), strict=True)))
-
-    def _alone(self, texts: tuple[bytes, ...]) -> Reading:
+    def _reading(self, texts: tuple[bytes, ...], passed_over: int) -> Reading:
         values = dict(zip(self.names, map(float, texts), strict=True))
         step, total = values.pop(STEP, None), values.pop(TOTAL, None)
-        (values,) = self._completed([values])
+        for name, scale in self.scales.items():
+            values[name] *= scale
+        values.update(self.extra)
         return Reading(
             None if step is None else int(step),
             None if total is None else int(total),
             values,
             self.evaluation,
+            passed_over,
         )
-
-    def _together(self, rows: list[tuple[bytes, ...]]) -> Iterator[Reading]:
-        """Column by column: cheaper where lines are many."""
-        columns = dict(zip(self.names, zip(*rows, strict=True), strict=True))
-        steps = _whole(columns.pop(STEP, None))
-        totals = _whole(columns.pop(TOTAL, None))
-        names = tuple(columns)
-        numbers = zip(*(map(float, column) for column in columns.values()), strict=True)
-        values = (dict(zip(names, line, strict=True)) for line in numbers)
-        everywhere = values if names else ({} for _ in rows)
-        completed = self._completed(everywhere)
-        return map(Reading, steps, totals, completed, repeat(self.evaluation))
-
-    def _completed(self, values: Iterable[_Values]) -> Iterable[_Values]:
-        """Values with those that the text gives, and in their units."""
-        if not (self.extra or self.scales):
-            return values
-        return (self._complete(line) for line in values)
-
-    def _complete(self, values: _Values) -> _Values:
-        scaled = {name: values[name] * scale for name, scale in self.scales.items()}
-        return {**values, **scaled, **self.extra}
-
-
-def _whole(column: tuple[bytes, ...] | None) -> Iterable[int | None]:
-    return repeat(None) if column is None else map(int, column)
 
 
 class Layouts:
@@ -156,35 +96,12 @@ class Layouts:
         self._known: list[Layout] = []
         self._seen: set[int] = set()
         """Hashes of patterns: two texts that share one cost no more than a layout."""
-        self._newest: Layout | None = None
-        self._others: dict[bytes, list[bytes]] = {}
-        """A line of the main layout -> what tells the others from it."""
-
-    @property
-    def main(self) -> Layout | None:
-        """The layout that was found last of those with lines to be passed over."""
-        return self._newest
-
-    def others(self) -> list[bytes]:
-        """What tells lines of the other layouts from those of the main one, if words
-        do."""
-        main = self.main.sample if self.main else b""
-        if main not in self._others:
-            self._others[main] = self._apart_from(main)
-        return self._others[main]
-
-    def _apart_from(self, main: bytes) -> list[bytes]:
-        words = (_WORDS.findall(one.sample) for one in self._known)
-        apart = ([word for word in some if word not in main] for some in words)
-        return [max(some, key=len) for some in apart if some]
 
     def find(self, low: bytes, start: int) -> tuple[Layout, re.Match[bytes]] | None:
         """The known layout of the line at `start`, and its match."""
         for layout in self._known:
             match = layout.regex.match(low, start)
             if match:
-                if layout.label:
-                    self._newest = layout
                 return layout, match
         return None
 
@@ -205,23 +122,10 @@ class Layouts:
         pattern, names, extra = found
         mark = hash(pattern)
         if mark in self._seen:
-            regex, alike = _compiled(pattern), rf"^(?:{pattern}\n)+$"
-            label = b"" if extra or reading.evaluation else _label(line, start, places)
             scales, evaluation = places.scales, reading.evaluation
-            made = Layout(regex, names, extra, scales, evaluation, alike, label, line)
+            made = Layout(_compiled(pattern), names, extra, scales, evaluation)
             self._known.append(made)
-            self._others.clear()
         self._seen.add(mark)
-
-
-def _label(line: bytes, start: int, places: Places) -> bytes:
-    """What stands before the loss, when it stands nowhere else in the line."""
-    if LOSS not in places.spans:
-        return b""
-    number = places.spans[LOSS][0] - start
-    tokens = (t.end() for t in _TOKEN.finditer(line) if t.end() < number)
-    label = line[max(tokens, default=0) : number].rstrip(b" ")
-    return label if line.count(label) == 1 else b""
 
 
 @functools.lru_cache(maxsize=256)
@@ -286,7 +190,7 @@ def _plain_pieces(
 
 
 def _text(some: bytes) -> str:
-    return escaped(some.decode("latin-1"))
+    return re.escape(some.decode("latin-1"))
 
 
 def _hole(name: str) -> str:

@@ -10,6 +10,7 @@ Not read: epochs, CSV, values that stand on another line than their name.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -99,22 +100,26 @@ class _Counter:
 _NO_COUNTER: Final = _Counter(0, None, None, MappingProxyType({}))
 
 
+# Repetitions are possessive, so that a long run of digits or blanks is gone over once.
 _NUMBER = (
-    rb"(?P<number>[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|nan|inf(?:inity)?))"
-    rb"(?![\w%])"
+    rb"(?P<number>[-+]?(?:\d++(?:\.\d*+)?+(?:e[-+]?\d++)?+|\.\d++(?:e[-+]?\d++)?+"
+    rb"|nan|inf(?:inity)?+))(?![\w%])"
 )
-_COUNT = rb"(\d{1,3}(?:\|\d{3})+(?![\d|])|\d+)"
-_RATE = rb"(\d{1,3}(?:\|\d{3})+(?:\.\d+)?|\d+\.?\d*(?:e[-+]?\d+)?) ?([km]?)(?!\w)"
-_IS = rb"(?: *(?::|->) *\|? *| +(?:is +|of +)?)"
+_COUNT = rb"(\d{1,3}(?:\|\d{3})++(?![\d|])|\d++)"
+_RATE = (
+    rb"(\d{1,3}(?:\|\d{3})++(?:\.\d++)?+|\d++(?:\.\d*+)?+(?:e[-+]?\d++)?+)"
+    rb" ?([km]?)(?!\w)"
+)
+_IS = rb"(?: *+(?::|->) *+\|?+ *+| ++(?:is ++|of ++)?+)"
 
 _STEP: Final = re.compile(
-    rb"(?:step|iter(?:ation)?)[ :#]*" + _COUNT + rb"(?!\.?\d|[\w%])"
-    rb"(?: *(?:/|of) *" + _COUNT + rb"(?!\.?\d|[\w%]))?"
+    rb"(?:step|iter(?:ation)?+)[ :#]*+" + _COUNT + rb"(?!\.?\d|[\w%])"
+    rb"(?: *+(?:/|of) *+" + _COUNT + rb"(?!\.?\d|[\w%]))?"
 )
 _LOSS: Final = re.compile(
     rb"loss(?:[ _](?:value|avg|mean))?(?P<kind>[ _/](?:train|val|eval|test|dev)\w*)?"
     + _IS
-    + rb"(?:tensor\( *)?"
+    + rb"(?:tensor\( *+)?+"
     + _NUMBER
 )
 _LEARNING_RATE: Final = re.compile(rb"(?:learning[ _-]rate|lr)" + _IS + _NUMBER)
@@ -128,6 +133,8 @@ _PREAMBLE: Final = re.compile(
     rb"[^a-z]*(?:(?:info|debug|rank|global|train(?:ing|er)?|main|t|z)\b[^a-z]*)*"
 )
 _WORDS: Final = re.compile(rb"[a-z]+")
+_NAMES: Final = re.compile(rb"[a-z]++(?:-[a-z]++)*+")
+"""Words; those that a hyphen joins are one."""
 _AFTER_NUMBER: Final = re.compile(rb"[0-9)]+")
 
 
@@ -141,19 +148,19 @@ _EVALUATION: Final = re.compile(
 )
 _EVALUATION_MARKS: Final = (b"val", b"test", b"held")
 _EVALUATION_WORDS: Final = _words(
-    "val valid validation eval evaluation test testing dev out heldout"
+    "val valid validation crossvalidation eval evaluation test testing dev"
 )
 _TRAINING_WORDS: Final = _words(
     "train training lm total ce entropy crossentropy xent nll mlm avg "
     "average mean running global batch step token model mse main overall"
 )
 """What may be tied to `loss` by `_`, `/` or nothing, and still name the loss."""
-_OTHER_WORDS: Final = _words(
-    "aux auxiliary z balance balancing load router kl reg regularization "
-    "contrastive mtp best min minimum max lowest previous prev old initial "
-    "target no"
+_FILL_WORDS: Final = _words(
+    "the a an this that its our my and with at in on for is of to has got now new "
+    "current latest info debug epoch iter iteration rank worker trainer logger root"
 )
-"""What makes `WORD loss` something else than the loss."""
+"""What may stand before `loss`, apart from it, and still mean the loss."""
+_NO_LOSSES: Final = frozenset({"no_loss"})
 _NO_STEP_WORDS: Final = _words("per every each next") | _EVALUATION_WORDS
 """What before `step` makes it something else than the counter."""
 
@@ -271,18 +278,32 @@ def _read_losses(
 
 
 def _loss_name(low: bytes, start: int, at: int, kind: bytes | None) -> str | None:
-    """`loss`, `eval_loss`, or None for a loss that is not the objective."""
+    """`loss`, `eval_loss`, or the own name of another loss; None: it is none."""
     if kind:
         return LOSS if kind[1:].startswith(b"train") else EVAL_LOSS
-    before = _qualifier(low, start, at)
-    words = _WORDS.findall(before)
+    before = _qualifier(low, start, at).replace(b"held out ", b"heldout ")
+    words = [name.replace(b"-", b"") for name in _NAMES.findall(before)]
     if not words:
         return LOSS
     if not _EVALUATION_WORDS.isdisjoint(words[-2:]):
         return EVAL_LOSS
-    if before.endswith(b" "):
-        return None if words[-1] in _OTHER_WORDS else LOSS
-    return LOSS if words[-1] in _TRAINING_WORDS else None
+    if words[-1] in _TRAINING_WORDS:
+        return LOSS
+    tied = before.rstrip(b" ")
+    if tied != before and (words[-1] in _FILL_WORDS or not tied[-1:].isalnum()):
+        return LOSS
+    if tied == before and tied[-1:] not in b"_/-.":
+        return None
+    gap = "" if tied == before else " "
+    name = plain_name(f"{tied.rsplit(b' ', 1)[-1].decode()}{gap}loss")
+    return None if name in _NO_LOSSES else name
+
+
+@functools.lru_cache(maxsize=1024)
+def plain_name(name: str) -> str:
+    """A metric's name as we write it: `Held-out loss` is `heldout_loss`."""
+    joined = re.sub(r"(?<=\w)-(?=\w)", "", name.lower())
+    return re.sub(r"[\W_]+", "_", joined).strip("_")
 
 
 def _qualifier(low: bytes, start: int, at: int) -> bytes:
@@ -301,7 +322,8 @@ def _evaluates(low: bytes, start: int, end: int) -> bool:
         return False
     for match in _EVALUATION.finditer(low, start, end):
         loss = low.find(b"loss", match.end(), min(end, match.end() + 6))
-        if loss < 0 or not _LOSS.match(low, loss, end):
+        between = low[match.end() : loss]
+        if loss < 0 or b"|" in between or not _LOSS.match(low, loss, end):
             return True
     return False
 

@@ -8,16 +8,14 @@ means is `monitor.metric_lines`; what is ill about a series is `monitor.anomalie
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from autoexp_tui.core.rule_kinds import MetricPattern
-from autoexp_tui.monitor.careful import CarefulRegex, Linear, careful, no_linear
 from autoexp_tui.monitor.comparing import as_number
-from autoexp_tui.monitor.metric_backlog import span_end, thin
-from autoexp_tui.monitor.metric_layouts import Layouts
+from autoexp_tui.monitor.metric_layouts import Layout, Layouts, Row
 from autoexp_tui.monitor.metric_lines import (
     EVAL_LOSS,
     GRAD_NORM,
@@ -28,23 +26,25 @@ from autoexp_tui.monitor.metric_lines import (
     TOKENS_PER_SECOND,
     Reading,
     fold,
+    plain_name,
     read_line,
 )
-from autoexp_tui.monitor.prefilter import (
+from autoexp_tui.monitor.patterns import (
     MAX_LINE,
-    LineFinder,
-    line_text,
-    with_newlines,
+    LineSearch,
+    Pattern,
+    PatternRefused,
+    compile_line_pattern,
+    readable,
 )
-from autoexp_tui.monitor.sieve import MakeTest, Sieve, by_re
 
 _ALIASES: Final = {
     "iteration": STEP,
     "iter": STEP,
     "global_step": STEP,
     "lr": LEARNING_RATE,
-    "tokens/s": TOKENS_PER_SECOND,
-    "tok/s": TOKENS_PER_SECOND,
+    "tokens_s": TOKENS_PER_SECOND,
+    "tok_s": TOKENS_PER_SECOND,
     "tps": TOKENS_PER_SECOND,
     "gradient_norm": GRAD_NORM,
     "lm_loss": LOSS,
@@ -60,23 +60,18 @@ def canonical(name: str) -> str:
     """The one name of a metric that goes by several: `lr` is `learning_rate`.
 
     The known ones: `step`, `loss`, `eval_loss`, `learning_rate`, `tokens_per_second`,
-    `grad_norm`; others are as they are written.
+    `grad_norm`; others keep their own, as `plain_name` writes it.
     """
-    key = name.strip().lower().replace(" ", "_")
-    return _ALIASES.get(key, key if key in _KNOWN else name)
-
-
-_KNOWN: Final = frozenset(
-    {STEP, LOSS, EVAL_LOSS, LEARNING_RATE, TOKENS_PER_SECOND, GRAD_NORM}
-)
+    key = plain_name(name)
+    return _ALIASES.get(key, key)
 
 
 class Point(NamedTuple):
     """What one line said at a step. A tuple: thousands are made a second."""
 
     step: int
-    """The line's own; else the last one seen, or the next when that one has the
-    metric already (so a log without steps counts its own points from 1)."""
+    """The line's own; else the last one seen. In a log that tells no steps, the next
+    when that one has the metric already: its points are counted from 1."""
     total: int | None
     """The last step of the run as far as the log has said."""
     values: Mapping[str, float]
@@ -90,6 +85,8 @@ class Steps:
     """Where one text stands: its lines as points, those without a step too."""
 
     _step: int = 0
+    _told: int = 0
+    """How often the text itself told another step; twice, and it counts its own."""
     _total: int | None = None
     _reported: set[str] | None = None
     """Metrics that the present step has; None: no step was seen, all are taken."""
@@ -98,7 +95,9 @@ class Steps:
         """The next line, as a point."""
         step, total, values, evaluation, passed_over = reading
         if step is None or (evaluation and step < self._step):
-            step = self._step + self._has_any(values) + passed_over
+            step = self._counted(self._has_any(values) + passed_over)
+        elif step != self._step:
+            self._told += 1
         if step != self._step or self._reported is None:
             self._step, self._reported = step, set(values)
         else:
@@ -107,45 +106,71 @@ class Steps:
             self._total = total
         return Point(step, self._total, values, offset)
 
+    def _counted(self, more: int) -> int:
+        """The step of a line that tells none: no other where the text counts its own,
+        and never one past the last."""
+        if self._told > 1:
+            return self._step
+        step = self._step + more
+        return max(self._step, min(step, self._total)) if self._total else step
+
     def _has_any(self, values: Mapping[str, float]) -> bool:
         """Whether the present step has one of the metrics already."""
         return self._reported is None or not self._reported.isdisjoint(values)
 
 
 @dataclass(frozen=True, slots=True)
-class _Custom:
-    """A pattern of the user's."""
+class CompiledMetric:
+    """A metric of the user's, ready to read."""
 
     name: str
-    finder: LineFinder
-    regex: CarefulRegex
+    """Canonical."""
+    pattern: Pattern
+
+
+class OwnMetrics:
+    """The metrics of the user's, which win over known ones."""
+
+    def __init__(self, metrics: Sequence[CompiledMetric] = ()) -> None:
+        self.metrics = metrics
+        self.names = frozenset(metric.name for metric in metrics)
+        self.search = LineSearch([metric.pattern for metric in metrics])
+
+    def values(self, data: bytes) -> Iterator[tuple[int, bytes, str, float]]:
+        """(start of line, line, metric, value), metric by metric for each line."""
+        for line in self.search.find(data):
+            for metric in self.metrics:
+                value = _value(metric.pattern, line.text)
+                if value is not None:
+                    yield line.start, line.text, metric.name, value
+
+
+_NO_METRICS: Final = OwnMetrics()
+
+
+def compile_metric(metric: MetricPattern) -> CompiledMetric:
+    """A metric of the user's, ready to read.
+
+    Raises:
+        ValueError: its pattern is refused, or has no group.
+    """
+    try:
+        pattern = compile_line_pattern(metric.pattern)
+    except PatternRefused as error:
+        where = f"metric {metric.name}: {metric.pattern!r}"
+        raise ValueError(f"{where} {error.problem}: {error.hint}") from error
+    if not pattern.groups:
+        raise ValueError(f"metric {metric.name}: the pattern has no group")
+    return CompiledMetric(canonical(metric.name), pattern)
 
 
 @dataclass(slots=True)
 class MetricReader:
-    """Reads one run's log. A new run, or a log that began anew, takes a new reader.
+    """Reads one run's log. A new run, or a log that began anew, takes a new reader."""
 
-    Raises:
-        ValueError: a pattern does not compile, or has no group.
-    """
-
-    patterns: Iterable[MetricPattern] = ()
-    make_test: MakeTest = by_re
-    """How pieces of a log that say nothing are told."""
-    linear: Linear = no_linear
-    """Asked before a pattern of the user's is searched."""
-    _custom: tuple[_Custom, ...] = field(init=False)
-    _owned: frozenset[str] = field(init=False)
+    own: OwnMetrics = _NO_METRICS
     _layouts: Layouts = field(default_factory=Layouts, init=False)
-    _sieve: Sieve = field(init=False)
     _steps: Steps = field(default_factory=Steps, init=False)
-
-    def __post_init__(self) -> None:
-        self._custom = tuple(
-            _compiled(pattern, self.linear) for pattern in self.patterns
-        )
-        self._owned = frozenset(custom.name for custom in self._custom)
-        self._sieve = _marks(self.make_test)
 
     def feed(self, data: bytes, offset: int = 0, every: int = 0) -> list[Point]:
         """The points of whole lines that begin at byte `offset` of the file.
@@ -158,69 +183,22 @@ class MetricReader:
                 highest and the last loss remain; never one that says anything else,
                 or nan. 0: none is.
         """
-        readings = self._readings(data, every)
-        if self._custom:
-            readings = self._with_custom(with_newlines(data), readings)
+        readings: Iterable[tuple[int, Reading]] = _read(
+            fold(data), self._layouts, every
+        )
+        if self.own.metrics:
+            readings = self._with_own(readable(data), readings)
         point = self._steps.point
         return [point(reading, offset + start) for start, reading in readings]
 
-    def _readings(self, data: bytes, every: int) -> Iterable[tuple[int, Reading]]:
-        """(start of line, what it says) for each line that says something."""
-        if not every:
-            yield from self._of_part(data, 0)
-            return
-        start = 0
-        while start < len(data):
-            stop = span_end(data, start, _PART)
-            for place, reading in self._of_part(data[start:stop], every):
-                yield start + place, reading
-            start = stop
-
-    def _of_part(self, part: bytes, every: int) -> Iterator[tuple[int, Reading]]:
-        data = with_newlines(part)
-        low = b"" if data.isascii() else fold(data)  # a text of ASCII is needed anyway
-        text = (low or data).decode("ascii")
-        for begin, end in self._sieve.spans(low or data, text):
-            piece = low[begin:end] if low else fold(data[begin:end])
-            if every:
-                found = self._thinned(piece, every)
-            else:
-                found = _read(piece, self._layouts)
-            for start, reading in found:
-                yield begin + start, reading
-
-    def _thinned(self, low: bytes, every: int) -> Iterator[tuple[int, Reading]]:
-        start = 0
-        while start < len(low):
-            stop = span_end(low, start, every)
-            kept = thin(
-                low,
-                start,
-                stop,
-                self._layouts.main,
-                self._sieve.test,
-                self.make_test,
-                self._layouts.others(),
-            )
-            for begin, end, passed_over in kept:
-                for place, reading in _read(low[begin:end], self._layouts):
-                    if passed_over:
-                        reading = reading._replace(passed_over=passed_over)
-                    yield begin + place, reading
-            start = stop
-
-    # ----------------------------------------------------------------------- custom
-    def _with_custom(
+    # -------------------------------------------------------------------------- own
+    def _with_own(
         self, data: bytes, readings: Iterable[tuple[int, Reading]]
-    ) -> list[tuple[int, Reading]]:
+    ) -> Iterable[tuple[int, Reading]]:
         """The readings with the user's own metrics, which win over known ones."""
         lines = {start: self._without_owned(reading) for start, reading in readings}
-        for custom in self._custom:
-            for start, end in custom.finder.lines(data):
-                value = _value(custom.regex, line_text(data, start, end))
-                if value is not None:
-                    old = lines.get(start) or self._beside(data[start:end])
-                    lines[start] = _added(old, custom.name, value)
+        for start, line, name, value in self.own.values(data):
+            lines[start] = _added(lines.get(start) or self._beside(line), name, value)
         kept = ((start, reading) for start, reading in lines.items() if reading)
         return sorted(kept, key=lambda entry: entry[0])
 
@@ -232,8 +210,9 @@ class MetricReader:
         return own or Reading(None, None, {})
 
     def _without_owned(self, reading: Reading) -> Reading | None:
-        values = {k: v for k, v in reading.values.items() if k not in self._owned}
-        step = None if STEP in self._owned else reading.step
+        owned = self.own.names
+        values = {k: v for k, v in reading.values.items() if k not in owned}
+        step = None if STEP in owned else reading.step
         if not values and step is None:
             return None
         return reading._replace(step=step, values=values)
@@ -246,56 +225,81 @@ def _added(reading: Reading, name: str, value: float) -> Reading:
     return reading._replace(values={**reading.values, name: value})
 
 
-def _value(regex: CarefulRegex, line: str) -> float | None:
-    match = regex.search(line)
-    text = match[1] if match else None
-    number = as_number(text.replace(",", "")) if text else None
+def _value(pattern: Pattern, line: bytes) -> float | None:
+    match = pattern.search(line)
+    text = match[pattern.value_group] if match else None
+    number = as_number(text.decode().replace(",", "")) if text else None
     return None if number is None else float(number)
 
 
-def _compiled(pattern: MetricPattern, linear: Linear) -> _Custom:
-    try:
-        regex = re.compile(pattern.pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise ValueError(f"metric {pattern.name}: {error}") from error
-    if not regex.groups:
-        raise ValueError(f"metric {pattern.name}: the pattern has no group")
-    made = careful(regex, linear)
-    return _Custom(canonical(pattern.name), LineFinder(pattern.pattern), made)
-
-
 # ---------------------------------------------------------------------- known ones
-_PART: Final = 384 << 10
-"""Bytes of a backlog that are gone through at a time. They stay in the cache, and what
-is made of them fits in memory that is held already: fresh pages cost as much as the
-work that is done on them."""
 _RUN: Final = 512
 """Lines of one layout that are read together."""
 
 
-@cache
-def _marks(make_test: MakeTest) -> Sieve:
-    return Sieve(MARKS, make_test, caseless=True)
-
-
-def _read(low: bytes, layouts: Layouts) -> Iterator[tuple[int, Reading]]:
-    """(start of line, what it says) of whole lines of folded bytes."""
+def _read(low: bytes, layouts: Layouts, every: int) -> Iterator[tuple[int, Reading]]:
+    """(start of line, what it says) of whole lines of folded bytes; see `feed`."""
+    rows = _Rows(every)
     places = [-1] * len(MARKS)
     start, stop = 0, -1
     while start < len(low):
         known = layouts.find(low, start)
         if known is not None:
             layout, line = known
-            run = layout.read(low, line, _RUN)
-            yield from run.readings
-            start, stop = run.end, -1
+            yield from rows.take(layout, start)
+            start, stop = rows.add(low, line), -1
         elif start <= stop:
-            yield from _read_long(low, start, stop, layouts)
+            told = list(_read_long(low, start, stop, layouts))
+            yield from rows.flush() if told else ()
+            yield from told
             start, stop = stop + 1, -1
         elif (place := _candidate(low, places, start)) is not None:
             start, stop = place
         else:
-            return
+            break
+    yield from rows.flush()
+
+
+class _Rows:
+    """Lines of one layout that were not read yet."""
+
+    def __init__(self, every: int) -> None:
+        """`every`: bytes of a stretch of which few lines are read; 0: all are."""
+        self._every = every
+        self._layout: Layout | None = None
+        self._rows: list[Row] = []
+
+    def take(self, layout: Layout, start: int) -> Iterator[tuple[int, Reading]]:
+        """Go on with a line at byte `start`: what the lines so far say, if they end."""
+        if self._rows and (
+            layout is not self._layout
+            or len(self._rows) >= _RUN
+            or start - self._rows[0][0] >= self._every
+        ):
+            yield from self.flush()
+        self._layout = layout
+
+    def add(self, low: bytes, line: re.Match[bytes]) -> int:
+        """A line, and what follows it in the same layout; where the next one starts."""
+        begin = self._rows[0][0] if self._rows else line.start()
+        stop = begin + self._every
+        found: re.Match[bytes] | None = line
+        end = line.start()
+        while found and len(self._rows) < _RUN:
+            self._rows.append((end, found.groups()))
+            end = found.end()
+            if end >= stop:
+                break
+            found = line.re.match(low, end)
+        return end
+
+    def flush(self) -> Iterator[tuple[int, Reading]]:
+        """What the lines say."""
+        rows, layout = self._rows, self._layout
+        self._rows = []
+        if not rows or layout is None:
+            return iter(())
+        return layout.thin(rows) if self._every else layout.read(rows)
 
 
 def _read_long(

@@ -20,7 +20,7 @@ from autoexp_tui.core.condition_kinds import Condition
 from autoexp_tui.core.effects import AddJob
 from autoexp_tui.core.specs import JobSpec, Resources
 from autoexp_tui.core.state import JobRecord
-from autoexp_tui.monitor.bindings import MissingKey, bind
+from autoexp_tui.monitor.bindings import Lacking, Later, bind
 from autoexp_tui.monitor.desk import Desk
 
 _ODD: Final = re.compile(r"[^\w.+=@-]+")
@@ -28,7 +28,7 @@ _ODD: Final = re.compile(r"[^\w.+=@-]+")
 
 def bound(
     desk: Desk, action: NewJob, own: Mapping[str, str]
-) -> tuple[Action | None, tuple[MissingKey, ...]]:
+) -> tuple[Action | None, tuple[Lacking, ...]]:
     """The action with its values put in; None, and what is missing.
 
     Its start and cancel conditions keep `{runtime...}` of what is not known yet: the
@@ -45,12 +45,12 @@ def bound(
 
 def _conditions(
     desk: Desk, specs: tuple[Condition, ...], own: Mapping[str, str]
-) -> tuple[tuple[Condition, ...], tuple[MissingKey, ...]]:
+) -> tuple[tuple[Condition, ...], tuple[Lacking, ...]]:
     def known_or_later(job: str, key: str) -> str:
-        return desk.metadata(job, key) or f"{{runtime.{job}.{key}}}"
+        return desk.metadata(job, key) or Later(f"{{runtime.{job}.{key}}}")
 
     made: list[Condition] = []
-    missing: list[MissingKey] = []
+    missing: list[Lacking] = []
     for spec in specs:
         found, lacking = bind(spec, known_or_later, desk.state.jobs, own)
         made += [] if found is None else [found]

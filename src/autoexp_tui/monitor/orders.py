@@ -8,7 +8,7 @@ from typing import Final
 from autoexp_tui.core import events, ids
 from autoexp_tui.core.effects import CancelTasks, CaptureEvidence, Effect
 from autoexp_tui.core.state import JobRecord
-from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.core.states import BEGUN, Cause
 from autoexp_tui.core.verdicts import Why
 from autoexp_tui.monitor.desk import Desk
 
@@ -72,7 +72,7 @@ def order_end(desk: Desk, job: JobRecord, reason: Why, cause: Cause, name: str) 
     seconds = desk.rules_of(job.name).evidence_seconds
     if not _may_cancel(job) or is_captured(desk, job):
         return False
-    if cause in _LOOKED_AT and seconds > 0 and job.state is JobState.RUNNING:
+    if cause in _LOOKED_AT and seconds > 0 and job.state in BEGUN:
         _order_evidence(desk, job, reason, name, seconds, ends=cause)
         return True
     order_cancels(desk, (job,), reason, cause)

@@ -5,22 +5,26 @@ rules have waited long enough, each once in a quiet period. Only time in which s
 looked counts: whoever did not look, or was suspended meanwhile, knows nothing of it.
 A quiet period has a key that follows from the log alone (a byte or a step), so reading
 the log again finds the same one. What follows from it is not decided here.
+All times here are seconds that engines lived.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from autoexp_tui.core.rule_kinds import QUIET_TYPES, LogEvent, Monitoring
+from autoexp_tui.core.rule_kinds import LogEvent
 from autoexp_tui.core.spelling import duration
-from autoexp_tui.monitor.careful import CarefulRegex, Linear, no_linear
 from autoexp_tui.monitor.comparing import as_number
-from autoexp_tui.monitor.log_rules import concerns, regex_of
-from autoexp_tui.monitor.prefilter import LineFinder, line_text, with_newlines
+from autoexp_tui.monitor.log_rules import compile_rule_pattern
+from autoexp_tui.monitor.patterns import (
+    LineSearch,
+    Pattern,
+    PatternMatch,
+    readable,
+)
 
 LOOK_GAP_SECONDS: Final = 120.0
 """Between two looks at a log: after a longer one its clocks begin anew."""
@@ -33,9 +37,10 @@ class QuietRule:
     rule: LogEvent
     after: float
     """Seconds."""
-    finder: LineFinder | None = None
+    pattern: Pattern | None = None
     """None: of every output, or of the run's own counter."""
-    regex: CarefulRegex | None = None
+    search: LineSearch | None = None
+    """The same, over many lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,29 +56,19 @@ class Still:
     """What stands still, in words."""
 
 
-def quiet_rules(
-    rules: Monitoring, stage: str, linear: Linear = no_linear
-) -> tuple[QuietRule, ...]:
-    """The rules over silence and standstill that concern jobs of `stage`.
+def compile_quiet_rule(rule: LogEvent, stall_after_seconds: float) -> QuietRule:
+    """A rule of `QUIET_TYPES`, ready to use.
 
     Raises:
-        ValueError: a pattern does not compile, or has no group to read a number from.
+        ValueError: its pattern is refused, or has no group to read a number from.
     """
-    return tuple(
-        _compiled(rule, rules.stall_after_seconds, linear)
-        for rule in rules.log_events
-        if rule.pattern_type in QUIET_TYPES and concerns(rule, stage)
-    )
-
-
-def _compiled(rule: LogEvent, default: float, linear: Linear) -> QuietRule:
-    after = default if rule.after_seconds is None else rule.after_seconds
+    after = stall_after_seconds if rule.after_seconds is None else rule.after_seconds
     if not rule.pattern:
         return QuietRule(rule, after)
-    regex = regex_of(rule, linear)
-    if rule.pattern_type == "progress" and not regex.regex.groups:
+    pattern = compile_rule_pattern(rule)
+    if rule.pattern_type == "progress" and not pattern.groups:
         raise ValueError(f"rule {rule.name}: the pattern has no group")
-    return QuietRule(rule, after, LineFinder(rule.pattern), regex)
+    return QuietRule(rule, after, pattern, LineSearch([pattern]))
 
 
 # ------------------------------------------------------------------------- clocks
@@ -140,7 +135,7 @@ class RunWatch:
         """`afresh`: the run starts at step 0."""
         start = 0.0 if afresh else None
         self.looked_at: float | None = None
-        """When the log was last looked at, UTC; None: not since the clocks stopped."""
+        """When the log was last looked at; None: not since the clocks stopped."""
         self.shortest = min((rule.after for rule in rules), default=math.inf)
         """Seconds that the least patient rule waits."""
         self._steps = Counter(start)
@@ -161,32 +156,33 @@ class RunWatch:
     def read(self, data: bytes, offset: int, now: float) -> None:
         """New whole lines that begin at byte `offset` of the log."""
         end = offset + len(data)
-        lines = with_newlines(data) if self._reads_lines else b""
+        lines = readable(data) if self._reads_lines else b""
         for rule, clock in self._silence:
-            if rule.finder is None:
+            if rule.pattern is None:
                 clock.move(now, end, end)
             for start, _ in _matches(rule, lines):
                 clock.move(now, offset + start + 1, offset + start)
         for rule, counter in self._counters:
             for start, match in _matches(rule, lines):
                 place = offset + start
-                counter.report(_number(match), now, place + 1, place)
+                number = _number(rule, match)
+                counter.report(number, now, place + 1, place)
 
     @property
     def _reads_lines(self) -> bool:
         rules = (rule for rule, _ in (*self._silence, *self._counters))
-        return any(rule.finder is not None for rule in rules)
+        return any(rule.pattern is not None for rule in rules)
 
     def step(self, step: int, now: float, offset: int) -> None:
         """The run's own counter was reported by the line at byte `offset`."""
         self._steps.report(step, now, step, offset)
         for rule, counter in self._counters:
-            if rule.finder is None:
+            if rule.pattern is None:
                 counter.report(step, now, step, offset)
 
     # ------------------------------------------------------------------- what stands
     @property
-    def moved_at(self) -> float | None:
+    def moved_lived(self) -> float | None:
         """When the run's own counter last moved; None: it has not."""
         return self._steps.clock.since
 
@@ -222,20 +218,20 @@ def _counts(rule: QuietRule) -> bool:
     return rule.rule.pattern_type == "progress"
 
 
-def _matches(rule: QuietRule, lines: bytes) -> Iterator[tuple[int, re.Match[str]]]:
+def _matches(rule: QuietRule, lines: bytes) -> Iterator[tuple[int, PatternMatch]]:
     """(start, match) of each line that the rule's pattern is about."""
-    if rule.finder is None or rule.regex is None:
+    if rule.pattern is None or rule.search is None:
         return
-    for start, end in rule.finder.lines(lines):
-        match = rule.regex.search(line_text(lines, start, end))
+    for line in rule.search.find(lines):
+        match = rule.pattern.search(line.text)
         if match is not None:
-            yield start, match
+            yield line.start, match
 
 
-def _number(match: re.Match[str]) -> float | None:
+def _number(rule: QuietRule, match: PatternMatch) -> float | None:
     """What the group `value`, or the first one, spells; None: no number."""
-    text = match["value" if "value" in match.re.groupindex else 1]
-    value = as_number(text.replace(",", "")) if text else None
+    text = match[rule.pattern.value_group] if rule.pattern else None
+    value = as_number(text.decode().replace(",", "")) if text else None
     return value if value is not None and math.isfinite(value) else None
 
 
@@ -246,7 +242,7 @@ def _still(rule: QuietRule, clock: Clock, line: str) -> Still:
 
 
 def _silent(rule: QuietRule) -> str:
-    what = f'line that matches "{rule.rule.pattern}"' if rule.finder else "output"
+    what = f'line that matches "{rule.rule.pattern}"' if rule.pattern else "output"
     return f"no new {what} for {duration(rule.after)}"
 
 

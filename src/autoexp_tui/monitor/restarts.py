@@ -15,13 +15,14 @@ from autoexp_tui.core.state import Deferred, JobRecord
 from autoexp_tui.core.verdicts import why
 from autoexp_tui.monitor import deeds
 from autoexp_tui.monitor.armed import Armed, find_armed
+from autoexp_tui.monitor.bindings import RefusedValue
 from autoexp_tui.monitor.checkpoints import order_look
 from autoexp_tui.monitor.desk import Desk
 from autoexp_tui.monitor.orders import order_effect
 
 
 def restart(
-    desk: Desk, armed: Armed, action: Restart, job: JobRecord, not_before: float
+    desk: Desk, armed: Armed, action: Restart, job: JobRecord, wait_seconds: float
 ) -> None:
     """Order a further attempt of a job whose last one has ended."""
     told = deeds.text(desk, action.reason, job, armed)
@@ -43,14 +44,17 @@ def restart(
                 job=job.name,
                 overrides=(*job.spec.overrides, *overrides),
                 from_checkpoint=action.from_checkpoint,
+                log_values=deeds.outside_values(desk, armed, job, action.overrides),
+                use_files=action.followers == "use",
             ),
             again,
         )
     desk.draft.emit(
         events.RetryOrdered(
             job=job.name,
-            not_before=not_before,
+            wait_seconds=wait_seconds,
             from_checkpoint=action.from_checkpoint,
+            use_files=action.followers == "use",
             why=again,
         )
     )
@@ -94,10 +98,15 @@ def _overrides(
     bound, missing = deeds.bound(desk, armed, job)
     if isinstance(bound, Restart):
         return bound.overrides
-    keys = ", ".join(one.key for one in missing)
+    told = ", ".join(
+        f"{one.key}: {one.problem}"
+        if isinstance(one, RefusedValue)
+        else f"no value for {one.key} yet"
+        for one in missing
+    )
     desk.draft.emit(
         events.MessageLogged(
-            text=f"restarted without its overrides: no value for {keys} yet",
+            text=f"restarted without its overrides: {told}",
             level="warning",
             job=job.name,
         )

@@ -11,7 +11,6 @@ from autoexp_tui.core.clean import clean
 from autoexp_tui.core.facts import Fact, Facts, JobFact, JobKey
 from autoexp_tui.core.states import TERMINAL, JobState
 from autoexp_tui.core.verdicts import Result, Verdict, Why
-from autoexp_tui.monitor.careful import Linear, no_linear
 
 T = TypeVar("T")
 
@@ -20,11 +19,13 @@ _ARG_LIMIT: Final = 1000
 """Characters of an argument that are kept."""
 
 
-UNTIMED: Final = frozenset({"not_looked", "look_failed", "no_answer"})
+UNTIMED: Final = frozenset(
+    {"not_looked", "look_failed", "no_answer", "bad_condition", "files_unsure"}
+)
 """Codes of a WAIT that no timeout ends: nobody knows what there is."""
 
 
-UNKNOWN: Final = UNTIMED | {"bad_condition", "own_failed", "no_metric", "metric_held"}
+UNKNOWN: Final = UNTIMED | {"own_failed", "no_metric", "metric_held"}
 """Codes of a WAIT that says nothing about the world; `Not` passes them on."""
 
 
@@ -33,18 +34,17 @@ class EvalContext:
     """For whom a condition is judged."""
 
     job: str
-    waiting_since: float | None = None
-    """Start of the waiting clock; None while the job does not wait: no timeout runs."""
+    waiting_lived: float | None = None
+    """Start of the waiting clock, in seconds that engines lived; None while the job
+    does not wait: no timeout runs."""
     action: str = ""
     """`<rule>/<index>` of the action whose condition it is, for `Cooldown`."""
     attempts: int | None = None
     """What `MaxAttempts` counts instead of the job's own attempts."""
     grace_seconds: float = 60.0
     """How long after its writer's end a file may still appear."""
-    asked_at: float | None = None
+    asked_lived: float | None = None
     """When the approval was asked: its timeout runs from then on."""
-    linear: Linear = no_linear
-    """Asked before a regex of the user's is searched in a file."""
 
 
 def _why(code: str, **args: str | float | None) -> Why:
@@ -121,8 +121,8 @@ _NOT_CHOSEN: Final = frozenset({JobState.PLANNED, JobState.HELD})
 
 
 def grace_ends(job: JobFact, ctx: EvalContext) -> float:
-    """Until when what an ended job wrote may still appear."""
-    return (job.ended_at or 0.0) + ctx.grace_seconds
+    """Until when (lived) what an ended job wrote may still appear."""
+    return (job.ended_lived or 0.0) + ctx.grace_seconds
 
 
 def all_of(verdicts: Iterable[Verdict], passed: Verdict) -> Verdict:

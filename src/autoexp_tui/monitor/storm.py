@@ -15,7 +15,7 @@ from typing import Final
 from autoexp_tui.core import events
 from autoexp_tui.core.rule_kinds import Storm
 from autoexp_tui.core.state import JobRecord
-from autoexp_tui.core.states import Cause, JobState, Outcome
+from autoexp_tui.core.states import BEGUN, Cause, Outcome
 from autoexp_tui.core.streaks import SESSION, node_key, stage_key
 from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.monitor.desk import Desk
@@ -77,8 +77,10 @@ def _ran(desk: Desk, job: JobRecord, ended: events.AttemptEnded) -> float:
     if attempt.began_at is None:
         return 0.0
     if ended.exit_code is not None or ended.signal is not None:
-        return ended.ended_at - attempt.began_at
-    return desk.now - job.since if job.state is JobState.RUNNING else 0.0
+        ended_at = ended.ended_at - desk.state.wall_ahead
+        return ended_at - attempt.began_at
+    running = job.state in BEGUN
+    return desk.now.lived - job.since_lived if running else 0.0
 
 
 def _places(desk: Desk, ended: events.AttemptEnded) -> Iterator[tuple[str, str, str]]:
@@ -99,7 +101,7 @@ def _break(
         _exclude(desk, count, ended)
         return
     last = {"job": ended.job, "line": ended.evidence}
-    reason = why("storm", count=count, what=what, **last).having(at=desk.now)
+    reason = why("storm", count=count, what=what, **last).having(at=desk.now.t)
     desk.draft.emit(events.SubmissionPaused(why=reason))
     _warn(desk, WARNING_ID, reason, ended)
 

@@ -129,16 +129,16 @@ class Timers:
         self._due: dict[str, float] = {}
 
     def set(self, job: str, at: float | None) -> None:
-        """Look at `job` at `at` (UTC seconds); None forgets it."""
+        """Look at `job` at `at` (lived); None forgets it."""
         if at is None:
             self._due.pop(job, None)
         elif self._due.get(job) != at:
             self._due[job] = at
             heapq.heappush(self._heap, (at, job))
 
-    def pop_due(self, now: float) -> Iterator[str]:
+    def pop_due(self, lived: float) -> Iterator[str]:
         """The jobs whose time has come, once each."""
-        while self._heap and self._heap[0][0] <= now:
+        while self._heap and self._heap[0][0] <= lived:
             at, job = heapq.heappop(self._heap)
             if self._due.get(job) == at:
                 del self._due[job]
@@ -165,10 +165,14 @@ def facts_changed(event: Event) -> tuple[FactKey, ...]:
         case (
             events.RunBegan()
             | events.RunRequeued()
+            | events.RunSuspended()
+            | events.RunResumed()
             | events.AttemptEnded()
             | events.RetryOrdered()
             | events.JobEnded()
             | events.JobRevived()
+            | events.JobReplanned()
+            | events.FilesSetAside()
         ):
             return (JobKey(event.job),)
         case events.JobsReleased() | events.JobsHeld():
@@ -188,9 +192,12 @@ def jobs_changed(event: Event) -> tuple[str, ...]:
             | events.JobEnded()
             | events.RunBegan()
             | events.RunRequeued()
+            | events.RunSuspended()
+            | events.RunResumed()
             | events.ConditionWaived()
             | events.ApprovalAnswered()
             | events.ActionDeferred()
+            | events.FilesSetAside()
         ):
             return (event.job,)
         case events.JobsReleased() | events.JobsHeld():

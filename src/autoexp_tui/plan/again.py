@@ -6,17 +6,28 @@ follows from the overrides alone: a config that has changed since is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from autoexp_tui.core.errors import UsageError
 from autoexp_tui.core.rule_kinds import Monitoring
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.plan.fingerprint import fingerprint
 from autoexp_tui.plan.job_places import mounts_of, paths_of
-from autoexp_tui.plan.overrides import literal
-from autoexp_tui.plan.ports import Composer, ConfigView, SpecParser, SpecRefused
+from autoexp_tui.plan.overrides import literal, override_key
+from autoexp_tui.plan.points import plain_key
+from autoexp_tui.plan.ports import (
+    CannotCompose,
+    Composer,
+    ConfigView,
+    SpecParser,
+    SpecRefused,
+)
 from autoexp_tui.plan.watching import SessionWide, last_step
+
+Recorder: TypeAlias = Callable[[Mapping[str, object], Mapping[str, object]], None]
+"""Takes the config of the job, resolved and as written."""
 
 
 def job_with(
@@ -26,8 +37,11 @@ def job_with(
     plan: Plan,
     composer: Composer,
     parser: SpecParser,
+    record: Recorder | None = None,
 ) -> JobSpec:
-    """A planned job with further overrides.
+    """A planned job with further overrides, its parameters as they are then.
+
+    `record` is called where any value differs from the plan's.
 
     Raises:
         CannotCompose: it does not compose.
@@ -45,11 +59,48 @@ def job_with(
     after = again.made(job, further)
     moved = after.spec.cwd != before.spec.cwd
     rewritten = after.rules != before.rules
+    values, planned = _values(job, further, before.view, after.view)
+    if record is not None and values != planned:
+        record(after.view.to_dict(), after.view.written_dict())
     return replace(
         after.spec,
+        parameters=values,
+        planned=planned if values != planned else None,
         cwd=after.spec.cwd if moved else job.cwd,
         own_rules=after.rules if rewritten else job.own_rules,
     )
+
+
+def _values(
+    job: JobSpec, further: Sequence[str], before: ConfigView, after: ConfigView
+) -> tuple[dict[str, object], dict[str, object]]:
+    """The parameters that a job runs with, and what the plan has for the same keys."""
+    values, planned = dict(job.parameters), dict(job.parameters)
+    written = {plain_key(key): key for key in job.parameters}
+    given = {override_key(text): text.partition("=")[2] for text in further}
+    for plain in {**written, **given}:
+        if plain not in given and "${" in repr(job.parameters[written[plain]]):
+            continue  # as it is written it is true still
+        old, new = _value(before, plain), _value(after, plain)
+        if old == new:
+            continue
+        key = written.get(plain, plain)
+        if isinstance(new, Mapping):  # of a config group its name says more
+            if plain in given:
+                values[key] = given[plain]
+            continue
+        values[key] = new
+        if key not in planned and not isinstance(old, Mapping):
+            planned[key] = old
+    return values, planned
+
+
+def _value(view: ConfigView, key: str) -> object:
+    """The value of a key; None where it has none that can be told."""
+    try:
+        return view.select(key)
+    except (KeyError, CannotCompose):
+        return None
 
 
 def job_view(
@@ -72,6 +123,7 @@ class _Made:
 
     spec: JobSpec
     rules: Monitoring
+    view: ConfigView
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +154,7 @@ class _Again:
             progress_total=last_step(view, rules.progress.total),
             fingerprint=fingerprint(config, launch.command, paths_of(config)),
         )
-        return _Made(spec, rules)
+        return _Made(spec, rules, view)
 
     def _put_directories(self, job: JobSpec, view: ConfigView) -> None:
         """The plan's own, wherever this process was started."""

@@ -32,6 +32,7 @@ from autoexp_tui.core.condition_kinds import (
     TimeReached,
 )
 from autoexp_tui.core.errors import Problem
+from autoexp_tui.core.masking import mask_override, mask_tree, mask_values
 from autoexp_tui.core.specs import Edge, Hole, JobSpec, Plan, PlanFinding
 from autoexp_tui.plan.names import inside
 
@@ -58,7 +59,7 @@ _CONFIG_FIELDS: Final[Mapping[tuple[type[ConditionBase], str], str]] = MappingPr
     {(JobStateIs, "jobs"): "job_name"}
 )
 """Fields that configs call otherwise."""
-_NOT_WRITTEN: Final = frozenset({"kind", "class_path", "fields"})
+_NOT_WRITTEN: Final = frozenset({"kind", "class_path", "fields", "skip"})
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -82,16 +83,20 @@ def _job(job: JobSpec, plan: Plan) -> dict[str, object]:
         "name": json_safe(job.name),
         "stage": json_safe(job.stage),
         "family": json_safe(job.family),
-        "parameters": json_safe(job.parameters),
-        "overrides": json_safe(job.overrides),
+        "parameters": json_safe(mask_values(job.parameters, plan.mask)),
+        "overrides": [json_safe(mask_override(o, plan.mask)) for o in job.overrides],
         "output_dir": json_safe(job.output_dir),
         "log_path_current": json_safe(job.log_path_current),
         "script_path": json_safe(_script_path(job, plan)),
         "fingerprint": json_safe(job.fingerprint),
         "depends_on": json_safe(job.depends_on),
-        "start_conditions": [condition_to_json(one) for one in job.start_conditions],
-        "cancel_conditions": [condition_to_json(one) for one in job.cancel_conditions],
+        "start_conditions": _conditions(job.start_conditions, plan),
+        "cancel_conditions": _conditions(job.cancel_conditions, plan),
     }
+
+
+def _conditions(conditions: Sequence[ConditionBase], plan: Plan) -> list[object]:
+    return [mask_tree(condition_to_json(one), plan.mask) for one in conditions]
 
 
 def _script_path(job: JobSpec, plan: Plan) -> str:

@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.core.errors import Problem, ValidationFailed
 from autoexp_tui.core.ids import digest
+from autoexp_tui.core.masking import MaskRules, is_secret_key, mask_rules
 from autoexp_tui.core.rule_kinds import Monitoring
 from autoexp_tui.core.specs import (
     Edge,
@@ -16,6 +17,7 @@ from autoexp_tui.core.specs import (
     JobSpec,
     Plan,
     PlanFinding,
+    Share,
 )
 from autoexp_tui.plan.conditions import FAULTS, problems_of
 from autoexp_tui.plan.drafts import Draft
@@ -293,6 +295,8 @@ def _plan(
         created_at=source.created_at,
         state_dir=state_dir or DEFAULT_STATE_DIR,
         base_output_dir=_base_output_dir(base),
+        share=_share(selected(base, "project.share")),
+        mask=mask_for(selected(base, "project.mask"), (job.parameters for job in jobs)),
         jobs=jobs,
         edges=edges,
         monitoring=common.monitoring,
@@ -308,6 +312,35 @@ def _base_output_dir(base: ConfigView) -> str:
         return str(base.select("project.base_output_dir"))
     except (KeyError, CannotCompose):
         return ""
+
+
+def selected(base: ConfigView, key: str) -> object:
+    """A value of the base config; None where it has none."""
+    try:
+        return base.select(key)
+    except (KeyError, CannotCompose):
+        return None
+
+
+def _share(share: object) -> Share:
+    """`project.share`: private, group, or {group: read | write}."""
+    group = share.get("group") if isinstance(share, Mapping) else None
+    if group == "write":
+        return "group_write"
+    return "group" if share == "group" or group == "read" else "private"
+
+
+def mask_for(mask: object, each: Iterable[Mapping[str, object]]) -> MaskRules:
+    """`project.mask`; a parameter with several values tells jobs apart: it is shown."""
+    given = mask_rules({"project": {"mask": mask}})
+    swept: dict[str, object] = {}
+    several = [
+        key
+        for parameters in each
+        for key, value in parameters.items()
+        if is_secret_key(key) and swept.setdefault(key, value) != value
+    ]
+    return replace(given, keep=tuple(dict.fromkeys((*given.keep, *several))))
 
 
 def _places(drafts: Iterable[Draft], known: Iterable[KnownJob]) -> Places:
@@ -364,6 +397,7 @@ def _jobs(
             family=identity.family,
             parameters=draft.point.parameters,
             overrides=draft.overrides,
+            runtime_overrides=draft.runtime_overrides,
             command=draft.launch.command,
             env=draft.launch.env,
             cwd=draft.launch.cwd,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final, TypeAlias
 
+from autoexp_tui.core.masking import NO_RULES, MaskRules, mask_value
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.wording import plural, spell_float
 from autoexp_tui.plan.chart_text import said
@@ -49,10 +50,10 @@ def swept_keys(plan: Plan) -> tuple[SweptKey, ...]:
 _Settings: TypeAlias = Sequence[tuple[str, Mapping[str, str]]]
 
 
-def settings_of(job: JobSpec) -> Mapping[str, str]:
+def settings_of(job: JobSpec, rules: MaskRules = NO_RULES) -> Mapping[str, str]:
     """What a job's sweep point sets, spelled; what is ours or only names left out."""
     return {
-        plain_key(key): _spelled(value)
+        plain_key(key): _spelled(mask_value(key, value, rules))
         for key, value in job.parameters.items()
         if plain_key(key) not in NOT_OVERRIDES | _NAMING
     }

@@ -218,6 +218,8 @@ def _notes(spec: Condition, purpose: Purpose) -> Iterable[str]:
 
 def _compared(spec: MetadataIs | MetricIs) -> str:
     value = spec.value
+    if spec.op == "known":
+        return "is known"
     if isinstance(value, bool) or value is None:
         return f"{spec.op} {({True: 'true', False: 'false', None: 'null'})[value]}"
     text = spell_float(value) if isinstance(value, float) else said(value)

@@ -8,10 +8,11 @@ the output directory was renamed is no difference. `compare_words` says it for p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
+from autoexp_tui.core.masking import MaskRules, mask_override, mask_value
 from autoexp_tui.core.specs import Edge, JobSpec, Plan
 from autoexp_tui.plan.as_json import condition_to_json, json_safe
 from autoexp_tui.plan.config_lines import ABSENT, differing
@@ -154,17 +155,34 @@ def compare(
     renames = {a.name: b.name for a, b in pairs if a.name != b.name}
     compared = _Comparison(old, new, renames, old_config, new_config)
     changes = [compared.of(a, b) for a, b in pairs]
+    masks = _Masks(old.mask, new.mask)
     told = tuple(one for one in changes if one.renamed or one.changed)
     unseen = len(compared.without_config - {one.name for one in told})
     return PlanDifference(
         plan=tuple(_of_plans(old, new)),
-        added=_only(come, old.jobs, added=True),
-        removed=_only(gone, new.jobs, added=False),
+        added=_only(come, old.jobs, masks, added=True),
+        removed=_only(gone, new.jobs, masks, added=False),
         jobs=told,
         same=len(changes) - len(told) - unseen,
         without_config=len(compared.without_config),
         unseen=unseen,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Masks:
+    """What each plan says of its secrets."""
+
+    old: MaskRules
+    new: MaskRules
+
+    def shown(self, key: str, old: object, new: object) -> ValueChange:
+        """A change, either value as its plan shows it."""
+        return ValueChange(
+            key=key,
+            old=mask_value(key, old, self.old),
+            new=mask_value(key, new, self.new),
+        )
 
 
 # ----------------------------------------------------------------------- comparing
@@ -180,6 +198,7 @@ class _Comparison:
         new_config: ConfigText,
     ) -> None:
         self._renames = renames
+        self._masks = _Masks(old.mask, new.mask)
         self._old_edges, self._new_edges = _edges_of(old), _edges_of(new)
         self._old_stages = {job.name: job.stage for job in old.jobs}
         self._new_stages = {job.name: job.stage for job in new.jobs}
@@ -192,11 +211,13 @@ class _Comparison:
         """What differs between the two."""
         same = self._translator(old, new)
         parameters = tuple(
-            _changes(spelled(old.parameters), spelled(new.parameters), same)
+            _changes(
+                spelled(old.parameters), spelled(new.parameters), same, self._masks
+            )
         )
         config = tuple(self._config(old, new, parameters, same))
         conditions = tuple(
-            _changes(_conditions_of(old), _conditions_of(new), same)
+            _changes(_conditions_of(old), _conditions_of(new), same, self._masks)
             if old.start_conditions != new.start_conditions
             or old.cancel_conditions != new.cancel_conditions
             else ()
@@ -209,7 +230,9 @@ class _Comparison:
             config=config,
             conditions=conditions,
             edges=tuple(self._edges(old, new)),
-            other=() if parameters or config else tuple(_rest(old, new, same)),
+            other=()
+            if parameters or config
+            else tuple(_rest(old, new, same, self._masks)),
         )
         return replace(change, likeness=_likeness(change, old, new))
 
@@ -243,7 +266,7 @@ class _Comparison:
             if key in told or key.partition(".")[0] in _NUMBERED:
                 continue
             if _differ(same(theirs), ours):
-                yield ValueChange(key=key, old=theirs, new=ours)
+                yield self._masks.shown(key, theirs, ours)
 
     def _edges(self, old: JobSpec, new: JobSpec) -> Iterator[EdgeChange]:
         before = {
@@ -295,9 +318,11 @@ def _said(tree: object) -> object:
     return tree
 
 
-def _rest(old: JobSpec, new: JobSpec, same: Translator) -> Iterator[ValueChange]:
+def _rest(
+    old: JobSpec, new: JobSpec, same: Translator, masks: _Masks
+) -> Iterator[ValueChange]:
     """What neither a parameter nor a key of the config tells."""
-    yield from _changes(_launch_of(old), _launch_of(new), same)
+    yield from _changes(_launch_of(old), _launch_of(new), same, masks)
 
 
 def _launch_of(job: JobSpec) -> dict[str, object]:
@@ -308,12 +333,15 @@ def _launch_of(job: JobSpec) -> dict[str, object]:
 
 
 def _changes(
-    old: Mapping[str, object], new: Mapping[str, object], same: Translator
+    old: Mapping[str, object],
+    new: Mapping[str, object],
+    same: Translator,
+    masks: _Masks,
 ) -> Iterator[ValueChange]:
     for key in dict.fromkeys((*new, *old)):
         theirs, ours = old.get(key, ABSENT), new.get(key, ABSENT)
         if theirs is not ours and _differ(same(theirs), ours):
-            yield ValueChange(key=key, old=theirs, new=ours)
+            yield masks.shown(key, theirs, ours)
 
 
 def _text(value: object) -> str:
@@ -334,8 +362,8 @@ def _of_plans(old: Plan, new: Plan) -> Iterator[ValueChange]:
         ("config_ref", old.config_ref, new.config_ref),
         (
             "command line",
-            _only_here(old.overrides, new),
-            _only_here(new.overrides, old),
+            _only_here(old, new),
+            _only_here(new, old),
         ),
         ("project.base_output_dir", old.base_output_dir, new.base_output_dir),
         (
@@ -352,12 +380,17 @@ def _of_plans(old: Plan, new: Plan) -> Iterator[ValueChange]:
             yield ValueChange(key=f"environment {name}", old="a value", new="another")
 
 
-def _only_here(overrides: Iterable[str], other: Plan) -> str:
-    return " ".join(text for text in overrides if text not in other.overrides)
+def _only_here(plan: Plan, other: Plan) -> str:
+    here = (text for text in plan.overrides if text not in other.overrides)
+    return " ".join(mask_override(text, plan.mask) for text in here)
 
 
 def _only(
-    jobs: Sequence[JobSpec], others: Sequence[JobSpec], *, added: bool
+    jobs: Sequence[JobSpec],
+    others: Sequence[JobSpec],
+    masks: _Masks,
+    *,
+    added: bool,
 ) -> tuple[JobsOnly, ...]:
     """Jobs of one plan alone, by stage, with what sets them apart."""
     stages: dict[str, list[JobSpec]] = {}
@@ -374,25 +407,26 @@ def _only(
         JobsOnly(
             stage=stage,
             names=tuple(job.name for job in members),
-            values=tuple(_apart(members, theirs, added=added)),
+            values=tuple(_apart(members, theirs, masks, added=added)),
         )
         for stage, members in stages.items()
     )
 
 
 def _apart(
-    jobs: Sequence[JobSpec], theirs: set[tuple[str, str]], *, added: bool
+    jobs: Sequence[JobSpec],
+    theirs: set[tuple[str, str]],
+    masks: _Masks,
+    *,
+    added: bool,
 ) -> Iterator[ValueChange]:
     each = [spelled(job.parameters) for job in jobs]
     for key, value in each[0].items():
         text = _text(value)
         shared = all(_text(one.get(key, ABSENT)) == text for one in each[1:])
         if shared and key not in ("stage", NAME) and (key, text) not in theirs:
-            yield (
-                ValueChange(key=key, new=value)
-                if added
-                else ValueChange(key=key, old=value)
-            )
+            sides = (ABSENT, value) if added else (value, ABSENT)
+            yield masks.shown(key, *sides)
 
 
 def _likeness(change: JobChange, old: JobSpec, new: JobSpec) -> str:

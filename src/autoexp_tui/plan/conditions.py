@@ -37,6 +37,8 @@ FAULTS: Final = (
 )
 """What may be wrong with a value of the config."""
 COMMAND_KEY: Final = "start_condition_cmd"
+MONITORING_COMMAND: Final = f"monitoring.{COMMAND_KEY}"
+"""The same for all jobs of a config, where other programs have it."""
 _BASE_KEY: Final = re.compile(r"(?:base|parent)\.(?P<key>.+)")
 _T = TypeVar("_T")
 _Fields: TypeAlias = Mapping[str, object]
@@ -118,7 +120,9 @@ class ConditionReader:
         """The start conditions of a point."""
         found = self.read(_given(parameters, "start_conditions"), "start_conditions")
         command = command_of(parameters)
-        return found if command is None else (*found, *self.read_command(command))
+        if command is None:
+            return found
+        return (*found, *self.read_command(command, COMMAND_KEY))
 
     def cancel_of(self, parameters: Mapping[str, object]) -> tuple[Condition, ...]:
         """The cancel conditions of a point."""
@@ -140,17 +144,17 @@ class ConditionReader:
         )
         return tuple(condition for condition in found if condition is not None)
 
-    def read_command(self, raw: object) -> tuple[Condition, ...]:
-        """The condition that `start_condition_cmd` stands for."""
+    def read_command(self, raw: object, where: str) -> tuple[Condition, ...]:
+        """The condition that a `start_condition_cmd` stands for."""
         try:
             words = shlex.split(raw) if isinstance(raw, str) else raw
         except ValueError as error:
             hint = "close the quote, or write the command as a list"
             message = f"{shown(repr(raw))}: {error}"
-            self.problems.append(Problem(message, where=COMMAND_KEY, hint=hint))
+            self.problems.append(Problem(message, where=where, hint=hint))
             return ()
         entry = {"class_name": "CommandCondition", "command": words}
-        found = self._condition(entry, COMMAND_KEY)
+        found = self._condition(entry, where)
         return () if found is None else (found,)
 
     def _condition(self, raw: object, where: str) -> Condition | None:

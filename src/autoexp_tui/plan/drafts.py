@@ -6,7 +6,7 @@ placeholder; `Settling` puts its value in when what it reads is known.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autoexp_tui.core.condition_kinds import Condition
@@ -17,7 +17,7 @@ from autoexp_tui.plan.conditions import FAULTS, problems_of
 from autoexp_tui.plan.overrides import literal, spell_override
 from autoexp_tui.plan.points import SweepPoint, plain_key
 from autoexp_tui.plan.ports import ConfigView, Launch
-from autoexp_tui.plan.references import Identity, World, accessed_own
+from autoexp_tui.plan.references import Identity, Runtime, World, accessed_own
 from autoexp_tui.plan.substitution import finished, unfinished_in
 
 
@@ -50,6 +50,10 @@ class Draft:
     composed: tuple[str, ...]
     """The overrides as they were composed."""
     mounts: Mapping[str, object]
+    runtimes: Sequence[Runtime] = ()
+    """The metadata of other jobs that its parameters hold."""
+    runtime_overrides: tuple[str, ...] = ()
+    """The overrides with metadata in them, to compose it with when it starts."""
     puts: dict[str, object] = field(default_factory=dict)
     """What was written into the config after composing, to do it again."""
     reads: set[int] = field(default_factory=set)

@@ -20,9 +20,18 @@ from typing import Any, Final, NamedTuple
 
 from autoexp_tui.core.shared_texts import Fields, Patched, SharedTexts
 
-_WATCHING: Final = ("monitoring", "ui", "index", "family", "_refs", "sweep")
+_WATCHING: Final = (
+    "monitoring",
+    "ui",
+    "tree",
+    "research",
+    "index",
+    "family",
+    "_refs",
+    "sweep",
+)
 _PATHS: Final = {
-    "project": ("base_output_dir",),
+    "project": ("base_output_dir", "share", "mask"),
 }
 _SLURM: Final = "slurm"
 _RUNS_IN: Final = "launcher_cmd"

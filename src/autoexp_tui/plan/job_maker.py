@@ -13,10 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from autoexp_tui.core.condition_kinds import Condition, MetadataIs
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.conditions import (
     COMMAND_KEY,
     FAULTS,
+    MONITORING_COMMAND,
     ConditionReader,
     command_of,
     problems_of,
@@ -35,7 +37,13 @@ from autoexp_tui.plan.job_places import (
     written_name,
 )
 from autoexp_tui.plan.names import fault_of_name, spell
-from autoexp_tui.plan.overrides import OverrideWriter, literal, spell_override
+from autoexp_tui.plan.odd_values import find_numbers, number_at
+from autoexp_tui.plan.overrides import (
+    OverrideWriter,
+    bare_reference,
+    literal,
+    spell_override,
+)
 from autoexp_tui.plan.points import DeferredFilter, SweepPoint, plain_key
 from autoexp_tui.plan.ports import CannotCompose, Composer, ConfigView, SpecParser
 from autoexp_tui.plan.reference_syntax import NotAReference
@@ -43,6 +51,7 @@ from autoexp_tui.plan.references import (
     ATTRIBUTES,
     KNOWN_EARLY,
     DroppedJob,
+    Runtime,
     Values,
     reads_others,
 )
@@ -98,7 +107,8 @@ class JobMaker:
         self._composer = composer
         self._parser = parser
         self._ending = JobEnding(parser, session or SessionWide(), world.warn, record)
-        self._writer = OverrideWriter(composer)
+        points = (point.parameters for point in world.families.points)
+        self._writer = OverrideWriter(composer, find_numbers(points))
         self._refused: dict[tuple[str, ...], tuple[Problem, ...]] = {}
         """Keys of jobs -> why Hydra refuses them, whatever their values are."""
         self._base = composer.base()
@@ -119,11 +129,13 @@ class JobMaker:
         point = self._world.families.points[at]
         values = Values(self._world, at)
         mounted: list[object] = []
+        runtimes: list[Runtime] = []
         marks = self._undecided(at)
-        prepared, faults = self._prepared(point, values, mounted)
+        prepared, faults = self._prepared(point, values, mounted, runtimes)
         mounts = self._mounts(point)
         try:
             texts = self._texts(point, prepared, mounted, faults)
+            late = self._taken_late(prepared, texts) if runtimes else {}
             view = self._composed(point, prepared, texts, mounts)
         except FAULTS as error:
             raise Refused(problems_of(error, "", called(point))) from None
@@ -134,10 +146,18 @@ class JobMaker:
             overrides=(),
             composed=tuple(texts.values()),
             mounts=mounts,
+            runtimes=tuple(dict.fromkeys(runtimes)),
             reads=values.read,
         )
         self._settle(draft, view, prepared, texts)
         draft.overrides = tuple(texts.values())
+        if runtimes:
+            written = (late.get(key) or texts[key] for key in (*late, *texts))
+            draft.runtime_overrides = tuple(
+                dict.fromkeys(
+                    bare_reference(text) for text in written if "{runtime." in text
+                )
+            )
         self._filter(draft, view, marks)
         return draft, view
 
@@ -183,26 +203,48 @@ class JobMaker:
             view.put(path, value)
         return view
 
+    def _taken_late(
+        self, prepared: dict[str, object], texts: dict[str, str]
+    ) -> dict[str, str]:
+        """Take out the overrides of numbers that only metadata will tell.
+
+        The config's own number stands for them in the plan, so that what is calculated
+        from them can be planned as well.
+        """
+        late = [
+            key
+            for key, text in texts.items()
+            if "{runtime." in text and number_at(self._base, plain_key(key)) is not None
+        ]
+        for key in late:
+            prepared.pop(key, None)
+        return {key: texts.pop(key) for key in late}
+
     def _prepared(
-        self, point: SweepPoint, values: Values, mounted: list[object]
+        self,
+        point: SweepPoint,
+        values: Values,
+        mounted: list[object],
+        runtimes: list[Runtime],
     ) -> tuple[dict[str, object], _Faults]:
         """The parameters with other jobs' values in them; `aux` as dotted keys.
 
-        Those with faults are left out.
+        Those with faults are left out. `mounted`, `runtimes`: are told what is to be
+        mounted, and the metadata that the values hold.
         """
 
         def mount(value: object) -> str:
             mounted.append(value)
             return f"${{{MOUNT}.r{len(mounted) - 1}}}"
 
-        before = Before(values, mount, self._base_is_a_key)
+        before = Before(values, mount, self._base_is_a_key, runtimes)
         prepared: dict[str, object] = {}
         faults = _Faults(list(self._covered(point)))
         for key, value in self._writer.flattened(parameters_of(point)):
             try:
                 late = plain_key(key) == NAME or is_rule(key)
                 found = value if late else before.value(value)
-                if self._writer.selects(key) and any(unfinished_in(found)):
+                if self._writer.selects(key) and _is_open(found):
                     raise NotAReference(_CHOSEN_EARLY)
                 prepared[key] = found
             except FAULTS as error:
@@ -388,8 +430,12 @@ class JobMaker:
         """
         start, waits = self._reader(draft, view, "s")
         draft.start = start.start_of(draft.point.parameters)
+        draft.start += _waits_for_metadata(draft)
         if command_of(draft.point.parameters) is not None:
-            self._world.warn(_deprecated(draft.identity.name))
+            self._world.warn(_deprecated(draft.identity.name, COMMAND_KEY))
+        if view.has(MONITORING_COMMAND) and (command := view.raw(MONITORING_COMMAND)):
+            draft.start += start.read_command(command, MONITORING_COMMAND)
+            self._world.warn(_deprecated(draft.identity.name, MONITORING_COMMAND))
         cancel, reads = self._reader(draft, view, "c")
         draft.cancel = cancel.cancel_of(draft.point.parameters)
         draft.waits |= waits.read
@@ -425,6 +471,21 @@ class JobMaker:
 
 
 # ------------------------------------------------------------------------- pieces
+def _is_open(value: object) -> bool:
+    """Whether a value is not known before its job is composed, or starts."""
+    return any(unfinished_in(value)) or "{runtime." in repr(value)
+
+
+def _waits_for_metadata(draft: Draft) -> tuple[Condition, ...]:
+    """Conditions that the metadata in parameters is known, where none asks for it."""
+    asked = {(one.job, one.key) for one in draft.start if isinstance(one, MetadataIs)}
+    return tuple(
+        MetadataIs(job=one.job, key=one.key, op="known")
+        for one in draft.runtimes
+        if (one.job, one.key) not in asked
+    )
+
+
 def _no_mount(value: object) -> str:
     raise NotAReference(f"{value!r} is not of the job itself")
 
@@ -434,6 +495,6 @@ def _of_filter(mark: DeferredFilter, problem: Problem, draft: Draft) -> Problem:
     return Problem(message, mark.where, draft.identity.name, problem.hint)
 
 
-def _deprecated(job: str) -> Problem:
+def _deprecated(job: str, where: str) -> Problem:
     hint = "write it as a CommandCondition in start_conditions"
-    return Problem("is deprecated", where=COMMAND_KEY, job=job, hint=hint)
+    return Problem("is deprecated", where=where, job=job, hint=hint)

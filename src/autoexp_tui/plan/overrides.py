@@ -16,8 +16,15 @@ from typing import Final
 
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.plan.as_json import CLASS_NAMES
+from autoexp_tui.plan.hydra_keys import check_hydra_key
 from autoexp_tui.plan.near import slip_of
-from autoexp_tui.plan.odd_values import odd_values
+from autoexp_tui.plan.odd_values import (
+    Scalar,
+    check_list_text,
+    number_at,
+    odd_values,
+    warn_of_literal,
+)
 from autoexp_tui.plan.points import NOT_OVERRIDES, plain_key
 from autoexp_tui.plan.ports import CannotCompose, Composer, ConfigView
 
@@ -102,6 +109,18 @@ def escape_marks(text: str, mark: str) -> str:
     return re.sub(rf"(\\*){mark}", lambda m: m[1] * 2 + "\\" + mark, text)
 
 
+def bare_reference(text: str) -> str:
+    """An override whose value is one `{...}`, without the quotes around that.
+
+    What is put in for it may be a number then, and not only text.
+    """
+    head, _, value = text.partition("=")
+    return f"{head}={value[1:-1]}" if _ONE_REFERENCE.fullmatch(value) else text
+
+
+_ONE_REFERENCE: Final = re.compile(r"""(['"])\{[^{}'"\\]+\}\1""")
+
+
 def _spell_key(key: object) -> str:
     if isinstance(key, bool | int):
         return str(key).lower()
@@ -126,6 +145,13 @@ def literal(value: object) -> object:
     if isinstance(value, list | tuple):
         return [literal(item) for item in value]
     return value
+
+
+def override_key(text: str) -> str:
+    """`a.b` of `++a.b=1`; the group's own path of `optim@train=adam`."""
+    key = text.partition("=")[0].lstrip("+~")
+    group, _, package = key.partition("@")
+    return (package or group).replace("/", ".")
 
 
 # ------------------------------------------------------------------------- keys
@@ -159,8 +185,12 @@ class _Findings:
 class OverrideWriter:
     """Writes parameters as overrides of one primary config."""
 
-    def __init__(self, composer: Composer) -> None:
+    def __init__(
+        self, composer: Composer, numbers: Mapping[str, float] | None = None
+    ) -> None:
+        """`numbers`: parameters that some point of the sweep sets to a number."""
         self._composer = composer
+        self._numbers = numbers or {}
         self._settings = composer.settings()
         self._is_group: dict[str, bool] = {}
         self._places: dict[tuple[str, ...], _Places | CannotCompose] = {}
@@ -231,7 +261,7 @@ class OverrideWriter:
                     if chosen
                     else self._composer.base()
                 )
-                self._places[chosen] = _Places(view, self._settings)
+                self._places[chosen] = _Places(view, self._settings, self._numbers)
             except CannotCompose as error:
                 self._places[chosen] = CannotCompose(error.problems)
         return self._places[chosen]
@@ -248,8 +278,15 @@ def _unspeakable(value: object) -> bool:
 class _Places:
     """The keys that a config has, to tell setting from adding."""
 
-    def __init__(self, view: ConfigView, settings: Collection[str]) -> None:
+    def __init__(
+        self,
+        view: ConfigView,
+        settings: Collection[str],
+        numbers: Mapping[str, float],
+    ) -> None:
         self._view = view
+        self._numbers = numbers
+        self._own_numbers: dict[str, int | float | None] = {}
         self._settings = settings
         self._children: dict[str, set[str]] | None = None
         self._has: dict[str, bool] = {}
@@ -257,10 +294,15 @@ class _Places:
     def spelled(self, key: str, value: object, made: _Findings) -> str:
         """`key`, with `++` when it adds; an error when it looks like a slip."""
         # A slash is for groups: of one that is not there, composing says so.
+        if (found := check_hydra_key(key.lstrip("+~"), key)) is not None:
+            finding, is_error = found
+            (made.errors if is_error else made.warnings).append(finding)
         if key[0] in "+~" or "/" in key:
             return key
         if isinstance(value, Mapping | list | tuple):
             made.warnings += odd_values(key, value, self._view)
+        elif isinstance(value, str | bool):
+            self._check_literal(key, value, made)
         if self._is_there(key):
             return key
         if key in self._settings:
@@ -275,6 +317,22 @@ class _Places:
             message = "is not in the config, and is added to it"
             made.warnings.append(Problem(message, where=key, hint=hint))
         return f"++{key}"
+
+    def _check_literal(self, key: str, value: Scalar, made: _Findings) -> None:
+        """Text, true or false where a number was."""
+        if isinstance(value, str) and ("${" in value or "{runtime." in value):
+            return
+        if key not in self._own_numbers:
+            self._own_numbers[key] = number_at(self._view, key)
+        own = self._own_numbers[key]
+        error = None if own is None else check_list_text(key, value, own)
+        number = self._numbers.get(key) if own is None else own
+        if error is not None:
+            made.doubtful.add(key)
+            made.errors.append(error)
+        elif number is not None:
+            was = own is not None
+            made.warnings.append(warn_of_literal(key, value, number, was=was))
 
     def _is_there(self, key: str) -> bool:
         """Whether the config has the key: all jobs ask for the same few."""

@@ -20,6 +20,7 @@ from autoexp_tui.core.condition_kinds import (
 )
 from autoexp_tui.core.errors import Problem
 from autoexp_tui.core.limits import limits_attempts
+from autoexp_tui.core.masking import mask_words
 from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
 from autoexp_tui.core.specs import JobSpec, Plan
 
@@ -28,6 +29,9 @@ _GO_ON_ANYWAY: Final = frozenset({"timeout", "preempted", "node_fail"})
 _REFERENCE: Final = re.compile(
     r"(?<![{$])\{(?:(?:(?:sibling|all)[.\[]|(?:base|parent|runtime)\.)[^{}]+"
     r"|output_dir|log_dir|log_path|log_path_current|script_path)\}"
+)
+_ESCAPED: Final = re.compile(
+    r"(?:\$\{|\{\{)\s*((?:sibling|base|parent|aux)\.|sibling\[)"
 )
 
 
@@ -97,6 +101,22 @@ def _is_endless(action: Action) -> bool:
     return isinstance(action, Restart) and not limits_attempts(action.conditions)
 
 
+# ------------------------------------------------------------------ secrets in commands
+def secrets_in_commands(plan: Plan) -> Iterator[Problem]:
+    """Command lines are for all on a machine to read."""
+    for job in plan.jobs:
+        if mask_words(job.command, plan.mask) != job.command:
+            yield Problem(
+                "the command line holds what looks like a secret, and everybody on "
+                "the machine can read it (ps)",
+                where="backend",
+                job=job.name,
+                hint="hand it over in the environment: backend.env: "
+                "{HF_TOKEN: ${oc.env:HF_TOKEN}}; or name what is none in "
+                "project.mask.keep",
+            )
+
+
 # -------------------------------------------------------------------- waits for itself
 def waits_for_itself(jobs: Iterable[JobSpec]) -> Iterator[Problem]:
     """Start conditions on what only the job's own run could say."""
@@ -131,13 +151,28 @@ def unread_references(jobs: Iterable[JobSpec]) -> Iterator[Problem]:
     for job in jobs:
         for text in (*job.command, *job.env.values()):
             found = _REFERENCE.search(text)
-            if found and not _is_meant(found[0], job):
+            late = job.runtime_overrides and "{runtime." in text
+            if found and not late and not _is_meant(found[0], job):
                 yield Problem(
                     f"the command holds {found[0]} as it is written",
                     where="backend",
                     job=job.name,
                     hint="references are read in the sweep's points and in "
                     "project.name: set this key there",
+                )
+                break
+
+
+def escaped_references(jobs: Iterable[JobSpec]) -> Iterator[Problem]:
+    """References as other programs write them, which reach the command as text."""
+    for job in jobs:
+        for text in (*job.command, *job.env.values()):
+            if found := _ESCAPED.search(text):
+                yield Problem(
+                    f"the command holds {found[0]}...}} as it is written",
+                    where="backend",
+                    job=job.name,
+                    hint=f"set the key in the sweep's points: {{{found[1]}...}}",
                 )
                 break
 

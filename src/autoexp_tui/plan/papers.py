@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.core.specs import JobSpec
+from autoexp_tui.plan.overrides import override_key
 from autoexp_tui.plan.points import plain_key
 
-Origin: TypeAlias = Literal["swept", "override", "ours", "computed", "file"]
-"""Who set a key: the sweep, the command line, planning itself (`stage`, `index`), an
-expression in a file, or a file."""
+Origin: TypeAlias = Literal["changed", "swept", "override", "ours", "computed", "file"]
+"""Who set a key: whoever planned the job anew, the sweep, the command line, planning
+itself (`stage`, `index`), an expression in a file, or a file."""
 
 _OURS: Final = frozenset({"stage", "index", "family"})
 
@@ -30,7 +31,8 @@ class Entry:
     """As YAML spells it."""
     origin: Origin
     written: str = ""
-    """The expression that the value was computed from; empty: it stands as it is."""
+    """The expression that the value was computed from, or the plan's value of one that
+    was changed since; empty: it stands as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +57,19 @@ def entries_of(
     Args:
         resolved: the job's config, its leaves as YAML spells them.
         written: the same before interpolation.
-        job: whose it is; tells what the sweep set.
+        job: whose it is; tells what the sweep set, and what was changed since.
         overrides: of the command line, as Hydra takes them.
     """
     texts = dict(_leaves(written, ""))
+    changed = {plain_key(key): key for key in job.own_values}
     swept = _Set(map(plain_key, job.parameters))
-    given = _Set(_override_key(text) for text in overrides)
+    given = _Set(map(override_key, overrides))
     found = []
     for key, value in _leaves(resolved, ""):
+        if key in changed:
+            planned = (job.planned or {}).get(changed[key], "not set")
+            found.append(Entry(key, value, "changed", f"planned: {_spelled(planned)}"))
+            continue
         before = texts.get(key, value)
         computed = before if before != value and "${" in before else ""
         origin = _origin(key, swept, given, computed=bool(computed))
@@ -102,13 +109,6 @@ class _Set:
         return any(
             ".".join(parts[:end]) in self._keys for end in range(1, len(parts) + 1)
         )
-
-
-def _override_key(text: str) -> str:
-    """`a.b` of `++a.b=1`; the group's own path of `optim@train=adam`."""
-    key = text.partition("=")[0].lstrip("+~")
-    group, _, package = key.partition("@")
-    return (package or group).replace("/", ".")
 
 
 def _origin(key: str, swept: _Set, given: _Set, *, computed: bool) -> Origin:

@@ -119,6 +119,8 @@ class _Reader:
     def _next(self) -> Part:
         text, at = self._text, self._at
         if text.startswith(("{{", "}}"), at):
+            if doubled := _DOUBLED.match(text, at):
+                raise NotAReference(_doubled_refusal(doubled[1]))
             self._at += 2
             return text[at]
         if text.startswith("${", at):
@@ -132,6 +134,8 @@ class _Reader:
         text, start = self._text, self._at
         end = interpolation_end(text, start)
         if end < 0 or is_escaped(text, start):
+            if escaped := _ESCAPED.match(text, start):
+                raise NotAReference(_escaped_refusal(escaped[1]))
             self._at = end if end > 0 else start + 2
             return text[start : self._at]
         base = _BASE.match(text, start)
@@ -186,6 +190,26 @@ class _Reader:
         found = Reference(tuple(p for p in parts if p != ""), text[start : self._at])
         _check(found)
         return found
+
+
+_DOUBLED: Final = re.compile(r"\{\{\s*(sibling|all|base|parent|runtime|aux)[.\[]")
+_ESCAPED: Final = re.compile(r"\$\{\s*(sibling|base|parent|aux)[.\[]")
+"""References as other programs write them; here they would be plain text."""
+
+
+def _doubled_refusal(head: str) -> str:
+    return (
+        f"`{{{{{head}...}}}}` is text, and would reach the command as it stands; "
+        f"write one brace: {{{head}...}}"
+    )
+
+
+def _escaped_refusal(head: str) -> str:
+    meant = "${aux...}" if head == "aux" else f"{{{head}...}}"
+    return (
+        f"`\\${{{head}...}}` is text, and would reach the command as it stands; "
+        f"write {meant}"
+    )
 
 
 _HINT: Final = "write {{ and }} for braces that are meant literally"

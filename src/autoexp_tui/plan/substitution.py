@@ -15,7 +15,7 @@ typed, instead of being written into the expression.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, TypeAlias
 
@@ -156,6 +156,11 @@ def _kept_apart(pieces: Pieces) -> Sequence[str | Own]:
     return apart
 
 
+def _written(value: object) -> object:
+    """A whole value as it is written; metadata as its reference."""
+    return value.text if isinstance(value, Runtime) else literal(value)
+
+
 def _literal_text(value: object) -> str:
     if isinstance(value, Runtime):
         return value.text
@@ -170,6 +175,8 @@ class Before:
     values: Values
     mount: Mount
     base_is_a_key: bool = False
+    runtimes: list[Runtime] = field(default_factory=list)
+    """The metadata that was met: it stays in the values, as `{runtime.JOB.KEY}`."""
 
     def value(self, value: object) -> object:
         """`value` with all but the job's own references replaced.
@@ -197,8 +204,8 @@ class Before:
         if isinstance(value, Own):
             return Unfinished((value,))
         if isinstance(value, Several):
-            return _Spread(tuple(literal(item) for item in value.values))
-        return literal(value)
+            return _Spread(tuple(map(_written, value.values)))
+        return _written(value)
 
     def _piece(self, part: str | Reference | Interpolation) -> str | Own | Several:
         if isinstance(part, str):
@@ -212,6 +219,12 @@ class Before:
         if isinstance(part, str):
             return part
         value = self._value(part)
+        late = value.values if isinstance(value, Several) else (value,)
+        if any(isinstance(item, Runtime) for item in late):
+            raise NotAReference(
+                f"`{part.text}` inside ${{...}} is known only while jobs run; "
+                "set it as a parameter of its own, and read that"
+            )
         if not isinstance(value, Own):
             return self.mount(
                 list(value.values) if isinstance(value, Several) else value
@@ -226,11 +239,7 @@ class Before:
     def _value(self, reference: Reference) -> object:
         value = self.values.of(reference)
         late = value.values if isinstance(value, Several) else (value,)
-        if any(isinstance(item, Runtime) for item in late):
-            raise NotAReference(
-                f"`{reference.text}` is known only while jobs run; "
-                "conditions and actions can use it, parameters cannot"
-            )
+        self.runtimes.extend(item for item in late if isinstance(item, Runtime))
         return value
 
 

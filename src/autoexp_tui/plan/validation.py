@@ -14,6 +14,7 @@ from autoexp_tui.core.condition_kinds import (
     Approval,
     Composite,
     Condition,
+    MetadataIs,
     TimeReached,
 )
 from autoexp_tui.core.errors import Problem
@@ -81,6 +82,7 @@ def validate_execution_plan(
         *_rings(plan.jobs, plan.edges),
         *_strangers(plan.jobs, known),
         *approvals.never_asked(plan),
+        *oversights.escaped_references(plan.jobs),
         *(never := list(unreachable.contradictions(plan.jobs))),
     ]
     itself = list(oversights.waits_for_itself(plan.jobs))
@@ -94,6 +96,7 @@ def validate_execution_plan(
         *unreachable.stages_behind(plan, [one.job for one in (*never, *itself)]),
         *oversights.unused_scripts(plan),
         *oversights.unread_references(plan.jobs),
+        *oversights.secrets_in_commands(plan),
         *approvals.idle_timeouts(plan.jobs),
         *idle_rules.of_no_stage(plan),
         *idle_rules.of_strangers(plan, known),
@@ -279,7 +282,7 @@ def _may_wait_for_ever(condition: Condition) -> bool:
     if condition.timeout_seconds is not None or not condition.blocking:
         return False
     match condition:
-        case Approval() | TimeReached():
+        case Approval() | TimeReached() | MetadataIs(op="known"):
             return False
         case Composite():
             held = [_may_wait_for_ever(inner) for inner in condition.conditions]

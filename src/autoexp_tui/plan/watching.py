@@ -19,7 +19,7 @@ from autoexp_tui.core.rule_kinds import Monitoring
 from autoexp_tui.plan.points import plain_key
 from autoexp_tui.plan.ports import ConfigView
 
-CLOSED: Final = ("slurm", "monitoring", "ui")
+CLOSED: Final = ("slurm", "monitoring", "ui", "tree", "research")
 """The sections that are checked, and that hold what is the session's."""
 _OF_THE_SESSION: Final = (
     *("monitoring.state_dir", "monitoring.poll_seconds", "monitoring.storm"),

@@ -138,7 +138,7 @@ def all_done(jobs: int = 10, *, now: float = T0) -> Snapshot:
     maker = _Maker(random.Random(3), now, (), "/scratch/logs")
     records = tuple(maker.record(record.spec, _DONE, 5 * HOUR) for record in base.jobs)
     live = tuple(maker.live(record, _DONE) for record in records)
-    return replace(base, jobs=records, live=live, warnings=(), finished=True)
+    return replace(base, jobs=records, live=live, warnings=(), open=False)
 
 
 def all_running(jobs: int = 24, *, now: float = T0) -> Snapshot:
@@ -242,7 +242,12 @@ class _Maker:
             prompt="Publish the comparison of all runs?"
         )
         spec = self.spec("report", 0, (approval,), wanted)
-        ask = Ask(digest="d1", prompt=approval.prompt, asked_at=self.now - 300)
+        ask = Ask(
+            digest="d1",
+            prompt=approval.prompt,
+            asked_at=self.now - 300,
+            asked_lived=0.0,
+        )
         status = ConditionStatus(
             result=Result.WAIT,
             why=why("asks_you", prompt=approval.prompt),

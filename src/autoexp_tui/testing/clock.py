@@ -18,6 +18,10 @@ class ManualClock:
         """Seconds since nothing in particular."""
         return self._monotonic
 
+    def boottime(self) -> float:
+        """The same: this machine never sleeps."""
+        return self._monotonic
+
     def advance(self, seconds: float) -> None:
         """Let time pass on both clocks.
 
@@ -53,3 +57,7 @@ class SkewedClock:
     def monotonic(self) -> float:
         """Seconds since nothing in particular."""
         return self._true.monotonic()
+
+    def boottime(self) -> float:
+        """The same: this machine never sleeps."""
+        return self._true.boottime()

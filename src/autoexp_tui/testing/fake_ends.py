@@ -21,7 +21,9 @@ class Stroke(StrEnum):
     ENDED = "ended"
     """Its command ended, and there is a record of it, or will be."""
     CANCELLED = "cancelled"
-    """By a cancel that was asked for."""
+    """By a cancel that the session asked for."""
+    CANCELLED_BY_OTHERS = "cancelled by others"
+    """By a cancel that the session never asked for."""
     TIMEOUT = "time limit"
     OUT_OF_MEMORY = "out of memory"
     NODE_LOST = "node lost"
@@ -38,7 +40,7 @@ STROKES: Final[Mapping[Cause, Stroke]] = {
     Cause.OUT_OF_MEMORY: Stroke.OUT_OF_MEMORY,
     Cause.NODE_FAIL: Stroke.NODE_LOST,
     Cause.PREEMPTED: Stroke.PREEMPTED,
-    Cause.USER: Stroke.CANCELLED,
+    Cause.USER: Stroke.CANCELLED_BY_OTHERS,
 }
 """What an executor's word for an end stands for."""
 

@@ -43,9 +43,13 @@ NO_CONTROLLER: Final = "Unable to contact slurm controller (connect failure)"
 NO_DATABASE: Final = "Problem talking to the database: Connection refused"
 NO_ACCOUNTING: Final = "Slurm accounting storage is disabled"
 TIMED_OUT: Final = "Socket timed out on send/recv operation"
+STANDBY: Final = "Slurm backup controller in standby mode"
+UNKNOWN_REFUSAL: Final = "Cluster is rebalancing its tranches"
+"""No Slurm says so."""
+BANNER: Final = "*** Maintenance on Friday, 8:00 to 12:00 ***\n"
 STRANGE: Final = "MIGRATING"
 """A state that no Slurm knows."""
-_LIVING_WORDS: Final = re.compile(r"\|(?:PENDING|RUNNING|COMPLETING)\|")
+_LIVING_WORDS: Final = re.compile(r"\|(?:PENDING|RUNNING|COMPLETING|SUSPENDED)\|")
 RETRY_SECONDS: Final = 95.0
 """For which scancel tries to signal a job that waits."""
 
@@ -84,6 +88,10 @@ class FakeSlurm(Generic[R]):
         self.away = False
         """The controller does not run."""
         self.database_away = False
+        self.refuses = ""
+        """Why sbatch takes nothing, in Slurm's words; empty: it does."""
+        self.banner = ""
+        """What a site has every look at the queue or at accounting say first."""
         self._clock = clock
         self._answer = answer
         self._last: dict[str, str] = {}
@@ -133,6 +141,12 @@ class FakeSlurm(Generic[R]):
                 raise _Silence
             case SlurmFault.AWAY:
                 raise _failed(program, NO_CONTROLLER)
+            case SlurmFault.STANDBY:
+                raise _failed(program, STANDBY)
+            case SlurmFault.REFUSED:
+                raise _failed(program, UNKNOWN_REFUSAL)
+            case SlurmFault.BANNER:
+                return BANNER + self._do(words, timeout)
             case SlurmFault.MISSING:
                 raise _Missing(f"{program} is not on this machine's PATH")
             case SlurmFault.EMPTY:
@@ -152,13 +166,15 @@ class FakeSlurm(Generic[R]):
         line = parse_line(words)
         if self.away and program != "sacct":
             raise _failed(program, NO_CONTROLLER)
+        if program == "sbatch" and self.refuses:
+            raise _failed(program, self.refuses)
         match program:
             case "sbatch":
                 return self._sbatch(line)
             case "squeue":
-                return self._squeue(line)
+                return self.banner + self._squeue(line)
             case "sacct":
-                return self._sacct(line)
+                return self.banner + self._sacct(line)
             case "scancel":
                 return self._scancel(line, timeout)
         raise _Missing(f"{program} is not on this machine's PATH")
@@ -178,7 +194,8 @@ class FakeSlurm(Generic[R]):
             rows = [row for row in rows if row.word in _WAITS_OR_RUNS]
         if "-r" not in line.options:
             rows = _collapsed(rows)
-        return squeue_text(rows, line.options["-o"])
+        heading = "-h" not in line.options
+        return squeue_text(rows, line.options["-o"], heading=heading)
 
     def _sacct(self, line: Line) -> str:
         if not self.cluster.settings.accounting:
@@ -189,7 +206,8 @@ class FakeSlurm(Generic[R]):
         if not since.startswith("uts") or len(since) < 7:
             raise Refused(1, f"Invalid time specification (pos=0): {since}")
         rows = self.cluster.accounts(float(since.removeprefix("uts")))
-        return sacct_text(_collapsed(rows), line.options["-o"])
+        heading = "-n" not in line.options
+        return sacct_text(_collapsed(rows), line.options["-o"], heading=heading)
 
     def _scancel(self, line: Line, timeout: float) -> str:
         """Cancel or signal; with a filter it looks before, and tells what is over."""
@@ -234,9 +252,10 @@ class FakeSlurm(Generic[R]):
         match words:
             case ("show", "config"):
                 return self._config()
-            case ("requeue", name):
-                for job in self.cluster.find(name):
-                    self.cluster.requeue(job)
+            case ("requeue" | "suspend" | "resume" | "release" as verb, names):
+                for name in names.split(","):
+                    for job in self.cluster.find(name):
+                        getattr(self.cluster, verb)(job)
                 return ""
         raise Refused(1, f"invalid keyword: {words[0]}")
 
@@ -246,12 +265,14 @@ class FakeSlurm(Generic[R]):
         return config_text(
             {
                 "AccountingStorageType": f"accounting_storage/{kind}",
+                "BOOT_TIME": str(int(self.cluster.booted_utc)),
                 "ClusterName": "fake",
                 "KillWait": f"{settings.kill_wait:.0f} sec",
                 "MaxArraySize": str(settings.max_array_size),
                 "MinJobAge": f"{settings.min_job_age:.0f} sec",
                 "SLURM_VERSION": "22.05.8",
-            }
+            },
+            self._clock.utc(),
         )
 
 
@@ -263,7 +284,7 @@ class _Missing(Exception):
     """There is no such program."""
 
 
-_WAITS_OR_RUNS: Final = ("PENDING", "RUNNING", "COMPLETING")
+_WAITS_OR_RUNS: Final = ("PENDING", "RUNNING", "COMPLETING", "SUSPENDED")
 _ASKING: Final = {
     "sbatch": "sbatch: error: Batch job submission failed",
     "scontrol": "slurm_load_ctl_conf error",

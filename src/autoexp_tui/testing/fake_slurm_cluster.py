@@ -5,16 +5,37 @@ from __future__ import annotations
 from autoexp_tui.core.effects import TaskId
 from autoexp_tui.testing.fake_ends import Stroke
 from autoexp_tui.testing.fake_slurm_controller import KILL, Controller
-from autoexp_tui.testing.fake_slurm_jobs import Job
+from autoexp_tui.testing.fake_slurm_jobs import LAUNCH_FAILED, Job
 
 
 class Cluster(Controller):
     """The controller with its nodes, as a test looks at it and breaks it."""
 
+    def cancel_by_others(self, job: Job) -> None:
+        """Let somebody cancel it to whom the session has said nothing."""
+        self.cancel(job, Stroke.CANCELLED_BY_OTHERS)
+
     def requeue(self, job: Job, reason: str = "BeginTime") -> None:
-        """Let a running job run again, as `scontrol requeue` does."""
+        """Let a running job, or one that failed, run again: `scontrol requeue`."""
         self._strike(job, Stroke.REQUEUED)
+        if job.word == "FAILED":
+            job.run, job.word = None, "RUNNING"
         self._requeue(job, "REQUEUED", reason)
+
+    def fail_launch(self, job: Job) -> None:
+        """Hold a job as a controller does that was killed while it launched it."""
+        if job.word in ("PENDING", "RUNNING") and job.run is None:
+            job.word, job.reason, job.nodes = "PENDING", LAUNCH_FAILED, ()
+            job.held, job.restarts = True, job.restarts + 1
+            self._tell(job)
+
+    def refuse_second_launch(self, job: Job) -> None:
+        """A controller forgot a launch: it stopped that run, and its node refused the
+        next start."""
+        if job.run is not None:
+            self._lose(job.run, Stroke.FORGOTTEN)
+        job.started_utc, job.exit_code = self._time.utc(), 1
+        self._leave(job, "FAILED")
 
     def lose_node(self, name: str) -> None:
         """A node dies with all that runs on it: no more records come from there."""
@@ -61,6 +82,7 @@ class Cluster(Controller):
         Accounting keeps them as PENDING, and their ids are given out again.
         """
         limit = self._time.now - self.settings.save_seconds
+        self.booted_utc = self._time.utc()
         lost = [job for job in self.jobs if job.taken_at > limit]
         self.jobs = [job for job in self.jobs if job.taken_at <= limit]
         for job in lost:

@@ -8,7 +8,7 @@ logs appear on disk as on a real node. What each run does is a script of
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -67,6 +67,7 @@ class Controller:
         self._script = script or by_job({})
         self._partitions = {one.name: one for one in self.settings.partitions}
         self._accounts: dict[str, Job] = {}
+        self.booted_utc = clock.utc()
         self._woken = False
         self._pids = count(1000, 3)
         self._next_id = 1
@@ -106,7 +107,7 @@ class Controller:
                 eligible_at=self._time.now,
             )
             if "hold" in order.options:
-                job.reason = "JobHeldUser"
+                job.held, job.reason = True, "JobHeldUser"
             self.jobs.append(job)
             self._tell(job)
         self._wake()
@@ -138,17 +139,65 @@ class Controller:
         """The jobs that a name means: one, or all tasks of an array."""
         return [job for job in self.jobs if name in (job.id, str(job.parent))]
 
-    def cancel(self, job: Job) -> None:
+    def cancel(self, job: Job, stroke: Stroke = Stroke.CANCELLED) -> None:
         """End it, as scancel does: TERM, and KILL after KillWait."""
         if job.word == "PENDING":
-            self._drop(job)
-        elif job.word == "RUNNING":
-            self._strike(job, Stroke.CANCELLED)
+            self._drop(job, stroke)
+        elif job.word in ("RUNNING", "SUSPENDED"):
+            self.resume(job)
+            self._strike(job, stroke)
             job.leaves_as = "CANCELLED by 0"
             self._let_go(job)
         self._wake()
 
-    def _drop(self, job: Job) -> None:
+    def suspend(self, job: Job) -> None:
+        """Stop its processes, as `scontrol suspend` does."""
+        if job.word == "RUNNING" and job.run is not None and not job.run.over:
+            job.word = "SUSPENDED"
+            job.run.stopped_at = self._time.now
+            self._tell(job)
+
+    def resume(self, job: Job) -> None:
+        """Let its processes go on, as late as they were stopped for."""
+        run = job.run
+        if job.word != "SUSPENDED" or run is None or run.stopped_at is None:
+            return
+        run.stopped_seconds += self._time.now - run.stopped_at
+        job.word, run.stopped_at = "RUNNING", None
+        self._tell(job)
+        waiting, run.waiting = run.waiting, []
+        for action in waiting:
+            self._time.at(0.0, action)
+
+    def _in_run(
+        self, run: PlayedRun, delay: float, action: Callable[[], object]
+    ) -> None:
+        """Have a run do something `delay` seconds from now, later if it is stopped."""
+        stopped_before = run.stopped_seconds
+
+        def due() -> None:
+            late = run.stopped_seconds - stopped_before
+            if run.stopped_at is not None:
+                run.waiting.append(due)
+            elif late > 0:
+                self._in_run(run, late, action)
+            else:
+                action()
+
+        self._time.at(delay, due)
+
+    def release(self, job: Job) -> None:
+        """Let it start, whatever it was held for."""
+        job.held = False
+        if job.word == "PENDING":
+            job.reason = "None"
+        self._wake()
+
+    def _drop(self, job: Job, stroke: Stroke) -> None:
+        path = wrapper.task_file(job.order.script, job.index)
+        if path is not None and path.exists():
+            task = wrapper.task_of(json.loads(path.read_text())).id
+            self.ledger.note(task, job.restarts - 1, stroke)
         if not job.unsplit:
             self._leave(job, "CANCELLED by 0")
             return
@@ -266,8 +315,8 @@ class Controller:
                 other.reason = reason
 
     def _may_start(self, job: Job) -> bool:
-        held = "hold" in job.order.options
-        return job.word == "PENDING" and job.eligible_at <= self._time.now and not held
+        waits = job.word == "PENDING" and not job.held
+        return waits and job.eligible_at <= self._time.now
 
     def _throttled(self, job: Job) -> bool:
         most = job.order.throttle
@@ -363,8 +412,8 @@ class Controller:
         self.begun.append((run.task, number, job.id))
         for write in script.writes:
             path = Path(write.path) if write.path else run.log
-            self._time.at(write.at, partial(_append, run, path, write.data))
-        self._time.at(script.seconds, partial(self._end_as_scripted, job, run))
+            self._in_run(run, write.at, partial(_append, run, path, write.data))
+        self._in_run(run, script.seconds, partial(self._end_as_scripted, job, run))
 
     def _end_as_scripted(self, job: Job, run: PlayedRun) -> None:
         script = run.script
@@ -381,6 +430,7 @@ class Controller:
         else:
             if script.cause is not None:
                 self._strike(job, STROKES[script.cause])
+                run.oom_kills = int(script.cause is Cause.OUT_OF_MEMORY)
                 job.leaves_as = _WORDS.get(script.cause, "")
             code = script.exit_code if script.signal is None else None
             self._end_run(job, run, exit_code=code, signal=script.signal)
@@ -422,7 +472,7 @@ class Controller:
             self._time.at(lag, write)
         else:
             write()
-        if job.run is not run or job.word not in ("RUNNING", "COMPLETING"):
+        if job.run is not run or job.word not in ("RUNNING", "COMPLETING", "SUSPENDED"):
             return
         status = 128 + (signal or 0) if exit_code is None else exit_code
         job.exit_code = 0 if job.leaves_as else status

@@ -12,7 +12,8 @@ from typing import Final, Literal
 
 from autoexp_tui.testing.fake_slurm_wrapper import PlayedRun
 
-LIVE: Final = frozenset({"PENDING", "RUNNING", "COMPLETING"})
+LIVE: Final = frozenset({"PENDING", "RUNNING", "COMPLETING", "SUSPENDED"})
+LAUNCH_FAILED: Final = "launch failed requeued held"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,7 @@ class Job:
     exit_code: int = 0
     signal: int = 0
     restarts: int = 0
+    held: bool = False
     run: PlayedRun | None = None
     """What runs, once it has been started."""
     leaves_as: str = ""

@@ -169,39 +169,48 @@ def seconds_of(time: str) -> float | None:
 
 
 # ---------------------------------------------------------------------------- answers
-def squeue_text(rows: Iterable[Shown], pattern: str) -> str:
+def squeue_text(rows: Iterable[Shown], pattern: str, *, heading: bool) -> str:
     """The lines of squeue, in its `-o` format."""
-    return "".join(f"{_squeue_line(row, pattern)}\n" for row in rows)
+    shown: list[Shown | None] = [None] if heading else []
+    lines = (_squeue_line(row, pattern) for row in [*shown, *rows])
+    return "".join(f"{line}\n" for line in lines)
 
 
-def _squeue_line(row: Shown, pattern: str) -> str:
+def _squeue_line(row: Shown | None, pattern: str) -> str:
+    """A row; without one, the heading."""
+
     def value(found: re.Match[str]) -> str:
         if found[1] not in _SQUEUE:
             raise Refused(1, f"squeue: error: Unrecognized option: {found[1]}")
-        return _SQUEUE[found[1]](row)
+        heading, shown = _SQUEUE[found[1]]
+        return heading if row is None else shown(row)
 
     return re.sub(r"%(\w)", value, pattern)
 
 
-_SQUEUE: Final[Mapping[str, Callable[[Shown], str]]] = {
-    "i": lambda row: row.id,
-    "A": lambda row: row.raw_id,
-    "T": lambda row: row.word.split()[0],
-    "r": lambda row: row.reason,
-    "N": lambda row: _nodes(row.nodes),
-    "P": lambda row: row.partition,
-    "S": lambda row: _time(row.started_utc, "N/A"),
-    "V": lambda row: _time(row.submitted_utc, "N/A"),
-    "j": lambda row: row.name,
+_SQUEUE: Final[Mapping[str, tuple[str, Callable[[Shown], str]]]] = {
+    "i": ("JOBID", lambda row: row.id),
+    "A": ("JOBID", lambda row: row.raw_id),
+    "T": ("STATE", lambda row: row.word.split()[0]),
+    "r": ("REASON", lambda row: row.reason),
+    "N": ("NODELIST", lambda row: _nodes(row.nodes)),
+    "P": ("PARTITION", lambda row: row.partition),
+    "S": ("START_TIME", lambda row: _time(row.started_utc, "N/A")),
+    "e": ("END_TIME", lambda row: _time(row.ended_utc, "N/A")),
+    "V": ("SUBMIT_TIME", lambda row: _time(row.submitted_utc, "N/A")),
+    "j": ("NAME", lambda row: row.name),
 }
+"""Heading and value of each field."""
 
 
-def sacct_text(rows: Iterable[Shown], fields: str) -> str:
-    """The lines of `sacct -P -n`."""
+def sacct_text(rows: Iterable[Shown], fields: str, *, heading: bool) -> str:
+    """The lines of `sacct -P`."""
     names = fields.split(",")
     if unknown := [name for name in names if name not in _SACCT]:
         raise Refused(1, f'sacct: error: Invalid field requested: "{unknown[0]}"')
-    return "".join("|".join(_SACCT[name](row) for name in names) + "\n" for row in rows)
+    lines = [names] if heading else []
+    lines += [[_SACCT[name](row) for name in names] for row in rows]
+    return "".join("|".join(line) + "\n" for line in lines)
 
 
 _SACCT: Final[Mapping[str, Callable[[Shown], str]]] = {
@@ -238,8 +247,8 @@ def ranges(numbers: Iterable[int]) -> str:
     return ",".join("-".join(map(str, pair)) for pair in found)
 
 
-def config_text(values: Mapping[str, str]) -> str:
-    """`scontrol show config`."""
+def config_text(values: Mapping[str, str], now: float) -> str:
+    """`scontrol show config`; `now`: UTC, by the controller."""
     lines = [f"{key:<23} = {value}" for key, value in sorted(values.items())]
-    head = "Configuration data as of 2026-01-01T00:00:00"
-    return "\n".join([head, *lines, "", "Slurmctld(primary) at head is UP", ""])
+    head = f"Configuration data as of {int(now)}"
+    return "\n".join([head, *lines, "", "Slurmctld(primary) at head is UP", "", ""])

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from signal import SIGKILL, SIGTERM
 from typing import Any, Final
 
 from autoexp_tui.core.effects import TaskId
@@ -60,6 +61,14 @@ class PlayedRun:
     ending: str = ""
     """Why the wrapper ends it; empty: it does not."""
     over: bool = False
+    oom_kills: int = 0
+    """How many of its processes the kernel has killed for memory."""
+    stopped_at: float | None = None
+    """Since when its processes are stopped; None: they are not."""
+    stopped_seconds: float = 0.0
+    """For how long they were, before that."""
+    waiting: list[Callable[[], object]] = field(default_factory=list)
+    """What fell due while they were stopped."""
 
     @property
     def task(self) -> TaskId:
@@ -152,8 +161,15 @@ def _may_follow(directory: Path, holder: Record, wanted: Record, start: Start) -
     restarted = start.restarts > int(last.get("restarts") or 0)
     ended = _read(directory / f"exit.{newest}.json")
     if ended is not None:
-        return restarted and (ended["exit_code"] != 0 or ended["asked"])
+        well = ended["exit_code"] == 0 and not ended["asked"]
+        return (restarted or _ended_from_outside(ended)) and not well
     return start.alone or restarted
+
+
+def _ended_from_outside(ended: Record) -> bool:
+    ending = str(ended["ending"])
+    killed = ended["signal"] in (SIGKILL, SIGTERM)
+    return ending.startswith("signal") or (killed and not ending)
 
 
 def void(fields: Record, start: Start, message: str) -> None:
@@ -221,6 +237,7 @@ def write_exit(
         "ending": run.ending,
         "asked": bool(run.ending),
         "timed_out": False,
+        "oom_kills": run.oom_kills,
         **({"note": note} if note else {}),
     }
     write_record(run.attempt_dir / f"exit.{run.number}.json", record, seen_utc)

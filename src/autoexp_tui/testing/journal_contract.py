@@ -20,6 +20,7 @@ from autoexp_tui.core.events import (
     Recorded,
     SessionStarted,
 )
+from autoexp_tui.core.moment import Moment
 from autoexp_tui.core.specs import JobSpec, Plan
 from autoexp_tui.core.state import SessionState
 from autoexp_tui.engine.session_ports import Journal, Lease
@@ -84,7 +85,8 @@ class Writer:
 
     def draft(self, *happened: Event) -> list[Recorded]:
         """Events as the next commit of this engine."""
-        draft = Draft(self.state, 100.0 + self.state.seq, self.lease.epoch)
+        t = 100.0 + self.state.seq
+        draft = Draft(self.state, Moment(t, t, t - 100.0), self.lease.epoch)
         for event in happened:
             draft.emit(event)
         return draft.commit()

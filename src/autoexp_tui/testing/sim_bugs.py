@@ -1,4 +1,4 @@
-"""Five deliberate bugs, so that the simulator is seen to catch what it is made for.
+"""Six deliberate bugs, so that the simulator is seen to catch what it is made for.
 
 Each replaces one part of a campaign by one that is wrong in a way that engines of this
 kind have been wrong. None of it can be reached from outside a simulation.
@@ -27,6 +27,7 @@ from autoexp_tui.engine.executor_port import (
     TaskReport,
 )
 from autoexp_tui.engine.loop import Engine, Parts
+from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.session_ports import Journal
 from autoexp_tui.engine.writing import Written
 from autoexp_tui.testing.memory_journal import MemoryJournal
@@ -184,10 +185,35 @@ class _Unfenced(_Journal):
         self.inner.append_unfenced(records)
 
 
+# -------------------------------------------------------------- time by the wall clock
+class TimeByWall(Bug):
+    """What lasts goes by the wall clock, and stands still while that is behind."""
+
+    def engine(self, state: SessionState, parts: Parts) -> Engine:
+        return Engine(state, replace(parts, clock=_WallAlone(parts.clock)))
+
+
+class _WallAlone:
+    def __init__(self, inner: Clock) -> None:
+        self._inner = inner
+        self._latest = 0.0
+
+    def utc(self) -> float:
+        return self._inner.utc()
+
+    def monotonic(self) -> float:
+        self._latest = max(self._latest, self._inner.utc())
+        return self._latest
+
+    def boottime(self) -> float:
+        return self.monotonic()
+
+
 BUGS: Final[Mapping[str, Callable[[], Bug]]] = {
     "drop_intent": DropIntent,
     "trust_empty": TrustEmpty,
     "forget_claim": ForgetClaim,
     "apply_before_journal": ApplyBeforeJournal,
     "ignore_epoch": IgnoreEpoch,
+    "time_by_wall": TimeByWall,
 }

@@ -99,7 +99,7 @@ class Campaign:
         self._stock_shelf()
         self.session = self.world.session
         self.session.rotate_records = self._rng.choice([0, 0, 150])
-        self.checks = Checks(self.session, self.cluster)
+        self.checks = Checks(self.session, self.cluster, self._true_clock.monotonic)
         self._bug.cluster(self.cluster)
         self.person = Person(self._rng, self.world.inbox, self.tally.faults)
         self._paused: list[Holder] = []
@@ -216,7 +216,7 @@ class Campaign:
             pid=1,
             sealed_part=journal.seal.part,
             sealed_bytes=journal.seal.bytes,
-            gap_seconds=max(0.0, self._clock.utc() - loaded.t),
+            gap_seconds=loaded.seconds_until(self._clock.utc()),
         )
         if not self._joins or self._later.jobs[0].name in loaded.jobs:
             return [started]
@@ -477,7 +477,9 @@ _DISK: Final = {
 }
 _JUMPS: Final = (
     ("clock forward", 5.0, 7200.0),
-    ("clock back", -300.0, -5.0),
+    ("clock back", -7200.0, -5.0),
+    ("clock a year forward", 3e7, 4e7),
+    ("clock a year back", -4e7, -3e7),
     ("clock slewed", -0.5, 0.5),
 )
 HAPPENINGS: Final[tuple[tuple[float, float, Callable[[Campaign], None]], ...]] = (

@@ -65,6 +65,8 @@ def problem(
     newest = [one for one in befallen if one.run == _newest(attempt, befallen)]
     if event.outcome is Outcome.COMPLETED:
         return _completed(event, newest)
+    if (event.outcome, event.cause) == (Outcome.CANCELLED, Cause.USER):
+        return "" if _by_others(newest) else "cancelled, and nobody else has done it"
     if event.cause is None or event.outcome is Outcome.CANCELLED:
         return f"{event.outcome} by {event.cause}, and nobody had ordered it"
     if not newest and attempt.run < 0:
@@ -119,6 +121,10 @@ def _completed(event: events.AttemptEnded, newest: Strokes) -> str:
     if event.cause is not None:
         return f"completed, and {event.cause} is its cause"
     return "" if _ended_well(newest) else f"completed, and: {_said(newest)}"
+
+
+def _by_others(newest: Strokes) -> bool:
+    return any(one.stroke is Stroke.CANCELLED_BY_OTHERS for one in newest)
 
 
 def _by_code(event: events.AttemptEnded, newest: Strokes, memory: Memory) -> bool:

@@ -15,9 +15,10 @@ from typing import Final, Protocol
 from autoexp_tui.core import events
 from autoexp_tui.core.action_kinds import Restart
 from autoexp_tui.core.apply import apply, fold
-from autoexp_tui.core.condition_kinds import MaxAttempts
-from autoexp_tui.core.effects import SubmitTasks, TaskId
+from autoexp_tui.core.condition_kinds import FileContent, FileExists, MaxAttempts
+from autoexp_tui.core.effects import ComposeJob, SubmitTasks, TaskId
 from autoexp_tui.core.events import Recorded
+from autoexp_tui.core.freshness import awaits_look, files_aside
 from autoexp_tui.core.sentences import CODES
 from autoexp_tui.core.state import ConditionStatus, JobRecord, SessionState
 from autoexp_tui.core.states import ACTIVE, JobState
@@ -70,10 +71,66 @@ class Truth(Protocol):
         ...
 
 
+HANG_SECONDS: Final = 600.0
+"""By which a timer may be off: engines hold, and commits and looks are seldom."""
+
+
+class Timers:
+    """Time passes for timers as it does in truth, and whose time has come goes on."""
+
+    def __init__(self, elapsed: Callable[[], float]) -> None:
+        """`elapsed`: seconds that passed in truth, whatever any clock shows."""
+        self._elapsed = elapsed
+        self._epoch = 0
+        self._began = (0.0, 0.0)
+        """`lived` and the true time of the epoch's first record."""
+        self._due: dict[str, float] = {}
+        """Job -> the `lived` since when only the engine keeps it from being tried anew:
+        its wait is over, and whatever else held it back has gone."""
+
+    def problems(self, record: Recorded, state: SessionState) -> Iterator[str]:
+        """What is wrong once `record` counts."""
+        if record.epoch != self._epoch:
+            self._epoch, self._began = record.epoch, (state.lived, self._elapsed())
+        lived, passed = state.lived - self._began[0], self._elapsed() - self._began[1]
+        if abs(lived - passed) > HANG_SECONDS:
+            yield f"timers went on by {lived:.0f} s in {passed:.0f} s"
+        yield from self._late(record, state, lived)
+
+    def _late(
+        self, record: Recorded, state: SessionState, lived: float
+    ) -> Iterator[str]:
+        event = record.event
+        if isinstance(event, events.RetryOrdered) and not event.held:
+            self._due[event.job] = state.lived + (event.wait_seconds or 0.0)
+        for name, due in list(self._due.items()):
+            job = state.jobs[name]
+            if job.state is not JobState.RETRYING:
+                del self._due[name]
+            elif not _is_free(job, state):
+                self._due[name] = max(due, state.lived)
+            elif state.lived - due > HANG_SECONDS < lived:
+                yield f"{name} is {state.lived - due:.0f} s late to be tried again"
+
+
+def _is_free(job: JobRecord, state: SessionState) -> bool:
+    """Whether nothing but time keeps a job from being tried again."""
+    composes = any(
+        isinstance(one.effect, ComposeJob) and one.effect.job == job.name
+        for one in state.pending.values()
+    )
+    told = job.why is not None and job.why.code.startswith("held_by")
+    return not (composes or told or state.paused)
+
+
 class Checks:
     """Holds a campaign to its invariants."""
 
-    def __init__(self, session: MemorySession, truth: Truth) -> None:
+    def __init__(
+        self, session: MemorySession, truth: Truth, elapsed: Callable[[], float]
+    ) -> None:
+        """`elapsed`: seconds that passed in truth, whatever any clock shows."""
+        self._timers = Timers(elapsed)
         self.shadow = SessionState(plans=session.plans)
         """The fold of what is synced."""
         self._session = session
@@ -154,6 +211,8 @@ class Checks:
         for problem in self._problems(record):
             raise Violation(f"record {record.seq} ({record.event!r}): {problem}")
         apply(self.shadow, record)
+        for problem in self._timers.problems(record, self.shadow):
+            raise Violation(f"record {record.seq} ({record.event!r}): {problem}")
         if isinstance(record.event, events.JobEnded):
             self._check_end(self.shadow.jobs[record.event.job])
 
@@ -189,6 +248,7 @@ class Checks:
             live = [a.number for a in job.attempts if a.outcome is None]
             if live not in ([], [number]):
                 yield f"attempt {live} of {name} has not ended"
+            yield from unsure_files(self.shadow, job)
 
     def _added(self, event: events.PlanAdded) -> Iterator[str]:
         if not event.job:
@@ -369,6 +429,22 @@ _CHECKS: Mapping[type, Callable[[Checks, events.Event], Iterator[str]]] = {
     events.WarningRaised: Checks._warned,  # type: ignore[dict-item]
     events.EngineFaulted: Checks._faulted,  # type: ignore[dict-item]
 }
+
+
+def unsure_files(state: SessionState, job: JobRecord) -> Iterator[str]:
+    """What is wrong with the files of a job that is submitted now: it writes them anew
+    or begins from them, and nobody knows yet which of them are old."""
+    if awaits_look(job):
+        yield f"{job.name} begins anew, and nobody has looked at what lies there"
+    if job.state is not JobState.WAITING:
+        return
+    for spec, status in zip(job.spec.start_conditions, job.start, strict=True):
+        if not isinstance(spec, FileExists | FileContent) or not spec.blocking:
+            continue
+        writer = state.jobs.get(spec.writer) if spec.fresh else None
+        unsure = writer is not None and files_aside(writer) is None
+        if unsure and not (status and status.waived):
+            yield f"{job.name} begins from {spec.path}, and {spec.writer} begins anew"
 
 
 def _holds_back(status: ConditionStatus | None) -> bool:

@@ -88,6 +88,10 @@ def _name_of(event: events.Event) -> str:
             return _FATES.get(cause, "")
         case events.RunRequeued():
             return "run was requeued"
+        case events.RunSuspended():
+            return "run was suspended"
+        case events.JobsHeld(why=reason) if reason is not None:
+            return "submission was held"
         case events.PlanAdded(job=job) if job:
             return "plan joined by a rule"
         case events.RetryOrdered(held=True):

@@ -282,11 +282,43 @@ class SlurmCluster(Generic[R]):
     def _forget(self, rng: random.Random) -> str:
         return self._befall(rng, self.slurm.cluster.forget, "job forgotten")
 
-    def _befall(self, rng: random.Random, act: Callable[[Job], None], name: str) -> str:
-        running = self._running()
-        if not running:
+    def _suspend(self, rng: random.Random) -> str:
+        """A job is suspended, or the suspended ones go on."""
+        if self._resume():
             return ""
-        act(rng.choice(running))
+        return self._befall(rng, self.slurm.cluster.suspend, "job suspended")
+
+    def _resume(self) -> bool:
+        suspended = [job for job in self.slurm.cluster.jobs if job.word == "SUSPENDED"]
+        for job in suspended:
+            self.slurm.cluster.resume(job)
+        return bool(suspended)
+
+    def _fail_launch(self, rng: random.Random) -> str:
+        cluster = self.slurm.cluster
+        return self._befall_one(
+            rng, self._waiting(), cluster.fail_launch, "job not launched"
+        )
+
+    def _cancel_waiting(self, rng: random.Random) -> str:
+        cluster = self.slurm.cluster
+        name = "waiting job cancelled by others"
+        return self._befall_one(rng, self._waiting(), cluster.cancel_by_others, name)
+
+    def _waiting(self) -> list[Job]:
+        self.settle()
+        return [job for job in self.slurm.cluster.jobs if job.word == "PENDING"]
+
+    def _befall(self, rng: random.Random, act: Callable[[Job], None], name: str) -> str:
+        return self._befall_one(rng, self._running(), act, name)
+
+    @staticmethod
+    def _befall_one(
+        rng: random.Random, jobs: list[Job], act: Callable[[Job], None], name: str
+    ) -> str:
+        if not jobs:
+            return ""
+        act(rng.choice(jobs))
         return name
 
     def _kill_supervisor(self, rng: random.Random) -> str:
@@ -320,6 +352,7 @@ class SlurmCluster(Generic[R]):
         """No fault any more, and what is broken is mended."""
         self._note_silence()
         self.slurm.away = self.slurm.database_away = False
+        self._resume()
         for name in self.slurm.cluster.down_nodes():
             self.slurm.cluster.return_node(name)
 
@@ -335,6 +368,10 @@ _STRIKES: Final = (
     SlurmCluster._requeue,
     SlurmCluster._requeue,
     SlurmCluster._forget,
+    SlurmCluster._suspend,
+    SlurmCluster._suspend,
+    SlurmCluster._fail_launch,
+    SlurmCluster._cancel_waiting,
     SlurmCluster._kill_supervisor,
     SlurmCluster._kill_supervisor,
     SlurmCluster._crash,

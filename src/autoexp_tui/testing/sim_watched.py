@@ -20,6 +20,7 @@ from autoexp_tui.engine.executor_port import (
     Submission,
     SubmitAnswer,
     Task,
+    Unexplained,
 )
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.reading_ports import FactSource
@@ -65,7 +66,7 @@ class WatchedExecutor:
         deposed = self._is_deposed()
         self._checks.may_send(submission.token, deposed=deposed)
         answer = self._inner.submit(submission)
-        if isinstance(answer, Busy) and not deposed:
+        if isinstance(answer, Busy | Unexplained) and not deposed:
             self._checks.was_not_taken(submission.token)
         self._after()
         return answer
@@ -111,7 +112,7 @@ class ShakyFacts:
         if not self._danger.over and self._rng.random() < LOOK_RATE:
             self._danger.counts["look failed"] += 1
             return Fact(
-                None, self._clock.utc(), error="the file server does not answer"
+                None, self._clock.monotonic(), error="the file server does not answer"
             )
         return self._inner.observe(key)
 
@@ -122,5 +123,5 @@ class ShakyFacts:
     def _command(self) -> Fact:
         if not self._danger.over and self._rng.random() < COMMAND_RATE:
             self._danger.counts["command failed"] += 1
-            return Fact(CommandResult(1), self._clock.utc())
-        return Fact(CommandResult(0), self._clock.utc())
+            return Fact(CommandResult(1), self._clock.monotonic())
+        return Fact(CommandResult(0), self._clock.monotonic())

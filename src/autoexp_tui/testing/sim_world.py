@@ -7,13 +7,13 @@ only its ports are of this world.
 from __future__ import annotations
 
 import fnmatch
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from autoexp_tui.core import ids
 from autoexp_tui.core.checkpoints import Checkpoint, FoundCheckpoint
 from autoexp_tui.core.commands import Order
 from autoexp_tui.core.condition_kinds import JobStateIs
@@ -34,6 +34,7 @@ from autoexp_tui.core.facts import (
     StatKey,
     TextKey,
 )
+from autoexp_tui.core.freshness import FileIdentity
 from autoexp_tui.core.rule_kinds import Monitoring
 from autoexp_tui.core.specs import Edge, JobSpec, Plan
 from autoexp_tui.engine.dispatcher import Outside
@@ -43,6 +44,7 @@ from autoexp_tui.engine.loop import Engine, Parts
 from autoexp_tui.engine.ports import Clock, FurtherPlan
 from autoexp_tui.engine.reading_ports import FactSource, FoundFile, LogChunk, LogSource
 from autoexp_tui.monitor.desk import Policy
+from autoexp_tui.monitor.patterns import compile_text_pattern
 from autoexp_tui.plan.further import as_further
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_evidence import FakeEvidence
@@ -61,6 +63,8 @@ class Files:
     clock: Clock
     data: dict[str, bytes] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
+    written: dict[str, int] = field(default_factory=dict)
+    """Path -> how often it was written."""
     watcher: Watcher = lambda _: None
     """Told of each write: by the newest engine, to be woken."""
 
@@ -71,10 +75,25 @@ class Files:
     def append(self, path: str, data: bytes) -> None:
         """A run writes; a run's log also becomes the job's current one."""
         self.data[path] = self.data.get(path, b"") + data
+        self.written[path] = self.written.get(path, 0) + 1
         directory, _, name = path.rpartition("/")
         if name.startswith("slurm-"):
             self.links[f"{directory}/current.log"] = path
         self.watcher((path,))
+
+    def identity(self, path: str) -> FileIdentity | None:
+        """Which file lies there: bytes are only ever added to it."""
+        place = self.links.get(path, path)
+        if place not in self.data:
+            return None
+        size = len(self.data[place])
+        return FileIdentity(
+            path=path,
+            inode=int(ids.digest(place), 16),
+            size=size,
+            mtime_ns=self.written.get(place, 0),
+            ctime_ns=self.written.get(place, 0),
+        )
 
     def read(self, path: str) -> bytes | None:
         """A file's bytes through its link, None when there is none."""
@@ -83,18 +102,25 @@ class Files:
     # ------------------------------------------------------------------ FactSource
     def observe(self, key: OutsideKey) -> Fact:
         """The fact for `key` as the files stand now."""
-        now = self.clock.utc()
+        now = self.clock.monotonic()
         match key:
             case StatKey():
                 found = self.read(key.path)
-                return Fact(FileStat(found is not None, len(found or b"")), now)
+                file = self.identity(key.path)
+                return Fact(FileStat(file is not None, len(found or b""), 0, file), now)
             case GlobKey():
                 paths = sorted(fnmatch.filter(self.data, key.pattern))
                 largest = max((len(self.data[p]) for p in paths), default=0)
-                return Fact(Matches(tuple(paths), largest), now)
+                files = tuple(file for p in paths if (file := self.identity(p)))
+                return Fact(Matches(tuple(paths), largest, files), now)
             case TextKey():
                 text = self.read(key.path)
-                return Fact(FileText(text.decode() if text is not None else None), now)
+                file = self.identity(key.path)
+                if text is None or not key.pattern:
+                    said = None if text is None else text.decode()
+                    return Fact(FileText(said, file), now)
+                match = compile_text_pattern(key.pattern).search(text)
+                return Fact(FileText("", file, holds=match is not None), now)
             case LogKey():
                 return Fact(self._search(key), now)
             case CommandKey():
@@ -108,8 +134,11 @@ class Files:
         found = self.read(key.path)
         if found is None:
             return LogFound()
-        match = re.search(key.pattern, found.decode("utf-8", "replace"))
-        return LogFound(1, int(match is not None), match[0] if match else "", key.path)
+        inode = int(ids.digest(self.links.get(key.path, key.path)), 16)
+        found = found[dict(key.skip).get(inode, 0) :]
+        match = compile_text_pattern(key.pattern).search(found)
+        line = (match[0] or b"").decode() if match else ""
+        return LogFound(1, int(match is not None), line, key.path)
 
 
 @dataclass(slots=True)
@@ -312,7 +341,7 @@ class Errands:
         self.ran.append(tuple(command))
         return CommandResult(self.exit_code, "as told")
 
-    def append(self, path: str, text: str) -> None:
+    def append(self, path: str, text: str, below: str = "") -> None:
         """Keep it, unless there is a problem."""
         if self.problem:
             raise OSError(self.problem)

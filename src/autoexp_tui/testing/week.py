@@ -390,7 +390,7 @@ class _Story:
         if again and run.number < _MOST_ATTEMPTS:
             retry = events.RetryOrdered(
                 job=name,
-                not_before=t + 60,
+                wait_seconds=60.0,
                 from_checkpoint=True,
                 why=why("retry", attempt=run.number + 1, reason=cause.value),
             )

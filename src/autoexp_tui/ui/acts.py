@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from textual.timer import Timer
 
@@ -24,11 +25,13 @@ from autoexp_tui.core.commands import (
     Resume,
 )
 from autoexp_tui.core.condition_kinds import Approval
-from autoexp_tui.core.events import CommandRefused
+from autoexp_tui.core.effects import ComposeJob
+from autoexp_tui.core.events import CommandRefused, EffectOrdered, Event
 from autoexp_tui.core.wording import plural, sentence
+from autoexp_tui.ui.logfile import open_regular
 from autoexp_tui.ui.screens.question import Answered, QuestionScreen
 from autoexp_tui.ui.view import orders
-from autoexp_tui.ui.view.loss import killable
+from autoexp_tui.ui.view.loss import checkpoint_places, killable, not_yet_looked
 from autoexp_tui.ui.view.questions import (
     COUNTDOWN,
     Choice,
@@ -38,6 +41,7 @@ from autoexp_tui.ui.view.questions import (
     kill_question,
     override_diff,
     resubmit_question,
+    same_place,
     skip_question,
 )
 from autoexp_tui.ui.view.spans import Line, outside
@@ -48,10 +52,14 @@ if TYPE_CHECKING:
     from autoexp_tui.ui.app import CockpitApp
     from autoexp_tui.ui.view.causes import CauseGroup
     from autoexp_tui.ui.view.scope import Scope
-    from autoexp_tui.ui.view.session import JobView
+    from autoexp_tui.ui.view.session import JobView, SessionView
 
 MOST_SHOWN = 1 << 16
 """Bytes of each file that an approval shows."""
+
+
+Files: TypeAlias = Sequence[tuple[str, str]]
+"""Path and text of each file that belongs to an approval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +95,12 @@ class Acts:
         if not self._unanswered:
             return
         told = [one for one in snapshot.events if one.command_id in self._unanswered]
-        self._unanswered.difference_update(one.command_id for one in told)
+        self._unanswered.difference_update(
+            one.command_id for one in told if not _is_composed(one.event)
+        )
         for record in told:
             if isinstance(record.event, CommandRefused):
-                reason = outside(sentence(record.event.why, snapshot.t))
+                reason = outside(sentence(record.event.why, snapshot.now))
                 self._app.say(f"refused: {reason}", "failed", keep=True)
 
     def _sent(self, jobs: Sequence[JobView], command: Command, words: str) -> None:
@@ -104,16 +114,31 @@ class Acts:
         nothing: str,
         answered: Callable[[Answered], None],
         **options: Any,
-    ) -> None:
+    ) -> QuestionScreen | None:
         if question is None:
             self._app.say(nothing, "warning")
-            return
+            return None
 
         def done(answer: Answered | None) -> None:
             if answer is not None:
                 answered(answer)
 
-        self._app.push_screen(QuestionScreen(self._app.skin, question, **options), done)
+        screen = QuestionScreen(self._app.skin, question, **options)
+        self._app.push_screen(screen, done)
+        return screen
+
+    def _has_changed(self, shown: Sequence[JobView]) -> bool:
+        """Whether jobs moved while a question showed them; if so, say that."""
+        now = self._app.desk.session.named([job.name for job in shown])
+        changed = orders.has_changed(shown, now)
+        if changed:
+            self._app.say("changed while you read: look again", "warning")
+        return changed
+
+    def _renewed(self, scope: Scope) -> Scope:
+        """The scope of a question that is asked again, its jobs as they are now."""
+        names = [job.name for job in scope.jobs]
+        return replace(scope, jobs=self._app.desk.session.named(names))
 
     # ------------------------------------------------------------------------ kill
     def kill(self, scope: Scope) -> None:
@@ -121,13 +146,26 @@ class Acts:
         if self.countdown is not None:
             self._app.say("another countdown runs: U stops it", "warning")
             return
-        question = kill_question(scope, self._app.desk.session)
+        session, look = self._app.desk.session, self._app.options.checkpoints
         shown = killable(scope.jobs)
+        places = checkpoint_places(shown, session) if look else ()
+        question = kill_question(scope, session, not_yet_looked(places))
 
         def answered(answer: Answered) -> None:
             self._begin_kill(scope, shown)
 
-        self._ask(question, _none_of(scope, "can be ended"), answered)
+        screen = self._ask(question, _none_of(scope, "can be ended"), answered)
+
+        def looked(found: Any, problem: BaseException | None) -> None:
+            if problem is not None:
+                raise problem
+            known = kill_question(scope, session, found)
+            if screen is not None and known is not None:
+                screen.turn_into(known)
+
+        if look and places:
+            work = partial(look, places)
+            self._app.background.call("checkpoints", work, looked)
 
     def _begin_kill(self, scope: Scope, shown: Sequence[JobView]) -> None:
         session = self._app.desk.session
@@ -179,19 +217,23 @@ class Acts:
 
     # ---------------------------------------------------------------------- submit
     def submit(self, scope: Scope) -> None:
-        """Ask what to submit."""
+        """Ask what to submit: of the plan that is shown, and of no other."""
         desk = self._app.desk
         session = desk.session
+        shown = _plan_id(session)
 
         def answered(answer: Answered) -> None:
-            if answer.choice is not None:
+            if _plan_id(desk.session) != shown:
+                self._app.say("planned again while you read: look again", "warning")
+                self.submit(self._renewed(scope))
+            elif answer.choice is not None:
                 jobs = session.named(answer.choice.jobs)
                 words = f"submitting {plural(len(jobs), 'job')}"
-                self._sent(jobs, orders.submit(answer.choice), words)
+                self._sent(jobs, orders.submit(answer.choice, shown), words)
 
         families = desk.words.of_families
         question = submit_question(scope, session, desk.rates, families)
-        self._ask(question, "nothing is planned or held", answered)
+        self._ask(question, desk.opening or "nothing is planned or held", answered)
 
     # -------------------------------------------------------------------- resubmit
     def resubmit(self, scope: Scope) -> None:
@@ -204,12 +246,14 @@ class Acts:
             return orders.resubmit(names, choice, text) if choice else None
 
         def preview(choice: Choice, text: str) -> Sequence[Line]:
-            if choice.id != "overrides" or not text.strip():
+            if choice.id != "overrides":
                 return ()
-            return override_diff(jobs, text.split())
+            return (*override_diff(jobs, text.split()), same_place(jobs))
 
         def answered(answer: Answered) -> None:
-            if answer.choice is not None:
+            if self._has_changed(jobs):
+                self.resubmit(self._renewed(scope))
+            elif answer.choice is not None:
                 command = orders.resubmit(names, answer.choice, answer.text)
                 self._sent(jobs, command, f"resubmitting {plural(len(jobs), 'job')}")
 
@@ -228,7 +272,9 @@ class Acts:
             return orders.skip(names, choice, text) if choice else None
 
         def answered(answer: Answered) -> None:
-            if answer.choice is not None:
+            if self._has_changed(jobs):
+                self.skip(self._renewed(scope))
+            elif answer.choice is not None:
                 command = orders.skip(names, answer.choice, answer.text)
                 word = "skipping" if answer.choice.id == "skip" else "waiving for"
                 self._sent(jobs, command, f"{word} {plural(len(jobs), 'job')}")
@@ -250,12 +296,29 @@ class Acts:
         if not jobs:
             self._app.say("nothing asks", "warning")
             return
-        self._ask_next(jobs, 0)
+        self._ask_next([job.name for job in jobs], 0)
 
-    def _ask_next(self, jobs: Sequence[JobView], place: int) -> None:
-        if place >= len(jobs):
+    def _ask_next(self, names: Sequence[str], place: int) -> None:
+        """Ask about the next that still asks; all but that is as it is now."""
+        if place >= len(names):
             return
-        job = jobs[place]
+        jobs = asking(self._app.desk.session.named(names[place : place + 1]))
+        if not jobs:
+            self._ask_next(names, place + 1)
+            return
+        job = jobs[0]
+        many = f"{place + 1} of {len(names)}" if len(names) > 1 else ""
+
+        def asked(files: Files) -> None:
+            self._show_approval(job, files, many, then)
+
+        def then() -> None:
+            self._ask_next(names, place + 1)
+
+        self._read_shown(job, asked)
+
+    def _read_shown(self, job: JobView, then: Callable[[Files], None]) -> None:
+        """Read what belongs to an approval."""
         paths = [
             path
             for spec in job.record.spec.start_conditions
@@ -266,28 +329,37 @@ class Acts:
         def shown(files: Any, problem: BaseException | None) -> None:
             if problem is not None:
                 raise problem
-            self._show_approval(jobs, place, files)
+            then(files)
 
         key = f"approval {job.name}"
         self._app.background.call(key, lambda: read_files(paths), shown)
 
     def _show_approval(
-        self, jobs: Sequence[JobView], place: int, files: Sequence[tuple[str, str]]
+        self, job: JobView, files: Files, many: str, then: Callable[[], None]
     ) -> None:
-        job = jobs[place]
         ask = job.record.ask
         if ask is None:
             return
-        many = f"{place + 1} of {len(jobs)}" if len(jobs) > 1 else ""
         session = self._app.desk.session
 
-        def answered(answer: Answered) -> None:
-            command = Answer(
-                job=job.name, digest=ask.digest, approved=answer.key == "y"
-            )
-            word = "approved" if command.approved else "refused"
+        def sent(*, approved: bool) -> None:
+            command = Answer(job=job.name, digest=ask.digest, approved=approved)
+            word = "approved" if approved else "refused"
             self._sent([job], command, f"{word}: sent with what you saw")
-            self._ask_next(jobs, place + 1)
+            then()
+
+        def read_again(now: Files) -> None:
+            if now == files:
+                sent(approved=True)
+                return
+            self._app.say("its files changed while you read: look again", "warning")
+            self._show_approval(job, now, many, then)
+
+        def answered(answer: Answered) -> None:
+            if answer.key == "y":
+                self._read_shown(job, read_again)
+            else:
+                sent(approved=False)
 
         question = approval_question(job, ask, files, many, session)
         self._ask(question, "", answered)
@@ -303,6 +375,16 @@ class Acts:
             self._app.say("submission pauses; what runs goes on. P resumes")
 
 
+def _plan_id(session: SessionView) -> str:
+    plan = session.snapshot.plan
+    return plan.plan_id if plan is not None else ""
+
+
+def _is_composed(event: Event) -> bool:
+    """Whether a job is planned anew first: that may still be refused."""
+    return isinstance(event, EffectOrdered) and isinstance(event.effect, ComposeJob)
+
+
 def _none_of(scope: Scope, what: str) -> str:
     """Why a verb has nothing to do; marks are named, they may be out of sight."""
     if not scope.by_marks:
@@ -312,14 +394,14 @@ def _none_of(scope: Scope, what: str) -> str:
     return f"{which}: {none} {what}   esc clears marks"
 
 
-def read_files(paths: Sequence[str]) -> Sequence[tuple[str, str]]:
+def read_files(paths: Sequence[str]) -> Files:
     """The beginning of each file as clean text; one that cannot be read says why."""
     return [(path, _read_file(path)) for path in paths]
 
 
 def _read_file(path: str) -> str:
     try:
-        with open(path, "rb") as file:
+        with os.fdopen(open_regular(path), "rb") as file:
             data = file.read(MOST_SHOWN + 1)
     except FileNotFoundError:
         return "(not there yet)"

@@ -14,8 +14,9 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, cast
 
+from textual import events
 from textual.app import App
 from textual.binding import BindingType
 from textual.message import Message
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from autoexp_tui.ui.acts import Acts
     from autoexp_tui.ui.screens.question import Answered
     from autoexp_tui.ui.view.session import JobView
+    from autoexp_tui.ui.widgets.bars import Typed
 from autoexp_tui.ui.options import CockpitOptions, LeaveWay, wants_ascii, wants_no_color
 
 REFRESH_SECONDS: Final = 1.0
@@ -49,6 +51,13 @@ REFRESH_SECONDS: Final = 1.0
 
 SLOW_SECONDS: Final = 2.0
 """The same over a slow line."""
+
+
+class Hearing(Protocol):
+    """A screen of ours."""
+
+    def hear(self, event: Typed) -> None:
+        """Take a key, or a text that was pasted."""
 
 
 class SnapshotWaits(Message):
@@ -109,6 +118,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         """Whether another engine was seen to live while this cockpit looked on."""
         self._shown_at = float("-inf")
         self._take_timer_set = False
+        self._deaf_until = float("-inf")
         self.animation_level = "none"
         self._dress()
 
@@ -120,6 +130,28 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             without_grey(self)
         if self.skin.eight_bit:
             say_colors_shortly(self)
+
+    # ------------------------------------------------------------------------- keys
+    async def on_event(self, event: events.Event) -> None:
+        """Hand keys to the uppermost screen, one after the other; it acts at once.
+
+        Textual puts each into the queue of the widget that is focused by then, so that
+        what was typed right behind a key went where that key was about to lead away
+        from.
+        """
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            self.app_focus = True
+            self._hear(event)
+        else:
+            await super().on_event(event)
+
+    def _hear(self, event: Typed) -> None:
+        if self.clock.monotonic() >= self._deaf_until:
+            cast("Hearing", self.screen).hear(event)
+
+    def be_deaf(self, seconds: float) -> None:
+        """Take what is typed within `seconds` for the rest of what was typed before."""
+        self._deaf_until = self.clock.monotonic() + seconds
 
     # -------------------------------------------------------------------- beginning
     def on_mount(self) -> None:
@@ -187,7 +219,12 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         from autoexp_tui.ui.view.digest import digest
 
         session, groups = self.desk.session, self.desk.groups
-        told = digest(session, groups, since, self.clock.utc())
+        told = digest(
+            session,
+            groups,
+            session.present(since),
+            session.present(self.clock.utc()),
+        )
         if not told:
             return
         passes = {"exclamation_mark": "walk through them"} if groups else {}

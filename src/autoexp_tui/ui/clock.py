@@ -44,7 +44,8 @@ class PlayedClock:
     def utc(self) -> float:
         """The replay's moment; the machine's until there is one."""
         playback = self._shown().playback
-        return self._machine.utc() if playback is None else playback.at
+        ahead = self._shown().wall_ahead
+        return self._machine.utc() if playback is None else playback.at + ahead
 
     def monotonic(self) -> float:
         """Seconds that never go back."""

@@ -23,6 +23,7 @@ from autoexp_tui.ui.view.rows import (
     sort_by,
 )
 from autoexp_tui.ui.view.session import JobView, SessionView, observe
+from autoexp_tui.ui.view.spans import outside
 from autoexp_tui.ui.view.stages import StageView, stages
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Desk:
         self, snapshot: Snapshot, expression: Expression | None = None
     ) -> None:
         self.session: SessionView = observe(snapshot)
-        self.words = PlanWords(snapshot.plan)
+        self.words = PlanWords(snapshot.plan, self.session.changed)
         self.failed = False
         """Whether what the engine says it is doing has ended without a result."""
         self.groups: tuple[CauseGroup, ...] = ()
@@ -72,6 +73,13 @@ class Desk:
         self._singles_for: object = None
         self._look_again()
 
+    @property
+    def opening(self) -> str:
+        """That all is still to come: `planning exp goes on`; empty when it is there."""
+        doing = self.session.snapshot.engine.doing
+        known = not doing or self.failed or self.session.jobs
+        return "" if known else f"{outside(doing)} goes on"
+
     # -------------------------------------------------------------------- snapshots
     def take(self, snapshot: Snapshot) -> None:
         """Show a newer snapshot."""
@@ -79,18 +87,19 @@ class Desk:
         self.session = observe(snapshot, self.session)
         if snapshot.playback is not None and not self.many:
             self._forecast_at = None  # its time goes faster than the machine's
-        if snapshot.plan is not self.words.plan:
-            self.words = PlanWords(snapshot.plan)
+        if not self.words.are_of(self.session):
+            self.words = PlanWords(snapshot.plan, self.session.changed)
             self._rows_for = ()
             self.marks.intersection_update(self.session.index)
         self._look_again()
 
-    def pass_time(self, now: float) -> bool:
+    def pass_time(self, utc: float) -> bool:
         """Let ages grow while the engine rests; whether they did.
 
         Args:
-            now: UTC.
+            utc: by the machine's clock.
         """
+        now = self.session.present(utc)
         if not self.session.at_rest or now - self.session.now < AGES_EVERY:
             return False
         self.session = replace(self.session, silent_until=now)

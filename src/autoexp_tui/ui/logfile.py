@@ -11,8 +11,10 @@ a line is one row, however long: only what follows its last `\\r` is ever shown.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -20,6 +22,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from autoexp_tui.core.clean import clean
+from autoexp_tui.monitor.patterns import Pattern, compile_line_pattern, readable
 
 CHUNK: Final = 1 << 18
 """Bytes read at a time."""
@@ -33,10 +36,13 @@ MOST_LINES: Final = 1 << 21
 SHOWN: Final = 4000
 """Characters of a line that are ever shown."""
 
-_ERRORS: Final = re.compile(
-    rb"error|exception|traceback|fatal|panic|killed|out of memory|oom|segfault"
-    rb"|\bnan\b|cannot|failed",
-    re.IGNORECASE,
+SEARCH_STEPS: Final = 1 << 26
+"""Bytes that are searched at a time, times the pattern's instructions: a search whose
+text is made to be slow can be given up soon all the same."""
+
+_ERRORS: Final = (
+    r"error|exception|traceback|fatal|panic|killed|out of memory|oom|segfault"
+    r"|\bnan\b|cannot|failed"
 )
 
 
@@ -55,6 +61,21 @@ class LogLine(NamedTuple):
 
     offset: int
     text: str
+
+
+def open_regular(path: str) -> int:
+    """A handle to read a regular file; no pipe is waited for.
+
+    Raises:
+        OSError: it is none, or cannot be read.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode):
+        return handle
+    os.close(handle)
+    kind = "a directory" if stat.S_ISDIR(mode) else "a pipe or a device"
+    raise OSError(errno.EINVAL, f"{kind}, not a regular file", path)
 
 
 class LogFile:
@@ -92,7 +113,7 @@ class LogFile:
 
     def _open(self) -> None:
         self.close()
-        self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        self._fd = open_regular(self.path)
         seen = os.fstat(self._fd)
         self._identity = (seen.st_dev, seen.st_ino)
         self.size = seen.st_size
@@ -257,7 +278,7 @@ class LogFile:
     # --------------------------------------------------------------------- search
     def find(
         self,
-        pattern: re.Pattern[bytes],
+        pattern: Pattern,
         offset: int,
         *,
         forward: bool,
@@ -269,7 +290,8 @@ class LogFile:
         The line at `offset` itself counts only forwards, and only with `here`.
         `stopped` is asked between chunks.
         """
-        walk = self._ahead(offset) if forward else self._behind(offset)
+        chunk = max(LONGEST, min(SEARCH_CHUNK, SEARCH_STEPS // pattern.size))
+        walk = self._ahead(offset, chunk) if forward else self._behind(offset, chunk)
         least = offset if here else offset + 1
         for base, data in walk:
             if stopped():
@@ -282,11 +304,11 @@ class LogFile:
                 return found
         return None
 
-    def _ahead(self, offset: int) -> Iterator[tuple[int, bytes]]:
+    def _ahead(self, offset: int, chunk: int) -> Iterator[tuple[int, bytes]]:
         """Chunks of whole lines from `offset` to the end."""
         at = offset
         while at < self.size:
-            data = self._read(at, SEARCH_CHUNK)
+            data = self._read(at, chunk)
             cut = data.rfind(b"\n") + 1
             if not data:
                 return
@@ -294,11 +316,11 @@ class LogFile:
             yield at, whole
             at += len(whole)
 
-    def _behind(self, offset: int) -> Iterator[tuple[int, bytes]]:
+    def _behind(self, offset: int, chunk: int) -> Iterator[tuple[int, bytes]]:
         """Chunks of whole lines from before `offset` back to the beginning."""
         end = offset
         while end > 0:
-            start = max(0, end - SEARCH_CHUNK)
+            start = max(0, end - chunk)
             data = self._read(start, end - start)
             skip = data.find(b"\n") + 1 if start > 0 else 0
             yield start + skip, data[skip:]
@@ -306,7 +328,7 @@ class LogFile:
 
 
 def _matching(
-    pattern: re.Pattern[bytes],
+    pattern: Pattern,
     base: int,
     data: bytes,
     least: int,
@@ -316,15 +338,15 @@ def _matching(
 
     A state of a progress bar that was overwritten is no match.
     """
-    line_end, state = -1, 0
-    for match in pattern.finditer(data):
+    text, at = readable(data), 0
+    while at < len(text) and (match := pattern.search(text, at)) is not None:
         start = data.rfind(b"\n", 0, match.start()) + 1
-        if match.start() >= line_end:
-            cut = data.find(b"\n", match.start())
-            line_end = len(data) if cut < 0 else cut + 1
-            state = start + last_state(data[start:line_end])
+        cut = data.find(b"\n", match.start())
+        line_end = len(data) if cut < 0 else cut + 1
+        state = start + last_state(data[start:line_end])
+        at = line_end if match.start() >= state else state
         line = base + start
-        if match.end() > state and line >= least and (below is None or line < below):
+        if at == line_end and line >= least and (below is None or line < below):
             yield line
 
 
@@ -380,18 +402,15 @@ def shown_text(raw: bytes) -> str:
     return clean(text.expandtabs(8), limit=SHOWN)
 
 
-def error_pattern() -> re.Pattern[bytes]:
+def error_pattern() -> Pattern:
     """What a line that looks like an error has in it."""
-    return _ERRORS
+    return compile_line_pattern(_ERRORS, ignore_case=True)
 
 
-def search_pattern(text: str) -> re.Pattern[bytes]:
-    """A pattern for what a person typed: a regular expression, else as written.
+def search_pattern(text: str) -> Pattern:
+    """A pattern for what a person typed; lower case finds both cases.
 
-    Lower case finds both cases.
+    Raises:
+        PatternRefused: it is none that is searched.
     """
-    flags = re.IGNORECASE if text == text.lower() else 0
-    try:
-        return re.compile(text.encode(), flags)
-    except re.error:
-        return re.compile(re.escape(text.encode()), flags)
+    return compile_line_pattern(text, ignore_case=text == text.lower())

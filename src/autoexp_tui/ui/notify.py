@@ -28,15 +28,15 @@ class Ringer:
     def __init__(self, session: SessionView, groups: Sequence[CauseGroup]) -> None:
         self._failed = session.count(Look.FAILED, Look.LOST)
         self._needing = _keys(groups)
-        self._finished = session.snapshot.finished
+        self._over = not session.snapshot.open
 
     def ring(self, session: SessionView, groups: Sequence[CauseGroup]) -> str:
         """What to say aloud now; empty when nothing is new."""
         failed = session.count(Look.FAILED, Look.LOST)
         needing = _keys(groups)
-        finished = session.snapshot.finished
-        words = self._words(session, failed, needing, finished=finished)
-        self._failed, self._needing, self._finished = failed, needing, finished
+        over = not session.snapshot.open
+        words = self._words(session, failed, needing, over=over)
+        self._failed, self._needing, self._over = failed, needing, over
         return f"{outside(session.snapshot.name, 40)}: {words}" if words else ""
 
     def _words(
@@ -45,9 +45,9 @@ class Ringer:
         failed: int,
         needing: frozenset[str],
         *,
-        finished: bool,
+        over: bool,
     ) -> str:
-        if finished and not self._finished:
+        if over and not self._over:
             return f"all ended, {session.count(Look.DONE)} done, {failed} failed"
         parts = []
         if failed > self._failed:

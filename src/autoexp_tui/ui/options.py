@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from autoexp_tui.ui.commands import Commands
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from autoexp_tui.core.checkpoints import CheckpointPlace
     from autoexp_tui.core.specs import JobSpec, Plan
     from autoexp_tui.plan.papers import JobPapers
     from autoexp_tui.ui.view.filtering import Expression
+    from autoexp_tui.ui.view.loss import Looks
     from autoexp_tui.ui.view.plan_changes import PlanChanges
 
 
@@ -64,6 +66,8 @@ class CockpitOptions:
     """What changed since the last plan of its config; slow. None: nobody looks."""
     papers: Callable[[Plan, JobSpec], JobPapers] | None = None
     """Reads how a job was made; slow. None: nothing but the plan is at hand."""
+    checkpoints: Callable[[Sequence[CheckpointPlace]], Looks] | None = None
+    """Looks for the checkpoints of jobs that run; slow. None: nobody looks."""
     ahead: tuple[Callable[[], object], ...] = ()
     """What takes its time when it is first called, to be called while nothing else is
     to do, off the screen's thread."""

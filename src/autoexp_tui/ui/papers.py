@@ -73,7 +73,7 @@ def _pages(
     plan: Plan, specs: Sequence[JobSpec], found: Sequence[JobPapers]
 ) -> tuple[Page, ...]:
     if len(specs) == 2:
-        return pages_of_two((specs[0], found[0]), (specs[1], found[1]))
+        return pages_of_two((specs[0], found[0]), (specs[1], found[1]), plan.mask)
     return pages_of(plan, specs[0], found[0])
 
 

@@ -168,7 +168,7 @@ def test_what_stays_found_is_told_by_its_line_and_not_by_its_digest() -> None:
     "event",
     [
         events.RetryOrdered(
-            job="a", not_before=0.0, from_checkpoint=True, why=why("restart")
+            job="a", wait_seconds=0.0, from_checkpoint=True, why=why("restart")
         ),
         events.ApprovalAsked(job="a", attempt=1, digest="d", prompt="Go on?"),
     ],

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from autoexp_tui.core.rule_kinds import ResultSpec
 from autoexp_tui.core.snapshot import Live
 from autoexp_tui.testing.campaigns import campaign
 from autoexp_tui.testing.scripted_handle import HOSTILE
@@ -19,6 +20,46 @@ from autoexp_tui.ui.view.spans import plain, width
 
 SESSION = observe(campaign(125))
 WORDS = PlanWords(SESSION.snapshot.plan)
+
+
+def title_of_results(*names: str) -> str:
+    """Of a campaign whose stages have these results, in turn."""
+    base = campaign(10)
+    assert base.plan is not None
+    sets = {
+        str(place): replace(base.plan.monitoring, result=ResultSpec(metric=name))
+        for place, name in enumerate(names)
+    }
+    jobs = [
+        replace(job, spec=replace(job.spec, rules=str(place % len(names))))
+        for place, job in enumerate(base.jobs)
+    ]
+    plan = replace(base.plan, rule_sets=sets)
+    session = observe(replace(base, plan=plan, jobs=tuple(jobs)))
+    found = columns.choose(session, WORDS.parameters, 130, 130)
+    return next(one.title for one in found if one.kind == "loss")
+
+
+@pytest.mark.parametrize(
+    ("names", "title"),
+    [
+        (("",), "LOSS"),
+        (("accuracy",), "ACCURACY"),
+        (("heldout_loss",), "LOSS"),
+        (("loss", "heldout_loss"), "LOSS"),
+        (("accuracy", "loss"), "RESULT"),
+        (("accuracy", ""), "RESULT"),
+        (("f1",), "F1"),
+    ],
+)
+def test_the_column_of_results_is_named_by_what_they_are(
+    names: tuple[str, ...], title: str
+) -> None:
+    assert title_of_results(*names) == title
+
+
+def test_a_long_name_of_results_is_cut() -> None:
+    assert len(title_of_results("validation_accuracy_top5")) == 10
 
 
 def kinds(screen: int, table: int | None = None) -> list[str]:

@@ -165,7 +165,7 @@ def test_what_is_queued_waits_as_long_as_others_did() -> None:
 
 def test_a_retry_from_a_checkpoint_runs_only_what_is_left() -> None:
     base = session([DONE, replace(QUEUED, state=JobState.RETRYING)]).snapshot
-    retry = Retry(not_before=T0 + 60, from_checkpoint=True, why=why("retry"))
+    retry = Retry(lived=T0 + 60, from_checkpoint=True, why=why("retry"))
     again = replace(base.jobs[1], retry=retry, metadata={"checkpoint_step": "750"})
     told = replace(base, jobs=(base.jobs[0], again))
     assert ends(observe(told)).session == T0 + 60 + 0.25 * 2 * HOUR

@@ -62,8 +62,14 @@ def test_a_silent_engine_is_told_and_estimates_say_as_of_when() -> None:
 
 def test_nothing_moves_while_nothing_runs() -> None:
     base = engine(all_done(10), committed_at=T0)
-    idle = replace(base, finished=False)
+    idle = replace(base, open=True)
     assert header(idle, now=T0 + 5) == header(idle, now=T0 + 50)
+
+
+def test_all_has_ended_only_when_nothing_is_left_to_do() -> None:
+    over = all_done(10)
+    assert "all ended" in header(over)
+    assert "all ended" not in header(replace(over, open=True))
 
 
 def test_an_opened_plan_is_not_submitted() -> None:
@@ -134,3 +140,8 @@ def test_late_answers_of_the_executor_are_told_before_ages() -> None:
         campaign(31), executor_answered_at=T0 - 60, executor_error="squeue: no answer"
     )
     assert "slurm silent 1 min: squeue: no answer" in header(failing, 120)
+
+
+def test_a_session_of_somebody_else_without_an_engine_says_so() -> None:
+    gone = engine(campaign(31, role="viewer"), user="user 61001", owner_alive=False)
+    assert "session of user 61001, read only   no engine " in header(gone)

@@ -8,8 +8,9 @@ from autoexp_tui.core.condition_kinds import Approval, FileExists
 from autoexp_tui.core.specs import JobSpec
 from autoexp_tui.core.state import Ask, ConditionStatus, JobRecord
 from autoexp_tui.core.states import JobState
+from autoexp_tui.core.unmet import unmet
 from autoexp_tui.core.verdicts import Result, why
-from autoexp_tui.ui.view.looks import FACES, Look, look_of, unmet
+from autoexp_tui.ui.view.looks import FACES, Look, look_of
 
 
 def record(state: JobState, *results: Result | None, **changes: object) -> JobRecord:
@@ -61,12 +62,12 @@ def test_a_waived_condition_dooms_nobody() -> None:
 
 
 def test_an_unanswered_question_asks() -> None:
-    ask = Ask(digest="d", prompt="?", asked_at=0)
+    ask = Ask(digest="d", prompt="?", asked_at=0, asked_lived=0)
     assert look_of(record(JobState.WAITING, ask=ask), stalled=False) is Look.ASKS
 
 
 def test_an_answered_question_asks_no_more() -> None:
-    ask = Ask(digest="d", prompt="?", asked_at=0, approved=True)
+    ask = Ask(digest="d", prompt="?", asked_at=0, asked_lived=0, approved=True)
     assert look_of(record(JobState.WAITING, ask=ask), stalled=False) is Look.WAITING
 
 

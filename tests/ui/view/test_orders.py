@@ -85,12 +85,10 @@ def test_waiving_without_a_reason_is_refused() -> None:
         orders.skip(["a"], Choice("waive:0", ""), "  ")
 
 
-def test_submitting_all_names_nobody() -> None:
-    assert orders.submit(Choice("all", "", ("a", "b"))) == Submit()
-
-
-def test_submitting_some_names_them() -> None:
-    assert orders.submit(Choice("marked", "", ("a",))) == Submit(jobs=("a",))
+@pytest.mark.parametrize("choice", ["all", "marked"])
+def test_submitting_names_the_jobs_that_were_shown_and_their_plan(choice: str) -> None:
+    sent = orders.submit(Choice(choice, "", ("a", "b")), "p1")
+    assert sent == Submit(jobs=("a", "b"), plan_id="p1")
 
 
 def test_what_was_seen_is_the_number_of_attempts() -> None:

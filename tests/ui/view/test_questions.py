@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from autoexp_tui.core.checkpoints import Checkpoint, SavedCheckpoint, SeenCheckpoint
 from autoexp_tui.core.done import DoneWork
+from autoexp_tui.core.rule_kinds import Checkpoints
+from autoexp_tui.core.snapshot import Live
 from autoexp_tui.core.specs import ExecutorSpec, Resources
 from autoexp_tui.core.state import JobRecord
 from autoexp_tui.core.states import Cause, JobState
@@ -13,7 +16,13 @@ from autoexp_tui.core.wording import duration
 from autoexp_tui.testing.campaigns import all_done, campaign, plan_of, planned
 from autoexp_tui.ui.view import questions
 from autoexp_tui.ui.view.looks import Look
-from autoexp_tui.ui.view.loss import killable, loss_of, needed_upstream, waits_behind
+from autoexp_tui.ui.view.loss import (
+    checkpoint_places,
+    killable,
+    loss_of,
+    needed_upstream,
+    waits_behind,
+)
 from autoexp_tui.ui.view.questions import Question
 from autoexp_tui.ui.view.scope import Scope, scope
 from autoexp_tui.ui.view.session import JobView, SessionView, observe
@@ -126,9 +135,89 @@ def test_a_job_without_a_checkpoint_loses_everything() -> None:
     bare = replace(job, record=replace(job.record, metadata={}))
     loss = loss_of(bare, SESSION.now)
     assert loss.steps == bare.step
-    assert "told of no checkpoint" in body(
-        questions.kill_question(Scope(jobs=(bare,)), SESSION)
-    )
+    said = body(questions.kill_question(Scope(jobs=(bare,)), SESSION))
+    assert "1 job with no checkpoint known (set monitoring.checkpoints.glob)" in said
+
+
+def test_without_a_checkpoint_steps_are_lost_from_the_attempt_s_first_on() -> None:
+    job = looking(Look.RUNNING).jobs[0]
+    live = Live(step=8500, first_step=8001)
+    bare = replace(job, record=replace(job.record, metadata={}), live=live)
+    assert loss_of(bare, SESSION.now).steps == 500
+
+
+def bare(**fields: Any) -> JobView:
+    """A job that runs, at step 8,812, and whose log told of no checkpoint."""
+    job = looking(Look.RUNNING).jobs[0]
+    live = Live(**{"step": 8812, "first_step": 1, **fields})
+    return replace(job, record=replace(job.record, metadata={}), live=live)
+
+
+def killing(job: JobView, look: SeenCheckpoint | str) -> str:
+    looks = {job.name: look}
+    return body(questions.kill_question(Scope(jobs=(job,)), SESSION, looks))
+
+
+def test_a_kill_counts_what_is_lost_since_a_checkpoint_that_was_found() -> None:
+    said = killing(bare(), SeenCheckpoint(step=8000, age=90.0))
+    assert "Lost since its checkpoint: 812 steps, 90 s of running" in said
+    assert "812 steps since 8000, 90 s" in said
+    assert "no checkpoint known" not in said
+
+
+def test_of_a_log_without_steps_the_time_since_the_checkpoint_is_told() -> None:
+    job = bare(step=None)
+    job = replace(job, record=replace(job.record, noted=None))
+    said = killing(job, SeenCheckpoint(step=8000, age=90.0))
+    assert "Lost since its checkpoint: 90 s of running" in said
+    assert "since 8000, 90 s" in said
+
+
+def test_a_checkpoint_without_a_number_counts_by_its_time() -> None:
+    said = killing(bare(), SeenCheckpoint(step=None, age=90.0))
+    assert "Lost since its checkpoint: 90 s of running" in said
+    assert "since its checkpoint, 90 s" in said
+
+
+def test_a_checkpoint_ahead_of_the_log_loses_no_negative_steps() -> None:
+    said = killing(bare(), SeenCheckpoint(step=9000, age=90.0))
+    assert "Lost since its checkpoint: 90 s of running" in said
+
+
+def test_why_no_checkpoint_is_known_is_told() -> None:
+    said = killing(bare(), "monitoring.checkpoints.glob finds none")
+    way = "monitoring.checkpoints.glob finds none"
+    assert f"1 job with no checkpoint known ({way})." in said
+
+
+def test_what_the_engine_found_at_an_end_is_known_without_a_look() -> None:
+    job = bare()
+    saved = SavedCheckpoint(checkpoint=Checkpoint(path="/c/iter_8000", step=8000))
+    job = replace(job, record=replace(job.record, saved=saved))
+    assert loss_of(job, SESSION.now).steps == 812
+
+
+def test_what_it_found_before_other_work_began_does_not_count() -> None:
+    job = bare()
+    saved = SavedCheckpoint(checkpoint=Checkpoint(path="/c/iter_8000", step=8000))
+    assert job.attempt is not None
+    attempts = (*job.record.attempts[:-1], replace(job.attempt, anew=True))
+    job = replace(job, record=replace(job.record, saved=saved, attempts=attempts))
+    assert loss_of(job, SESSION.now).steps == 8812
+
+
+def test_checkpoints_are_looked_for_where_a_glob_is_set_and_the_job_runs() -> None:
+    plan = SESSION.snapshot.plan
+    assert plan is not None
+    glob = Checkpoints(glob="iter_*")
+    rules = replace(plan, monitoring=replace(plan.monitoring, checkpoints=glob))
+    session = replace(SESSION, snapshot=replace(SESSION.snapshot, plan=rules))
+    jobs = (*looking(Look.RUNNING).jobs, *looking(Look.WAITING).jobs)
+    (place,) = checkpoint_places(jobs, session)
+    spec = jobs[0].record.spec
+    assert (place.job, place.output_dir) == (spec.name, spec.output_dir)
+    assert (place.glob, place.since) == ("iter_*", None)
+    assert not checkpoint_places(jobs, SESSION)
 
 
 def test_from_ten_jobs_on_the_count_is_typed() -> None:
@@ -374,8 +463,7 @@ def test_a_resubmission_knows_its_checkpoint() -> None:
 def test_changed_values_are_shown_beside_the_old_ones() -> None:
     jobs = looking(Look.FAILED).jobs
     rows = [plain(row) for row in questions.override_diff(jobs, ["optim.lr=5e-4", "x"])]
-    old = jobs[0].record.spec.overrides[0].partition("=")[2]
-    assert rows[0] == f"  optim.lr: {old} -> 5e-4"
+    assert rows[0] == "  optim.lr: 3e-4 -> 5e-4"
     assert "not of the form key=value" in rows[1]
 
 
@@ -415,6 +503,15 @@ def test_an_approval_shows_prompt_and_files_and_what_starts() -> None:
 
 def leave(session: SessionView) -> Question | None:
     return questions.leave_question(session, "come back so")
+
+
+def test_leaving_asks_while_what_a_rule_ordered_is_not_done() -> None:
+    ended = replace(all_done(4), open=True)
+    question = questions.leave_question(observe(ended), "")
+    assert question is not None
+    text = "\n".join(plain(one) for one in question.lines)
+    assert "All jobs have ended; what rules ordered is still being done." in text
+    assert questions.leave_question(observe(all_done(4)), "") is None
 
 
 def test_leaving_says_that_the_engine_goes_on() -> None:

@@ -138,7 +138,7 @@ def test_a_job_that_waits_for_many_names_their_stage() -> None:
 
 
 def test_a_retry_says_when() -> None:
-    retry = Retry(not_before=T0 + 600, from_checkpoint=True, why=why("retry"))
+    retry = Retry(lived=T0 + 600, from_checkpoint=True, why=why("retry"))
     job, session = changed(Look.RUNNING, state=JobState.RETRYING, retry=retry)
     assert reason(job, session) == "again at 08:51"
 

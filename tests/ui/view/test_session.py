@@ -20,7 +20,7 @@ from autoexp_tui.ui.view.session import observe
 
 def resting() -> Snapshot:
     """Nothing runs, and a job waits."""
-    base = replace(all_done(10), finished=False)
+    base = replace(all_done(10), open=True)
     name = base.jobs[0].name
     return with_job(base, name, state=JobState.WAITING, attempts=(), since=T0 - 6)
 
@@ -67,13 +67,23 @@ def test_a_job_s_own_rules_say_its_loss_and_how_long_it_may_stand_still() -> Non
     own = Monitoring(loss="accuracy", stall_after_seconds=10_000)
     spec = replace(running.record.spec, own_rules=own)
     live = list(base.live)
-    live[running.index] = Live(step=1, last_step_at=T0 - 7200)
+    metrics = {"accuracy": 0.5, "loss": 2.0}
+    live[running.index] = Live(step=1, last_step_at=T0 - 7200, metrics=metrics)
     session = observe(
         with_job(replace(base, live=tuple(live)), running.name, spec=spec)
     )
     job = session.jobs[running.index]
     assert job.look is Look.RUNNING
-    assert session.loss_of(job) == "accuracy"
+    assert session.result_of(job) == 0.5
+
+
+def test_the_engine_s_result_wins_over_the_newest_value() -> None:
+    base = campaign(31)
+    running = next(job for job in observe(base).jobs if job.look is Look.RUNNING)
+    live = list(base.live)
+    live[running.index] = Live(step=1, metrics={"loss": 2.0}, result=1.5)
+    session = observe(replace(base, live=tuple(live)))
+    assert session.result_of(session.jobs[running.index]) == 1.5
 
 
 def test_the_engine_s_word_makes_a_job_stalled() -> None:

@@ -44,8 +44,9 @@ class Session:
     owner: str = "yes"
     host: str = "login1"
     halted_pid: int = 0
+    user: str = ""
     problem: str = ""
-    finished: bool = False
+    open: bool = True
 
 
 def test_a_session_says_who_runs_it_and_when_it_last_moved() -> None:
@@ -59,6 +60,12 @@ def test_a_session_says_who_runs_it_and_when_it_last_moved() -> None:
 def test_of_a_session_whose_engine_is_stopped_its_pid_is_told() -> None:
     told = plain(session_line(Session(halted_pid=4711), T0))
     assert "stopped, pid 4711" in told
+
+
+def test_whose_session_it_is_is_told_where_it_is_somebody_elses() -> None:
+    session = Session(user="al\x1b[2Jice", owner="no")
+    assert "alice: none" in plain(session_line(session, T0))
+    assert "of alice, opens read-only" in plain(session_detail(session))
 
 
 def test_a_session_without_an_engine_is_told() -> None:

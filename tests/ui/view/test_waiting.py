@@ -70,7 +70,7 @@ def test_a_job_that_asks_waits_since_it_was_asked() -> None:
     asks = next(job for job in SESSION.jobs if job.look is Look.ASKS)
     assert asks.record.ask is not None
     asked = replace(asks.record.ask, asked_at=T0 - 6)
-    waited = {"since": T0 - 3600, "waiting_since": T0 - 3600}
+    waited = {"since": T0 - 3600, "waiting_lived": T0 - 3600}
     later = observe(with_job(SESSION.snapshot, asks.name, ask=asked, **waited))
     group = next(one for one in waits_of(later).groups if one.look is Look.ASKS)
     told = plain(group_line(group, later, 80, unfolded=False, apart=False))
@@ -81,7 +81,7 @@ def waits_for_a_long_path() -> tuple[WaitGroup, SessionView]:
     job = next(job for job in SESSION.jobs if job.look is Look.WAITING)
     missing = why("file_missing", path="/x/checkpoints/iter_00008000/done_by_all.txt")
     status = ConditionStatus(result=Result.WAIT, why=missing, since=T0)
-    told = {"start": (status,), "waiting_since": 1.0}
+    told = {"start": (status,), "since": 1.0}
     later = observe(with_job(SESSION.snapshot, job.name, **told))
     groups = waits_of(later).groups
     return next(one for one in groups if one.jobs[0].name == job.name), later
@@ -99,7 +99,7 @@ def test_a_reason_is_whole_where_there_is_room() -> None:
 def test_a_job_that_a_pause_keeps_waits_since_the_pause(code: str) -> None:
     job = next(job for job in SESSION.jobs if job.look is Look.WAITING)
     passed = ConditionStatus(result=Result.PASS, why=why("ok"), since=T0)
-    kept = {"start": (passed,), "why": why(code, at=T0 - 7), "waiting_since": T0 - 99}
+    kept = {"start": (passed,), "why": why(code, at=T0 - 7), "waiting_lived": T0 - 99}
     later = observe(with_job(SESSION.snapshot, job.name, **kept))
     assert waits_since(later.jobs[job.index]) == T0 - 7
 
@@ -141,9 +141,9 @@ def test_what_does_not_change_is_not_looked_at_again(
     assert not looked
 
 
-def test_a_wait_counts_from_the_waiting_clock() -> None:
+def test_a_wait_counts_from_where_it_began() -> None:
     job = next(job for job in SESSION.jobs if job.look is Look.WAITING)
-    session = observe(with_job(SESSION.snapshot, job.name, waiting_since=5.0))
+    session = observe(with_job(SESSION.snapshot, job.name, since=5.0))
     assert waits_since(session.jobs[job.index]) == 5.0
 
 

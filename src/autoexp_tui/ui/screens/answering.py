@@ -56,9 +56,6 @@ class AnsweringScreen(ActingScreen):
         yield from self.frame(self.skin, self.desk)
 
     def on_mount(self) -> None:
-        super().on_mount()
-        self.header.read_only = self.cockpit.read_only
-        self.answer.acts = not self.cockpit.read_only
         self.set_interval(1.0, self.pass_time)
 
     def boxes_for(self, size: Size) -> Boxes:
@@ -70,6 +67,7 @@ class AnsweringScreen(ActingScreen):
         if not self.is_mounted:
             return
         self.tell_time()
+        self.answer.acts = not self.cockpit.read_only
         self.list_pane.renew()
         self.answer_cursor()
         self.tell_footer()

@@ -2,7 +2,8 @@
 
 A key belongs to the command that has it in the focused pane; a function of
 `COMMANDS_HERE`, or the screen's method `do_<id>`, carries it out. Nothing else listens
-to keys.
+to keys: the app hands each to `hear` before it looks at the next, so that what is typed
+right behind a key that opens a field reaches that field.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from textual.binding import Binding
+from textual import events
 from textual.geometry import NULL_OFFSET, Region, Size, Spacing
 from textual.layout import ArrangeResult, Layout, WidgetPlacement
 from textual.reactive import Reactive
@@ -23,9 +24,9 @@ from autoexp_tui.ui.commands import COMMANDS, Pane
 from autoexp_tui.ui.painting import ThriftyCompositor
 from autoexp_tui.ui.screens.replay_commands import carry_out_replay
 from autoexp_tui.ui.view.layout import TALL_FROM, Box, too_small
-from autoexp_tui.ui.view.spans import Line, Role, Span
+from autoexp_tui.ui.view.spans import Line, Role, Span, outside
 from autoexp_tui.ui.widgets import pane as panes
-from autoexp_tui.ui.widgets.bars import Footer, Header, Prompt, TimeBar
+from autoexp_tui.ui.widgets.bars import Footer, Header, Prompt, TimeBar, Typed
 
 if TYPE_CHECKING:
     from autoexp_tui.ui.app import CockpitApp
@@ -102,15 +103,20 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         return BoxLayout(cast("Mapping[str, Box]", self._boxes))
 
     # ------------------------------------------------------------------------ keys
-    def on_mount(self) -> None:
-        keys = {
-            key
-            for command in self.cockpit.commands
-            for key in self.cockpit.commands.keys(command.id)
-        }
-        for key in keys:
-            binding = Binding(key, f"screen.press('{key}')", show=False)
-            self._bindings.key_to_bindings.setdefault(key, []).append(binding)
+    def hear(self, event: Typed) -> None:
+        """Take a key, or a text that was pasted."""
+        if self.prompting is not None:
+            self._hear_prompt(self.prompting, event)
+        elif isinstance(event, events.Key) and self.is_mounted:
+            self._press(event.key)
+
+    def _press(self, key: str) -> None:
+        """Carry out the command that has `key` in the focused pane."""
+        pane, replay = self.pane_name(), self.cockpit.replays
+        for command in self.cockpit.commands.at(pane, replay=replay):
+            if key in self.cockpit.commands.keys(command.id):
+                self.carry_out(command.id)
+                return
 
     def pane_name(self) -> Pane:
         """The focused pane's name in the command table."""
@@ -118,17 +124,6 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         if isinstance(focused, panes.Pane):
             return focused.name_in_table
         return self.first_pane
-
-    def action_press(self, key: str) -> None:
-        """Carry out the command that has `key` in the focused pane."""
-        if self.prompting is not None:
-            self.prompting.focus(scroll_visible=False)
-            return
-        pane, replay = self.pane_name(), self.cockpit.replays
-        for command in self.cockpit.commands.at(pane, replay=replay):
-            if key in self.cockpit.commands.keys(command.id):
-                self.carry_out(command.id)
-                return
 
     def carry_out(self, command_id: str) -> None:
         """Carry out a command by its id."""
@@ -153,6 +148,8 @@ class BoxScreen(Screen[None], inherit_bindings=False):
     def _no_commands(self) -> str:
         if self.cockpit.replays:
             return "a replay: what has happened takes no commands"
+        if user := self.cockpit.desk.session.snapshot.engine.user:
+            return f"read only: this is the session of {outside(user)}"
         return "read only: this view sends no commands"
 
     def do_move(self, how: str) -> None:
@@ -199,7 +196,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
 
     def to_list(self) -> None:
         """Focus what this screen begins with."""
-        self.query_one(f"#{self.first_pane}").focus(scroll_visible=False)
+        self.set_focus(self.query_one(f"#{self.first_pane}"), scroll_visible=False)
 
     def do_plan_again(self) -> None:
         """Plan again from what was saved."""
@@ -276,7 +273,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         wanted = self.enlarged or self.first_pane
         for widget in self.query(panes.Pane):
             if widget.id == wanted and widget.display:
-                widget.focus(scroll_visible=False)
+                self.set_focus(widget, scroll_visible=False)
                 return
 
     def on_resize(self) -> None:
@@ -303,7 +300,8 @@ class BoxScreen(Screen[None], inherit_bindings=False):
 
     def tell_time(self) -> None:
         """Let header and time bar tell the present."""
-        self.header.tell(self.cockpit.clock.utc())
+        self.header.read_only = self.cockpit.read_only
+        self.header.tell(self.cockpit.desk.session.present(self.cockpit.clock.utc()))
         for bar in self.query(TimeBar):
             bar.repaint()
 
@@ -373,7 +371,6 @@ class BoxScreen(Screen[None], inherit_bindings=False):
             given_up: called on esc.
         """
         if self.prompting is not None:
-            self.prompting.focus(scroll_visible=False)
             return
         self._answer = answer
         self._preview = preview
@@ -383,22 +380,35 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         self.prompting = Prompt(value=text, placeholder=hint, id="prompt")
         self.mount(self.prompting)
         self.place()
-        self.prompting.focus(scroll_visible=False)
+        self.set_focus(self.prompting, scroll_visible=False)
 
     def on_input_changed(self, event: Prompt.Changed) -> None:
         if self._preview is not None and event.input is self.prompting:
             self._preview(event.value)
 
-    def on_prompt_answered(self, message: Prompt.Answered) -> None:
-        message.stop()
+    def _hear_prompt(self, prompt: Prompt, event: Typed) -> None:
+        key = event.key if isinstance(event, events.Key) else ""
+        if key == "enter":
+            self.answer_prompt(prompt.value)
+        elif key == "escape":
+            self.close_prompt()
+            self._given_up()
+        else:
+            prompt.take(event)
+
+    def answer_prompt(self, text: str) -> None:
+        """The line is typed: hand it to who asked for it."""
+        answer = self._answer
+        self.close_prompt()
+        if answer is not None:
+            answer(text)
+
+    def close_prompt(self) -> None:
+        """Nothing is asked any more."""
         prompt, self.prompting = self.prompting, None
-        answer, self._answer, self._preview = self._answer, None, None
+        self._answer, self._preview = None, None
         if prompt is not None:
             prompt.remove()
             self.footer.say(())
         self.place()
         self._focus_somewhere()
-        if message.given_up:
-            self._given_up()
-        elif answer is not None:
-            answer(message.text)

@@ -20,6 +20,7 @@ from autoexp_tui.ui.view.chronicle import entry_text
 from autoexp_tui.ui.view.event_kinds import EventFilter, NoSuchKind, with_text
 from autoexp_tui.ui.view.layout import Boxes, two_boxes
 from autoexp_tui.ui.view.proof import Folder, LogSpot, proof_of
+from autoexp_tui.ui.widgets.bars import ProblemLine
 from autoexp_tui.ui.widgets.events_panes import EffectPane, EventsPane, EvidencePane
 
 if TYPE_CHECKING:
@@ -53,11 +54,10 @@ class EventsScreen(LogScreen):
         yield self.events_pane
         yield self.effect
         yield self.logs
+        yield ProblemLine(self.skin, id="problem")
         yield from self.frame(self.skin, self.desk)
 
     def on_mount(self) -> None:
-        super().on_mount()
-        self.header.read_only = self.cockpit.read_only
         self.set_interval(1.0, self.tick)
 
     def tick(self) -> None:
@@ -66,7 +66,8 @@ class EventsScreen(LogScreen):
         self.logs.tick()
 
     def boxes_for(self, size: Size) -> Boxes:
-        return two_boxes(size.width, size.height, "events", "effect", self.enlarged)
+        found = two_boxes(size.width, size.height, "events", "effect", self.enlarged)
+        return self.with_problem(found, size)
 
     def renew(self) -> None:
         if not self.is_mounted:
@@ -188,13 +189,13 @@ class EventsScreen(LogScreen):
     def do_look_larger(self) -> None:
         if self.enlarged is None:
             self.enlarge("effect")
-            self.effect.focus(scroll_visible=False)
+            self.set_focus(self.effect, scroll_visible=False)
 
     def show_log(self, spot: LogSpot) -> None:
         """Open a log at a place."""
         self.enlarge("evidence")
         self.logs.read((spot.source,), "", spot.job)
-        self.logs.focus(scroll_visible=False)
+        self.set_focus(self.logs, scroll_visible=False)
         if spot.offset is not None:
             self.logs.go_to(spot.offset)
         elif spot.words:
@@ -209,9 +210,9 @@ class EventsScreen(LogScreen):
             return
         if self.enlarged is not None:
             self.enlarge(None)
-            self.events_pane.focus(scroll_visible=False)
+            self.set_focus(self.events_pane, scroll_visible=False)
         elif self.focused is self.effect:
-            self.events_pane.focus(scroll_visible=False)
+            self.set_focus(self.events_pane, scroll_visible=False)
         elif wanted.narrows:
             self.want(EventFilter(everything=wanted.everything))
         else:

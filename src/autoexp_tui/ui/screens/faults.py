@@ -81,9 +81,7 @@ class FaultsScreen(Overlay[Way]):
         said = (Span(self._said, "warning"),) if self._said else ()
         return [cut(said, cells), cut((Span("[Close]", "button"), *parts), cells)]
 
-    def on_key(self, event: events.Key) -> None:
-        event.stop()
-        event.prevent_default()
+    def press(self, event: events.Key) -> None:
         step = {"j": 1, "down": 1, "k": -1, "up": -1}.get(event.key, 0)
         if step:
             self._move(step)

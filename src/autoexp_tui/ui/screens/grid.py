@@ -112,7 +112,7 @@ class GridScreen(AnsweringScreen):
             self.desk.rearrange(only=(outside(self.subject()), names))
             self.cockpit.to_jobs("jobs")
         elif self.cells.cell() is not None:
-            self.answer.focus(scroll_visible=False)
+            self.set_focus(self.answer, scroll_visible=False)
 
     def do_look_back(self) -> None:
         """One level back: to the stages at last."""

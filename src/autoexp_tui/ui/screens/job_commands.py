@@ -28,7 +28,7 @@ def need(screen: JobsScreen) -> None:
     jobs = screen.jobs.jobs()
     target = screen.desk.next_need(jobs[-1].name if jobs else "")
     if target is None:
-        screen.say("nobody is needed")
+        screen.say(screen.desk.opening or "nobody is needed")
     else:
         screen.reveal(target)
 
@@ -43,7 +43,6 @@ def ask_filter(screen: JobsScreen) -> None:
     small = len(screen.desk.session.jobs) <= LIVE_FILTER_UP_TO
 
     def given_up() -> None:
-        screen.tell_problem("")
         screen.filter_by(before)
 
     def preview(text: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from autoexp_tui.ui.view.layout import Box, Boxes, boxes, fits_side, folds
 from autoexp_tui.ui.view.logs import log_of
 from autoexp_tui.ui.view.rows import column_beside, sort_by
 from autoexp_tui.ui.view.spans import outside, plain
-from autoexp_tui.ui.widgets.bars import ProblemLine, Prompt
+from autoexp_tui.ui.widgets.bars import ProblemLine
 from autoexp_tui.ui.widgets.job_panes import JobsPane, NeedsPane, StagesPane
 from autoexp_tui.ui.widgets.log_pane import LogPane
 from autoexp_tui.ui.widgets.metrics_pane import MOST_CURVES, MetricsPane
@@ -57,8 +57,6 @@ class JobsScreen(LogScreen, ActingScreen):
         self._folds_by_height: bool | None = None
         self._shape = (0, 0)
         self._rows_placed: int | None = None
-        self.checked: Callable[[str], str] | None = None
-        """What is wrong with a text that is being typed, where that is asked."""
 
     def compose(self) -> ComposeResult:
         skin, desk = self.skin, self.desk
@@ -80,9 +78,6 @@ class JobsScreen(LogScreen, ActingScreen):
         self.list: Lists = self.jobs
 
     def on_mount(self) -> None:
-        super().on_mount()
-        self.header.read_only = self.cockpit.read_only
-        self.why.acts = not self.cockpit.read_only
         self.set_interval(1.0, self.tick)
         self.call_after_refresh(self.forecast)
 
@@ -93,6 +88,7 @@ class JobsScreen(LogScreen, ActingScreen):
             return
         self._fit_plan()
         self.tell_time()
+        self.why.acts = not self.cockpit.read_only
         self.stages.renew()
         self.jobs.renew()
         self.needs.renew()
@@ -159,9 +155,7 @@ class JobsScreen(LogScreen, ActingScreen):
     def boxes_for(self, size: Size) -> Boxes:
         stages = len(self.desk.stages)
         found = boxes(size.width, size.height, stages, self.enlarged, self._rows())
-        if self.prompting is None or not self.query_one(ProblemLine).problem:
-            return found
-        return {**found, "problem": Box(0, size.height - 2, size.width, 1)}
+        return self.with_problem(found, size)
 
     def _rows(self) -> int | None:
         """Rows that the table may get: a filter does not move the panes.
@@ -199,7 +193,7 @@ class JobsScreen(LogScreen, ActingScreen):
             self.enlarge(name)
         elif self.enlarged not in (None, name):
             self.enlarge(None)
-        self.query_one(f"#{name}").focus(scroll_visible=False)
+        self.set_focus(self.query_one(f"#{name}"), scroll_visible=False)
 
     # --------------------------------------------------------------------- looking
     def do_look_open(self) -> None:
@@ -224,7 +218,7 @@ class JobsScreen(LogScreen, ActingScreen):
             self.stay_with(jobs)
         elif row is not None:
             self.enlarge("why")
-            self.why.focus(scroll_visible=False)
+            self.set_focus(self.why, scroll_visible=False)
 
     def do_look_back(self) -> None:
         """One level back."""
@@ -236,7 +230,7 @@ class JobsScreen(LogScreen, ActingScreen):
             self.desk.range_from = ""
         elif self.enlarged is not None:
             self.enlarge(None)
-            self.jobs.focus(scroll_visible=False)
+            self.set_focus(self.jobs, scroll_visible=False)
         elif self.desk.refold():
             self.renew()
             self.stay_with(jobs)
@@ -245,7 +239,7 @@ class JobsScreen(LogScreen, ActingScreen):
         elif wanted.only is not None:
             self.desk.rearrange(only=None)
         elif self.focused is not self.jobs:
-            self.jobs.focus(scroll_visible=False)
+            self.set_focus(self.jobs, scroll_visible=False)
         elif self.desk.marks:
             self.say(f"{plural(len(self.desk.marks), 'mark')} cleared")
             self.desk.marks.clear()
@@ -292,7 +286,7 @@ class JobsScreen(LogScreen, ActingScreen):
             self.enlarge(None)
         self.renew()
         row = next(row for row in self.desk.rows if job.index in row.jobs)
-        self.jobs.focus(scroll_visible=False)
+        self.set_focus(self.jobs, scroll_visible=False)
         self.jobs.move_to_key(row.key)
 
     def filter_by(self, text: str) -> None:
@@ -312,22 +306,6 @@ class JobsScreen(LogScreen, ActingScreen):
         except FilterError as error:
             return outside(str(error))
         return ""
-
-    def tell_problem(self, problem: str) -> None:
-        """Show what is wrong with what is being typed, above it; empty: nothing."""
-        self.query_one(ProblemLine).tell(problem)
-        self.place()
-
-    def on_prompt_answered(self, message: Prompt.Answered) -> None:
-        """What cannot be meant is told, and stays to be mended."""
-        check = self.checked
-        problem = check(message.text) if check and not message.given_up else ""
-        self.tell_problem(problem)
-        if problem:
-            message.stop()
-            message.prevent_default()
-        else:
-            self.checked = None
 
     def do_look_copy(self) -> None:
         """Copy what the focused pane shows under its cursor."""

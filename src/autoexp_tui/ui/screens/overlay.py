@@ -1,6 +1,7 @@
 """What every overlay shares: a framed box over the screen, its own keys only.
 
-While an overlay is up nothing below it hears a key.
+While an overlay is up nothing below it hears a key. The app hands each key to `hear`
+before it looks at the next.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from autoexp_tui.ui.widgets.pane import LinesWidget, Painted
 if TYPE_CHECKING:
     from autoexp_tui.ui.app import CockpitApp
     from autoexp_tui.ui.themes import Skin
-    from autoexp_tui.ui.widgets.bars import Prompt
+    from autoexp_tui.ui.widgets.bars import Prompt, Typed
 
 Result = TypeVar("Result")
 WIDEST = 100
@@ -120,6 +121,8 @@ class Overlay(ModalScreen[Result], inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         yield self.frame
+        if self.field is not None:
+            yield self.field
 
     def _screen_resized(self, size: Size) -> None:
         """Textual tells the size after the first layout too, which had it already."""
@@ -146,6 +149,18 @@ class Overlay(ModalScreen[Result], inherit_bindings=False):
         if not self._finished:
             self._finished = True
             self.dismiss(cast("Result", result))
+
+    # ------------------------------------------------------------------------ keys
+    def hear(self, event: Typed) -> None:
+        """Take a key, or a text that was pasted."""
+        if isinstance(event, events.Key):
+            self.press(event)
+        elif self.field is not None and self.field.display:
+            self.field.take(event)
+
+    def press(self, event: events.Key) -> None:
+        """Act on a key."""
+        raise NotImplementedError
 
     # ------------------------------------------------------- what subclasses say
     def heading(self) -> Line:

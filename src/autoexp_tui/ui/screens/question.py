@@ -2,11 +2,14 @@
 
 The stay button has the focus, and enter presses that. `y` confirms. For the first
 300 ms every key is ignored, so that a key held down, or meant for what was there
-before, confirms nothing.
+before, confirms nothing; so it is after enter in a field, and behind a question in
+which something can be typed: what is typed on is no command of the screen below. A way
+that asks for a text takes letters into its field, whether tab was pressed or not.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,6 +24,7 @@ from autoexp_tui.ui.widgets.bars import Prompt
 
 if TYPE_CHECKING:
     from autoexp_tui.ui.themes import Skin
+    from autoexp_tui.ui.widgets.bars import Typed
 
 DEAF_SECONDS = 0.3
 
@@ -63,16 +67,23 @@ class QuestionScreen(Overlay[Answered | None]):
         self.problem = ""
         self._check = check
         self._preview = preview
-        self._deaf_until = 0.0
+        self._deaf_until = math.inf
+        self._in_field = False
         self._texts = [choice.given for choice in question.choices]
+        if any(choice.asks for choice in question.choices):
+            self.field = Prompt(id="field")
 
     def on_mount(self) -> None:
         super().on_mount()
-        self._deaf_until = self.cockpit.clock.monotonic() + DEAF_SECONDS
-        if any(choice.asks for choice in self.question.choices):
-            self.field = Prompt(id="field")
-            self.mount(self.field)
+        self._be_deaf()
+        if self.field is not None:
             self._choose(0)
+
+    def turn_into(self, question: Question) -> None:
+        """Show the same question with more that is known; what is typed stays."""
+        self.question = question
+        if self.is_attached:
+            self.place()
 
     @property
     def choice(self) -> Choice | None:
@@ -110,7 +121,7 @@ class QuestionScreen(Overlay[Answered | None]):
         rows: list[Line] = []
         choice = self.choice
         if choice is not None and choice.asks:
-            rows += [(Span(f"{choice.asks}  (tab, then enter)", "muted"),), ()]
+            rows += [(Span(f"{choice.asks}  (type it, then enter)", "muted"),), ()]
             if self._preview is not None:
                 rows += self._preview(choice, self.text)
             rows.append(())
@@ -156,32 +167,39 @@ class QuestionScreen(Overlay[Answered | None]):
         """What is typed for the chosen way."""
         return self._texts[self.place_of_choice] if self._texts else ""
 
-    def on_key(self, event: events.Key) -> None:
-        if self.field is not None and self.field.has_focus:
-            self._hear_in_field(event)
-            return
-        event.stop()
-        event.prevent_default()
+    def _be_deaf(self) -> None:
+        self._deaf_until = self.cockpit.clock.monotonic() + DEAF_SECONDS
+
+    def hear(self, event: Typed) -> None:
+        super().hear(event)
+        if self.field is not None and self._asks:
+            self._texts[self.place_of_choice] = self.field.value
+
+    def press(self, event: events.Key) -> None:
         if self.deaf:
             return
-        self._hear(event.key)
+        if self._in_field:
+            self._press_in_field(event)
+        else:
+            self._press(event)
 
-    def _hear_in_field(self, event: events.Key) -> None:
+    def _press_in_field(self, event: events.Key) -> None:
         """Keys that leave the field; all others are the field's own."""
         if event.key in ("tab", "shift+tab", "ctrl+c", "ctrl+q"):
-            self.frame.focus(scroll_visible=False)
+            self._leave_field()
         elif event.key in ("up", "down"):
             self._choose(self.place_of_choice + (1 if event.key == "down" else -1))
-            self.frame.focus(scroll_visible=False)
-        else:
-            return
-        event.stop()
-        event.prevent_default()
+            self._leave_field()
+        elif event.key in ("enter", "escape"):
+            self._leave_field()
+            self._be_deaf()
+        elif self.field is not None:
+            self.field.take(event)
 
-    def _hear(self, key: str) -> None:
-        match key:
-            case "enter" | "escape" | "n" | "q" | "ctrl+c" | "ctrl+q":
-                self.finish(None)
+    def _press(self, event: events.Key) -> None:
+        match event.key:
+            case "escape" | "ctrl+c" | "ctrl+q":
+                self._stay()
             case "y":
                 self._confirm("y")
             case "tab" | "shift+tab":
@@ -190,20 +208,41 @@ class QuestionScreen(Overlay[Answered | None]):
                 self._choose(self.place_of_choice + 1)
             case "up" | "k" if self.question.choices:
                 self._choose(self.place_of_choice - 1)
-            case "backspace":
+            case "backspace" if self.question.typed is not None:
                 self._type(self.typed[:-1])
-            case _ if key.isdecimal() and len(key) == 1:
+            case key if key.isdecimal() and self.question.typed is not None:
                 self._type(self.typed + key)
-            case _ if key in dict(self.question.others):
+            case key if key in dict(self.question.others):
                 self._confirm(key)
-            case _:
+            case "enter":
+                self._enter()
+            case _ if event.is_printable and self._asks:
+                self._to_field()
+                self._press_in_field(event)
+            case "n" | "q":
+                self._stay()
+            case key:
                 self.scroll_key(key)
 
+    def _enter(self) -> None:
+        """Press the stay button; where a text is wanted, see to that first."""
+        if self._asks and self.text.strip():
+            self._refuse(f"Enter does nothing here: y {self.question.confirm}")
+        elif self._asks and self.choice and not self.choice.optional:
+            self._to_field()
+        else:
+            self._stay()
+
+    def _stay(self) -> None:
+        """Close, and change nothing."""
+        if self.field is not None:
+            self.cockpit.be_deaf(DEAF_SECONDS)
+        self.finish(None)
+
     def _type(self, typed: str) -> None:
-        if self.question.typed is not None:
-            self.typed = typed[:6]
-            self.problem = ""
-            self.place()
+        self.typed = typed[:6]
+        self.problem = ""
+        self.place()
 
     def _choose(self, place: int) -> None:
         self.place_of_choice = place % len(self.question.choices)
@@ -212,9 +251,19 @@ class QuestionScreen(Overlay[Answered | None]):
             self.field.value = self.text
         self.place()
 
+    @property
+    def _asks(self) -> bool:
+        """Whether the chosen way has a field."""
+        return self.choice is not None and bool(self.choice.asks)
+
     def _to_field(self) -> None:
-        if self.field is not None and self.field.display:
-            self.field.focus(scroll_visible=False)
+        if self.field is not None and self._asks:
+            self._in_field = True
+            self.set_focus(self.field, scroll_visible=False)
+
+    def _leave_field(self) -> None:
+        self._in_field = False
+        self.set_focus(self.frame, scroll_visible=False)
 
     def _confirm(self, key: str) -> None:
         wanted = self.question.typed
@@ -223,7 +272,7 @@ class QuestionScreen(Overlay[Answered | None]):
             self._refuse(f"type {wanted} first: that many jobs would end")
             return
         if choice and choice.asks and not choice.optional and not self.text.strip():
-            self._refuse(f"tab, and type the {choice.asks.split(',')[0]}, first")
+            self._refuse(f"type the {choice.asks.split(',')[0]} first")
             return
         try:
             if self._check is not None:
@@ -240,12 +289,5 @@ class QuestionScreen(Overlay[Answered | None]):
     # ------------------------------------------------------------------------ field
     def on_input_changed(self, event: Prompt.Changed) -> None:
         event.stop()
-        if event.input is self.field and self._texts:
-            self._texts[self.place_of_choice] = event.value
-            self.problem = ""
-            self.place()
-
-    def on_prompt_answered(self, message: Prompt.Answered) -> None:
-        message.stop()
-        self.frame.focus(scroll_visible=False)
-        self._deaf_until = self.cockpit.clock.monotonic() + DEAF_SECONDS
+        self.problem = ""
+        self.place()

@@ -54,9 +54,7 @@ class ReaderScreen(Overlay[str | None]):
         )
         return [(), (Span("[Close]", "button"), *extra)]
 
-    def on_key(self, event: events.Key) -> None:
-        event.stop()
-        event.prevent_default()
+    def press(self, event: events.Key) -> None:
         if event.key in self._passes:
             self.finish(event.key)
         elif event.key in ("enter", "escape", "q", "question_mark", "ctrl+c", "ctrl+q"):
@@ -109,13 +107,11 @@ class PagesScreen(ReaderScreen):
         )
         return [(), cut((Span("[Close]", "button"), *keys), cells)]
 
-    def on_key(self, event: events.Key) -> None:
+    def press(self, event: events.Key) -> None:
         step = {"n": 1, "p": -1, "right": 1, "left": -1}.get(event.key, 0)
         if not step:
-            super().on_key(event)
+            super().press(event)
             return
-        event.stop()
-        event.prevent_default()
         self._at = (self._at + step) % len(self.pages)
         self._all = self.pages[self._at].lines
         self.frame.top = 0
@@ -174,17 +170,11 @@ class PaletteScreen(Overlay[str | None]):
         self._pane = pane
         self._replay = replay
         self._chosen = 0
-        self._typed = ""
-
-    def on_mount(self) -> None:
-        self.field = Prompt(id="field", placeholder="a command")
-        self.mount(self.field)
-        super().on_mount()
-        self.field.focus(scroll_visible=False)
+        self.field: Prompt = Prompt(id="field", placeholder="a command")
 
     def found(self) -> list[Command]:
         """The commands that have every typed word."""
-        words = self._typed.lower().split()
+        words = self.field.value.lower().split()
         return [
             command
             for command in self.commands.at(self._pane, replay=self._replay)
@@ -217,27 +207,21 @@ class PaletteScreen(Overlay[str | None]):
 
     def on_input_changed(self, event: Prompt.Changed) -> None:
         event.stop()
-        self._typed = event.value
         self._chosen = 0
         self.place()
 
-    def on_key(self, event: events.Key) -> None:
-        if event.key in ("ctrl+c", "ctrl+q"):
-            self.finish(None)
+    def press(self, event: events.Key) -> None:
         step = {"down": 1, "up": -1}.get(event.key, 0)
-        if step:
-            event.stop()
-            event.prevent_default()
+        if event.key in ("escape", "ctrl+c", "ctrl+q"):
+            self.finish(None)
+        elif event.key == "enter":
+            found = self.found()
+            self.finish(found[self._chosen].id if found else None)
+        elif step:
             self._chosen = max(0, min(self._chosen + step, len(self.found()) - 1))
             self.place()
-
-    def on_prompt_answered(self, message: Prompt.Answered) -> None:
-        message.stop()
-        found = self.found()
-        if message.given_up or not found:
-            self.finish(None)
         else:
-            self.finish(found[self._chosen].id)
+            self.field.take(event)
 
 
 def _searched(command: Command) -> str:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import is_
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
 from autoexp_tui.core.states import Cause
+from autoexp_tui.core.unmet import unmet
 from autoexp_tui.core.wording import plural, short
 from autoexp_tui.ui.view.cuts import NO_CUTS, Cuts, cut_words
 from autoexp_tui.ui.view.looks import (
@@ -23,7 +25,6 @@ from autoexp_tui.ui.view.looks import (
     Look,
     never_came,
     tally,
-    unmet,
 )
 from autoexp_tui.ui.view.parameters import (
     Parameter,
@@ -38,7 +39,7 @@ from autoexp_tui.ui.view.spans import Line, Span, fit, outside, shorten
 
 if TYPE_CHECKING:
     from autoexp_tui.core.effects import TaskId
-    from autoexp_tui.core.specs import Plan
+    from autoexp_tui.core.specs import JobSpec, Plan
     from autoexp_tui.core.state import Warned
     from autoexp_tui.ui.view.session import JobView, SessionView
 
@@ -82,11 +83,15 @@ class CauseGroup:
 
 
 class PlanWords:
-    """What a plan says about its parameters, worked out once."""
+    """What a plan says about its parameters, worked out once.
 
-    def __init__(self, plan: Plan | None) -> None:
+    `changed`: the jobs that run with other values than the plan's.
+    """
+
+    def __init__(self, plan: Plan | None, changed: Sequence[JobSpec] = ()) -> None:
         self.plan = plan
-        seen = values_seen(plan)
+        self.changed = changed
+        seen = values_seen(plan, changed)
         self.parameters: tuple[Parameter, ...] = telling(plan, seen)
         """Those that tell jobs apart."""
         self.of_families: tuple[Parameter, ...] = varying(plan, seen)
@@ -98,6 +103,13 @@ class PlanWords:
         """The parameter that all of `jobs` share, `bsz=1024`; empty without one."""
         specs = [job.record.spec for job in jobs]
         return in_common(specs, self.parameters)
+
+    def are_of(self, session: SessionView) -> bool:
+        """Whether they say what holds for the jobs of `session`."""
+        if session.snapshot.plan is not self.plan:
+            return False
+        same = len(session.changed) == len(self.changed)
+        return same and all(map(is_, session.changed, self.changed))
 
 
 def cause_key(job: JobView) -> str:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from autoexp_tui.core import effects, events
 from autoexp_tui.core.checkpoints import Checkpoint, SavedCheckpoint
+from autoexp_tui.core.masking import mask_text
+from autoexp_tui.core.moment import wall_time
 from autoexp_tui.core.verdicts import Why
 from autoexp_tui.core.wording import clock_time, plural, sentence
 from autoexp_tui.ui.view.spans import (
@@ -128,6 +130,7 @@ def _jobs_of(effect: effects.Effect) -> Sequence[str]:
             | effects.RunActionCommand()
             | effects.NoteDone()
             | effects.LookForCheckpoint()
+            | effects.LookAtFiles()
             | effects.MoveCheckpoint()
             | effects.CaptureEvidence()
             | effects.PlanJobs()
@@ -192,6 +195,8 @@ def _effect(effect: effects.Effect) -> str:
             return f"$ {shlex.join(effect.command)}"
         case effects.NoteDone():
             return "left word of success in its output directory"
+        case effects.LookAtFiles():
+            return f"before attempt {effect.attempt}: what followers wait for"
         case effects.LookForCheckpoint():
             return effect.path or effect.glob
         case effects.MoveCheckpoint():
@@ -235,7 +240,7 @@ def detail(entry: Entry | None, now: float, cells: int) -> tuple[Line, ...]:
 def _detail(entry: Entry, now: float) -> Iterable[Line]:
     record = entry.record
     yield _fact("event", type(record.event).__name__)
-    when = f"{clock_time(record.t, now)}:{int(record.t) % 60:02}"
+    when = f"{clock_time(record.t, now)}:{int(wall_time(record.t, now)) % 60:02}"
     yield _fact("at", f"{when}   seq {record.seq}")
     if record.command_id:
         yield _fact("command", record.command_id)
@@ -278,7 +283,7 @@ def _effect_detail(event: events.EffectOrdered, now: float) -> Iterable[Line]:
 
 
 def _fact(label: str, text: str) -> Line:
-    return (Span(f" {label:<11} ", "muted"), Span(outside(text, 4000)))
+    return (Span(f" {label:<11} ", "muted"), Span(outside(mask_text(text), 4000)))
 
 
 def entry_text(entry: Entry, now: float) -> str:

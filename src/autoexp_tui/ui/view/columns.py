@@ -133,7 +133,7 @@ def _columns(
         if percent
         else Column(kind="progress", title="PROGRESS", cells=9, right=True)
     )
-    columns.append(Column(kind="loss", title="LOSS", cells=6, right=True))
+    columns.append(_result_column(session))
     if "trend" not in dropped:
         columns.append(Column(kind="trend", title="TREND", cells=TREND_CELLS))
     if "time" not in dropped:
@@ -141,6 +141,27 @@ def _columns(
     if "id" not in dropped:
         columns.append(Column(kind="id", title="ID", cells=10))
     return columns
+
+
+def _result_column(session: SessionView) -> Column:
+    """Named by what the jobs' results are, where they are the same and no loss."""
+    names = _results(session)
+    title = "LOSS"
+    if not all(name.endswith("loss") for name in names):
+        title = next(iter(names)).upper() if len(names) == 1 else "RESULT"
+    cells = max(6, min(cell_len(title), 10))
+    title = shorten_middle(title, cells)
+    return Column(kind="loss", title=title, cells=cells, right=True)
+
+
+def _results(session: SessionView) -> frozenset[str]:
+    plan = session.snapshot.plan
+    if plan is None:
+        return frozenset()
+    rules = {
+        id(one): one for one in (plan.rules_of(j.record.spec) for j in session.jobs)
+    }
+    return frozenset(one.result.metric or one.loss or "loss" for one in rules.values())
 
 
 def _parameter_column(entry: Parameter) -> Column:
@@ -233,7 +254,13 @@ _LIVELY: Final = frozenset({Look.RUNNING, Look.STALLED, Look.FAILED})
 
 
 def _state(job: JobView, column: Column, session: SessionView) -> Span:
-    return badge(job.look)
+    """The look; from the second attempt on with its number, where there is room."""
+    look, number = badge(job.look), len(job.record.attempts)
+    if number > 1:
+        for text in (f"{look.text} #{number}", f"{look.text}#{number}"):
+            if cell_len(text) <= column.cells:
+                return Span(text, look.role)
+    return look
 
 
 def _stage(job: JobView, column: Column, session: SessionView) -> Span:
@@ -251,7 +278,7 @@ def _progress(job: JobView, column: Column, session: SessionView) -> Span:
 
 
 def _loss(job: JobView, column: Column, session: SessionView) -> Span:
-    text = numbers.measure(job.metric(session.loss_of(job)))
+    text = numbers.measure(session.result_of(job))
     ill = text in ("nan", "inf", "-inf")
     return Span(text, "failed" if ill else "muted" if text == "-" else "text")
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from autoexp_tui.core.states import ACTIVE, TERMINAL, JobState
+from autoexp_tui.core.states import ACTIVE, BEGUN, TERMINAL, JobState
 from autoexp_tui.ui.view.columns import run_seconds
 from autoexp_tui.ui.view.looks import Look
 from autoexp_tui.ui.view.loss import checkpoint_step
@@ -103,7 +103,7 @@ class _Forecast:
 
     def _away(self, job: JobView) -> float | None:
         """The end of what the executor has: it has its slot."""
-        if job.record.state is JobState.RUNNING:
+        if job.record.state in BEGUN:
             return self._running(job)
         usual = self.usual.get(job.stage)
         if usual is None:
@@ -143,7 +143,7 @@ class _Forecast:
         ready = max([self.now, *(self.known[name] for name in before)])
         retry = job.record.retry
         if retry is not None:
-            ready = max(ready, retry.not_before)
+            ready = max(ready, self.session.snapshot.t_of(retry.lived))
         if not self.slots:
             return ready + self.wait + needed
         end = max(ready, heapq.heappop(self.slots)) + self.wait + needed
@@ -197,7 +197,7 @@ def _whole_run(job: JobView, attempt: Attempt | None, now: float) -> float | Non
         return None
     if job.record.state is JobState.COMPLETED and attempt.ended_at is not None:
         return attempt.ended_at - attempt.began_at
-    if job.record.state is JobState.RUNNING:
+    if job.record.state in BEGUN:
         end = outlook(job, now).ends_at
         return end - attempt.began_at if end is not None else None
     return None

@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
+from autoexp_tui.core.masking import mask_of, mask_text, mask_words
 from autoexp_tui.core.wording import CAUSES, clock_time
 from autoexp_tui.ui.view.gpus import gpus_text
 from autoexp_tui.ui.view.numbers import measure
-from autoexp_tui.ui.view.parameters import is_value, value_of
+from autoexp_tui.ui.view.parameters import is_value, planned_text, spell, value_of
 from autoexp_tui.ui.view.reasons import told
 from autoexp_tui.ui.view.spans import Line, Span, outside
 from autoexp_tui.ui.view.subjects import what_is_read
 
 if TYPE_CHECKING:
+    from autoexp_tui.core.masking import MaskRules
     from autoexp_tui.core.specs import JobSpec
-    from autoexp_tui.core.state import Attempt
+    from autoexp_tui.core.state import Attempt, JobRecord
     from autoexp_tui.ui.view.causes import PlanWords
     from autoexp_tui.ui.view.session import JobView, SessionView
 
@@ -43,13 +45,21 @@ def fact_lines(job: JobView, session: SessionView, words: PlanWords) -> Iterable
 def _pairs(
     job: JobView, session: SessionView, words: PlanWords
 ) -> Iterator[tuple[str, str]]:
-    spec = job.record.spec
+    spec, mask = job.record.spec, mask_of(session.snapshot.plan)
     yield "stage", f"{outside(spec.stage) or '-'}   family {spec.family or '-'}"
     values = [
         f"{outside(key)}={value_of(spec, key)}" for key in _told_keys(spec, words)
     ]
-    yield "values", "  ".join(values) or "-"
-    yield "command", outside(" ".join(spec.command), 2000)
+    yield "values", mask_text("  ".join(values), mask) or "-"
+    if spec.planned is not None:
+        yield (
+            "planned",
+            "  ".join(
+                mask_text(f"{outside(key)}={planned_text(spec, key)}", mask)
+                for key in spec.own_values
+            ),
+        )
+    yield "command", outside(" ".join(mask_words(spec.command, mask)), 2000)
     yield "output", outside(spec.output_dir)
     yield "log", outside(spec.log_path_current)
     for key, text in job.record.metadata.items():
@@ -60,6 +70,8 @@ def _pairs(
         yield "GPUs", gpus_text(job.live.gpu, session.now)
     for attempt in reversed(job.record.attempts):
         yield f"attempt {attempt.number}", _attempt_text(attempt, session.now)
+        if ran_with := ran_with_text(job.record, attempt, mask):
+            yield "ran with", ran_with
         if attempt.ordered_why is not None:
             yield "ordered", told(attempt.ordered_why, job, session)
         for directory in attempt.captures:
@@ -86,6 +98,15 @@ def _newest(job: JobView) -> Mapping[str, float]:
         name: float(value) for name, value in (noted.values if noted else {}).items()
     }
     return {**told, **(job.live.metrics if job.live else {})}
+
+
+def ran_with_text(job: JobRecord, attempt: Attempt, mask: MaskRules) -> str:
+    """The values of an attempt, of those that are not the plan's in each of them."""
+    values = job.values_of(attempt)
+    changed = [key for key in job.changed_keys if key in values]
+    return mask_text(
+        "  ".join(f"{outside(key)}={spell(values[key])}" for key in changed), mask
+    )
 
 
 def _attempt_text(attempt: Attempt, now: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from autoexp_tui.core.moment import wall_time
 from autoexp_tui.core.wording import clock_time, count, plural, short
 from autoexp_tui.ui.view.causes import CauseGroup, headline, needing
 from autoexp_tui.ui.view.eta import Ends
@@ -82,6 +83,9 @@ def _left(session: SessionView, facts: Facts, *, compact: bool) -> list[Line]:
 
 
 def _role(engine: EngineView, *, read_only: bool) -> Line:
+    if engine.user:
+        how = "replay" if engine.role == "replay" else "read only"
+        return (Span(f"session of {outside(engine.user)}, {how}", "accent"),)
     if engine.role == "replay":
         if engine.owner_alive:
             return (Span("replay", "accent"),)
@@ -123,10 +127,12 @@ def _engine_age(session: SessionView, facts: Facts) -> Line:
         return ()
     if engine.role == "plan":
         return (Span("not submitted", "muted"),)
-    if session.snapshot.finished:
+    if not session.snapshot.open:
         return (Span("all ended", "muted"),)
     if not session.active:
         return (Span("engine idle", "muted"),)
+    if engine.user and not engine.owner_alive:
+        return (Span("no engine", "warning"),)
     age = facts.now - session.now
     if is_late(session, facts.now):
         return (Span(f"engine silent {_age(age)}", "warning"),)
@@ -179,7 +185,7 @@ def _ends(session: SessionView, facts: Facts) -> Line:
         return ()
     text = f"ends {moment(facts.ends.session, facts.now)}"
     if is_late(session, facts.now):
-        return (Span(f"{text}, as of {clock_time(session.now)}", "warning"),)
+        return (Span(f"{text}, as of {clock_time(session.now, facts.now)}", "warning"),)
     return (Span(text, "text"),)
 
 
@@ -190,7 +196,7 @@ def _hours(facts: Facts) -> Line:
 
 
 def _right(session: SessionView, facts: Facts, cells: int) -> Line:
-    clock = Span(f"{clock_time(facts.now)} ", "muted")
+    clock = Span(f"{clock_time(wall_time(facts.now, facts.now))} ", "muted")
     words = headline(facts.groups)
     if not words:
         return (clock,)
@@ -203,6 +209,8 @@ _TELLING = (
     Look.DONE,
     Look.RUNNING,
     Look.STALLED,
+    Look.SUSPENDED,
+    Look.ENDING,
     Look.SENDING,
     Look.IN_DOUBT,
     Look.QUEUED,

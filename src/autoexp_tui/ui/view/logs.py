@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from autoexp_tui.core.wording import clock_time
 
 if TYPE_CHECKING:
+    from autoexp_tui.core.state import Attempt
     from autoexp_tui.ui.view.session import JobView
 
 
 class Source(NamedTuple):
-    """A file that can be read."""
+    """A file that can be read: the log of an attempt, stdout and stderr in one."""
 
     label: str
     path: str
+    trailer: str = ""
+    """Said below its last line: that the attempt has ended, and how."""
 
 
 NEVER_RAN = "nothing was started"
@@ -25,9 +27,8 @@ NONE_BEGAN = "none of these jobs has begun"
 
 
 def log_of(jobs: Sequence[JobView], now: float) -> tuple[tuple[Source, ...], str, str]:
-    """The log files of the first job that has begun, their end's words, its name.
-
-    Where nothing was started there is no file, and the words say so.
+    """The log of each attempt of the first job that has begun, the newest last; words
+    for where there is none; the job's name.
     """
     job = next((job for job in jobs if job.attempt is not None), None)
     attempt = job.attempt if job is not None else None
@@ -35,12 +36,14 @@ def log_of(jobs: Sequence[JobView], now: float) -> tuple[tuple[Source, ...], str
         return (), _why_none(len(jobs)), ""
     if attempt.began_at is None and attempt.ended_at is not None:
         return (), NEVER_RAN, job.name
-    path = attempt.log_path or job.record.spec.log_path_current
-    sources = [Source("out", path)]
-    stem, dot = posixpath.splitext(path)
-    if dot == ".out":
-        sources.append(Source("err", f"{stem}.err"))
-    return tuple(sources), _trailer(job, now), job.name
+    earlier = [one for one in job.record.attempts[:-1] if one.log_path]
+    newest = attempt.log_path or job.record.spec.log_path_current
+    sources = [_source(one, one.log_path, now) for one in earlier]
+    return (*sources, _source(attempt, newest, now)), "", job.name
+
+
+def _source(attempt: Attempt, path: str, now: float) -> Source:
+    return Source(f"attempt {attempt.number}", path, _trailer(attempt, now))
 
 
 def _why_none(number: int) -> str:
@@ -50,9 +53,8 @@ def _why_none(number: int) -> str:
     return NONE_BEGAN if number > 1 else ""
 
 
-def _trailer(job: JobView, now: float) -> str:
-    attempt = job.attempt
-    if attempt is None or attempt.ended_at is None:
+def _trailer(attempt: Attempt, now: float) -> str:
+    if attempt.ended_at is None:
         return ""
     code = f", exit {attempt.exit_code}" if attempt.exit_code is not None else ""
     if attempt.signal is not None:

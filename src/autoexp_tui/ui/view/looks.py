@@ -14,12 +14,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.core.states import JobState
-from autoexp_tui.core.verdicts import Result, Why
+from autoexp_tui.core.unmet import asks, is_doomed
+from autoexp_tui.core.verdicts import Why
 from autoexp_tui.ui.view.spans import Role, Span
 
 if TYPE_CHECKING:
-    from autoexp_tui.core.condition_kinds import Condition
-    from autoexp_tui.core.state import ConditionStatus, JobRecord
+    from autoexp_tui.core.state import JobRecord
 
 
 class Look(StrEnum):
@@ -28,6 +28,8 @@ class Look(StrEnum):
     DONE = "done"
     RUNNING = "running"
     STALLED = "stalled"
+    SUSPENDED = "suspended"
+    ENDING = "ending"
     SENDING = "sending"
     IN_DOUBT = "in doubt"
     QUEUED = "queued"
@@ -57,6 +59,8 @@ FACES: Final[Mapping[Look, Face]] = MappingProxyType(
         Look.DONE: Face("✓", "+", "done"),
         Look.RUNNING: Face("▸", "o", "running"),
         Look.STALLED: Face("‖", "|", "stalled"),
+        Look.SUSPENDED: Face("□", "=", "queued"),
+        Look.ENDING: Face("◂", "<", "running"),
         Look.SENDING: Face("↑", "^", "queued"),
         Look.IN_DOUBT: Face("≈", "~", "asks"),
         Look.QUEUED: Face("⧗", ":", "queued"),
@@ -87,6 +91,7 @@ _PLAIN: Final[Mapping[JobState, Look]] = MappingProxyType(
         JobState.SUBMIT_UNKNOWN: Look.IN_DOUBT,
         JobState.QUEUED: Look.QUEUED,
         JobState.RUNNING: Look.RUNNING,
+        JobState.SUSPENDED: Look.SUSPENDED,
         JobState.RETRYING: Look.RETRYING,
         JobState.COMPLETED: Look.DONE,
         JobState.FAILED: Look.FAILED,
@@ -115,38 +120,6 @@ def tally(look: Look, number: int, *, apart: bool = False) -> Span:
     return Span(f"{face.glyph}{' ' if apart else ''}{number}", face.role)
 
 
-def unmet(record: JobRecord) -> tuple[int, Condition, ConditionStatus | None] | None:
-    """The start condition that holds the job back: a failed one first."""
-    pairs = zip(record.spec.start_conditions, record.start, strict=False)
-    standing = [
-        (index, spec, status)
-        for index, (spec, status) in enumerate(pairs)
-        if spec.blocking and not _counts_as_passed(status)
-    ]
-    failed = [one for one in standing if one[2] and one[2].result is Result.FAIL]
-    first = failed or standing
-    return first[0] if first else None
-
-
-def _counts_as_passed(status: ConditionStatus | None) -> bool:
-    return status is not None and (bool(status.waived) or status.result is Result.PASS)
-
-
-def is_doomed(record: JobRecord) -> bool:
-    """Whether a job that has not started can never start as things stand."""
-    if record.state not in (JobState.WAITING, JobState.HELD):
-        return False
-    missing = unmet(record)
-    return bool(missing and missing[2] and missing[2].result is Result.FAIL)
-
-
-def asks(record: JobRecord) -> bool:
-    """Whether the job waits for a person's answer."""
-    ask = record.ask
-    waiting = record.state is JobState.WAITING
-    return waiting and ask is not None and ask.approved is None
-
-
 def never_came(why: Why | None) -> str:
     """The end of a file's path when its writer completed without it; else empty."""
     if why is None or why.code != "doomed_file" or why.arg("state") != "COMPLETED":
@@ -159,8 +132,16 @@ def unexplained(record: JobRecord) -> bool:
     return record.state is JobState.SKIPPED and bool(never_came(record.why))
 
 
-def look_of(record: JobRecord, *, stalled: bool) -> Look:
-    """The job's look; `stalled` says that its counter stands still."""
+def look_of(record: JobRecord, *, stalled: bool, leaving: bool = False) -> Look:
+    """The job's look.
+
+    Args:
+        record: the job.
+        stalled: whether its counter stands still.
+        leaving: whether its run is over, and how it ended is not known yet.
+    """
+    if record.state is JobState.RUNNING and leaving:
+        return Look.ENDING
     if record.state is JobState.RUNNING and stalled:
         return Look.STALLED
     if asks(record):

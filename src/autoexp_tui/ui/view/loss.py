@@ -1,25 +1,36 @@
 """What an end would cost: steps since the last checkpoint, GPU hours, what waits.
 
 A checkpoint is known where a log event extracted it into a job's metadata (a key that
-begins with `checkpoint`); without one, everything since the attempt began is at stake.
+begins with `checkpoint`) or a look by `checkpoints.glob` found it: the engine looks
+when an attempt has ended, a question about a job that runs when it is asked. Without
+one, everything since the attempt's first step would be lost.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from autoexp_tui.core.checkpoints import CheckpointPlace, SeenCheckpoint
+from autoexp_tui.core.moment import wall_time
 from autoexp_tui.core.states import ACTIVE, TERMINAL, Cause, JobState
 from autoexp_tui.ui.view.columns import run_seconds
 
 if TYPE_CHECKING:
+    from autoexp_tui.core.state import Attempt
     from autoexp_tui.ui.view.session import JobView, SessionView
 
 NOTHING_TO_END: Final = TERMINAL | {JobState.PLANNED, JobState.HELD}
 """States in which there is nothing to kill."""
 _INTEGER: Final = re.compile(r"\d+")
+_NOT_SET: Final = "set monitoring.checkpoints.glob"
+_NOT_YET: Final = "looking for them"
+
+Looks: TypeAlias = Mapping[str, SeenCheckpoint | str]
+"""Job -> the newest checkpoint that `checkpoints.glob` finds, or why none is known."""
+NO_LOOKS: Final[Looks] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +39,15 @@ class Loss:
 
     job: JobView
     steps: int | None
-    """Since its last checkpoint; None when no step is known."""
+    """Since its last checkpoint, else since the first step that its attempt reported;
+    None when no step is known."""
     seconds: float
     """Of running, since its last checkpoint as far as that is known."""
     checkpoint: int | None
-    """The step of the newest checkpoint; None when none is known."""
+    """The step of the newest checkpoint; None when none is known, or its name holds
+    no number."""
+    unknown: str = ""
+    """Why no checkpoint is known; empty where one is."""
 
     @property
     def gpu_hours(self) -> float:
@@ -41,13 +56,27 @@ class Loss:
 
 
 def checkpoint_step(job: JobView) -> int | None:
-    """The step of the newest checkpoint that the job's log told of."""
-    found = [
+    """The step of the newest checkpoint that is known without a look."""
+    found = [*_seen_at_an_end(job), *_told(job)]
+    return max(found, default=None)
+
+
+def _seen_at_an_end(job: JobView) -> Iterable[int]:
+    """What the engine found when an attempt had ended; other work does not go on
+    from it."""
+    saved, attempt = job.record.saved, job.attempt
+    others = attempt is not None and attempt.anew and attempt.ended_at is None
+    if saved is not None and saved.checkpoint.step is not None and not others:
+        yield saved.checkpoint.step
+
+
+def _told(job: JobView) -> Iterable[int]:
+    """What the job's log told."""
+    return [
         int(numbers[-1])
         for key, value in job.record.metadata.items()
         if key.startswith("checkpoint") and (numbers := _INTEGER.findall(str(value)))
     ]
-    return max(found, default=None)
 
 
 def nan_step(job: JobView) -> int | None:
@@ -65,14 +94,61 @@ def holds_nan(job: JobView) -> bool:
     return ill is not None and saved is not None and saved >= ill
 
 
-def loss_of(job: JobView, now: float) -> Loss:
+def loss_of(job: JobView, now: float, looks: Looks = NO_LOOKS) -> Loss:
     """What ending `job` at `now` loses."""
+    seen = looks.get(job.name, _NOT_SET)
+    if isinstance(seen, SeenCheckpoint):
+        return _loss_since(job, now, seen)
     saved = checkpoint_step(job)
-    steps = None if job.step is None else max(0, job.step - (saved or 0))
+    first = job.live.first_step if job.live else None
+    begun = saved if saved is not None else max(0, (first or 1) - 1)
+    steps = None if job.step is None else max(0, job.step - begun)
     seconds = run_seconds(job, now) or 0.0
     if steps is not None and saved and job.step:
         seconds *= _unsaved(job, steps, now)
+    return Loss(job, steps, seconds, saved, seen if saved is None else "")
+
+
+def _loss_since(job: JobView, now: float, seen: SeenCheckpoint) -> Loss:
+    """What is lost since a checkpoint that was seen."""
+    step, saved = job.step, seen.step
+    steps = None if step is None or saved is None else step - saved
+    if steps is not None and steps < 0:  # its log counts otherwise, or is behind
+        steps = None
+    seconds = min(run_seconds(job, now) or 0.0, seen.age)
     return Loss(job, steps, seconds, saved)
+
+
+def checkpoint_places(
+    jobs: Iterable[JobView], session: SessionView
+) -> Sequence[CheckpointPlace]:
+    """Where to look for the checkpoints of those of `jobs` that run."""
+    plan = session.snapshot.plan
+    if plan is None:
+        return ()
+    return [
+        CheckpointPlace(
+            job=job.name,
+            output_dir=job.record.spec.output_dir,
+            glob=where.glob,
+            since=_since(attempt, session),
+        )
+        for job in jobs
+        if (attempt := job.attempt) is not None and exists_outside(job)
+        if (where := plan.rules_of(job.record.spec).checkpoints).glob
+    ]
+
+
+def _since(attempt: Attempt, session: SessionView) -> float | None:
+    """From when on checkpoints are those of an attempt that began anew, UTC."""
+    if not attempt.anew or attempt.began_at is None:
+        return None
+    return wall_time(attempt.began_at, session.now)
+
+
+def not_yet_looked(places: Iterable[CheckpointPlace]) -> Looks:
+    """What is known while the look is under way."""
+    return {place.job: _NOT_YET for place in places}
 
 
 def _unsaved(job: JobView, steps: int, now: float) -> float:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from autoexp_tui.core.moment import wall_time
 from autoexp_tui.core.wording import clock_time, count, duration, number
 
 BARS: Final = "▁▂▃▄▅▆▇█"
@@ -62,7 +63,11 @@ def elapsed(seconds: float | None) -> str:
 
 def moment(t: float, now: float) -> str:
     """An estimated time to come: `~19:40` within a day, `in ~3 d 4 h` beyond."""
-    return f"~{clock_time(t)}" if t - now < 20 * 3600 else f"in ~{duration(t - now)}"
+    return (
+        f"~{clock_time(wall_time(t, now))}"
+        if t - now < 20 * 3600
+        else f"in ~{duration(t - now)}"
+    )
 
 
 def sparkline(values: Sequence[float], cells: int) -> str:

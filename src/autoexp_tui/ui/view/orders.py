@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.core.commands import Command, Resubmit, Skip, Submit, Waive
 from autoexp_tui.core.revival import may_come_back
-from autoexp_tui.core.states import NOT_STARTED
+from autoexp_tui.core.states import NOT_STARTED, JobState
 
 if TYPE_CHECKING:
     from autoexp_tui.ui.view.questions import Choice
@@ -74,7 +74,12 @@ def resubmit(jobs: Sequence[str], choice: Choice, text: str) -> Resubmit:
             return Resubmit(jobs=names, from_checkpoint=False)
         case "overrides":
             typed = overrides(text)
-            return Resubmit(jobs=names, from_checkpoint=keeps, overrides=typed)
+            return Resubmit(
+                jobs=names,
+                from_checkpoint=keeps,
+                overrides=typed,
+                use_files=choice.use_files,
+            )
         case "nodes":
             nodes = tuple(text.replace(",", " ").split())
             if not nodes:
@@ -102,14 +107,23 @@ def skip(jobs: Sequence[str], choice: Choice, text: str) -> Command:
     return Waive(job=jobs[0], condition=int(choice.id.split(":")[1]), reason=reason)
 
 
-def submit(choice: Choice) -> Submit:
-    """The command for an answered S; empty jobs mean all."""
-    return Submit(jobs=() if choice.id == "all" else choice.jobs)
+def submit(choice: Choice, plan_id: str) -> Submit:
+    """The command for an answered S: the jobs that were shown, of that plan alone."""
+    return Submit(jobs=choice.jobs, plan_id=plan_id)
 
 
 def seen(jobs: Sequence[JobView]) -> Mapping[str, int]:
     """How many attempts each job had when the person looked."""
     return {job.name: len(job.record.attempts) for job in jobs}
+
+
+def has_changed(shown: Sequence[JobView], now: Sequence[JobView]) -> bool:
+    """Whether jobs moved, or went, since a question showed them."""
+    return _moves(shown) != _moves(now)
+
+
+def _moves(jobs: Sequence[JobView]) -> list[tuple[str, JobState, int]]:
+    return [(job.name, job.record.state, len(job.record.attempts)) for job in jobs]
 
 
 def revivable(job: JobView) -> bool:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
+from autoexp_tui.core.masking import NO_RULES, MaskRules, mask_override, mask_value
 from autoexp_tui.core.wording import duration, plural
 from autoexp_tui.plan.papers import JobPapers
 from autoexp_tui.plan.points import STAGE_KEYS
-from autoexp_tui.ui.view.parameters import spell
+from autoexp_tui.ui.view.parameters import planned_text, spell
 from autoexp_tui.ui.view.spans import Line, Role, Span, fit, line, outside
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from autoexp_tui.plan.papers import Entry, Origin
 
 _ORIGINS: Final[dict[Origin, Role]] = {
+    "changed": "warning",
     "swept": "accent",
     "override": "warning",
     "ours": "muted",
@@ -28,6 +30,8 @@ _ORIGINS: Final[dict[Origin, Role]] = {
 }
 _ROLES: Final[dict[str, Role]] = {"+": "done", "-": "failed", "@": "accent"}
 """By the first character of a line of a unified diff."""
+_SET: Final = frozenset({"changed", "swept", "override"})
+"""Origins of values that somebody chose for this run."""
 _WIDEST_KEY: Final = 48
 _WIDEST_ORIGIN: Final = max(map(len, _ORIGINS))
 _LONG: Final = 4000
@@ -71,16 +75,47 @@ def _overrides(plan: Plan, job: JobSpec) -> Iterable[Line]:
     yield (Span(", ".join([*about, f"index {job.index}"]), "muted"),)
     yield ()
     yield (Span("Swept", "title"), Span("  as written in the sweep", "muted"))
-    yield from _pairs((key, spell(value)) for key, value in job.parameters.items())
+    yield from _pairs(
+        (key, spell(mask_value(key, value, plan.mask)))
+        for key, value in _swept(plan, job).items()
+    )
     yield ()
+    yield from _changed(job, plan.mask)
     yield (Span("Overrides", "title"), Span("  as Hydra gets them", "muted"))
-    yield from _texts([f"  {one}" for one in job.overrides] or ["  none"])
+    yield from _texts(_masked(job.overrides, plan))
     yield ()
     yield (Span("Of the command line", "title"), Span("  for every job", "muted"))
-    yield from _texts([f"  {one}" for one in plan.overrides] or ["  none"])
+    yield from _texts(_masked(plan.overrides, plan))
     yield ()
     yield (Span("Asks for", "title"),)
     yield from _pairs(_resources(job))
+
+
+def _masked(overrides: Sequence[str], plan: Plan) -> Sequence[str]:
+    return [f"  {mask_override(one, plan.mask)}" for one in overrides] or ["  none"]
+
+
+def _swept(plan: Plan, job: JobSpec) -> Mapping[str, object]:
+    """What the sweep says of a job, whatever it runs with by now."""
+    if job.planned is None:
+        return job.parameters
+    return next((one.parameters for one in plan.jobs if one.name == job.name), {})
+
+
+def _changed(job: JobSpec, rules: MaskRules) -> Iterable[Line]:
+    """What the job runs with instead of the plan's values."""
+    if job.planned is None:
+        return
+    yield (Span("Changed", "title"), Span("  it runs with these values", "muted"))
+    yield from _pairs(
+        (
+            key,
+            f"{spell(mask_value(key, value, rules))}  "
+            f"(planned: {mask_value(key, planned_text(job, key), rules)})",
+        )
+        for key, value in job.own_values.items()
+    )
+    yield ()
 
 
 def _resources(job: JobSpec) -> Iterable[tuple[str, str]]:
@@ -115,7 +150,7 @@ def _config(papers: JobPapers) -> Iterable[Line]:
 
 
 def _entry(one: Entry, key: str) -> Line:
-    told: Role = "strong" if one.origin in ("swept", "override") else "text"
+    told: Role = "strong" if one.origin in _SET else "text"
     written = f"  {outside(one.written, _LONG)}" if one.written else ""
     return line(
         Span(f"{key}  ", "muted"),
@@ -146,21 +181,23 @@ def _texts(lines: Sequence[str]) -> tuple[Line, ...]:
 Told = tuple["JobSpec", "JobPapers"]
 
 
-def pages_of_two(first: Told, second: Told) -> tuple[Page, ...]:
+def pages_of_two(
+    first: Told, second: Told, rules: MaskRules = NO_RULES
+) -> tuple[Page, ...]:
     """What differs between two jobs, page by page; each says so when nothing does."""
     (one, mine), (other, yours) = first, second
     names = (one.name, other.name)
     return (
-        _differs("Overrides", names, (_sweep(one), _sweep(other))),
+        _differs("Overrides", names, (_sweep(one, rules), _sweep(other, rules))),
         _config_differs(names, mine, yours),
         _differs("Script", names, (mine.script, yours.script)),
     )
 
 
-def _sweep(job: JobSpec) -> Sequence[str]:
+def _sweep(job: JobSpec, rules: MaskRules) -> Sequence[str]:
     """What the sweep says of a job, and what it asks for, by lines."""
     parameters = [
-        f"{key}: {spell(value)}"
+        f"{key}: {spell(mask_value(key, value, rules))}"
         for key, value in job.parameters.items()
         if key not in STAGE_KEYS
     ]
@@ -168,7 +205,7 @@ def _sweep(job: JobSpec) -> Sequence[str]:
     return [
         f"stage: {job.stage}",
         *parameters,
-        *(f"override {text}" for text in job.overrides),
+        *(f"override {mask_override(text, rules)}" for text in job.overrides),
         *asked,
     ]
 

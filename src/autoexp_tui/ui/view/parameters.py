@@ -19,6 +19,8 @@ _NO_COLUMN = frozenset(
 )
 """What stands for the stage, and what is shown as conditions."""
 _ABSENT = object()
+CHANGED: Final = "*"
+"""Follows a value that differs from the plan's."""
 
 
 Seen: TypeAlias = Mapping[str, Mapping[str, Mapping[str, None]]]
@@ -97,12 +99,21 @@ def only_paths(plan: Plan | None, seen: Seen | None = None) -> frozenset[str]:
     )
 
 
-def values_seen(plan: Plan | None) -> Seen:
-    """Every parameter's different values in each stage: one look at all jobs."""
+def values_seen(plan: Plan | None, changed: Sequence[JobSpec] = ()) -> Seen:
+    """Every parameter's different values in each stage: one look at all jobs.
+
+    `changed`: jobs that run with other values than the plan's.
+    """
     seen: dict[str, dict[str, dict[str, object]]] = {}
-    for spec in plan.jobs if plan else ():
-        for key, value in spec.parameters.items():
-            seen.setdefault(key, {}).setdefault(spec.stage, {})[repr(value)] = value
+    values = [(spec.stage, spec.parameters) for spec in (plan.jobs if plan else ())]
+    values += [(spec.stage, spec.planned or {}) for spec in changed]
+    values += [
+        (spec.stage, {key: value_of(spec, key) for key in spec.own_values})
+        for spec in changed
+    ]
+    for stage, parameters in values:
+        for key, value in parameters.items():
+            seen.setdefault(key, {}).setdefault(stage, {})[repr(value)] = value
     return {
         key: {stage: _spelled(values) for stage, values in stages.items()}
         for key, stages in seen.items()
@@ -138,9 +149,18 @@ def spell(value: object) -> str:
 
 
 def value_of(spec: JobSpec, key: str) -> str:
-    """The job's value of a parameter, `-` when it has none."""
+    """The job's value of a parameter, marked where it is not the plan's; `-` when it
+    has none."""
     value = spec.parameters.get(key, _ABSENT)
-    return "-" if value is _ABSENT else spell(value)
+    if value is _ABSENT:
+        return "-"
+    return f"{spell(value)}{CHANGED}" if key in spec.own_values else spell(value)
+
+
+def planned_text(spec: JobSpec, key: str) -> str:
+    """The plan's value of a parameter that was changed since."""
+    planned = spec.planned or {}
+    return spell(planned[key]) if key in planned else "not set"
 
 
 def described(spec: JobSpec, parameters: Sequence[Parameter]) -> str:
@@ -149,6 +169,25 @@ def described(spec: JobSpec, parameters: Sequence[Parameter]) -> str:
         f"{entry.label}={value_of(spec, entry.key)}"
         for entry in parameters
         if entry.key in spec.parameters
+    )
+
+
+def described_together(
+    specs: Sequence[JobSpec], parameters: Sequence[Parameter]
+) -> str:
+    """`lr=1e-3|2e-4* bsz=256`: what tells a family from others, by its first job and
+    those that run with other values than the plan's."""
+    telling = [specs[0], *(spec for spec in specs[1:] if spec.planned is not None)]
+    values = {
+        entry.label: dict.fromkeys(
+            value_of(spec, entry.key)
+            for spec in telling
+            if entry.key in spec.parameters
+        )
+        for entry in parameters
+    }
+    return " ".join(
+        f"{key}={'|'.join(found)}" for key, found in values.items() if found
     )
 
 

@@ -6,16 +6,23 @@ Enter never does. Where ten or more jobs would end, the count has to be typed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoexp_tui.core import revival
-from autoexp_tui.core.states import NOT_STARTED, JobState
+from autoexp_tui.core.condition_kinds import LogPattern
+from autoexp_tui.core.freshness import awaited_by
+from autoexp_tui.core.states import BEGUN, NOT_STARTED
 from autoexp_tui.core.wording import plural
 from autoexp_tui.core.wording import size as spell_size
+from autoexp_tui.plan.overrides import override_key
+from autoexp_tui.plan.points import plain_key
 from autoexp_tui.ui.view.looks import FACES, Look
 from autoexp_tui.ui.view.loss import (
+    NO_LOOKS,
+    Looks,
+    Loss,
     checkpoint_step,
     exists_outside,
     holds_nan,
@@ -23,12 +30,14 @@ from autoexp_tui.ui.view.loss import (
     loss_of,
     waits_behind,
 )
+from autoexp_tui.ui.view.parameters import spell
 from autoexp_tui.ui.view.reasons import reason, told
 from autoexp_tui.ui.view.spans import Line, Span, line, outside
 from autoexp_tui.ui.view.stakes import lost, names_behind, skipped_behind, to_kill
 from autoexp_tui.ui.view.subjects import condition_subject
 
 if TYPE_CHECKING:
+    from autoexp_tui.core.specs import JobSpec
     from autoexp_tui.core.state import Ask
     from autoexp_tui.ui.view.scope import Scope
     from autoexp_tui.ui.view.session import JobView, SessionView
@@ -57,6 +66,8 @@ class Choice:
     """Whether the field may stay empty."""
     from_checkpoint: bool = True
     """R: whether the program may go on from what it saved."""
+    use_files: bool = False
+    """R: whether followers may use what lies there although it begins anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,17 +105,18 @@ def _chosen_by(scope: Scope) -> Iterable[Line]:
 
 
 # ------------------------------------------------------------------------- kill
-def kill_question(scope: Scope, session: SessionView) -> Question | None:
+def kill_question(
+    scope: Scope, session: SessionView, looks: Looks = NO_LOOKS
+) -> Question | None:
     """What K asks; None when nothing in the scope can be ended."""
     jobs = killable(scope.jobs)
     if not jobs:
         return None
     live = [job for job in jobs if exists_outside(job)]
-    losses = {job.name: loss_of(job, session.now) for job in live}
+    losses = {job.name: loss_of(job, session.now, looks) for job in live}
     behind = waits_behind(jobs, session)
     lines: list[Line] = [
-        *lost([loss for loss in losses.values() if loss.seconds or loss.steps]),
-        *skipped_behind(jobs, behind, session),
+        *_stakes(jobs, losses.values(), behind, session),
         *_chosen_by(scope),
         *(to_kill(job, losses.get(job.name), session) for job in jobs),
         *names_behind(behind),
@@ -119,8 +131,26 @@ def kill_question(scope: Scope, session: SessionView) -> Question | None:
     )
 
 
+def kill_stakes(
+    jobs: Sequence[JobView], session: SessionView, looks: Looks = NO_LOOKS
+) -> Iterable[Line]:
+    """What is lost of `jobs` together, and what waits for them."""
+    losses = [loss_of(job, session.now, looks) for job in jobs if exists_outside(job)]
+    return _stakes(jobs, losses, waits_behind(jobs, session), session)
+
+
+def _stakes(
+    jobs: Sequence[JobView],
+    losses: Iterable[Loss],
+    behind: Sequence[JobView],
+    session: SessionView,
+) -> Iterator[Line]:
+    yield from lost([loss for loss in losses if loss.seconds or loss.steps])
+    yield from skipped_behind(jobs, behind, session)
+
+
 def _described(jobs: Sequence[JobView]) -> str:
-    running = sum(1 for job in jobs if job.record.state is JobState.RUNNING)
+    running = sum(1 for job in jobs if job.record.state in BEGUN)
     if running == len(jobs):
         return plural(len(jobs), "running job")
     rest = len(jobs) - running
@@ -139,21 +169,32 @@ def resubmit_question(scope: Scope, session: SessionView) -> Question | None:
     jobs = [job for job in scope.jobs if revival.may_come_back(job.record)]
     if not jobs:
         return None
-    revived = _revived_with(jobs, session)
-    lines: list[Line] = list(_chosen_by(scope))
-    lines += _names(jobs, session)
-    if revived:
-        number = plural(len(revived), "job")
-        text = f"Brings back {number} {_because(revived)}:"
-        lines.append((Span(text, "accent"),))
-        lines += _names(revived, session)
+    brought, followers = resubmit_stakes(jobs, session)
+    lines = [*_chosen_by(scope), *_names(jobs, session), *brought, *followers]
     return Question(
         title=f"Resubmit {plural(len(jobs), 'job')}?",
         lines=tuple(lines),
         stay="Leave as it is" if len(jobs) == 1 else "Leave as they are",
         confirm="resubmit",
-        choices=tuple(_resubmit_choices(jobs)),
+        choices=tuple(_resubmit_choices(jobs, followed=bool(followers))),
     )
+
+
+def resubmit_stakes(
+    jobs: Sequence[JobView], session: SessionView
+) -> tuple[Sequence[Line], Sequence[Line]]:
+    """What comes back with `jobs`; who waits for what they write, and will read it."""
+    revived = _revived_with(jobs, session)
+    return list(_brought_back(revived, session)), list(
+        _followers(jobs, revived, session)
+    )
+
+
+def _brought_back(revived: Sequence[JobView], session: SessionView) -> Iterator[Line]:
+    if revived:
+        number = plural(len(revived), "job")
+        yield (Span(f"Brings back {number} {_because(revived)}:", "accent"),)
+        yield from _names(revived, session)
 
 
 def _because(revived: Sequence[JobView]) -> str:
@@ -172,11 +213,37 @@ def _revived_with(jobs: Sequence[JobView], session: SessionView) -> tuple[JobVie
     return session.named(tuple(revival.ended_because_of(names, records, below)))
 
 
-def _resubmit_choices(jobs: Sequence[JobView]) -> Iterable[Choice]:
+def _followers(
+    jobs: Sequence[JobView], revived: Sequence[JobView], session: SessionView
+) -> Iterator[Line]:
+    """Who waits for what these jobs write, and what they will read."""
+    names = {job.name for job in jobs}
+    behind = session.named(
+        [one for job in jobs for one in session.behind.get(job.name, ())]
+    )
+    waiting = (job for job in behind if job.record.state in NOT_STARTED)
+    found = [
+        (follower, part)
+        for follower in dict.fromkeys((*waiting, *revived))
+        for part in awaited_by(follower.record.spec)
+        if part.writer in names
+    ]
+    if found:
+        yield (Span("Wait for what it writes, and will read:", "accent"),)
+    for follower, part in found:
+        path = part.log_path if isinstance(part, LogPattern) else part.path
+        yield line(
+            Span(f"  {outside(follower.name)}"),
+            Span(f"  {condition_subject(part, session)}  {outside(path)}", "muted"),
+        )
+
+
+def _resubmit_choices(jobs: Sequence[JobView], *, followed: bool) -> Iterable[Choice]:
     """The ways back; each says from where, the first one is the advised one."""
     ill = [job for job in jobs if holds_nan(job)]
     anew = bool(ill) or any(job.record.done_before for job in jobs)
-    saved, fresh = _from_saved(jobs), _from_the_beginning(ill)
+    waits = "; followers wait for its new files" if followed else ""
+    saved, fresh = _from_saved(jobs), _from_the_beginning(ill, waits)
     yield from (fresh, saved) if anew else (saved, fresh)
     start = "from the beginning" if anew else _place_saved(jobs).split(" (")[0]
     keeps = not anew
@@ -185,10 +252,18 @@ def _resubmit_choices(jobs: Sequence[JobView]) -> Iterable[Choice]:
     )
     yield Choice(
         "overrides",
-        f"with other values, {start}",
+        f"with other values, {start}{waits}",
         asks="overrides, as key=value",
         from_checkpoint=keeps,
     )
+    if followed:
+        yield Choice(
+            "overrides",
+            f"with other values, {start}; followers use the files that are there",
+            asks="overrides, as key=value",
+            from_checkpoint=keeps,
+            use_files=True,
+        )
     yield Choice(
         "nodes",
         f"without these nodes, {start}",
@@ -208,8 +283,8 @@ def _from_saved(jobs: Sequence[JobView]) -> Choice:
     return Choice("checkpoint", _place_saved(jobs))
 
 
-def _from_the_beginning(ill: Sequence[JobView]) -> Choice:
-    label = "as planned, from the beginning"
+def _from_the_beginning(ill: Sequence[JobView], waits: str) -> Choice:
+    label = f"as planned, from the beginning{waits}"
     if ill:
         step = checkpoint_step(ill[0])
         whose = f"checkpoint {step}" if len(ill) == 1 else f"{len(ill)} checkpoints"
@@ -238,12 +313,7 @@ def _override_line(jobs: Sequence[JobView], entry: str) -> Line:
     key, sign, value = entry.partition("=")
     if not sign or not key:
         return (Span(f"  {outside(entry)}: not of the form key=value", "failed"),)
-    old = {
-        outside(had.partition("=")[2])
-        for job in jobs
-        for had in job.record.spec.overrides
-        if had.partition("=")[0].lstrip("+") == key.lstrip("+")
-    }
+    old = {_present(job.record.spec, key) for job in jobs} - {""}
     before = " | ".join(sorted(old)) or "as configured"
     return line(
         Span(f"  {outside(key)}: ", "muted"),
@@ -251,6 +321,24 @@ def _override_line(jobs: Sequence[JobView], entry: str) -> Line:
         Span(" -> ", "muted"),
         Span(outside(value), "done"),
     )
+
+
+def _present(spec: JobSpec, key: str) -> str:
+    """The value that a job has now; empty where only its config tells."""
+    plain = override_key(key)
+    for name, value in spec.parameters.items():
+        if plain_key(name) == plain:
+            return spell(value)
+    given = [text for text in spec.overrides if override_key(text) == plain]
+    return outside(given[-1].partition("=")[2]) if given else ""
+
+
+def same_place(jobs: Sequence[JobView]) -> Line:
+    """Where jobs write that run with other values."""
+    if len(jobs) == 1:
+        place = outside(jobs[0].record.spec.output_dir, 4096)
+        return (Span(f"  It writes into the same directory: {place}", "warning"),)
+    return (Span("  Each writes into the same directory as before.", "warning"),)
 
 
 # ------------------------------------------------------------------- skip, waive
@@ -352,13 +440,17 @@ def asking(jobs: Sequence[JobView]) -> tuple[JobView, ...]:
 def leave_question(session: SessionView, come_back: str) -> Question | None:
     """What q asks; None when nothing could be disturbed by leaving."""
     engine = session.snapshot.engine
-    if engine.role != "live" or session.snapshot.finished:
+    if engine.role != "live" or not session.snapshot.open:
         return None
-    running = session.count(Look.RUNNING, Look.STALLED)
+    begun = (Look.RUNNING, Look.STALLED, Look.SUSPENDED, Look.ENDING)
+    running = session.count(*begun)
     todo = sum(1 for job in session.jobs if not job.record.ended)
+    left = f"{running} running, {todo} not ended yet."
+    if not todo:
+        left = "All jobs have ended; what rules ordered is still being done."
     lines: list[Line] = [
         (Span("The engine goes on without this screen; nothing is stopped."),),
-        (Span(f"{running} running, {todo} not ended yet.", "muted"),),
+        (Span(left, "muted"),),
     ]
     if come_back:
         lines.append((Span(come_back, "muted"),))

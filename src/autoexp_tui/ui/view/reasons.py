@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from autoexp_tui.core.states import Cause
 from autoexp_tui.core.telling import names_an_error
+from autoexp_tui.core.unmet import unmet
 from autoexp_tui.core.verdicts import Why
 from autoexp_tui.core.wording import (
     cause_of_end,
@@ -21,7 +22,7 @@ from autoexp_tui.core.wording import (
     reason_of,
     short,
 )
-from autoexp_tui.ui.view.looks import Look, never_came, unmet
+from autoexp_tui.ui.view.looks import Look, never_came
 from autoexp_tui.ui.view.numbers import moment
 from autoexp_tui.ui.view.spans import outside, shorten_middle
 
@@ -76,7 +77,11 @@ def reason_of_all(jobs: Sequence[JobView], session: SessionView) -> str:
     match jobs[0].look:
         case Look.DONE:
             ends = [job.attempt.ended_at or 0.0 for job in jobs if job.attempt]
-            return f"the last ended {clock_time(max(ends))}" if ends else "all of them"
+            return (
+                f"the last ended {clock_time(max(ends), session.now)}"
+                if ends
+                else "all of them"
+            )
         case Look.QUEUED:
             said_of = dict.fromkeys(_queue_words(job) for job in jobs)
             return outside(next(iter(said_of)) if len(said_of) == 1 else "") or "queued"
@@ -294,8 +299,9 @@ def _queue_words(job: JobView) -> str:
 
 def _retrying(job: JobView, session: SessionView) -> str:
     retry = job.record.retry
-    if retry is not None and retry.not_before > session.now:
-        return f"again at {clock_time(retry.not_before, session.now)}"
+    again_at = session.snapshot.t_of(retry.lived) if retry is not None else 0.0
+    if again_at > session.now:
+        return f"again at {clock_time(again_at, session.now)}"
     return said(retry.why, job, session) if retry is not None else ""
 
 
@@ -319,6 +325,8 @@ _REASONS: Final[Mapping[Look, Callable[[JobView, SessionView], str]]] = (
             Look.SKIPPED: _recorded,
             Look.RUNNING: _running,
             Look.STALLED: _stalled,
+            Look.SUSPENDED: lambda job, session: _queue_words(job) or "suspended",
+            Look.ENDING: lambda job, session: _queue_words(job) or "ending",
             Look.WAITING: _waiting,
             Look.DOOMED: _waiting,
             Look.ASKS: lambda job, session: "waits for you",

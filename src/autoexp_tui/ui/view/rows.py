@@ -199,8 +199,8 @@ _SORTS: Mapping[str, Callable[[JobView, Column, SessionView], SortKey]] = {
     "stage": lambda job, column, session: (0, 0.0, job.stage),
     "parameter": lambda job, column, session: _parameter(job, column),
     "progress": lambda job, column, session: _progress(job),
-    "loss": lambda job, column, session: _number(job.metric(session.loss_of(job))),
-    "trend": lambda job, column, session: _number(job.metric(session.loss_of(job))),
+    "loss": lambda job, column, session: _number(session.result_of(job)),
+    "trend": lambda job, column, session: _number(session.result_of(job)),
     "time": lambda job, column, session: _number(
         run_seconds(job, session.now), descending=True
     ),

@@ -12,13 +12,14 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING
 
+from autoexp_tui.core.moment import Present
 from autoexp_tui.core.states import JobState
 from autoexp_tui.ui.view.looks import NEEDS, Look, look_of, unexplained
 from autoexp_tui.ui.view.rails import Rails, rails
 
 if TYPE_CHECKING:
     from autoexp_tui.core.snapshot import Live, Snapshot
-    from autoexp_tui.core.specs import Plan
+    from autoexp_tui.core.specs import JobSpec, Plan
     from autoexp_tui.core.state import Attempt, ConditionStatus, JobRecord, Warned
 
 STALL_CODES = ("stall", "no_step")
@@ -91,6 +92,14 @@ class JobView:
         noted = self.record.noted.total if self.record.noted else None
         return noted or self.record.spec.progress_total
 
+    @property
+    def result(self) -> float | None:
+        """The number that the job is for; None: not known, or an older engine's."""
+        if self.live is not None and self.live.result is not None:
+            return self.live.result
+        noted = self.record.noted
+        return float(noted.result) if noted and noted.result is not None else None
+
     def metric(self, name: str) -> float | None:
         """The newest value of a metric; may be nan or inf."""
         if self.live is not None and name in self.live.metrics:
@@ -142,14 +151,22 @@ class SessionView:
     """Job name -> place in `jobs`."""
     counts: Mapping[Look, int]
     links: Links
+    changed: tuple[JobSpec, ...] = ()
+    """Of the jobs that run with other values than the plan's."""
     silent_until: float = 0.0
-    """UTC until which an engine at rest had nothing to say; 0: nobody looked."""
+    """Time `t` until which an engine at rest had nothing to say; 0: nobody looked."""
 
     @property
-    def now(self) -> float:
-        """UTC of the engine's newest word, or of its newest silence at rest."""
+    def now(self) -> Present:
+        """When the engine said its newest word, or was last silent at rest."""
         engine = self.snapshot.engine
-        return max(self.snapshot.t, engine.committed_at, self.silent_until)
+        newest = max(self.snapshot.t, engine.committed_at, self.silent_until)
+        return Present(newest, self.snapshot.wall_ahead)
+
+    def present(self, utc: float) -> Present:
+        """What `utc`, by the machine's clock, is in the session's time."""
+        ahead = self.snapshot.wall_ahead
+        return Present(utc - ahead, ahead)
 
     @property
     def at_rest(self) -> bool:
@@ -163,10 +180,12 @@ class SessionView:
         plan = self.snapshot.plan
         return plan.monitoring.loss if plan else ""
 
-    def loss_of(self, job: JobView) -> str:
-        """The metric that the job's trend and LOSS column show."""
-        plan = self.snapshot.plan
-        return plan.rules_of(job.record.spec).loss if plan else ""
+    def result_of(self, job: JobView) -> float | None:
+        """What the job's LOSS column shows; may be nan or inf."""
+        if job.result is not None or self.snapshot.plan is None:
+            return job.result
+        rules = self.snapshot.plan.rules_of(job.record.spec)
+        return job.metric(rules.result.metric or rules.loss)
 
     def count(self, *looks: Look) -> int:
         """How many jobs look like one of `looks`."""
@@ -199,6 +218,8 @@ class SessionView:
             self.count(
                 Look.RUNNING,
                 Look.STALLED,
+                Look.SUSPENDED,
+                Look.ENDING,
                 Look.QUEUED,
                 Look.SENDING,
                 Look.IN_DOUBT,
@@ -221,6 +242,9 @@ def observe(snapshot: Snapshot, before: SessionView | None = None) -> SessionVie
         index=_index(jobs, snapshot.plan, before),
         counts=_counts(jobs),
         links=_links(snapshot.plan, before),
+        changed=tuple(
+            job.record.spec for job in jobs if job.record.spec.planned is not None
+        ),
         silent_until=before.silent_until if before else 0.0,
     )
 
@@ -263,7 +287,13 @@ def _job_view(
                 return old
         if record.state is not JobState.RUNNING:
             return JobView(place, record, live, warned, old.look)
-    return JobView(place, record, live, warned, look_of(record, stalled=stalled))
+    look = look_of(record, stalled=stalled, leaving=_is_leaving(live))
+    return JobView(place, record, live, warned, look)
+
+
+def _is_leaving(live: Live | None) -> bool:
+    """Whether a run is over, and how it ended is not known yet."""
+    return live is not None and live.queue is not None and live.queue.leaving
 
 
 def _patience(plan: Plan | None, record: JobRecord) -> float:

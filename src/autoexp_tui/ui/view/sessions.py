@@ -49,19 +49,25 @@ class SessionLike(Protocol):
         ...
 
     @property
+    def user(self) -> str:
+        """The other user whose it is; empty: one's own."""
+        ...
+
+    @property
     def problem(self) -> str:
         """Why it cannot be read; usually empty."""
         ...
 
     @property
-    def finished(self) -> bool:
-        """Whether every job ended for good."""
+    def open(self) -> bool:
+        """Whether work is left."""
         ...
 
 
 _TOLD = (
     (JobState.COMPLETED, "✓", "done"),
     (JobState.RUNNING, "▸", "running"),
+    (JobState.SUSPENDED, "□", "queued"),
     (JobState.QUEUED, "⧗", "queued"),
     (JobState.WAITING, "◌", "waiting"),
     (JobState.HELD, "‗", "skipped"),
@@ -86,6 +92,7 @@ def session_line(session: SessionLike, now: float) -> Line:
         problem = f"cannot be read: {outside(session.problem)}"
         return line(head, name, Span(problem, "failed"))
     engine, role = _engine(session)
+    engine = f"{outside(session.user)}: {engine}" if session.user else engine
     ago = f"{duration(now - session.last_event_at)} ago"
     return line(
         head,
@@ -105,7 +112,7 @@ def _engine(session: SessionLike) -> tuple[str, Role]:
             return f"runs{where}", "running"
         case "unknown":
             return f"may run{where}", "warning"
-    return ("all ended", "muted") if session.finished else ("none", "warning")
+    return ("none", "warning") if session.open else ("all ended", "muted")
 
 
 def _counts(session: SessionLike) -> Line:
@@ -131,4 +138,5 @@ def session_detail(session: SessionLike) -> Line:
         if number
     )
     total = plural(sum(session.counts.values()), "job")
-    return (Span(f" {total}: {', '.join(counts) or 'nothing yet'}", "muted"),)
+    of = f"; of {outside(session.user)}, opens read-only" if session.user else ""
+    return (Span(f" {total}: {', '.join(counts) or 'nothing yet'}{of}", "muted"),)

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from autoexp_tui.core.verdicts import Result
 from autoexp_tui.ui.view.looks import FACES, Look, glyph, tally
 from autoexp_tui.ui.view.numbers import bar, elapsed, moment
-from autoexp_tui.ui.view.parameters import Parameter, described
+from autoexp_tui.ui.view.parameters import Parameter, described_together
 from autoexp_tui.ui.view.rails import NO_RAILS, Rails
 from autoexp_tui.ui.view.session import JobView, SessionView
 from autoexp_tui.ui.view.spans import (
@@ -29,6 +29,7 @@ from autoexp_tui.ui.view.subjects import condition_subject
 
 if TYPE_CHECKING:
     from autoexp_tui.core.condition_kinds import Condition
+    from autoexp_tui.core.specs import JobSpec
     from autoexp_tui.ui.view.eta import Ends
 
 _WAITING = (Look.WAITING, Look.DOOMED, Look.PLANNED, Look.HELD, Look.ASKS)
@@ -143,12 +144,17 @@ def families(
     return tuple(
         FamilyView(
             name=name,
-            label=described(members[name][0].record.spec, parameters) or outside(name),
+            label=described_together(_specs(members[name]), parameters)
+            or outside(name),
             jobs=tuple(members[name]),
         )
         for name in dict.fromkeys(job.record.spec.family for job in stage.jobs)
         if name
     )
+
+
+def _specs(jobs: Sequence[JobView]) -> Sequence[JobSpec]:
+    return [job.record.spec for job in jobs]
 
 
 # -------------------------------------------------------------------------- lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -31,11 +32,15 @@ def to_kill(job: JobView, loss: Loss | None, session: SessionView) -> Line:
 
 def _loss_words(loss: Loss) -> str:
     """`812 steps since 48000, 12 min, 0.9 GPU h`."""
-    since = f" since {loss.checkpoint}" if loss.checkpoint is not None else ""
-    steps = f"{plural(loss.steps, 'step')}{since}" if loss.steps is not None else ""
-    if loss.checkpoint is None:
-        steps = f"{steps}, no checkpoint" if steps else "no step, no checkpoint"
-    parts = [steps, duration(loss.seconds), _gpu_hours(loss.gpu_hours)]
+    steps = plural(loss.steps, "step") if loss.steps is not None else ""
+    last = "its checkpoint" if loss.checkpoint is None else loss.checkpoint
+    since = "" if loss.unknown else f"since {last}"
+    parts = [
+        " ".join(part for part in (steps, since) if part),
+        "no checkpoint known" if loss.unknown else "",
+        duration(loss.seconds),
+        _gpu_hours(loss.gpu_hours),
+    ]
     return ", ".join(part for part in parts if part)
 
 
@@ -54,13 +59,14 @@ def lost(losses: Sequence[Loss]) -> Iterable[Line]:
         _gpu_hours(sum(loss.gpu_hours for loss in losses)),
     ]
     what = "its checkpoint" if len(losses) == 1 else "their checkpoints"
-    since = f" since {what}" if steps else ""
+    known = steps or any(not loss.unknown for loss in losses)
+    since = f" since {what}" if known else ""
     told_parts = ", ".join(part for part in parts if part)
     yield (Span(f"Lost{since}: {told_parts}.", "failed"),)
-    unsaved = sum(1 for loss in losses if loss.checkpoint is None)
-    if unsaved:
-        number = plural(unsaved, "job")
-        yield (Span(f"{number} told of no checkpoint: all of it is lost.", "failed"),)
+    unsaved = Counter(loss.unknown for loss in losses if loss.unknown)
+    for way, number in unsaved.items():
+        text = f"{plural(number, 'job')} with no checkpoint known ({outside(way)})."
+        yield (Span(text, "failed"),)
 
 
 def _listed(steps: Sequence[int]) -> str:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from autoexp_tui.ui.view.session import JobView, SessionView
 
 _LOCAL = frozenset({"local", "Local", "LocalCommand"})
+_OTHER_PLAN = (
+    "! The config is being planned again. y submits the plan shown here; what is being "
+    "planned is then not opened."
+)
 _NAMED = 3
 """Jobs that are too large, by name, before the rest is counted."""
 
@@ -47,6 +51,8 @@ def submit_question(
     where = f"{_where(session)}{_partitions(waiting, session)}"
     limits = _limits(waiting, session)
     lines: list[Line] = [(Span(f"{where}{_room(plan, session)}{limits}."),)]
+    if session.snapshot.engine.doing:
+        lines.append((Span(_OTHER_PLAN, "warning"),))
     lines += _done_words(waiting)
     lines += _too_large_words(waiting, session)
     lines += cuts_told(waiting, session, usual)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from autoexp_tui.core.moment import wall_time
 from autoexp_tui.core.wording import duration
 from autoexp_tui.ui.view.spans import Line, Span
 from autoexp_tui.ui.view.timeline import Cell, strip_line
@@ -23,15 +24,16 @@ _LABEL: Final = 9
 _DAY: Final = 86_400
 
 
-def ticks(window: Window) -> list[float]:
-    """Round moments of the machine's zone, as many as have room for their names."""
+def ticks(window: Window, now: float = 0.0) -> list[float]:
+    """Round times of day of the machine's zone, as many as have room for names."""
+    ahead = wall_time(0.0, now)
     per_cell = window.seconds / max(1, window.cells)
     step = next((one for one in _STEPS if one >= per_cell * _LABEL), _STEPS[-1])
-    first = time.localtime(window.begin)
+    first = time.localtime(window.begin + ahead)
     midnight = time.mktime((first.tm_year, first.tm_mon, first.tm_mday, *(0,) * 5, -1))
-    count = int((window.begin - midnight) // step) + 1
+    count = int((window.begin + ahead - midnight) // step) + 1
     found = []
-    while (t := midnight + count * step) < window.end:
+    while (t := midnight + count * step - ahead) < window.end:
         found.append(t)
         count += 1
     return found
@@ -53,13 +55,13 @@ def axis(
     indent: int,
 ) -> tuple[Line, Line]:
     """The labels, and below them the ticks with gaps (`░`) and the present (`▾`)."""
-    found = ticks(window)
+    found = ticks(window, now)
     by_days = len(found) > 1 and found[1] - found[0] >= _DAY
     names = ""
     cells = [Cell("─", "rule")] * window.cells
     for t in found:
         place = window.cell(t)
-        name = label(t, by_days)
+        name = label(wall_time(t, now), by_days)
         if place + len(name) <= window.cells:
             names = names.ljust(place) + name
         cells[place] = Cell("┬", "rule")

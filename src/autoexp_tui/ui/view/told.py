@@ -7,11 +7,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from autoexp_tui.core import events
+from autoexp_tui.core.masking import mask_text
 from autoexp_tui.core.verdicts import Result
 from autoexp_tui.core.wording import (
     CAUSES,
     STATES,
     cause_of_end,
+    count,
     duration,
     number,
     sentence,
@@ -42,7 +44,8 @@ def told(event: Event, now: float) -> Told:
         event: any but `EffectOrdered`.
         now: the present, UTC seconds.
     """
-    return _TELLERS[type(event)](event, now)
+    said = _TELLERS[type(event)](event, now)
+    return Told(said.verb, mask_text(said.about))
 
 
 def names(jobs: Sequence[str]) -> str:
@@ -91,6 +94,15 @@ def _done_found(event: events.DoneFound, now: float) -> Told:
     return Told("done before", names([work.job for work in event.works]))
 
 
+def _foreign_files_found(event: events.ForeignFilesFound, now: float) -> Told:
+    return Told("files of other work", names(event.jobs))
+
+
+def _files_set_aside(event: events.FilesSetAside, now: float) -> Told:
+    files = names([one.file.path for one in event.files])
+    return Told("files set aside", f"before attempt {event.attempt}: {files or 'none'}")
+
+
 def _node_excluded(event: events.NodeExcluded, now: float) -> Told:
     return Told("node excluded", _then(event.node, sentence(event.why, now)))
 
@@ -127,7 +139,9 @@ def _condition_latched(event: events.ConditionLatched, now: float) -> Told:
 
 
 def _condition_waived(event: events.ConditionWaived, now: float) -> Told:
-    return Told("waived", _then(f"condition {event.index + 1}", event.reason))
+    which = f"condition {event.index + 1}"
+    by = f"{which}, by {event.sender}" if event.sender else which
+    return Told("waived", _then(by, event.reason))
 
 
 def _approval_asked(event: events.ApprovalAsked, now: float) -> Told:
@@ -136,7 +150,16 @@ def _approval_asked(event: events.ApprovalAsked, now: float) -> Told:
 
 def _approval_answered(event: events.ApprovalAnswered, now: float) -> Told:
     verb = "approved" if event.approved else "refused"
-    return Told(verb, _then(f"by {event.by}" if event.by else "", event.reason))
+    return Told(verb, _then(_answerer(event), event.reason))
+
+
+def _answerer(event: events.ApprovalAnswered) -> str:
+    if event.policy:
+        return f"by the policy {event.policy}, not by a person"
+    if event.sender is None:
+        return f"by {event.by}" if event.by else ""
+    checked = "" if event.sender.checked else "; not checked: another host"
+    return f"by {event.sender} ({event.by}{checked})"
 
 
 # ----------------------------------------------------------------------- submissions
@@ -202,7 +225,8 @@ def _job_ended(event: events.JobEnded, now: float) -> Told:
 
 # ------------------------------------------------------------------------ reactions
 def _log_matched(event: events.LogMatched, now: float) -> Told:
-    return Told("log matched", _then(event.rule, event.line.strip()))
+    times = f" ({count(event.count)} times)" if event.count > 1 else ""
+    return Told("log matched", _then(event.rule + times, event.line.strip()))
 
 
 def _metrics_noted(event: events.MetricsNoted, now: float) -> Told:
@@ -239,6 +263,11 @@ def _action_dropped(event: events.ActionDropped, now: float) -> Told:
     return Told("action dropped", _then(event.action, sentence(event.why, now)))
 
 
+def _jobs_held(event: events.JobsHeld, now: float) -> Told:
+    reason = f": {_because(event.why, now)}" if event.why else ""
+    return Told("held", f"{names(event.jobs)}{reason}")
+
+
 def _by_reason(verb: str) -> Callable[[Any, float], Told]:
     """Events whose `why` says all."""
     return lambda event, now: Told(verb, _because(event.why, now))
@@ -252,12 +281,14 @@ _TELLERS: Final[Mapping[type, Callable[[Any, float], Told]]] = MappingProxyType(
         events.JournalRotated: _journal_rotated,
         events.PlanAdded: _plan_added,
         events.DoneFound: _done_found,
+        events.ForeignFilesFound: _foreign_files_found,
+        events.FilesSetAside: _files_set_aside,
         events.SubmissionPaused: _by_reason("submission paused"),
         events.SubmissionResumed: lambda event, now: Told("submission goes on"),
         events.NodeExcluded: _node_excluded,
         events.CommandRefused: _command_refused,
         events.JobsReleased: _jobs_released,
-        events.JobsHeld: lambda event, now: Told("held", names(event.jobs)),
+        events.JobsHeld: _jobs_held,
         events.ConditionJudged: _condition_judged,
         events.ConditionLatched: _condition_latched,
         events.ConditionWaived: _condition_waived,
@@ -271,6 +302,8 @@ _TELLERS: Final[Mapping[type, Callable[[Any, float], Told]]] = MappingProxyType(
         events.SubmissionAbsent: _submission_absent,
         events.RunBegan: _run_began,
         events.RunRequeued: _by_reason("requeued"),
+        events.RunSuspended: lambda event, now: Told("suspended"),
+        events.RunResumed: lambda event, now: Told("goes on"),
         events.LogReplaced: _log_replaced,
         events.AttemptEnded: _attempt_ended,
         events.CheckpointSeen: _checkpoint_seen,

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from autoexp_tui.core.unmet import unmet
 from autoexp_tui.core.wording import clock_time, duration, plural
-from autoexp_tui.ui.view.looks import FACES, Look, tally, unmet
+from autoexp_tui.ui.view.looks import FACES, Look, tally
 from autoexp_tui.ui.view.parameters import Parameter, described
 from autoexp_tui.ui.view.reasons import reason
 from autoexp_tui.ui.view.spans import (
@@ -55,13 +56,12 @@ class WaitGroup:
 
 def waits_since(job: JobView) -> float:
     """Since when a job waits, or asks, or submission is paused where that alone keeps
-    it; time without an engine is not counted where it can be.
-    """
+    it."""
     if job.look is Look.ASKS and job.record.ask is not None:
         return job.record.ask.asked_at
     if (began := _pause_began(job)) is not None:
         return began
-    return job.record.waiting_since or job.record.since
+    return job.record.since
 
 
 def _pause_began(job: JobView) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.core.revival import may_come_back
 from autoexp_tui.core.verdicts import Result
@@ -208,12 +208,16 @@ def _looks_so_since(job: JobView) -> float:
     return ask.asked_at if asks and ask is not None else job.record.since
 
 
+_BEGUN: Final = frozenset({Look.RUNNING, Look.STALLED, Look.SUSPENDED, Look.ENDING})
+"""Looks of jobs that have begun and not ended."""
+
+
 def _verdict_text(job: JobView, session: SessionView) -> str:
     if job.look is Look.QUEUED:
         return queued_text(job, session)
     if job.record.why is not None:
         return told(job.record.why, job, session, job.record.cause)
-    if job.look in (Look.RUNNING, Look.STALLED):
+    if job.look in _BEGUN:
         return _running_text(job, session)
     if job.look is Look.DONE:
         return "completed"
@@ -235,7 +239,7 @@ def _running_text(job: JobView, session: SessionView) -> str:
         end += f"; its time limit comes first, at {limit}"
         cut = cut_of(job, session.now, NO_RATES)
         end += f": it {cut_words(cut)}" if cut is not None else ""
-    if job.look is Look.STALLED:
+    if job.look is not Look.RUNNING:
         return f"{reason(job, session)}, {at}"
     if job.live and job.live.queue and job.live.queue.reason:
         return f"{at}{speed}{end}; {outside(job.live.queue.reason)}"
@@ -244,7 +248,7 @@ def _running_text(job: JobView, session: SessionView) -> str:
 
 def _particulars(job: JobView) -> str:
     attempt = job.attempt
-    if attempt is None or job.look not in (*ENDED_BADLY, Look.STALLED, Look.RUNNING):
+    if attempt is None or job.look not in ENDED_BADLY | _BEGUN:
         return ""
     parts = []
     if attempt.exit_code is not None and job.look in ENDED_BADLY:
@@ -286,7 +290,11 @@ def _checkpoint(job: JobView, session: SessionView) -> Iterable[Line]:
     verb = "lost" if job.record.ended else "at stake"
     hours = f", {loss.gpu_hours:.1f} GPU h" if loss.gpu_hours >= 0.05 else ""
     saved = checkpoint_step(job)
-    known = f"Last checkpoint at step {saved}" if saved is not None else "No checkpoint"
+    known = (
+        f"Last checkpoint at step {saved}"
+        if saved is not None
+        else "No checkpoint known"
+    )
     if loss.steps is not None:
         yield (Span(f"{_INDENT}{known}; {verb}: {plural(loss.steps, 'step')}{hours}."),)
 
@@ -431,9 +439,9 @@ def _steps(jobs: Sequence[JobView]) -> Iterable[tuple[str, str]]:
         yield "S", "submit"
     if looks & {Look.DOOMED, Look.WAITING, Look.ASKS, Look.HELD, Look.PLANNED}:
         yield "X", "skip or waive"
-    if looks & {Look.RUNNING, Look.STALLED, Look.QUEUED, Look.RETRYING}:
+    if looks & {*_BEGUN, Look.QUEUED, Look.RETRYING}:
         yield "K", "kill"
-    if looks & {Look.RUNNING, Look.STALLED, Look.DONE, *ENDED_BADLY}:
+    if looks & {*_BEGUN, Look.DONE, *ENDED_BADLY}:
         yield "0", "its log"
     if looks & ENDED_BADLY and len(jobs) == 1:
         yield "m", "mark all alike"

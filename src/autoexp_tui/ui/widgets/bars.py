@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from textual import events
-from textual.message import Message
+from textual.actions import parse
 from textual.widgets import Input
 
 from autoexp_tui.ui.view.footer import footer_line
@@ -128,8 +128,15 @@ class ProblemLine(LinesWidget):
         return [Painted(cut((Span(f" {self.problem}", "failed"),), cells))]
 
 
+Typed: TypeAlias = events.Key | events.Paste
+
+
 class Prompt(Input):
-    """One line to type in, where the footer stands. Its cursor does not blink."""
+    """One line to type in, where the footer stands. Its cursor does not blink.
+
+    Its screen hands it keys by `take`, in the order in which they were typed: Textual
+    would send some to whatever had the focus when they came.
+    """
 
     DEFAULT_CSS = """
     Prompt { background: $background; color: $foreground; border: none; padding: 0 1;
@@ -137,23 +144,17 @@ class Prompt(Input):
     Prompt:focus { background: $background; border: none; }
     """
 
-    class Answered(Message):
-        """Typing ended: with enter, or given up with esc."""
-
-        def __init__(self, prompt: Prompt, text: str, *, given_up: bool) -> None:
-            super().__init__()
-            self.prompt = prompt
-            self.text = text
-            self.given_up = given_up
-
     def __init__(self, **options: Any) -> None:
         super().__init__(compact=True, select_on_focus=False, **options)
         self.cursor_blink = False
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.post_message(self.Answered(self, self.value, given_up=False))
-
-    def key_escape(self, event: events.Key) -> None:
-        event.stop()
-        self.post_message(self.Answered(self, "", given_up=True))
+    def take(self, event: Typed) -> None:
+        """Type a key, edit with it, or paste a text's first line."""
+        if isinstance(event, events.Paste):
+            self.replace("".join(event.text.splitlines()[:1]), *self.selection)
+        elif event.is_printable and event.character is not None:
+            self.replace(event.character, *self.selection)
+        else:
+            for binding in self._bindings.key_to_bindings.get(event.key, ()):
+                _, name, arguments = parse(binding.action)
+                getattr(self, f"action_{name}")(*arguments)

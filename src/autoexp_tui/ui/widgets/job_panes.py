@@ -171,7 +171,7 @@ class NeedsPane(ListPane):
         return (Span("by cause", "muted"),)
 
     def placeholder(self) -> Line:
-        return (Span(" nobody is needed", "muted"),)
+        return (Span(f" {self.desk.opening or 'nobody is needed'}", "muted"),)
 
     def row(self, place: int, cells: int) -> Line:
         group, evidence = self._lines[place]
@@ -255,7 +255,7 @@ class JobsPane(ListPane):
         wanted = self.desk.arrangement
         total = len(self.desk.session.jobs)
         doing = self.desk.session.snapshot.engine.doing
-        if doing:
+        if doing and not total:
             text = f" {outside(doing)}{' failed' if self.desk.failed else ''}"
         elif wanted.filter is not None:
             text = f" No job matches {wanted.filter.text}. esc shows all {total}."

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.message import Message
 
 from autoexp_tui.core.wording import size as spell_size
+from autoexp_tui.monitor.patterns import Pattern, literal_pattern
 from autoexp_tui.ui.logfile import (
     Change,
     LogFile,
     LogLine,
     error_pattern,
+    open_regular,
     search_pattern,
 )
 from autoexp_tui.ui.view.spans import (
@@ -44,8 +46,9 @@ _TIME = re.compile(r"^\s*\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s*"
 _COPIED_AT_A_TIME = 1 << 20
 _TITLE_REST = 44
 """Cells of the title besides names: number, size, place in the file, gaps."""
+_WORDS_SOUGHT = 400
+"""Characters of a line that are looked for where the line is to be found again."""
 _SAME_FILE = (Change.NONE, Change.GREW)
-_LOOKS_ILL = re.compile(error_pattern().pattern.decode(), re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +81,17 @@ class LogPane(Pane):
         self._background = background
         self.sources: tuple[Source, ...] = ()
         self.source = 0
-        self.trailer = ""
+        self.none = ""
+        """Said where there is no file."""
         self.job = ""
         """Whose log it is."""
-        """Said below the last line: that the job has ended, and how."""
         self.follow = True
         self.wrapping = False
         self.hides_time = False
         self.lines: tuple[LogLine, ...] = ()
         self.match: int | None = None
         """Offset of the line that a search found."""
-        self.pattern: re.Pattern[bytes] | None = None
+        self.pattern: Pattern | None = None
         self.problem = ""
         self._file_size = 0
         self._missing = False
@@ -103,21 +106,38 @@ class LogPane(Pane):
         """Where to go once there is room to show it."""
 
     # -------------------------------------------------------------------- the file
-    def read(self, sources: Sequence[Source], trailer: str, job: str = "") -> None:
-        """Read a job's log; nothing happens when it is the one being read."""
-        self.trailer, self.job = trailer, job
-        if tuple(sources) == self.sources:
-            self.repaint()
-            return
-        self.sources = tuple(sources)
-        self.source = 0
-        self._open()
+    def read(self, sources: Sequence[Source], none: str, job: str = "") -> None:
+        """Read a job's newest log; who reads an earlier one stays with that.
 
-    def next_source(self) -> None:
-        """The other stream, where there is one."""
-        if len(self.sources) > 1:
-            self.source = (self.source + 1) % len(self.sources)
+        Args:
+            sources: the log of each attempt, the newest last.
+            none: said where there is none.
+            job: whose they are.
+        """
+        path = self.path
+        stays = job == self.job and self.source < len(self.sources) - 1
+        self.none, self.job, self.sources = none, job, tuple(sources)
+        paths = [one.path for one in self.sources]
+        newest = max(0, len(paths) - 1)
+        self.source = paths.index(path) if stays and path in paths else newest
+        if self.path == path:
+            self.repaint()
+        else:
             self._open()
+
+    def read_attempt(self, step: int) -> None:
+        """The log of the attempt before (-1), or after (1), where there is one."""
+        if 0 <= self.source + step < len(self.sources):
+            self.source += step
+            self._open()
+            return
+        which = "no earlier" if step < 0 else "no later"
+        self.post_message(self.Said(f"{which} attempt of this job has a log"))
+
+    @property
+    def trailer(self) -> str:
+        """What is said below the last line."""
+        return self.sources[self.source].trailer if self.sources else self.none
 
     def _open(self) -> None:
         old = self._file
@@ -269,7 +289,11 @@ class LogPane(Pane):
 
     # ---------------------------------------------------------------------- search
     def search(self, text: str) -> None:
-        """Look for what a person typed, upwards from the end of the page."""
+        """Look for what a person typed, upwards from the end of the page.
+
+        Raises:
+            PatternRefused: it is no pattern that is searched; nothing has changed.
+        """
         self.pattern = search_pattern(text) if text else None
         self.match = None
         if self.pattern is not None:
@@ -341,7 +365,8 @@ class LogPane(Pane):
         self._move("page", work)
 
     def _find_words(self, words: str) -> None:
-        self.pattern = re.compile(re.escape(words.encode("utf-8", "replace")))
+        written = words.encode("utf-8", "replace").decode()
+        self.pattern = literal_pattern(written[:_WORDS_SOUGHT])
         self.match = None
         self.seek(forward=False)
 
@@ -405,10 +430,12 @@ class LogPane(Pane):
             parts.insert(0, (Span(shorten_middle(outside(self.job), room), "text"),))
         if not self._missing:
             parts.append((Span(spell_size(self._file_size), "muted"),))
+        if len(self.sources) > 1:
+            of = f"{self.sources[self.source].label} of {len(self.sources)}, < >"
+            parts.append((Span(of, "accent"),))
         parts.append((Span(self._where(), "muted"),))
         if self.pattern is not None:
-            shown = self.pattern.pattern.decode("utf-8", "replace")
-            parts.append((Span(f"/{outside(shown)}", "accent"),))
+            parts.append((Span(f"/{outside(self.pattern.source)}", "accent"),))
         return join(parts, "   ")
 
     def _where(self) -> str:
@@ -450,7 +477,7 @@ class LogPane(Pane):
 
     def _rows(self, one: LogLine, cells: int) -> Sequence[Painted]:
         text = _TIME.sub("", one.text) if self.hides_time else one.text
-        ill = _LOOKS_ILL.search(text) is not None
+        ill = error_pattern().search(text.encode()) is not None
         content: Line = (Span(text, "failed" if ill else "text"),)
         tone: Tone = "cursor" if one.offset == self.match else ""
         if not self.wrapping:
@@ -487,7 +514,10 @@ def _copy(path: str, target: str) -> int:
         OSError: it cannot be read or written, or something lies there.
     """
     try:
-        with open(path, "rb") as source, open(target, "xb") as copy:
+        with (
+            os.fdopen(open_regular(path), "rb") as source,
+            open(target, "xb") as copy,
+        ):
             try:
                 shutil.copyfileobj(source, copy, _COPIED_AT_A_TIME)
             except OSError:

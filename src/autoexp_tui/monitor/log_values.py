@@ -1,0 +1,135 @@
+"""Where a value that was read from a log may stand, and which values may. Pure.
+
+Logs are written by code that nobody reviewed. A value of theirs is data: in a command
+it is a word of its own, never a program, an option or a piece of a script; in a path
+that is written to it is one name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+from typing import Final
+
+PLAIN: Final = "letters, digits and . _ + / : @ % , = -, not beginning with -"
+"""The values that a command's word may be, in words."""
+_PLAIN: Final = re.compile(r"(?!-)[A-Za-z0-9._+/:@%,=-]+")
+_LONG_OPTION: Final = re.compile(r"(--[A-Za-z0-9][\w.-]*)=")
+_SCRIPT_OPTION: Final = re.compile(
+    r"-[A-Za-z0-9]*[ce]|--(?:command|eval|exec|execute|expression)"
+)
+"""Behind these stands a text that is run."""
+_RUNNERS: Final = {
+    **dict.fromkeys(
+        ("env", "nice", "ionice", "nohup", "setsid", "stdbuf", "time", "timeout"), 0
+    ),
+    **dict.fromkeys(("sudo", "srun", "exec", "xargs", "watch", "parallel"), 0),
+    **dict.fromkeys(("ssh", "rsh", "mosh"), 1),
+}
+"""Programs that run another, and how many words (a host) stand before that one."""
+_JOINING: Final = frozenset({"ssh", "rsh", "mosh", "watch", "parallel"})
+"""Programs that join their words to a text for a shell."""
+_NO_PROGRAM: Final = re.compile(
+    r"-.*|\d+(?:\.\d+)?[smhd]?|[A-Z][A-Z0-9_]*|[A-Za-z_]\w*=.*"
+)
+"""What may stand between such a program and the one it runs."""
+
+USE_ARGUMENT: Final = (
+    "make it a word of its own; to a script give it as an argument, which no shell "
+    """reads as more than text: [bash, -c, 'ls "$1"', "--", "{key}"]"""
+)
+"""How to write it where no value may stand."""
+
+
+class Refused(Exception):
+    """A value may not stand where it is asked for; the text says why."""
+
+
+def is_plain(value: str) -> bool:
+    """Whether no shell and no program would read a value as more than one word."""
+    return _PLAIN.fullmatch(value) is not None
+
+
+def why_never(words: Sequence[str], at: int, start: int, end: int) -> str:
+    """Why no value from a log may stand at `words[at][start:end]`; empty: some may."""
+    word = words[at]
+    if any(map(str.isspace, word)):
+        return "in a word with blanks, which a shell may read"
+    if at == 0 or _is_program(words, at):
+        return "where the program is named"
+    option = _LONG_OPTION.fullmatch(word[:start])
+    if _SCRIPT_OPTION.fullmatch(option[1] if option else words[at - 1]):
+        return f"behind {option[1] if option else words[at - 1]}, as a script"
+    if end != len(word) or (start and not option):
+        return "in a part of a word: it must be a whole word, or end --option="
+    return ""
+
+
+def command_value(words: Sequence[str], at: int, value: str) -> str:
+    """The value, as a word of a command, at a place where some may stand.
+
+    Raises:
+        Refused: this one may not.
+    """
+    if not is_plain(value) and (joins_words(words[:at]) or "--" not in words[:at]):
+        raise Refused(f"{value!r} is more than {PLAIN}")
+    return without_nul(value)
+
+
+def joins_words(words: Iterable[str]) -> bool:
+    """Whether a program among them makes one text for a shell of those behind it."""
+    return any(PurePosixPath(word).name in _JOINING for word in words)
+
+
+def one_name(value: str) -> str:
+    """The value, as one component of a path that is written to.
+
+    Raises:
+        Refused: it is more than a name.
+    """
+    if "/" in value or not value.strip("."):
+        raise Refused(f"{value!r} is more than one name in a path")
+    return without_nul(value)
+
+
+def without_nul(value: str) -> str:
+    """The value, where any text may stand.
+
+    Raises:
+        Refused: the system takes no NUL in a text.
+    """
+    if "\0" in value:
+        raise Refused(f"{value!r} holds a NUL")
+    return value
+
+
+def unsafe_in_shell(command: Sequence[str], values: Iterable[str]) -> str:
+    """The first value from a log in a command's scripts that is not plain; or empty."""
+    texts = [word for at, word in enumerate(command) if _is_script(command, at)]
+    return next(
+        (
+            value
+            for value in values
+            if value and not is_plain(value) and any(value in text for text in texts)
+        ),
+        "",
+    )
+
+
+def _is_script(words: Sequence[str], at: int) -> bool:
+    behind = at > 0 and _SCRIPT_OPTION.fullmatch(words[at - 1]) is not None
+    return behind or joins_words(words[:at])
+
+
+def _is_program(words: Sequence[str], at: int) -> bool:
+    """Whether a program such as `env` would run the word."""
+    runs = 0
+    while (before := _RUNNERS.get(PurePosixPath(words[runs]).name)) is not None:
+        runs += 1
+        while runs < at and (before or _NO_PROGRAM.fullmatch(words[runs])):
+            before -= _NO_PROGRAM.fullmatch(words[runs]) is None
+            runs += 1
+        if runs >= at:
+            return runs == at
+    return False

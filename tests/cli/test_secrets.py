@@ -1,0 +1,204 @@
+"""A secret in a config: true for the job, masked for whoever reads what it leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SECRET = "abc-s3cr3t-def"
+CONFIG = """
+defaults: [_self_, {slurm: local}]
+project: {name: "x{train_tokens}", base_output_dir: %s, share: %s}
+hub: {token: %s, url: "https://ada:%s@host/x"}
+train_tokens: 1000
+backend:
+  class_name: Bash
+  script: |
+    umask > $OUT/umask; env | grep HUB_TOKEN > $OUT/env; echo logged
+  env: {HUB_TOKEN: "${hub.token}", OUT: %s}
+sweep:
+  params: {train_tokens: [1000, 2000]}
+"""
+
+
+class Place:
+    """A config, and our commands in its directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / "config").mkdir()
+
+    def write(self, share: str = "private") -> None:
+        values = (self.root / "out", share, SECRET, SECRET, self.root)
+        (self.root / "config" / "x.yaml").write_text(CONFIG % values)
+
+    def say(self, command: str, *words: str, umask: int = 0o022) -> str:
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", f"autoexp_tui.cli.{command}"),
+                *("-C", "config", "--config-ref", "x", *words),
+            ],
+            cwd=self.root,
+            env={**os.environ, "XDG_STATE_HOME": str(self.root / "xdg")},
+            capture_output=True,
+            text=True,
+            check=False,
+            umask=umask,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    def enter(self, manifest: str, umask: int) -> None:
+        """Run the first entry of a manifest without a session."""
+        words = ("--manifest", manifest, "--index", "0")
+        subprocess.run(
+            [sys.executable, "-m", "autoexp_tui.cli.run_sweep_entry", *words],
+            cwd=self.root,
+            check=True,
+            umask=umask,
+        )
+
+
+def mode(path: Path) -> str:
+    return oct(stat.S_IMODE(path.stat().st_mode))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_what_is_left_of_a_run_holds_no_secret_and_the_job_had_it(place: Place) -> None:
+    place.write()
+    said = place.say("run", "--json")
+    assert SECRET not in said
+    assert (place.root / "env").read_text() == f"HUB_TOKEN={SECRET}\n"
+    for path in (place.root / "out").rglob("*"):
+        if path.is_file():
+            assert SECRET not in path.read_text(errors="replace"), path
+    resolved = next((place.root / "out").rglob("resolved_config.yaml")).read_text()
+    assert "token: '***'" in resolved
+    assert "ada:***@host" in resolved
+    assert "train_tokens: 1000" in resolved or "train_tokens: 2000" in resolved
+
+
+def test_exports_hold_no_secret_unless_asked(place: Place) -> None:
+    place.write()
+    for command, *words in (
+        ("plan",),
+        ("plan", "--json"),
+        ("visualize",),
+        ("render_config",),
+        ("render_config", "--json"),
+        ("plan", f"hub.token={SECRET}x", "--json"),
+    ):
+        assert SECRET not in place.say(command, *words), (command, words)
+    assert SECRET in place.say("render_config", "--unmask")
+
+
+@pytest.mark.parametrize(
+    ("share", "directory", "file"),
+    [
+        ("private", "0o700", "0o600"),
+        ("group", "0o2750", "0o640"),
+        ("{group: write}", "0o2770", "0o660"),
+    ],
+)
+@pytest.mark.parametrize("umask", [0o002, 0o077])
+def test_modes_are_what_the_project_says_whatever_the_umask(
+    place: Place, share: str, directory: str, file: str, umask: int
+) -> None:
+    place.write(share)
+    place.say("run", "--json", umask=umask)
+    outputs = list((place.root / "out").rglob("provenance"))
+    assert outputs
+    for provenance in outputs:
+        assert mode(provenance.parent) == mode(provenance) == directory
+        assert {mode(path) for path in provenance.iterdir()} == {file}
+    logs = list((place.root / "out").rglob("current.log"))
+    logs += list((place.root / "logs").rglob("current.log"))
+    assert logs
+    assert {mode(path) for path in logs} == {file}
+    assert int((place.root / "umask").read_text(), 8) == umask
+    tasks = list(place.root.rglob("task.*.json"))
+    assert {mode(path) for path in tasks} == {"0o600"}
+
+
+def test_a_secret_in_a_command_line_is_warned_about(place: Place) -> None:
+    place.write()
+    path = place.root / "config" / "x.yaml"
+    text = path.read_text().replace("echo logged", "echo --hub-token ${hub.token}")
+    path.write_text(text)
+    said = place.say("plan")
+    assert "the command line holds what looks like a secret" in said
+    assert SECRET not in said
+
+
+def test_digests_of_the_environment_are_keyed(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.write()
+    path = place.root / "config" / "x.yaml"
+    path.write_text(
+        path.read_text().replace(f"token: {SECRET}", 'token: "${oc.env:SHORT}"')
+    )
+    monkeypatch.setenv("SHORT", "1234")
+    manifest = place.say("plan", "--json")
+    stored = "".join(p.read_text() for p in place.root.rglob("plan_*.json"))
+    tree = json.loads(
+        next(place.root.rglob("manifests/plan_????????????.json")).read_text()
+    )
+    assert tree["environment"]["SHORT"]
+    assert hashlib.sha256(b"1234").hexdigest()[:8] not in stored + manifest
+    assert mode(place.root / "xdg" / "autoexp-tui" / "digest-key") == "0o600"
+
+
+def test_points_and_conditions_hold_no_secret(place: Place) -> None:
+    place.write()
+    path = place.root / "config" / "x.yaml"
+    path.write_text(
+        path.read_text().replace(
+            "sweep:\n  params: {",
+            "start_conditions:\n"
+            "  - class_name: CommandCondition\n"
+            f"    command: [true, --token, {SECRET}]\n"
+            f"sweep:\n  params: {{hub.token: [{SECRET}], ",
+        )
+    )
+    assert SECRET not in place.say("plan", "--points")
+    assert SECRET not in place.say("plan", "--json")
+
+
+def test_what_the_project_masks_and_keeps_holds_for_points(place: Place) -> None:
+    place.write()
+    path = place.root / "config" / "x.yaml"
+    path.write_text(
+        path.read_text()
+        .replace("project: {", "project: {mask: {add: [pin], keep: [b_token]}, ")
+        .replace("params: {", "params: {a_pin: [x1y2], pin: [x3y4], b_token: [kept], ")
+        + "\n"
+    )
+    said = place.say("plan", "--points", "+a_pin=0", "+pin=0", "+b_token=0")
+    assert "x1y2" in said
+    assert "x3y4" not in said
+    assert "kept" in said
+
+
+def test_a_run_without_a_session_follows_share(place: Place) -> None:
+    place.write("group")
+    place.say("plan")
+    manifest = next(place.root.rglob("manifests/plan_????????????.json"))
+    place.enter(str(manifest), umask=0o077)
+    (word,) = (place.root / "out").rglob("done.json")
+    assert mode(word) == "0o640"
+    assert mode(word.parent) == mode(word.parent.parent) == "0o2750"
+    (log,) = [p for p in place.root.rglob("slurm-*.out") if p.is_file()]
+    assert mode(log) == "0o640"
+    assert {mode(task) for task in place.root.rglob("task.json")} == {"0o600"}

@@ -1,0 +1,262 @@
+"""A real engine over logs that are made to be slow to search, and over a slow disk.
+
+What it does in each commit, and which file it syncs, is noted by a module that Python
+reads at its start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.adapters.inbox import leave
+from autoexp_tui.adapters.journal import load_state
+from autoexp_tui.adapters.plan_codec import encode_plan
+from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.core.commands import Command, Kill, Order, Pause
+from autoexp_tui.core.condition_kinds import LogPattern
+from autoexp_tui.core.rule_kinds import LogEvent, Monitoring
+from autoexp_tui.core.specs import ExecutorSpec, JobSpec, Plan
+from autoexp_tui.core.state import SessionState
+from autoexp_tui.core.states import JobState
+from autoexp_tui.engine.live import new_command_id
+
+NOTES = """
+import os, sys, time
+if "autoexp_tui.cli" in " ".join(sys.orig_argv):
+    notes = os.open(os.environ["NOTES"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    slow = float(os.environ["SLOW_SYNCS"])
+
+    def slowly(sync):
+        def call(file):
+            number = file if isinstance(file, int) else file.fileno()
+            path = os.readlink(f"/proc/self/fd/{number}")
+            os.write(notes, f"sync {path}\\n".encode())
+            time.sleep(slow)
+            return sync(file)
+        return call
+
+    os.fsync, os.fdatasync = slowly(os.fsync), slowly(os.fdatasync)
+
+    from autoexp_tui.engine.loop import Engine
+    commit = Engine.commit
+
+    def noted(self):
+        cpu, orders = time.thread_time(), self._mailbox
+        commit(self)
+        used = time.thread_time() - cpu
+        known = ",".join(self.state.commands)
+        os.write(notes, f"commit {used:.3f} {known}\\n".encode())
+
+    Engine.commit = noted
+"""
+EXPLODING = "[ab]*a[ab]{300}#"
+"""Has RE2 forget what it learned of it, all the time."""
+SLOW = """
+import os, random, sys, time
+line = bytes(random.Random(1).choices(b"ab", k=60_000)) + b"\\n"
+while not os.path.exists("{stop}"):
+    sys.stdout.buffer.write(line * 8)
+    sys.stdout.buffer.flush()
+    time.sleep(0.1)
+"""
+FLOOD = """
+import os, sys, time
+while not os.path.exists("{stop}"):
+    sys.stdout.write("match me 17\\n" * 6_000)
+    sys.stdout.flush()
+    time.sleep(0.1)
+"""
+ENDLESS = """
+import os, sys, time
+for _ in range(500):
+    sys.stdout.buffer.write(b"ab" * (1 << 19))
+sys.stdout.flush()
+while not os.path.exists("{stop}"):
+    time.sleep(0.2)
+"""
+IDLE = """
+import os, time
+while not os.path.exists("{stop}"):
+    time.sleep(0.2)
+"""
+
+
+@dataclass
+class World:
+    """One session of a real engine."""
+
+    root: Path
+    stack: ExitStack
+
+    def begin(
+        self,
+        jobs: Sequence[JobSpec],
+        *rules: LogEvent,
+        slow_syncs: float = 0.0,
+    ) -> subprocess.Popen[bytes]:
+        """Start an engine over these jobs."""
+        (self.root / "sitecustomize.py").write_text(NOTES)
+        plan = Plan(
+            plan_id="p",
+            name="heavy",
+            state_dir=str(self.root / "state"),
+            jobs=tuple(jobs),
+            executor=ExecutorSpec(settings={"slots": 64}),
+            monitoring=Monitoring(poll_seconds=0.5, log_events=rules),
+        )
+        (self.root / "plan.json").write_bytes(encode_plan(plan))
+        words = [sys.executable, "-m", "autoexp_tui.cli.run", "--yes"]
+        words += ["--state-dir", plan.state_dir, "--manifest", "plan.json"]
+        process = subprocess.Popen(
+            words,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=self.root,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(self.root),
+                "NOTES": str(self.root / "notes"),
+                "SLOW_SYNCS": str(slow_syncs),
+                "AUTOEXP_SLOTS_DIR": str(self.root / "slots"),
+            },
+        )
+        self.stack.callback(process.communicate)
+        self.stack.callback(process.kill)
+        return process
+
+    def job(self, index: int, name: str, script: str, **fields: object) -> JobSpec:
+        """A job that runs a program of Python's."""
+        return JobSpec(
+            name=name,
+            index=index,
+            command=(sys.executable, "-c", script.replace("{stop}", str(self.stop))),
+            output_dir=str(self.root / "out" / name),
+            log_dir=str(self.root / "logs" / name),
+            **fields,  # type: ignore[arg-type]
+        )
+
+    @property
+    def stop(self) -> Path:
+        """The jobs end once it is there, whatever became of the engine."""
+        return self.root / "stop"
+
+    @property
+    def session(self) -> SessionDir | None:
+        found = list((self.root / "state").glob("*/journal.*.jsonl"))
+        return SessionDir(found[0].parent) if found else None
+
+    def until(self, holds: Callable[[SessionState], bool], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while (session := self.session) is None or not holds(
+            load_state(session, tail=1).state
+        ):
+            assert time.monotonic() < deadline, "it never came"
+            time.sleep(0.3)
+
+    def notes(self) -> list[str]:
+        return (self.root / "notes").read_text().splitlines()
+
+    def commits(self) -> list[str]:
+        return [line for line in self.notes() if line.startswith("commit")]
+
+    def give(self, command: Command) -> str:
+        """Leave a command in the inbox."""
+        session = self.session
+        assert session is not None
+        order = Order(command_id=new_command_id(), command=command, by="script")
+        leave(session, order, time.time())
+        return order.command_id
+
+    def seconds_until_known(self, command: str) -> float:
+        """Until some commit knows the command."""
+        begun = time.monotonic()
+        while not any(command in line for line in self.commits()[-50:]):
+            assert time.monotonic() < begun + 120, "it was never taken"
+            time.sleep(0.05)
+        return time.monotonic() - begun
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with ExitStack() as stack:
+        made = World(tmp_path, stack)
+        stack.callback(made.stop.touch)
+        yield made
+
+
+def running(*names: str) -> Callable[[SessionState], bool]:
+    def holds(state: SessionState) -> bool:
+        jobs = state.jobs
+        return all(n in jobs and jobs[n].state is JobState.RUNNING for n in names)
+
+    return holds
+
+
+def heavy(world: World) -> subprocess.Popen[bytes]:
+    """An engine amid logs that are slow to search."""
+    waits = LogPattern(
+        log_path=str(world.root / "logs" / "slow" / "current.log"), pattern=EXPLODING
+    )
+    jobs = (
+        world.job(0, "slow", SLOW),
+        world.job(1, "flood", FLOOD),
+        world.job(2, "endless", ENDLESS),
+        world.job(3, "waits", "", start_conditions=(waits,)),
+    )
+    rules = (
+        LogEvent(name="slow", pattern=EXPLODING, pattern_type="regex"),
+        LogEvent(name="flood", pattern="match me"),
+    )
+    engine = world.begin(jobs, *rules)
+    world.until(running("slow", "flood", "endless"), 90)
+    world.until(lambda state: bool(state.warnings), 60)  # it matches too often
+    return engine
+
+
+def test_a_pause_waits_for_few_short_commits_whatever_the_logs_hold(
+    world: World,
+) -> None:
+    heavy(world)
+    before = len(world.commits())
+    known = world.give(Pause())
+    took = world.seconds_until_known(known)
+    commits = world.commits()
+    taken = next(at for at, line in enumerate(commits) if known in line)
+    used = [float(line.split()[1]) for line in commits]
+    assert sum(used[before : taken + 1]) < 3.0
+    assert max(used) < 2.0
+    assert took < 3.0 or os.getloadavg()[0] > (os.cpu_count() or 1)
+
+
+def test_killing_such_jobs_ends_them_and_the_session(world: World) -> None:
+    engine = heavy(world)
+    world.give(Kill(jobs=("slow", "flood", "endless", "waits")))
+    world.until(lambda state: all(job.ended for job in state.jobs.values()), 120)
+    assert engine.wait(60) == 1
+
+
+def test_no_job_costs_a_sync_of_its_own_on_a_slow_disk(world: World) -> None:
+    names = [f"j{n:02}" for n in range(20)]
+    world.begin([world.job(n, x, IDLE) for n, x in enumerate(names)], slow_syncs=0.3)
+    world.until(running(*names), 120)
+    known = world.give(Pause())
+    world.seconds_until_known(known)
+    synced = [line.split()[1] for line in world.notes() if line.startswith("sync")]
+    session = world.session
+    assert session is not None
+    journal = [path for path in synced if path.endswith("journal.1.jsonl")]
+    lines = (session.path / "journal.1.jsonl").read_text().splitlines()
+    assert len(journal) <= len({json.loads(line)["t"] for line in lines}) + 1
+    assert len(journal) < len(lines) / 2
+    others = len(synced) - len(journal)
+    assert others < 12  # of the session, however many jobs it has

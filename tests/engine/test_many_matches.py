@@ -1,0 +1,211 @@
+"""Rules that match more than anybody can read, and logs that are too long to read."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from autoexp_tui.core import events
+from autoexp_tui.core.action_kinds import Log, NewJob
+from autoexp_tui.core.commands import Kill, Order, Pause
+from autoexp_tui.core.rule_kinds import LogEvent, Monitoring
+from autoexp_tui.core.states import JobState
+from autoexp_tui.core.wording import sentence
+from autoexp_tui.engine import observations as seen
+from autoexp_tui.engine import run_reports
+from autoexp_tui.engine.reading_ports import LogChunk
+from autoexp_tui.monitor.firing import MOST_JOINS
+from autoexp_tui.testing.fake_script import RunScript, Write
+from tests.core.builders import job, plan
+from tests.engine.bench import Bench
+
+LINES = 60_000
+FLOOD = b"".join(b"hit number=%d\n" % number for number in range(LINES))
+RULE = LogEvent(
+    name="every",
+    pattern=r"hit number=(?P<number>\d+)",
+    pattern_type="regex",
+    extract_groups={"number": "number"},
+    actions=(Log(message="seen"),),
+)
+
+
+def flooded(seconds: float = 60.0, *rules: LogEvent) -> Bench:
+    """A job whose log says the same 60,000 times within a second."""
+    script = RunScript(seconds=seconds, writes=(Write(at=1.0, data=FLOOD),))
+    the_plan = plan(job("j"), monitoring=Monitoring(log_events=rules or (RULE,)))
+    return Bench(the_plan, {"j": [[script]]})
+
+
+def matches(bench: Bench) -> list[events.LogMatched]:
+    return cast("list[events.LogMatched]", bench.happened(events.LogMatched))
+
+
+def warned(bench: Bench, code: str) -> list[str]:
+    raised = cast("list[events.WarningRaised]", bench.happened(events.WarningRaised))
+    return [sentence(one.why, 0.0) for one in raised if one.why.code == code]
+
+
+def test_matches_beyond_a_few_a_second_are_recorded_together() -> None:
+    bench = flooded()
+    bench.run(30)
+    found = matches(bench)
+    assert len(found) < 200
+    assert sum(match.count for match in found) == LINES
+
+
+def test_what_was_recorded_together_says_where_it_lies() -> None:
+    bench = flooded()
+    bench.run(30)
+    several = [match for match in matches(bench) if match.count > 1]
+    alone = [match for match in matches(bench) if match.count == 1]
+    assert several[0].first_offset == alone[-1].offset + len(b"hit number=49\n")
+    assert several[-1].offset == len(FLOOD) - len(b"hit number=59999\n")
+
+
+def test_the_newest_value_counts() -> None:
+    bench = flooded()
+    bench.run(30)
+    assert bench.job("j").metadata["number"] == str(LINES - 1)
+
+
+def test_a_rule_that_matches_too_often_is_told_once() -> None:
+    bench = flooded()
+    bench.run(30)
+    (told,) = warned(bench, "matches_gathered")
+    assert told.startswith("the rule every matches more than a few lines a second")
+
+
+def test_another_engine_records_none_of_them_again() -> None:
+    bench = flooded()
+    bench.run(30)
+    bench.die(gone_for=5.0)
+    bench.run(20)
+    assert sum(match.count for match in matches(bench)) == LINES
+
+
+def test_an_engine_that_died_amid_them_leaves_none_out() -> None:
+    bench = flooded()
+    bench.until(lambda: bool(matches(bench)), 30)
+    bench.die(gone_for=5.0)
+    bench.run(30)
+    assert sum(match.count for match in matches(bench)) == LINES
+
+
+def test_those_at_the_end_of_a_run_are_told_before_its_end() -> None:
+    bench = flooded(1.5)
+    bench.until(bench.is_("j", JobState.COMPLETED), 120)
+    assert sum(match.count for match in matches(bench)) == LINES
+
+
+def test_a_few_matches_are_events_of_their_own() -> None:
+    text = b"".join(b"hit number=%d\n" % number for number in range(20))
+    script = RunScript(seconds=30.0, writes=(Write(at=1.0, data=text),))
+    rules = Monitoring(log_events=(RULE,))
+    bench = Bench(plan(job("j"), monitoring=rules), {"j": [[script]]})
+    bench.run(20)
+    assert [match.count for match in matches(bench)] == [1] * 20
+
+
+# -------------------------------------------------------------------- joining jobs
+def test_a_rule_that_joins_jobs_without_end_is_bounded_and_told() -> None:
+    text = b"".join(b"hit number=%d\n" % number for number in range(40))
+    writes = tuple(Write(at=1.0 + 10 * at, data=text) for at in range(5))
+    rule = LogEvent(
+        name="more", pattern="hit", actions=(NewJob(name="child", command=("true",)),)
+    )
+    script = RunScript(seconds=100.0, writes=writes)
+    bench = Bench(
+        plan(job("j"), monitoring=Monitoring(log_events=(rule,))), {"j": [[script]]}
+    )
+    bench.run(90)
+    fired = cast("list[events.ActionFired]", bench.happened(events.ActionFired))
+    assert len([one for one in fired if one.job == "j"]) == MOST_JOINS
+    (told,) = warned(bench, "joins_spent")
+    assert "has let other jobs join 100 times" in told
+
+
+# ------------------------------------------------------------------- after the end
+@pytest.fixture
+def short_tail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log is too long to be read to its end from a mebibyte on."""
+    monkeypatch.setattr(run_reports, "TAIL_READ", 100_000)
+
+
+LONG = b"x" * 79 + b"\n"
+
+
+def long_log() -> Bench:
+    """A run that leaves 12 MB as it ends."""
+    text = LONG * 150_000 + b"hit number=7\n"
+    script = RunScript(seconds=1.0, writes=(Write(at=0.9, data=text),))
+    return Bench(
+        plan(job("j"), monitoring=Monitoring(log_events=(RULE,))), {"j": [[script]]}
+    )
+
+
+@pytest.mark.usefixtures("short_tail")
+def test_what_no_rule_saw_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autoexp_tui.engine.run_reports.DRAIN_SECONDS", 0.0)
+    bench = long_log()
+    bench.until(bench.is_("j", JobState.COMPLETED), 120)
+    (told,) = warned(bench, "log_unread")
+    assert "of the log of j were not searched by any rule" in told
+    assert bench.job("j").metadata["number"] == "7"
+
+
+@pytest.mark.usefixtures("short_tail")
+def test_a_tail_that_takes_too_long_is_left_out_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run_reports, "DRAIN_SECONDS", 0.0)
+    monkeypatch.setattr(run_reports, "LAST_READ", 1_000)
+    bench = long_log()
+    bench.until(bench.is_("j", JobState.COMPLETED), 120)
+    raised = cast("list[events.WarningRaised]", bench.happened(events.WarningRaised))
+    (told,) = [one.why for one in raised if one.why.code == "log_unread"]
+    assert told.arg("tail") == 1_000
+    assert bench.job("j").metadata["number"] == "7"
+
+
+@pytest.mark.usefixtures("short_tail")
+def test_who_ends_a_run_waits_for_its_tail_alone() -> None:
+    text = LONG * 150_000 + b"hit number=7\n"
+    script = RunScript(seconds=500.0, writes=(Write(at=2.0, data=text),))
+    rules = Monitoring(log_events=(RULE,))
+    bench = Bench(plan(job("j"), monitoring=rules), {"j": [[script]]})
+    bench.until(bench.is_("j", JobState.RUNNING), 20)
+    bench.clock.advance(3.0)
+    bench.executor.settle()
+    bench.order(Kill(jobs=("j",)))
+    bench.until(bench.is_("j", JobState.CANCELLED), 60)
+    assert bench.job("j").metadata["number"] == "7"
+
+
+# ------------------------------------------------------------- commands between logs
+def test_a_command_does_not_wait_for_logs_that_came_with_it() -> None:
+    script = RunScript(seconds=60.0)
+    bench = Bench(
+        plan(job("j"), monitoring=Monitoring(log_events=(RULE,))), {"j": [[script]]}
+    )
+    bench.until(bench.is_("j", JobState.RUNNING), 20)
+    text = b"hit number=1\n"
+    chunk = LogChunk(
+        job="j", attempt=1, run=0, offset=0, data=text, size=len(text), reset=False
+    )
+    read = seen.LogRead(job="j", attempt=1, run=0, chunk=chunk, final=False)
+    bench.engine.post(seen.LogsRead(reads=(read,)))
+    pause = Order(command_id="c9", command=Pause())
+    bench.engine.post(seen.OrdersTaken(orders=(pause,)))
+    bench.engine.commit()
+    assert bench.engine.state.paused is not None
+    assert not matches(bench)
+    bench.engine.commit()
+    assert len(matches(bench)) == 1
+
+
+def test_a_log_that_is_read_in_time_is_read_whole() -> None:
+    bench = long_log()
+    bench.until(bench.is_("j", JobState.COMPLETED), 120)
+    assert not warned(bench, "log_unread")

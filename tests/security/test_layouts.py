@@ -1,0 +1,246 @@
+"""Ordinary layouts of directories, each planned, run and resumed without a word.
+
+Two made-up users work in directories as clusters have them. Who may not write is told
+elsewhere; here nobody is refused, and no warning is given.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.security.two_users import (
+    ALICE,
+    BOB,
+    GROUP,
+    User,
+    give,
+    require_two_users,
+    user,
+    write_config,
+)
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass
+class Layout:
+    """Where somebody works, and how."""
+
+    user: User
+    cwd: Path
+    base: str = "outputs"
+    umask: int = 0o022
+    state_dir: str = ""
+    before: list[User] = field(default_factory=list)
+    """Who works there first, with a state directory in common."""
+
+
+@pytest.fixture
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory that everybody may enter, as / is."""
+    require_two_users()
+    place = Path("/tmp") / f"autoexp-users-{os.getpid()}"
+    place.mkdir(mode=0o755)
+    place.chmod(0o755)
+    yield place
+    shutil.rmtree(place)
+
+
+def bob(machine: Path, *groups: int) -> User:
+    return user(BOB, machine / "bob", *groups)
+
+
+def project(machine: Path, owner: int, mode: int, group: int = -1) -> Path:
+    place = machine / "project"
+    place.mkdir()
+    return give(place, owner, group, mode)
+
+
+# --------------------------------------------------------------------------- layouts
+def project_of_another_owner(machine: Path) -> Layout:
+    place = project(machine, ALICE, 0o2770, GROUP)
+    (place / "outputs").mkdir()
+    give(place / "outputs", ALICE, GROUP, 0o2770)
+    return Layout(bob(machine, GROUP), place)
+
+
+def default_acl(machine: Path) -> Layout:
+    place = project(machine, ALICE, 0o2775, GROUP)
+    (place / "outputs").mkdir()
+    give(place / "outputs", ALICE, GROUP, 0o2770)
+    set_acl(place / "outputs", BOB)
+    return Layout(bob(machine), machine / "bob", str(place / "outputs"))
+
+
+def below_a_link_of_roots(machine: Path) -> Layout:
+    (machine / "disk7").mkdir()
+    give(machine / "disk7", BOB, mode=0o755)
+    (machine / "scratch").symlink_to(machine / "disk7")
+    return Layout(bob(machine), machine / "bob", str(machine / "scratch" / "outputs"))
+
+
+def below_a_link_of_ones_own(machine: Path) -> Layout:
+    layout = Layout(bob(machine), machine / "bob")
+    (machine / "disk7").mkdir()
+    give(machine / "disk7", BOB, mode=0o700)
+    (machine / "bob" / "outputs").symlink_to(machine / "disk7")
+    os.chown(machine / "bob" / "outputs", BOB, BOB, follow_symlinks=False)
+    return layout
+
+
+def umask_002(machine: Path) -> Layout:
+    return Layout(bob(machine), machine / "bob", umask=0o002)
+
+
+def umask_077(machine: Path) -> Layout:
+    return Layout(bob(machine), machine / "bob", umask=0o077)
+
+
+def two_peoples_sessions(machine: Path) -> Layout:
+    shelf = project(machine, ALICE, 0o2770, GROUP)
+    alice = user(ALICE, machine / "alice", GROUP)
+    layout = Layout(bob(machine, GROUP), machine / "bob", state_dir=str(shelf))
+    layout.before.append(alice)
+    return layout
+
+
+def below_a_sticky_directory(machine: Path) -> Layout:
+    (machine / "scratch").mkdir()
+    (machine / "scratch").chmod(0o1777)
+    return Layout(bob(machine), machine / "bob", str(machine / "scratch" / "bob"))
+
+
+def in_a_sticky_directory(machine: Path) -> Layout:
+    (machine / "scratch").mkdir()
+    (machine / "scratch").chmod(0o1777)
+    return Layout(bob(machine), machine / "bob", str(machine / "scratch"))
+
+
+def root_over_another_uid(machine: Path) -> Layout:
+    place = project(machine, ALICE, 0o755)
+    (place / "outputs").mkdir()
+    give(place / "outputs", ALICE, mode=0o755)
+    return Layout(user(0, machine / "root"), place)
+
+
+def root_of_a_home(machine: Path) -> Layout:
+    place = project(machine, ALICE, 0o700)
+    return Layout(user(0, machine / "root"), place)
+
+
+def setgid_of_ones_own(machine: Path) -> Layout:
+    place = project(machine, BOB, 0o2775, GROUP)
+    return Layout(bob(machine, GROUP), place, umask=0o002)
+
+
+LAYOUTS = [
+    project_of_another_owner,
+    default_acl,
+    below_a_link_of_roots,
+    below_a_link_of_ones_own,
+    umask_002,
+    umask_077,
+    two_peoples_sessions,
+    below_a_sticky_directory,
+    in_a_sticky_directory,
+    root_over_another_uid,
+    root_of_a_home,
+    setgid_of_ones_own,
+]
+
+
+def set_acl(place: Path, uid: int) -> None:
+    """Let one more user write, now and in what is made there."""
+    user_obj, one, group_obj, mask, other = 0x01, 0x02, 0x04, 0x10, 0x20
+    entries = [(user_obj, 7, -1), (one, 7, uid), (group_obj, 7, -1), (mask, 7, -1)]
+    packed = [struct.pack("<HHi", *entry) for entry in (*entries, (other, 0, -1))]
+    data = struct.pack("<I", 2) + b"".join(packed)
+    try:
+        for name in ("system.posix_acl_access", "system.posix_acl_default"):
+            os.setxattr(place, name, data)
+    except OSError:
+        pytest.skip("no access lists on this file system")
+
+
+# ----------------------------------------------------------------------------- the test
+def configure(layout: Layout, machine: Path) -> None:
+    """A job that runs at once, and one that waits for a file `go`."""
+    jobs = machine / "jobs"
+    jobs.mkdir(exist_ok=True)
+    jobs.chmod(0o777)
+    base = layout.base if os.path.isabs(layout.base) else layout.cwd / layout.base
+    write_config(
+        layout.cwd,
+        project={"name": "{stage}", "base_output_dir": str(base)},
+        backend={"class_name": "Bash", "script": f"echo ${{stage}} >> {jobs}/ran"},
+        slurm={"client": {"class_name": "LocalClient", "slots": 2}},
+        stage="first",
+        sweep={
+            "type": "list",
+            "configs": [
+                {"stage": "first"},
+                {
+                    "stage": "second",
+                    "start_conditions": [
+                        {"class_name": "FileExists", "path": f"{machine}/go"}
+                    ],
+                },
+            ],
+        },
+    )
+    for one in (layout.cwd / "config", *(layout.cwd / "config").iterdir()):
+        os.chown(one, layout.user.uid, layout.user.uid)
+
+
+def said(ran: subprocess.CompletedProcess[str]) -> str:
+    return f"{ran.returncode}\n{ran.stdout}\n{ran.stderr}"
+
+
+@pytest.mark.parametrize("arrange", LAYOUTS)
+def test_what_is_ordinary_is_planned_run_and_resumed_without_a_word(
+    machine: Path, arrange: Callable[[Path], Layout]
+) -> None:
+    layout = arrange(machine)
+    for first in layout.before:
+        other = Layout(first, first.home, state_dir=layout.state_dir)
+        campaign(other, machine, go_at_once=True)
+        (machine / "go").unlink()
+        (machine / "jobs" / "ran").unlink()
+    campaign(layout, machine)
+    assert (machine / "jobs" / "ran").read_text().split() == ["first", "second"]
+    rows = json.loads(run(layout, "sessions", "list", "--json").stdout)
+    assert [(row["user"], row["problem"]) for row in rows] == [("", "")]
+
+
+def run(layout: Layout, command: str, *words: str) -> subprocess.CompletedProcess[str]:
+    state = ["--state-dir", layout.state_dir] if layout.state_dir else []
+    done = layout.user.run(command, *words, *state, cwd=layout.cwd, umask=layout.umask)
+    assert "belongs to" not in done.stderr
+    assert "warning" not in done.stderr.lower()
+    return done
+
+
+def campaign(layout: Layout, machine: Path, *, go_at_once: bool = False) -> None:
+    """Plan, run a half, and resume for the rest."""
+    configure(layout, machine)
+    planned = run(layout, "plan", "--config-ref", "exp")
+    assert planned.returncode == 0, said(planned)
+    for word in ("belongs to", "not written to", "modes of files"):
+        assert word not in planned.stdout
+    if go_at_once:
+        (machine / "go").touch()
+    sent = run(layout, "submit", "--config-ref", "exp")
+    assert sent.returncode == 0, said(sent)
+    session = sent.stdout.split()[1].rstrip(":")
+    (machine / "go").touch()
+    ended = run(layout, "monitor", "--session", session)
+    assert ended.returncode == 0, said(ended)

@@ -1,0 +1,574 @@
+"""What another user of the machine may plant, and that it is refused in words, soon.
+
+Root is the visitor here, and a made-up user has made what lies there: whose a thing is
+is what counts. Nothing that was planted may run, and nothing may wait for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.adapters.done_file import done_path, read_done
+from autoexp_tui.adapters.journal import read_session
+from autoexp_tui.adapters.lease import acquire
+from autoexp_tui.adapters.owner import Owner, take_ownership
+from autoexp_tui.adapters.session_dir import (
+    SessionDir,
+    require_ground,
+    sessions_in,
+    write_manifest,
+)
+from autoexp_tui.adapters.session_list import list_sessions
+from autoexp_tui.adapters.wrapper_copy import (
+    compiled,
+    digest_of,
+    install_wrapper,
+    wrapper_place,
+    wrapper_problem,
+)
+from autoexp_tui.cli import monitor, run, run_sweep_entry, submit
+from autoexp_tui.cli.assemble import (
+    FaultLog,
+    Wanted,
+    resume_session,
+    start_session,
+)
+from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.opening import viewing_handle
+from autoexp_tui.core import events
+from autoexp_tui.core.commands import Order, StopEngine
+from autoexp_tui.core.condition_kinds import FileExists
+from autoexp_tui.core.errors import EnvironmentFailed
+from autoexp_tui.core.specs import ExecutorSpec, Plan
+from autoexp_tui.engine.loop import Engine
+from autoexp_tui.testing.clock import ManualClock
+from autoexp_tui.ui.logfile import LogFile
+from tests.cli.session_places import Place
+from tests.security.two_users import ALICE, give
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+
+SOON = 2.0
+"""Seconds of this process's own time that a refusal may take."""
+
+
+@dataclass(frozen=True)
+class Lab(Place):
+    """A shared place, and what the visitor runs there."""
+
+    @property
+    def mark(self) -> Path:
+        """Is there once a planted command ran."""
+        return self.root / "ran"
+
+    def plan(self) -> Plan:
+        plan = super().plan()
+        jobs = [replace(job, command=("touch", str(self.mark))) for job in plan.jobs]
+        return replace(plan, jobs=(jobs[0],), base_output_dir=str(self.root / "out"))
+
+    def planted(self, session_id: str = "k7f2") -> SessionDir:
+        """A session of another user's, which has a job to run; readable by all."""
+        session = self.session(session_id, events.JobsReleased(jobs=("train",)))
+        for one in session.path.rglob("*"):
+            one.chmod(one.stat().st_mode | (0o055 if one.is_dir() else 0o044))
+        give(session.path, ALICE, mode=0o755)
+        return session
+
+    def own(self, session_id: str = "k7f2") -> SessionDir:
+        """A session of the visitor's own."""
+        return self.session(session_id, events.JobsReleased(jobs=("train",)))
+
+    def call(
+        self, main: Callable[[Sequence[str]], int], *words: str
+    ) -> tuple[int, str]:
+        """Run a command: its exit code, and all that it said."""
+        began = time.process_time()
+        code = guarded(main, [*words, "--state-dir", str(self.state_dir)])
+        assert time.process_time() - began < SOON
+        said = self.capsys.readouterr()
+        assert "Traceback" not in said.err
+        return code, said.out + said.err
+
+    def problem(self, session_id: str = "k7f2") -> str:
+        """What the list says of a session."""
+        rows = {row.id: row.problem for row in list_sessions(self.state_dir)}
+        return rows[session_id]
+
+
+@pytest.fixture
+def lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Lab:
+    return Lab(tmp_path, capsys)
+
+
+# ------------------------------------------------------------- sessions of other users
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("restart", "k7f2"),
+        ("kill", "k7f2", "train", "--yes"),
+        ("skip", "k7f2", "train"),
+        ("pause", "k7f2"),
+        ("resume", "k7f2"),
+        ("stop", "k7f2", "--jobs", "--yes"),
+        ("clean", "k7f2", "--yes"),
+        ("check", "k7f2", "--repair", "--yes"),
+    ],
+)
+def test_no_verb_acts_on_the_session_of_somebody_else(
+    lab: Lab, words: tuple[str, ...]
+) -> None:
+    session = lab.planted()
+    before = sorted(path.name for path in session.path.rglob("*"))
+    code, said, err = lab.say(*words)
+    if words[0] != "check":  # of which nothing is to mend: it only reads
+        assert code != 0
+        assert f"belongs to user {ALICE}" in said + err
+    assert sorted(path.name for path in session.path.rglob("*")) == before
+    assert not lab.mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("main", "words"),
+    [
+        (monitor.main, ()),
+        (monitor.main, ("--heir",)),
+        (monitor.main, ("--quiet",)),
+        (run.main, ()),
+        (run.main, ("--rest",)),
+    ],
+)
+def test_no_command_runs_the_session_of_somebody_else(
+    lab: Lab, main: Callable[[Sequence[str]], int], words: tuple[str, ...]
+) -> None:
+    lab.planted()
+    code, said = lab.call(main, "--session", "k7f2", *words)
+    assert code != 0
+    assert f"belongs to user {ALICE}" in said
+    assert "runs nothing" in said
+    assert not lab.mark.exists()
+
+
+def test_the_session_of_somebody_else_opens_read_only_with_its_owner(lab: Lab) -> None:
+    session = lab.planted()
+    handle = viewing_handle(session)
+    try:
+        assert handle.read_only
+        assert handle.snapshot().engine.user == f"user {ALICE}"
+        assert [job.name for job in handle.snapshot().jobs] == ["train"]
+    finally:
+        handle.close()
+    assert list(session.viewers.iterdir()) == []
+
+
+def test_the_list_names_the_owner_of_a_session(lab: Lab) -> None:
+    lab.planted()
+    lab.own("a2aa")
+    code, out, _ = lab.say("list")
+    assert code == 0
+    assert f"of user {ALICE}, no engine" in out
+    rows = json.loads(lab.say("list", "--json")[1])
+    assert {row["id"]: row["user"] for row in rows} == {
+        "k7f2": f"user {ALICE}",
+        "a2aa": "",
+    }
+
+
+def test_what_is_shown_of_a_session_names_its_owner(lab: Lab) -> None:
+    lab.planted()
+    code, out, _ = lab.say("show", "k7f2")
+    assert code == 0
+    assert f"belongs to   user {ALICE}; nothing of it runs as you" in out
+
+
+def test_nothing_is_written_into_the_session_of_somebody_else(lab: Lab) -> None:
+    session = lab.planted()
+    target = lab.root / "target"
+    session.engine_log.symlink_to(target)
+    FaultLog(session.engine_log).write("a traceback")
+    lab.say("list")
+    lab.say("show", "k7f2")
+    assert not target.exists()
+    assert not session.snapshot.exists()
+
+
+def test_a_session_that_others_may_write_to_is_not_run(lab: Lab) -> None:
+    session = lab.own()
+    session.path.chmod(0o777)
+    code, said = lab.call(monitor.main, "--session", "k7f2")
+    assert code != 0
+    assert "others may write to this session (mode 0777)" in said
+    assert "chmod -R go-w" in said
+
+
+def test_a_session_that_is_a_link_is_a_line_of_the_list(lab: Lab) -> None:
+    planted = lab.planted("b2bb")
+    (lab.state_dir / "k7f2").symlink_to(planted.path)
+    assert lab.problem() == "it is a symbolic link, not a session's directory"
+
+
+def test_trusting_a_directory_makes_no_session_in_it_runnable(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(lab.root / "config"))
+    session = lab.planted()
+    for place in (lab.state_dir, session.path):
+        assert lab.say("trust", str(place))[0] == 0
+    code, said = lab.call(monitor.main, "--session", "k7f2")
+    assert code != 0
+    assert "belongs to" in said
+
+
+# -------------------------------------------------------------------------- manifests
+def swapped(lab: Lab) -> Path:
+    path = write_manifest(lab.state_dir, lab.plan())
+    path.chmod(0o666)
+    return path
+
+
+def of_alice(lab: Lab) -> Path:
+    return give(write_manifest(lab.state_dir, lab.plan()), ALICE, mode=0o644)
+
+
+def a_fifo(lab: Lab) -> Path:
+    path = lab.root / "plan.json"
+    os.mkfifo(path)
+    return path
+
+
+def a_link(lab: Lab) -> Path:
+    path = lab.root / "plan.json"
+    path.symlink_to(of_alice(lab))
+    return path
+
+
+def endless(lab: Lab) -> Path:
+    path = lab.root / "plan.json"
+    path.symlink_to("/dev/zero")
+    return path
+
+
+def huge(lab: Lab) -> Path:
+    path = lab.root / "plan.json"
+    path.touch()
+    os.truncate(path, 1 << 40)
+    return path
+
+
+@pytest.mark.parametrize("main", [run.main, submit.main, monitor.main])
+@pytest.mark.parametrize("plant", [of_alice, swapped, a_fifo, a_link, endless, huge])
+def test_a_manifest_that_others_may_have_written_is_refused_with_the_way(
+    lab: Lab, main: Callable[[Sequence[str]], int], plant: Callable[[Lab], Path]
+) -> None:
+    code, said = lab.call(main, "--manifest", str(plant(lab)))
+    assert code == 2
+    assert "this manifest is refused: " in said
+    assert "copy it to a file that you alone may write" in said
+    assert not lab.mark.exists()
+
+
+def test_an_entry_of_somebody_elses_manifest_is_not_run(lab: Lab) -> None:
+    words = ("--manifest", str(of_alice(lab)), "--index", "0")
+    code, said = lab.call(run_sweep_entry.main, *words)
+    assert code == 2
+    assert "this manifest is refused" in said
+    assert not lab.mark.exists()
+
+
+def test_who_comes_second_to_a_state_directory_has_manifests_of_their_own(
+    lab: Lab,
+) -> None:
+    (lab.state_dir / "manifests").mkdir(parents=True)
+    give(lab.state_dir / "manifests", ALICE, mode=0o700)
+    path = write_manifest(lab.state_dir, lab.plan())
+    assert path.parent == lab.state_dir / "manifests.0"
+    assert list_sessions(lab.state_dir) == ()
+
+
+# ------------------------------------------------------------------ parts of a session
+PARTS: dict[str, Callable[[SessionDir], Path]] = {
+    "a part of the journal": lambda session: session.journal_part(1),
+    "the plan": lambda session: session.plan,
+    "a lease": lambda session: session.lease / "9.json",
+}
+HARMLESS: dict[str, Callable[[SessionDir], Path]] = {
+    "the row for the list": lambda session: session.snapshot,
+    "a kept state": lambda session: session.state_cache(9),
+    "live detail": lambda session: session.live,
+}
+
+
+def put_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def put_zeros(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def put_sparse(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 42)
+
+
+def put_of_alice(path: Path) -> None:
+    path.write_text("{}")
+    os.chown(path, ALICE, ALICE)
+
+
+PUT = [put_fifo, put_zeros, put_sparse, put_of_alice]
+
+
+@pytest.mark.parametrize("put", PUT)
+@pytest.mark.parametrize("part", PARTS)
+def test_what_lies_in_place_of_a_part_is_a_line_of_the_list(
+    lab: Lab, part: str, put: Callable[[Path], None]
+) -> None:
+    session = lab.own()
+    lab.own("a2aa")
+    path = PARTS[part](session)
+    path.unlink(missing_ok=True)
+    put(path)
+    began = time.process_time()
+    assert lab.problem() != ""
+    assert lab.problem("a2aa") == ""
+    code, said = lab.call(monitor.main, "--session", "k7f2")
+    assert time.process_time() - began < SOON
+    assert code != 0
+    assert str(path.name) in said
+
+
+@pytest.mark.parametrize("put", PUT)
+@pytest.mark.parametrize("part", HARMLESS)
+def test_what_lies_in_place_of_something_disposable_is_done_without(
+    lab: Lab, part: str, put: Callable[[Path], None]
+) -> None:
+    session = lab.own()
+    put(HARMLESS[part](session))
+    assert lab.problem() == ""
+    assert lab.say("show", "k7f2")[0] == 0
+
+
+def test_a_fifo_among_the_sessions_is_a_line_of_the_list(lab: Lab) -> None:
+    lab.own("a2aa")
+    os.mkfifo(lab.state_dir / "k7f2")
+    assert lab.problem() == "it is a FIFO, not a session's directory"
+    assert lab.problem("a2aa") == ""
+
+
+def test_a_journal_without_a_line_end_is_not_read_whole(lab: Lab) -> None:
+    session = lab.planted()
+    part = session.journal_part(2)
+    part.touch()
+    os.truncate(part, 900 << 20)
+    give(part, ALICE)
+    lab.problem()  # an unfinished part: it is left out, or told
+
+
+def test_a_plan_that_was_changed_under_its_sha_is_refused_at_a_start(lab: Lab) -> None:
+    session = lab.own()
+    session.plan.write_bytes(session.plan.read_bytes().replace(b"touch", b"chmod"))
+    code, said = lab.call(monitor.main, "--session", "k7f2")
+    assert code != 0
+    assert "was changed after it was stored" in said
+
+
+# ------------------------------------------------------------------ output directories
+@pytest.mark.parametrize("put", PUT)
+def test_word_of_what_is_done_counts_only_from_the_user(
+    lab: Lab, put: Callable[[Path], None]
+) -> None:
+    output = lab.root / "out" / "train"
+    (output / ".autoexp").mkdir(parents=True)
+    put(done_path(output))
+    assert read_done(output) is None
+
+
+@pytest.mark.parametrize("put", PUT)
+def test_an_owner_that_is_not_the_users_own_word_is_refused(
+    lab: Lab, put: Callable[[Path], None]
+) -> None:
+    output = lab.root / "out" / "train"
+    (output / ".autoexp").mkdir(parents=True)
+    put(output / ".autoexp" / "owner.json")
+    mine = Owner(session="k7f2", state_dir=str(lab.state_dir), job="train")
+    with pytest.raises(EnvironmentFailed, match=r"owner\.json"):
+        take_ownership(output, mine)
+
+
+def own_outputs(lab: Lab) -> Path:
+    (lab.root / "out").mkdir(exist_ok=True)
+    return lab.root / "out" / "train"
+
+
+def job_dir_of_alice(lab: Lab) -> Path:
+    output = own_outputs(lab)
+    output.mkdir()
+    return give(output, ALICE, mode=0o777)
+
+
+def link_into_ssh(lab: Lab) -> Path:
+    output = own_outputs(lab)
+    (lab.root / ".ssh").mkdir(mode=0o700)
+    output.symlink_to(lab.root / ".ssh")
+    os.chown(output, ALICE, ALICE, follow_symlinks=False)
+    return output
+
+
+def home_of_alice(lab: Lab) -> Path:
+    output = own_outputs(lab)
+    (output / ".autoexp").mkdir(parents=True)
+    return give(output / ".autoexp", ALICE)
+
+
+def open_to_all(lab: Lab) -> Path:
+    output = own_outputs(lab)
+    output.mkdir()
+    output.chmod(0o777)
+    return output
+
+
+def open_base(lab: Lab) -> Path:
+    output = own_outputs(lab)
+    output.parent.chmod(0o777)
+    return output.parent
+
+
+def logs_of_alice(lab: Lab) -> Path:
+    (lab.root / "logs" / "train").mkdir(parents=True)
+    return give(lab.root / "logs" / "train", ALICE, mode=0o777)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        job_dir_of_alice,
+        link_into_ssh,
+        home_of_alice,
+        open_to_all,
+        open_base,
+        logs_of_alice,
+    ],
+)
+def test_where_others_may_meddle_nothing_is_written(
+    lab: Lab,
+    plant: Callable[[Lab], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(lab.root / "config"))
+    path, plan = plant(lab), lab.plan()
+    with pytest.raises(EnvironmentFailed) as refused:
+        require_ground(plan.jobs[0], plan.base_output_dir)
+    assert refused.value.where == str(path)
+    assert "autoexp-sessions trust" in refused.value.hint
+
+
+def test_a_directory_that_the_user_trusts_is_written_to_until_it_is_another(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(lab.root / "config"))
+    path, plan = job_dir_of_alice(lab), lab.plan()
+    path.chmod(0o755)
+    assert lab.say("trust", str(path))[0] == 0
+    record = lab.root / "config" / "autoexp-tui" / "trusted.json"
+    assert record.stat().st_mode & 0o777 == 0o600
+    require_ground(plan.jobs[0], plan.base_output_dir)
+    os.chown(path, ALICE + 7, ALICE)
+    with pytest.raises(EnvironmentFailed, match=f"user {ALICE + 7}"):
+        require_ground(plan.jobs[0], plan.base_output_dir)
+
+
+def test_a_record_of_trust_that_others_may_write_counts_for_nothing(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(lab.root / "config"))
+    path, plan = job_dir_of_alice(lab), lab.plan()
+    lab.say("trust", str(path))
+    (lab.root / "config" / "autoexp-tui" / "trusted.json").chmod(0o666)
+    with pytest.raises(EnvironmentFailed, match=r"trusted\.json"):
+        require_ground(plan.jobs[0], plan.base_output_dir)
+
+
+def test_a_lease_is_taken_of_the_users_own_session_alone(lab: Lab) -> None:
+    with pytest.raises(EnvironmentFailed, match="what it runs would run as you"):
+        acquire(lab.planted(), ManualClock())
+
+
+# ------------------------------------------------------------------- wrappers and logs
+def test_a_wrapper_that_was_changed_is_replaced_before_it_is_used(lab: Lab) -> None:
+    session = lab.own()
+    place = install_wrapper(session.path)
+    recorded = digest_of(place)
+    place.write_text("print('planted')")
+    assert "changed it" in wrapper_problem(session.path, recorded)
+    install_wrapper(session.path, recorded)
+    assert wrapper_problem(session.path, recorded) == ""
+    assert digest_of(place) == recorded
+
+
+def test_the_wrapper_of_a_session_of_an_older_version_is_kept(lab: Lab) -> None:
+    session = lab.own()
+    place = install_wrapper(session.path)
+    place.write_text("older")
+    assert wrapper_problem(session.path, "") == ""
+    assert install_wrapper(session.path, "").read_text() == "older"
+
+
+def test_a_wrapper_of_somebody_else_is_replaced(lab: Lab) -> None:
+    session = lab.own()
+    place = give(install_wrapper(session.path), ALICE)
+    assert "belongs to" in wrapper_problem(session.path, "")
+    assert install_wrapper(session.path, "").stat().st_uid == 0
+    assert place.stat().st_uid == 0
+
+
+def test_what_an_earlier_engine_compiled_is_not_run(lab: Lab) -> None:
+    script = lab.root / "script.py"
+    script.write_text("pass")
+    place = compiled(script)
+    honest = place.read_bytes()
+    place.write_bytes(b"planted")
+    os.utime(place, (4e9, 4e9))
+    assert compiled(script).read_bytes() == honest
+
+
+def test_a_replaced_wrapper_is_told_with_the_start(lab: Lab) -> None:
+    plan = replace(lab.plan(), executor=ExecutorSpec(settings={"slots": 1}))
+    held = replace(
+        plan.jobs[0],
+        start_conditions=(FileExists(path=str(lab.root / "never"), writer=""),),
+    )
+    plan = replace(plan, jobs=(held,))
+    wanted = Wanted(state_dir=lab.state_dir)
+    engine = start_session(plan, lambda _: None, wanted)
+    (session,) = sessions_in(lab.state_dir)
+    stop(engine)
+    wrapper_place(session.path).write_text("print('planted')")
+    again = resume_session(session, lambda _: None, wanted)
+    stop(again)
+    texts = [
+        record.event.text
+        for record in read_session(session)
+        if isinstance(record.event, events.MessageLogged)
+    ]
+    assert any("was replaced by the installed one" in text for text in texts)
+
+
+def stop(engine: Engine) -> None:
+    engine.order(Order(command_id=f"stop-{id(engine)}", command=StopEngine()))
+    engine.run()
+
+
+@pytest.mark.parametrize("put", [put_fifo, put_zeros])
+def test_the_cockpit_waits_for_no_pipe_in_place_of_a_log(
+    lab: Lab, put: Callable[[Path], None]
+) -> None:
+    put(lab.root / "current.log")
+    with pytest.raises(OSError, match="not a regular file"):
+        LogFile(str(lab.root / "current.log")).poll()

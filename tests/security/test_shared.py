@@ -1,0 +1,222 @@
+"""`project.share: group`: colleagues watch, others do not, and no secret is shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.security.two_users import (
+    User,
+    give,
+    interpreter,
+    require_two_users,
+    user,
+    write_config,
+)
+
+pytestmark = pytest.mark.slow
+SECRET = "abc-s3cr3t-def"
+ALICE, BOB, GROUP, OUTSIDER = 61021, 61022, 61020, 61023
+"""Of their own here, and their slots with them."""
+
+
+class Lab:
+    """A project of a group: Alice runs, Bob watches."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.alice = user(ALICE, root / "alice", GROUP)
+        self.bob = user(BOB, root / "bob", GROUP)
+        self.project = root / "project"
+        self.project.mkdir()
+        give(self.project, ALICE, GROUP, 0o2770)
+        self.state_dir = self.project / "outputs" / ".autoexp"
+
+    def run(self, share: object = "group", **changes: object) -> Path:
+        """Alice's session, run to its end with a umask that closes everything."""
+        base = str(self.project / "outputs")
+        write_config(
+            self.project,
+            project={"name": "exp", "base_output_dir": base, "share": share},
+            **changes,
+        )
+        give(self.project / "config", ALICE, GROUP)
+        words = ("-C", "config", "--config-ref", "exp", "slurm=local")
+        done = self.alice.run("run", *words, cwd=self.project, umask=0o077)
+        assert done.returncode == 0, done.stderr
+        (session,) = [one for one in self.state_dir.iterdir() if len(one.name) == 4]
+        return session
+
+    def watch(self, who: User, *words: str, command: str = "sessions") -> str:
+        """What somebody reads of the session."""
+        place = ("--state-dir", str(self.state_dir))
+        done = who.run(command, *words, *place, cwd=self.root)
+        return f"{done.returncode}\n{done.stdout}{done.stderr}"
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    require_two_users()
+    place = Path("/tmp") / f"autoexp-shared-{os.getpid()}"
+    place.mkdir(mode=0o755)
+    place.chmod(0o755)
+    yield Lab(place)
+    shutil.rmtree(place)
+
+
+WITH_SECRET = {
+    "hub": {"token": SECRET},
+    "backend": {
+        "class_name": "Bash",
+        "script": "echo watched",
+        "env": {"HUB_TOKEN": "${hub.token}"},
+    },
+}
+OPEN = """
+import sys
+from pathlib import Path
+from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.cli.opening import viewing_handle
+handle = viewing_handle(SessionDir(Path(sys.argv[1])))
+snapshot = handle.snapshot()
+print(handle.read_only, snapshot.engine.user, *(job.name for job in snapshot.jobs))
+print(dict(snapshot.jobs[0].spec.env))
+handle.close()
+"""
+
+
+@pytest.mark.parametrize("share", ["group", {"group": "write"}])
+def test_a_colleague_watches_a_session_and_finds_no_secret(
+    lab: Lab, share: object
+) -> None:
+    session = lab.run(share, **WITH_SECRET)
+    assert session.name in lab.watch(lab.bob, "list")
+    shown = lab.watch(lab.bob, "show", session.name, "--json")
+    assert shown.startswith("0\n"), shown
+    assert "exp" in shown
+    opened = lab.bob.call([interpreter(), "-c", OPEN, str(session)], cwd=lab.root)
+    assert opened.stdout == f"True user {ALICE} exp\n{{'HUB_TOKEN': '***'}}\n", opened
+    found = lab.bob.call(["grep", "-rl", SECRET, str(lab.project)], cwd=lab.root)
+    inside = [line for line in found.stdout.split() if "/config/" not in line]
+    assert inside == []
+    logs = lab.bob.call(["grep", "-rh", "watched", str(lab.project)], cwd=lab.root)
+    assert "watched" in logs.stdout
+
+
+def test_without_a_secret_the_plan_itself_is_readable(lab: Lab) -> None:
+    session = lab.run()
+    plan = lab.bob.call(["cat", str(session / "plan.json")], cwd=lab.root)
+    assert json.loads(plan.stdout)["share"] == "group"
+    assert not list((session).rglob("*.public.json"))
+
+
+def test_what_gives_rights_is_never_shared(lab: Lab) -> None:
+    session = lab.run()
+    closed = ("inbox", "attempts", "scripts", "viewers", "../manifests")
+    for name in closed:
+        tried = lab.bob.call(["ls", str(session / name)], cwd=lab.root)
+        assert "Permission denied" in tried.stderr, name
+    assert lab.alice.run(
+        "sessions", "check", session.name, "--state-dir", str(lab.state_dir),
+        cwd=lab.root,
+    ).returncode == 0  # fmt: skip
+
+
+def test_who_is_not_of_the_group_sees_nothing(lab: Lab) -> None:
+    lab.run()
+    lab.project.chmod(0o755)
+    outsider = user(OUTSIDER, lab.root / "outsider")
+    tried = outsider.call(["ls", str(lab.state_dir)], cwd=lab.root)
+    assert "Permission denied" in tried.stderr
+
+
+def test_a_private_session_stays_private(lab: Lab) -> None:
+    lab.run("private")
+    lab.project.chmod(0o2775)
+    tried = lab.bob.call(["ls", str(lab.state_dir)], cwd=lab.root)
+    assert "Permission denied" in tried.stderr
+
+
+# ------------------------------------------------------- members work on each other's
+def two_members() -> tuple[pwd.struct_passwd, pwd.struct_passwd]:
+    """Two accounts of this machine with one group."""
+    accounts = [one for one in pwd.getpwall() if one.pw_uid and one.pw_gid]
+    for one in accounts:
+        for other in accounts:
+            if one.pw_gid == other.pw_gid and one.pw_uid < other.pw_uid:
+                return one, other
+    pytest.skip("no two accounts of one group here")
+
+
+class Members(Lab):
+    """Two accounts that the system knows to be in one group."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        one, other = two_members()
+        self.alice = user(one.pw_uid, root / "one", one.pw_gid)
+        self.bob = user(other.pw_uid, root / "other", one.pw_gid)
+        self.group = one.pw_gid
+        give(self.project, one.pw_uid, self.group, 0o2770)
+
+    def go(self, who: User, share: object) -> str:
+        """Run the config: a job that writes down who ran it."""
+        shutil.rmtree(self.project / "config", ignore_errors=True)
+        write_config(
+            self.project,
+            project={
+                "name": "exp",
+                "base_output_dir": str(self.project / "outputs"),
+                "share": share,
+            },
+            backend={"class_name": "Bash", "script": f"id -u >> {self.ran}"},
+        )
+        give(self.project / "config", who.uid, self.group)
+        words = ("-C", "config", "--config-ref", "exp", "slurm=local")
+        done = who.run("run", *words, cwd=self.project)
+        return f"{done.returncode}\n{done.stdout}{done.stderr}"
+
+    @property
+    def ran(self) -> Path:
+        return self.project / "ran"
+
+
+@pytest.fixture
+def members() -> Iterator[Members]:
+    require_two_users()
+    place = Path("/tmp") / f"autoexp-members-{os.getpid()}"
+    place.mkdir(mode=0o755)
+    place.chmod(0o755)
+    yield Members(place)
+    shutil.rmtree(place)
+
+
+def test_what_a_member_has_done_is_done_for_the_group(members: Members) -> None:
+    first = members.go(members.alice, {"group": "write"})
+    assert first.startswith("0\n"), first
+    second = members.go(members.bob, {"group": "write"})
+    assert second.startswith("0\n"), second
+    assert members.ran.read_text() == f"{members.alice.uid}\n"
+
+
+def test_a_member_goes_on_in_a_member_s_directories(members: Members) -> None:
+    members.go(members.alice, {"group": "write"})
+    (done,) = (members.project / "outputs").rglob("done.json")
+    done.unlink()
+    members.ran.chmod(0o666)
+    second = members.go(members.bob, {"group": "write"})
+    assert second.startswith("0\n"), second
+    assert members.ran.read_text() == f"{members.alice.uid}\n{members.bob.uid}\n"
+
+
+def test_without_sharing_a_member_s_directory_is_refused(members: Members) -> None:
+    members.go(members.alice, {"group": "write"})
+    second = members.go(members.bob, "private")
+    assert not second.startswith("0\n")
+    assert "is not written to: it belongs to" in second

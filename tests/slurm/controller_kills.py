@@ -1,0 +1,205 @@
+"""The default experiment on Slurm while its controller is killed hard, over and over.
+
+    python -m tests.slurm.controller_kills --rounds 10
+
+Each round runs `--config-ref exp` once on a throw-away cluster; the controller is
+killed by SIGKILL three times, at moments of which one falls into the launch of a job,
+and is started again. All jobs must complete with one attempt, of which one run ended
+well and none ran beside another. A controller that forgot a launch stops that run and
+starts the job anew, which is a further run of the same attempt; they are counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from tests.slurm.cluster import Cluster
+from tests.slurm.settings import Settings
+
+KILLS = 3
+ROUND_SECONDS = 900.0
+OVERRIDES = (
+    "slurm=generic",
+    "slurm.client.settle_seconds=5",
+    "slurm.client.lost_seconds=30",
+    "slurm.client.poll_seconds=3",
+    "slurm.client.slowest_poll_seconds=6",
+    "++slurm.sbatch.mem=100",
+)
+
+
+@dataclass(slots=True)
+class Round:
+    """What came of one run of the experiment."""
+
+    kills: list[float] = field(default_factory=list)
+    """Seconds after the start at which the controller was killed."""
+    seconds: float = 0.0
+    jobs: int = 0
+    held: int = 0
+    """How often a job was seen held because it could not be launched."""
+    further: int = 0
+    """Runs that Slurm started anew, having forgotten that the job ran already."""
+    problems: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        kills = ", ".join(f"{at:.0f}" for at in self.kills)
+        problems = "".join(f"\n  {problem}" for problem in self.problems)
+        return (
+            f"{self.jobs} jobs in {self.seconds:.0f} s, controller killed at {kills} s"
+            f", {self.held} held launches seen, {self.further} further runs by Slurm; "
+            f"problems:{problems or ' none'}"
+        )
+
+
+def play(cluster: Cluster, root: Path, rng: random.Random) -> Round:
+    """Run the experiment once, and judge it."""
+    found, began = Round(), time.monotonic()
+    run = _start(cluster, root)
+    killer = threading.Thread(target=_kill, args=(cluster, run, rng, found, began))
+    killer.start()
+    try:
+        out, err = run.communicate(timeout=ROUND_SECONDS)
+    except subprocess.TimeoutExpired:
+        run.kill()
+        out, err = run.communicate()
+        found.problems.append(f"no end within {ROUND_SECONDS:.0f} s")
+    killer.join()
+    found.seconds = time.monotonic() - began
+    _judge(found, root, run.returncode, out, err)
+    return found
+
+
+def _start(cluster: Cluster, root: Path) -> subprocess.Popen[str]:
+    places = (
+        f"project.base_output_dir={root}/out",
+        f"slurm.log_dir={root}/logs",
+        f"slurm.script_dir={root}/scripts",
+    )
+    words = ("--config-ref", "exp", "--state-dir", f"{root}/state", "--approve", "all")
+    program = (sys.executable, "-m", "autoexp_tui.cli.run")
+    return subprocess.Popen(
+        [*program, *words, "--json", *OVERRIDES, *places],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=root,
+        env=cluster.env,
+    )
+
+
+def _kill(
+    cluster: Cluster,
+    run: subprocess.Popen[str],
+    rng: random.Random,
+    found: Round,
+    began: float,
+) -> None:
+    """Kill the controller three times, soon after something changed in its queue."""
+    for number in range(KILLS):
+        before = _queue(cluster)
+        deadline = time.monotonic() + 60.0
+        while _queue(cluster) == before and time.monotonic() < deadline:
+            if run.poll() is not None:
+                return
+            time.sleep(0.05)
+        time.sleep(rng.uniform(0.0, 0.3 if number == 0 else 4.0))
+        found.kills.append(time.monotonic() - began)
+        cluster.ctld_stop(hard=True)
+        time.sleep(rng.uniform(0.5, 5.0))
+        cluster.ctld_start()
+        found.held += "launch failed" in _queue(cluster)
+
+
+def _queue(cluster: Cluster) -> str:
+    shown = cluster.run(
+        "squeue", "-h", "-r", "-t", "all", "-o", "%i %T %r", check=False
+    )
+    return shown.stdout
+
+
+def _judge(found: Round, root: Path, code: int, out: str, err: str) -> None:
+    lines = out.strip().splitlines()
+    jobs = json.loads(lines[-1])["jobs"] if lines else []
+    found.jobs = len(jobs)
+    if code != 0:
+        found.problems.append(f"exit status {code}: {err[-3000:]}")
+    for job in jobs:
+        if job["state"] != "COMPLETED":
+            found.problems.append(f"{job['name']} is {job['state']}: {job['why']}")
+    found.problems += _ran_otherwise(found, root, jobs)
+
+
+def _ran_otherwise(
+    found: Round, root: Path, jobs: Sequence[Mapping[str, object]]
+) -> Iterator[str]:
+    """Attempts that did not end well exactly once, or ran beside themselves."""
+    begun = root.glob("state/*/attempts/*/*/begin.*.json")
+    attempts = sorted({path.parent for path in begun})
+    for attempt in attempts:
+        runs = _runs(attempt)
+        found.further += len(runs) - 1
+        well = [run for run in runs if run.exit_code == 0]
+        if len(well) != 1 or well[0] is not runs[-1]:
+            yield f"{attempt} ended well {len(well)} times, in {len(runs)} runs"
+        for run, after in pairwise(runs):
+            if run.ended_at is not None and run.ended_at > after.began_at:
+                yield f"{attempt} ran twice at a time"
+    if len(attempts) != len(jobs):
+        yield f"{len(attempts)} attempts began, of {len(jobs)} jobs"
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run, by the records of its wrapper; None: it left no record of its end."""
+
+    began_at: float
+    ended_at: float | None
+    exit_code: int | None
+
+
+def _runs(attempt: Path) -> list[_Run]:
+    found = []
+    for number in range(len(list(attempt.glob("begin.*.json")))):
+        began = json.loads((attempt / f"begin.{number}.json").read_text())
+        end = attempt / f"exit.{number}.json"
+        ended = json.loads(end.read_text()) if end.exists() else {}
+        times = began["began_at"], ended.get("ended_at")
+        found.append(_Run(*times, ended.get("exit_code")))
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Play rounds, and say what came of each."""
+    parser = argparse.ArgumentParser(prog="controller_kills", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args(argv)
+    failed = 0
+    with Cluster(Settings(min_job_age_s=15, gpus=0, cpus=2)) as cluster:
+        for number in range(args.rounds):
+            rng = random.Random(args.seed + number)
+            with tempfile.TemporaryDirectory(prefix="kills-") as root:
+                os.chmod(root, 0o755)
+                found = play(cluster, Path(root), rng)
+            failed += bool(found.problems)
+            print(f"round {number + 1}: {found}", flush=True)
+            cluster.clear()
+    print(f"{args.rounds - failed} of {args.rounds} rounds without a problem")
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
