@@ -50,13 +50,13 @@ class Away:
         )
 
 
-def works(away_s: float) -> list[Work]:
+def works(away_s: float, released: Path) -> list[Work]:
     """One that ends meanwhile, one after, one to be killed, one that waits."""
     fillers = [Work(f"filler{n}", "sleep 600") for n in range(6)]
     return [
         Work("ends", f"sleep {away_s / 4}; exit 0"),
         Work("fails", f"sleep {away_s / 4}; exit 3"),
-        Work("lasts", f"sleep {away_s + 8}"),
+        Work("lasts", f"until [ -e {released} ]; do sleep 0.2; done"),
         Work("killed", "sleep 600"),
         Work("waits", options={"hold": True}),
         *fillers,
@@ -72,6 +72,11 @@ def cockpit_of(campaign: SlurmCampaign) -> Terminal:
         cwd=str(campaign.root),
         env=campaign.cluster.env,
     )
+
+
+def released(campaign: SlurmCampaign) -> Path:
+    """The file whose coming ends the job that lasts."""
+    return campaign.root / "released"
 
 
 def timings(campaign: SlurmCampaign) -> Path:
@@ -113,7 +118,7 @@ def marked(terminal: Terminal) -> list[int]:
 
 def submit(campaign: SlurmCampaign, away_s: float) -> None:
     """Hands all jobs over, and waits until those that can have begun."""
-    campaign.write(works(away_s))
+    campaign.write(works(away_s, released(campaign)))
     run = campaign.start("--manifest", str(campaign.manifest), command="submit")
     out, err = run.communicate(timeout=60)
     assert run.returncode == 0, out + err

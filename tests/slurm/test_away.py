@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.slurm.away import Away, cockpit_of, submit, watch
+from tests.slurm.away import Away, cockpit_of, released, submit, watch
 from tests.slurm.campaign import FULL, SlurmCampaign, until
 from tests.slurm.cluster import Cluster
 
@@ -34,6 +34,7 @@ class Seen:
             terminal.wait_for("running")
             self.away: Away = watch(campaign, terminal, AWAY_SECONDS)
             self.screen = terminal.text()
+            released(campaign).touch()
             campaign.cluster.ctld_start()
             ended = ("ends", "fails", "lasts", "killed", "waits")
 

@@ -64,6 +64,8 @@ class Ended:
     runs: int = 1
 
 
+OUTSIDE = r"cancelled outside this session( by .+ \(uid \d+\))?\. R resubmits\."
+"""Whose word it was is in the accounts, which may come later."""
 EXPECTED = {
     "fine": Ended("COMPLETED", None, ""),
     "exits3": Ended("FAILED", "exit_code", "ended with exit 3"),
@@ -73,12 +75,8 @@ EXPECTED = {
         "FAILED", "submit_error", r"could not be sent: .*logs/no_log_dir.*", runs=0
     ),
     "no_cwd": Ended("COMPLETED", None, ""),
-    "stopped": Ended(
-        "CANCELLED", "user", r"cancelled outside this session\. R resubmits\."
-    ),
-    "held": Ended(
-        "CANCELLED", "user", r"cancelled outside this session\. R resubmits\.", runs=0
-    ),
+    "stopped": Ended("CANCELLED", "user", OUTSIDE),
+    "held": Ended("CANCELLED", "user", OUTSIDE, runs=0),
     "limited": Ended(
         "FAILED", "timeout", r"ended by its time limit on n1\. R resubmits.*"
     ),
