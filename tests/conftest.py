@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from hypothesis import settings
 
@@ -11,6 +13,13 @@ settings.load_profile("patient")
 
 # Plain asserts of the shipped contract tell what they compared, whoever imports it.
 pytest.register_assert_rewrite("autoexp_tui.testing.executor_contract")
+
+
+# Behind an `&` or nohup these are ignored, and stay so in every process a test begins:
+# no shell could trap them. A handler ends where a process begins another.
+for _number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, lambda *_: None)
 
 
 @pytest.fixture(autouse=True)

@@ -72,8 +72,6 @@ def around(
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # Where the tests run behind an `&`, SIGINT is ignored: no shell could trap it.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
