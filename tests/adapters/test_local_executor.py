@@ -694,7 +694,13 @@ def started_and_refused(machine: Machine, executor: LocalExecutor) -> tuple[Task
     in_the_way = refuse_exit(task)
     (machine.root / "out" / "go").touch()
     wait_for(machine.root / "out" / "over")
+    assert until(lambda: start_time(command_of(task)) is None)
     return task, in_the_way
+
+
+def command_of(task: Task) -> int:
+    begin = json.loads((Path(task.attempt_dir) / "begin.0.json").read_text())
+    return int(begin["command_pid"])
 
 
 def test_a_run_that_cannot_write_its_end_is_not_lost_while_it_tries(

@@ -144,6 +144,59 @@ def test_a_vanished_job_of_a_controller_that_was_restarted_may_be_forgotten(
     assert (report.cause, report.unclaimed) == (None, True)
 
 
+# ------------------------------------------------------------------- forgotten runs
+NOT_AGAIN = {"no-requeue": {"no-requeue": True}, "requeue": {"requeue": False}}
+
+
+def forgotten(world: World, *, restarted: bool = True, option: str = "") -> Task:
+    """A task whose run the controller lacks, and whose node has ended it."""
+    task = world.runs_as("a", RUNS)
+    if option:
+        resources = replace(task.resources, options=NOT_AGAIN[option])
+        task = replace(task, resources=resources)
+    world.clock.advance(30.0)  # the controller's own start is no restart
+    submit(world, task)
+    running(world, task)
+    [job] = jobs(world, task)
+    if restarted:
+        world.cluster.crash()
+    if job in world.cluster.jobs:
+        world.cluster.forget(job)
+    return task
+
+
+def test_a_run_that_a_restarted_controller_forgot_is_to_run_again(world: World) -> None:
+    report = told(world, forgotten(world))
+    assert (report.cause, report.rerun, report.exited) == (Cause.NODE_FAIL, True, None)
+    assert report.reason == "Slurm's controller was started again and does not know it"
+
+
+def test_a_forgotten_run_is_waited_for_like_a_lost_one(world: World) -> None:
+    task = forgotten(world)
+    began = world.clock.monotonic()
+    told(world, task)
+    waited = world.clock.monotonic() - began
+    assert waited >= world.executor.lost_after_seconds
+
+
+@pytest.mark.parametrize("option", ["no-requeue", "requeue"])
+def test_what_slurm_was_told_not_to_run_again_is_not(world: World, option: str) -> None:
+    report = told(world, forgotten(world, option=option))
+    assert (report.cause, report.rerun) == (Cause.NODE_FAIL, False)
+
+
+def test_a_run_that_vanished_under_a_living_controller_is_lost(world: World) -> None:
+    report = told(world, forgotten(world, restarted=False))
+    assert (report.cause, report.rerun) == (None, False)
+
+
+def test_a_forgotten_run_that_lives_yet_is_told_to_end(world: World) -> None:
+    task = forgotten(world)
+    assert not Path(task.attempt_dir, "cancel").exists()
+    told(world, task)
+    assert Path(task.attempt_dir, "cancel").exists()
+
+
 # ------------------------------------------------------------------ who cancelled it
 def test_who_cancelled_is_told_by_accounting(world: World) -> None:
     task = world.runs_as("a", RUNS)

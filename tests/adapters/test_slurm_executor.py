@@ -510,6 +510,7 @@ def test_a_last_word_counts_although_the_controller_forgets_it_meanwhile(
 def test_a_last_word_on_one_run_is_none_on_the_next(tmp_path: Path) -> None:
     world = World(tmp_path, ClusterSettings(accounting=False))
     task = world.runs_as("a", RUNS_LONG, RunScript(seconds=30, signal=11))
+    world.clock.advance(30.0)  # the controller's own start is no restart
     (name,) = submit(world, task)
     running(world, task)
     job = world.cluster.find(name)[0]

@@ -203,6 +203,14 @@ def test_what_the_executor_did_to_a_stalled_run_is_no_good_end(cause: Cause) -> 
     assert end.outcome is Outcome.FAILED
 
 
+@pytest.mark.parametrize(("ordered", "rerun"), [(None, True), (Cause.NAN, False)])
+def test_what_we_ended_ourselves_is_not_run_again(
+    ordered: Cause | None, rerun: bool
+) -> None:
+    told = report(phase=TaskPhase.ENDED, cause=Cause.NODE_FAIL, rerun=True)
+    assert judge.attempt_ended(running(ordered), told, 10.0).rerun is rerun
+
+
 def test_a_task_without_trace_is_lost_only_after_the_grace() -> None:
     gone = report(phase=TaskPhase.ENDED, gone_for=4.0)
     assert not judge.has_ended(running(), gone, lost_after_seconds=5.0)

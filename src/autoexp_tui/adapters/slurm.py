@@ -335,14 +335,14 @@ class SlurmExecutor:
         return age if task.ordered_at > 0 and age >= 0 else None
 
     def _has_vanished(self, task: Task, rows: Rows) -> bool:
-        """Whether a task that was taken, and never began, is shown by nobody."""
+        """Whether a task that was taken, and left no end, is shown by nobody."""
         if row_of(rows, self._id(task), task.token) is not None:
             self._vanished.reappeared(task.id)
             return False
         records = self._records(task)
-        waited = records.claim is None and records.run is None and records.void is None
+        over = records.exited is not None or records.void is not None
         older = self._sent_at.get(task.token, NEVER) >= self._watch.answered_at
-        if not waited or records.cancel_ordered or older or not task.executor_id:
+        if over or records.cancel_ordered or older or not task.executor_id:
             return False
         row, account = self._words.of(self._start(task))
         return newest_word(records, row, account) is None
@@ -386,6 +386,7 @@ class SlurmExecutor:
                 patience=self._settings.patience_seconds,
                 lost_after=self.lost_after_seconds,
                 cancelled_after=self._vanished.cancelled_after(task.id),
+                forgotten=self._vanished.may_be_forgotten(task.id),
                 by="" if by is None else person(by),
                 by_may_come=self._watch.known_facts.accounting,
                 released=self._releases.times(task.id),
@@ -403,9 +404,13 @@ class SlurmExecutor:
             if found.cause is None and found.exited.exit_code == 0:
                 self._late.expect(self._start(task), found, now)
             return found
-        if found.cause or found.gone_for < self.lost_after_seconds:
+        forgotten = found.cause is not None and self._vanished.may_be_forgotten(task.id)
+        said = found.cause is not None and not forgotten
+        if said or found.gone_for < self.lost_after_seconds:
             return found
         if not (refusal := refusal_of(task.attempt_dir)):
+            if forgotten:
+                self._fence(task)  # should its node be cut off, and its run live
             return found
         self._gone.note(task.id, holds=False, now=now)
         return TaskReport(

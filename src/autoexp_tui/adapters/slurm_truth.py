@@ -71,6 +71,8 @@ class Evidence:
     cancelled_after: float | None = None
     """Seconds without it after which a task that never began was cancelled by somebody;
     None: it may have been forgotten."""
+    forgotten: bool = False
+    """The controller was started again since the task was sent, and lacks it."""
     by: str = ""
     """Who cancelled it, by accounting."""
     by_may_come: bool = False
@@ -379,16 +381,31 @@ def _without_exit(seen: Evidence) -> TaskReport:
 
 def _vanished(seen: Evidence) -> TaskReport:
     """Nobody has a word on it. A cancelled task that waited may leave no trace."""
-    waited = seen.records.run is None
-    ours = waited and seen.records.cancel_ordered
-    limit = QUICK_SECONDS if ours else seen.cancelled_after
-    if waited and limit is not None and seen.gone_for >= limit:
+    waited = seen.records.claim is None and seen.records.run is None
+    ours = seen.records.run is None and seen.records.cancel_ordered
+    limit = QUICK_SECONDS if ours else seen.cancelled_after if waited else None
+    if limit is not None and seen.gone_for >= limit:
         return _ended(seen, cause=Cause.USER)
-    if waited and limit is not None:
+    if limit is not None:
         return _ended(seen, cause=Cause.USER, gone_for=0.0)
+    if seen.forgotten and not waited:
+        return _forgotten(seen)
     unheard = f"; {seen.unheard}" if seen.unheard else ""
     reason = f"squeue does not show it any more, and it left no exit record{unheard}"
     return _ended(seen, gone_for=seen.gone_for, reason=reason)
+
+
+def _forgotten(seen: Evidence) -> TaskReport:
+    """It ran when the controller died, which had not saved it: its node ended it."""
+    ended = _ended(
+        seen, cause=Cause.NODE_FAIL, gone_for=seen.gone_for, reason=_WAS_FORGOTTEN
+    )
+    options = seen.task.resources.options
+    fixed = options.get("no-requeue") or options.get("requeue") is False
+    return replace(ended, rerun=not fixed)
+
+
+_WAS_FORGOTTEN: Final = "Slurm's controller was started again and does not know it"
 
 
 def _patience(seen: Evidence, word: RawState) -> float:

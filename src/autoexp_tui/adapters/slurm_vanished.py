@@ -1,4 +1,4 @@
-"""Which waiting tasks somebody cancelled, of those that left the queue without a trace.
+"""Why tasks left the queue without a trace: cancelled by somebody, or forgotten.
 
 Slurm keeps no record of a task that was cancelled before its array was split, nor of
 any job that ended longer ago than it remembers. What tells a cancelled task from one
@@ -24,7 +24,7 @@ ROUNDING_SECONDS = 2.0
 
 @dataclass(slots=True)
 class VanishedTasks:
-    """What is known of waiting tasks that nobody lists any more."""
+    """What is known of tasks that nobody lists any more."""
 
     uptime: Callable[[], float | None]
     """Seconds since the controller was started; None: it does not say. Asks it."""
@@ -38,7 +38,7 @@ class VanishedTasks:
     def explain(
         self, vanished: Sequence[Task], rows: Rows, forgotten_after: float
     ) -> None:
-        """Decide on tasks that never began and that `rows` lack.
+        """Decide on tasks that left no exit record and that `rows` lack.
 
         Args:
             vanished: those whom neither queue nor accounting shows.
@@ -71,6 +71,10 @@ class VanishedTasks:
         """Seconds without it after which the task counts as cancelled by somebody;
         None: it may have been forgotten."""
         return self._cancelled.get(task)
+
+    def may_be_forgotten(self, task: TaskId) -> bool:
+        """Whether the controller was started again since the task was sent."""
+        return task in self._forgotten
 
     def reappeared(self, task: TaskId) -> None:
         """The queue shows the task again."""

@@ -360,6 +360,8 @@ class AttemptEnded:
     streak: Literal["", "quick", "broken"] = ""
     """What it is to the count of quick failures in a row: one more, the end of it, or
     nothing."""
+    rerun: bool = False
+    """The executor would have started it again, had it not forgotten it itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

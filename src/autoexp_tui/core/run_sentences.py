@@ -233,6 +233,11 @@ ENDS = {
         "it ended with exit 0 and counts as completed; {executor} now says that it "
         "ended by: {cause}. Check its results.",
     ),
+    "rerun": (
+        "runs again",
+        "runs again[ as attempt {attempt}], from its newest checkpoint: Slurm would "
+        "have done so, and forgot it",
+    ),
     "forgotten": (
         "forgotten: sent again",
         "the executor took it[ as {id}] and has not known it for {seconds:duration}; "

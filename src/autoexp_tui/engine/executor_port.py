@@ -233,6 +233,8 @@ class TaskReport:
     """What somebody did to its records, as a clause; empty: nothing is known."""
     late_cause: Cause | None = None
     """What the executor says ended it, when its end had been judged without that."""
+    rerun: bool = False
+    """The executor would have started it again, had it not forgotten it itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,6 +143,7 @@ def attempt_ended(
         ended_at=exited.ended_at if exited else utc,
         why=reason,
         evidence="" if outcome is Outcome.COMPLETED else evidence,
+        rerun=report.rerun and cause is Cause.NODE_FAIL,
     )
 
 

@@ -8,6 +8,7 @@ out is `firing`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from autoexp_tui.core import events
 from autoexp_tui.core.rule_kinds import LogEvent, StateClass, StateEvent
@@ -32,6 +33,8 @@ CLASS_OF: dict[Cause, StateClass] = {
     Cause.STALL: "stall",
 }
 """Which state class a cause belongs to; causes that are absent trigger none."""
+MOST_RERUNS: Final = 3
+"""Failures of nodes of a job after which only a rule or a person has it run again."""
 
 
 # -------------------------------------------------------------------- attempt ends
@@ -54,10 +57,25 @@ def _become(desk: Desk, before: JobRecord, ended: events.AttemptEnded) -> None:
     job = desk.job(ended.job)
     if job.state is JobState.RETRYING or job.ended:
         return
-    if not hold_for_restart(desk, ended.job, ended):
+    held = hold_for_restart(desk, ended.job, ended)
+    if not held and not _run_again(desk, job, ended):
         state = JobState(ended.outcome.value)
         end_job(desk, job, state, ended.cause, ended.why)
         desk.draft.untold_move()  # rules over it were carried out just now
+
+
+def _run_again(desk: Desk, job: JobRecord, ended: events.AttemptEnded) -> bool:
+    """Whether a further attempt is ordered in the place of an executor's rerun."""
+    failures = sum(one.cause is Cause.NODE_FAIL for one in job.attempts)
+    if not ended.rerun or failures > MOST_RERUNS:
+        return False
+    again = why("rerun", attempt=len(job.attempts) + 1)
+    desk.draft.emit(
+        events.RetryOrdered(
+            job=job.name, wait_seconds=0.0, from_checkpoint=True, why=again
+        )
+    )
+    return True
 
 
 def _late_success(desk: Desk, before: JobRecord, ended: events.AttemptEnded) -> None:

@@ -43,6 +43,8 @@ def counted(desk: Desk, ended: events.AttemptEnded) -> events.AttemptEnded:
         return ended
     if ended.outcome is Outcome.COMPLETED:
         return replace(ended, streak="broken")
+    if ended.rerun:
+        return ended  # it says nothing of the jobs
     job = desk.job(ended.job)
     node = job.attempts[ended.attempt - 1].node
     if ended.cause not in _CRASHES or node in desk.state.excluded_nodes:

@@ -139,6 +139,12 @@ def _by_code(event: events.AttemptEnded, newest: Strokes, memory: Memory) -> boo
     )
 
 
+def _node_failed(event: events.AttemptEnded, newest: Strokes, memory: Memory) -> bool:
+    """It may also have been forgotten by a controller that was started again."""
+    wanted = NEEDS[Cause.NODE_FAIL] | (FORGETTABLE if memory.forgets else frozenset())
+    return any(one.stroke in wanted for one in newest)
+
+
 def _told(cause: Cause) -> Callable[[events.AttemptEnded, Strokes, Memory], bool]:
     return lambda event, newest, memory: any(
         one.stroke in NEEDS[cause] for one in newest
@@ -165,6 +171,7 @@ def _lost(event: events.AttemptEnded, newest: Strokes, memory: Memory) -> bool:
 
 _TOLD: Final = {
     **{cause: _told(cause) for cause in NEEDS},
+    Cause.NODE_FAIL: _node_failed,
     Cause.EXIT_CODE: _by_code,
     Cause.SIGNAL: _by_signal,
     Cause.LOST: _lost,
