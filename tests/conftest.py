@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -22,9 +23,27 @@ for _number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(_number, lambda *_: None)
 
 
-@pytest.fixture(autouse=True)
-def closed_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No setting of the developer's own shell reaches a test."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spread the simulator's tests, which compute, among those that wait."""
+    heavy = [item for item in items if "/tests/simulation/" in str(item.path)]
+    light = [item for item in items if "/tests/simulation/" not in str(item.path)]
+    if heavy and light:
+        places = [(n + 0.5) / len(heavy) for n in range(len(heavy))]
+        places += [n / len(light) for n in range(len(light))]
+        order = sorted(range(len(items)), key=places.__getitem__)
+        both = [*heavy, *light]
+        items[:] = [both[at] for at in order]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def closed_off() -> Iterator[None]:
+    """No setting of the developer's own shell reaches a test, or a fixture of many."""
+    with pytest.MonkeyPatch.context() as patch:
+        _close_off(patch)
+        yield
+
+
+def _close_off(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (
         "AUTOEXP_STATE_DIR",
         "AUTOEXP_RESUME",

@@ -13,7 +13,7 @@ import yaml
 
 from autoexp_tui.adapters.done_file import read_done
 from autoexp_tui.adapters.owner import read_owner
-from autoexp_tui.cli import run
+from autoexp_tui.cli import run, session_sending
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.core import events
 from autoexp_tui.core.condition_kinds import FileExists
@@ -138,6 +138,13 @@ def followed(place: Place, session: str) -> None:
     )
 
 
+@pytest.fixture
+def unanswered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No engine lives: its answer is not waited for."""
+    monkeypatch.setattr(session_sending, "ANSWER_SECONDS", 0.2)
+
+
+@pytest.mark.usefixtures("unanswered")
 def test_retry_says_what_followers_will_read(place: Place) -> None:
     followed(place, "k7f2")
     said = place.say("retry", "k7f2", "train")[2]
@@ -146,12 +153,14 @@ def test_retry_says_what_followers_will_read(place: Place) -> None:
     assert "written anew" not in said
 
 
+@pytest.mark.usefixtures("unanswered")
 def test_retry_with_other_values_says_that_followers_wait(place: Place) -> None:
     followed(place, "k7f2")
     said = place.say("retry", "k7f2", "train", "--set", "lr=2e-4")[2]
     assert "They wait until it is written anew" in said
 
 
+@pytest.mark.usefixtures("unanswered")
 def test_retry_says_that_followers_use_what_lies_there(place: Place) -> None:
     followed(place, "k7f2")
     given = ("--set", "lr=2e-4", "--followers", "use")

@@ -66,6 +66,16 @@ class Place:
         )
 
 
+def commit_and_soil(root: Path) -> None:
+    """A repository whose uncommitted change takes one secret away and adds another."""
+    module = root / "hub.py"
+    module.write_text(f"HF_TOKEN = '{SECRET}-old'\n")
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
+    for words in (("init", "-q"), ("add", "hub.py"), ("commit", "-qm", "one")):
+        subprocess.run([*git, *words], cwd=root, check=True)
+    module.write_text(f"HF_TOKEN = '{SECRET}-new'\n")
+
+
 def mode(path: Path) -> str:
     return oct(stat.S_IMODE(path.stat().st_mode))
 
@@ -77,7 +87,8 @@ def place(tmp_path: Path) -> Place:
 
 def test_what_is_left_of_a_run_holds_no_secret_and_the_job_had_it(place: Place) -> None:
     place.write()
-    said = place.say("run", "--json")
+    commit_and_soil(place.root)
+    said = place.say("run", "--json", f"+hf={{token:{SECRET}}}")
     assert SECRET not in said
     assert (place.root / "env").read_text() == f"HUB_TOKEN={SECRET}\n"
     for path in (place.root / "out").rglob("*"):
@@ -86,6 +97,9 @@ def test_what_is_left_of_a_run_holds_no_secret_and_the_job_had_it(place: Place) 
     resolved = next((place.root / "out").rglob("resolved_config.yaml")).read_text()
     assert "token: '***'" in resolved
     assert "ada:***@host" in resolved
+    diff = next((place.root / "out").rglob("git.diff")).read_text()
+    assert "+HF_TOKEN = '***'" in diff
+    assert "-HF_TOKEN = '***'" in diff
     assert "train_tokens: 1000" in resolved or "train_tokens: 2000" in resolved
 
 

@@ -98,6 +98,15 @@ def test_a_password_in_an_address_is_masked() -> None:
         ("+password: x", "+password: ***"),
         ("failed: HF_TOKEN=abc", "failed: HF_TOKEN=***"),
         ("words: --lr 1 --hf-token abc", "words: --lr 1 --hf-token ***"),
+        ("cmd: --hf-token abc", "cmd: --hf-token ***"),
+        ("-HF_TOKEN = 'abc'", "-HF_TOKEN = '***'"),
+        ("hf: {token: abc, n: 1}", "hf: {token: ***, n: 1}"),
+        ("+hf={token:abc,n:1}", "+hf={token:***,n:1}"),
+        ('{"token":"abc","n":1}', '{"token":"***","n":1}'),
+        ("os.environ['HF_TOKEN'] = 'abc'", "os.environ['HF_TOKEN'] = '***'"),
+        ("if token == 'abc':", "if token == '***':"),
+        ("(token := 'abc')", "(token := '***')"),
+        ("lr: 1e-4, path: a/b", "lr: 1e-4, path: a/b"),
     ],
 )
 def test_pairs_in_a_text(text: str, shown: str) -> None:
@@ -131,6 +140,23 @@ def test_a_diff_of_yaml_and_a_list_of_it() -> None:
     diff = "+private_key: |\n+  -----BEGIN\n+  abc\n+n: 1\n- token: a\n  b: 1\n"
     shown = "+private_key: '***'\n+n: 1\n- token: '***'\n  b: 1\n"
     assert mask_yaml(diff) == shown
+
+
+@pytest.mark.parametrize("sign", ["+", "-", " "])
+@pytest.mark.parametrize(
+    "line",
+    [
+        'HF_TOKEN = "%s"',
+        "password = %s",
+        "hf: {token: %s}",
+        "    --hf-token %s",
+        "run(token='%s')",
+        "export API_KEY=%s",
+    ],
+)
+def test_no_line_of_a_diff_tells_a_secret(sign: str, line: str) -> None:
+    shown = mask_yaml(f"@@ -1 +1 @@\n{sign}{line % 'old-abc'}\n n: 1\n")
+    assert shown == f"@@ -1 +1 @@\n{sign}{line % MASK}\n n: 1\n"
 
 
 def test_a_config_says_what_else_and_what_not() -> None:

@@ -4,9 +4,10 @@
 
 Each round runs `--config-ref exp` once on a throw-away cluster; the controller is
 killed by SIGKILL three times, at moments of which one falls into the launch of a job,
-and is started again. All jobs must complete with one attempt, of which one run ended
-well and none ran beside another. A controller that forgot a launch stops that run and
-starts the job anew, which is a further run of the same attempt; they are counted.
+and is started again. All jobs must complete, of each one run ended well, the last, and
+none ran beside another. A controller that forgot a launch stops that run and starts the
+job anew, which is a further run of the same attempt; of what it forgot wholly, the
+engine orders a further attempt. Both are counted.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class Round:
     """How often a job was seen held because it could not be launched."""
     further: int = 0
     """Runs that Slurm started anew, having forgotten that the job ran already."""
+    again: int = 0
+    """Attempts that the engine ordered, Slurm having forgotten the job."""
     problems: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -59,7 +62,8 @@ class Round:
         problems = "".join(f"\n  {problem}" for problem in self.problems)
         return (
             f"{self.jobs} jobs in {self.seconds:.0f} s, controller killed at {kills} s"
-            f", {self.held} held launches seen, {self.further} further runs by Slurm; "
+            f", {self.held} held launches seen, {self.further} further runs by Slurm"
+            f", {self.again} further attempts; "
             f"problems:{problems or ' none'}"
         )
 
@@ -145,20 +149,20 @@ def _judge(found: Round, root: Path, code: int, out: str, err: str) -> None:
 def _ran_otherwise(
     found: Round, root: Path, jobs: Sequence[Mapping[str, object]]
 ) -> Iterator[str]:
-    """Attempts that did not end well exactly once, or ran beside themselves."""
-    begun = root.glob("state/*/attempts/*/*/begin.*.json")
-    attempts = sorted({path.parent for path in begun})
-    for attempt in attempts:
-        runs = _runs(attempt)
-        found.further += len(runs) - 1
+    """Jobs that did not end well exactly once, or ran beside themselves."""
+    for job in jobs:
+        place = f"state/*/attempts/{job['name']}/*/begin.*.json"
+        begun = {path.parent for path in root.glob(place)}
+        attempts = sorted(begun, key=lambda path: int(path.name))
+        runs = [run for attempt in attempts for run in _runs(attempt)]
+        found.again += len(attempts) - 1
+        found.further += len(runs) - len(attempts)
         well = [run for run in runs if run.exit_code == 0]
         if len(well) != 1 or well[0] is not runs[-1]:
-            yield f"{attempt} ended well {len(well)} times, in {len(runs)} runs"
+            yield f"{job['name']} ended well {len(well)} times, in {len(runs)} runs"
         for run, after in pairwise(runs):
             if run.ended_at is not None and run.ended_at > after.began_at:
-                yield f"{attempt} ran twice at a time"
-    if len(attempts) != len(jobs):
-        yield f"{len(attempts)} attempts began, of {len(jobs)} jobs"
+                yield f"{job['name']} ran twice at a time"
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,8 +46,9 @@ _NO_TEXT: Final = re.compile(
 """Numbers, booleans, nothing, paths, and references to something else."""
 _PAIR: Final = re.compile(
     r"""(?:\A|(?<=[\s,{(\[;&?'"+~]))
-        (?:--?(?P<option>[A-Za-z_][\w.\-/@]*)(?:=|[ ]+(?=[^-\s]))
-         |-?(?P<key>[A-Za-z_][\w.\-/@]*)['"]?(?:\s*=\s*|:[ ]+))
+        (?:--?(?P<option>[A-Za-z_][\w.\-/@]*)(?:=|[ ]+(?=[^-\s=:]))
+         |-?(?P<key>[A-Za-z_][\w.\-/@]*)(?:['"]?\]?\s*(?:=+|:=)\s*|['"]?:[ ]+|['"]:)
+         |(?<=[{,])(?P<inner>[A-Za-z_][\w.\-/@]*):)
         (?P<value>"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[^\s,}\])"';&]+)""",
     re.VERBOSE,
 )
@@ -144,17 +145,17 @@ def mask_text(text: str, rules: MaskRules = NO_RULES) -> str:
     if not rules.add and not _MAY_HOLD.search(text):
         return text
 
-    def masked(match: re.Match[str]) -> str:
-        value = match["value"]
-        shown = _masked(match["option"] or match["key"], value, rules)
-        return match[0].removesuffix(value) + shown
+    shown: list[str] = []
+    told = at = 0
+    while match := _PAIR.search(text, at):
+        at, end = match.span("value")
+        if is_secret_key(match["option"] or match["key"] or match["inner"], rules):
+            shown += text[told:at], _masked(match["value"])
+            told = at = end
+    return mask_shapes("".join([*shown, text[told:]]))
 
-    return mask_shapes(_PAIR.sub(masked, text))
 
-
-def _masked(key: str, value: str, rules: MaskRules) -> str:
-    if not is_secret_key(key, rules):
-        return mask_text(value, rules)  # `failed: token=abc`
+def _masked(value: str) -> str:
     quote = value[0] if value[:1] in "'\"" else ""
     bare = value.strip(quote) if quote else value
     return value if is_no_text(bare) and not quote else f"{quote}{MASK}{quote}"
@@ -214,17 +215,9 @@ def mask_yaml(text: str, rules: MaskRules = NO_RULES) -> str:
                 lines.append(f"{line.removesuffix(bare)}'{MASK}'")
                 deeper = indent
                 continue
-        lines.append(mask_text(line, rules))
+        sign = line[:1] if line[:1] in ("+", "-") else ""  # a diff's, and no option's
+        lines.append(sign + mask_text(line[len(sign) :], rules))
     return "\n".join(lines)
-
-
-def _secret_in_yaml(line: str, rules: MaskRules) -> str:
-    """The value of a line, if it is a secret's, or where one begins."""
-    match = _YAML_KEY.fullmatch(line)
-    if match is None or not is_secret_key(match["key"], rules):
-        return ""
-    value = match["value"]
-    return "" if value[0] in "[{" or is_no_text(value) else value
 
 
 def mask_shapes(text: str) -> str:

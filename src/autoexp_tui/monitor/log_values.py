@@ -17,17 +17,29 @@ PLAIN: Final = "letters, digits and . _ + / : @ % , = -, not beginning with -"
 _PLAIN: Final = re.compile(r"(?!-)[A-Za-z0-9._+/:@%,=-]+")
 _LONG_OPTION: Final = re.compile(r"(--[A-Za-z0-9][\w.-]*)=")
 _SCRIPT_OPTION: Final = re.compile(
-    r"-[A-Za-z0-9]*[ce]|--(?:command|eval|exec|execute|expression)"
+    r"-[A-Za-z0-9]*[ce]|--(?:command|eval|exec|execute|expression)|-execdir|-ok(?:dir)?"
 )
-"""Behind these stands a text that is run."""
+"""Behind these stands a text, or a program, that is run."""
 _RUNNERS: Final = {
     **dict.fromkeys(
-        ("env", "nice", "ionice", "nohup", "setsid", "stdbuf", "time", "timeout"), 0
+        """
+        busybox chrt command doas env exec ionice ltrace mpiexec mpirun nice nohup
+        nsenter numactl parallel prlimit salloc sbatch script setsid srun stdbuf strace
+        sudo systemd-run time timeout unbuffer unshare uvx valgrind watch xargs
+        xvfb-run
+        """.split(),  # noqa: SIM905 - as a list it takes a page
+        0,
     ),
-    **dict.fromkeys(("sudo", "srun", "exec", "xargs", "watch", "parallel"), 0),
-    **dict.fromkeys(("ssh", "rsh", "mosh"), 1),
+    **dict.fromkeys(("ssh", "rsh", "mosh", "chroot", "flock", "taskset"), 1),
+    **dict.fromkeys(("conda", "mamba", "pixi", "poetry", "uv", "pipx"), 1),
+    **dict.fromkeys(("docker", "podman", "apptainer", "singularity"), 2),
 }
-"""Programs that run another, and how many words (a host) stand before that one."""
+"""Programs that run another, and how many words (`run IMAGE`) stand before it."""
+_INTERPRETERS: Final = re.compile(
+    r"(?:ba|da|z|k|c|tc|fi)?sh|source|\.|python[\d.]*|perl|ruby|node|Rscript|julia"
+    r"|torchrun|accelerate|deepspeed"
+)
+"""Programs whose first word is a script."""
 _JOINING: Final = frozenset({"ssh", "rsh", "mosh", "watch", "parallel"})
 """Programs that join their words to a text for a shell."""
 _NO_PROGRAM: Final = re.compile(
@@ -56,13 +68,15 @@ def why_never(words: Sequence[str], at: int, start: int, end: int) -> str:
     word = words[at]
     if any(map(str.isspace, word)):
         return "in a word with blanks, which a shell may read"
-    if at == 0 or _is_program(words, at):
+    if at == 0:
         return "where the program is named"
     option = _LONG_OPTION.fullmatch(word[:start])
     if _SCRIPT_OPTION.fullmatch(option[1] if option else words[at - 1]):
         return f"behind {option[1] if option else words[at - 1]}, as a script"
     if end != len(word) or (start and not option):
         return "in a part of a word: it must be a whole word, or end --option="
+    if not option and _is_program(words, at):
+        return "where the program may be named (-- ends the options before it)"
     return ""
 
 
@@ -122,14 +136,25 @@ def _is_script(words: Sequence[str], at: int) -> bool:
     return behind or joins_words(words[:at])
 
 
-def _is_program(words: Sequence[str], at: int) -> bool:
-    """Whether a program such as `env` would run the word."""
-    runs = 0
-    while (before := _RUNNERS.get(PurePosixPath(words[runs]).name)) is not None:
-        runs += 1
-        while runs < at and (before or _NO_PROGRAM.fullmatch(words[runs])):
-            before -= _NO_PROGRAM.fullmatch(words[runs]) is None
-            runs += 1
-        if runs >= at:
-            return runs == at
-    return False
+def _is_program(words: Sequence[str], at: int, runner: int = 0) -> bool:
+    """Whether the word may be what a program such as `env`, or `python`, runs.
+
+    Whether an option takes the word behind it is that program's own affair: it may.
+    """
+    name = PurePosixPath(words[runner]).name
+    if _INTERPRETERS.fullmatch(name):
+        return all(word.startswith("-") for word in words[runner + 1 : at])
+    left = _RUNNERS.get(name)
+    if left is None:
+        return False
+    for here in range(runner + 1, at):
+        word, before = words[here], words[here - 1]
+        if _NO_PROGRAM.fullmatch(word):
+            continue
+        if _is_program(words, at, here):
+            return True
+        if not before.startswith("-") or before == "--" or "=" in before:
+            left -= 1  # no option's value
+        if left < 0:
+            return False
+    return True
