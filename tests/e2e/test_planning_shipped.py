@@ -33,6 +33,7 @@ from autoexp_tui.core.condition_kinds import (
     MetadataIs,
     Not,
 )
+from autoexp_tui.core.rule_kinds import ResultSpec
 from autoexp_tui.core.specs import JobSpec, Plan
 
 SMALL = (
@@ -131,6 +132,19 @@ def test_the_report_waits_for_every_evaluation_and_for_a_person() -> None:
     )
     assert report.command[3:8] == ("report", "--results", *results)
     assert report.depends_on == evaluations
+
+
+def test_an_evaluation_is_for_its_held_out_loss() -> None:
+    plan = planned("exp")
+    rules = plan.rules_of(job(plan, "lr1e-3_evaluate"))
+
+    assert rules.result == ResultSpec(metric="heldout_loss", mode="last")
+
+
+def test_no_shipped_job_is_warned_of_for_a_flat_curve() -> None:
+    plan = planned("exp")
+
+    assert {plan.rules_of(one).anomalies.flat_share for one in plan.jobs} == {None}
 
 
 def test_training_jobs_know_their_last_step_and_others_have_none() -> None:
