@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,6 +70,21 @@ def test_a_file_has_a_size_and_an_age(facts: OutsideFacts, tmp_path: Path) -> No
     assert fact == Fact(
         FileStat(exists=True, size=5, mtime=50.0, file=identity(path)), 1000.0
     )
+
+
+def test_a_fact_is_as_old_as_the_beginning_of_its_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, look = ManualClock(), os.stat
+
+    def late(*words: Any, **options: Any) -> os.stat_result:
+        clock.advance(30.0)
+        return look(*words, **options)
+
+    monkeypatch.setattr(os, "stat", late)
+    fact = OutsideFacts(clock).observe(StatKey(str(tmp_path)))
+    assert clock.monotonic() >= 1030.0
+    assert fact.observed_at == 1000.0
 
 
 def test_no_such_file_is_absence(facts: OutsideFacts, tmp_path: Path) -> None:
