@@ -25,7 +25,7 @@ from autoexp_tui.core.condition_kinds import (
     MaxAttempts,
     MetadataIs,
 )
-from autoexp_tui.core.effects import RunActionCommand
+from autoexp_tui.core.effects import AppendText, RunActionCommand
 from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.states import JobState
@@ -171,6 +171,23 @@ def test_a_relative_file_lies_where_the_job_runs() -> None:
     bench = Bench(the_plan, {"a": [[saving(10)]]})
     bench.run(10)
     assert list(bench.world.errands.written) == ["/project/n.txt"]
+
+
+@pytest.mark.parametrize(("path", "below"), [("n.txt", "/project"), ("/n.txt", "")])
+def test_a_relative_file_stays_below_where_the_job_runs(path: str, below: str) -> None:
+    the_plan = plan(
+        job("a", cwd="/project"),
+        monitoring=on_save(AppendToFile(path=path, text="x"), once=True),
+    )
+    bench = Bench(the_plan, {"a": [[saving(10)]]})
+    bench.run(10)
+    (ordered,) = (
+        event.effect
+        for event in bench.happened(events.EffectOrdered)
+        if isinstance(event, events.EffectOrdered)
+        and isinstance(event.effect, AppendText)
+    )
+    assert ordered.below == below
 
 
 def test_a_command_gets_the_values_as_words_of_its_own() -> None:
