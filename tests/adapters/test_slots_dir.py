@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autoexp_tui.adapters import slots_dir
 from autoexp_tui.adapters.slots_dir import find_slots_dir, usual_slots_dir
+from autoexp_tui.adapters.identity import Identity
 from autoexp_tui.cli import doctor
 
 
@@ -67,6 +69,17 @@ def test_a_link_in_its_place_is_not_followed(home: Path) -> None:
     (home / "target").mkdir(mode=0o700)
     usual_slots_dir().symlink_to(home / "target")
     assert find_slots_dir() != usual_slots_dir()
+
+
+@pytest.mark.parametrize("elsewhere", [{"boot": "later"}, {"host": "other"}])
+def test_another_boot_or_host_has_a_name_of_its_own(
+    elsewhere: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken()
+    found = find_slots_dir()
+    there = replace(Identity.of_this_process(), **elsewhere)
+    monkeypatch.setattr(Identity, "of_this_process", lambda: there)
+    assert find_slots_dir() not in (found, usual_slots_dir())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from autoexp_tui.adapters import local
-from autoexp_tui.cli.executors import Offer, launcher_words, offer_of
+from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.cli.executors import (
+    Offer,
+    launcher_words,
+    make_executor,
+    offer_of,
+)
 from autoexp_tui.core.specs import ExecutorSpec, Plan
 from autoexp_tui.engine.live import LiveHandle
 from autoexp_tui.testing.campaigns import plan_of, planned
 
 
-def plan(class_name: str = "LocalClient", parallel: int = 0, **settings: int) -> Plan:
+def plan(class_name: str = "LocalClient", parallel: int = 0, **settings: int | str) -> Plan:
     executor = ExecutorSpec(
         class_name=class_name, max_parallel=parallel, settings=settings
     )
@@ -36,6 +43,15 @@ def test_without_a_setting_there_is_a_slot_a_cpu() -> None:
 def test_the_plan_s_own_limit_counts_where_it_is_lower() -> None:
     assert offer_of(plan(parallel=3, slots=5)).slots == 3
     assert offer_of(plan(parallel=9, slots=5)).slots == 5
+
+
+def test_the_directory_of_the_slots_is_the_one_that_the_plan_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = make_executor(plan(slots_dir="seats"), SessionDir(tmp_path / "k7f2"))
+    assert isinstance(made, local.LocalExecutor)
+    assert made._settings.slots_dir == tmp_path / "seats"
 
 
 def test_of_a_cluster_only_the_plan_s_limit_is_known() -> None:
