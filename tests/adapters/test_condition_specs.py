@@ -42,6 +42,14 @@ def refused(parse: Parse, value: object) -> tuple[Problem, ...]:
             condition_kinds.FileExists(path="a/*", glob=True),
         ),
         (
+            {"class_name": "FileExists", "path": "a", "fresh": False},
+            condition_kinds.FileExists(path="a", fresh=False),
+        ),
+        (
+            {"class_name": "FileContent", "path": "a", "pattern": "x", "fresh": False},
+            condition_kinds.FileContent(path="a", pattern="x", fresh=False),
+        ),
+        (
             {"class_name": "FileContent", "path": "a", "pattern": "x", "mode": "regex"},
             condition_kinds.FileContent(path="a", pattern="x", mode="regex"),
         ),
@@ -432,6 +440,10 @@ def test_a_restart_takes_overrides_and_conditions() -> None:
 @pytest.mark.parametrize(
     ("value", "made"),
     [
+        (
+            {"class_name": "Restart", "reason": "again", "followers": "use"},
+            action_kinds.Restart(reason="again", followers="use"),
+        ),
         (
             {"class_name": "FinishAction", "reason": "good enough"},
             action_kinds.Finish(reason="good enough"),

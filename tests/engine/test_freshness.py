@@ -232,6 +232,14 @@ def test_a_restart_from_behind_the_file_lets_it_count() -> None:
     assert not one.happened(events.FilesSetAside)
 
 
+def test_a_run_that_the_cluster_puts_back_lets_it_count() -> None:
+    back = saves(2, seconds=5, ends="requeue")
+    one = Bench(two_jobs(FILE), {"a": [[back, silent()]]})
+    one.until(lambda: len(one.happened(events.RunBegan)) == 2)
+    one.files.append("/gate", b"x")
+    one.until(one.is_("b", JobState.COMPLETED))
+
+
 def test_r_from_the_checkpoint_lets_it_count() -> None:
     one = killed(bench(saves(2), silent()))
     again(one)
