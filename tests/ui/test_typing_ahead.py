@@ -125,6 +125,17 @@ async def test_other_values_typed_in_one_burst_stand_in_the_field() -> None:
         ]
 
 
+async def test_r_with_other_values_says_that_it_writes_into_the_same_directory() -> (
+    None
+):
+    async with cockpit() as seat:
+        await on_a(seat, Look.FAILED)
+        await ask(seat, "R")
+        await burst(seat, "jjoptim.lr=5e-4")
+        await seat.until(lambda: "optim.lr" in seat.dialog)
+        assert "same directory" in seat.dialog
+
+
 async def test_what_is_typed_for_a_way_that_asks_goes_to_its_field_without_tab() -> (
     None
 ):
