@@ -161,6 +161,22 @@ def test_retry_with_other_values_says_that_followers_wait(place: Place) -> None:
 
 
 @pytest.mark.usefixtures("unanswered")
+def test_retry_with_other_values_says_that_it_writes_into_the_same_directory(
+    place: Place,
+) -> None:
+    followed(place, "k7f2")
+    said = place.say("retry", "k7f2", "train", "--set", "lr=2e-4")[2]
+    home = place.plan().jobs[0].output_dir
+    assert f"It writes into the same directory: {home}" in said
+
+
+@pytest.mark.usefixtures("unanswered")
+def test_retry_as_planned_says_nothing_of_the_directory(place: Place) -> None:
+    followed(place, "k7f2")
+    assert "same directory" not in place.say("retry", "k7f2", "train")[2]
+
+
+@pytest.mark.usefixtures("unanswered")
 def test_retry_says_that_followers_use_what_lies_there(place: Place) -> None:
     followed(place, "k7f2")
     given = ("--set", "lr=2e-4", "--followers", "use")
@@ -214,6 +230,17 @@ def test_a_job_tried_again_with_another_value_is_known_by_it(
     assert owner is not None
     assert done is not None
     assert owner.fingerprint == done.fingerprint == prints[1]
+
+
+def test_a_later_run_at_the_planned_values_runs_the_job_again(
+    place: Place, failed: str
+) -> None:
+    place.say("retry", failed, "job", "--set", "lr=5e-4")
+    guarded(run.main, ["--session", failed, "--json"])
+    place.capsys.readouterr()
+    guarded(run.main, ["--config-ref", "exp", "--json", "--yes"])
+    (job,) = json.loads(place.capsys.readouterr().out.splitlines()[-1])["jobs"]
+    assert job["attempts"] == 1
 
 
 def test_values_that_do_not_compose_are_refused_where_they_were_given(

@@ -122,12 +122,14 @@ def retry(
 
 
 def _say_what_comes_back(state: SessionState, command: Resubmit) -> None:
-    """Who comes back with the jobs, and what their followers will read."""
-    from autoexp_tui.ui.view.questions import resubmit_stakes
+    """Where other values write, who comes back, and what their followers will read."""
+    from autoexp_tui.ui.view.questions import resubmit_stakes, same_place
 
     view = _view_of(state)
-    brought, followers = resubmit_stakes(view.named(command.jobs), view)
-    _say_lines((*brought, *followers))
+    jobs = view.named(command.jobs)
+    brought, followers = resubmit_stakes(jobs, view)
+    place = (same_place(jobs),) if command.overrides else ()
+    _say_lines((*place, *brought, *followers))
     if followers and (command.overrides or not command.from_checkpoint):
         if command.use_files:
             say("They read what lies there by now.")
