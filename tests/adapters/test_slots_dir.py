@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.adapters import slots_dir
-from autoexp_tui.adapters.slots_dir import find_slots_dir, usual_slots_dir
 from autoexp_tui.adapters.identity import Identity
+from autoexp_tui.adapters.slots_dir import find_slots_dir, usual_slots_dir
 from autoexp_tui.cli import doctor
 
 

@@ -20,7 +20,9 @@ from autoexp_tui.engine.live import LiveHandle
 from autoexp_tui.testing.campaigns import plan_of, planned
 
 
-def plan(class_name: str = "LocalClient", parallel: int = 0, **settings: int | str) -> Plan:
+def plan(
+    class_name: str = "LocalClient", parallel: int = 0, **settings: int | str
+) -> Plan:
     executor = ExecutorSpec(
         class_name=class_name, max_parallel=parallel, settings=settings
     )
