@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,7 +74,7 @@ def test_a_link_in_its_place_is_not_followed(home: Path) -> None:
 
 @pytest.mark.parametrize("elsewhere", [{"boot": "later"}, {"host": "other"}])
 def test_another_boot_or_host_has_a_name_of_its_own(
-    elsewhere: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    elsewhere: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken()
     found = find_slots_dir()
