@@ -9,6 +9,8 @@ from itertools import pairwise
 import pytest
 
 from autoexp_tui.core import commands, events
+from autoexp_tui.core.action_kinds import Log
+from autoexp_tui.core.rule_kinds import LogEvent, Monitoring
 from autoexp_tui.core.state import Warned
 from autoexp_tui.core.states import JobState, Outcome
 from autoexp_tui.engine.executor_port import (
@@ -22,7 +24,7 @@ from autoexp_tui.engine.executor_port import (
     TaskReport,
     Unexplained,
 )
-from autoexp_tui.testing.fake_script import RunScript
+from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.core.builders import job, plan
 from tests.engine.bench import Bench
 
@@ -183,6 +185,20 @@ def test_it_is_settled_when_what_it_is_for_has_ended(
     assert warned(one) == []
 
 
+def test_an_engine_that_is_to_stop_its_jobs_ends_when_their_ends_come_unconfirmed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = bench("a")
+    one.order(commands.Submit())
+    one.until(one.is_("a", JobState.RUNNING), 20)
+    cannot_confirm(one, monkeypatch)
+    one.order(commands.StopEngine(cancel_jobs=True))
+    one.run(10)
+    assert not one.happened(events.EngineStopped)
+    one.until(lambda: bool(one.happened(events.EngineStopped)), 100)
+    assert not one.engine.state.pending
+
+
 # ------------------------------------------------------------------ suspended, leaving
 def says(
     one: Bench, monkeypatch: pytest.MonkeyPatch, change: Callable[[TaskReport], object]
@@ -209,6 +225,32 @@ def test_a_suspended_run_is_a_state_of_its_own_until_it_goes_on(
         one.until(one.is_("a", JobState.SUSPENDED), 10)
     one.until(one.is_("a", JobState.RUNNING), 10)
     one.until(one.is_("a", JobState.COMPLETED), 100)
+
+
+def test_no_rule_counts_the_time_in_which_a_run_is_suspended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    silent = LogEvent(
+        name="silent",
+        pattern_type="inactivity",
+        after_seconds=60.0,
+        actions=(Log(message="quiet"),),
+    )
+    rules = Monitoring(stall_after_seconds=60.0, log_events=(silent,))
+    writes = tuple(
+        Write(at=float(at), data=f"step {at} loss 1.0\n".encode()) for at in (1, 3, 5)
+    )
+    script = RunScript(seconds=900.0, writes=writes)
+    one = Bench(plan(job("a"), monitoring=rules), {"a": [[script]]})
+    one.run(20)
+    with monkeypatch.context() as patched:
+        says(one, patched, lambda r: replace(r, phase=TaskPhase.SUSPENDED))
+        one.until(one.is_("a", JobState.SUSPENDED), 10)
+        one.run(300)
+    one.until(one.is_("a", JobState.RUNNING), 10)
+    one.run(40)
+    assert one.happened(events.WarningRaised) == []
+    assert one.happened(events.MessageLogged) == []
 
 
 def test_a_run_that_is_over_is_not_shown_as_running(
