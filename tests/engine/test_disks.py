@@ -404,6 +404,27 @@ def test_an_inbox_that_cannot_be_read_is_told_once(
     assert campaign.done()
 
 
+def test_an_engine_whose_session_directory_was_moved_away_says_so(
+    tmp_path: Path,
+) -> None:
+    campaign = Disks(tmp_path)
+    campaign.run(1.0)
+    campaign.session.path.rename(tmp_path / "away")
+    campaign.run(30.0)
+    assert "is gone" in campaign.shown.engine.holding
+
+
+def test_an_engine_goes_on_when_its_session_directory_is_back(tmp_path: Path) -> None:
+    campaign = Disks(tmp_path)
+    campaign.run(1.0)
+    campaign.session.path.rename(tmp_path / "away")
+    campaign.run(30.0)
+    (tmp_path / "away").rename(campaign.session.path)
+    campaign.until_done()
+    assert not campaign.shown.engine.holding
+    check_sound(campaign)
+
+
 # ---------------------------------------------------------------- before it has begun
 @pytest.mark.parametrize("code", REFUSALS, ids=lambda code: errno.errorcode[code])
 def test_a_session_on_a_disk_that_refuses_is_an_error_with_a_remedy(
