@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters import people
+from autoexp_tui.adapters import people, processes
+from autoexp_tui.adapters.identity import Identity
 from autoexp_tui.adapters.slurm_release import WAITS
 from autoexp_tui.core.states import Cause
 from autoexp_tui.engine.executor_port import (
@@ -195,6 +198,54 @@ def test_a_forgotten_run_that_lives_yet_is_told_to_end(world: World) -> None:
     assert not Path(task.attempt_dir, "cancel").exists()
     told(world, task)
     assert Path(task.attempt_dir, "cancel").exists()
+
+
+def lost(world: World, task: Task) -> bool:
+    """Whether the task is told as ended, and gone for long enough."""
+    report = look(world, task)
+    lost_after = world.executor.lost_after_seconds
+    return report.phase is TaskPhase.ENDED and report.gone_for >= lost_after
+
+
+def refuses(*_: object) -> None:
+    """As writing on a disk that takes no writes."""
+    raise OSError(errno.EROFS, "Read-only file system")
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+def test_no_run_is_lost_while_its_directory_takes_no_writes(
+    world: World, monkeypatch: pytest.MonkeyPatch, restarted: bool
+) -> None:
+    task = forgotten(world, restarted=restarted)
+    with monkeypatch.context() as patched:
+        patched.setattr(processes, "write_record", refuses)
+        assert not world.until(lambda: lost(world, task))
+    assert world.until(lambda: lost(world, task))
+
+
+def test_a_directory_that_takes_no_writes_is_told_as_what_is_not_known(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = forgotten(world)
+    monkeypatch.setattr(processes, "write_record", refuses)
+    found: list[TaskReport] = []
+
+    def unknown() -> bool:
+        found.append(look(world, task))
+        return found[-1].phase is TaskPhase.UNKNOWN
+
+    assert world.until(unknown)
+    assert found[-1].reason.endswith("cannot be written: Read-only file system")
+
+
+def test_no_run_is_lost_while_its_supervisor_lives_on_this_host(world: World) -> None:
+    task = forgotten(world, restarted=False)
+    begin = Path(task.attempt_dir, "begin.0.json")
+    begun = json.loads(begin.read_text())
+    begun["process"] = Identity.of_this_process().as_json()
+    begin.write_text(json.dumps(begun))
+    os.utime(task.attempt_dir)
+    assert not world.until(lambda: lost(world, task))
 
 
 # ------------------------------------------------------------------ who cancelled it
