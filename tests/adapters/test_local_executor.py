@@ -868,6 +868,13 @@ def test_what_was_sent_again_is_absent_only_after_another_look_for_it(
     assert executor.adopt([one(*tasks)]).absent == ()
 
 
+def test_no_end_is_set_to_the_patience_for_the_exit_record(machine: Machine) -> None:
+    task = machine.task("exit 0")
+    machine.executor().submit(one(task))
+    [file] = Path(task.attempt_dir).glob("task.*.json")
+    assert "record_patience" not in json.loads(file.read_text())
+
+
 def test_a_start_of_another_host_is_waited_for_longer(machine: Machine) -> None:
     task = machine.task("exit 0")
     Path(task.attempt_dir).mkdir(parents=True)

@@ -884,6 +884,28 @@ def test_without_room_the_exit_record_waits_for_some(
     assert attempt.record("exit.0.json")["exit_code"] == 0
 
 
+def test_a_task_that_sets_no_end_of_patience_waits_for_room_for_hours(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = json.loads(attempt.task("exit 0").read_text())
+    del fields["record_patience"]
+    path = attempt.dir / "task.n1.json"
+    path.write_text(json.dumps(fields))
+    task = wrapper.load_task(str(path))
+    FullDisk(monkeypatch, failures=20_000)
+    now = 1000.0
+
+    def passes(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "sleep", passes)
+    wrapper.write_exit(task, 0, ENDED)
+    assert now > 3 * 3600
+    assert attempt.record("exit.0.json")["exit_code"] == 0
+
+
 def test_in_the_end_the_exit_status_alone_tells(
     attempt: Attempt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
