@@ -212,6 +212,28 @@ def test_one_that_raises_stalls_nobody_and_is_told_once() -> None:
     assert bench.world.faults == []
 
 
+# ---------------------------------------------------- patterns that nobody can search
+@pytest.mark.parametrize(
+    "refused",
+    [
+        LogPattern(log_path="/x", pattern="a(?=b)"),
+        FileContent(path="/x", pattern="a(?=b)", mode="regex"),
+    ],
+    ids=lambda refused: type(refused).__name__,
+)
+def test_a_stored_pattern_that_is_refused_waits_and_is_told_once(
+    refused: LogPattern | FileContent,
+) -> None:
+    bench = Bench(alone(refused))
+    bench.files.append("/x", b"ab\n")
+    bench.run(120)
+    assert bench.job("j").state is JobState.WAITING
+    assert code(bench, "j") == "bad_condition"
+    assert [w.why.code for w in bench.engine.state.warnings.values()] == [
+        "bad_condition"
+    ]
+
+
 # ------------------------------------------------------------------------- cancels
 STOP = FileExists(path="/stop")
 
