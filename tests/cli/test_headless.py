@@ -207,6 +207,19 @@ def test_a_run_ends_when_what_is_left_cannot_start(
     assert "autoexp-run --session k7f2" in err
 
 
+def test_a_run_ends_when_a_refusal_holds_what_is_left(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    refused = why("held_by_refusal", tries=3, seconds=300, message="no such word")
+    held = JobRecord(spec=job("b"), state=JobState.HELD, why=refused)
+    left = of(held, behind("b"))
+    assert over(left, Watching())
+    assert finish(left, as_json=True) == ExitCode.JOBS_NOT_COMPLETED
+    err = capsys.readouterr().err
+    assert "1 job held" in err
+    assert "autoexp-run --session k7f2" in err
+
+
 def test_a_run_stays_while_something_else_may_run_or_be_approved() -> None:
     doomed = waiting("b", DOOMED, Result.FAIL)
     assert not over(of(doomed, RUNNING.jobs[0]), Watching())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.adapters.config_files import shipped
-from autoexp_tui.cli import plan, render_config
+from autoexp_tui.cli import doctor, plan, render_config
 from tests.adapters.config_trees import write_tree
 
 EXP = """
@@ -44,6 +44,15 @@ def test_yaml_names_the_directories_that_were_searched(
     first = capsys.readouterr().out.splitlines()[0]
 
     assert first == f"# searched: {here / 'config'}, then {shipped('config')}"
+
+
+def test_the_doctor_names_the_directories_that_are_searched(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    doctor.main(["--json"])
+    found = {each["what"]: each for each in json.loads(capsys.readouterr().out)}
+
+    assert found["configs"]["found"] == f"{here / 'config'}, then {shipped('config')}"
 
 
 @pytest.mark.usefixtures("here")

@@ -49,6 +49,11 @@ def test_a_running_job_that_stands_still_is_stalled() -> None:
     assert look_of(record(JobState.RUNNING), stalled=True) is Look.STALLED
 
 
+def test_a_running_job_whose_run_is_over_is_ending() -> None:
+    job = record(JobState.RUNNING)
+    assert look_of(job, stalled=True, leaving=True) is Look.ENDING
+
+
 def test_a_waiting_job_that_can_never_start_is_doomed() -> None:
     assert look_of(record(JobState.WAITING, Result.FAIL), stalled=False) is Look.DOOMED
 

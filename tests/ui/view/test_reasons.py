@@ -237,3 +237,9 @@ def test_an_expected_start_that_has_passed_is_not_told() -> None:
 def test_what_the_executor_says_of_a_running_job_is_told() -> None:
     live = Live(queue=InQueue("Slurm says DREAMING: taken as alive"))
     assert reason(*changed(Look.RUNNING, live)).startswith("Slurm says DREAMING")
+
+
+def test_a_run_that_is_over_says_what_its_end_waits_for() -> None:
+    says = "over, Slurm says PREEMPTED; waits for Slurm to start it again"
+    job, session = changed(Look.RUNNING, Live(queue=InQueue(says, leaving=True)))
+    assert (job.look, reason(job, session)) == (Look.ENDING, says)
