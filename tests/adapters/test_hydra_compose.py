@@ -73,6 +73,11 @@ def test_expressions_outside_quotes_are_evaluated(tree: Path) -> None:
     }
 
 
+def test_brackets_that_are_escaped_inside_an_expression_group(tmp_path: Path) -> None:
+    escaped = r"lr: 4\ndoubled: ${oc.eval:\(${lr}\ +\ 1\)*2}".replace(r"\n", "\n")
+    assert composed(write_tree(tmp_path, exp=escaped))["doubled"] == 10
+
+
 @pytest.mark.parametrize("prefix", ["", "+", "++"])
 def test_a_key_of_ours_that_the_config_leaves_out_can_be_set(
     prefix: str, tree: Path

@@ -32,6 +32,11 @@ def test_open_subtrees_take_any_key() -> None:
     assert checked(aux={"x": 1}, own={"y": 2}, lr=1) == ()
 
 
+@pytest.mark.parametrize("command", ["test -e x", ["test", "-e", "x"]])
+def test_a_start_command_is_a_key_of_the_monitoring(command: object) -> None:
+    assert checked(monitoring={"start_condition_cmd": command}) == ()
+
+
 @pytest.mark.parametrize("section", ["tree", "research"])
 def test_a_section_that_nothing_runs_yet_is_refused(section: str) -> None:
     (found,) = checked(**{section: {"beam_width": 3}})

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
 
 import pytest
 
+import autoexp_tui
+
 PLANNING = ("hydra", "omegaconf", "git")
 SCREEN = ("textual", "rich")
+SOURCE = Path(autoexp_tui.__file__).parent
 
 
 @cache
@@ -88,3 +93,13 @@ def test_the_trainer_loads_nothing_of_ours() -> None:
     assert {n for n in names if n.startswith("autoexp_tui.")} == {
         n for n in names if n.startswith("autoexp_tui.demo")
     }
+
+
+def test_one_module_alone_compiles_users_patterns() -> None:
+    imports = re.compile(r"^\s*(?:import|from) re2\b", re.MULTILINE)
+    found = [
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        if imports.search(path.read_text())
+    ]
+    assert found == ["monitor/patterns.py"]
