@@ -87,8 +87,9 @@ class Place:
         t: float = 1000.0,
         plan: Plan | None = None,
         released: bool = True,
+        command_id: str = "",
     ) -> SessionDir:
-        """A session in which this happened, at `t`."""
+        """A session in which this happened, at `t`, because of a command."""
         session = create_session(self.state_dir, lambda _length: session_id)
         lease = acquire(session, ManualClock())
         journal = FileJournal(session, lease)
@@ -106,6 +107,7 @@ class Place:
         )
         draft.emit(events.EngineStarted(host="here", pid=1))
         draft.emit(events.PlanAdded(sha=sha))
+        draft.because(command_id=command_id)
         for event in happened:
             draft.emit(event)
         journal.append(draft.records)

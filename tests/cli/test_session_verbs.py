@@ -21,12 +21,13 @@ from autoexp_tui.cli import session_sending, session_sight
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.monitor import main as monitor
 from autoexp_tui.core import events
-from autoexp_tui.core.effects import SubmitTasks
+from autoexp_tui.core.effects import CancelTasks, SubmitTasks
 from autoexp_tui.core.rule_kinds import Checkpoints, Monitoring
 from autoexp_tui.core.snapshot import InQueue, Live, Snapshot
 from autoexp_tui.core.specs import Plan
 from autoexp_tui.core.states import Cause, JobState, Outcome
 from autoexp_tui.core.verdicts import Result, why
+from autoexp_tui.engine import viewer
 from autoexp_tui.engine.live import plan_snapshot
 from tests.cli.session_places import (
     Place,
@@ -397,6 +398,22 @@ def test_silence_for_programs_is_an_outcome(
     code, out, _ = place.say("pause", "k7f2", "--json")
     assert code == 1
     assert json.loads(out)["outcome"] == "unanswered"
+
+
+def test_a_kill_whose_end_nobody_confirms_is_not_called_done(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_sending, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(viewer, "new_command_id", lambda: "c1")
+    ordered = events.EffectOrdered(
+        effect_id="y", effect=CancelTasks(tasks=(("train", 1),)), cause=Cause.USER
+    )
+    session = place.session("k7f2", *running(), ordered, command_id="c1")
+    held_elsewhere(session)
+    code, out, err = place.say("kill", "k7f2", "train", "--yes")
+    assert code == 1
+    assert "is not confirmed" in err
+    assert "done" not in out
 
 
 def test_show_says_that_an_engine_elsewhere_may_live(

@@ -35,7 +35,27 @@ KNOWN: Final = yaml.safe_load((Path(__file__).parent / "patterns.yaml").read_tex
 """Patterns of the shipped configs, the documentation and the specs, and lines."""
 
 
+ROOT: Final = Path(__file__).parents[2]
+FILES: Final = [
+    *(ROOT / "config").rglob("*.yaml"),
+    *(ROOT / "docs").rglob("*.md"),
+    *(ROOT / "tests" / "spec").rglob("*.yaml"),
+]
+"""Where patterns are written for people to use."""
+
+
 # ------------------------------------------------------------------ what they mean
+def test_every_pattern_that_is_shipped_or_documented_is_tried_here() -> None:
+    written = re.compile(r"""(?m)^[ #-]*pattern: +(".*"|'.*') *$""")
+    found = {
+        yaml.safe_load(text)
+        for path in FILES
+        for text in written.findall(path.read_text())
+    }
+    assert len(found) > 10
+    assert found <= {entry["pattern"] for entry in KNOWN}
+
+
 @pytest.mark.parametrize("entry", KNOWN, ids=lambda entry: entry["pattern"])
 def test_a_pattern_in_use_gives_the_groups_that_it_gives_in_python(
     entry: dict[str, object],
