@@ -19,6 +19,7 @@ from autoexp_tui.testing.inline_pool import InlinePool
 from autoexp_tui.testing.memory_journal import Fault, Killed
 from autoexp_tui.testing.sim_bugs import BUGS
 from autoexp_tui.testing.sim_checks import Violation
+from autoexp_tui.testing.sim_tally import EVERYWHERE
 from autoexp_tui.testing.sim_world import Files, World
 from autoexp_tui.testing.simulate import Case, simulate
 from tests.simulation.pinned import make_plan, make_scripts
@@ -43,6 +44,17 @@ def test_campaigns_under_faults_keep_every_invariant(first: int) -> None:
     for seed in range(first, CAMPAIGNS, SEEDS):
         whole = seed % WHOLE == 0
         simulate(Case(seed=seed, families=0 if whole else FEW), ALL_KINDS)
+
+
+def test_few_campaigns_have_seen_the_clock_set_in_every_way() -> None:
+    to_come = {name for name in EVERYWHERE if name.startswith("clock")}
+    assert len(to_come) == 5
+    for seed in range(ENOUGH):
+        faults = simulate(Case(seed=seed, families=FEW), ALL_KINDS).faults
+        to_come -= {name for name, times in faults.items() if times}
+        if not to_come:
+            break
+    assert not to_come
 
 
 @pytest.mark.parametrize("bug", sorted(BUGS))

@@ -30,6 +30,8 @@ EVERYWHERE: Final = (
     "errands fail",
     "clock forward",
     "clock back",
+    "clock a year forward",
+    "clock a year back",
     "clock slewed",
     "look failed",
     "command failed",
