@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from autoexp_tui.adapters.file_journal import FileJournal
 from autoexp_tui.adapters.identity import Alive
+from autoexp_tui.adapters.journal import load_state
 from autoexp_tui.adapters.lease import FileLease, acquire
 from autoexp_tui.adapters.session_dir import SessionDir, create_session
 from autoexp_tui.adapters.session_list import describe, list_sessions
@@ -115,6 +119,31 @@ def test_a_session_that_does_not_read_is_a_row_with_its_problem(
     rows = {row.id: row for row in list_sessions(tmp_path)}
     assert "not a line of JSON" in rows["k7f2"].problem
     assert rows["m3x9"].problem == ""
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The session k7f2 lies on a disk that does not answer."""
+    answers = threading.Event()
+
+    def load(session: SessionDir, *words: Any, **options: Any) -> Any:
+        if session.id == "k7f2":
+            answers.wait()
+        return load_state(session, *words, **options)
+
+    monkeypatch.setattr(FOLD, load)
+    monkeypatch.setattr("autoexp_tui.adapters.session_list.ANSWER_SECONDS", 0.3)
+    yield
+    answers.set()
+
+
+@pytest.mark.usefixtures("silent", "engine")
+def test_a_session_that_does_not_answer_is_a_row_and_hides_no_other(
+    tmp_path: Path,
+) -> None:
+    Engine(tmp_path, "m3x9", 1.0)
+    rows = {row.id: row.problem for row in list_sessions(tmp_path)}
+    assert rows == {"k7f2": "it did not answer within 0.3 s", "m3x9": ""}
 
 
 def test_there_are_no_sessions_where_there_is_no_state_dir(tmp_path: Path) -> None:
