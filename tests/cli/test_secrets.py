@@ -190,6 +190,17 @@ def test_points_and_conditions_hold_no_secret(place: Place) -> None:
     assert SECRET not in place.say("plan", "--json")
 
 
+def test_a_secret_that_tells_jobs_apart_is_shown(place: Place) -> None:
+    place.write()
+    path = place.root / "config" / "x.yaml"
+    swept = "params: {hub.token: [one-a, two-b], a.token: [three-c], "
+    path.write_text(path.read_text().replace("params: {", swept))
+    said = place.say("plan", "--points", "+a.token=0")
+    assert "one-a" in said
+    assert "two-b" in said
+    assert "three-c" not in said
+
+
 def test_what_the_project_masks_and_keeps_holds_for_points(place: Place) -> None:
     place.write()
     path = place.root / "config" / "x.yaml"
