@@ -15,6 +15,7 @@ import pytest
 
 from autoexp_tui.adapters import senders
 from autoexp_tui.adapters.identity import start_time
+from autoexp_tui.adapters.known_places import remember
 from autoexp_tui.adapters.processes import COOKIE
 from autoexp_tui.adapters.senders import check_sender, describe_sender, job_of
 from autoexp_tui.core.sender import Sender
@@ -88,6 +89,24 @@ def test_a_slurm_job_of_ours_is_known_by_its_claim(tmp_path: Path, field: str) -
     claim(tmp_path, {field: "53"})
     with process(SLURM_JOB_ID="53") as pid:
         assert job_of(pid, tmp_path) == "attempt 2 of train, session k7f2"
+
+
+def test_a_slurm_job_of_a_session_elsewhere_is_known_too(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    claim(other, {"slurm_job": "53"})
+    remember(other)
+    with process(SLURM_JOB_ID="53") as pid:
+        job = job_of(pid, tmp_path / "state")
+    assert job == "attempt 2 of train, session k7f2"
+
+
+def test_a_sender_tells_its_terminal_and_whence_it_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSH_CONNECTION", "10.0.0.5 5022 10.0.0.9 22")
+    monkeypatch.setattr(os, "ttyname", lambda _descriptor: "/dev/pts/3")
+    sender = describe_sender(tmp_path)
+    assert (sender.tty, sender.ssh_client) == ("pts/3", "10.0.0.5")
 
 
 def test_an_allocation_of_one_s_own_is_no_job(tmp_path: Path) -> None:
