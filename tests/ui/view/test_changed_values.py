@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autoexp_tui.core.specs import JobSpec
+from autoexp_tui.plan.grid import grid_of
 from autoexp_tui.plan.papers import JobPapers
 from autoexp_tui.testing.campaigns import campaign, plan_of
 from autoexp_tui.testing.scripted_handle import with_job
 from autoexp_tui.ui.desk import Desk
 from autoexp_tui.ui.view import columns, questions
+from autoexp_tui.ui.view.grid import columns as columns_of_grid
+from autoexp_tui.ui.view.grid import row_line
 from autoexp_tui.ui.view.papers import pages_of, pages_of_two
 from autoexp_tui.ui.view.session import JobView
 from autoexp_tui.ui.view.spans import plain
@@ -88,6 +91,13 @@ def test_why_tells_the_values_of_the_job_and_of_each_attempt() -> None:
     planned = next(line for line in text if line.strip().startswith("planned"))
     assert "train.iters=800" in planned
     assert any("ran with" in line and "optim.lr=7e-9" in line for line in text)
+
+
+def test_the_grid_marks_the_cell_of_the_job_alone() -> None:
+    at, grid = desk(), grid_of(plan_of(BASE))
+    shown = columns_of_grid(grid, 400, 0)
+    rows = [plain(row_line(grid, row, shown, at.session, None)) for row in grid.rows]
+    assert sum(row.count("*") for row in rows) == 1
 
 
 def test_the_config_page_tells_what_was_swept_and_what_runs() -> None:

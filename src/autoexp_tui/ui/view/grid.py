@@ -16,6 +16,7 @@ from rich.cells import cell_len
 
 from autoexp_tui.core.wording import plural
 from autoexp_tui.ui.view.looks import FACES, glyph
+from autoexp_tui.ui.view.parameters import CHANGED
 from autoexp_tui.ui.view.spans import (
     Line,
     Span,
@@ -135,7 +136,8 @@ def _cell(grid: Grid, row: Row, stage: str, session: SessionView, cells: int) ->
     if len(jobs) == 1:
         look = jobs[0].look
         word = f" {look}" if cells >= _WORD_FROM - 2 else ""
-        return cut(line(glyph(look), Span(word, FACES[look].role)), cells)
+        changed = Span(CHANGED if jobs[0].record.spec.own_values else "", "strong")
+        return cut(line(glyph(look), changed, Span(word, FACES[look].role)), cells)
     if jobs:
         counts = Counter(job.look for job in jobs)
         tallies = [
