@@ -42,8 +42,10 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(place: Path, command: str, class_name: str, **env: str) -> tuple[int, str]:
-    text = CONFIG % (place / "out", class_name)
+def run(
+    place: Path, command: str, class_name: str, config: str = CONFIG, **env: str
+) -> tuple[int, str]:
+    text = config % (place / "out", class_name)
     (place / "config" / "x.yaml").write_text(text)
     done = subprocess.run(
         [
@@ -78,4 +80,16 @@ def test_no_plugin_is_where_the_module_path_names_the_directory(place: Path) -> 
     (place / "sitecustomize.py").unlink()
     code, said = run(place, "plan", "mine:Mine", PYTHONPATH=str(place))
     assert code == 0, said
+    assert not (place / "ran").exists()
+
+
+def test_configs_of_a_package_in_the_working_directory_are_found(place: Path) -> None:
+    site = place / "ours" / "conf" / "site"
+    site.mkdir(parents=True)
+    (site / "big.yaml").write_text("answer: 42\n")
+    config = CONFIG.replace("{slurm: local}", "{slurm: local}, {site: big}")
+    config += "hydra: {searchpath: ['pkg://ours.conf']}\n"
+    code, said = run(place, "render_config", "Command", config)
+    assert code == 0, said
+    assert "answer: 42" in said
     assert not (place / "ran").exists()
