@@ -579,3 +579,13 @@ def test_a_job_may_not_bring_approvals_to_a_session(
     code = guarded(monitor, [*words, "--approve", "all"])
     assert code == 3
     assert "--approve: this process is a job's" in place.capsys.readouterr().err
+
+
+def test_a_job_may_not_start_an_engine_that_approves(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.session("k7f2", RELEASED)
+    monkeypatch.setenv("AUTOEXP_ATTEMPT_DIR", "/elsewhere/attempts/train/1")
+    code, _, err = place.say("restart", "k7f2", "--approve", "all")
+    assert code != 0
+    assert "--approve: this process is a job's" in err
