@@ -40,6 +40,7 @@ class Layout:
     base: str = "outputs"
     umask: int = 0o022
     state_dir: str = ""
+    log_dir: str = ""
     before: list[User] = field(default_factory=list)
     """Who works there first, with a state directory in common."""
 
@@ -182,7 +183,10 @@ def configure(layout: Layout, machine: Path) -> None:
         layout.cwd,
         project={"name": "{stage}", "base_output_dir": str(base)},
         backend={"class_name": "Bash", "script": f"echo ${{stage}} >> {jobs}/ran"},
-        slurm={"client": {"class_name": "LocalClient", "slots": 2}},
+        slurm={
+            "client": {"class_name": "LocalClient", "slots": 2},
+            **({"log_dir": layout.log_dir} if layout.log_dir else {}),
+        },
         stage="first",
         sweep={
             "type": "list",
@@ -244,3 +248,53 @@ def campaign(layout: Layout, machine: Path, *, go_at_once: bool = False) -> None
     (machine / "go").touch()
     ended = run(layout, "monitor", "--session", session)
     assert ended.returncode == 0, said(ended)
+
+
+# ------------------------------------------------------------------------- the refused
+def of_alice(machine: Path, mode: int = 0o1777) -> str:
+    """A directory of hers in which everybody may write."""
+    place = machine / "hers"
+    place.mkdir()
+    return str(give(place, ALICE, mode=mode))
+
+
+def base_of_another(machine: Path) -> Layout:
+    return Layout(bob(machine), machine / "bob", of_alice(machine))
+
+
+def logs_of_another(machine: Path) -> Layout:
+    return Layout(bob(machine), machine / "bob", log_dir=of_alice(machine))
+
+
+def state_dir_of_another(machine: Path) -> Layout:
+    return Layout(bob(machine), machine / "bob", state_dir=of_alice(machine))
+
+
+def state_dir_open_to_all(machine: Path) -> Layout:
+    layout = Layout(bob(machine), machine / "bob", state_dir=str(machine / "bob/open"))
+    (machine / "bob/open").mkdir()
+    give(machine / "bob/open", BOB, mode=0o777)
+    return layout
+
+
+@pytest.mark.parametrize(
+    ("arrange", "reason"),
+    [
+        (base_of_another, f"it belongs to user {ALICE}"),
+        (logs_of_another, f"it belongs to user {ALICE}"),
+        (state_dir_of_another, f"it belongs to user {ALICE}"),
+        (state_dir_open_to_all, "everybody may write to it"),
+    ],
+)
+def test_where_others_may_meddle_nothing_is_submitted(
+    machine: Path, arrange: Callable[[Path], Layout], reason: str
+) -> None:
+    layout = arrange(machine)
+    configure(layout, machine)
+    state = ["--state-dir", layout.state_dir] if layout.state_dir else []
+    sent = layout.user.run(
+        "submit", "--config-ref", "exp", *state, cwd=layout.cwd, umask=layout.umask
+    )
+    assert sent.returncode != 0
+    assert reason in sent.stderr
+    assert not (machine / "jobs" / "ran").exists()
