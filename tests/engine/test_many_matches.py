@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -14,7 +16,9 @@ from autoexp_tui.core.states import JobState
 from autoexp_tui.core.wording import sentence
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine import run_reports
+from autoexp_tui.engine.log_rounds import LogCursor
 from autoexp_tui.engine.reading_ports import LogChunk
+from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.monitor.firing import MOST_JOINS
 from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.core.builders import job, plan
@@ -181,6 +185,60 @@ def test_who_ends_a_run_waits_for_its_tail_alone() -> None:
     bench.order(Kill(jobs=("j",)))
     bench.until(bench.is_("j", JobState.CANCELLED), 60)
     assert bench.job("j").metadata["number"] == "7"
+
+
+# ----------------------------------------------------------------- never read in time
+def takes_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every look at a log read so little that it is never read to its end."""
+    cursor = Telemetry.cursor
+
+    def of_little(*arguments: object, **more: object) -> LogCursor:
+        made = cursor(*arguments, **more)  # type: ignore[arg-type]
+        return replace(made, limit=4_096)
+
+    monkeypatch.setattr(Telemetry, "cursor", of_little)
+
+
+def slowly(bench: Bench, holds: Callable[[], bool]) -> float:
+    """Let few answers in each half second; for how long until it holds."""
+    begun = bench.clock.monotonic()
+    while not holds():
+        assert bench.clock.monotonic() < begun + 300.0, "it never came"
+        for _ in range(20):
+            bench.engine.commit()
+            bench.pool.step()
+        bench.clock.advance(0.5)
+        bench.executor.settle()
+    return bench.clock.monotonic() - begun
+
+
+def over(bench: Bench) -> bool:
+    """Whether the run has ended, as the executor says."""
+    return bool(bench.job("j").attempts) and not bench.executor.living()
+
+
+def test_an_end_waits_a_minute_at_most_for_a_log_that_is_not_read_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    takes_little(monkeypatch)
+    bench = long_log()
+    slowly(bench, lambda: over(bench))
+    took = slowly(bench, bench.is_("j", JobState.COMPLETED))
+    assert 60.0 <= took <= 62.0
+
+
+def test_a_command_does_not_wait_for_the_log_of_a_run_that_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    takes_little(monkeypatch)
+    bench = long_log()
+    slowly(bench, lambda: over(bench))
+    bench.run(5)
+    pause = Order(command_id="c9", command=Pause())
+    bench.engine.post(seen.OrdersTaken(orders=(pause,)))
+    bench.engine.commit()
+    assert bench.engine.state.paused is not None
+    assert not bench.job("j").ended
 
 
 # ------------------------------------------------------------- commands between logs
