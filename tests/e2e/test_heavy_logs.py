@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -115,10 +116,19 @@ class World:
             monitoring=Monitoring(poll_seconds=0.5, log_events=rules),
         )
         (self.root / "plan.json").write_bytes(encode_plan(plan))
-        words = [sys.executable, "-m", "autoexp_tui.cli.run", "--yes"]
-        words += ["--state-dir", plan.state_dir, "--manifest", "plan.json"]
+        return self.run("--manifest", "plan.json", slow_syncs=slow_syncs)
+
+    def go_on(self) -> subprocess.Popen[bytes]:
+        """Start a further engine of the session."""
+        session = self.session
+        assert session is not None
+        return self.run("--session", session.id)
+
+    def run(self, *words: str, slow_syncs: float = 0.0) -> subprocess.Popen[bytes]:
+        """Start the command, its commits and syncs noted."""
+        ours = [sys.executable, "-m", "autoexp_tui.cli.run", "--yes"]
         process = subprocess.Popen(
-            words,
+            [*ours, "--state-dir", str(self.root / "state"), *words],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=self.root,
@@ -243,6 +253,23 @@ def test_killing_such_jobs_ends_them_and_the_session(world: World) -> None:
     world.give(Kill(jobs=("slow", "flood", "endless", "waits")))
     world.until(lambda state: all(job.ended for job in state.jobs.values()), 120)
     assert engine.wait(60) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_an_engine_amid_such_logs_and_the_next_one_too(
+    world: World, number: signal.Signals
+) -> None:
+    engine = heavy(world)
+    engine.send_signal(number)
+    assert engine.wait(20) == 130
+    before = len(world.commits())
+    engine = world.go_on()
+    deadline = time.monotonic() + 60
+    while len(world.commits()) < before + 15:
+        assert time.monotonic() < deadline, "the next engine never came to read"
+        time.sleep(0.1)
+    engine.send_signal(number)
+    assert engine.wait(20) == 130
 
 
 def test_no_job_costs_a_sync_of_its_own_on_a_slow_disk(world: World) -> None:

@@ -40,7 +40,24 @@ def exit_with(main: Callable[[Sequence[str]], int]) -> NoReturn:
     SIGTERM is to it what Ctrl-C is: it ends with a word, and 130.
     """
     signal.signal(signal.SIGTERM, _interrupt)
-    sys.exit(guarded(main, sys.argv[1:]))
+    code = guarded(main, sys.argv[1:])
+    _leave_threads(code)
+    sys.exit(code)
+
+
+def _leave_threads(code: int) -> None:
+    """End the process here if threads of ours still look at files or search logs.
+
+    A thread that comes back from a search amid the end of the interpreter is ended
+    inside C++, which aborts the process: a signal in the place of the code.
+    """
+    import threading
+
+    if any(thread.daemon for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
 
 
 def _interrupt(*_: object) -> NoReturn:

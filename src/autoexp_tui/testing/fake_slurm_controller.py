@@ -311,7 +311,11 @@ class Controller:
     def _keep_waiting(self, job: Job, reason: str) -> None:
         """Say why, of all tasks of the same array."""
         for other in self.jobs:
-            if other.parent == job.parent and other.word == "PENDING":
+            if (
+                other.parent == job.parent
+                and other.word == "PENDING"
+                and not other.held
+            ):
                 other.reason = reason
 
     def _may_start(self, job: Job) -> bool:
