@@ -156,7 +156,10 @@ class Engine:
     def run(self) -> None:
         """Commit until the engine is stopped: the body of the engine's thread."""
         while not self.stopped:
-            self._mailbox.sleep(self.next_wake())
+            if self._writer.unwritten:  # whatever comes waits for the disk as well
+                self._mailbox.rest(self.next_wake())
+            else:
+                self._mailbox.sleep(self.next_wake())
             self.commit()
         self._parts.closing()
         if not self._health.deposed:

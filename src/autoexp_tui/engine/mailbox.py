@@ -51,6 +51,11 @@ class Mailbox:
                 self._wake.wait(max(0.0, seconds))
             self._nudged = False
 
+    def rest(self, seconds: float) -> None:
+        """Wait, whatever comes meanwhile."""
+        with self._wake:
+            self._wake.wait_for(lambda: False, max(0.0, seconds))
+
     def drain(self) -> Inputs:
         """All that waits."""
         with self._wake:
