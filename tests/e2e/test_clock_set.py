@@ -105,7 +105,6 @@ class World:
                 **os.environ,
                 "PYTHONPATH": str(self.root),
                 "CLOCK_OFFSET": str(self.root / "offset"),
-                "AUTOEXP_SLOTS_DIR": str(self.root / "slots"),
             },
         )
         self.stack.callback(process.communicate)

@@ -137,7 +137,6 @@ class World:
                 "PYTHONPATH": str(self.root),
                 "NOTES": str(self.root / "notes"),
                 "SLOW_SYNCS": str(slow_syncs),
-                "AUTOEXP_SLOTS_DIR": str(self.root / "slots"),
             },
         )
         self.stack.callback(process.communicate)

@@ -72,7 +72,7 @@ class ActionChecks:
         _, lacking = bind(action, told, known.jobs, known.own(job))
         for one in sorted(set(lacking)):
             if isinstance(one, RefusedValue):
-                self.errors.append(_refused(one, where, job))
+                self.errors.append(_tell_refusal(one, where, job))
                 continue
             key = one.key
             hint = did_you_mean(key, sorted(known.names(job)), "names")
@@ -89,7 +89,7 @@ class ActionChecks:
             for at, spec in enumerate(specs):
                 _, lacking = bind(spec, _always, known.jobs)
                 self.errors += [
-                    _refused(one, f"{role}.{at}", job.name)
+                    _tell_refusal(one, f"{role}.{at}", job.name)
                     for one in lacking
                     if isinstance(one, RefusedValue)
                 ]
@@ -166,7 +166,7 @@ def _always(_job: str, _key: str) -> str:
     return _PLACEHOLDER
 
 
-def _refused(value: RefusedValue, where: str, job: str) -> Problem:
+def _tell_refusal(value: RefusedValue, where: str, job: str) -> Problem:
     message = f"{{{value.key}}}: {value.problem}"
     return Problem(message, where, job, USE_ARGUMENT.replace("key", value.key))
 

@@ -337,7 +337,7 @@ class SlurmExecutor:
     def _has_vanished(self, task: Task, rows: Rows) -> bool:
         """Whether a task that was taken, and left no end, is shown by nobody."""
         if row_of(rows, self._id(task), task.token) is not None:
-            self._vanished.reappeared(task.id)
+            self._vanished.note_reappeared(task.id)
             return False
         records = self._records(task)
         over = records.exited is not None or records.void is not None

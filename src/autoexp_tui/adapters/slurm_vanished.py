@@ -76,7 +76,7 @@ class VanishedTasks:
         """Whether the controller was started again since the task was sent."""
         return task in self._forgotten
 
-    def reappeared(self, task: TaskId) -> None:
+    def note_reappeared(self, task: TaskId) -> None:
         """The queue shows the task again."""
         self._cancelled.pop(task, None)
         self._forgotten.discard(task)

@@ -121,14 +121,14 @@ def _values_text(job: JobRecord, attempt: Attempt, mask: MaskRules) -> str:
     values, planned = job.values_of(attempt), job.planned_values
     return ", ".join(
         mask_text(f"{key}={values[key]}", mask)
-        + (f" (planned: {_shown(key, planned.get(key), mask)})" if own else "")
+        + (f" (planned: {_mask_planned(key, planned.get(key), mask)})" if own else "")
         for key in job.changed_keys
         if key in values
         for own in [planned.get(key, _UNSET) != values[key]]
     )
 
 
-def _shown(key: str, planned: object, mask: MaskRules) -> object:
+def _mask_planned(key: str, planned: object, mask: MaskRules) -> object:
     return "not set" if planned is None else mask_value(key, planned, mask)
 
 

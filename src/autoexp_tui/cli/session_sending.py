@@ -97,7 +97,7 @@ def _wait(handle: Handle, sent: str) -> Snapshot:
     while time.monotonic() < deadline:
         snapshot = handle.snapshot()
         if _is_known(snapshot, sent) and not _composes(snapshot, sent):
-            over = not _unconfirmed(snapshot, sent)
+            over = not _is_unconfirmed(snapshot, sent)
             if over if handle.role == "viewer" else _quiet(snapshot):
                 return snapshot
         elif not snapshot.engine.owner_alive:
@@ -132,7 +132,7 @@ def _composes(snapshot: Snapshot, sent: str) -> bool:
     return _ordered(snapshot, sent, ComposeJob)
 
 
-def _unconfirmed(snapshot: Snapshot, sent: str) -> bool:
+def _is_unconfirmed(snapshot: Snapshot, sent: str) -> bool:
     """Whether the command ordered ends that nobody has confirmed."""
     from autoexp_tui.core.effects import CancelTasks
 
@@ -164,7 +164,7 @@ def _read(session: SessionDir, handle: Handle, snapshot: Snapshot, sent: str) ->
                 outcome="refused", why=why, code=refused.why.code, engine=engine
             )
     note = _note(session, snapshot, here=here)
-    if _unconfirmed(snapshot, sent):
+    if _is_unconfirmed(snapshot, sent):
         trouble = snapshot.engine.executor_error or "no answer yet"
         why = (
             f"the end was ordered, and is not confirmed: {clean(trouble)}. What was to "

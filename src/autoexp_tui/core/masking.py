@@ -150,12 +150,12 @@ def mask_text(text: str, rules: MaskRules = NO_RULES) -> str:
     while match := _PAIR.search(text, at):
         at, end = match.span("value")
         if is_secret_key(match["option"] or match["key"] or match["inner"], rules):
-            shown += text[told:at], _masked(match["value"])
+            shown += text[told:at], _mask_quoted(match["value"])
             told = at = end
     return mask_shapes("".join([*shown, text[told:]]))
 
 
-def _masked(value: str) -> str:
+def _mask_quoted(value: str) -> str:
     quote = value[0] if value[:1] in "'\"" else ""
     bare = value.strip(quote) if quote else value
     return value if is_no_text(bare) and not quote else f"{quote}{MASK}{quote}"

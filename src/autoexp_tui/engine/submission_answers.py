@@ -74,8 +74,8 @@ class SubmissionAnswers:
             desk, got.effect_id, "ok", in_words(answer.sent, answer.said)
         )
         for job, _ in desk.state.tokens[got.token]:
-            if _refused(job) in desk.state.warnings:
-                desk.draft.emit(events.WarningCleared(warning_id=_refused(job)))
+            if _refusal_id(job) in desk.state.warnings:
+                desk.draft.emit(events.WarningCleared(warning_id=_refusal_id(job)))
 
     def _busy(self, desk: Desk, got: seen.Submitted, answer: Busy) -> None:
         """Send it again later; what is too large for a limit, in two parts."""
@@ -160,7 +160,7 @@ class SubmissionAnswers:
         )
         first, _ = open_[0]
         raised = events.WarningRaised(
-            warning_id=_refused(first), why=reason, job=first, severity="error"
+            warning_id=_refusal_id(first), why=reason, job=first, severity="error"
         )
         desk.draft.emit(raised)
 
@@ -292,13 +292,13 @@ class SubmissionAnswers:
             effect, effect_id = pending.effect, pending.effect_id
             if not isinstance(effect, CancelTasks):
                 continue
-            unconfirmed = _unconfirmed(effect_id) in desk.state.warnings
+            unconfirmed = _unconfirmed_id(effect_id) in desk.state.warnings
             if unconfirmed and not any(_may_live(desk, task) for task in effect.tasks):
                 self._cancel_settled(desk, effect_id, "what it was for has ended")
 
     def _cancel_settled(self, desk: Desk, effect_id: str, words: str) -> None:
         self.settling.settle(desk, effect_id, "ok", words)
-        warning_id = _unconfirmed(effect_id)
+        warning_id = _unconfirmed_id(effect_id)
         if warning_id in desk.state.warnings:
             desk.draft.emit(events.WarningCleared(warning_id=warning_id))
 
@@ -306,7 +306,7 @@ class SubmissionAnswers:
     def _warn_unconfirmed(desk: Desk, effect_id: str, message: str) -> None:
         """Say that the end of tasks was ordered and that nobody has confirmed it."""
         effect = desk.state.pending[effect_id].effect
-        warning_id = _unconfirmed(effect_id)
+        warning_id = _unconfirmed_id(effect_id)
         if warning_id in desk.state.warnings or not isinstance(effect, CancelTasks):
             return
         reason = why("cancel_unconfirmed", message=message, count=len(effect.tasks))
@@ -321,12 +321,12 @@ def _is_refused_again(answer: SubmitAnswer) -> bool:
     return away or isinstance(answer, Unexplained)
 
 
-def _refused(job: str) -> str:
+def _refusal_id(job: str) -> str:
     """The warning that a job, and those that were sent with it, are held."""
     return "r" + ids.digest(job, "refused")
 
 
-def _unconfirmed(effect_id: str) -> str:
+def _unconfirmed_id(effect_id: str) -> str:
     """The warning that a cancel is not confirmed."""
     return "c" + ids.digest(effect_id)
 

@@ -110,11 +110,11 @@ def _match(item: CompiledRule, line: bytes, offset: int) -> Match | None:
     if found is None:
         return None
     texts = ((key, found[group]) for key, group in item.groups)
-    metadata = {key: _shown(text) for key, text in texts if text is not None}
-    return Match(item.rule.name, offset, _shown(line), metadata)
+    metadata = {key: _show_text(text) for key, text in texts if text is not None}
+    return Match(item.rule.name, offset, _show_text(line), metadata)
 
 
-def _shown(text: bytes) -> str:
+def _show_text(text: bytes) -> str:
     return text[: 4 * MAX_SHOWN].decode("utf-8", "replace")[:MAX_SHOWN]
 
 

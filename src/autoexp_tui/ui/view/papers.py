@@ -82,16 +82,16 @@ def _overrides(plan: Plan, job: JobSpec) -> Iterable[Line]:
     yield ()
     yield from _changed(job, plan.mask)
     yield (Span("Overrides", "title"), Span("  as Hydra gets them", "muted"))
-    yield from _texts(_masked(job.overrides, plan))
+    yield from _texts(_mask_overrides(job.overrides, plan))
     yield ()
     yield (Span("Of the command line", "title"), Span("  for every job", "muted"))
-    yield from _texts(_masked(plan.overrides, plan))
+    yield from _texts(_mask_overrides(plan.overrides, plan))
     yield ()
     yield (Span("Asks for", "title"),)
     yield from _pairs(_resources(job))
 
 
-def _masked(overrides: Sequence[str], plan: Plan) -> Sequence[str]:
+def _mask_overrides(overrides: Sequence[str], plan: Plan) -> Sequence[str]:
     return [f"  {mask_override(one, plan.mask)}" for one in overrides] or ["  none"]
 
 
