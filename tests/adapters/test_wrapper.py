@@ -768,6 +768,35 @@ def test_a_signal_that_comes_with_the_end_may_have_caused_it(attempt: Attempt) -
     assert (ended["exit_code"], ended["asked"]) == (0, True)
 
 
+_SIGNALLED_AFTER_ITS_COMMAND = """
+import os, signal, sys, threading
+from autoexp_tui.adapters import wrapper
+listen = wrapper.Child.listen
+
+def listen_and_be_signalled(child):
+    heard = listen(child)
+    if "leftovers" in child.told:
+        signalled = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM))
+        signalled.start()
+    return heard
+
+wrapper.Child.listen = listen_and_be_signalled
+sys.exit(wrapper.main(sys.argv[1:]))
+"""
+
+
+def test_slurm_may_signal_the_command_before_the_wrapper(attempt: Attempt) -> None:
+    task = attempt.task("exit 0")
+    subprocess.run(
+        [sys.executable, "-c", _SIGNALLED_AFTER_ITS_COMMAND, str(task)],
+        check=False,
+        timeout=PATIENCE,
+        env={**os.environ, "SLURM_JOB_ID": "77"},
+    )
+    ended = attempt.record("exit.0.json")
+    assert (ended["exit_code"], ended["asked"]) == (0, True)
+
+
 def test_a_cancelled_attempt_never_begins(attempt: Attempt) -> None:
     task = attempt.task("echo ran >> ran")
     (attempt.dir / "cancel").touch()

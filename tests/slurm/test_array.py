@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -31,10 +32,15 @@ POLL_SECONDS = 3.0
 CLIENT = {"array_size": 1000, "poll_seconds": POLL_SECONDS, "slowest_poll_seconds": 6.0}
 
 
-def work(n: int) -> Work:
-    """A job that tells its own name in its log and in its directory."""
+def work(n: int, released: Path) -> Work:
+    """A job that tells its own name in its log and in its directory.
+
+    Most go on until `released` comes, so that those behind them wait as long.
+    """
     name = f"point{n:03}"
-    long = {REQUEUED: ONCE, PREEMPTED: ONCE, STOPPED: "sleep 300"}.get(name, "sleep 2")
+    until_released = f"until [ -e {released} ]; do sleep 0.5; done; sleep 2"
+    once_long = {REQUEUED: ONCE, PREEMPTED: ONCE, STOPPED: "sleep 300"}
+    long = once_long.get(name, until_released)
     script = f"echo I am {name}; echo {name} >> own.txt; {long}"
     return Work(name, script, stage="sweep")
 
@@ -65,7 +71,7 @@ def played(
 
 
 def play(campaign: SlurmCampaign) -> Played:
-    campaign.write([work(n) for n in range(SIZE)])
+    campaign.write([work(n, released(campaign)) for n in range(SIZE)])
     began = time.monotonic()
     with ExitStack() as shims:
         for name in PROGRAMS:
@@ -107,6 +113,7 @@ def meddle(campaign: SlurmCampaign) -> None:
     campaign.wait_for_line(STOPPED)
     for name in (*TAKEN_BACK, STOPPED):
         campaign.told("kill", campaign.session(), name, "--yes")
+    released(campaign).touch()
     tasks = task_ids(campaign)
     campaign.wait_for_line(REQUEUED)
     cluster.run("scontrol", "requeue", tasks[REQUEUED])
@@ -115,6 +122,11 @@ def meddle(campaign: SlurmCampaign) -> None:
     node = cluster.run("squeue", "-h", "-j", tasks[PREEMPTED], "-o", "%N").stdout
     until(lambda: len(living(campaign)) <= 1, "only one that runs")
     cluster.submit("true", "-p", "urgent", "-w", node.strip(), "--exclusive")
+
+
+def released(campaign: SlurmCampaign) -> Path:
+    """The file whose coming lets the jobs end."""
+    return campaign.root / "released"
 
 
 def task_ids(campaign: SlurmCampaign) -> dict[str, str]:

@@ -1189,8 +1189,7 @@ class Supervisor:
                 self._stand_in_for_guard(child)
             if self.ended_at is None and "signal" in child.told:
                 self.ended_at = time.monotonic()
-        for number in self.signals.take():
-            self._note_signal(number)
+        self._note_late_signals()
         self._restore_records()
         ended = {key: child.told[key] for key in child.told if key != "pid"}
         ended.update(asked=bool(self.ending) or self.signalled)
@@ -1261,6 +1260,13 @@ class Supervisor:
             self._end(child, "signal 15")
         elif number != signal.SIGHUP or self.task.fields.get("forward_hup"):
             child.send(number)  # a closed terminal (HUP) is not the end of a job
+
+    def _note_late_signals(self) -> None:
+        """Those of a job's end that come to us after the command has ended by them."""
+        if slurm_id() and self.ended_at and not (self.ending or self.signals.caught):
+            self.signals.wait(self.ended_at + STROKE_SECONDS - time.monotonic())
+        for number in self.signals.take():
+            self._note_signal(number)
 
     def _note_signal(self, number: int) -> None:
         """Whether the command may have heard it, from us or from whoever sent it."""
