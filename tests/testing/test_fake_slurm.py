@@ -368,6 +368,18 @@ def test_a_requeued_job_is_a_further_run_with_its_restarts(site: Site) -> None:
     assert site.record("exit.0.json")["signal"] == 15
 
 
+def test_a_job_that_could_not_be_launched_is_cancelled_before_any_run(
+    site: Site,
+) -> None:
+    site.sbatch("--hold", text=site.wrapped())
+    cluster = site.slurm.cluster
+    (job,) = cluster.find("1")
+    for _ in range(2):
+        cluster.fail_launch(job)
+    site.run("scancel", "1")
+    assert [one.run for one in cluster.ledger.of(("a0", 1))] == [-1]
+
+
 def test_accounting_keeps_a_requeued_job_as_requeued_until_it_runs(site: Site) -> None:
     site.sbatch(text=site.wrapped())
     site.clock.advance(1)

@@ -196,8 +196,9 @@ class Controller:
     def _drop(self, job: Job, stroke: Stroke) -> None:
         path = wrapper.task_file(job.order.script, job.index)
         if path is not None and path.exists():
-            task = wrapper.task_of(json.loads(path.read_text())).id
-            self.ledger.note(task, job.restarts - 1, stroke)
+            task = wrapper.task_of(json.loads(path.read_text()))
+            begun = wrapper.newest_run(Path(task.attempt_dir))
+            self.ledger.note(task.id, begun, stroke)
         if not job.unsplit:
             self._leave(job, "CANCELLED by 0")
             return

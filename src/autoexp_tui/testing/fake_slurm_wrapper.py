@@ -130,14 +130,14 @@ def claim(fields: Record, start: Start) -> int | None:
         name = plain(start.executor_id) if same else fields["nonce"]
         write_record(directory / f"duplicate.{name}.json", wanted, start.utc)
         return None
-    return _newest_run(directory) + 1
+    return newest_run(directory) + 1
 
 
 def no_claim(fields: Record, start: Start) -> int | None:
     """What a wrapper would do that had forgotten to claim: a deliberate bug."""
     directory = Path(fields["attempt_dir"])
     write_record(directory / "claim", _wanted(fields, start), start.utc)
-    return _newest_run(directory) + 1
+    return newest_run(directory) + 1
 
 
 def _wanted(fields: Record, start: Start) -> Record:
@@ -156,7 +156,7 @@ def _may_follow(directory: Path, holder: Record, wanted: Record, start: Start) -
     """The same submission under the same id, restarted or with nothing left of it."""
     if any(holder.get(key) != wanted[key] for key in ("executor_id", "nonce")):
         return False
-    newest = _newest_run(directory)
+    newest = newest_run(directory)
     last = holder if newest < 0 else _read(directory / f"begin.{newest}.json") or {}
     restarted = start.restarts > int(last.get("restarts") or 0)
     ended = _read(directory / f"exit.{newest}.json")
@@ -264,7 +264,8 @@ def _read(path: Path) -> Record | None:
     return found if isinstance(found, dict) else None
 
 
-def _newest_run(directory: Path) -> int:
+def newest_run(directory: Path) -> int:
+    """The number of an attempt's newest run that has begun; -1: none has."""
     numbers = (path.name.split(".")[1] for path in directory.glob("begin.*.json"))
     return max((int(number) for number in numbers), default=-1)
 
