@@ -1,0 +1,287 @@
+"""Measures a code base: size, names, imports, and how far each kind is spread.
+
+    python -m tests.architecture.measure [SRC ...] [--json | --names]
+
+`SRC` is a package's directory, `src/autoexp_tui` by default. One row a package is
+printed, so that several can be laid side by side. Only the text is read: nothing is
+imported. `tests.architecture.trips` counts what runs enter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from statistics import median
+
+from tests.architecture.source import Source
+
+HERE = Path(__file__).parent
+_NO_PARTICIPLES = frozenset({"embed", "exceed", "feed", "need", "proceed", "seed"})
+
+
+@cache
+def words(name: str) -> frozenset[str]:
+    """The words of a list beside this file; its head says what they are."""
+    lines = (HERE / f"{name}.txt").read_text().splitlines()
+    text = " ".join(line for line in lines if not line.startswith("#"))
+    return frozenset(text.split())
+
+
+# ------------------------------------------------------------------------- a package
+@dataclass(frozen=True)
+class Package:
+    """All modules below a directory."""
+
+    root: Path
+
+    @cached_property
+    def sources(self) -> list[Source]:
+        """In the order of their paths."""
+        return [
+            Source(path, self._module(path)) for path in sorted(self.root.rglob("*.py"))
+        ]
+
+    def _module(self, path: Path) -> str:
+        parts = path.relative_to(self.root.parent).with_suffix("").parts
+        return ".".join(part for part in parts if part != "__init__")
+
+    @cached_property
+    def graph(self) -> dict[str, set[str]]:
+        """What each module imports of the package."""
+        known = frozenset(source.module for source in self.sources)
+        return {source.module: source.imports(known) for source in self.sources}
+
+    @cached_property
+    def importers(self) -> dict[str, set[str]]:
+        """Who imports each module."""
+        found: dict[str, set[str]] = {name: set() for name in self.graph}
+        for name, wanted in self.graph.items():
+            for other in wanted:
+                found[other].add(name)
+        return found
+
+    def one_importer(self) -> list[str]:
+        """Modules with one importer, commands apart."""
+        return [
+            name
+            for name, who in self.importers.items()
+            if len(who) == 1 and ".cli." not in name
+        ]
+
+    def circles(self) -> list[list[str]]:
+        """Groups of modules that import each other."""
+        return [group for group in strongly_connected(self.graph) if len(group) > 1]
+
+    def participles(self) -> list[str]:
+        """Functions, properties apart, that are named by a participle alone."""
+        named = (
+            f.name.strip("_")
+            for source in self.sources
+            for f in source.functions
+            if not is_property(f)
+        )
+        return [name for name in named if is_participle(name)]
+
+    def verb_names(self) -> tuple[int, int]:
+        """Names that begin with a verb, and all; those of Python's protocols apart."""
+        known = words("verbs")
+        firsts = [
+            first_word(f.name)
+            for source in self.sources
+            for f in source.functions
+            if not (f.name.startswith("__") and f.name.endswith("__"))
+        ]
+        return sum(word in known for word in firsts), len(firsts)
+
+    def spread(self, modules: Iterable[str]) -> dict[str, int]:
+        """In how many files each public class of some modules is named."""
+        wanted = {
+            node.name
+            for source in self.sources
+            if source.module.removeprefix(f"{self.root.name}.") in modules
+            for node in source.tree.body
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        }
+        found = dict.fromkeys(sorted(wanted), 0)
+        for source in self.sources:
+            words = set(re.findall(r"\w+", source.text))
+            for name in wanted & words:
+                found[name] += 1
+        return found
+
+
+def first_word(name: str) -> str:
+    """The first word of a name, in lower case."""
+    return name.strip("_").split("_")[0].lower()
+
+
+def is_participle(name: str) -> bool:
+    """Whether a name is one participle: `told`, `parsed`."""
+    regular = name.endswith("ed") and name not in _NO_PARTICIPLES
+    return (
+        "_" not in name and name.islower() and (regular or name in words("participles"))
+    )
+
+
+def is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether it is read as a value."""
+    return any("property" in ast.unparse(d) for d in function.decorator_list)
+
+
+def strongly_connected(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Tarjan's strongly connected components (doi:10.1137/0201010)."""
+    numbers: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    groups: list[list[str]] = []
+
+    def visit(name: str) -> None:
+        numbers[name] = lowest[name] = len(numbers)
+        stack.append(name)
+        for other in graph[name]:
+            if other not in numbers:
+                visit(other)
+                lowest[name] = min(lowest[name], lowest[other])
+            elif other in stack:
+                lowest[name] = min(lowest[name], numbers[other])
+        if lowest[name] == numbers[name]:
+            cut = stack.index(name)
+            groups.append(sorted(stack[cut:]))
+            del stack[cut:]
+
+    sys.setrecursionlimit(10_000)
+    for name in graph:
+        if name not in numbers:
+            visit(name)
+    return groups
+
+
+# --------------------------------------------------------------------------- figures
+KINDS = {
+    "condition": ("core.condition_kinds",),
+    "action": ("core.action_kinds",),
+    "effect": ("core.effects",),
+    "event": ("core.events",),
+}
+"""Modules that hold the classes of each kind."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What the table of a package shows."""
+
+    files: int
+    lines: int
+    code: int
+    functions: int
+    code_a_function: float
+    p90_length: int
+    verb_share: float
+    participles: int
+    """In -ed, and irregular ones."""
+    participles_in_ed: int
+    one_importer: int
+    circles: int
+    modules_in_circles: int
+    private_uses: int
+    private_modules: int
+    nodes: int
+    characters_a_line: float
+    docstring_share: float
+    files_naming: dict[str, str] = field(default_factory=dict)
+
+
+def measure(package: Package) -> Figures:
+    """All figures of a package."""
+    sources = package.sources
+    lines = sum(len(source.text.splitlines()) for source in sources)
+    code = sum(len(source.code_lines) for source in sources)
+    lengths = sorted(length for source in sources for length in source.lengths)
+    verb, names = package.verb_names()
+    circles = package.circles()
+    participles = package.participles()
+    private = [use for source in sources for use in source.private_uses()]
+    return Figures(
+        files=len(sources),
+        lines=lines,
+        code=code,
+        functions=len(lengths),
+        code_a_function=round(code / max(1, len(lengths)), 1),
+        p90_length=lengths[int(len(lengths) * 0.9)] if lengths else 0,
+        verb_share=round(100 * verb / max(1, names), 1),
+        participles=len(participles),
+        participles_in_ed=sum(name.endswith("ed") for name in participles),
+        one_importer=len(package.one_importer()),
+        circles=len(circles),
+        modules_in_circles=sum(map(len, circles)),
+        private_uses=len(private),
+        private_modules=len({use.partition(":")[0] for use in private}),
+        nodes=sum(source.nodes for source in sources),
+        characters_a_line=round(
+            sum(s.code_characters() for s in sources) / max(1, code), 1
+        ),
+        docstring_share=round(
+            100 * sum(len(s.docstring_lines) for s in sources) / max(1, lines), 1
+        ),
+        files_naming={
+            kind: _spread_in_words(package.spread(modules))
+            for kind, modules in KINDS.items()
+        },
+    )
+
+
+def _spread_in_words(found: dict[str, int]) -> str:
+    if not found:
+        return "-"
+    counts = sorted(found.values())
+    return f"{counts[0]}-{counts[-1]}, median {median(counts):g}"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("src", nargs="*", type=Path, default=[Path("src/autoexp_tui")])
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument(
+        "--names", action="store_true", help="what is behind the figures"
+    )
+    chosen = parser.parse_args(arguments)
+    packages = [Package(path.resolve()) for path in chosen.src]
+    rows = {
+        str(path): asdict(measure(package))
+        for path, package in zip(chosen.src, packages, strict=True)
+    }
+    if chosen.json:
+        print(json.dumps(rows, indent=1))
+        return
+    for key in next(iter(rows.values())):
+        print(f"{key:20}", *(f"{row[key]!s:>14}" for row in rows.values()))
+    if chosen.names:
+        for package in packages:
+            print_names(package)
+
+
+def print_names(package: Package) -> None:
+    """What the figures of a package are about, name by name."""
+    print("\nmodules that import each other:")
+    for group in package.circles():
+        print("  ", ", ".join(group))
+    print("private parts of libraries:")
+    for source in package.sources:
+        for use in source.private_uses():
+            print("  ", use)
+    print("modules with one importer:", len(package.one_importer()))
+    for name in package.one_importer():
+        print("  ", name, "<-", *package.importers[name])
+    print("participles:", " ".join(sorted(set(package.participles()))))
+
+
+if __name__ == "__main__":
+    main()
