@@ -60,16 +60,16 @@ bench: $(READY)
 	  $(BIN)/python -m "tests.bench.$$(basename $$bench .py)" || exit 1; done
 
 simulate: $(READY)
-	@$(BIN)/python -m autoexp_tui.cli.simulate --seeds $(SEEDS)
+	@$(BIN)/python -m tests.support.simulate --seeds $(SEEDS)
 
 compare: $(READY)
-	@$(BIN)/python -m tests.adapters.compose_sets --sets $(SETS)
+	@$(BIN)/python -m tests.config.compose_sets --sets $(SETS)
 
 races: $(READY)
-	@$(BIN)/python -W ignore -m tests.adapters.races --starters 8 --races $(RACES)
+	@$(BIN)/python -W ignore -m tests.storage.races --starters 8 --races $(RACES)
 
 fuzz: $(READY)
-	@AUTOEXP_FUZZ=$(FUZZ) $(BIN)/python -m pytest -q tests/plan/test_sweeps_at_random.py
+	@AUTOEXP_FUZZ=$(FUZZ) $(BIN)/python -m pytest -q tests/sweep/test_sweeps_at_random.py
 
 screenshots: $(READY)
 	@$(BIN)/python screenshots/make.py

@@ -17,14 +17,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from autoexp_tui.adapters.config_files import shipped
-from autoexp_tui.cli.opening import make_plan, plan_handle
+from autoexp_tui.probes.config_files import shipped
+from autoexp_tui.cli.open import make_plan, plan_handle
 from autoexp_tui.cli.options import Options
-from autoexp_tui.core.commands import Submit
-from autoexp_tui.core.snapshot import Snapshot
-from autoexp_tui.core.states import JobState
+from autoexp_tui.model.commands import Submit
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.states import JobState
 from autoexp_tui.engine.live import LiveHandle
-from autoexp_tui.ui.app import CockpitApp, CockpitOptions
+from autoexp_tui.cockpit.app import CockpitApp, CockpitOptions
 
 HERE = Path(__file__).parent
 LARGE, SMALL, HUGE = (120, 40), (80, 24), (200, 60)

@@ -25,16 +25,16 @@ from types import CodeType, FrameType
 from unittest.mock import patch
 
 import autoexp_tui
-from autoexp_tui.adapters.log_tail import LogReader
-from autoexp_tui.adapters.planning_main import answered
-from autoexp_tui.adapters.planning_words import PlanningRequest
-from autoexp_tui.core.commands import Kill
-from autoexp_tui.core.snapshot import Snapshot
+from autoexp_tui.config.planning_main import answered
+from autoexp_tui.config.planning_messages import PlanningRequest
+from autoexp_tui.model.commands import Kill
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.probes.log_tail import LogReader
 from autoexp_tui.testing.fake_executor import FakeExecutor
 from autoexp_tui.testing.fake_script import RunScript
-from autoexp_tui.testing.sim_world import World
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
+from tests.support.sim_world import World
 
 HERE = Path(__file__).parent / "trips"
 SRC = Path(autoexp_tui.__file__).parent

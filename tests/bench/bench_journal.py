@@ -20,22 +20,14 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from tests.core.builders import at
+from tests.model.builders import at
 
-from autoexp_tui.adapters import state_cache
-from autoexp_tui.adapters.codec import decode_record, encode_record
-from autoexp_tui.adapters.file_journal import FileJournal
-from autoexp_tui.adapters.journal import TAIL, load_state, read_session
-from autoexp_tui.adapters.journal_parts import find_chain
-from autoexp_tui.adapters.plan_codec import decode_plan, encode_plan
-from autoexp_tui.adapters.session_dir import SessionDir
-from autoexp_tui.adapters.state_cache import Cover
-from autoexp_tui.adapters.state_codec import decode_state, encode_state
-from autoexp_tui.core.apply import fold
-from autoexp_tui.core.condition_kinds import FileExists, JobStateIs
-from autoexp_tui.core.draft import Draft
-from autoexp_tui.core.effects import SubmitTasks
-from autoexp_tui.core.events import (
+from autoexp_tui.conditions.kinds import FileExists, JobStateIs
+from autoexp_tui.effects.effects import SubmitTasks
+from autoexp_tui.engine.snapshot_publisher import Publisher
+from autoexp_tui.events.apply import fold
+from autoexp_tui.events.draft import Draft
+from autoexp_tui.events.events import (
     ActionFired,
     AttemptEnded,
     ConditionJudged,
@@ -55,12 +47,20 @@ from autoexp_tui.core.events import (
     WarningCleared,
     WarningRaised,
 )
-from autoexp_tui.core.snapshot import EngineView, Snapshot
-from autoexp_tui.core.specs import JobSpec, Plan
-from autoexp_tui.core.state import SessionState
-from autoexp_tui.core.states import JobState, Outcome
-from autoexp_tui.core.verdicts import Result, why
-from autoexp_tui.engine.publish import Publisher
+from autoexp_tui.model.snapshot import EngineView, Snapshot
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import JobState, Outcome
+from autoexp_tui.model.verdicts import Result, why
+from autoexp_tui.storage import state_cache
+from autoexp_tui.storage.codec import decode_record, encode_record
+from autoexp_tui.storage.file_journal import FileJournal
+from autoexp_tui.storage.journal import TAIL, load_state, read_session
+from autoexp_tui.storage.journal_parts import find_chain
+from autoexp_tui.storage.plan_codec import decode_plan, encode_plan
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.state_cache import Cover
+from autoexp_tui.storage.state_codec import decode_state, encode_state
 
 EVENTS = 100_000
 GROUP = 100

@@ -23,16 +23,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import patch
 
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
+from tests.support.sim_world import World
 
-from autoexp_tui.adapters.log_tail import LogReader
 from autoexp_tui.cli.garbage import settle
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring
-from autoexp_tui.core.specs import Plan
+from autoexp_tui.model.rules import LogEvent, Monitoring
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.probes.log_tail import LogReader
 from autoexp_tui.testing.fake_executor import FakeExecutor
 from autoexp_tui.testing.fake_script import RunScript
-from autoexp_tui.testing.sim_world import World
 
 SETTLE_SECONDS = 120
 """Until quiet logs are looked at as seldom as they ever are."""

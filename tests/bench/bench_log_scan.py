@@ -15,10 +15,10 @@ import re
 import time
 from collections.abc import Callable
 
-from autoexp_tui.core.rule_kinds import LogEvent
-from autoexp_tui.engine.points import THINNING
-from autoexp_tui.monitor.log_rules import Scanner, compile_rule
-from autoexp_tui.monitor.metrics import MetricReader
+from autoexp_tui.engine.metric_points import THINNING
+from autoexp_tui.model.rules import LogEvent
+from autoexp_tui.telemetry.log_rules import Scanner, compile_rule
+from autoexp_tui.telemetry.metrics import MetricReader
 
 SIZE = 1 << 20
 LOG_SIZE = 1 << 30

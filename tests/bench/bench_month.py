@@ -23,15 +23,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
 
-from autoexp_tui.core.action_kinds import Restart
-from autoexp_tui.core.condition_kinds import JobStateIs, MaxAttempts
-from autoexp_tui.core.events import Recorded
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
-from autoexp_tui.core.snapshot import Snapshot
-from autoexp_tui.core.specs import Plan
+from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.conditions.kinds import JobStateIs, MaxAttempts
+from autoexp_tui.events.events import Recorded
+from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.specs import Plan
 from autoexp_tui.testing.fake_script import RunScript, Write
 
 DAY = 86_400.0

@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.bench.bench_plan import OURS, cost
 from tests.bench.bench_ui import BARE, first_paint
-from tests.plan.large_tree import two_stages, write_tree
-from tests.ui.ptys import OnTerminal
+from tests.cockpit.ptys import OnTerminal
+from tests.planning.large_tree import two_stages, write_tree
 
 COCKPIT = "from autoexp_tui.cli.tui import entry; entry()"
 PAINTED_SECONDS = 0.004

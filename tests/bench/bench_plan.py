@@ -27,7 +27,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.plan.large_tree import CHOICES, two_stages, write_tree
+from tests.planning.large_tree import CHOICES, two_stages, write_tree
 
 ROOT = Path(__file__).parents[2]
 REFERENCE_JOBS = 40
@@ -37,7 +37,7 @@ HYDRA = """
 import json, sys, time
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
-from autoexp_tui.adapters.resolvers import Environment, register_resolvers
+from autoexp_tui.config.resolvers import Environment, register_resolvers
 register_resolvers(Environment({}), 0.0)
 chosen = json.loads(sys.argv[3])
 with initialize_config_dir(sys.argv[1], version_base="1.3"):
@@ -52,7 +52,7 @@ with initialize_config_dir(sys.argv[1], version_base="1.3"):
 """
 MULTIRUN = """
 import hydra
-from autoexp_tui.adapters.resolvers import Environment, register_resolvers
+from autoexp_tui.config.resolvers import Environment, register_resolvers
 register_resolvers(Environment({}), 0.0)
 @hydra.main(config_path=None, config_name="exp", version_base="1.3")
 def main(config):

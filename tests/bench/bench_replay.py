@@ -21,13 +21,13 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from tests.adapters.week_session import write_week
-from tests.ui.ptys import OnTerminal
+from tests.cockpit.ptys import OnTerminal
+from tests.storage.week_session import write_week
 
-from autoexp_tui.adapters.journal import StoredPlans, read_session
-from autoexp_tui.adapters.journal_history import PackedHistory
-from autoexp_tui.adapters.session_dir import SessionDir
-from autoexp_tui.engine.reel import Reel
+from autoexp_tui.engine.replay_buffer import Reel
+from autoexp_tui.storage.journal import StoredPlans, read_session
+from autoexp_tui.storage.journal_history import PackedHistory
+from autoexp_tui.storage.session_dir import SessionDir
 
 KEYS = "jjkkjjkkGgjk]][[12"
 """Each of them changes something: the cursor, the page, the pane."""

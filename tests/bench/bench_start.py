@@ -24,9 +24,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from autoexp_tui.adapters.plan_codec import encode_plan
-from autoexp_tui.core.specs import JobSpec, Plan
-from autoexp_tui.testing.terminals import set_size
+from tests.support.terminals import set_size
+
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.storage.plan_codec import encode_plan
 
 BARE = """
 from textual.app import App

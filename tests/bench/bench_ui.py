@@ -18,16 +18,17 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from autoexp_tui.core.snapshot import Snapshot
-from autoexp_tui.testing.campaigns import campaign
-from autoexp_tui.testing.scripted_handle import ScriptedHandle, moved
-from autoexp_tui.ui.app import CockpitApp
-from autoexp_tui.ui.logfile import LogFile
-from autoexp_tui.ui.options import CockpitOptions
+from tests.support.campaigns import campaign
+from tests.support.scripted_handle import ScriptedHandle, moved
+
+from autoexp_tui.cockpit.app import CockpitApp
+from autoexp_tui.cockpit.logfile import LogFile
+from autoexp_tui.cockpit.options import CockpitOptions
+from autoexp_tui.model.snapshot import Snapshot
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from tests.ui.ptys import ROOT, OnTerminal
+from tests.cockpit.ptys import ROOT, OnTerminal
 
 BARE = """
 from textual.app import App

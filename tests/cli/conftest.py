@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.adapters.planned_here import planning_here
+from tests.config.planned_here import planning_here
 
 
 @pytest.fixture

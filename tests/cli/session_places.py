@@ -8,23 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.file_journal import FileJournal
-from autoexp_tui.adapters.identity import Identity, start_time
-from autoexp_tui.adapters.lease import acquire, highest_epoch
-from autoexp_tui.adapters.session_dir import SessionDir, create_session
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.sessions import main
-from autoexp_tui.core import events
-from autoexp_tui.core.condition_kinds import (
+from autoexp_tui.conditions.kinds import (
     Approval,
     FileExists,
     JobStateIs,
     TimeReached,
 )
-from autoexp_tui.core.draft import Draft
-from autoexp_tui.core.moment import Moment
-from autoexp_tui.core.specs import JobSpec, Plan
-from autoexp_tui.core.state import SessionState
+from autoexp_tui.events import events
+from autoexp_tui.events.draft import Draft
+from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.storage.file_journal import FileJournal
+from autoexp_tui.storage.lease import acquire, highest_epoch
+from autoexp_tui.storage.process_identity import Identity, start_time
+from autoexp_tui.storage.session_dir import SessionDir, create_session
 from autoexp_tui.testing.clock import ManualClock
 
 Said = tuple[int, str, str]
@@ -119,7 +119,7 @@ class Place:
 
 def all_ended() -> list[events.Event]:
     """Every job of the small plan, each in another way."""
-    from autoexp_tui.core.states import Cause, JobState
+    from autoexp_tui.model.states import Cause, JobState
 
     return [
         events.JobsReleased(jobs=("train", "wait", "asks")),

@@ -6,16 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.cli import confirming, run
+from autoexp_tui.cli import confirm as confirming
+from autoexp_tui.cli import run
 from autoexp_tui.cli.diagnostics import ExitCode, guarded
 from autoexp_tui.cli.headless import Watching, finish, over
 from autoexp_tui.cli.options import Options
-from autoexp_tui.core.errors import NotConfirmed, UsageError
-from autoexp_tui.core.snapshot import Snapshot
-from autoexp_tui.core.specs import ExecutorSpec, Plan, Resources
-from autoexp_tui.core.states import JobState
-from autoexp_tui.testing.campaigns import all_done, planned
-from tests.core.builders import job, plan
+from autoexp_tui.model.errors import NotConfirmed, UsageError
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.specs import ExecutorSpec, Plan, Resources
+from autoexp_tui.model.states import JobState
+from tests.model.builders import job, plan
+from tests.support.campaigns import all_done, planned
 
 
 def canary_done() -> Snapshot:
@@ -81,8 +82,8 @@ def test_the_rest_is_confirmed_when_it_goes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rest = _Held(FAMILIES)
-    monkeypatch.setattr("autoexp_tui.cli.opening.session_of", lambda options: None)
-    monkeypatch.setattr("autoexp_tui.cli.opening.owned_handle", lambda *_: rest)
+    monkeypatch.setattr("autoexp_tui.cli.open.session_of", lambda options: None)
+    monkeypatch.setattr("autoexp_tui.cli.open.owned_handle", lambda *_: rest)
     code = guarded(run.main, ["--session", "k7f2", "--rest"])
     assert (code, rest.closed) == (3, True)
     assert "this submits 180 GPU h" in capsys.readouterr().err

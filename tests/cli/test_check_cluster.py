@@ -6,16 +6,16 @@ import json
 
 import pytest
 
-from autoexp_tui.adapters.planning import PlanningResult
-from autoexp_tui.adapters.slurm_check import Checked, ClusterCheck
-from autoexp_tui.adapters.slurm_refusals import refused
-from autoexp_tui.adapters.slurm_text import ClusterFacts
 from autoexp_tui.cli import plan as command
-from autoexp_tui.cli.cluster_words import as_json, as_text
+from autoexp_tui.cli.cluster_messages import as_json, as_text
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.options import Options
-from autoexp_tui.core.specs import ExecutorSpec
-from tests.core.builders import job, plan
+from autoexp_tui.config.planning import PlanningResult
+from autoexp_tui.executors.slurm.check import Checked, ClusterCheck
+from autoexp_tui.executors.slurm.refusals import refused
+from autoexp_tui.executors.slurm.text import ClusterFacts
+from autoexp_tui.model.specs import ExecutorSpec
+from tests.model.builders import job, plan
 
 NOW = 1_800_000_000.0
 FACTS = ClusterFacts(cluster="elwe", version="23.11.4")
@@ -74,7 +74,7 @@ def test_the_exit_code_says_whether_something_would_be_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(
-        "autoexp_tui.adapters.slurm_check.check_cluster", lambda *_: answered(check)
+        "autoexp_tui.executors.slurm.check.check_cluster", lambda *_: answered(check)
     )
     made = plan(job("a"), executor=ExecutorSpec(class_name="SlurmClient"))
     result = PlanningResult(plan=made)

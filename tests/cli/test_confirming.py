@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.session_dir import write_manifest
 from autoexp_tui.cli import plan as plan_command
 from autoexp_tui.cli import run, submit
-from autoexp_tui.cli.confirming import confirmed, confirmed_without_asking
+from autoexp_tui.cli.confirm import confirmed, confirmed_without_asking
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.options import Options
-from autoexp_tui.core.errors import NotConfirmed
-from autoexp_tui.core.specs import ExecutorSpec, Resources
-from tests.core.builders import job, plan
+from autoexp_tui.model.errors import NotConfirmed
+from autoexp_tui.model.specs import ExecutorSpec, Resources
+from autoexp_tui.storage.session_dir import write_manifest
+from tests.model.builders import job, plan
 
 LARGE = plan(
     *(
@@ -110,7 +110,7 @@ def test_jobs_that_are_done_already_do_not_count(
     class Done:
         done = ("j0", "j1")
 
-    monkeypatch.setattr("autoexp_tui.adapters.done_file.done_of", lambda _: Done)
+    monkeypatch.setattr("autoexp_tui.storage.done_file.done_of", lambda _: Done)
     shown = answering("n\n")
     assert confirmed(LARGE, Options()) is LARGE
     assert shown.getvalue() == ""

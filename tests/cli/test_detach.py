@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.cli.detach import heir_command
+from autoexp_tui.storage.session_dir import SessionDir
 
 
 def test_it_starts_beside_files_that_are_called_like_modules(tmp_path: Path) -> None:

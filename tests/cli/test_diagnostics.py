@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from autoexp_tui.cli.diagnostics import guarded, say
-from autoexp_tui.core.errors import UsageError
+from autoexp_tui.model.errors import UsageError
 
 
 def test_an_error_that_quotes_outside_text_steers_no_terminal(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.slurm_commands import Ran
 from autoexp_tui.cli.doctor_slurm import examine_slurm, file_system
 from autoexp_tui.cli.findings import Finding
-from tests.adapters.slurm_scripted import CONFIG, Answer, ScriptedCommands, says
+from autoexp_tui.executors.slurm.commands import Ran
+from tests.executors.slurm_scripted import CONFIG, Answer, ScriptedCommands, says
 
 MOUNTS = """\
 /dev/sda1 / ext4 rw 0 0

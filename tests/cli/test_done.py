@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.done_file import done_path, read_done
-from autoexp_tui.adapters.owner import Owner, take_ownership
-from autoexp_tui.adapters.plan_codec import decode_plan, encode_plan
-from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.cli.assemble import Ground
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.plan import main as plan
 from autoexp_tui.cli.run import main as run
 from autoexp_tui.cli.sessions import main as sessions
 from autoexp_tui.cli.submit import main as submit
-from autoexp_tui.core.done import DoneWork
-from autoexp_tui.core.specs import Plan
-from tests.core.builders import job
+from autoexp_tui.model.done import DoneWork
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.storage.done_file import done_path, read_done
+from autoexp_tui.storage.output_dir_lock import Owner, take_ownership
+from autoexp_tui.storage.plan_codec import decode_plan, encode_plan
+from autoexp_tui.storage.session_dir import SessionDir
 from tests.e2e.campaign import Campaign, result_of
+from tests.model.builders import job
 
 Main = Callable[[list[str]], int]
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters import local
-from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.cli.executors import (
     Offer,
     launcher_words,
     make_executor,
     offer_of,
 )
-from autoexp_tui.core.specs import ExecutorSpec, Plan
 from autoexp_tui.engine.live import LiveHandle
-from autoexp_tui.testing.campaigns import plan_of, planned
+from autoexp_tui.executors.local import executor as local
+from autoexp_tui.model.specs import ExecutorSpec, Plan
+from autoexp_tui.storage.session_dir import SessionDir
+from tests.support.campaigns import plan_of, planned
 
 
 def plan(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autoexp_tui.adapters.owner import Owner, take_ownership
 from autoexp_tui.cli.assemble import Wanted, start_session
-from autoexp_tui.core.commands import Order, StopEngine
-from autoexp_tui.core.condition_kinds import FileExists
-from autoexp_tui.core.specs import Plan
-from tests.core.builders import job, plan
+from autoexp_tui.conditions.kinds import FileExists
+from autoexp_tui.model.commands import Order, StopEngine
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.storage.output_dir_lock import Owner, take_ownership
+from tests.model.builders import job, plan
 
 
 def planned(root: Path) -> Plan:

@@ -11,16 +11,16 @@ import pytest
 
 from autoexp_tui.cli.diagnostics import ExitCode
 from autoexp_tui.cli.headless import Report, Watching, finish, over, result, watch
-from autoexp_tui.core.condition_kinds import FileExists, JobStateIs
-from autoexp_tui.core.effects import PlanJobs
-from autoexp_tui.core.snapshot import Snapshot
-from autoexp_tui.core.state import Ask, ConditionStatus, JobRecord, PendingEffect
-from autoexp_tui.core.states import Cause, JobState
-from autoexp_tui.core.verdicts import Result, Why, why
-from autoexp_tui.core.wording import clock_time
-from autoexp_tui.testing.campaigns import T0, all_done, all_running
-from autoexp_tui.testing.scripted_handle import ScriptedHandle, with_job
-from tests.core.builders import job
+from autoexp_tui.conditions.kinds import FileExists, JobStateIs
+from autoexp_tui.effects.effects import PlanJobs
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.state import Ask, ConditionStatus, JobRecord, PendingEffect
+from autoexp_tui.model.states import Cause, JobState
+from autoexp_tui.model.verdicts import Result, Why, why
+from autoexp_tui.model.wording import clock_time
+from tests.model.builders import job
+from tests.support.campaigns import T0, all_done, all_running
+from tests.support.scripted_handle import ScriptedHandle, with_job
 
 RUNNING = all_running(4)
 NAME = RUNNING.jobs[0].name

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autoexp_tui.cli.headless import Report
-from autoexp_tui.core.verdicts import Why, why
-from autoexp_tui.testing.campaigns import campaign
+from autoexp_tui.model.verdicts import Why, why
+from tests.support.campaigns import campaign
 
 BY_A_SCRIPT = why("paused_by", by="script")
 

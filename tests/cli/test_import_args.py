@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from autoexp_tui.adapters.plan_codec import decode_plan
-from autoexp_tui.adapters.planning_main import answered
-from autoexp_tui.adapters.planning_words import PlanningAnswer, PlanningRequest
 from autoexp_tui.cli.import_args import main
-from autoexp_tui.core.errors import UsageError
+from autoexp_tui.config.planning_main import answered
+from autoexp_tui.config.planning_messages import PlanningAnswer, PlanningRequest
+from autoexp_tui.model.errors import UsageError
+from autoexp_tui.storage.plan_codec import decode_plan
 
 ONE = "def f(p):\n    p.add_argument('--lr', type=float, default=0.1)\n"
 OTHER = ONE.replace("0.1", "0.2")

@@ -7,11 +7,11 @@ import pytest
 import yaml
 from hydra.core.global_hydra import GlobalHydra
 
-from autoexp_tui.adapters.plan_codec import decode_plan
-from autoexp_tui.adapters.planning_main import answered
-from autoexp_tui.adapters.planning_words import PlanningRequest
 from autoexp_tui.cli.init import doubts, knobs_of, main, render, stem_of
-from autoexp_tui.core.errors import EnvironmentFailed, UsageError
+from autoexp_tui.config.planning_main import answered
+from autoexp_tui.config.planning_messages import PlanningRequest
+from autoexp_tui.model.errors import EnvironmentFailed, UsageError
+from autoexp_tui.storage.plan_codec import decode_plan
 
 
 def test_flags_with_values_become_knobs_in_the_order_of_the_command() -> None:

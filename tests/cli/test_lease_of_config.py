@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from autoexp_tui.adapters.lease import LeaseWatch
-from autoexp_tui.adapters.plan_codec import decode_plan, encode_plan
-from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.cli.assemble import Wanted, resume_session, start_session
-from autoexp_tui.core.commands import Order, StopEngine
-from autoexp_tui.core.snapshot import Snapshot
-from autoexp_tui.core.specs import Plan
 from autoexp_tui.engine.loop import Engine
+from autoexp_tui.model.commands import Order, StopEngine
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.storage.lease import LeaseWatch
+from autoexp_tui.storage.plan_codec import decode_plan, encode_plan
+from autoexp_tui.storage.session_dir import SessionDir
 from tests.e2e.campaign import Campaign
 
 

@@ -13,13 +13,13 @@ import pytest
 
 from autoexp_tui.cli import submit
 from autoexp_tui.cli.diagnostics import guarded
-from autoexp_tui.cli.leaving import answered, leave, parting_words, resume_words
+from autoexp_tui.cli.leave import answered, leave, parting_words, resume_words
 from autoexp_tui.cli.sessions import main as sessions_main
-from autoexp_tui.core.snapshot import Role, Snapshot
 from autoexp_tui.engine.live import plan_snapshot
+from autoexp_tui.model.snapshot import Role, Snapshot
 from autoexp_tui.testing.journal_contract import PLAN
-from autoexp_tui.testing.scripted_handle import ScriptedHandle
 from tests.e2e.campaign import Campaign
+from tests.support.scripted_handle import ScriptedHandle
 
 
 def shown(role: Role, session: str = "k7f2", *, alive: bool = True) -> Snapshot:
@@ -125,7 +125,7 @@ HANGING = """
 import sys, time
 from autoexp_tui.cli import submit
 from autoexp_tui.cli.diagnostics import guarded
-from autoexp_tui.cli.leaving import ending_at_once
+from autoexp_tui.cli.leave import ending_at_once
 with ending_at_once():
     print("closing", flush=True)
     time.sleep(60)

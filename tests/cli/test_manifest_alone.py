@@ -14,7 +14,7 @@ from autoexp_tui.cli import monitor, plan, run, submit, visualize
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.options import Options
 from autoexp_tui.cli.tui import Cockpit
-from tests.adapters.config_trees import write_tree
+from tests.config.config_trees import write_tree
 
 pytestmark = pytest.mark.usefixtures("planned_here")
 

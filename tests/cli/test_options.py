@@ -6,7 +6,7 @@ import pytest
 
 from autoexp_tui.cli.diagnostics import ExitCode, guarded
 from autoexp_tui.cli.options import Options, common, parse, parser
-from autoexp_tui.core.errors import (
+from autoexp_tui.model.errors import (
     EnvironmentFailed,
     Problem,
     SessionOwned,

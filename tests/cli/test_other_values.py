@@ -11,16 +11,17 @@ from typing import Any
 import pytest
 import yaml
 
-from autoexp_tui.adapters.done_file import read_done
-from autoexp_tui.adapters.owner import read_owner
-from autoexp_tui.cli import run, session_sending
+from autoexp_tui.cli import run
 from autoexp_tui.cli.diagnostics import guarded
-from autoexp_tui.core import events
-from autoexp_tui.core.condition_kinds import FileExists
-from autoexp_tui.core.effects import SubmitTasks
-from autoexp_tui.core.specs import Edge
-from autoexp_tui.core.states import Cause, JobState, Outcome
-from autoexp_tui.core.verdicts import why
+from autoexp_tui.cli.session_verbs import send_command as session_sending
+from autoexp_tui.conditions.kinds import FileExists
+from autoexp_tui.effects.effects import SubmitTasks
+from autoexp_tui.events import events
+from autoexp_tui.model.specs import Edge
+from autoexp_tui.model.states import Cause, JobState, Outcome
+from autoexp_tui.model.verdicts import why
+from autoexp_tui.storage.done_file import read_done
+from autoexp_tui.storage.output_dir_lock import read_owner
 from tests.cli.session_places import Place
 
 FAILS_AT = 1e-4

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.session_dir import write_manifest
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.plan import main
 from autoexp_tui.cli.run import main as run
+from autoexp_tui.storage.session_dir import write_manifest
 from autoexp_tui.testing.journal_contract import PLAN
-from tests.adapters.config_trees import write_tree
-from tests.adapters.test_session_list import Engine
-from tests.core.builders import job, plan
+from tests.config.config_trees import write_tree
+from tests.model.builders import job, plan
+from tests.storage.test_session_list import Engine
 
 Say = Callable[..., tuple[int, str, str]]
 

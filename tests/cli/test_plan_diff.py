@@ -10,8 +10,8 @@ import pytest
 
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.plan import main
-from tests.adapters.config_trees import write_tree
-from tests.adapters.test_session_list import Engine
+from tests.config.config_trees import write_tree
+from tests.storage.test_session_list import Engine
 
 pytestmark = pytest.mark.usefixtures("planned_here")
 

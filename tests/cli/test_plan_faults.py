@@ -9,7 +9,7 @@ import pytest
 
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.plan import main
-from tests.adapters.config_trees import write_tree
+from tests.config.config_trees import write_tree
 
 pytestmark = pytest.mark.usefixtures("planned_here")
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.argument_probe import described
+from autoexp_tui.backends.argument_probe import described
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.plan import main
-from tests.adapters.config_trees import write_tree
-from tests.adapters.parser_like_megatron import get_parser
+from tests.backends.parser_like_megatron import get_parser
+from tests.config.config_trees import write_tree
 
 pytestmark = pytest.mark.usefixtures("planned_here")
 

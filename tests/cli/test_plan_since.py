@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.session_dir import write_manifest
 from autoexp_tui.cli.plan_since import changes_of
-from autoexp_tui.core.specs import Plan
-from tests.plan.chart_plans import job, plan
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.storage.session_dir import write_manifest
+from tests.planning.chart_plans import job, plan
 
 
 def planned_twice(tmp_path: Path) -> Plan:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.config_files import shipped
 from autoexp_tui.cli import doctor, plan, render_config
-from tests.adapters.config_trees import write_tree
+from autoexp_tui.probes.config_files import shipped
+from tests.config.config_trees import write_tree
 
 EXP = """
 project: {name: "x{lr}", base_output_dir: out}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autoexp_tui.cli.headless import Report
-from autoexp_tui.core import events
-from autoexp_tui.core.events import Event, Recorded
-from autoexp_tui.core.snapshot import Snapshot
-from autoexp_tui.core.verdicts import why
-from autoexp_tui.testing.campaigns import all_running
+from autoexp_tui.events import events
+from autoexp_tui.events.events import Event, Recorded
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.verdicts import why
+from tests.support.campaigns import all_running
 
 RUNNING = all_running(4)
 NAME = RUNNING.jobs[0].name

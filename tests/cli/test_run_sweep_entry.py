@@ -15,12 +15,9 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.adapters.around_srun import AROUND
-from autoexp_tui.adapters.done_file import read_done
-from autoexp_tui.adapters.session_dir import entry_dir, write_manifest
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.run_sweep_entry import main
-from autoexp_tui.core.condition_kinds import (
+from autoexp_tui.conditions.kinds import (
     Approval,
     Condition,
     FileContent,
@@ -30,8 +27,11 @@ from autoexp_tui.core.condition_kinds import (
     MetadataIs,
     Not,
 )
-from autoexp_tui.core.specs import ExecutorSpec, JobSpec, Plan
-from tests.core.builders import job, plan
+from autoexp_tui.executors.slurm.srun_wrapper import AROUND
+from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
+from autoexp_tui.storage.done_file import read_done
+from autoexp_tui.storage.session_dir import entry_dir, write_manifest
+from tests.model.builders import job, plan
 
 Say = Callable[..., tuple[int, str, str]]
 
@@ -368,7 +368,7 @@ def test_a_cancel_condition_that_holds_is_told(tmp_path: Path, say: Say) -> None
 def test_what_an_entry_has_done_a_plan_does_not_run_again(
     tmp_path: Path, say: Say
 ) -> None:
-    from autoexp_tui.adapters.done_file import done_of
+    from autoexp_tui.storage.done_file import done_of
 
     one = waiting(tmp_path, JobStateIs(jobs=("a",), state="COMPLETED"))
     manifest = write_manifest(tmp_path / "state", one)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters import session_removal
-from autoexp_tui.adapters.session_removal import size_of
-from autoexp_tui.cli.session_clean import age_seconds
-from autoexp_tui.core import events
-from autoexp_tui.core.effects import SubmitTasks
-from autoexp_tui.core.errors import UsageError
+from autoexp_tui.cli.session_verbs.clean import age_seconds
+from autoexp_tui.effects.effects import SubmitTasks
+from autoexp_tui.events import events
+from autoexp_tui.model.errors import UsageError
+from autoexp_tui.storage import session_removal
+from autoexp_tui.storage.session_removal import size_of
 from tests.cli.session_places import Place, all_ended, held_elsewhere
 
 

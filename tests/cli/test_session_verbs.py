@@ -11,24 +11,25 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.clock import SystemClock
-from autoexp_tui.adapters.codec import encode_live
-from autoexp_tui.adapters.journal import load_state
-from autoexp_tui.adapters.known_places import remember
-from autoexp_tui.adapters.live_sink import FileLiveSink, detail_of
-from autoexp_tui.adapters.session_dir import SessionDir
-from autoexp_tui.cli import session_sending, session_sight
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.monitor import main as monitor
-from autoexp_tui.core import events
-from autoexp_tui.core.effects import CancelTasks, SubmitTasks
-from autoexp_tui.core.rule_kinds import Checkpoints, Monitoring
-from autoexp_tui.core.snapshot import InQueue, Live, Snapshot
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.core.states import Cause, JobState, Outcome
-from autoexp_tui.core.verdicts import Result, why
+from autoexp_tui.cli.session_verbs import probe as session_sight
+from autoexp_tui.cli.session_verbs import send_command as session_sending
+from autoexp_tui.effects.effects import CancelTasks, SubmitTasks
 from autoexp_tui.engine import viewer
 from autoexp_tui.engine.live import plan_snapshot
+from autoexp_tui.events import events
+from autoexp_tui.model.rules import Checkpoints, Monitoring
+from autoexp_tui.model.snapshot import InQueue, Live, Snapshot
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.states import Cause, JobState, Outcome
+from autoexp_tui.model.verdicts import Result, why
+from autoexp_tui.probes.clock import SystemClock
+from autoexp_tui.storage.codec import encode_live
+from autoexp_tui.storage.journal import load_state
+from autoexp_tui.storage.live_sink import FileLiveSink, detail_of
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.session_registry import remember
 from tests.cli.session_places import (
     Place,
     all_ended,

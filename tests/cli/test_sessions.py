@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.clock import SystemClock
-from autoexp_tui.adapters.known_places import remember
-from autoexp_tui.adapters.lease import acquire
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.sessions import main
-from tests.adapters.test_session_list import Engine
-from tests.adapters.whole_session import WholeSession, whole
+from autoexp_tui.probes.clock import SystemClock
+from autoexp_tui.storage.lease import acquire
+from autoexp_tui.storage.session_registry import remember
 from tests.e2e.campaign import Campaign
+from tests.storage.test_session_list import Engine
+from tests.storage.whole_session import WholeSession, whole
 
 Say = Callable[..., tuple[int, str, str]]
 

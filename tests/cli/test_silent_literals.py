@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from autoexp_tui.cli import plan
-from tests.adapters.config_trees import write_tree
+from tests.config.config_trees import write_tree
 
 EXP = """
 project: {name: "x{index}", base_output_dir: out}

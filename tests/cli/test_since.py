@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.cli import sessions
 from autoexp_tui.cli.since import left_at, left_file, moment_of, remember
-from autoexp_tui.core.errors import UsageError
-from tests.adapters.week_session import write_week
+from autoexp_tui.model.errors import UsageError
+from autoexp_tui.storage.session_dir import SessionDir
+from tests.storage.week_session import write_week
 
 
 @pytest.fixture

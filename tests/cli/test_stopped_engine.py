@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.identity import Identity
-from autoexp_tui.adapters.lease import LeaseWatch
-from autoexp_tui.adapters.session_dir import SessionDir
-from autoexp_tui.adapters.session_list import describe
-from autoexp_tui.adapters.session_watch import FileSessionWatcher
 from autoexp_tui.cli.headless import Report
 from autoexp_tui.engine.viewer import ViewerHandle
-from autoexp_tui.testing.campaigns import campaign
+from autoexp_tui.storage.lease import LeaseWatch
+from autoexp_tui.storage.process_identity import Identity
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.session_list import describe
+from autoexp_tui.storage.session_watch import FileSessionWatcher
 from autoexp_tui.testing.clock import ManualClock
 from tests.cli.session_places import Place, held_by
+from tests.support.campaigns import campaign
 
 ELSEWHERE = replace(Identity.of_this_process(), host="another", machine="m")
 

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.plan_codec import decode_plan, encode_plan
 from autoexp_tui.cli.diagnostics import ExitCode, guarded
 from autoexp_tui.cli.headless import Watching, finish, over
 from autoexp_tui.cli.run import main as run
 from autoexp_tui.cli.sessions import main as sessions
-from autoexp_tui.core.rule_kinds import Storm
-from autoexp_tui.core.snapshot import Snapshot
-from autoexp_tui.core.states import JobState
-from autoexp_tui.core.verdicts import why
-from autoexp_tui.testing.campaigns import all_running, campaign
+from autoexp_tui.model.rules import Storm
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.states import JobState
+from autoexp_tui.model.verdicts import why
+from autoexp_tui.storage.plan_codec import decode_plan, encode_plan
 from tests.e2e.campaign import Campaign
+from tests.support.campaigns import all_running, campaign
 
 STORM = why("storm", count=5, what="in stage stable", job="a", line="no space left")
 

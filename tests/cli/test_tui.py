@@ -10,7 +10,7 @@ import pytest
 from autoexp_tui.cli import tui
 from autoexp_tui.cli.options import Options
 from autoexp_tui.cli.tui import _with_config
-from autoexp_tui.core.errors import EnvironmentFailed, UsageError
+from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.session_dir import SessionDir
-from autoexp_tui.adapters.session_watch import FileSessionWatcher
-from autoexp_tui.core.commands import Order, Pause
 from autoexp_tui.engine.viewer import POLL_SECONDS, ViewerHandle
+from autoexp_tui.model.commands import Order, Pause
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.session_watch import FileSessionWatcher
 from autoexp_tui.testing.clock import ManualClock
 from tests.cli.session_places import Place
 

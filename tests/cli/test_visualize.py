@@ -8,10 +8,10 @@ from typing import TextIO, cast
 
 import pytest
 
-from autoexp_tui.adapters.session_dir import write_manifest
 from autoexp_tui.cli.visualize import main
-from autoexp_tui.core.specs import Plan
-from tests.plan.chart_plans import job, plan
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.storage.session_dir import write_manifest
+from tests.planning.chart_plans import job, plan
 
 
 def twenty() -> Plan:

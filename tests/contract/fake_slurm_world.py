@@ -6,20 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from autoexp_tui.adapters.slurm import SlurmExecutor, SlurmSettings
-from autoexp_tui.adapters.slurm_commands import Ran
-from autoexp_tui.adapters.slurm_submit import SubmitSettings
-from autoexp_tui.adapters.slurm_watch import Rhythm
-from autoexp_tui.core.effects import TaskId
-from autoexp_tui.core.ids import safe_filename
-from autoexp_tui.core.scalars import Scalar
-from autoexp_tui.core.specs import Resources
+from autoexp_tui.effects.effects import TaskId
 from autoexp_tui.engine.executor_port import Executor, Task
+from autoexp_tui.executors.slurm.commands import Ran
+from autoexp_tui.executors.slurm.executor import SlurmExecutor, SlurmSettings
+from autoexp_tui.executors.slurm.submit import SubmitSettings
+from autoexp_tui.executors.slurm.watch import Rhythm
+from autoexp_tui.model.ids import safe_filename
+from autoexp_tui.model.scalars import Scalar
+from autoexp_tui.model.specs import Resources
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.executor_contract import Does, Remembering
 from autoexp_tui.testing.fake_script import RunScript, Write
-from autoexp_tui.testing.fake_slurm import FakeSlurm
-from autoexp_tui.testing.fake_slurm_jobs import ClusterSettings
+from tests.support.fake_slurm import FakeSlurm
+from tests.support.fake_slurm_jobs import ClusterSettings
 
 STEP = 0.1
 """Seconds of made-up time between two looks."""

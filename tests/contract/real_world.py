@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from autoexp_tui.core.ids import safe_filename
-from autoexp_tui.core.specs import Resources
 from autoexp_tui.engine.executor_port import Executor, Task
+from autoexp_tui.model.ids import safe_filename
+from autoexp_tui.model.specs import Resources
 from autoexp_tui.testing.executor_contract import Does
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.testing.executor_contract import ExecutorContract
-from autoexp_tui.testing.fake_slurm_jobs import ClusterSettings
 from tests.contract.fake_slurm_world import FakeSlurmWorld
+from tests.support.fake_slurm_jobs import ClusterSettings
 
 
 class TestSlurmExecutorWithAccounting(ExecutorContract):

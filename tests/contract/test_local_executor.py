@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.clock import SystemClock
-from autoexp_tui.adapters.identity import Alive, Identity
-from autoexp_tui.adapters.local import LocalExecutor
-from autoexp_tui.adapters.local_start import LocalSettings
-from autoexp_tui.adapters.processes import kill_left_behind
-from autoexp_tui.adapters.records import read_attempt
-from autoexp_tui.adapters.wrapper_copy import install_wrapper
 from autoexp_tui.engine.executor_port import Executor
+from autoexp_tui.executors.local.executor import LocalExecutor
+from autoexp_tui.executors.local.start import LocalSettings
+from autoexp_tui.executors.wrapper_copy import install_wrapper
+from autoexp_tui.probes.clock import SystemClock
+from autoexp_tui.storage.attempt_records import read_attempt
+from autoexp_tui.storage.process_identity import Alive, Identity
+from autoexp_tui.storage.processes import kill_left_behind
 from autoexp_tui.testing.executor_contract import ExecutorContract
 from tests.contract.real_world import RealWorld
 

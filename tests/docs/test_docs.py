@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from autoexp_tui.adapters import wrapper
-from autoexp_tui.adapters.action_specs import ACTIONS
-from autoexp_tui.adapters.condition_specs import CONDITIONS, condition
-from autoexp_tui.adapters.settings import HouseParser
-from autoexp_tui.adapters.yaml_files import parse_yaml
 from autoexp_tui.cli.diagnostics import ExitCode
 from autoexp_tui.cli.options import Parser, common
+from autoexp_tui.cockpit.commands import Commands, keys_markdown
+from autoexp_tui.cockpit.keymap import keymap
+from autoexp_tui.config.action_specs import ACTIONS
+from autoexp_tui.config.condition_specs import CONDITIONS, condition
+from autoexp_tui.config.settings import HouseParser
+from autoexp_tui.executors import wrapper
 from autoexp_tui.plan import expand_sweep
-from autoexp_tui.ui.commands import Commands, keys_markdown
-from autoexp_tui.ui.keymap import keymap
+from autoexp_tui.probes.yaml_files import parse_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(

@@ -10,11 +10,11 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoexp_tui.adapters.plan_codec import encode_plan
-from autoexp_tui.core.action_kinds import Restart
-from autoexp_tui.core.condition_kinds import FileExists, JobStateIs, MetadataIs
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
-from autoexp_tui.core.specs import Edge, ExecutorSpec, JobSpec, Plan
+from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.conditions.kinds import FileExists, JobStateIs, MetadataIs
+from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.specs import Edge, ExecutorSpec, JobSpec, Plan
+from autoexp_tui.storage.plan_codec import encode_plan
 
 WORK = """
 import os, sys, time

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyte
 
-from autoexp_tui.testing.terminals import set_size
+from tests.support.terminals import set_size
 
 
 class Terminal:

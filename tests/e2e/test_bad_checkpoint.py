@@ -6,13 +6,13 @@ import shlex
 import sys
 from pathlib import Path
 
-from autoexp_tui.adapters.journal import load_state
-from autoexp_tui.adapters.plan_codec import encode_plan
-from autoexp_tui.adapters.session_dir import SessionDir
-from autoexp_tui.core.action_kinds import Restart
-from autoexp_tui.core.condition_kinds import MaxAttempts
-from autoexp_tui.core.rule_kinds import Checkpoints, Monitoring, StateEvent
-from autoexp_tui.core.specs import JobSpec, Plan
+from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.conditions.kinds import MaxAttempts
+from autoexp_tui.model.rules import Checkpoints, Monitoring, StateEvent
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.storage.journal import load_state
+from autoexp_tui.storage.plan_codec import encode_plan
+from autoexp_tui.storage.session_dir import SessionDir
 from tests.e2e.campaign import Campaign, result_of
 
 LATEST = "latest_checkpointed_iteration.txt"

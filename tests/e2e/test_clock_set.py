@@ -17,15 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.journal import load_state
-from autoexp_tui.adapters.plan_codec import encode_plan
-from autoexp_tui.adapters.session_dir import SessionDir
-from autoexp_tui.core.action_kinds import Restart
-from autoexp_tui.core.condition_kinds import Cooldown, FileExists, MaxAttempts
-from autoexp_tui.core.rule_kinds import Monitoring, StateEvent
-from autoexp_tui.core.specs import ExecutorSpec, JobSpec, Plan
-from autoexp_tui.core.state import SessionState
-from autoexp_tui.core.states import JobState
+from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.conditions.kinds import Cooldown, FileExists, MaxAttempts
+from autoexp_tui.model.rules import Monitoring, StateEvent
+from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import JobState
+from autoexp_tui.storage.journal import load_state
+from autoexp_tui.storage.plan_codec import encode_plan
+from autoexp_tui.storage.session_dir import SessionDir
 
 HOUR = 3600.0
 YEAR = 365.25 * 24 * HOUR

@@ -19,17 +19,17 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.inbox import leave
-from autoexp_tui.adapters.journal import load_state
-from autoexp_tui.adapters.plan_codec import encode_plan
-from autoexp_tui.adapters.session_dir import SessionDir
-from autoexp_tui.core.commands import Command, Kill, Order, Pause
-from autoexp_tui.core.condition_kinds import LogPattern
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring
-from autoexp_tui.core.specs import ExecutorSpec, JobSpec, Plan
-from autoexp_tui.core.state import SessionState
-from autoexp_tui.core.states import JobState
+from autoexp_tui.conditions.kinds import LogPattern
 from autoexp_tui.engine.live import new_command_id
+from autoexp_tui.model.commands import Command, Kill, Order, Pause
+from autoexp_tui.model.rules import LogEvent, Monitoring
+from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import JobState
+from autoexp_tui.storage.inbox import leave
+from autoexp_tui.storage.journal import load_state
+from autoexp_tui.storage.plan_codec import encode_plan
+from autoexp_tui.storage.session_dir import SessionDir
 
 NOTES = """
 import os, sys, time

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.plan_codec import encode_plan
-from autoexp_tui.core.condition_kinds import FileExists
-from autoexp_tui.core.rule_kinds import Monitoring
-from autoexp_tui.core.specs import ExecutorSpec, JobSpec, Plan
+from autoexp_tui.conditions.kinds import FileExists
+from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
+from autoexp_tui.storage.plan_codec import encode_plan
 
 ENGINE = """
 import os, sys, threading
@@ -29,8 +29,8 @@ def stat(path, *args, **fields):
     return real(path, *args, **fields)
 
 os.stat = stat
-from autoexp_tui.adapters import mounts
-from autoexp_tui.engine import lanes
+from autoexp_tui.probes import mounts
+from autoexp_tui.engine import mount_workers as lanes
 
 mounts.mount_points = lambda table: frozenset({"/", hung})
 lanes.SILENT_SECONDS = 1.0

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.plan_codec import encode_plan
-from autoexp_tui.core.action_kinds import Restart
-from autoexp_tui.core.condition_kinds import MaxAttempts
-from autoexp_tui.core.rule_kinds import Monitoring, StateEvent
-from autoexp_tui.core.specs import ExecutorSpec, JobSpec, Plan
+from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.conditions.kinds import MaxAttempts
+from autoexp_tui.model.rules import Monitoring, StateEvent
+from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
+from autoexp_tui.storage.plan_codec import encode_plan
 
 WORK = """
 import os, time

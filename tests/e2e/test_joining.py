@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.journal import load_state
-from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.engine.viewer import Folded
+from autoexp_tui.storage.journal import load_state
+from autoexp_tui.storage.session_dir import SessionDir
 
 TRAIN = """
 project: {name: train, base_output_dir: outputs}

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.clock import SystemClock
-from autoexp_tui.adapters.identity import Alive
-from autoexp_tui.adapters.journal import load_state
-from autoexp_tui.adapters.lease import Holder, LeaseWatch
-from autoexp_tui.adapters.session_dir import SessionDir
-from autoexp_tui.core.states import JobState
+from autoexp_tui.model.states import JobState
+from autoexp_tui.probes.clock import SystemClock
+from autoexp_tui.storage.journal import load_state
+from autoexp_tui.storage.lease import Holder, LeaseWatch
+from autoexp_tui.storage.process_identity import Alive
+from autoexp_tui.storage.session_dir import SessionDir
 from tests.e2e.campaign import Campaign
 from tests.e2e.terminal import Terminal
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.pty
 
 PLANTED = """
 import time
-from autoexp_tui.ui.widgets import list_pane
+from autoexp_tui.cockpit.widgets import list_pane
 begun = time.monotonic()
 original = list_pane.ListPane.render_line
 def render_line(self, y):

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.journal import load_state
-from autoexp_tui.core.state import SessionState
-from autoexp_tui.core.states import JobState
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import JobState
+from autoexp_tui.storage.journal import load_state
 from tests.e2e.campaign import Campaign
 from tests.e2e.terminal import Terminal
 from tests.e2e.test_leaving import owner, session_dir, soon

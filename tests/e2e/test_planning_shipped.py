@@ -15,13 +15,8 @@ from typing import get_args
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from autoexp_tui.adapters.config_files import shipped
-from autoexp_tui.adapters.plan_codec import decode_plan
-from autoexp_tui.adapters.planning import PlanningRequest, plan_in_child
-from autoexp_tui.adapters.planning_main import answered
-from autoexp_tui.adapters.planning_words import PlanningAnswer
-from autoexp_tui.core.action_kinds import Restart
-from autoexp_tui.core.condition_kinds import (
+from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.conditions.kinds import (
     Approval,
     Composite,
     Condition,
@@ -33,8 +28,13 @@ from autoexp_tui.core.condition_kinds import (
     MetadataIs,
     Not,
 )
-from autoexp_tui.core.rule_kinds import ResultSpec
-from autoexp_tui.core.specs import JobSpec, Plan
+from autoexp_tui.config.planning import PlanningRequest, plan_in_child
+from autoexp_tui.config.planning_main import answered
+from autoexp_tui.config.planning_messages import PlanningAnswer
+from autoexp_tui.model.rules import ResultSpec
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.probes.config_files import shipped
+from autoexp_tui.storage.plan_codec import decode_plan
 
 SMALL = (
     "train_iters=40",

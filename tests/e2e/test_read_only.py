@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.plan_codec import encode_plan
-from autoexp_tui.core.action_kinds import Restart
-from autoexp_tui.core.rule_kinds import Monitoring, StateEvent
-from autoexp_tui.core.specs import ExecutorSpec, JobSpec, Plan
-from tests.adapters.wrapper_runs import all_pids, until
+from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.model.rules import Monitoring, StateEvent
+from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
+from autoexp_tui.storage.plan_codec import encode_plan
 from tests.e2e.campaign import Campaign, result_of
+from tests.executors.wrapper_runs import all_pids, until
 
 NAMES = ("one", "two")
 OUTAGE_SECONDS = 8.0

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.adapters.config_trees import write_tree
+from tests.config.config_trees import write_tree
 
 LIMIT_SECONDS = 200.0
 """Far above what it takes; a busy machine is no fault of the product."""

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from autoexp_tui.adapters.config_files import shipped
-from autoexp_tui.adapters.plan_codec import decode_plan
-from autoexp_tui.adapters.planning_main import answered
-from autoexp_tui.adapters.planning_words import PlanningAnswer, PlanningRequest
-from autoexp_tui.core.specs import JobSpec
+from autoexp_tui.config.planning_main import answered
+from autoexp_tui.config.planning_messages import PlanningAnswer, PlanningRequest
+from autoexp_tui.model.specs import JobSpec
+from autoexp_tui.probes.config_files import shipped
+from autoexp_tui.storage.plan_codec import decode_plan
 
 EXPERIMENT = """\
 defaults:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.lease import LeaseWatch
-from autoexp_tui.adapters.session_dir import SessionDir
+from autoexp_tui.storage.lease import LeaseWatch
+from autoexp_tui.storage.session_dir import SessionDir
 from tests.e2e.campaign import Campaign, result_of
 
 

@@ -12,25 +12,25 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.journal import load_state, read_session
-from autoexp_tui.adapters.plan_codec import encode_plan
-from autoexp_tui.adapters.processes import COOKIE
-from autoexp_tui.adapters.session_dir import SessionDir, sessions_in
-from autoexp_tui.core import events
-from autoexp_tui.core.condition_kinds import Approval
-from autoexp_tui.core.rule_kinds import Monitoring
-from autoexp_tui.core.specs import ExecutorSpec, JobSpec, Plan
+from autoexp_tui.conditions.kinds import Approval
+from autoexp_tui.events import events
+from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
+from autoexp_tui.storage.journal import load_state, read_session
+from autoexp_tui.storage.plan_codec import encode_plan
+from autoexp_tui.storage.processes import COOKIE
+from autoexp_tui.storage.session_dir import SessionDir, sessions_in
 
 APPROVE = f"{sys.executable} -m autoexp_tui.cli.sessions approve $S --state-dir $D"
 LEFT = """
 import json, os, sys
 from pathlib import Path
 from dataclasses import replace
-from autoexp_tui.adapters.inbox import leave
-from autoexp_tui.adapters.journal import load_state
-from autoexp_tui.adapters.senders import describe_sender
-from autoexp_tui.adapters.session_dir import SessionDir
-from autoexp_tui.core.commands import Answer, Order
+from autoexp_tui.storage.inbox import leave
+from autoexp_tui.storage.journal import load_state
+from autoexp_tui.storage.senders import describe_sender
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.model.commands import Answer, Order
 import time
 session = SessionDir(Path(sys.argv[1]))
 digest = load_state(session).state.jobs["spend"].ask.digest

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from autoexp_tui.adapters.config_files import shipped
-from autoexp_tui.adapters.plan_codec import decode_plan
-from autoexp_tui.adapters.planning_main import answered
-from autoexp_tui.adapters.planning_words import PlanningRequest
-from autoexp_tui.core.specs import Plan
+from autoexp_tui.config.planning_main import answered
+from autoexp_tui.config.planning_messages import PlanningRequest
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.probes.config_files import shipped
+from autoexp_tui.storage.plan_codec import decode_plan
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 STAGES = {

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from autoexp_tui.core import events
-from autoexp_tui.core.commands import Command, Order, Submit
-from autoexp_tui.core.done import DoneWork
-from autoexp_tui.core.events import Event
-from autoexp_tui.core.snapshot import Snapshot
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.core.state import JobRecord, SessionState
-from autoexp_tui.core.states import JobState
 from autoexp_tui.engine.loop import Engine
+from autoexp_tui.events import events
+from autoexp_tui.events.events import Event
+from autoexp_tui.model.commands import Command, Order, Submit
+from autoexp_tui.model.done import DoneWork
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.state import JobRecord, SessionState
+from autoexp_tui.model.states import JobState
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_executor import FakeExecutor
 from autoexp_tui.testing.fake_script import Fault, PlannedFaults, RunScript, by_job
-from autoexp_tui.testing.inline_pool import InlinePool
-from autoexp_tui.testing.sim_world import Files, World
+from tests.support.inline_pool import InlinePool
+from tests.support.sim_world import Files, World
 
 
 class Bench:

@@ -7,8 +7,7 @@ from typing import Final, Literal, cast
 
 import pytest
 
-from autoexp_tui.core import commands, events
-from autoexp_tui.core.action_kinds import (
+from autoexp_tui.actions.kinds import (
     Action,
     AppendToFile,
     Finish,
@@ -17,7 +16,7 @@ from autoexp_tui.core.action_kinds import (
     Restart,
     RunCommand,
 )
-from autoexp_tui.core.condition_kinds import (
+from autoexp_tui.conditions.kinds import (
     Condition,
     Cooldown,
     FileExists,
@@ -25,15 +24,17 @@ from autoexp_tui.core.condition_kinds import (
     MaxAttempts,
     MetadataIs,
 )
-from autoexp_tui.core.effects import AppendText, RunActionCommand
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.core.states import JobState
+from autoexp_tui.effects.effects import AppendText, RunActionCommand
+from autoexp_tui.events import events
+from autoexp_tui.model import commands
+from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.states import JobState
 from autoexp_tui.testing.fake_script import RunScript, Write
-from autoexp_tui.testing.memory_journal import Fault as DiskFault
-from autoexp_tui.testing.memory_journal import Killed
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
+from tests.support.memory_journal import Fault as DiskFault
+from tests.support.memory_journal import Killed
 
 OK = RunScript(seconds=5.0)
 LONG = 300.0

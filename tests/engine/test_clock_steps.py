@@ -7,9 +7,8 @@ from typing import Final
 
 import pytest
 
-from autoexp_tui.core import events
-from autoexp_tui.core.action_kinds import Log, Restart
-from autoexp_tui.core.condition_kinds import (
+from autoexp_tui.actions.kinds import Log, Restart
+from autoexp_tui.conditions.kinds import (
     Approval,
     Condition,
     Cooldown,
@@ -17,13 +16,14 @@ from autoexp_tui.core.condition_kinds import (
     Not,
     TimeReached,
 )
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.core.states import Cause, JobState
-from autoexp_tui.core.wording import clock_time, sentence
+from autoexp_tui.events import events
+from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.states import Cause, JobState
+from autoexp_tui.model.wording import clock_time, sentence
 from autoexp_tui.testing.fake_script import RunScript, Write
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
 
 HOUR: Final = 3600.0
 YEAR: Final = 365.25 * 24 * HOUR

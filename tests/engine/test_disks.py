@@ -13,33 +13,33 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.file_journal import FileJournal, Rotation
-from autoexp_tui.adapters.identity import Identity
-from autoexp_tui.adapters.inbox import FileInbox, leave
-from autoexp_tui.adapters.journal import StoredPlans, load_state, read_session
-from autoexp_tui.adapters.lease import FileLease, acquire
-from autoexp_tui.adapters.session_dir import SessionDir, create_session
 from autoexp_tui.cli.assemble import Ground
-from autoexp_tui.core import events
-from autoexp_tui.core.apply import fold
-from autoexp_tui.core.commands import Order, Pause, Submit
-from autoexp_tui.core.condition_kinds import JobStateIs
-from autoexp_tui.core.effects import SubmitTasks
-from autoexp_tui.core.errors import EnvironmentFailed
-from autoexp_tui.core.snapshot import Snapshot
-from autoexp_tui.core.specs import JobSpec, Plan
-from autoexp_tui.core.state import SessionState
-from autoexp_tui.core.states import JobState
+from autoexp_tui.conditions.kinds import JobStateIs
+from autoexp_tui.effects.effects import SubmitTasks
+from autoexp_tui.engine.journal_writer import HOLD_SECONDS
 from autoexp_tui.engine.loop import Engine, Parts
-from autoexp_tui.engine.writing import HOLD_SECONDS
+from autoexp_tui.events import events
+from autoexp_tui.events.apply import fold
+from autoexp_tui.model.commands import Order, Pause, Submit
+from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import JobState
+from autoexp_tui.storage.file_journal import FileJournal, Rotation
+from autoexp_tui.storage.inbox import FileInbox, leave
+from autoexp_tui.storage.journal import StoredPlans, load_state, read_session
+from autoexp_tui.storage.lease import FileLease, acquire
+from autoexp_tui.storage.process_identity import Identity
+from autoexp_tui.storage.session_dir import SessionDir, create_session
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_executor import FakeExecutor
 from autoexp_tui.testing.fake_script import by_job
-from autoexp_tui.testing.inline_pool import InlinePool
-from autoexp_tui.testing.memory_journal import MemoryLease
-from autoexp_tui.testing.sim_world import Files, World
-from tests.adapters.breakable_disk import BreakableDisk
-from tests.adapters.disk_session import Died
+from tests.storage.breakable_disk import BreakableDisk
+from tests.storage.disk_session import Died
+from tests.support.inline_pool import InlinePool
+from tests.support.memory_journal import MemoryLease
+from tests.support.sim_world import Files, World
 
 REFUSALS = [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO]
 

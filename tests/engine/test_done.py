@@ -7,22 +7,23 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.core import commands, events
-from autoexp_tui.core.action_kinds import Restart
-from autoexp_tui.core.condition_kinds import (
+from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.conditions.kinds import (
     JobStateIs,
     MaxAttempts,
     MetadataIs,
     MetricIs,
 )
-from autoexp_tui.core.done import DoneWork, done_before
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
-from autoexp_tui.core.specs import JobSpec, Plan
-from autoexp_tui.core.state import SessionState
-from autoexp_tui.core.states import JobState
+from autoexp_tui.events import events
+from autoexp_tui.model import commands
+from autoexp_tui.model.done import DoneWork, done_before
+from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import JobState
 from autoexp_tui.testing.fake_script import RunScript, Write
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
 
 SAVES = RunScript(
     seconds=5.0,

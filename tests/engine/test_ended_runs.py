@@ -7,15 +7,15 @@ from typing import TypeAlias
 
 import pytest
 
-from autoexp_tui.core import commands
-from autoexp_tui.core.condition_kinds import MetricIs
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring
-from autoexp_tui.core.snapshot import Live
-from autoexp_tui.core.states import JobState
+from autoexp_tui.conditions.kinds import MetricIs
 from autoexp_tui.engine import ended_runs
+from autoexp_tui.model import commands
+from autoexp_tui.model.rules import LogEvent, Monitoring
+from autoexp_tui.model.snapshot import Live
+from autoexp_tui.model.states import JobState
 from autoexp_tui.testing.fake_script import RunScript, Write
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
 
 LINES = "".join(f"step: {n} loss: {9.0 - n / 10}\n" for n in range(1, 41)).encode()
 RUN = RunScript(seconds=5.0, writes=(Write(at=1.0, data=LINES),))

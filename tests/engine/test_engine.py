@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoexp_tui.core import commands, events
-from autoexp_tui.core.action_kinds import Cancel as CancelAction
-from autoexp_tui.core.action_kinds import Log, Notify, Restart
-from autoexp_tui.core.condition_kinds import (
+from autoexp_tui.actions.kinds import Cancel as CancelAction
+from autoexp_tui.actions.kinds import Log, Notify, Restart
+from autoexp_tui.conditions.kinds import (
     Approval,
     Cooldown,
     FileExists,
@@ -18,8 +17,10 @@ from autoexp_tui.core.condition_kinds import (
     MetadataIs,
     TimeReached,
 )
-from autoexp_tui.core.effects import CancelTasks
-from autoexp_tui.core.rule_kinds import (
+from autoexp_tui.effects.effects import CancelTasks
+from autoexp_tui.events import events
+from autoexp_tui.model import commands
+from autoexp_tui.model.rules import (
     Anomalies,
     LogEvent,
     MetricPattern,
@@ -27,12 +28,12 @@ from autoexp_tui.core.rule_kinds import (
     Progress,
     StateEvent,
 )
-from autoexp_tui.core.specs import JobSpec, Plan, Resources
-from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.model.specs import JobSpec, Plan, Resources
+from autoexp_tui.model.states import Cause, JobState
 from autoexp_tui.testing.fake_script import Fault, RunScript, Write
-from autoexp_tui.testing.sim_world import Recompose
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
+from tests.support.sim_world import Recompose
 
 OK = RunScript(seconds=5.0)
 CRASH = RunScript(seconds=2.0, exit_code=1)

@@ -7,7 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from autoexp_tui.core.facts import (
+from autoexp_tui.engine.fact_poller import (
+    COLD_SECONDS,
+    COMMAND_SECONDS,
+    MOST_COMMAND_SECONDS,
+    MOST_COMMANDS,
+    FactRounds,
+)
+from autoexp_tui.model.facts import (
     CommandKey,
     CommandResult,
     Fact,
@@ -15,15 +22,8 @@ from autoexp_tui.core.facts import (
     OutsideKey,
     StatKey,
 )
-from autoexp_tui.engine.fact_rounds import (
-    COLD_SECONDS,
-    COMMAND_SECONDS,
-    MOST_COMMAND_SECONDS,
-    MOST_COMMANDS,
-    FactRounds,
-)
-from autoexp_tui.engine.observations import FactsSeen, Observation
-from autoexp_tui.testing.inline_pool import InlinePool
+from autoexp_tui.model.observations import FactsSeen, Observation
+from tests.support.inline_pool import InlinePool
 
 
 @dataclass

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.core import commands, events
-from autoexp_tui.core.states import JobState
 from autoexp_tui.engine.executor_port import AdoptAnswer, Submission, SubmitAnswer
+from autoexp_tui.events import events
+from autoexp_tui.model import commands
+from autoexp_tui.model.states import JobState
 from autoexp_tui.testing.fake_script import RunScript
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
 
 RUN = [[RunScript(seconds=20.0)]]
 

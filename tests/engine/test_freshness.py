@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.core import commands, events
-from autoexp_tui.core.action_kinds import Restart
-from autoexp_tui.core.apply import fold
-from autoexp_tui.core.condition_kinds import (
+from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.conditions.kinds import (
     Condition,
     FileContent,
     FileExists,
@@ -20,15 +18,18 @@ from autoexp_tui.core.condition_kinds import (
     MetadataIs,
     MetricIs,
 )
-from autoexp_tui.core.done import DoneWork
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
-from autoexp_tui.core.specs import JobSpec, Plan
-from autoexp_tui.core.state import SessionState
-from autoexp_tui.core.states import Cause, JobState
-from autoexp_tui.core.wording import sentence
+from autoexp_tui.events import events
+from autoexp_tui.events.apply import fold
+from autoexp_tui.model import commands
+from autoexp_tui.model.done import DoneWork
+from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import Cause, JobState
+from autoexp_tui.model.wording import sentence
 from autoexp_tui.testing.fake_script import RunScript, Write
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
 
 CKPT = "/out/a/iter_8/done.txt"
 SAVED = b"saved checkpoint 8\niteration 8/9 | loss: 2.5\n"

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from autoexp_tui.core import commands, events
-from autoexp_tui.core.effects import SubmitTasks
-from autoexp_tui.core.specs import JobSpec, Resources
-from autoexp_tui.core.states import JobState
+from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine.executor_port import Busy, Submission, SubmitAnswer
 from autoexp_tui.engine.submission_answers import BUSY_SECONDS
+from autoexp_tui.events import events
+from autoexp_tui.model import commands
+from autoexp_tui.model.specs import JobSpec, Resources
+from autoexp_tui.model.states import JobState
 from autoexp_tui.testing.fake_script import Fault, RunScript
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
 
 RUN = [[RunScript(seconds=60.0)]]
 

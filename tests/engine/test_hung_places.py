@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.core import events
-from autoexp_tui.core.condition_kinds import FileExists, LogPattern
-from autoexp_tui.core.effects import SubmitTasks
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.core.states import JobState
-from autoexp_tui.core.verdicts import Result
-from autoexp_tui.core.wording import sentence
+from autoexp_tui.conditions.kinds import FileExists, LogPattern
+from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine.dispatcher import MOST_SENDING
+from autoexp_tui.events import events
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.states import JobState
+from autoexp_tui.model.verdicts import Result
+from autoexp_tui.model.wording import sentence
 from autoexp_tui.testing.fake_script import RunScript, Write
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
 
 
 def place_of(path: str) -> str:

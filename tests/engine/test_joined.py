@@ -9,15 +9,15 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.core.commands import Pause
-from autoexp_tui.core.errors import EnvironmentFailed, SessionOwned
-from autoexp_tui.core.events import EngineStopped, Recorded
-from autoexp_tui.core.snapshot import Role, Snapshot
-from autoexp_tui.core.states import JobState
 from autoexp_tui.engine.joined import JoinedHandle
 from autoexp_tui.engine.live import plan_snapshot
+from autoexp_tui.events.events import EngineStopped, Recorded
+from autoexp_tui.model.commands import Pause
+from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
+from autoexp_tui.model.snapshot import Role, Snapshot
+from autoexp_tui.model.states import JobState
 from autoexp_tui.testing.journal_contract import PLAN
-from autoexp_tui.testing.scripted_handle import ScriptedHandle
+from tests.support.scripted_handle import ScriptedHandle
 
 
 def shown(

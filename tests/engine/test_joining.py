@@ -7,10 +7,8 @@ from typing import Any, Final, Literal, cast
 
 import pytest
 
-from autoexp_tui.adapters.state_codec import decode_state, encode_state
-from autoexp_tui.core import commands, events
-from autoexp_tui.core.action_kinds import Action, Log, NewJob, RunAutoexp
-from autoexp_tui.core.condition_kinds import (
+from autoexp_tui.actions.kinds import Action, Log, NewJob, RunAutoexp
+from autoexp_tui.conditions.kinds import (
     Approval,
     Cooldown,
     FileExists,
@@ -18,15 +16,16 @@ from autoexp_tui.core.condition_kinds import (
     MaxAttempts,
     MetadataIs,
 )
-from autoexp_tui.core.effects import AddJob, PlanJobs
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
-from autoexp_tui.core.specs import Resources
-from autoexp_tui.core.state import PendingEffect
-from autoexp_tui.core.states import JobState
+from autoexp_tui.effects.effects import AddJob, PlanJobs
 from autoexp_tui.engine.viewer import Folded
+from autoexp_tui.events import events
+from autoexp_tui.model import commands
+from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.specs import Resources
+from autoexp_tui.model.state import PendingEffect
+from autoexp_tui.model.states import JobState
+from autoexp_tui.storage.state_codec import decode_state, encode_state
 from autoexp_tui.testing.fake_script import RunScript
-from autoexp_tui.testing.memory_journal import Fault as DiskFault
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
 from tests.engine.test_actions import (
     OK,
@@ -36,6 +35,8 @@ from tests.engine.test_actions import (
     saving,
     says,
 )
+from tests.model.builders import job, plan
+from tests.support.memory_journal import Fault as DiskFault
 
 EVALUATE = RunAutoexp(
     config_ref="evaluate",

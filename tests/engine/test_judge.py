@@ -5,19 +5,19 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.core import events
-from autoexp_tui.core.effects import CancelTasks
-from autoexp_tui.core.state import JobRecord
-from autoexp_tui.core.states import Cause, JobState, Outcome
-from autoexp_tui.core.verdicts import why
-from autoexp_tui.engine import judge
+from autoexp_tui.effects.effects import CancelTasks
+from autoexp_tui.engine import report_reducer as judge
 from autoexp_tui.engine.executor_port import (
     BeginRecord,
     ExitRecord,
     TaskPhase,
     TaskReport,
 )
-from tests.core.builders import ended, happen, job, plan, run, started, submit_event
+from autoexp_tui.events import events
+from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.states import Cause, JobState, Outcome
+from autoexp_tui.model.verdicts import why
+from tests.model.builders import ended, happen, job, plan, run, started, submit_event
 
 
 def running(cancel: Cause | None = None) -> JobRecord:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from autoexp_tui.adapters.pools import ThreadPool
-from autoexp_tui.engine.lanes import MOST_LOOKS, SILENT_SECONDS, Lanes, Tended
-from autoexp_tui.testing.inline_pool import InlinePool
+from autoexp_tui.engine.mount_workers import MOST_LOOKS, SILENT_SECONDS, Lanes, Tended
+from autoexp_tui.probes.pools import ThreadPool
+from tests.support.inline_pool import InlinePool
 
 WAIT = 20.0
 """Seconds that a thread of a test may take at most."""

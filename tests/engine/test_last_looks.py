@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.core import commands, events
-from autoexp_tui.core.action_kinds import Cancel, Restart
-from autoexp_tui.core.condition_kinds import MaxAttempts
-from autoexp_tui.core.effects import CancelTasks, CaptureEvidence
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.core.states import Cause, JobState
-from autoexp_tui.core.wording import sentence
+from autoexp_tui.actions.kinds import Cancel, Restart
+from autoexp_tui.conditions.kinds import MaxAttempts
+from autoexp_tui.effects.effects import CancelTasks, CaptureEvidence
+from autoexp_tui.events import events
+from autoexp_tui.model import commands
+from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.states import Cause, JobState
+from autoexp_tui.model.wording import sentence
 from autoexp_tui.testing.fake_script import RunScript, Write
-from autoexp_tui.testing.inline_pool import InlinePool
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
+from tests.support.inline_pool import InlinePool
 
 OK = RunScript(seconds=2.0)
 

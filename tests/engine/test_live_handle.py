@@ -6,11 +6,11 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from autoexp_tui.core.commands import Order, Pause, Submit
-from autoexp_tui.core.errors import EnvironmentFailed
-from autoexp_tui.core.events import CommandRefused
-from autoexp_tui.core.specs import Plan
 from autoexp_tui.engine.live import Listener, LiveHandle, plan_snapshot
+from autoexp_tui.events.events import CommandRefused
+from autoexp_tui.model.commands import Order, Pause, Submit
+from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.specs import Plan
 from autoexp_tui.testing.journal_contract import PLAN
 
 FIRST = replace(plan_snapshot(PLAN), session="k7f2")

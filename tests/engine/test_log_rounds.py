@@ -7,18 +7,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.core.state import JobRecord
-from autoexp_tui.core.states import JobState
-from autoexp_tui.engine import log_rounds
-from autoexp_tui.engine.log_rounds import LogCursor, LogRounds
-from autoexp_tui.engine.observations import LogRead, LogsRead
+from autoexp_tui.engine import log_poller as log_rounds
+from autoexp_tui.engine.log_poller import LogCursor, LogRounds
 from autoexp_tui.engine.reading_ports import LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
+from autoexp_tui.model.observations import LogRead, LogsRead
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.states import JobState
 from autoexp_tui.testing.fake_script import RunScript, Write
-from autoexp_tui.testing.sim_world import Logs
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
+from tests.support.sim_world import Logs
 
 LINE = b"iteration 10/100 | lm loss: 2.5\n"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.core.states import JobState
+from autoexp_tui.model.states import JobState
 from autoexp_tui.testing.fake_script import RunScript, Write
-from autoexp_tui.testing.sim_world import Logs
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
+from tests.support.sim_world import Logs
 
 
 @pytest.fixture

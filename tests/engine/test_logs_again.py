@@ -7,14 +7,14 @@ from typing import cast
 
 import pytest
 
-from autoexp_tui.core import events
-from autoexp_tui.core.action_kinds import Log, Restart
-from autoexp_tui.core.rule_kinds import Anomalies, LogEvent, Monitoring, StateEvent
-from autoexp_tui.core.states import JobState
+from autoexp_tui.actions.kinds import Log, Restart
+from autoexp_tui.events import events
+from autoexp_tui.model.rules import Anomalies, LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.states import JobState
 from autoexp_tui.testing.fake_script import RunScript, Write
-from autoexp_tui.testing.sim_world import Logs
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
+from tests.support.sim_world import Logs
 
 QUICK = Anomalies(min_points=2, flat_share=0.05, divergence="off", nan="warn")
 

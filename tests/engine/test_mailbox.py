@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from autoexp_tui.core.commands import Order, Pause
+from autoexp_tui.engine.journal_writer import Writer
 from autoexp_tui.engine.mailbox import Mailbox
-from autoexp_tui.engine.writing import Writer
-from tests.core.builders import job, plan
+from autoexp_tui.model.commands import Order, Pause
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
 
 
 @pytest.fixture

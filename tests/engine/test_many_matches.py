@@ -8,21 +8,21 @@ from typing import cast
 
 import pytest
 
-from autoexp_tui.core import events
-from autoexp_tui.core.action_kinds import Log, NewJob
-from autoexp_tui.core.commands import Kill, Order, Pause
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring
-from autoexp_tui.core.states import JobState
-from autoexp_tui.core.wording import sentence
-from autoexp_tui.engine import observations as seen
+from autoexp_tui.actions.action_runner import MOST_JOINS
+from autoexp_tui.actions.kinds import Log, NewJob
 from autoexp_tui.engine import run_reports
-from autoexp_tui.engine.log_rounds import LogCursor
+from autoexp_tui.engine.log_poller import LogCursor
 from autoexp_tui.engine.reading_ports import LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
-from autoexp_tui.monitor.firing import MOST_JOINS
+from autoexp_tui.events import events
+from autoexp_tui.model import observations as seen
+from autoexp_tui.model.commands import Kill, Order, Pause
+from autoexp_tui.model.rules import LogEvent, Monitoring
+from autoexp_tui.model.states import JobState
+from autoexp_tui.model.wording import sentence
 from autoexp_tui.testing.fake_script import RunScript, Write
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
 
 LINES = 60_000
 FLOOD = b"".join(b"hit number=%d\n" % number for number in range(LINES))

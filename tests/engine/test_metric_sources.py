@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.core import events
-from autoexp_tui.core.action_kinds import Restart
-from autoexp_tui.core.condition_kinds import MetricIs
-from autoexp_tui.core.rule_kinds import Anomalies, MetricFile, Monitoring, StateEvent
-from autoexp_tui.core.snapshot import Live
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.conditions.kinds import MetricIs
 from autoexp_tui.engine.reading_ports import FoundFile
+from autoexp_tui.events import events
+from autoexp_tui.model.rules import Anomalies, MetricFile, Monitoring, StateEvent
+from autoexp_tui.model.snapshot import Live
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.states import Cause, JobState
 from autoexp_tui.testing.fake_script import RunScript, Write
-from autoexp_tui.testing.sim_world import Logs
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
+from tests.support.sim_world import Logs
 
 JSONL = MetricFile(path="metrics.jsonl", format="jsonl")
 PATH = "/out/a/metrics.jsonl"

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from autoexp_tui.core import events
-from autoexp_tui.core.action_kinds import Restart
-from autoexp_tui.core.draft import Draft
-from autoexp_tui.core.rule_kinds import (
+from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.actions.reactions import end_attempt
+from autoexp_tui.conditions.watch import Timers, Watch
+from autoexp_tui.engine.reading_ports import LogChunk
+from autoexp_tui.engine.telemetry import Telemetry
+from autoexp_tui.events import events
+from autoexp_tui.events.draft import Draft
+from autoexp_tui.model.decision_context import Desk, Policy, Roster, rules_of
+from autoexp_tui.model.rules import (
     Anomalies,
     LogEvent,
     Monitoring,
     Progress,
     StateEvent,
 )
-from autoexp_tui.core.state import SessionState
-from autoexp_tui.core.states import JobState
-from autoexp_tui.engine.reading_ports import LogChunk
-from autoexp_tui.engine.telemetry import Telemetry
-from autoexp_tui.monitor.desk import Desk, Policy, Roster, rules_of
-from autoexp_tui.monitor.reactions import end_attempt
-from autoexp_tui.monitor.watch import Timers, Watch
-from tests.core.builders import at, ended, job, plan, run, started
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import JobState
+from tests.model.builders import at, ended, job, plan, run, started
 
 OWN = Monitoring(
     log_events=(LogEvent(name="own", pattern="shared"),),

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from autoexp_tui.core.draft import Draft
-from autoexp_tui.core.rule_kinds import MetricFile, Monitoring
-from autoexp_tui.engine.log_rounds import LOG, LOG_CHUNK
-from autoexp_tui.engine.observations import LogRead
+from autoexp_tui.conditions.watch import Timers, Watch
+from autoexp_tui.engine.log_poller import LOG, LOG_CHUNK
 from autoexp_tui.engine.reading_ports import FoundFile, LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
-from autoexp_tui.monitor.desk import Desk, Policy, Roster
-from autoexp_tui.monitor.watch import Timers, Watch
-from tests.core.builders import at, job, plan, run, started
+from autoexp_tui.events.draft import Draft
+from autoexp_tui.model.decision_context import Desk, Policy, Roster
+from autoexp_tui.model.observations import LogRead
+from autoexp_tui.model.rules import MetricFile, Monitoring
+from tests.model.builders import at, job, plan, run, started
 
 ROWS = "/out/a/m.jsonl"
 RULES = Monitoring(metrics_files=(MetricFile(path=ROWS, format="jsonl"),))

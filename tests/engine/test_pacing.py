@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.engine.pacing import (
+from autoexp_tui.engine.file_poller import (
     BUSIEST_SECONDS,
     BUSY_LOOKS,
     MOST_AT_ONCE,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from autoexp_tui.core.condition_kinds import JobStateIs
-from autoexp_tui.core.snapshot import Snapshot
-from autoexp_tui.engine.publish import Publisher
+from autoexp_tui.conditions.kinds import JobStateIs
+from autoexp_tui.engine.snapshot_publisher import Publisher
+from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.testing.fake_script import RunScript, Write
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
 
 LINE = b"iteration %d/100 | lm loss: 2.5\n"
 

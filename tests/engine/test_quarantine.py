@@ -6,24 +6,24 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.core import events
-from autoexp_tui.core.action_kinds import Action, QuarantineCheckpoint, Restart
-from autoexp_tui.core.checkpoints import Checkpoint
-from autoexp_tui.core.condition_kinds import MaxAttempts
-from autoexp_tui.core.rule_kinds import (
+from autoexp_tui.actions.kinds import Action, QuarantineCheckpoint, Restart
+from autoexp_tui.conditions.kinds import MaxAttempts
+from autoexp_tui.events import events
+from autoexp_tui.model.checkpoints import Checkpoint
+from autoexp_tui.model.rules import (
     Checkpoints,
     LogEvent,
     Monitoring,
     StateEvent,
     Storm,
 )
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.core.state import SessionState
-from autoexp_tui.core.states import JobState
-from autoexp_tui.core.wording import sentence
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import JobState
+from autoexp_tui.model.wording import sentence
 from autoexp_tui.testing.fake_script import RunScript, Write
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
 
 CRASH = RunScript(seconds=2.0, exit_code=1)
 OK = RunScript(seconds=2.0)

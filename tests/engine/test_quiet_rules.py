@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.core import events
-from autoexp_tui.core.action_kinds import Cancel, Log, Restart
-from autoexp_tui.core.condition_kinds import MaxAttempts
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.actions.kinds import Cancel, Log, Restart
+from autoexp_tui.conditions.kinds import MaxAttempts
+from autoexp_tui.events import events
+from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.states import Cause, JobState
 from autoexp_tui.testing.fake_script import RunScript, Write
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
 
 NOTE = Log(message="{name}: {line}")
 

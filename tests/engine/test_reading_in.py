@@ -8,17 +8,17 @@ from math import inf
 
 import pytest
 
-from autoexp_tui.core import events
-from autoexp_tui.core.errors import JournalDamaged
-from autoexp_tui.core.events import Recorded
-from autoexp_tui.core.verdicts import why
-from autoexp_tui.engine.reading_in import ReadingIn
-from autoexp_tui.engine.reel import ListedHistory, Reel
+from autoexp_tui.engine.journal_loading import ReadingIn
 from autoexp_tui.engine.replay import Playing, ReplayHandle
+from autoexp_tui.engine.replay_buffer import ListedHistory, Reel
+from autoexp_tui.events import events
+from autoexp_tui.events.events import Recorded
+from autoexp_tui.model.errors import JournalDamaged
+from autoexp_tui.model.verdicts import why
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.testing.week import SHA
 from tests.engine.test_reel import reel_of, small
 from tests.engine.test_replay import Ear, playback
+from tests.support.week import SHA
 
 FIRST = 40
 """Records that are read before anything is shown, and on to the end of a commit."""

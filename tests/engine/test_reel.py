@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoexp_tui.core import events
-from autoexp_tui.core.apply import apply
-from autoexp_tui.core.events import Recorded
-from autoexp_tui.core.state import SessionState
-from autoexp_tui.core.states import JobState
-from autoexp_tui.engine.played_live import MOST_POINTS
-from autoexp_tui.engine.publish import EVENT_TAIL
-from autoexp_tui.engine.reel import ENTRIES, MOST, ListedHistory, Reel
-from autoexp_tui.testing.week import SHA, Week, week
+from autoexp_tui.engine.replay_buffer import ENTRIES, MOST, ListedHistory, Reel
+from autoexp_tui.engine.replay_live import MOST_POINTS
+from autoexp_tui.engine.snapshot_publisher import EVENT_TAIL
+from autoexp_tui.events import events
+from autoexp_tui.events.apply import apply
+from autoexp_tui.events.events import Recorded
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import JobState
+from tests.support.week import SHA, Week, week
 
 
 @cache
@@ -69,7 +69,7 @@ def test_going_on_after_going_back_leaves_the_keyframes_as_they_were() -> None:
 def test_a_jump_folds_no_more_than_an_interval(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from autoexp_tui.engine import reel as module
+    from autoexp_tui.engine import replay_buffer as module
 
     shown = reel_of(small(), interval=32)
     folds: list[Recorded] = []
@@ -91,7 +91,7 @@ def test_keyframes_never_outgrow_their_number() -> None:
 
 
 def test_large_sessions_have_fewer_keyframes(monkeypatch: pytest.MonkeyPatch) -> None:
-    from autoexp_tui.engine import reel as module
+    from autoexp_tui.engine import replay_buffer as module
 
     monkeypatch.setattr(module, "ENTRIES", 700)
     assert ENTRIES > 700

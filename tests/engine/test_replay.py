@@ -8,10 +8,10 @@ from math import inf
 
 import pytest
 
-from autoexp_tui.core.commands import Pause
-from autoexp_tui.core.snapshot import Playback, Snapshot
-from autoexp_tui.engine.reel import Reel
 from autoexp_tui.engine.replay import AT_ONCE, FASTEST, Playing, ReplayHandle
+from autoexp_tui.engine.replay_buffer import Reel
+from autoexp_tui.model.commands import Pause
+from autoexp_tui.model.snapshot import Playback, Snapshot
 from autoexp_tui.testing.clock import ManualClock
 from tests.engine.test_reel import reel_of, small
 

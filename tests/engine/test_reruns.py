@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoexp_tui.core.rule_kinds import Monitoring, Storm
-from autoexp_tui.core.states import Cause, JobState
-from autoexp_tui.core.wording import sentence
+from autoexp_tui.actions.reactions import MOST_RERUNS
 from autoexp_tui.engine.executor_port import PollAnswer, Task
-from autoexp_tui.monitor.reactions import MOST_RERUNS
+from autoexp_tui.model.rules import Monitoring, Storm
+from autoexp_tui.model.states import Cause, JobState
+from autoexp_tui.model.wording import sentence
 from autoexp_tui.testing.fake_script import RunScript
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
 
 FORGOTTEN = RunScript(seconds=2.0, cause=Cause.NODE_FAIL, exit_code=1)
 OK = RunScript(seconds=2.0)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.engine.rhythm import Rhythm
+from autoexp_tui.engine.adaptive_poller import Rhythm
 
 
 def slower(seconds: float, changed: bool) -> float:

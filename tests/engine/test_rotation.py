@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.core.events import JournalRotated
-from autoexp_tui.testing.sim_campaign import Campaign
-from autoexp_tui.testing.sim_clusters import KINDS
+from autoexp_tui.events.events import JournalRotated
+from tests.support.sim_campaign import Campaign
+from tests.support.sim_clusters import KINDS
 
 
 @pytest.mark.parametrize("seed", range(8))

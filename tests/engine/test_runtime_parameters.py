@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoexp_tui.core import commands, events
-from autoexp_tui.core.condition_kinds import Approval, Condition, MetadataIs
-from autoexp_tui.core.errors import UsageError
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring
-from autoexp_tui.core.specs import JobSpec, Plan
-from autoexp_tui.core.states import JobState
+from autoexp_tui.conditions.kinds import Approval, Condition, MetadataIs
+from autoexp_tui.events import events
+from autoexp_tui.model import commands
+from autoexp_tui.model.errors import UsageError
+from autoexp_tui.model.rules import LogEvent, Monitoring
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.states import JobState
 from autoexp_tui.testing.fake_script import RunScript, Write
-from autoexp_tui.testing.sim_world import Recompose
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
+from tests.support.sim_world import Recompose
 
 SAVED = LogEvent(
     name="saved",

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from autoexp_tui.core import commands, events
-from autoexp_tui.core.effects import SubmitTasks
-from autoexp_tui.core.errors import EnvironmentFailed
-from autoexp_tui.core.specs import JobSpec
-from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine.executor_port import Submission
-from autoexp_tui.testing.sim_world import Ready
-from tests.core.builders import job, plan
+from autoexp_tui.events import events
+from autoexp_tui.model import commands
+from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.specs import JobSpec
+from autoexp_tui.model.states import Cause, JobState
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
+from tests.support.sim_world import Ready
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from autoexp_tui.core.state import SessionState
-from autoexp_tui.core.states import JobState
-from autoexp_tui.engine.publish import Publisher
+from autoexp_tui.engine.snapshot_publisher import Publisher
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import JobState
 from autoexp_tui.testing.fake_script import RunScript
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
 
 
 def begun() -> Bench:

@@ -2,20 +2,30 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.core import commands, events
-from autoexp_tui.core.apply import fold
-from autoexp_tui.core.commands import Command, Order
-from autoexp_tui.core.draft import Draft
-from autoexp_tui.core.effects import CancelTasks, ComposeJob
-from autoexp_tui.core.events import Event
-from autoexp_tui.core.sender import Sender
-from autoexp_tui.core.state import SessionState
-from autoexp_tui.core.states import Cause, JobState
-from autoexp_tui.core.verdicts import why
-from autoexp_tui.engine.steer import obey
-from autoexp_tui.monitor.desk import Desk, Policy, Roster
-from autoexp_tui.monitor.watch import Timers, Watch
-from tests.core.builders import at, ended, happen, job, plan, run, started, submit_event
+from autoexp_tui.conditions.watch import Timers, Watch
+from autoexp_tui.effects.effects import CancelTasks, ComposeJob
+from autoexp_tui.engine.command_handlers import obey
+from autoexp_tui.events import events
+from autoexp_tui.events.apply import fold
+from autoexp_tui.events.draft import Draft
+from autoexp_tui.events.events import Event
+from autoexp_tui.model import commands
+from autoexp_tui.model.commands import Command, Order
+from autoexp_tui.model.decision_context import Desk, Policy, Roster
+from autoexp_tui.model.sender import Sender
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import Cause, JobState
+from autoexp_tui.model.verdicts import why
+from tests.model.builders import (
+    at,
+    ended,
+    happen,
+    job,
+    plan,
+    run,
+    started,
+    submit_event,
+)
 
 
 def obeyed(

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.core import commands, events
-from autoexp_tui.core.action_kinds import Restart
-from autoexp_tui.core.condition_kinds import JobStateIs, MaxAttempts
-from autoexp_tui.core.rule_kinds import Monitoring, StateEvent, Storm
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.core.states import Cause, JobState
-from autoexp_tui.core.wording import sentence
+from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.conditions.kinds import JobStateIs, MaxAttempts
+from autoexp_tui.events import events
+from autoexp_tui.model import commands
+from autoexp_tui.model.rules import Monitoring, StateEvent, Storm
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.states import Cause, JobState
+from autoexp_tui.model.wording import sentence
 from autoexp_tui.testing.fake_script import RunScript
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
 
 CRASH = RunScript(seconds=2.0, exit_code=1)
 LATE = RunScript(seconds=60.0, exit_code=1)

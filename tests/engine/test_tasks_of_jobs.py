@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from autoexp_tui.core.specs import Resources
 from autoexp_tui.engine.executor_port import Task, task_of
-from tests.core.builders import job
+from autoexp_tui.model.specs import Resources
+from tests.model.builders import job
 
 SPEC = job(
     "a",

@@ -7,10 +7,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from autoexp_tui.core import events
-from autoexp_tui.core.draft import Draft
-from autoexp_tui.core.facts import MetricFact, MetricKey
-from autoexp_tui.core.rule_kinds import (
+from autoexp_tui.conditions.watch import Timers, Watch
+from autoexp_tui.engine.log_poller import LOG_CHUNK
+from autoexp_tui.engine.reading_ports import LogChunk
+from autoexp_tui.engine.run_telemetry_setup import points_of
+from autoexp_tui.engine.telemetry import Telemetry
+from autoexp_tui.events import events
+from autoexp_tui.events.draft import Draft
+from autoexp_tui.model.decision_context import Desk, Policy, Roster
+from autoexp_tui.model.facts import MetricFact, MetricKey
+from autoexp_tui.model.rules import (
     Anomalies,
     LogEvent,
     MetricPattern,
@@ -18,14 +24,8 @@ from autoexp_tui.core.rule_kinds import (
     Progress,
     ResultSpec,
 )
-from autoexp_tui.engine.log_rounds import LOG_CHUNK
-from autoexp_tui.engine.reading_ports import LogChunk
-from autoexp_tui.engine.telemetry import Telemetry
-from autoexp_tui.engine.track_making import points_of
-from autoexp_tui.monitor.desk import Desk, Policy, Roster
-from autoexp_tui.monitor.patterns import MAX_LINE
-from autoexp_tui.monitor.watch import Timers, Watch
-from tests.core.builders import at, job, plan, run, started
+from autoexp_tui.text.patterns import MAX_LINE
+from tests.model.builders import at, job, plan, run, started
 
 EPOCHS = Monitoring(progress=Progress(metric="epoch"))
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.core import commands, events
-from autoexp_tui.core.action_kinds import Cancel, Log, Notify, Restart
-from autoexp_tui.core.condition_kinds import Cooldown, JobStateIs, MaxAttempts
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateClass, StateEvent
-from autoexp_tui.core.states import Cause, JobState
+from autoexp_tui.actions.kinds import Cancel, Log, Notify, Restart
+from autoexp_tui.conditions.kinds import Cooldown, JobStateIs, MaxAttempts
+from autoexp_tui.events import events
+from autoexp_tui.model import commands
+from autoexp_tui.model.rules import LogEvent, Monitoring, StateClass, StateEvent
+from autoexp_tui.model.states import Cause, JobState
 from autoexp_tui.testing.fake_script import Fault, RunScript, Write
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
 
 SAYS = Log(message="{name} at {attempt}")
 LONG = RunScript(seconds=500.0)

@@ -7,21 +7,21 @@ from typing import Final, cast
 
 import pytest
 
-from autoexp_tui.core import events
-from autoexp_tui.core.action_kinds import Restart
-from autoexp_tui.core.condition_kinds import (
+from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.conditions.kinds import (
     Condition,
     Cooldown,
     FileExists,
     MaxAttempts,
     MetadataIs,
 )
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
-from autoexp_tui.core.states import JobState
-from autoexp_tui.core.wording import sentence
+from autoexp_tui.events import events
+from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.states import JobState
+from autoexp_tui.model.wording import sentence
 from autoexp_tui.testing.fake_script import RunScript, Write
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
 
 LATE: Final = "/late"
 """A file that comes while the second attempt runs."""

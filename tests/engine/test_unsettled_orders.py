@@ -8,11 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from autoexp_tui.core import commands, events
-from autoexp_tui.core.action_kinds import Log
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring
-from autoexp_tui.core.state import Warned
-from autoexp_tui.core.states import JobState, Outcome
+from autoexp_tui.actions.kinds import Log
 from autoexp_tui.engine.executor_port import (
     Busy,
     CancelAnswer,
@@ -24,9 +20,14 @@ from autoexp_tui.engine.executor_port import (
     TaskReport,
     Unexplained,
 )
+from autoexp_tui.events import events
+from autoexp_tui.model import commands
+from autoexp_tui.model.rules import LogEvent, Monitoring
+from autoexp_tui.model.state import Warned
+from autoexp_tui.model.states import JobState, Outcome
 from autoexp_tui.testing.fake_script import RunScript, Write
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
 
 RUN = [[RunScript(seconds=60.0)]]
 

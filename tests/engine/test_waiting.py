@@ -7,9 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from autoexp_tui.core import commands, events
-from autoexp_tui.core.action_kinds import Restart
-from autoexp_tui.core.condition_kinds import (
+from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.conditions.kinds import (
     Approval,
     CommandPasses,
     Composite,
@@ -26,15 +25,17 @@ from autoexp_tui.core.condition_kinds import (
     OwnCondition,
     TimeReached,
 )
-from autoexp_tui.core.rule_kinds import Monitoring, StateEvent
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.core.state import JobRecord
-from autoexp_tui.core.states import Cause, JobState
-from autoexp_tui.core.verdicts import Result
-from autoexp_tui.core.wording import sentence
+from autoexp_tui.events import events
+from autoexp_tui.model import commands
+from autoexp_tui.model.rules import Monitoring, StateEvent
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.states import Cause, JobState
+from autoexp_tui.model.verdicts import Result
+from autoexp_tui.model.wording import sentence
 from autoexp_tui.testing.fake_script import RunScript, Write
-from tests.core.builders import job, plan
 from tests.engine.bench import Bench
+from tests.model.builders import job, plan
 
 LONG = RunScript(seconds=5_000.0)
 OK = RunScript(seconds=5.0)
@@ -189,7 +190,9 @@ def test_a_reference_is_not_waited_for_longer_than_its_condition() -> None:
 
 # ------------------------------------------------------- conditions of one's own
 def own(name: str, **fields: object) -> OwnCondition:
-    return OwnCondition(class_path=f"tests.monitor.own_classes:{name}", fields=fields)
+    return OwnCondition(
+        class_path=f"tests.conditions.own_classes:{name}", fields=fields
+    )
 
 
 def test_a_condition_of_one_s_own_is_asked_when_its_facts_change() -> None:

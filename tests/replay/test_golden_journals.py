@@ -12,13 +12,13 @@ from typing import get_args
 
 import pytest
 
-from autoexp_tui.adapters.codec import decode_record, encode_record
-from autoexp_tui.adapters.journal import Loaded, load_state
-from autoexp_tui.adapters.session_dir import SessionDir
-from autoexp_tui.core.condition_kinds import Composite, MetricIs, Not
-from autoexp_tui.core.events import Event
-from autoexp_tui.core.state import JobRecord
-from autoexp_tui.core.states import Cause, JobState, Outcome
+from autoexp_tui.conditions.kinds import Composite, MetricIs, Not
+from autoexp_tui.events.events import Event
+from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.states import Cause, JobState, Outcome
+from autoexp_tui.storage.codec import decode_record, encode_record
+from autoexp_tui.storage.journal import Loaded, load_state
+from autoexp_tui.storage.session_dir import SessionDir
 
 DATA = Path(__file__).parent / "data"
 JOURNAL_V1 = DATA / "journal_v1.jsonl"

@@ -16,24 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.done_file import done_path, read_done
-from autoexp_tui.adapters.journal import read_session
-from autoexp_tui.adapters.lease import acquire
-from autoexp_tui.adapters.owner import Owner, take_ownership
-from autoexp_tui.adapters.session_dir import (
-    SessionDir,
-    require_ground,
-    sessions_in,
-    write_manifest,
-)
-from autoexp_tui.adapters.session_list import list_sessions
-from autoexp_tui.adapters.wrapper_copy import (
-    compiled,
-    digest_of,
-    install_wrapper,
-    wrapper_place,
-    wrapper_problem,
-)
 from autoexp_tui.cli import monitor, run, run_sweep_entry, submit
 from autoexp_tui.cli.assemble import (
     FaultLog,
@@ -42,15 +24,33 @@ from autoexp_tui.cli.assemble import (
     start_session,
 )
 from autoexp_tui.cli.diagnostics import guarded
-from autoexp_tui.cli.opening import viewing_handle
-from autoexp_tui.core import events
-from autoexp_tui.core.commands import Order, StopEngine
-from autoexp_tui.core.condition_kinds import FileExists
-from autoexp_tui.core.errors import EnvironmentFailed
-from autoexp_tui.core.specs import ExecutorSpec, Plan
+from autoexp_tui.cli.open import viewing_handle
+from autoexp_tui.cockpit.logfile import LogFile
+from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.engine.loop import Engine
+from autoexp_tui.events import events
+from autoexp_tui.executors.wrapper_copy import (
+    compiled,
+    digest_of,
+    install_wrapper,
+    wrapper_place,
+    wrapper_problem,
+)
+from autoexp_tui.model.commands import Order, StopEngine
+from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.specs import ExecutorSpec, Plan
+from autoexp_tui.storage.done_file import done_path, read_done
+from autoexp_tui.storage.journal import read_session
+from autoexp_tui.storage.lease import acquire
+from autoexp_tui.storage.output_dir_lock import Owner, take_ownership
+from autoexp_tui.storage.session_dir import (
+    SessionDir,
+    require_ground,
+    sessions_in,
+    write_manifest,
+)
+from autoexp_tui.storage.session_list import list_sessions
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.ui.logfile import LogFile
 from tests.cli.session_places import Place
 from tests.security.two_users import ALICE, give
 

@@ -81,8 +81,8 @@ WITH_SECRET = {
 OPEN = """
 import sys
 from pathlib import Path
-from autoexp_tui.adapters.session_dir import SessionDir
-from autoexp_tui.cli.opening import viewing_handle
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.cli.open import viewing_handle
 handle = viewing_handle(SessionDir(Path(sys.argv[1])))
 snapshot = handle.snapshot()
 print(handle.read_only, snapshot.engine.user, *(job.name for job in snapshot.jobs))

@@ -6,8 +6,8 @@ family that goes well but for one crash, and one whose first job fails for good.
 
 from __future__ import annotations
 
-from autoexp_tui.core.action_kinds import Notify, Restart
-from autoexp_tui.core.condition_kinds import (
+from autoexp_tui.actions.kinds import Notify, Restart
+from autoexp_tui.conditions.kinds import (
     Approval,
     Cooldown,
     FileExists,
@@ -15,11 +15,11 @@ from autoexp_tui.core.condition_kinds import (
     MaxAttempts,
     MetadataIs,
 )
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
-from autoexp_tui.core.specs import JobSpec, Plan
+from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.testing.fake_script import RunScript, Write
-from autoexp_tui.testing.sim_scripts import Scripts
-from tests.core.builders import job, plan
+from tests.model.builders import job, plan
+from tests.support.sim_scripts import Scripts
 
 DONE = "/out/{}/done.txt"
 

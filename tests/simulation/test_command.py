@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.testing.simulate import main
+from tests.support.simulation import main
 
 
 def test_it_says_at_which_seed_a_deliberate_bug_was_caught(

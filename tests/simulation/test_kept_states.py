@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from autoexp_tui.adapters.codec import decode_record, encode_record
-from autoexp_tui.adapters.state_codec import decode_state, encode_state
-from autoexp_tui.core.apply import fold
-from autoexp_tui.core.state import SessionState
-from autoexp_tui.testing.sim_campaign import Campaign
-from autoexp_tui.testing.sim_clusters import KINDS
+from autoexp_tui.events.apply import fold
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.storage.codec import decode_record, encode_record
+from autoexp_tui.storage.state_codec import decode_state, encode_state
+from tests.support.sim_campaign import Campaign
+from tests.support.sim_clusters import KINDS
 
 SHARE = 0.05
 """Of the commits after which the state is kept."""

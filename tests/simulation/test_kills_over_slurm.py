@@ -11,21 +11,21 @@ from typing import Final, Literal
 
 import pytest
 
-from autoexp_tui.cli.simulate import ALL_KINDS
-from autoexp_tui.core import events
-from autoexp_tui.core.commands import Order, Submit
-from autoexp_tui.core.condition_kinds import FileExists
-from autoexp_tui.core.effects import TaskId
-from autoexp_tui.core.specs import JobSpec, Plan
-from autoexp_tui.core.state import SessionState
+from autoexp_tui.conditions.kinds import FileExists
+from autoexp_tui.effects.effects import TaskId
 from autoexp_tui.engine.loop import Engine
+from autoexp_tui.events import events
+from autoexp_tui.model.commands import Order, Submit
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.state import SessionState
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_script import RunScript
-from autoexp_tui.testing.inline_pool import InlinePool
-from autoexp_tui.testing.memory_journal import Fault, Killed, MemoryJournal
-from autoexp_tui.testing.sim_clusters import Danger, SimCluster
-from autoexp_tui.testing.sim_house import ClusterHouse
 from tests.simulation.pinned import make_plan, make_scripts
+from tests.support.inline_pool import InlinePool
+from tests.support.memory_journal import Fault, Killed, MemoryJournal
+from tests.support.sim_clusters import Danger, SimCluster
+from tests.support.sim_house import ClusterHouse
+from tests.support.simulate import ALL_KINDS
 
 Ends = dict[str, tuple[str, str, int]]
 Kill = Literal["killed_before", "killed_amid", "killed_after"]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli.simulate import ALL_KINDS
-from autoexp_tui.testing.sim_campaign import Campaign
-from autoexp_tui.testing.sim_room import OWN_NAMES, Room
+from tests.support.sim_campaign import Campaign
+from tests.support.sim_room import OWN_NAMES, Room
+from tests.support.simulate import ALL_KINDS
 
 SMALL = ("--families", "2")
 """A campaign that is over soon, and yet tells of files by ids made of their paths."""
@@ -23,7 +23,7 @@ has_own_names = pytest.mark.skipif(
 
 def digest(seed: int, hash_seed: int, *options: str) -> str:
     """Of the journal of a campaign behind Slurm's commands, in a process of its own."""
-    command = [sys.executable, "-m", "autoexp_tui.cli.simulate", "--digest"]
+    command = [sys.executable, "-m", "tests.support.simulate", "--digest"]
     ran = subprocess.run(
         [*command, "--seed", str(seed), "--kind", "slurm", *options],
         env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
@@ -56,7 +56,7 @@ def room(seed: int) -> Room:
 def name_elsewhere(seed: int) -> str:
     """What a campaign in another process would call its room."""
     text = (
-        "import random; from autoexp_tui.testing.sim_room import Room; "
+        "import random; from tests.support.sim_room import Room; "
         f"one = Room(random.Random({seed})); print(one.path); one.close()"
     )
     command = [sys.executable, "-c", text]

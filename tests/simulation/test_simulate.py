@@ -6,23 +6,23 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from autoexp_tui.cli.simulate import ALL_KINDS
-from autoexp_tui.core import events
-from autoexp_tui.core.commands import Order, Submit
-from autoexp_tui.core.effects import TaskId
-from autoexp_tui.core.state import SessionState
+from autoexp_tui.effects.effects import TaskId
 from autoexp_tui.engine.loop import Engine
+from autoexp_tui.events import events
+from autoexp_tui.model.commands import Order, Submit
+from autoexp_tui.model.state import SessionState
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_executor import FakeExecutor
 from autoexp_tui.testing.fake_script import by_job
-from autoexp_tui.testing.inline_pool import InlinePool
-from autoexp_tui.testing.memory_journal import Fault, Killed
-from autoexp_tui.testing.sim_bugs import BUGS
-from autoexp_tui.testing.sim_checks import Violation
-from autoexp_tui.testing.sim_tally import EVERYWHERE
-from autoexp_tui.testing.sim_world import Files, World
-from autoexp_tui.testing.simulate import Case, simulate
 from tests.simulation.pinned import make_plan, make_scripts
+from tests.support.inline_pool import InlinePool
+from tests.support.memory_journal import Fault, Killed
+from tests.support.sim_bugs import BUGS
+from tests.support.sim_checks import Violation
+from tests.support.sim_tally import EVERYWHERE
+from tests.support.sim_world import Files, World
+from tests.support.simulate import ALL_KINDS
+from tests.support.simulation import Case, simulate
 
 CAMPAIGNS = 200
 SEEDS = 8

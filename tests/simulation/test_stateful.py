@@ -18,10 +18,10 @@ from hypothesis.stateful import (
 )
 
 from autoexp_tui.testing.fake_script import FAULTS, Fault
-from autoexp_tui.testing.sim_bugs import BUGS
-from autoexp_tui.testing.sim_campaign import MOST_STEPS, Campaign
-from autoexp_tui.testing.sim_checks import Violation
-from autoexp_tui.testing.sim_clusters import KINDS
+from tests.support.sim_bugs import BUGS
+from tests.support.sim_campaign import MOST_STEPS, Campaign
+from tests.support.sim_checks import Violation
+from tests.support.sim_clusters import KINDS
 
 CALLS: Final = [(call, fault) for call, found in FAULTS.items() for fault in found]
 PROFILE: Final = settings(

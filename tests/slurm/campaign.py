@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autoexp_tui.adapters.plan_codec import encode_plan
-from autoexp_tui.core.condition_kinds import Approval, Condition, JobStateIs
-from autoexp_tui.core.rule_kinds import Monitoring
-from autoexp_tui.core.scalars import Scalar
-from autoexp_tui.core.specs import ExecutorSpec, JobSpec, Plan, Resources
+from autoexp_tui.conditions.kinds import Approval, Condition, JobStateIs
+from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.scalars import Scalar
+from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan, Resources
+from autoexp_tui.storage.plan_codec import encode_plan
 from tests.slurm.cluster import Cluster
 
 FULL = os.environ.get("AUTOEXP_SLURM_FULL") == "1"

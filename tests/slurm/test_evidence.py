@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.adapters.clock import SystemClock
-from autoexp_tui.adapters.evidence import Evidence, SlurmReach, install_probe
-from autoexp_tui.adapters.slurm_commands import ClusterCommands
 from autoexp_tui.engine.executor_port import Task
 from autoexp_tui.engine.ports import Kept, Parting
+from autoexp_tui.executors.diagnostics import Evidence, SlurmReach, install_probe
+from autoexp_tui.executors.slurm.commands import ClusterCommands
+from autoexp_tui.probes.clock import SystemClock
 from tests.slurm.cluster import Cluster
 
 pytestmark = pytest.mark.slurm

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters.backend_configs import launched, slurm
+from tests.backends.backend_configs import launched, slurm
 from tests.slurm.campaign import until
 from tests.slurm.cluster import Cluster
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.core.specs import Hole, JobSpec, Plan
-from autoexp_tui.plan.papers import Entry, JobPapers
-from autoexp_tui.ui.view.faults import Fault
-from tests.plan.chart_plans import job, plan
+from autoexp_tui.cockpit.render.faults import Fault
+from autoexp_tui.model.specs import Hole, JobSpec, Plan
+from autoexp_tui.planning.job_details import Entry, JobPapers
+from tests.cockpit.plans import holey, opened
+from tests.cockpit.test_stage_graph import branching
+from tests.planning.chart_plans import job, plan
 from tests.snapshots.test_screens import LOOKS, SIZES, Compare, app, keys
-from tests.ui.plans import holey, opened
-from tests.ui.test_stage_graph import branching
 
 BY_SIZE = pytest.mark.parametrize(
     "size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}"

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.core.snapshot import Snapshot
-from autoexp_tui.testing.campaigns import T0, campaign, planned
+from autoexp_tui.cockpit.app import CockpitApp
+from autoexp_tui.cockpit.options import CockpitOptions
+from autoexp_tui.cockpit.screens.picker import SessionPicker
+from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.testing.scripted_handle import HOSTILE, ScriptedHandle
-from autoexp_tui.ui.app import CockpitApp
-from autoexp_tui.ui.options import CockpitOptions
-from autoexp_tui.ui.screens.picker import SessionPicker
-from tests.ui.test_other_screens import eventful
-from tests.ui.test_replay import replay_of, told
-from tests.ui.view.test_small_views import Session
+from tests.cockpit.render.test_small_views import Session
+from tests.cockpit.test_other_screens import eventful
+from tests.cockpit.test_replay import replay_of, told
+from tests.support.campaigns import T0, campaign, planned
+from tests.support.scripted_handle import HOSTILE, ScriptedHandle
 
 Compare = Callable[..., bool]
 SIZES = [(80, 24), (120, 40), (200, 60)]

@@ -10,32 +10,32 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from autoexp_tui.adapters.checkpoint_files import CheckpointFiles
-from autoexp_tui.adapters.fact_source import OutsideFacts
-from autoexp_tui.adapters.hydra_compose import HydraComposer
-from autoexp_tui.adapters.log_tail import LogReader
-from autoexp_tui.adapters.settings import HouseParser
-from autoexp_tui.adapters.slurm import SlurmExecutor, SlurmSettings
-from autoexp_tui.adapters.slurm_commands import Ran
-from autoexp_tui.adapters.slurm_submit import SubmitSettings
-from autoexp_tui.adapters.slurm_watch import Rhythm
-from autoexp_tui.core import events
-from autoexp_tui.core.commands import Command, Order, Submit
-from autoexp_tui.core.specs import JobSpec, Plan
-from autoexp_tui.core.state import JobRecord, SessionState
-from autoexp_tui.core.states import JobState
+from autoexp_tui.config.hydra_compose import HydraComposer
+from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.engine.dispatcher import Outside
-from autoexp_tui.engine.lookout import Sources
 from autoexp_tui.engine.loop import Engine, Parts
-from autoexp_tui.monitor.desk import Policy
-from autoexp_tui.plan.build import PlanOutcome, plan_outcome
+from autoexp_tui.engine.poller import Sources
+from autoexp_tui.events import events
+from autoexp_tui.executors.slurm.commands import Ran
+from autoexp_tui.executors.slurm.executor import SlurmExecutor, SlurmSettings
+from autoexp_tui.executors.slurm.submit import SubmitSettings
+from autoexp_tui.executors.slurm.watch import Rhythm
+from autoexp_tui.model.commands import Command, Order, Submit
+from autoexp_tui.model.decision_context import Policy
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.state import JobRecord, SessionState
+from autoexp_tui.model.states import JobState
+from autoexp_tui.planning.build import PlanOutcome, plan_outcome
+from autoexp_tui.probes.fact_source import OutsideFacts
+from autoexp_tui.probes.log_tail import LogReader
+from autoexp_tui.storage.checkpoint_files import CheckpointFiles
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_script import RunScript, Write, by_job
-from autoexp_tui.testing.fake_slurm import FakeSlurm
-from autoexp_tui.testing.fake_slurm_jobs import ClusterSettings
-from autoexp_tui.testing.inline_pool import InlinePool
-from autoexp_tui.testing.memory_journal import MemorySession
-from autoexp_tui.testing.sim_world import Errands, Mailbox, Nobody, Ready, Recompose
+from tests.support.fake_slurm import FakeSlurm
+from tests.support.fake_slurm_jobs import ClusterSettings
+from tests.support.inline_pool import InlinePool
+from tests.support.memory_journal import MemorySession
+from tests.support.sim_world import Errands, Mailbox, Nobody, Ready, Recompose
 
 CONFIGS = Path(__file__).parent / "configs"
 STEP = 0.5

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoexp_tui.adapters.eval_rewrite import end_of_interpolation
-from autoexp_tui.plan.build import PlanOutcome
+from autoexp_tui.config.eval_rewrite import end_of_interpolation
+from autoexp_tui.planning.build import PlanOutcome
 from tests.spec.campaign import outcome_of
 
 PLACE = Path(__file__).parent / "examples"

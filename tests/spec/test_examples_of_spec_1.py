@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.core.errors import Problem
-from autoexp_tui.core.specs import Plan
-from tests.adapters.config_trees import write_tree
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.specs import Plan
+from tests.config.config_trees import write_tree
 from tests.spec.campaign import outcome_of
 from tests.spec.examples_of_spec_1 import (
     EXAMPLES,

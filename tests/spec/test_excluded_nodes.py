@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from autoexp_tui.core import events
-from autoexp_tui.core.action_kinds import Restart
-from autoexp_tui.core.condition_kinds import MaxAttempts
-from autoexp_tui.core.rule_kinds import Monitoring, StateEvent
-from autoexp_tui.core.states import JobState
+from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.conditions.kinds import MaxAttempts
+from autoexp_tui.events import events
+from autoexp_tui.model.rules import Monitoring, StateEvent
+from autoexp_tui.model.states import JobState
 from autoexp_tui.testing.fake_script import RunScript
 from tests.spec.campaign import Campaign, plan_of
 

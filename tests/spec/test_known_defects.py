@@ -13,19 +13,19 @@ from pathlib import Path
 import pytest
 
 import autoexp_tui
-from autoexp_tui.core import events
-from autoexp_tui.core.action_kinds import Restart
-from autoexp_tui.core.commands import Resubmit
-from autoexp_tui.core.condition_kinds import Composite, MaxAttempts
-from autoexp_tui.core.rule_kinds import LogEvent, Monitoring, StateEvent
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.core.states import Cause, JobState
-from autoexp_tui.plan.validation import validate_execution_plan
+from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.conditions.kinds import Composite, MaxAttempts
+from autoexp_tui.events import events
+from autoexp_tui.model.commands import Resubmit
+from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.states import Cause, JobState
+from autoexp_tui.planning.validate import validate_execution_plan
 from autoexp_tui.testing.fake_script import RunScript
-from autoexp_tui.testing.fake_slurm_faults import PlannedSlurmFaults, SlurmFault
-from autoexp_tui.testing.fake_slurm_jobs import ClusterSettings
-from tests.core.builders import job, plan
+from tests.model.builders import job, plan
 from tests.spec.campaign import Campaign, plan_of
+from tests.support.fake_slurm_faults import PlannedSlurmFaults, SlurmFault
+from tests.support.fake_slurm_jobs import ClusterSettings
 
 STABLE, COOLDOWN = "test_lr1e-4_stable", "test_lr1e-4_cooldown"
 

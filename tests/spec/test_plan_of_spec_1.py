@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.core.condition_kinds import MetadataIs
-from autoexp_tui.core.specs import JobSpec
+from autoexp_tui.conditions.kinds import MetadataIs
+from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.plan import expand_sweep
 from tests.spec.campaign import job_of, outcome_of, plan_of
 

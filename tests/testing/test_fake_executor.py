@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoexp_tui.core.specs import Resources
-from autoexp_tui.core.states import Cause
 from autoexp_tui.engine.executor_port import (
     Accepted,
     Busy,
@@ -21,6 +19,8 @@ from autoexp_tui.engine.executor_port import (
     TaskReport,
     Uncertain,
 )
+from autoexp_tui.model.specs import Resources
+from autoexp_tui.model.states import Cause
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_executor import FakeExecutor
 from autoexp_tui.testing.fake_script import (

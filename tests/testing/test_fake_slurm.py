@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.adapters.slurm_commands import Ran
-from autoexp_tui.core.states import Cause
+from autoexp_tui.executors.slurm.commands import Ran
+from autoexp_tui.model.states import Cause
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_script import RunScript, Write
-from autoexp_tui.testing.fake_slurm import FakeSlurm
-from autoexp_tui.testing.fake_slurm_faults import PlannedSlurmFaults, SlurmFault
-from autoexp_tui.testing.fake_slurm_jobs import ClusterSettings
-from autoexp_tui.testing.fake_slurm_text import expand_names, ranges, seconds_of
+from tests.support.fake_slurm import FakeSlurm
+from tests.support.fake_slurm_faults import PlannedSlurmFaults, SlurmFault
+from tests.support.fake_slurm_jobs import ClusterSettings
+from tests.support.fake_slurm_text import expand_names, ranges, seconds_of
 
 SQUEUE = ("squeue", "-h", "-r", "-t", "all", "-u", "ann", "-o")
 FIELDS = "%i|%A|%T|%r|%N|%P|%S|%V|%j"

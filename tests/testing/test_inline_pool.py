@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.testing.inline_pool import InlinePool
+from tests.support.inline_pool import InlinePool
 
 
 def test_nothing_happens_until_a_step_is_taken() -> None:

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from autoexp_tui.adapters.codec import decode_record, encode_record
-from autoexp_tui.core.events import Recorded
-from autoexp_tui.core.state import SessionState
+from autoexp_tui.events.events import Recorded
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.storage.codec import decode_record, encode_record
 from autoexp_tui.testing.journal_contract import (
     JournalContract,
     Store,
     Writer,
     message,
 )
-from autoexp_tui.testing.memory_journal import (
+from tests.support.memory_journal import (
     Fault,
     Killed,
     MemoryJournal,

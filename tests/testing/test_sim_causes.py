@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.core import events
-from autoexp_tui.core.state import Attempt
-from autoexp_tui.core.states import Cause, Outcome
+from autoexp_tui.events import events
+from autoexp_tui.model.state import Attempt
+from autoexp_tui.model.states import Cause, Outcome
 from autoexp_tui.testing.fake_ends import STROKES, Befallen, Stroke
-from autoexp_tui.testing.sim_causes import Memory, problem
+from tests.support.sim_causes import Memory, problem
 
 PRECISE = Memory(forgets=False, mute=False, lost_after_seconds=5.0)
 FORGETFUL = Memory(forgets=True, mute=False, lost_after_seconds=5.0)

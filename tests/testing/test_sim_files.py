@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.core import events
-from autoexp_tui.core.condition_kinds import FileContent, FileExists
-from autoexp_tui.core.state import SessionState
-from autoexp_tui.core.states import Cause, JobState
-from autoexp_tui.core.verdicts import Result, why
-from autoexp_tui.testing.sim_checks import unsure_files
-from tests.core.builders import ended, happen, job, plan, run, started
+from autoexp_tui.conditions.kinds import FileContent, FileExists
+from autoexp_tui.events import events
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import Cause, JobState
+from autoexp_tui.model.verdicts import Result, why
+from tests.model.builders import ended, happen, job, plan, run, started
+from tests.support.sim_checks import unsure_files
 
 FILES = (
     FileExists(path="/out/a/done", writer="a"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from autoexp_tui.core import events
-from autoexp_tui.core.effects import ComposeJob
-from autoexp_tui.core.events import Event
-from autoexp_tui.core.state import SessionState
-from autoexp_tui.core.verdicts import why
-from autoexp_tui.testing.sim_checks import HANG_SECONDS, Timers
-from tests.core.builders import ended, happen, job, plan, run, started
+from autoexp_tui.effects.effects import ComposeJob
+from autoexp_tui.events import events
+from autoexp_tui.events.events import Event
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.verdicts import why
+from tests.model.builders import ended, happen, job, plan, run, started
+from tests.support.sim_checks import HANG_SECONDS, Timers
 
 BEGAN = 200.0
 """When the retries of these tests are ordered, in seconds that engines lived."""

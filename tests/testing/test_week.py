@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from autoexp_tui.core.apply import fold
-from autoexp_tui.core.state import SessionState
-from autoexp_tui.core.states import Cause, JobState
-from autoexp_tui.testing.campaigns import HOUR
-from autoexp_tui.testing.week import SHA, week
+from autoexp_tui.events.apply import fold
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import Cause, JobState
+from tests.support.campaigns import HOUR
+from tests.support.week import SHA, week
 
 WEEK = week(1000, note_seconds=4 * HOUR)
 STATE = fold(SessionState(plans={SHA: WEEK.plan}), WEEK.records)

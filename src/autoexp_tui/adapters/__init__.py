@@ -1,1 +1,1 @@
-"""One file an outside thing: disks, schedulers, processes, configs, git."""
+"""Names that processes of an earlier version start."""

@@ -15,56 +15,6 @@ from itertools import islice
 from pathlib import Path
 
 from autoexp_tui import __version__
-from autoexp_tui.adapters.atomic import make_directory
-from autoexp_tui.adapters.checkpoint_files import CheckpointFiles
-from autoexp_tui.adapters.child_planner import ChildPlanner
-from autoexp_tui.adapters.clock import SystemClock
-from autoexp_tui.adapters.done_file import (
-    done_of,
-    forget_done,
-    read_done,
-    write_done,
-)
-from autoexp_tui.adapters.errands import LocalErrands
-from autoexp_tui.adapters.fact_source import OutsideFacts
-from autoexp_tui.adapters.file_journal import FileJournal
-from autoexp_tui.adapters.inbox import FileInbox
-from autoexp_tui.adapters.journal import Loaded, StoredPlans
-from autoexp_tui.adapters.known_places import remember
-from autoexp_tui.adapters.lease import FileLease, LeaseWatch, acquire
-from autoexp_tui.adapters.live_sink import FileLiveSink
-from autoexp_tui.adapters.log_tail import LogReader
-from autoexp_tui.adapters.metric_places import note_lengths
-from autoexp_tui.adapters.mounts import Mounts
-from autoexp_tui.adapters.nudge import LogNudger, Nudger
-from autoexp_tui.adapters.owner import (
-    Living,
-    Owner,
-    read_owner,
-    require_free,
-    take_ownership,
-)
-from autoexp_tui.adapters.pools import ThreadPool
-from autoexp_tui.adapters.provenance import (
-    ProvenanceRecord,
-    read_record,
-    record_of,
-    write_provenance,
-)
-from autoexp_tui.adapters.senders import check_sender
-from autoexp_tui.adapters.session_dir import (
-    SessionDir,
-    create_session,
-    require_ground,
-)
-from autoexp_tui.adapters.sharing import MODES
-from autoexp_tui.adapters.trust import session_user
-from autoexp_tui.adapters.wrapper_copy import (
-    digest_of,
-    install_wrapper,
-    version_of,
-    wrapper_problem,
-)
 from autoexp_tui.cli.executors import (
     is_for_slurm,
     make_evidence,
@@ -72,18 +22,68 @@ from autoexp_tui.cli.executors import (
     offer_of,
     require_executor,
 )
-from autoexp_tui.core import events
-from autoexp_tui.core.done import DoneWork, is_of_later
-from autoexp_tui.core.errors import AutoexpError, UsageError
-from autoexp_tui.core.masking import mask_text
-from autoexp_tui.core.snapshot import Snapshot
-from autoexp_tui.core.specs import JobSpec, Plan, Share
-from autoexp_tui.core.state import SessionState
+from autoexp_tui.config.child_planner import ChildPlanner
 from autoexp_tui.engine.dispatcher import Outside
 from autoexp_tui.engine.executor_port import Executor, Submission
-from autoexp_tui.engine.lookout import Sources
 from autoexp_tui.engine.loop import Engine, Parts
-from autoexp_tui.monitor.desk import Policy
+from autoexp_tui.engine.poller import Sources
+from autoexp_tui.events import events
+from autoexp_tui.executors.local_actions import LocalErrands
+from autoexp_tui.executors.wrapper_copy import (
+    digest_of,
+    install_wrapper,
+    version_of,
+    wrapper_problem,
+)
+from autoexp_tui.model.decision_context import Policy
+from autoexp_tui.model.done import DoneWork, is_of_later
+from autoexp_tui.model.errors import AutoexpError, UsageError
+from autoexp_tui.model.masking import mask_text
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.specs import JobSpec, Plan, Share
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.probes.clock import SystemClock
+from autoexp_tui.probes.fact_source import OutsideFacts
+from autoexp_tui.probes.file_watcher import LogNudger, Nudger
+from autoexp_tui.probes.log_tail import LogReader
+from autoexp_tui.probes.metric_places import note_lengths
+from autoexp_tui.probes.mounts import Mounts
+from autoexp_tui.probes.pools import ThreadPool
+from autoexp_tui.storage.atomic import make_directory
+from autoexp_tui.storage.checkpoint_files import CheckpointFiles
+from autoexp_tui.storage.done_file import (
+    done_of,
+    forget_done,
+    read_done,
+    write_done,
+)
+from autoexp_tui.storage.file_journal import FileJournal
+from autoexp_tui.storage.inbox import FileInbox
+from autoexp_tui.storage.journal import Loaded, StoredPlans
+from autoexp_tui.storage.lease import FileLease, LeaseWatch, acquire
+from autoexp_tui.storage.live_sink import FileLiveSink
+from autoexp_tui.storage.output_dir_lock import (
+    Living,
+    Owner,
+    read_owner,
+    require_free,
+    take_ownership,
+)
+from autoexp_tui.storage.provenance import (
+    ProvenanceRecord,
+    read_record,
+    record_of,
+    write_provenance,
+)
+from autoexp_tui.storage.senders import check_sender
+from autoexp_tui.storage.session_dir import (
+    SessionDir,
+    create_session,
+    require_ground,
+)
+from autoexp_tui.storage.session_registry import remember
+from autoexp_tui.storage.sharing import MODES
+from autoexp_tui.storage.trust import session_user
 
 Listener = Callable[[Snapshot], None]
 
@@ -372,9 +372,9 @@ _POOLS = {
     "evidence": 4,
 }
 """The most threads of each pool; they start when they are needed. Of files and logs
-each file system has one at a time, and a few more when it hangs (`engine.lanes`); of
-submissions a few (`engine.dispatcher`); of commands a few run at a time, the rest is
-for those that hang."""
+each file system has one at a time, and a few more when it hangs (see
+`engine.mount_workers`); of submissions a few (`engine.dispatcher`); of commands a few
+run at a time, the rest is for those that hang."""
 
 
 def _policy(plan: Plan, executor: Executor, wanted: Wanted) -> Policy:

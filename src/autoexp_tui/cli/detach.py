@@ -17,10 +17,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from autoexp_tui.adapters.atomic import explaining
-from autoexp_tui.adapters.lease import highest_epoch
-from autoexp_tui.adapters.session_dir import SessionDir
 from autoexp_tui.cli.options import DEFAULT_STATE_DIR
+from autoexp_tui.storage.atomic import explaining
+from autoexp_tui.storage.lease import highest_epoch
+from autoexp_tui.storage.session_dir import SessionDir
 
 HEIR_SECONDS = 20.0
 """How long an heir may take to own the session."""

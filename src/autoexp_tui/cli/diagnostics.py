@@ -17,7 +17,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import NoReturn
 
-from autoexp_tui.core.errors import AutoexpError
+from autoexp_tui.model.errors import AutoexpError
 
 
 class ExitCode(IntEnum):
@@ -88,7 +88,7 @@ def print_json(value: object) -> None:
     """One line of JSON on stdout; NaN and infinities, which JSON lacks, are text."""
     import json
 
-    from autoexp_tui.plan.as_json import json_safe
+    from autoexp_tui.planning.as_json import json_safe
 
     print(json.dumps(json_safe(value), allow_nan=False))
 
@@ -98,8 +98,8 @@ def say(text: str) -> None:
 
     A terminal that has gone takes none, and no engine ends because of that.
     """
-    from autoexp_tui.core.clean import clean
-    from autoexp_tui.core.masking import mask_text
+    from autoexp_tui.model.masking import mask_text
+    from autoexp_tui.text.sanitize import clean
 
     shown = clean(mask_text(text), keep_newlines=True)
     with suppress(OSError):
@@ -112,7 +112,7 @@ def _drop_stdout() -> None:
 
 
 def _bug_report(bug: Exception) -> str:
-    from autoexp_tui.core.masking import mask_text
+    from autoexp_tui.model.masking import mask_text
 
     text = "".join(traceback.format_exception(bug))
     try:
@@ -125,7 +125,7 @@ def _bug_report(bug: Exception) -> str:
 
 
 def _write_trace(text: str) -> Path:
-    from autoexp_tui.core.masking import mask_text
+    from autoexp_tui.model.masking import mask_text
 
     handle, name = tempfile.mkstemp(prefix="autoexp-bug-", suffix=".txt")
     with os.fdopen(handle, "w", errors="backslashreplace") as file:

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from autoexp_tui.adapters.config_files import config_dir, config_roots
-from autoexp_tui.adapters.slots_dir import find_slots_dir, usual_slots_dir
-from autoexp_tui.adapters.slurm_commands import ClusterCommands
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with
 from autoexp_tui.cli.doctor_slurm import examine_slurm
 from autoexp_tui.cli.findings import Finding
 from autoexp_tui.cli.options import common, parse, parser, state_dir_of
-from autoexp_tui.core.errors import AutoexpError
+from autoexp_tui.executors.local.slots_dir import find_slots_dir, usual_slots_dir
+from autoexp_tui.executors.slurm.commands import ClusterCommands
+from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.probes.config_files import config_dir, config_roots
 
 _MIN_FREE_BYTES = 200 << 20
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from autoexp_tui.adapters.slurm_commands import Commands, Ran
-from autoexp_tui.adapters.slurm_refusals import refused
-from autoexp_tui.adapters.slurm_text import ClusterFacts, complaint, parse_config
 from autoexp_tui.cli.findings import Finding
-from autoexp_tui.core.wording import duration
+from autoexp_tui.executors.slurm.commands import Commands, Ran
+from autoexp_tui.executors.slurm.refusals import refused
+from autoexp_tui.executors.slurm.text import ClusterFacts, complaint, parse_config
+from autoexp_tui.model.wording import duration
 
 ASK_SECONDS: Final = 10.0
 """How long a command may take."""

@@ -9,22 +9,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoexp_tui.adapters.clock import SystemClock
-from autoexp_tui.adapters.local import (
+from autoexp_tui.engine.executor_port import Executor
+from autoexp_tui.engine.ports import EvidenceSource
+from autoexp_tui.executors.local.executor import (
     LocalExecutor,
     default_slots,
     local_settings,
     visible_gpus,
 )
-from autoexp_tui.adapters.session_dir import SessionDir
-from autoexp_tui.adapters.sharing import MODES
-from autoexp_tui.core.errors import UsageError
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.engine.executor_port import Executor
-from autoexp_tui.engine.ports import EvidenceSource
+from autoexp_tui.model.errors import UsageError
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.probes.clock import SystemClock
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.sharing import MODES
 
 if TYPE_CHECKING:
-    from autoexp_tui.adapters.slurm import SlurmSettings
+    from autoexp_tui.executors.slurm.executor import SlurmSettings
 
 LOCAL_NAMES = frozenset({"Local", "LocalCommand"})
 SLURM_NAMES = frozenset({"Slurm"})
@@ -101,8 +101,8 @@ def make_evidence(plan: Plan, session: SessionDir) -> EvidenceSource:
     Raises:
         EnvironmentFailed: the disk refused the script for it.
     """
-    from autoexp_tui.adapters import evidence
-    from autoexp_tui.adapters.slurm_commands import ClusterCommands
+    from autoexp_tui.executors import diagnostics as evidence
+    from autoexp_tui.executors.slurm.commands import ClusterCommands
 
     probe = evidence.install_probe(session.scripts)
     if not is_for_slurm(plan):
@@ -124,8 +124,8 @@ def _local(plan: Plan, session: SessionDir) -> Executor:
 
 
 def _slurm(plan: Plan, session: SessionDir) -> Executor:
-    from autoexp_tui.adapters.slurm import SlurmExecutor
-    from autoexp_tui.adapters.slurm_commands import ClusterCommands, OwnThread
+    from autoexp_tui.executors.slurm.commands import ClusterCommands, OwnThread
+    from autoexp_tui.executors.slurm.executor import SlurmExecutor
 
     executor = SlurmExecutor(
         slurm_settings(plan, session), ClusterCommands(), SystemClock(), OwnThread()
@@ -140,11 +140,15 @@ def slurm_settings(plan: Plan, session: SessionDir) -> SlurmSettings:
     Raises:
         UsageError: the template cannot be read, or would start nothing.
     """
-    from autoexp_tui.adapters.slurm import LARGEST_ARRAY, LOST_SECONDS, SlurmSettings
-    from autoexp_tui.adapters.slurm_submit import RECORD_PATIENCE, SubmitSettings
-    from autoexp_tui.adapters.slurm_template import read_template
-    from autoexp_tui.adapters.slurm_truth import GRACE_SECONDS
-    from autoexp_tui.adapters.slurm_watch import (
+    from autoexp_tui.executors.slurm.executor import (
+        LARGEST_ARRAY,
+        LOST_SECONDS,
+        SlurmSettings,
+    )
+    from autoexp_tui.executors.slurm.job_status_resolution import GRACE_SECONDS
+    from autoexp_tui.executors.slurm.submit import RECORD_PATIENCE, SubmitSettings
+    from autoexp_tui.executors.slurm.template import read_template
+    from autoexp_tui.executors.slurm.watch import (
         FIRST_SECONDS,
         LATEST_SECONDS,
         Rhythm,
@@ -186,7 +190,7 @@ def launcher_words(launcher: str, srun_options: str) -> tuple[str, ...]:
 
     Options without a launcher mean srun; a launcher that is srun takes them itself.
     """
-    from autoexp_tui.adapters.around_srun import is_srun
+    from autoexp_tui.executors.slurm.srun_wrapper import is_srun
 
     words, options = shlex.split(launcher), shlex.split(srun_options)
     if words and is_srun(words[0]):

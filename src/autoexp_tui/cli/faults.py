@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.options import Options
-from autoexp_tui.core.errors import AutoexpError, Problem, ValidationFailed
+from autoexp_tui.model.errors import AutoexpError, Problem, ValidationFailed
 
 if TYPE_CHECKING:
-    from autoexp_tui.adapters.key_places import KeyPlaces
-    from autoexp_tui.ui.view.faults import Fault
+    from autoexp_tui.cockpit.render.faults import Fault
+    from autoexp_tui.config.key_places import KeyPlaces
 
 
 def faults_of(error: AutoexpError, options: Options) -> tuple[Fault, ...]:
@@ -26,9 +26,9 @@ def _problems(error: AutoexpError) -> tuple[Problem, ...]:
 
 
 def _places(options: Options) -> KeyPlaces | None:
-    from autoexp_tui.adapters.config_files import config_dir, config_roots
-    from autoexp_tui.adapters.key_places import KeyPlaces
-    from autoexp_tui.cli.opening import DEFAULT_CONFIG
+    from autoexp_tui.cli.open import DEFAULT_CONFIG
+    from autoexp_tui.config.key_places import KeyPlaces
+    from autoexp_tui.probes.config_files import config_dir, config_roots
 
     try:
         roots = config_roots(config_dir(options.config_dir or None, Path.cwd()))
@@ -39,7 +39,7 @@ def _places(options: Options) -> KeyPlaces | None:
 
 
 def _fault(problem: Problem, places: KeyPlaces | None) -> Fault:
-    from autoexp_tui.ui.view.faults import Fault
+    from autoexp_tui.cockpit.render.faults import Fault
 
     path, line = _place(problem, places)
     return Fault(

@@ -18,16 +18,16 @@ from autoexp_tui.cli.detach import go_dark, place_of
 from autoexp_tui.cli.diagnostics import ExitCode, say
 from autoexp_tui.cli.job_reasons import waits_for, why_of
 from autoexp_tui.cli.rule_lines import SPENT, rule_lines
-from autoexp_tui.core.clean import clean
-from autoexp_tui.core.errors import AutoexpError
-from autoexp_tui.core.openness import is_acting
-from autoexp_tui.core.snapshot import EngineView, Snapshot
-from autoexp_tui.core.state import JobRecord
-from autoexp_tui.core.states import ACTIVE, JobState
-from autoexp_tui.core.unmet import asks, is_doomed, stuck
-from autoexp_tui.core.verdicts import Why
-from autoexp_tui.core.wording import clock_time, plural, sentence, wakes
 from autoexp_tui.engine.joined import is_at_rest, is_deposed
+from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.model.openness import is_acting
+from autoexp_tui.model.snapshot import EngineView, Snapshot
+from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.states import ACTIVE, JobState
+from autoexp_tui.model.unmet import asks, is_doomed, stuck
+from autoexp_tui.model.verdicts import Why
+from autoexp_tui.model.wording import clock_time, plural, sentence, wakes
+from autoexp_tui.text.sanitize import clean
 
 if TYPE_CHECKING:
     from autoexp_tui.engine.handle import EngineHandle

@@ -20,7 +20,7 @@ from typing import Any
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with
 from autoexp_tui.cli.options import bare_parser
-from autoexp_tui.core.errors import UsageError
+from autoexp_tui.model.errors import UsageError
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _SHOWN = 40
@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
             hint="autoexp-import-args MODULE:FUNCTION, such as my.train:get_parser",
         )
     name = _checked(args.name or _name_of(args.target))
-    from autoexp_tui.adapters.argument_import import Source, imported
+    from autoexp_tui.backends.argument_import import Source, imported
 
     data = imported(
         Source(
@@ -132,7 +132,7 @@ class _Files:
 
     def changes(self, data: Mapping[str, Any]) -> list[str] | None:
         """What differs from the schema that is there; None: there is none."""
-        from autoexp_tui.adapters.argument_files import differences
+        from autoexp_tui.backends.argument_files import differences
 
         old = self._old_schema()
         return None if old is None else differences(old, data)
@@ -146,8 +146,8 @@ class _Files:
             UsageError: a file would change, and `force` is not given.
             EnvironmentFailed: the disk does not let us.
         """
-        from autoexp_tui.adapters.argument_files import group_text, schema_text
-        from autoexp_tui.adapters.atomic import explaining, write_atomic
+        from autoexp_tui.backends.argument_files import group_text, schema_text
+        from autoexp_tui.storage.atomic import explaining, write_atomic
 
         wanted = {
             self.group: group_text(data, self.name),
@@ -182,7 +182,7 @@ class _Files:
 
     def _is_edited(self) -> bool:
         """Whether the group is not what its own schema gives."""
-        from autoexp_tui.adapters.argument_files import group_text
+        from autoexp_tui.backends.argument_files import group_text
 
         old = self._old_schema()
         return old is None or _text(self.group) not in (
@@ -191,7 +191,7 @@ class _Files:
         )
 
     def _old_schema(self) -> dict[str, Any] | None:
-        from autoexp_tui.adapters.argument_schema import decoded
+        from autoexp_tui.backends.argument_schema import decoded
 
         try:
             data = json.loads(_text(self.schema) or "")

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
 from autoexp_tui.cli.options import Parser
-from autoexp_tui.core.clean import clean
-from autoexp_tui.core.errors import EnvironmentFailed, UsageError
-from autoexp_tui.plan.near import slip_of
-from autoexp_tui.plan.overrides import literal
+from autoexp_tui.model.errors import EnvironmentFailed, UsageError
+from autoexp_tui.planning.overrides import literal
+from autoexp_tui.text.did_you_mean import slip_of
+from autoexp_tui.text.sanitize import clean
 
 RESERVED = frozenset(
     {"project", "backend", "slurm", "monitoring", "sweep", "tree", "research", "ui"}

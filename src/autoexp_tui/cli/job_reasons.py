@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.core.states import BEGUN, JobState
-from autoexp_tui.core.unmet import all_unmet
-from autoexp_tui.core.wording import clock_time, reason_of, sentence
+from autoexp_tui.model.states import BEGUN, JobState
+from autoexp_tui.model.unmet import all_unmet
+from autoexp_tui.model.wording import clock_time, reason_of, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from autoexp_tui.core.snapshot import Live
-    from autoexp_tui.core.state import JobRecord
-    from autoexp_tui.core.verdicts import Why
+    from autoexp_tui.model.snapshot import Live
+    from autoexp_tui.model.state import JobRecord
+    from autoexp_tui.model.verdicts import Why
 
 _NOT_KNOWN: Final = frozenset({"not_looked"})
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
 from autoexp_tui.cli.options import Options, common, parse, parser
-from autoexp_tui.core.errors import UsageError
+from autoexp_tui.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from autoexp_tui.adapters.session_dir import SessionDir
+    from autoexp_tui.storage.session_dir import SessionDir
 
 HEIR_WAIT_SECONDS = 15.0
 """How long an heir waits for the one it inherits from to let go."""
@@ -54,9 +54,9 @@ def _session_of_manifest(options: Options) -> SessionDir:
     Raises:
         UsageError: nobody has submitted it, or it does not read.
     """
-    from autoexp_tui.adapters.plan_history import head_of
-    from autoexp_tui.adapters.session_dir import read_manifest, sessions_in
     from autoexp_tui.cli.options import state_dir_of
+    from autoexp_tui.storage.plan_history import head_of
+    from autoexp_tui.storage.session_dir import read_manifest, sessions_in
 
     plan = read_manifest(Path(options.manifest), run=True)
     place = state_dir_of(options, plan.state_dir)
@@ -89,11 +89,11 @@ def _without_manifest(words: Sequence[str]) -> Sequence[str]:
 
 def monitor(options: Options, *, quiet: bool) -> int:
     """Report a session until nothing moves any more; 0 when all completed."""
-    from autoexp_tui.cli import opening
+    from autoexp_tui.cli import open as opening
+    from autoexp_tui.cli.attach import joined_handle
     from autoexp_tui.cli.headless import Interrupted, Watching, finish, watch
-    from autoexp_tui.cli.joining import joined_handle
-    from autoexp_tui.cli.leaving import leave
-    from autoexp_tui.cli.session_sending import spelled
+    from autoexp_tui.cli.leave import leave
+    from autoexp_tui.cli.session_verbs.send_command import spelled
 
     session = opening.session_of(options)
     handle = joined_handle(session, options)
@@ -114,7 +114,7 @@ def inherit(options: Options) -> int:
     Stays while jobs may move, so that they can be approved, and a storm's pause ended,
     from elsewhere.
     """
-    from autoexp_tui.cli import opening
+    from autoexp_tui.cli import open as opening
     from autoexp_tui.cli.garbage import settle
     from autoexp_tui.cli.headless import Interrupted, Watching, watch
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoexp_tui import __version__
-from autoexp_tui.core.errors import UsageError
+from autoexp_tui.model.errors import UsageError
 
 _OVERRIDE = re.compile(r"^(\+\+|\+|~)?[A-Za-z_@/][^\s=]*(=.*)?$", re.DOTALL)
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, print_json, say
 from autoexp_tui.cli.garbage import leave
 from autoexp_tui.cli.options import Options, common, parse, parser
-from autoexp_tui.core.errors import MOST_TOLD, UsageError
-from autoexp_tui.core.spelling import plural
+from autoexp_tui.model.errors import MOST_TOLD, UsageError
+from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
-    from autoexp_tui.adapters.planning import PlanningResult
-    from autoexp_tui.core.done import DoneReport
-    from autoexp_tui.core.specs import Plan, PlanFinding
+    from autoexp_tui.config.planning import PlanningResult
+    from autoexp_tui.model.done import DoneReport
+    from autoexp_tui.model.specs import Plan, PlanFinding
 
 
 def main(argv: Sequence[str]) -> int:
@@ -92,7 +92,7 @@ def plan(
 
     With `report`, a process that plans gives the plan as this command writes it.
     """
-    from autoexp_tui.adapters.planning import PlanningRequest, plan_in_child
+    from autoexp_tui.config.planning import PlanningRequest, plan_in_child
 
     if options.manifest or options.session:
         return _finished(options, points=points)
@@ -115,10 +115,10 @@ def _finished(options: Options, *, points: bool) -> PlanningResult:
     from dataclasses import replace
     from pathlib import Path
 
-    from autoexp_tui.adapters.planning import PlanningResult
-    from autoexp_tui.adapters.session_dir import read_manifest
-    from autoexp_tui.cli.opening import refuse_overrides, session_of
-    from autoexp_tui.plan.validation import validate_execution_plan
+    from autoexp_tui.cli.open import refuse_overrides, session_of
+    from autoexp_tui.config.planning import PlanningResult
+    from autoexp_tui.planning.validate import validate_execution_plan
+    from autoexp_tui.storage.session_dir import read_manifest
 
     given = "--manifest" if options.manifest else "--session"
     refuse_overrides(options, given)
@@ -155,8 +155,8 @@ def show_plan(result: PlanningResult, options: Options) -> int:
         _show_warnings(result.warnings)
     result.raise_errors()
     if result.plan is not None:
-        from autoexp_tui.adapters.done_file import done_of
         from autoexp_tui.cli.visualize import text_of
+        from autoexp_tui.storage.done_file import done_of
 
         print(text_of(result.plan))
         done = done_of(result.plan)
@@ -191,10 +191,10 @@ def show_check(result: PlanningResult, options: Options) -> int:
     Raises:
         AutoexpError: the plan has errors, is not for a cluster, or none answers.
     """
-    from autoexp_tui.adapters.slurm_check import check_cluster
-    from autoexp_tui.adapters.slurm_commands import ClusterCommands
-    from autoexp_tui.cli import cluster_words
+    from autoexp_tui.cli import cluster_messages as cluster_words
     from autoexp_tui.cli.executors import is_for_slurm
+    from autoexp_tui.executors.slurm.check import check_cluster
+    from autoexp_tui.executors.slurm.commands import ClusterCommands
 
     result.raise_errors()
     if result.plan is None:
@@ -228,10 +228,10 @@ def _show_warnings(warnings: Sequence[PlanFinding]) -> None:
 def as_json(result: PlanningResult) -> dict[str, object]:
     """The whole answer in the documented shape."""
     if result.plan is not None:
-        from autoexp_tui.adapters.plan_report import report_of
+        from autoexp_tui.config.plan_report import report_of
 
         return report_of(result.plan, result.errors)
-    from autoexp_tui.plan.as_json import finding_to_json
+    from autoexp_tui.planning.as_json import finding_to_json
 
     return {
         "version": 1,
@@ -247,9 +247,9 @@ def as_json(result: PlanningResult) -> dict[str, object]:
 
 def _estimate_lines(plan: Plan, done: DoneReport) -> Iterator[str]:
     """What the jobs that are left may cost."""
-    from autoexp_tui.adapters.plan_report import estimate_of
     from autoexp_tui.cli.executors import is_for_slurm
-    from autoexp_tui.plan.estimate import told
+    from autoexp_tui.config.plan_report import estimate_of
+    from autoexp_tui.planning.estimate import told
 
     found = estimate_of(plan, done)
     if not found.jobs:
@@ -261,7 +261,7 @@ def _estimate_lines(plan: Plan, done: DoneReport) -> Iterator[str]:
 
 def _done_lines(plan: Plan, report: DoneReport) -> Iterator[str]:
     """How many jobs would not run again, and why others would."""
-    from autoexp_tui.core.wording import plural
+    from autoexp_tui.model.wording import plural
 
     total = plural(len(plan.jobs), "job")
     if report.done:
@@ -278,7 +278,7 @@ _MOST_NAMED = 5
 
 def _named(names: Sequence[str]) -> str:
     """A few names, and how many more."""
-    from autoexp_tui.core.clean import clean
+    from autoexp_tui.text.sanitize import clean
 
     shown = ", ".join(clean(name) for name in names[:_MOST_NAMED])
     more = len(names) - _MOST_NAMED

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.options import Options, state_dir_of
-from autoexp_tui.core.errors import AutoexpError, UsageError
+from autoexp_tui.model.errors import AutoexpError, UsageError
 
 if TYPE_CHECKING:
-    from autoexp_tui.adapters.session_dir import SessionDir
-    from autoexp_tui.core.specs import Plan
+    from autoexp_tui.model.specs import Plan
+    from autoexp_tui.storage.session_dir import SessionDir
 
 
 def show_diff(plan: Plan, other: str, options: Options) -> None:
@@ -23,8 +23,8 @@ def show_diff(plan: Plan, other: str, options: Options) -> None:
     Raises:
         UsageError: there is no such plan, or it does not read.
     """
-    from autoexp_tui.adapters.plan_history import difference
-    from autoexp_tui.plan.compare_words import difference_to_json, headline, told
+    from autoexp_tui.planning.compare_words import difference_to_json, headline, told
+    from autoexp_tui.storage.plan_history import difference
 
     old = other_plan(other, options, plan)
     found = difference(old, plan)
@@ -39,8 +39,8 @@ def show_diff(plan: Plan, other: str, options: Options) -> None:
 
 
 def _title(plan: Plan) -> str:
-    from autoexp_tui.core.clean import clean
-    from autoexp_tui.core.spelling import clock_time
+    from autoexp_tui.text.sanitize import clean
+    from autoexp_tui.text.spelling import clock_time
 
     made = clock_time(plan.created_at, time.time())
     return f"{clean(plan.name)}, plan {clean(plan.plan_id)} of {made}"
@@ -48,9 +48,9 @@ def _title(plan: Plan) -> str:
 
 def since_lines(plan: Plan) -> Iterator[str]:
     """How a plan differs from the last one of its config; nothing without one."""
-    from autoexp_tui.adapters.plan_history import since_last
-    from autoexp_tui.core.spelling import clock_time
-    from autoexp_tui.plan.compare_words import in_short
+    from autoexp_tui.planning.compare_words import in_short
+    from autoexp_tui.storage.plan_history import since_last
+    from autoexp_tui.text.spelling import clock_time
 
     since = since_last(plan)
     if since is None:
@@ -67,7 +67,7 @@ def other_plan(other: str, options: Options, plan: Plan) -> Plan:
     Raises:
         UsageError: nothing is called so, or it does not read.
     """
-    from autoexp_tui.adapters.session_dir import read_manifest
+    from autoexp_tui.storage.session_dir import read_manifest
 
     path = Path(other)
     is_file = path.is_file() or path.suffix == ".json"
@@ -75,7 +75,7 @@ def other_plan(other: str, options: Options, plan: Plan) -> Plan:
 
 
 def _named(other: str, options: Options, plan: Plan) -> Path:
-    from autoexp_tui.adapters.plan_history import manifest_of
+    from autoexp_tui.storage.plan_history import manifest_of
 
     place = state_dir_of(options, plan.state_dir)
     if found := manifest_of(place, other.removeprefix("plan_")):
@@ -88,8 +88,8 @@ def _named(other: str, options: Options, plan: Plan) -> Path:
 
 def _sessions(options: Options, place: Path) -> Sequence[SessionDir]:
     """The sessions of every known place; one that cannot be listed has none."""
-    from autoexp_tui.adapters.session_dir import sessions_in
-    from autoexp_tui.cli.opening import places_of
+    from autoexp_tui.cli.open import places_of
+    from autoexp_tui.storage.session_dir import sessions_in
 
     found: list[SessionDir] = []
     for one in dict.fromkeys((place, *places_of(options))):
@@ -104,7 +104,7 @@ def _session_of(other: str, sessions: Sequence[SessionDir]) -> SessionDir | None
     Raises:
         UsageError: several begin so.
     """
-    from autoexp_tui.adapters.session_dir import called
+    from autoexp_tui.storage.session_dir import called
 
     found = called(sessions, other)
     return found[0] if found else None
@@ -118,8 +118,8 @@ def _newest_called(
     Raises:
         UsageError: there is none, with what is called alike.
     """
-    from autoexp_tui.adapters.plan_history import head_of, manifests
-    from autoexp_tui.plan.near import did_you_mean
+    from autoexp_tui.storage.plan_history import head_of, manifests
+    from autoexp_tui.text.did_you_mean import did_you_mean
 
     heads = [*manifests(place), *filter(None, (head_of(s.plan) for s in sessions))]
     called = [head for head in heads if other in (head.config_ref, head.name)]

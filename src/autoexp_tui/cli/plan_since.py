@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from autoexp_tui.core.specs import Plan
-    from autoexp_tui.ui.view.plan_changes import PlanChanges
+    from autoexp_tui.cockpit.render.plan_changes import PlanChanges
+    from autoexp_tui.model.specs import Plan
 
 _SECONDS: Final = 120.0
 _MOST_LINES: Final = 1000
@@ -32,7 +32,7 @@ def changes_of(plan: Plan) -> PlanChanges | None:
     Waits for a process: to be called off the screen's thread. What goes wrong there
     is no fault of the plan, and gives None.
     """
-    from autoexp_tui.ui.view.plan_changes import PlanChanges
+    from autoexp_tui.cockpit.render.plan_changes import PlanChanges
 
     # -P: a file of the user's that is called like a module must not be one.
     words = (sys.executable, "-P", "-m", __name__, plan.state_dir, plan.plan_id)
@@ -55,9 +55,9 @@ def changes_of(plan: Plan) -> PlanChanges | None:
 
 def main(argv: Sequence[str]) -> int:
     """Compare, and print."""
-    from autoexp_tui.adapters.plan_history import manifest_of, since_last
-    from autoexp_tui.adapters.session_dir import read_manifest
-    from autoexp_tui.plan.compare_words import headline, told
+    from autoexp_tui.planning.compare_words import headline, told
+    from autoexp_tui.storage.plan_history import manifest_of, since_last
+    from autoexp_tui.storage.session_dir import read_manifest
 
     with suppress(OSError):
         os.nice(_POLITE)

@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from autoexp_tui.adapters.config_files import config_dir, config_roots
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, print_json
 from autoexp_tui.cli.options import Options, common, parse, parser
-from autoexp_tui.core.clean import clean
+from autoexp_tui.probes.config_files import config_dir, config_roots
+from autoexp_tui.text.sanitize import clean
 
 
 def main(argv: Sequence[str]) -> int:
@@ -19,8 +19,8 @@ def main(argv: Sequence[str]) -> int:
     made.add_argument("--unmask", action="store_true", help="show secrets as they are")
     args = parse(made, argv)
     options = common(args)
-    from autoexp_tui.adapters.planning import PlanningRequest, plan_in_child
-    from autoexp_tui.core.masking import mask_rules, mask_values
+    from autoexp_tui.config.planning import PlanningRequest, plan_in_child
+    from autoexp_tui.model.masking import mask_rules, mask_values
 
     request = PlanningRequest(
         want="config",

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from autoexp_tui.core import events
-from autoexp_tui.core.events import Recorded
-from autoexp_tui.core.wording import sentence
+from autoexp_tui.events import events
+from autoexp_tui.events.events import Recorded
+from autoexp_tui.model.wording import sentence
 
 SPENT: Final = "not again"
 """Of a rule that has no attempt left, whatever it matches."""

@@ -15,13 +15,13 @@ from autoexp_tui.cli.options import (
     parse,
     parser,
 )
-from autoexp_tui.core.errors import NotConfirmed, UsageError
-from autoexp_tui.core.states import JobState
+from autoexp_tui.model.errors import NotConfirmed, UsageError
+from autoexp_tui.model.states import JobState
 
 if TYPE_CHECKING:
     from autoexp_tui.cli.headless import Watching
-    from autoexp_tui.core.specs import Plan
     from autoexp_tui.engine.live import LiveHandle
+    from autoexp_tui.model.specs import Plan
 
 _NOT_SUBMITTED = frozenset({JobState.PLANNED, JobState.HELD})
 
@@ -90,7 +90,7 @@ def run(
         finish,
         watch,
     )
-    from autoexp_tui.cli.leaving import leave
+    from autoexp_tui.cli.leave import leave
 
     try:
         handle, chosen = open_handle(options, first_family=first_family, rest=rest)
@@ -119,8 +119,8 @@ def chosen_and_confirmed(
     Raises:
         NotConfirmed: nobody said yes to what is above the bounds.
     """
-    from autoexp_tui.cli.confirming import confirmed, done_jobs
-    from autoexp_tui.plan import canary
+    from autoexp_tui.cli.confirm import confirmed, done_jobs
+    from autoexp_tui.planning import canary
 
     if not first_family:
         confirmed(plan, options)
@@ -139,7 +139,7 @@ def open_handle(
     Raises:
         NotConfirmed: nobody said yes to what is above the bounds.
     """
-    from autoexp_tui.cli import opening
+    from autoexp_tui.cli import open as opening
 
     if options.session:
         handle = opening.owned_handle(opening.session_of(options), options)
@@ -152,7 +152,7 @@ def open_handle(
 
 
 def _confirm_rest(handle: LiveHandle, options: Options) -> None:
-    from autoexp_tui.cli.confirming import confirmed
+    from autoexp_tui.cli.confirm import confirmed
 
     snapshot = handle.snapshot()
     going = {job.name for job in snapshot.jobs if job.state in _NOT_SUBMITTED}
@@ -171,7 +171,7 @@ def submit_fresh(
 
     With `rest` also what was held then.
     """
-    from autoexp_tui.core.commands import Submit
+    from autoexp_tui.model.commands import Submit
 
     states = {job.state for job in handle.snapshot().jobs}
     fresh = states <= {JobState.PLANNED}

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from autoexp_tui import __version__
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
 from autoexp_tui.cli.options import bare_parser, parse
-from autoexp_tui.core.errors import NotConfirmed, UsageError
+from autoexp_tui.model.errors import NotConfirmed, UsageError
 
 if TYPE_CHECKING:
-    from autoexp_tui.adapters.entry_run import Entry
-    from autoexp_tui.core.specs import JobSpec, Plan
+    from autoexp_tui.cli.entry_run import Entry
+    from autoexp_tui.model.specs import JobSpec, Plan
 
 ARRAY_INDEX = "SLURM_ARRAY_TASK_ID"
 _MOST_LISTED = 12
@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
             "which plan?",
             hint="--manifest FILE: autoexp-plan writes one, and prints its path.",
         )
-    from autoexp_tui.adapters.session_dir import read_manifest
+    from autoexp_tui.storage.session_dir import read_manifest
 
     plan = read_manifest(Path(args.manifest), run=not args.print)
     entry = _entry(plan, _chosen(plan, args), args.state_dir)
@@ -98,7 +98,7 @@ def _chosen(plan: Plan, args: argparse.Namespace) -> JobSpec:
 
 
 def _by_name(plan: Plan, name: str) -> JobSpec:
-    from autoexp_tui.plan.near import did_you_mean
+    from autoexp_tui.text.did_you_mean import did_you_mean
 
     for job in plan.jobs:
         if job.name == name:
@@ -116,7 +116,7 @@ def _by_index(plan: Plan, index: int, given: str) -> JobSpec:
 
 def _listed(plan: Plan) -> str:
     """`entries: 0 lr1_stable, 1 lr1_cooldown and 10 more (to 11)`."""
-    from autoexp_tui.core.clean import clean
+    from autoexp_tui.text.sanitize import clean
 
     shown = [f"{job.index} {clean(job.name)}" for job in plan.jobs[:_MOST_LISTED]]
     rest = len(plan.jobs) - len(shown)
@@ -127,7 +127,7 @@ def _listed(plan: Plan) -> str:
 
 # ---------------------------------------------------------------------------- running
 def _entry(plan: Plan, job: JobSpec, state_dir: str) -> Entry:
-    from autoexp_tui.adapters.entry_run import Entry
+    from autoexp_tui.cli.entry_run import Entry
     from autoexp_tui.cli.executors import is_for_slurm, launcher_words
 
     settings = plan.executor.settings
@@ -146,7 +146,7 @@ def _entry(plan: Plan, job: JobSpec, state_dir: str) -> Entry:
 
 
 def _is_done(entry: Entry) -> bool:
-    from autoexp_tui.adapters.done_file import read_done
+    from autoexp_tui.storage.done_file import read_done
 
     job = entry.job
     work = read_done(Path(job.output_dir), entry.plan.share)
@@ -163,7 +163,7 @@ def _require_may_start(entry: Entry) -> None:
     Raises:
         NotConfirmed: with every condition that is not met.
     """
-    from autoexp_tui.adapters.entry_conditions import unmet
+    from autoexp_tui.cli.entry_conditions import unmet
 
     reasons = list(unmet(entry.job, entry.plan, time.time()))
     if reasons:
@@ -180,7 +180,7 @@ def _bullets(reasons: Sequence[str]) -> Sequence[str]:
 
 
 def _run(entry: Entry) -> int:
-    from autoexp_tui.adapters.entry_run import run_entry
+    from autoexp_tui.cli.entry_run import run_entry
 
     # Under Slurm stdout is a file beside the log: it need not hold all of it again.
     return run_entry(entry, say, mirror=not os.environ.get("SLURM_JOB_ID"))
@@ -190,7 +190,7 @@ def _show(entry: Entry, *, as_json: bool) -> None:
     """What would run, where, and with which environment of its own."""
     import shlex
 
-    from autoexp_tui.plan.as_json import json_safe
+    from autoexp_tui.planning.as_json import json_safe
 
     job = entry.job
     tree = {

@@ -23,21 +23,19 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cli import (
-    session_clean,
-    session_commands,
-    session_engines,
-    session_looking,
-)
 from autoexp_tui.cli.diagnostics import exit_with
-from autoexp_tui.cli.opening import session_called
+from autoexp_tui.cli.open import session_called
 from autoexp_tui.cli.options import Options, common, parse, parser
-from autoexp_tui.core.errors import UsageError
+from autoexp_tui.cli.session_verbs import clean as session_clean
+from autoexp_tui.cli.session_verbs import commands as session_commands
+from autoexp_tui.cli.session_verbs import engines as session_engines
+from autoexp_tui.cli.session_verbs import show as session_looking
+from autoexp_tui.model.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
 
-    from autoexp_tui.adapters.session_dir import SessionDir
+    from autoexp_tui.storage.session_dir import SessionDir
 
 Names = Sequence[str]
 Run = Callable[["SessionDir", Names, "argparse.Namespace", Options], int]
@@ -62,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
         _require_few(args.verb, words, 0)
         return session_looking.list_all(options)
     if args.verb == "trust":
-        from autoexp_tui.cli.session_trust import trust
+        from autoexp_tui.cli.session_verbs.trust import trust
 
         _require_few(args.verb, words, 1)
         return trust(words, options)
@@ -155,7 +153,7 @@ _OPTIONS: dict[str, Callable[[argparse.ArgumentParser], object]] = {
 def _check(
     session: SessionDir, names: Names, args: argparse.Namespace, options: Options
 ) -> int:
-    from autoexp_tui.cli.session_check import check
+    from autoexp_tui.cli.session_verbs.check import check
 
     del names
     return check(session, options, repair=args.repair)

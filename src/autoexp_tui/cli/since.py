@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoexp_tui.core.errors import UsageError
+from autoexp_tui.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from autoexp_tui.adapters.session_dir import SessionDir
+    from autoexp_tui.storage.session_dir import SessionDir
 
 LEFT = "left"
 """For `--since`: the moment at which this user last left the cockpit."""
@@ -33,7 +33,7 @@ def left_at(directory: Path) -> float | None:
 def remember(directory: Path) -> None:
     """This user sees the session now; where that cannot be kept, no more is lost
     than the digest of the next visit."""
-    from autoexp_tui.adapters.trust import session_user
+    from autoexp_tui.storage.trust import session_user
 
     with suppress(OSError):
         if not session_user(directory):
@@ -46,7 +46,7 @@ def moment_of(text: str, session: SessionDir, now: float) -> float:
     Raises:
         UsageError: it names none.
     """
-    from autoexp_tui.ui.view.moments import NoMoment, parse_moment
+    from autoexp_tui.cockpit.state.time_parsing import NoMoment, parse_moment
 
     if text == LEFT:
         left = left_at(session.path)
@@ -72,13 +72,13 @@ def told_since(session: SessionDir, text: str) -> list[str]:
     Raises:
         AutoexpError: no such moment, or the session cannot be read.
     """
-    from autoexp_tui.adapters.journal import load_state
-    from autoexp_tui.core.snapshot import EngineView
-    from autoexp_tui.engine.publish import Publisher
-    from autoexp_tui.ui.view.causes import PlanWords, causes
-    from autoexp_tui.ui.view.digest import digest
-    from autoexp_tui.ui.view.session import observe
-    from autoexp_tui.ui.view.spans import plain
+    from autoexp_tui.cockpit.render.digest import digest
+    from autoexp_tui.cockpit.render.spans import plain
+    from autoexp_tui.cockpit.state.causes import PlanWords, causes
+    from autoexp_tui.cockpit.state.session import observe
+    from autoexp_tui.engine.snapshot_publisher import Publisher
+    from autoexp_tui.model.snapshot import EngineView
+    from autoexp_tui.storage.journal import load_state
 
     now = time.time()
     since = moment_of(text, session, now)

@@ -20,11 +20,11 @@ from autoexp_tui.cli.options import (
     parse,
     parser,
 )
-from autoexp_tui.core.states import JobState
+from autoexp_tui.model.states import JobState
 
 if TYPE_CHECKING:
-    from autoexp_tui.core.snapshot import Snapshot
     from autoexp_tui.engine.live import LiveHandle
+    from autoexp_tui.model.snapshot import Snapshot
 
 SENT_SECONDS = 60.0
 """How long what may go at once is given to be taken."""
@@ -48,11 +48,11 @@ def submit(options: Options, *, detach: bool, first: bool = False) -> int:
 
     With `first` only the first family goes, and the rest is held.
     """
-    from autoexp_tui.cli import opening
+    from autoexp_tui.cli import open as opening
     from autoexp_tui.cli.headless import failed_to_start
-    from autoexp_tui.cli.leaving import leave
+    from autoexp_tui.cli.leave import leave
     from autoexp_tui.cli.run import chosen_and_confirmed
-    from autoexp_tui.core.commands import Submit
+    from autoexp_tui.model.commands import Submit
 
     plan = opening.make_plan(options)
     chosen = chosen_and_confirmed(plan, options, first_family=first)
@@ -86,8 +86,8 @@ def _wait_sent(handle: LiveHandle, command: str) -> Snapshot:
 def _leave_engine(snapshot: Snapshot, options: Options) -> None:
     from pathlib import Path
 
-    from autoexp_tui.adapters.session_dir import SessionDir
     from autoexp_tui.cli.detach import place, start_heir
+    from autoexp_tui.storage.session_dir import SessionDir
 
     session = SessionDir(Path(snapshot.engine.directory))
     if not start_heir(session, options.approve, snapshot.engine.epoch):

@@ -17,22 +17,22 @@ from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
 from autoexp_tui.cli.garbage import settle
 from autoexp_tui.cli.options import Options, add_force, common, parse, parser
 from autoexp_tui.cli.since import left_at, remember
-from autoexp_tui.core.errors import AutoexpError, EnvironmentFailed, UsageError
+from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
 
 if TYPE_CHECKING:
     import argparse
 
-    from autoexp_tui.adapters.job_papers import PaperReader
-    from autoexp_tui.adapters.session_dir import SessionDir
-    from autoexp_tui.core.checkpoints import CheckpointPlace
-    from autoexp_tui.core.specs import JobSpec, Plan
+    from autoexp_tui.cockpit.app import CockpitApp
+    from autoexp_tui.cockpit.options import CockpitOptions
+    from autoexp_tui.cockpit.render.plan_changes import PlanChanges
+    from autoexp_tui.cockpit.state.kill_cost import Looks
     from autoexp_tui.engine.deferred import DeferredHandle
     from autoexp_tui.engine.handle import EngineHandle
-    from autoexp_tui.plan.papers import JobPapers
-    from autoexp_tui.ui.app import CockpitApp
-    from autoexp_tui.ui.options import CockpitOptions
-    from autoexp_tui.ui.view.loss import Looks
-    from autoexp_tui.ui.view.plan_changes import PlanChanges
+    from autoexp_tui.model.checkpoints import CheckpointPlace
+    from autoexp_tui.model.specs import JobSpec, Plan
+    from autoexp_tui.planning.job_details import JobPapers
+    from autoexp_tui.storage.job_details import PaperReader
+    from autoexp_tui.storage.session_dir import SessionDir
 
 
 def main(argv: Sequence[str]) -> int:
@@ -107,7 +107,7 @@ def _with_config(options: Options) -> Options:
     """A directory of configs, or overrides, mean a plan: the usual config's."""
     from dataclasses import replace
 
-    from autoexp_tui.cli.opening import DEFAULT_CONFIG
+    from autoexp_tui.cli.open import DEFAULT_CONFIG
 
     if options.config_ref or options.session or options.manifest:
         return options
@@ -122,8 +122,8 @@ def _with_session(options: Options, session: str) -> Options:
 
 def _pick(options: Options, args: argparse.Namespace) -> str:
     """Let the person choose a session; empty when there is none, or none was taken."""
-    from autoexp_tui.adapters.session_list import list_sessions
-    from autoexp_tui.cli.opening import places_of
+    from autoexp_tui.cli.open import places_of
+    from autoexp_tui.storage.session_list import list_sessions
 
     places = places_of(options)
     if not list_sessions(*places):
@@ -132,7 +132,7 @@ def _pick(options: Options, args: argparse.Namespace) -> str:
             "demo; `autoexp-init -- python train.py` plans your own."
         )
         return ""
-    from autoexp_tui.ui.screens.picker import SessionPicker
+    from autoexp_tui.cockpit.screens.picker import SessionPicker
 
     picker = SessionPicker(
         lambda: list_sessions(*places), _screen_options(options, args)
@@ -141,7 +141,7 @@ def _pick(options: Options, args: argparse.Namespace) -> str:
 
 
 def _screen_options(options: Options, args: argparse.Namespace) -> CockpitOptions:
-    from autoexp_tui.ui.options import CockpitOptions
+    from autoexp_tui.cockpit.options import CockpitOptions
 
     return CockpitOptions(
         read_only=args.read_only,
@@ -157,7 +157,7 @@ def _screen_options(options: Options, args: argparse.Namespace) -> CockpitOption
 def _keymap(path: str) -> Any:
     if not path:
         return None
-    from autoexp_tui.ui.keymap import load_keymap
+    from autoexp_tui.cockpit.keymap import load_keymap
 
     return load_keymap(Path(path))
 
@@ -170,7 +170,7 @@ class _RowFilter:
     """
 
     def __init__(self, text: str) -> None:
-        from autoexp_tui.plan.expression import compile_expression
+        from autoexp_tui.sweep.expression import compile_expression
 
         self._expression = compile_expression(text, dotted=True)
         self.names = self._expression.names
@@ -181,7 +181,7 @@ class _RowFilter:
 
 def _prepare_filters() -> None:
     """Import what filters are written in, ahead of the first one."""
-    import autoexp_tui.plan.expression  # noqa: F401 - kept for the filter
+    import autoexp_tui.sweep.expression  # noqa: F401 - kept for the filter
 
 
 def _changes(plan: Plan) -> PlanChanges | None:
@@ -193,7 +193,7 @@ def _changes(plan: Plan) -> PlanChanges | None:
 
 def _look_for_checkpoints(places: Sequence[CheckpointPlace]) -> Looks:
     """What jobs that run have saved; imported when it is asked."""
-    from autoexp_tui.adapters.checkpoint_files import look_for_checkpoints
+    from autoexp_tui.storage.checkpoint_files import look_for_checkpoints
 
     return look_for_checkpoints(places)
 
@@ -213,7 +213,7 @@ class _Papers:
 
     def _made(self) -> PaperReader:
         if self._reader is None:
-            from autoexp_tui.adapters.job_papers import PaperReader
+            from autoexp_tui.storage.job_details import PaperReader
 
             self._reader = PaperReader()
         return self._reader
@@ -240,13 +240,13 @@ class Cockpit:
     def _find_session(self) -> SessionDir | None:
         if not self._options.session:
             return None
-        from autoexp_tui.cli.opening import session_of
+        from autoexp_tui.cli.open import session_of
 
         return session_of(self._options)
 
     def run(self) -> int:
         """Show it until the person leaves, the terminal goes, or the screen fails."""
-        from autoexp_tui.ui.terminal import leave_signals
+        from autoexp_tui.cockpit.terminal import leave_signals
 
         gc.disable()  # until it is open: nothing of what is loaded now is garbage
         handle = self._handle = self._deferred()
@@ -282,10 +282,10 @@ class Cockpit:
             gc.enable()
 
     def _opened(self) -> EngineHandle:
-        from autoexp_tui.cli import opening
-        from autoexp_tui.cli.confirming import confirmed_without_asking
-        from autoexp_tui.cli.joining import staying
-        from autoexp_tui.core.commands import Submit
+        from autoexp_tui.cli import open as opening
+        from autoexp_tui.cli.attach import staying
+        from autoexp_tui.cli.confirm import confirmed_without_asking
+        from autoexp_tui.model.commands import Submit
 
         if self._session is not None:
             return self._reopen(self._session)
@@ -299,9 +299,9 @@ class Cockpit:
         return staying(handle, self._options)
 
     def _reopen(self, session: SessionDir) -> EngineHandle:
-        from autoexp_tui.cli import opening
+        from autoexp_tui.cli import open as opening
         from autoexp_tui.cli.assemble import FaultLog
-        from autoexp_tui.cli.joining import joined_handle
+        from autoexp_tui.cli.attach import joined_handle
 
         if self._args.replay:
             return opening.replay_handle(
@@ -316,7 +316,7 @@ class Cockpit:
 
     def _opening_failed(self, error: BaseException) -> None:
         """Lead to the place of what is wrong with a config; of anything else, end."""
-        from autoexp_tui.ui.options import LeaveWay
+        from autoexp_tui.cockpit.options import LeaveWay
 
         again = self._handle is not None and self._handle.opened is not None
         if not again:
@@ -350,7 +350,7 @@ class Cockpit:
     def _app(self, handle: DeferredHandle) -> CockpitApp:
         from dataclasses import replace
 
-        from autoexp_tui.ui.app import CockpitApp
+        from autoexp_tui.cockpit.app import CockpitApp
 
         papers = _Papers()
         options = replace(
@@ -404,8 +404,8 @@ class Cockpit:
     def _after(self, app: CockpitApp, handle: DeferredHandle, way: object) -> int:
         """The screen has ended: see that the engine goes on."""
         from autoexp_tui.cli.detach import go_dark
-        from autoexp_tui.cli.leaving import answered
-        from autoexp_tui.ui.options import LeaveWay
+        from autoexp_tui.cli.leave import answered
+        from autoexp_tui.cockpit.options import LeaveWay
 
         if way is LeaveWay.LOST:
             go_dark()  # before anything is said: nobody hears it
@@ -449,7 +449,7 @@ class Cockpit:
 
     def _let_go(self, handle: DeferredHandle) -> None:
         """Nobody needs an heir: say how things stand, and how to come back."""
-        from autoexp_tui.cli.leaving import parting_words
+        from autoexp_tui.cli.leave import parting_words
 
         if not handle.snapshot().session:
             handle.close()  # first: a session may still come into being
@@ -460,8 +460,8 @@ class Cockpit:
 
     def _hand_over(self, handle: DeferredHandle, *, failed: bool) -> int:
         """Give the session to a detached heir, at a commit boundary."""
-        from autoexp_tui.adapters.session_dir import SessionDir
         from autoexp_tui.cli.detach import come_back, place, start_heir
+        from autoexp_tui.storage.session_dir import SessionDir
 
         snapshot = handle.snapshot()
         session = SessionDir(Path(snapshot.engine.directory))

@@ -14,7 +14,7 @@ from autoexp_tui.cli.garbage import leave
 from autoexp_tui.cli.options import Options, common, parse, parser
 
 if TYPE_CHECKING:
-    from autoexp_tui.core.specs import Plan
+    from autoexp_tui.model.specs import Plan
 
 
 def main(argv: Sequence[str]) -> int:
@@ -29,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
     options = common(args)
     plan = _plan(options)
     if args.format == "mermaid":
-        from autoexp_tui.plan.chart import mermaid
+        from autoexp_tui.planning.chart import mermaid
 
         print(mermaid(plan, whole=args.all))
         return ExitCode.OK
@@ -45,14 +45,14 @@ def _wants_color(options: Options, *, ascii_only: bool) -> bool:
 
 
 def _colored(text: str) -> str:
-    from autoexp_tui.plan.chart_paint import painted
+    from autoexp_tui.planning.chart_paint import painted
 
     return painted(text)
 
 
 def _plan(options: Options) -> Plan:
-    from autoexp_tui.adapters.session_dir import read_manifest
-    from autoexp_tui.cli import opening
+    from autoexp_tui.cli import open as opening
+    from autoexp_tui.storage.session_dir import read_manifest
 
     if options.session:
         return read_manifest(Path(opening.session_of(options).plan))
@@ -63,7 +63,7 @@ def text_of(
     plan: Plan, *, width: int = 0, ascii_only: bool = False, whole: bool = False
 ) -> str:
     """The plan as the terminal can show it."""
-    from autoexp_tui.plan.chart import chart
+    from autoexp_tui.planning.chart import chart
 
     columns = width or shutil.get_terminal_size((100, 24)).columns
     encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from autoexp_tui.core.snapshot import EngineView, Role, Snapshot
+from autoexp_tui.model.snapshot import EngineView, Role, Snapshot
 
 if TYPE_CHECKING:
-    from autoexp_tui.core.commands import Command
-    from autoexp_tui.core.events import Recorded
     from autoexp_tui.engine.handle import EngineHandle, Player
     from autoexp_tui.engine.live import Listener
+    from autoexp_tui.events.events import Recorded
+    from autoexp_tui.model.commands import Command
 
 
 class DeferredHandle:

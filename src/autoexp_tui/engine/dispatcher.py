@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import assert_never
 
-from autoexp_tui.core.done import work_of
-from autoexp_tui.core.effects import (
+from autoexp_tui.actions.restarts import avoiding
+from autoexp_tui.conditions.bindings import bind
+from autoexp_tui.effects.effects import (
     RECOVERY,
     AddJob,
     AppendText,
@@ -31,13 +32,7 @@ from autoexp_tui.core.effects import (
     SubmitTasks,
     TaskId,
 )
-from autoexp_tui.core.errors import AutoexpError, os_reason
-from autoexp_tui.core.facts import CommandKey, Fact, FileStat, Matches, OutsideKey
-from autoexp_tui.core.freshness import Awaited, FileIdentity, awaited_of
-from autoexp_tui.core.specs import JobSpec, Plan
-from autoexp_tui.core.state import Attempt, JobRecord, PendingEffect, SessionState
 from autoexp_tui.engine import join
-from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.executor_port import (
     AdoptAnswer,
     Executor,
@@ -48,8 +43,6 @@ from autoexp_tui.engine.executor_port import (
     not_prepared,
     task_of,
 )
-from autoexp_tui.engine.observations import Observation
-from autoexp_tui.engine.partings import parting_of
 from autoexp_tui.engine.ports import (
     Checkpoints,
     Errands,
@@ -60,11 +53,18 @@ from autoexp_tui.engine.ports import (
     Preparation,
 )
 from autoexp_tui.engine.reading_ports import FactSource
-from autoexp_tui.monitor.bindings import bind
-from autoexp_tui.monitor.desk import rules_of
-from autoexp_tui.monitor.freshness import key_of
-from autoexp_tui.monitor.metric_files import places_of
-from autoexp_tui.monitor.restarts import avoiding
+from autoexp_tui.engine.termination_context import parting_of
+from autoexp_tui.model import observations as seen
+from autoexp_tui.model.decision_context import rules_of
+from autoexp_tui.model.done import work_of
+from autoexp_tui.model.errors import AutoexpError, os_reason
+from autoexp_tui.model.facts import CommandKey, Fact, FileStat, Matches, OutsideKey
+from autoexp_tui.model.freshness import Awaited, FileIdentity, awaited_of
+from autoexp_tui.model.observations import Observation
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.state import Attempt, JobRecord, PendingEffect, SessionState
+from autoexp_tui.scheduling.freshness import key_of
+from autoexp_tui.telemetry.metric_files import places_of
 
 PROBE_SECONDS = 2.0
 """Between questions about a submission in doubt."""

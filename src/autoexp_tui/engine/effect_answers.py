@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from autoexp_tui.core import events, ids
-from autoexp_tui.core.effects import (
+from autoexp_tui.actions import checkpoints
+from autoexp_tui.actions.ending import end_job
+from autoexp_tui.actions.evidence_wait import end_look
+from autoexp_tui.actions.log_values import unsafe_in_shell
+from autoexp_tui.actions.restarts import excluding
+from autoexp_tui.effects.effects import (
     AddJob,
     CaptureEvidence,
     ComposeJob,
@@ -14,23 +18,21 @@ from autoexp_tui.core.effects import (
     MoveCheckpoint,
     PlanJobs,
 )
-from autoexp_tui.core.specs import JobSpec, Plan
-from autoexp_tui.core.state import PendingEffect, SessionState
-from autoexp_tui.core.states import JobState
-from autoexp_tui.core.verdicts import Why, why
 from autoexp_tui.engine import join
-from autoexp_tui.engine import observations as seen
-from autoexp_tui.engine.doubts import warn_of_errand
-from autoexp_tui.engine.partings import captured, kept_too_late
+from autoexp_tui.engine.command_handlers import revive
+from autoexp_tui.engine.effect_settlement import Settling
 from autoexp_tui.engine.ports import Kept
-from autoexp_tui.engine.settling import Settling
-from autoexp_tui.engine.steer import revive
-from autoexp_tui.monitor import checkpoints, freshness
-from autoexp_tui.monitor.desk import Desk
-from autoexp_tui.monitor.ending import end_job
-from autoexp_tui.monitor.last_looks import end_look
-from autoexp_tui.monitor.log_values import unsafe_in_shell
-from autoexp_tui.monitor.restarts import excluding
+from autoexp_tui.engine.recovery_messages import warn_of_errand
+from autoexp_tui.engine.termination_context import captured, kept_too_late
+from autoexp_tui.events import events
+from autoexp_tui.model import ids
+from autoexp_tui.model import observations as seen
+from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.state import PendingEffect, SessionState
+from autoexp_tui.model.states import JobState
+from autoexp_tui.model.verdicts import Why, why
+from autoexp_tui.scheduling import freshness
 
 JOIN_SECONDS = 2.0
 """Before a plan is made again that needs what is still being planned."""

@@ -10,10 +10,10 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Final
 
-from autoexp_tui.core.moment import Moment
-from autoexp_tui.core.snapshot import Live
-from autoexp_tui.engine.tracks import Track
-from autoexp_tui.monitor.curves import trend
+from autoexp_tui.engine.run_telemetry import Track
+from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.snapshot import Live
+from autoexp_tui.telemetry.curves import trend
 
 MOST_WHOLE: Final = 500
 """Ended jobs whose curves are held: those that ended, or were opened, last."""

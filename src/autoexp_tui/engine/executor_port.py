@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from autoexp_tui.core.effects import TaskId
-from autoexp_tui.core.errors import AutoexpError, EnvironmentFailed
-from autoexp_tui.core.specs import JobSpec, Resources
-from autoexp_tui.core.states import Cause
+from autoexp_tui.effects.effects import TaskId
+from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed
+from autoexp_tui.model.specs import JobSpec, Resources
+from autoexp_tui.model.states import Cause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from autoexp_tui.core import events
-from autoexp_tui.core.effects import RECOVERY, SubmitTasks
-from autoexp_tui.engine import observations as seen
-from autoexp_tui.engine.doubts import leave_in_doubt
+from autoexp_tui.effects.effects import RECOVERY, SubmitTasks
+from autoexp_tui.engine.effect_settlement import FAULT_SECONDS, Settling
 from autoexp_tui.engine.executor_port import Uncertain
 from autoexp_tui.engine.health import Health
-from autoexp_tui.engine.settling import FAULT_SECONDS, Settling
+from autoexp_tui.engine.recovery_messages import leave_in_doubt
 from autoexp_tui.engine.submission_answers import SubmissionAnswers
-from autoexp_tui.monitor.desk import Desk
+from autoexp_tui.events import events
+from autoexp_tui.model import observations as seen
+from autoexp_tui.model.decision_context import Desk
 
 TELL_AGAIN_SECONDS = 3600.0
 """Before a look that goes on failing in the same way is told of again."""

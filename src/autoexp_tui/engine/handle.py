@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from autoexp_tui.core.commands import Command
-    from autoexp_tui.core.events import Recorded
-    from autoexp_tui.core.snapshot import Role, Snapshot
+    from autoexp_tui.events.events import Recorded
+    from autoexp_tui.model.commands import Command
+    from autoexp_tui.model.snapshot import Role, Snapshot
 
 
 class Player(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from autoexp_tui.core.snapshot import InQueue
+from autoexp_tui.model.snapshot import InQueue
 
 
 @dataclass(slots=True)

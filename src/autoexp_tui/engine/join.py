@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from autoexp_tui.core.effects import AddJob, PlanJobs
-from autoexp_tui.core.errors import Problem
-from autoexp_tui.core.ids import digest
-from autoexp_tui.core.specs import Edge, JobSpec, Plan
-from autoexp_tui.core.state import PendingEffect, SessionState
+from autoexp_tui.effects.effects import AddJob, PlanJobs
 from autoexp_tui.engine.ports import FurtherPlan
-from autoexp_tui.monitor.desk import rules_of
-from autoexp_tui.plan import directories
-from autoexp_tui.plan.places import Places
-from autoexp_tui.plan.validation import validate_execution_plan
+from autoexp_tui.model.decision_context import rules_of
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.ids import digest
+from autoexp_tui.model.places import Places
+from autoexp_tui.model.specs import Edge, JobSpec, Plan
+from autoexp_tui.model.state import PendingEffect, SessionState
+from autoexp_tui.planning import directories
+from autoexp_tui.planning.validate import validate_execution_plan
 
 MOST_TOLD = 3
 """Problems of a plan that are told where it is refused."""

@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from autoexp_tui.core.errors import AutoexpError, SessionOwned
-from autoexp_tui.core.events import EngineStopped
-from autoexp_tui.core.snapshot import Role, Snapshot
+from autoexp_tui.events.events import EngineStopped
+from autoexp_tui.model.errors import AutoexpError, SessionOwned
+from autoexp_tui.model.snapshot import Role, Snapshot
 
 if TYPE_CHECKING:
-    from autoexp_tui.core.commands import Command
-    from autoexp_tui.core.events import Recorded
     from autoexp_tui.engine.handle import EngineHandle, Player
+    from autoexp_tui.events.events import Recorded
+    from autoexp_tui.model.commands import Command
 
 HEIR_SECONDS = 20.0
 """How long an engine that left is given to bring up an heir of its own."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
-from autoexp_tui.core.commands import (
+from autoexp_tui.model.commands import (
     LEAVING,
     Command,
     Order,
@@ -22,18 +22,18 @@ from autoexp_tui.core.commands import (
     Submit,
     is_personal,
 )
-from autoexp_tui.core.errors import AutoexpError
-from autoexp_tui.core.snapshot import EngineView, Role, Snapshot
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.core.state import JobRecord
-from autoexp_tui.core.verdicts import Why, why
+from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.model.snapshot import EngineView, Role, Snapshot
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.verdicts import Why, why
 
 if TYPE_CHECKING:
-    from autoexp_tui.core.done import DoneWork
-    from autoexp_tui.core.events import Recorded
-    from autoexp_tui.core.sender import Sender
     from autoexp_tui.engine.handle import Player
     from autoexp_tui.engine.loop import Engine
+    from autoexp_tui.events.events import Recorded
+    from autoexp_tui.model.done import DoneWork
+    from autoexp_tui.model.sender import Sender
 
 Listener = Callable[[Snapshot], None]
 StartEngine = Callable[[Plan, Listener], "Engine"]
@@ -164,7 +164,7 @@ class LiveHandle:
 
     def _refuse(self, order: Order, reason: Why) -> None:
         """Tell of a refusal where there is no journal yet."""
-        from autoexp_tui.core.events import CommandRefused, Recorded
+        from autoexp_tui.events.events import CommandRefused, Recorded
 
         snapshot = self.snapshot()
         refused = Recorded(

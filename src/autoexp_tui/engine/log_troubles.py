@@ -1,6 +1,6 @@
 """Logs that cannot be read: waited for, and warned of when it takes long.
 
-A file system that does not answer at all is another matter, `engine.lanes`.
+A file system that does not answer at all is another matter, `engine.mount_workers`.
 """
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from autoexp_tui.core import events, ids
-from autoexp_tui.core.verdicts import why
-from autoexp_tui.engine.observations import LogRead
-from autoexp_tui.engine.pacing import Stream
-from autoexp_tui.monitor.desk import Desk
+from autoexp_tui.engine.file_poller import Stream
+from autoexp_tui.events import events
+from autoexp_tui.model import ids
+from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.observations import LogRead
+from autoexp_tui.model.verdicts import why
 
 WARN_SECONDS: Final = 60.0
 """After which a file that cannot be read is warned of."""

@@ -13,34 +13,34 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from autoexp_tui.core import events
-from autoexp_tui.core.apply import apply
-from autoexp_tui.core.commands import Order, StopEngine
-from autoexp_tui.core.draft import Draft
-from autoexp_tui.core.errors import EnvironmentFailed
-from autoexp_tui.core.events import Recorded
-from autoexp_tui.core.facts import Fact, OutsideKey
-from autoexp_tui.core.snapshot import EngineView, Snapshot
-from autoexp_tui.core.state import SessionState
-from autoexp_tui.engine import observations as seen
+from autoexp_tui.engine.command_handlers import obey
 from autoexp_tui.engine.dispatcher import Dispatcher, Outside
-from autoexp_tui.engine.doubts import leave_in_doubt
+from autoexp_tui.engine.ephemeral_state import Volatile
 from autoexp_tui.engine.health import Health
-from autoexp_tui.engine.intake import Intake
-from autoexp_tui.engine.lookout import Lookout, Sources
+from autoexp_tui.engine.journal_writer import Writer, Written
 from autoexp_tui.engine.mailbox import Inputs, Mailbox
-from autoexp_tui.engine.observations import Observation
+from autoexp_tui.engine.observation_handlers import Intake
+from autoexp_tui.engine.poll_scheduler import Rounds
+from autoexp_tui.engine.poller import Lookout, Sources
 from autoexp_tui.engine.ports import Clock
-from autoexp_tui.engine.rounds import Rounds
+from autoexp_tui.engine.recovery_messages import leave_in_doubt
 from autoexp_tui.engine.session_ports import Journal, Lease, LiveSink
-from autoexp_tui.engine.showing import Showing
-from autoexp_tui.engine.steer import obey
+from autoexp_tui.engine.snapshot_timing import Showing
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.engine.timeline import Timeline, step_warned
-from autoexp_tui.engine.volatile import Volatile
-from autoexp_tui.engine.writing import Writer, Written
-from autoexp_tui.monitor.decide import settle
-from autoexp_tui.monitor.desk import Desk, Policy
+from autoexp_tui.events import events
+from autoexp_tui.events.apply import apply
+from autoexp_tui.events.draft import Draft
+from autoexp_tui.events.events import Recorded
+from autoexp_tui.model import observations as seen
+from autoexp_tui.model.commands import Order, StopEngine
+from autoexp_tui.model.decision_context import Desk, Policy
+from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.facts import Fact, OutsideKey
+from autoexp_tui.model.observations import Observation
+from autoexp_tui.model.snapshot import EngineView, Snapshot
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.scheduling.decide import settle
 
 IDLE_SECONDS = 5.0
 """The longest sleep; so soon a wall clock that was set is noticed."""

@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from autoexp_tui.core.checkpoints import FoundCheckpoint
-from autoexp_tui.core.done import DoneWork
-from autoexp_tui.core.effects import LookForCheckpoint, MoveCheckpoint
-from autoexp_tui.core.facts import CommandResult
-from autoexp_tui.core.specs import JobSpec, Plan
+from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
 from autoexp_tui.engine.executor_port import Submission, Task
+from autoexp_tui.model.checkpoints import FoundCheckpoint
+from autoexp_tui.model.done import DoneWork
+from autoexp_tui.model.facts import CommandResult
+from autoexp_tui.model.specs import JobSpec, Plan
 
 
 class Clock(Protocol):

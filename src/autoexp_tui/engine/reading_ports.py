@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from autoexp_tui.core.facts import Fact, OutsideKey
+from autoexp_tui.model.facts import Fact, OutsideKey
 
 
 class FactSource(Protocol):

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from autoexp_tui.core.commands import Command
-from autoexp_tui.core.events import Recorded
-from autoexp_tui.core.snapshot import Role, Snapshot
+from autoexp_tui.engine.journal_loading import ReadingIn
 from autoexp_tui.engine.live import Listener
 from autoexp_tui.engine.ports import Clock
-from autoexp_tui.engine.reading_in import ReadingIn
-from autoexp_tui.engine.reel import Reel
+from autoexp_tui.engine.replay_buffer import Reel
+from autoexp_tui.events.events import Recorded
+from autoexp_tui.model.commands import Command
+from autoexp_tui.model.snapshot import Role, Snapshot
 
 SLOWEST = 1.0
 FASTEST = float(2**20)

@@ -7,26 +7,27 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from autoexp_tui.core import events, ids
-from autoexp_tui.core.clean import clean
-from autoexp_tui.core.effects import TaskId
-from autoexp_tui.core.facts import Fact, LogKey, OutsideKey
-from autoexp_tui.core.snapshot import InQueue
-from autoexp_tui.core.state import JobRecord
-from autoexp_tui.core.states import Cause
-from autoexp_tui.core.telling import nan_line, telling_line
-from autoexp_tui.core.verdicts import Why, why
-from autoexp_tui.core.wording import CAUSES
-from autoexp_tui.engine import judge
-from autoexp_tui.engine import observations as seen
+from autoexp_tui.actions.reactions import end_attempt
+from autoexp_tui.effects.effects import TaskId
+from autoexp_tui.engine import report_reducer as judge
 from autoexp_tui.engine.executor_port import TaskPhase, TaskReport
 from autoexp_tui.engine.health import Health
-from autoexp_tui.engine.log_rounds import LOG
+from autoexp_tui.engine.log_poller import LOG
 from autoexp_tui.engine.log_troubles import LogTroubles
 from autoexp_tui.engine.submission_answers import order_again
 from autoexp_tui.engine.telemetry import Telemetry
-from autoexp_tui.monitor.desk import Desk
-from autoexp_tui.monitor.reactions import end_attempt
+from autoexp_tui.events import events
+from autoexp_tui.model import ids
+from autoexp_tui.model import observations as seen
+from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.facts import Fact, LogKey, OutsideKey
+from autoexp_tui.model.snapshot import InQueue
+from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.states import Cause
+from autoexp_tui.model.verdicts import Why, why
+from autoexp_tui.model.wording import CAUSES
+from autoexp_tui.text.last_error_line import nan_line, telling_line
+from autoexp_tui.text.sanitize import clean
 
 _WORDS = 300
 """Characters of what was done to records."""

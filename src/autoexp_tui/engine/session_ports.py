@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from autoexp_tui.core.commands import Order
-from autoexp_tui.core.events import JournalRotated, Recorded
-from autoexp_tui.core.snapshot import EngineView, Live
-from autoexp_tui.core.specs import Plan
-from autoexp_tui.core.state import SessionState
+from autoexp_tui.events.events import JournalRotated, Recorded
+from autoexp_tui.model.commands import Order
+from autoexp_tui.model.snapshot import EngineView, Live
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.state import SessionState
 
 
 class Journal(Protocol):

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from autoexp_tui.core import events, ids
-from autoexp_tui.core.effects import CancelTasks, SubmitTasks, TaskId
-from autoexp_tui.core.states import Cause, Outcome
-from autoexp_tui.core.verdicts import Why, why
-from autoexp_tui.engine import judge
-from autoexp_tui.engine import observations as seen
+from autoexp_tui.actions.orders import order_effect
+from autoexp_tui.actions.reactions import end_attempt
+from autoexp_tui.effects.effects import CancelTasks, SubmitTasks, TaskId
+from autoexp_tui.engine import report_reducer as judge
 from autoexp_tui.engine.dispatcher import PROBE_SECONDS
+from autoexp_tui.engine.effect_settlement import FAULT_SECONDS, Settling, in_words
 from autoexp_tui.engine.executor_port import (
     Accepted,
     Busy,
@@ -21,10 +20,12 @@ from autoexp_tui.engine.executor_port import (
     Unexplained,
 )
 from autoexp_tui.engine.health import Health
-from autoexp_tui.engine.settling import FAULT_SECONDS, Settling, in_words
-from autoexp_tui.monitor.desk import Desk
-from autoexp_tui.monitor.orders import order_effect
-from autoexp_tui.monitor.reactions import end_attempt
+from autoexp_tui.events import events
+from autoexp_tui.model import ids
+from autoexp_tui.model import observations as seen
+from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.states import Cause, Outcome
+from autoexp_tui.model.verdicts import Why, why
 
 BUSY_SECONDS = 10.0
 """Before an executor that is at its limit is asked again."""

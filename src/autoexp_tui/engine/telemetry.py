@@ -11,37 +11,38 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from autoexp_tui.core import events, ids
-from autoexp_tui.core.facts import MetricFact, MetricKey
-from autoexp_tui.core.freshness import logs_are_old
-from autoexp_tui.core.moment import Moment
-from autoexp_tui.core.rule_kinds import LogEvent
-from autoexp_tui.core.snapshot import InQueue, Live
-from autoexp_tui.core.state import JobRecord, SessionState
-from autoexp_tui.core.verdicts import Verdict, why
+from autoexp_tui.actions.reactions import log_matched
 from autoexp_tui.engine.ended_runs import EndedRuns
-from autoexp_tui.engine.log_rounds import GPU, LOG, LOG_CHUNK, LOOK_WORK, LogCursor
-from autoexp_tui.engine.observations import LogRead
-from autoexp_tui.engine.points import keep_pace, plot, points_in, whole_lines
+from autoexp_tui.engine.log_poller import GPU, LOG, LOG_CHUNK, LOOK_WORK, LogCursor
+from autoexp_tui.engine.metric_alerts import stop_worrying, watch_loss
+from autoexp_tui.engine.metric_points import keep_pace, plot, points_in, whole_lines
 from autoexp_tui.engine.reading_ports import FoundFile, LogChunk
-from autoexp_tui.engine.standstill import Standstills
-from autoexp_tui.engine.track_making import TrackMaker
-from autoexp_tui.engine.track_notes import live_side, note
-from autoexp_tui.engine.tracks import (
+from autoexp_tui.engine.run_telemetry import (
     MOST_METRICS,
     FileSource,
     NewestFacts,
     Source,
     Track,
 )
-from autoexp_tui.engine.worries import stop_worrying, watch_loss
-from autoexp_tui.monitor.desk import Desk, rules_of
-from autoexp_tui.monitor.gpu_samples import GpuTrack
-from autoexp_tui.monitor.log_rules import Match
-from autoexp_tui.monitor.metric_files import FileReader, places_of
-from autoexp_tui.monitor.metrics import Point
-from autoexp_tui.monitor.patterns import MAX_LINE
-from autoexp_tui.monitor.reactions import log_matched
+from autoexp_tui.engine.run_telemetry_notes import live_side, note
+from autoexp_tui.engine.run_telemetry_setup import TrackMaker
+from autoexp_tui.engine.stall_detector import Standstills
+from autoexp_tui.events import events
+from autoexp_tui.model import ids
+from autoexp_tui.model.decision_context import Desk, rules_of
+from autoexp_tui.model.facts import MetricFact, MetricKey
+from autoexp_tui.model.freshness import logs_are_old
+from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.observations import LogRead
+from autoexp_tui.model.rules import LogEvent
+from autoexp_tui.model.snapshot import InQueue, Live
+from autoexp_tui.model.state import JobRecord, SessionState
+from autoexp_tui.model.verdicts import Verdict, why
+from autoexp_tui.telemetry.gpu_samples import GpuTrack
+from autoexp_tui.telemetry.log_rules import Match
+from autoexp_tui.telemetry.metric_files import FileReader, places_of
+from autoexp_tui.telemetry.metrics import Point
+from autoexp_tui.text.patterns import MAX_LINE
 
 NOTE_SECONDS = 15.0
 """Between two journaled notes of a job's newest metrics."""

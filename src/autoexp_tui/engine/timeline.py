@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from autoexp_tui.core import events
-from autoexp_tui.core.moment import Moment
-from autoexp_tui.core.state import SessionState
-from autoexp_tui.core.verdicts import why
 from autoexp_tui.engine.ports import Clock
+from autoexp_tui.events import events
+from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.verdicts import why
 
 STEP_SECONDS: Final = 5.0
 """By which the wall clock differs from what passed when somebody has set it."""

@@ -11,12 +11,6 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from autoexp_tui.core.apply import apply
-from autoexp_tui.core.commands import Command, Order, is_personal
-from autoexp_tui.core.errors import AutoexpError
-from autoexp_tui.core.events import Recorded
-from autoexp_tui.core.snapshot import EngineView, Live, Role, Snapshot
-from autoexp_tui.core.state import SessionState
 from autoexp_tui.engine.handle import Player
 from autoexp_tui.engine.live import (
     Earlier,
@@ -27,8 +21,14 @@ from autoexp_tui.engine.live import (
     nothing_earlier,
 )
 from autoexp_tui.engine.ports import Clock
-from autoexp_tui.engine.publish import Publisher
 from autoexp_tui.engine.session_ports import SessionWatcher
+from autoexp_tui.engine.snapshot_publisher import Publisher
+from autoexp_tui.events.apply import apply
+from autoexp_tui.events.events import Recorded
+from autoexp_tui.model.commands import Command, Order, is_personal
+from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.model.snapshot import EngineView, Live, Role, Snapshot
+from autoexp_tui.model.state import SessionState
 
 POLL_SECONDS = 0.5
 """Between two looks at the session's journal."""

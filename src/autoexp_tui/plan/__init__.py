@@ -1,7 +1,6 @@
-"""Config to plan: sweep, filters, references, families, names, validation, chart.
+"""The planner's public functions, imported when they are first asked for.
 
-Pure given its ports: nothing here imports Hydra, reads a file or knows a clock. The
-public names are imported when they are first asked for.
+They stand in `autoexp_tui.sweep` and `autoexp_tui.planning`.
 """
 
 from __future__ import annotations
@@ -10,18 +9,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from autoexp_tui.plan.build import build_execution_plan
-    from autoexp_tui.plan.families import find_sibling
-    from autoexp_tui.plan.points import SweepPoint
-    from autoexp_tui.plan.sweep import expand_sweep
-    from autoexp_tui.plan.validation import validate_execution_plan
+    from autoexp_tui.planning.build import build_execution_plan
+    from autoexp_tui.planning.validate import validate_execution_plan
+    from autoexp_tui.sweep.expand import expand_sweep
+    from autoexp_tui.sweep.families import find_sibling
+    from autoexp_tui.sweep.points import SweepPoint
 
 _HOMES: Final = {
-    "SweepPoint": "points",
-    "build_execution_plan": "build",
-    "expand_sweep": "sweep",
-    "find_sibling": "families",
-    "validate_execution_plan": "validation",
+    "SweepPoint": "autoexp_tui.sweep.points",
+    "build_execution_plan": "autoexp_tui.planning.build",
+    "expand_sweep": "autoexp_tui.sweep.expand",
+    "find_sibling": "autoexp_tui.sweep.families",
+    "validate_execution_plan": "autoexp_tui.planning.validate",
 }
 
 __all__ = [
@@ -36,4 +35,4 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(_HOMES[name]), name)

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from autoexp_tui.core.effects import TaskId
-from autoexp_tui.core.ids import submission_token
+from autoexp_tui.effects.effects import TaskId
 from autoexp_tui.engine.executor_port import (
     Accepted,
     AdoptAnswer,
@@ -25,6 +24,7 @@ from autoexp_tui.engine.executor_port import (
     TaskPhase,
     TaskReport,
 )
+from autoexp_tui.model.ids import submission_token
 
 LONG = 300.0
 """Seconds that no test waits for."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from autoexp_tui.core.effects import TaskId
-from autoexp_tui.core.states import Cause
+from autoexp_tui.effects.effects import TaskId
+from autoexp_tui.model.states import Cause
 
 
 class Stroke(StrEnum):

@@ -15,9 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, Literal, TypeAlias
 
-from autoexp_tui.core.effects import TaskId
-from autoexp_tui.core.held import HeldTimes
-from autoexp_tui.core.states import Cause
+from autoexp_tui.effects.effects import TaskId
 from autoexp_tui.engine.executor_port import (
     Accepted,
     AdoptAnswer,
@@ -36,6 +34,8 @@ from autoexp_tui.engine.executor_port import (
     Uncertain,
 )
 from autoexp_tui.engine.ports import Clock
+from autoexp_tui.model.hold_timer import HeldTimes
+from autoexp_tui.model.states import Cause
 from autoexp_tui.testing.fake_copies import Begun, Copy, FakeRun, absent, report_of
 from autoexp_tui.testing.fake_ends import STROKES, Ledger, Stroke
 from autoexp_tui.testing.fake_script import (

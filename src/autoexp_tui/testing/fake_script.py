@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
-from autoexp_tui.core.states import Cause
 from autoexp_tui.engine.executor_port import Task
+from autoexp_tui.model.states import Cause
 
 
 # ------------------------------------------------------------------------ scripts

@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from autoexp_tui.core.draft import Draft
-from autoexp_tui.core.errors import EnvironmentFailed, SessionOwned
-from autoexp_tui.core.events import (
+from autoexp_tui.engine.session_ports import Journal, Lease
+from autoexp_tui.events.draft import Draft
+from autoexp_tui.events.events import (
     EngineStarted,
     Event,
     MessageLogged,
@@ -20,10 +20,10 @@ from autoexp_tui.core.events import (
     Recorded,
     SessionStarted,
 )
-from autoexp_tui.core.moment import Moment
-from autoexp_tui.core.specs import JobSpec, Plan
-from autoexp_tui.core.state import SessionState
-from autoexp_tui.engine.session_ports import Journal, Lease
+from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
+from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.state import SessionState
 
 
 class SealLike(Protocol):

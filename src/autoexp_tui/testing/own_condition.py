@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from autoexp_tui.core.facts import FactKey, Facts, FileText, TextKey
-from autoexp_tui.core.verdicts import Verdict
-from autoexp_tui.monitor.own import says
+from autoexp_tui.conditions.custom_conditions import says
+from autoexp_tui.model.facts import FactKey, Facts, FileText, TextKey
+from autoexp_tui.model.verdicts import Verdict
 
 
 @dataclass(frozen=True, slots=True)

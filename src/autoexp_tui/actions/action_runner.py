@@ -1,0 +1,428 @@
+"""How one action is judged, carried out, put off or dropped.
+
+All its conditions must pass. One that FAILs drops the action, one that WAITs puts it
+off: the event keeps what triggered it, so the same engine or the next one looks again
+whenever a fact that it reads changes, or its time comes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Final
+
+from autoexp_tui.actions import action_effects as deeds
+from autoexp_tui.actions import restarts
+from autoexp_tui.actions.derived_jobs import firings, goes_back_to
+from autoexp_tui.actions.ending import drop, end_job
+from autoexp_tui.actions.kinds import (
+    AppendToFile,
+    Cancel,
+    Finish,
+    Log,
+    NewJob,
+    Notify,
+    QuarantineCheckpoint,
+    Restart,
+    RunAutoexp,
+    RunCommand,
+)
+from autoexp_tui.actions.orders import order_end, order_finish
+from autoexp_tui.actions.triggered_action import AFTER_THE_RUN, Armed, find_armed
+from autoexp_tui.conditions.bindings import Lacking, RefusedValue, bind, own_fields
+from autoexp_tui.conditions.conditions import (
+    UNTIMED,
+    EvalContext,
+    evaluate,
+    needs,
+    wake_at,
+)
+from autoexp_tui.conditions.limits import limits_attempts
+from autoexp_tui.events import events
+from autoexp_tui.model import ids
+from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.facts import FactKey, MetadataKey
+from autoexp_tui.model.state import Deferred, JobRecord
+from autoexp_tui.model.states import BEGUN, Cause, JobState, Outcome
+from autoexp_tui.model.verdicts import Result, Verdict, Why, why
+
+MOST_JOINS: Final = 100
+"""How often an action of a job lets others join, where no MaxAttempts says it."""
+_WARNED: Final = frozenset({"value_refused", "joins_spent"})
+"""Reasons not to act that a person should see."""
+_BY_TIME = frozenset({"cooling_down", "time_until"})
+
+
+@dataclass(slots=True)
+class Judged:
+    """What all conditions of an action say together."""
+
+    verdict: Verdict
+    keys: set[FactKey] = field(default_factory=set)
+    """What was read: when one of them changes, the action is looked at again."""
+    wakes: list[float] = field(default_factory=list)
+    """When (lived) waiting conditions may say otherwise although no fact changes."""
+    codes: set[str] = field(default_factory=set)
+    """Of the conditions that wait."""
+
+    @property
+    def by_time_alone(self) -> bool:
+        """Whether nothing but the clock is waited for."""
+        return bool(self.codes) and self.codes <= _BY_TIME
+
+    @property
+    def ready_at(self) -> float | None:
+        """When the last of them may; None: no moment is known."""
+        return max(self.wakes, default=None)
+
+    @property
+    def look_at(self) -> float | None:
+        """When the first of them may."""
+        return min(self.wakes, default=None)
+
+
+# ------------------------------------------------------------------------- judging
+def judge_action(
+    desk: Desk, armed: Armed, job: JobRecord, since_lived: float | None = None
+) -> Judged:
+    """All conditions of an action together, then whether its fields have values.
+
+    `since_lived`: when it was put off; time-outs of its conditions count from then on.
+    """
+    judged = Judged(Verdict(Result.PASS, why("ok")))
+    ctx = EvalContext(
+        job=job.name,
+        waiting_lived=since_lived,
+        action=armed.key,
+        attempts=_attempts(desk, armed, job),
+    )
+    if _feeds_itself(desk, armed, job):
+        return Judged(Verdict(Result.FAIL, why("own_offspring", rule=armed.rule)))
+    if _joins_too_often(desk, armed, job):
+        reason = why("joins_spent", rule=armed.rule, max=MOST_JOINS)
+        return Judged(Verdict(Result.FAIL, reason))
+    for spec in filter(attrgetter("blocking"), armed.action.conditions):
+        bound, missing = bind(spec, desk.metadata, desk.state.jobs, own_of(job))
+        if bound is None:
+            return _without(desk, judged, missing)
+        judged.keys |= needs(bound, job.name, armed.key)
+        verdict = evaluate(bound, desk, desk.now, ctx)
+        if verdict.result is Result.FAIL:
+            return Judged(verdict, judged.keys)
+        if verdict.result is Result.WAIT:
+            at = wake_at(bound, desk, desk.now, ctx)
+            judged.wakes += [] if at is None else [at]
+            judged.codes.add(verdict.why.code)
+            if judged.verdict.result is Result.PASS:
+                judged.verdict = verdict
+    if judged.verdict.result is Result.PASS:
+        missing = deeds.missing(desk, armed, job)
+        return _without(desk, judged, missing) if missing else judged
+    return judged
+
+
+def _attempts(desk: Desk, armed: Armed, job: JobRecord) -> int | None:
+    """For actions that make jobs, how often they did; the job's own for the others."""
+    if isinstance(armed.action, NewJob | RunAutoexp):
+        return firings(desk.state, job, armed.key)
+    return None
+
+
+def _feeds_itself(desk: Desk, armed: Armed, job: JobRecord) -> bool:
+    """Whether an action would make jobs for its own jobs, and nothing bounds that."""
+    return (
+        isinstance(armed.action, NewJob | RunAutoexp)
+        and goes_back_to(desk.state, job, armed.key)
+        and not limits_attempts(armed.action.conditions)
+    )
+
+
+def _joins_too_often(desk: Desk, armed: Armed, job: JobRecord) -> bool:
+    """Whether an action has let others join so often as nobody can have meant."""
+    return (
+        isinstance(armed.action, NewJob | RunAutoexp)
+        and job.firings.get(armed.key, 0) >= MOST_JOINS
+        and not limits_attempts(armed.action.conditions)
+    )
+
+
+def own_of(job: JobRecord) -> dict[str, str]:
+    """What bare names mean in an action of a job, metadata apart."""
+    return own_fields(job.spec, len(job.attempts))
+
+
+def _without(desk: Desk, judged: Judged, lacking: tuple[Lacking, ...]) -> Judged:
+    """Values are missing: they are waited for, while they may still come.
+
+    One that may not stand where it is asked for stands there never.
+    """
+    for one in lacking:
+        if isinstance(one, RefusedValue):
+            reason = why("value_refused", job=one.job, key=one.key, problem=one.problem)
+            return Judged(Verdict(Result.FAIL, reason), judged.keys)
+    judged.keys |= {MetadataKey(one.job, one.key) for one in lacking}
+    name, key = lacking[0][:2]
+    source = desk.state.jobs.get(name)
+    if source is not None and source.ended:
+        reason = why("value_never_came", job=name, key=key, state=source.state.value)
+        return Judged(Verdict(Result.FAIL, reason), judged.keys)
+    reason = why("no_metadata", job=name, key=key)
+    return Judged(Verdict(Result.WAIT, reason), judged.keys, judged.wakes)
+
+
+# ------------------------------------------------------------------- carrying out
+def carry_out(
+    desk: Desk,
+    armed: Armed,
+    name: str,
+    ended: events.AttemptEnded | None,
+    since_lived: float | None = None,
+) -> Judged:
+    """Fire an action, put it off, or drop it, as its conditions say.
+
+    `ended`: the end of an attempt that triggered it. `since_lived`: when it was put
+    off.
+    """
+    job = desk.job(name)
+    if isinstance(armed.action, Restart) and _runs_again(job):
+        return _comes_second(desk, armed, name)
+    since = desk.now.lived if since_lived is None else since_lived
+    judged = judge_action(desk, armed, job, since)
+    over = ended is not None or job.state is JobState.RETRYING
+    restart = isinstance(armed.action, Restart) and over
+    match judged.verdict.result:
+        case Result.PASS:
+            _fire(desk, armed, job, ended, wait_seconds=0.0)
+        case Result.FAIL:
+            drop(desk, name, armed.key, armed.trigger, judged.verdict.why)
+            if judged.verdict.why.code in _WARNED:
+                _warn_of_drop(desk, armed, name, judged.verdict.why)
+        case Result.WAIT if restart and judged.by_time_alone and judged.ready_at:
+            wait_seconds = judged.ready_at - desk.now.lived
+            _fire(desk, armed, job, ended, wait_seconds=wait_seconds)
+        case Result.WAIT:
+            put_off(desk, armed, job, judged.verdict.why, judged.ready_at)
+    return judged
+
+
+def _warn_of_drop(desk: Desk, armed: Armed, job: str, reason: Why) -> None:
+    """A rule that a log's text has stopped needs a person: it may be meant so."""
+    warning_id = "v" + ids.digest(job, armed.key, reason.arg("key"))
+    if warning_id not in desk.state.warnings:
+        desk.draft.emit(
+            events.WarningRaised(
+                warning_id=warning_id, why=reason, job=job, evidence=armed.line
+            )
+        )
+
+
+def _runs_again(job: JobRecord) -> bool:
+    """Whether it is decided already that another attempt follows the last one."""
+    retry = job.retry
+    return job.state is JobState.RETRYING and retry is not None and not retry.held
+
+
+def _comes_second(desk: Desk, armed: Armed, name: str) -> Judged:
+    """Of the restarts after one end the first counts. A further one is not judged:
+    put off, it would come back later and end the run that the first has ordered."""
+    reason = why("restarted_already")
+    drop(desk, name, armed.key, armed.trigger, reason)
+    return Judged(Verdict(Result.FAIL, reason))
+
+
+def _fire(
+    desk: Desk,
+    armed: Armed,
+    job: JobRecord,
+    ended: events.AttemptEnded | None,
+    wait_seconds: float,
+) -> None:
+    match armed.action:
+        case Restart() as restart:
+            if not _restart(desk, armed, restart, job, ended, wait_seconds):
+                return
+        case Cancel() as cancel:
+            _end_by_rule(desk, cancel, job, armed)
+        case Finish() as finish:
+            if not _finish(desk, armed, finish, job, ended):
+                return
+        case Log() as log:
+            text = deeds.text(desk, log.message, job, armed)
+            desk.draft.emit(
+                events.MessageLogged(text=text, level=log.level, job=job.name)
+            )
+        case Notify() as notify:
+            deeds.notify(desk, deeds.text(desk, notify.message, job, armed), job, armed)
+        case AppendToFile() | RunCommand() | NewJob() | RunAutoexp():
+            deeds.order(desk, armed, job)
+        case QuarantineCheckpoint():
+            if ended is None and job.state in BEGUN:
+                put_off(desk, armed, job, why("after_the_run"), None)
+                return
+            deeds.order(desk, armed, job)
+    desk.draft.emit(
+        events.ActionFired(job=job.name, action=armed.key, trigger=armed.trigger)
+    )
+
+
+def _restart(
+    desk: Desk,
+    armed: Armed,
+    restart: Restart,
+    job: JobRecord,
+    ended: events.AttemptEnded | None,
+    wait_seconds: float,
+) -> bool:
+    if job.ended:
+        drop(desk, job.name, armed.key, armed.trigger, why("job_is_over"))
+        return False
+    held = job.state is JobState.RETRYING
+    if ended is None and not held:
+        reason = why(
+            "restart_ordered",
+            rule=armed.rule,
+            reason=deeds.text(desk, restart.reason, job, armed),
+            line=armed.line,
+        )
+        if order_end(desk, job, reason, Cause.KILL_CRITERION, armed.rule):
+            put_off(desk, armed, job, reason, None)
+        elif armed.key not in job.deferred:
+            drop(desk, job.name, armed.key, armed.trigger, why("job_is_over"))
+        return False
+    restarts.restart(desk, armed, restart, job, wait_seconds)
+    for key, waiting in restarts.put_off(desk, job.name):
+        if key != armed.key:
+            drop(desk, job.name, key, waiting.trigger, why("restarted_already"))
+    return True
+
+
+def _end_by_rule(desk: Desk, cancel: Cancel, job: JobRecord, armed: Armed) -> None:
+    reason = why(
+        "cancelled_by_rule",
+        rule=armed.rule,
+        reason=deeds.text(desk, cancel.reason, job, armed),
+        line=armed.line,
+    )
+    order_end(desk, job, reason, Cause(cancel.cause), armed.rule)
+
+
+def _finish(
+    desk: Desk,
+    armed: Armed,
+    finish: Finish,
+    job: JobRecord,
+    ended: events.AttemptEnded | None,
+) -> bool:
+    """Count the job as completed; False when its end was decided otherwise before."""
+    reason = why(
+        "finished_by_rule",
+        rule=armed.rule,
+        reason=deeds.text(desk, finish.reason, job, armed),
+        line=armed.line,
+    )
+    if ended is None:
+        done = order_finish(desk, job, reason)
+    elif done := job.state is not JobState.RETRYING and not job.ended:
+        end_job(desk, job, JobState.COMPLETED, None, reason)
+    if not done:
+        drop(desk, job.name, armed.key, armed.trigger, why("job_is_over"))
+    return done
+
+
+# ----------------------------------------------------------------------- put off
+def put_off(
+    desk: Desk, armed: Armed, job: JobRecord, reason: Why, until_lived: float | None
+) -> None:
+    """Say that an action waits, once for each reason."""
+    known = desk.job(job.name).deferred.get(armed.key)
+    if known and (known.trigger, known.why.code) == (armed.trigger, reason.code):
+        return
+    waits = None if until_lived is None else until_lived - desk.now.lived
+    desk.draft.emit(
+        events.ActionDeferred(
+            job=job.name,
+            action=armed.key,
+            trigger=armed.trigger,
+            why=reason,
+            wait_seconds=waits,
+            line=armed.line,
+        )
+    )
+
+
+def judge_deferred(desk: Desk, name: str) -> Judged:
+    """Look again at actions of a job that were put off; what they read."""
+    seen = Judged(Verdict(Result.PASS, why("ok")))
+    for key, waiting in list(desk.job(name).deferred.items()):
+        if desk.job(name).deferred.get(key) is not waiting:
+            continue  # one before it has settled it
+        armed = find_armed(desk, name, key, waiting)
+        if armed is None:
+            drop(desk, name, key, waiting.trigger, why("rule_is_gone"))
+        elif _may_fire_now(armed, desk.job(name)):
+            judged = carry_out(desk, armed, name, None, waiting.since_lived)
+            seen.keys |= judged.keys
+            seen.wakes += judged.wakes
+    job = desk.job(name)
+    if job.state is JobState.RETRYING and job.retry is not None and job.retry.held:
+        _give_up(desk, job)
+    return seen
+
+
+def _may_fire_now(armed: Armed, job: JobRecord) -> bool:
+    """A run must be there to be ended; what comes after it fires at its end."""
+    running = job.state in BEGUN
+    match armed.action:
+        case Restart():
+            attempt = job.attempt
+            ends = attempt is not None and attempt.told_to_end
+            return job.state is JobState.RETRYING or (running and not ends)
+        case Cancel() | Finish():
+            return running
+        case _:
+            return not isinstance(armed.action, AFTER_THE_RUN)
+
+
+# ------------------------------------------------------------------ restarts on hold
+def hold_for_restart(desk: Desk, name: str, ended: events.AttemptEnded) -> bool:
+    """Keep a job whose attempt has ended, while it is not decided if it runs again.
+
+    A condition that nobody could look at yet, or that has a time-out, is waited for;
+    what is known not to hold, and may take for ever, ends the job now.
+    """
+    bad = ended.outcome in (Outcome.FAILED, Outcome.LOST)
+    for key, waiting in restarts.put_off(desk, name):
+        armed = find_armed(desk, name, key, waiting)
+        meant = bad or waiting.trigger == f"attempt {ended.attempt}"
+        if armed is None or not meant or not _is_undecided(waiting):
+            continue
+        assert isinstance(armed.action, Restart)
+        desk.draft.emit(
+            events.RetryOrdered(
+                job=name,
+                wait_seconds=0.0,
+                from_checkpoint=armed.action.from_checkpoint,
+                use_files=armed.action.followers == "use",
+                why=waiting.why,
+                held=True,
+            )
+        )
+        return True
+    return False
+
+
+def _is_undecided(waiting: Deferred) -> bool:
+    return waiting.why.code in UNTIMED or waiting.until_lived is not None
+
+
+def _give_up(desk: Desk, job: JobRecord) -> None:
+    """End a job that was kept for restarts, once none of them may come any more."""
+    waiting = restarts.put_off(desk, job.name)
+    if any(_is_undecided(one) for _, one in waiting):
+        return
+    for key, one in waiting:
+        drop(desk, job.name, key, one.trigger, one.why)
+    attempt = job.attempt
+    if attempt is not None and attempt.outcome is not None:
+        state = JobState(attempt.outcome.value)
+        end_job(desk, desk.job(job.name), state, attempt.cause, attempt.why)

@@ -1,0 +1,161 @@
+"""Which checkpoint a job goes on from, and when that is the one to blame.
+
+An attempt that went on from a checkpoint and failed before it reported a further step
+is a strike against it. Enough strikes in a row, or a rule, have it moved aside, so that
+the next attempt finds the one before. Nothing is looked at here: a look and a move are
+ordered, and what came of them is handed back; no attempt starts in between.
+"""
+
+from __future__ import annotations
+
+import posixpath
+
+from autoexp_tui.actions.kinds import QuarantineCheckpoint
+from autoexp_tui.actions.orders import order_effect
+from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
+from autoexp_tui.events import events
+from autoexp_tui.model import ids
+from autoexp_tui.model.checkpoints import FoundCheckpoint, SavedCheckpoint
+from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.state import Attempt, JobRecord
+from autoexp_tui.model.verdicts import Why, why
+from autoexp_tui.model.wording import plural
+
+
+def order_look(desk: Desk, job: JobRecord, *, after: int) -> None:
+    """Look what the next attempt would go on from; move it at `after` strikes."""
+    where = desk.rules_of(job.name).checkpoints
+    if where.glob:
+        look = LookForCheckpoint(
+            job=job.name,
+            attempt=len(job.attempts),
+            output_dir=job.spec.output_dir,
+            glob=where.glob,
+            pointer=where.pointer,
+            after=after,
+        )
+        order_effect(desk, look)
+
+
+def order_quarantine(
+    desk: Desk, job: JobRecord, action: QuarantineCheckpoint, reason: Why
+) -> None:
+    """Move a checkpoint aside, whatever attempts came of it; values are put in."""
+    where = desk.rules_of(job.name).checkpoints
+    path = posixpath.join(job.spec.output_dir, action.path) if action.path else ""
+    look = LookForCheckpoint(
+        job=job.name,
+        attempt=len(job.attempts),
+        output_dir=job.spec.output_dir,
+        glob=where.glob,
+        path=path,
+        pointer=where.pointer,
+        keep=action.keep,
+    )
+    order_effect(desk, look, reason)
+
+
+def held_by_looks(desk: Desk) -> frozenset[str]:
+    """Jobs whose checkpoints are being looked at, or moved: they do not start yet."""
+    return frozenset(
+        pending.effect.job
+        for pending in desk.state.pending.values()
+        if isinstance(pending.effect, LookForCheckpoint | MoveCheckpoint)
+    )
+
+
+# ------------------------------------------------------------------- what came of it
+def looked(
+    desk: Desk, look: LookForCheckpoint, found: FoundCheckpoint | None, problem: str
+) -> None:
+    """Take what a look has found, and order the move when it is time."""
+    if problem:
+        _warn(desk, look.job, look.path, problem)
+    elif found is None:
+        _nothing_there(desk, look)
+    elif not look.after:
+        _move(desk, look, found, 0)
+    else:
+        strikes = _strikes(desk.job(look.job), look, found)
+        saved = SavedCheckpoint(checkpoint=found.newest, strikes=strikes)
+        desk.draft.emit(events.CheckpointSeen(job=look.job, saved=saved))
+        if strikes >= look.after:
+            _move(desk, look, found, strikes)
+
+
+def _nothing_there(desk: Desk, look: LookForCheckpoint) -> None:
+    if look.after:
+        desk.draft.emit(events.CheckpointSeen(job=look.job))
+    else:
+        _warn(desk, look.job, look.path, "there is none")
+
+
+def _strikes(job: JobRecord, look: LookForCheckpoint, found: FoundCheckpoint) -> int:
+    """How many attempts in a row failed on the newest checkpoint, this one counted."""
+    saved, attempt = job.saved, job.attempts[look.attempt - 1]
+    if not attempt.resume or saved is None or saved.checkpoint != found.newest:
+        return 0
+    return 0 if _came_further(attempt, saved) else saved.strikes + 1
+
+
+def _came_further(attempt: Attempt, saved: SavedCheckpoint) -> bool:
+    """Whether the attempt reported another step than the checkpoint's.
+
+    A smaller one too: then its log counts something else than the checkpoints' names,
+    and nothing can be said.
+    """
+    return attempt.reached not in (None, saved.checkpoint.step)
+
+
+def _move(
+    desk: Desk, look: LookForCheckpoint, found: FoundCheckpoint, strikes: int
+) -> None:
+    path = found.newest.path
+    if found.others < look.keep:
+        left = f"{found.others} would be left, and {look.keep} are to be kept"
+        _warn(desk, look.job, path, left)
+        return
+    order = MoveCheckpoint(
+        job=look.job,
+        output_dir=look.output_dir,
+        checkpoint=found.newest,
+        target=found.target,
+        pointer=look.pointer,
+        before=found.before,
+        strikes=strikes,
+    )
+    blamed = why("quarantine", path=path, attempts=plural(strikes, "attempt"))
+    order_effect(desk, order, blamed if strikes else why("quarantine_asked", path=path))
+
+
+def moved(desk: Desk, move: MoveCheckpoint, problem: str) -> None:
+    """Take what came of a move."""
+    path, before = move.checkpoint.path, move.before
+    if problem:
+        _warn(desk, move.job, path, problem)
+        return
+    desk.draft.emit(
+        events.CheckpointQuarantined(
+            job=move.job,
+            checkpoint=move.checkpoint,
+            moved_to=move.target,
+            before=before,
+        )
+    )
+    reason = why(
+        "quarantined",
+        path=path,
+        target=move.target,
+        attempts=plural(move.strikes, "attempt") if move.strikes else "",
+        before=posixpath.basename(before.path) if before else "the beginning",
+    )
+    _raise(desk, move.job, move.target, reason)
+
+
+def _warn(desk: Desk, job: str, path: str, problem: str) -> None:
+    _raise(desk, job, path, why("not_quarantined", path=path, problem=problem))
+
+
+def _raise(desk: Desk, job: str, about: str, reason: Why) -> None:
+    warning = "q" + ids.digest(job, about, reason.code)
+    desk.draft.emit(events.WarningRaised(warning_id=warning, why=reason, job=job))

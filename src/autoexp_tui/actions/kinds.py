@@ -1,0 +1,162 @@
+"""What a rule may do: every action that a config can ask for.
+
+`kind` tells members of the union apart in the journal and the manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from autoexp_tui.conditions.kinds import Condition
+from autoexp_tui.model.scalars import Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionBase:
+    """The fields that every action has."""
+
+    conditions: tuple[Condition, ...] = ()
+    """All must pass; one that WAITs defers the action, it is not dropped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart(ActionBase):
+    """Run the job again, as a further attempt."""
+
+    kind: Literal["restart"] = "restart"
+    reason: str = ""
+    overrides: tuple[str, ...] = ()
+    exclude_node: bool = False
+    from_checkpoint: bool = True
+    followers: Literal["wait", "use"] = "wait"
+    """Where it begins anew (`overrides`, or not from a checkpoint): followers wait for
+    new files, or use those that are there."""
+    quarantine_after: int = 0
+    """Failures in a row of attempts that went on from one checkpoint and came no
+    further, before it is moved aside; 0: never."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel(ActionBase):
+    """End the job."""
+
+    kind: Literal["cancel"] = "cancel"
+    reason: str = ""
+    cause: Literal["cancel_condition", "nan", "stall", "kill_criterion"] = (
+        "cancel_condition"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log(ActionBase):
+    """Write a line to the session's events."""
+
+    kind: Literal["log"] = "log"
+    message: str
+    level: Literal["info", "warning", "error"] = "info"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notify(ActionBase):
+    """Tell the person: a warning in the cockpit, and `notify.command` if set."""
+
+    kind: Literal["notify"] = "notify"
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish(ActionBase):
+    """The job is done: end what runs of it, and count it as completed."""
+
+    kind: Literal["finish"] = "finish"
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendToFile(ActionBase):
+    """Add a line of text to a file, which is made when it is not there."""
+
+    kind: Literal["append_to_file"] = "append_to_file"
+    path: str
+    """A relative one starts where the job runs."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCommand(ActionBase):
+    """Run a command, without a shell, once."""
+
+    kind: Literal["command"] = "command"
+    command: tuple[str, ...]
+    timeout: float = 60.0
+    """Seconds until it is killed, with whatever it started."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Beside the engine's own environment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineCheckpoint(ActionBase):
+    """Move the job's newest checkpoint aside, so that the one before it is used."""
+
+    kind: Literal["quarantine_checkpoint"] = "quarantine_checkpoint"
+    path: str = ""
+    """A certain one; empty: the newest. A relative one starts in `output_dir`."""
+    keep: int = 0
+    """Nothing is moved when fewer than this would be left."""
+
+
+JoinMode: TypeAlias = Literal["queue", "now"]
+"""Where jobs stand that join: behind all that wait for a slot, or before them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob(ActionBase):
+    """Let one further job join the session; what is not given is the trigger's."""
+
+    kind: Literal["new_job"] = "new_job"
+    command: tuple[str, ...]
+    name: str = ""
+    """Empty: `<job>_<rule>`, counted on where that is taken."""
+    stage: str = ""
+    """Empty: the rule's name."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Beside the variables of the job that triggered it."""
+    cwd: str = ""
+    start_conditions: tuple[Condition, ...] = ()
+    cancel_conditions: tuple[Condition, ...] = ()
+    options: Mapping[str, Scalar] = field(default_factory=dict)
+    """The executor's own options that differ."""
+    time_limit_seconds: float | None = None
+    gpus: int | None = None
+    mode: JoinMode = "queue"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAutoexp(ActionBase):
+    """Plan a config, and let its jobs join the session."""
+
+    kind: Literal["run_autoexp"] = "run_autoexp"
+    config_ref: str = ""
+    """As on the command line; this or `config_path`."""
+    config_path: str = ""
+    """A YAML file; a relative one starts where the job runs."""
+    overrides: tuple[str, ...] = ()
+    mode: JoinMode = "queue"
+    script: str = ""
+    """Accepted for old configs, never run: planning is the engine's own work."""
+
+
+Action: TypeAlias = (
+    Restart
+    | Cancel
+    | Log
+    | Notify
+    | Finish
+    | AppendToFile
+    | RunCommand
+    | QuarantineCheckpoint
+    | NewJob
+    | RunAutoexp
+)

@@ -1,0 +1,151 @@
+"""What rules do when an attempt ends or a log line matches.
+
+Decided in the same step as the end itself: afterwards a job is RETRYING or ended for
+good, and no dependant ever sees the moment in between. How a single action is carried
+out is `firing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from autoexp_tui.actions.action_runner import carry_out, hold_for_restart
+from autoexp_tui.actions.ending import end_job
+from autoexp_tui.actions.triggered_action import AFTER_THE_RUN, Armed, find_armed
+from autoexp_tui.events import events
+from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.rules import LogEvent, StateClass, StateEvent
+from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.states import Cause, JobState, Outcome
+from autoexp_tui.model.verdicts import why
+from autoexp_tui.scheduling.circuit_breaker import counted, watch_storm
+from autoexp_tui.telemetry.log_rules import concerns
+
+CLASS_OF: dict[Cause, StateClass] = {
+    Cause.EXIT_CODE: "crash",
+    Cause.SIGNAL: "crash",
+    Cause.LOST: "crash",
+    Cause.OUT_OF_MEMORY: "oom",
+    Cause.TIMEOUT: "timeout",
+    Cause.NODE_FAIL: "node_fail",
+    Cause.PREEMPTED: "preempted",
+    Cause.STALL: "stall",
+}
+"""Which state class a cause belongs to; causes that are absent trigger none."""
+MOST_RERUNS: Final = 3
+"""Failures of nodes of a job after which only a rule or a person has it run again."""
+
+
+# -------------------------------------------------------------------- attempt ends
+def end_attempt(desk: Desk, ended: events.AttemptEnded) -> None:
+    """Record the end of a job's attempt and decide what becomes of the job."""
+    ended = counted(desk, ended)
+    before = desk.job(ended.job)
+    desk.draft.emit(ended)
+    if before.ended:
+        _late_success(desk, before, ended)
+    else:
+        _become(desk, before, ended)
+    watch_storm(desk, ended)
+
+
+def _become(desk: Desk, before: JobRecord, ended: events.AttemptEnded) -> None:
+    """What rules make of the end; without any, the job ends as its attempt."""
+    for armed in _armed_by_end(desk, before, ended):
+        carry_out(desk, armed, ended.job, ended)
+    job = desk.job(ended.job)
+    if job.state is JobState.RETRYING or job.ended:
+        return
+    held = hold_for_restart(desk, ended.job, ended)
+    if not held and not _run_again(desk, job, ended):
+        state = JobState(ended.outcome.value)
+        end_job(desk, job, state, ended.cause, ended.why)
+        desk.draft.untold_move()  # rules over it were carried out just now
+
+
+def _run_again(desk: Desk, job: JobRecord, ended: events.AttemptEnded) -> bool:
+    """Whether a further attempt is ordered in the place of an executor's rerun."""
+    failures = sum(one.cause is Cause.NODE_FAIL for one in job.attempts)
+    if not ended.rerun or failures > MOST_RERUNS:
+        return False
+    again = why("rerun", attempt=len(job.attempts) + 1)
+    desk.draft.emit(
+        events.RetryOrdered(
+            job=job.name, wait_seconds=0.0, from_checkpoint=True, why=again
+        )
+    )
+    return True
+
+
+def _late_success(desk: Desk, before: JobRecord, ended: events.AttemptEnded) -> None:
+    newest = before.attempt
+    if (
+        before.state is JobState.LOST
+        and ended.outcome is Outcome.COMPLETED
+        and newest is not None
+        and newest.number == ended.attempt
+    ):
+        reason = why("late_exit_record")
+        end_job(desk, desk.job(ended.job), JobState.COMPLETED, None, reason)
+
+
+def _armed_by_end(
+    desk: Desk, before: JobRecord, ended: events.AttemptEnded
+) -> Iterator[Armed]:
+    trigger = f"attempt {ended.attempt}"
+    if ended.outcome in (Outcome.FAILED, Outcome.LOST):
+        yield from _armed_by_the_run(desk, before)
+    for rule in desk.rules_of(before.name).state_events:
+        if _rule_applies(rule, before, ended):
+            for index, action in enumerate(rule.actions):
+                yield Armed(f"{rule.name}/{index}", action, trigger, ended.evidence)
+
+
+def _armed_by_the_run(desk: Desk, before: JobRecord) -> Iterator[Armed]:
+    """What a log line ordered for after the run, while that was still alive.
+
+    It is void when the run completed first, or was cancelled for another reason.
+    """
+    for key, put_off in before.deferred.items():
+        if key not in desk.job(before.name).deferred:
+            continue  # one before it has settled it
+        armed = find_armed(desk, before.name, key, put_off)
+        if armed is not None and isinstance(armed.action, AFTER_THE_RUN):
+            yield armed
+
+
+def _rule_applies(
+    rule: StateEvent, before: JobRecord, ended: events.AttemptEnded
+) -> bool:
+    if not concerns(rule, before.spec.stage):
+        return False
+    if rule.state is not None:
+        return rule.state == class_of_end(ended)
+    if rule.transition is None:
+        return False
+    old, new = rule.transition
+    return new == ended.outcome.value and old in (None, before.state.value)
+
+
+def class_of_end(ended: events.AttemptEnded) -> StateClass | None:
+    """The state class of an attempt's end, if it has one."""
+    if ended.outcome is Outcome.COMPLETED:
+        return "success"
+    if ended.outcome is Outcome.CANCELLED or ended.cause is None:
+        return None
+    return CLASS_OF.get(ended.cause)
+
+
+# ---------------------------------------------------------------------- log lines
+def log_matched(desk: Desk, matched: events.LogMatched, rule: LogEvent) -> None:
+    """Record a match once, and carry out the rule's actions."""
+    place = (matched.job, matched.attempt, matched.run, matched.rule)
+    known = desk.state.mark_of(*place)
+    if known is not None and known[0] == matched.match_id:
+        return
+    desk.draft.emit(matched)
+    for index, action in enumerate(rule.actions):
+        armed = Armed(f"{rule.name}/{index}", action, matched.match_id, matched.line)
+        if not desk.job(matched.job).ended:
+            carry_out(desk, armed, matched.job, None)

@@ -1,0 +1,102 @@
+"""Parameters that hold metadata of other jobs: composed with when their job starts.
+
+Its start conditions have passed by then, so the metadata is known. What it was composed
+with stays over restarts; a job of which another attempt has run since is asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from autoexp_tui.actions.log_values import is_plain
+from autoexp_tui.actions.orders import order_effect
+from autoexp_tui.conditions.bindings import (
+    Lacking,
+    Lookup,
+    RefusedValue,
+    bind_overrides,
+    runtime_sources,
+)
+from autoexp_tui.effects.effects import ComposeJob, TaskId
+from autoexp_tui.events import events
+from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.specs import JobSpec
+from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.verdicts import Why, why
+
+
+def is_composed(desk: Desk, job: JobRecord, lookup: Lookup) -> bool:
+    """Whether a job that may start holds all values; else its composition is ordered.
+
+    `lookup`: metadata; what is read there wakes the job again.
+    """
+    spec = job.spec
+    if not spec.runtime_overrides:
+        return True
+    sources = tuple(_sources(desk, spec))
+    if sources == spec.runtime_sources or is_composing(desk, job.name):
+        return sources == spec.runtime_sources
+    texts = [text for text in spec.runtime_overrides if not _is_set(spec, text)]
+    overrides, lacking = bind_overrides(texts, lookup, desk.state.jobs)
+    if lacking:
+        _explain(desk, job, _why_not(lacking[0]))
+        return False
+    order_effect(
+        desk,
+        ComposeJob(
+            job=job.name,
+            overrides=(*spec.overrides, *overrides),
+            sources=sources,
+            log_values=tuple(_unsafe(desk, texts, lookup)),
+        ),
+        why("runtime_values"),
+    )
+    _explain(desk, job, why("runtime_values"))
+    return False
+
+
+def is_composing(desk: Desk, name: str) -> bool:
+    """Whether the job's overrides are being composed: it starts when they are."""
+    return any(
+        isinstance(pending.effect, ComposeJob) and pending.effect.job == name
+        for pending in desk.state.pending.values()
+    )
+
+
+def _sources(desk: Desk, spec: JobSpec) -> Iterator[TaskId]:
+    """The attempts whose metadata the parameters would hold now."""
+    asked = runtime_sources(spec.runtime_overrides, desk.state.jobs)
+    for name in dict.fromkeys(one.job for one in asked):
+        record = desk.state.jobs.get(name)
+        yield name, len(record.attempts) if record else 0
+
+
+def _is_set(spec: JobSpec, text: str) -> bool:
+    """Whether a person has given a value before any metadata was put in."""
+    key = _key_of(text)
+    values = [one for one in spec.overrides if _key_of(one) == key]
+    return bool(values) and not spec.runtime_sources and "{runtime." not in values[-1]
+
+
+def _key_of(override: str) -> str:
+    return override.partition("=")[0].lstrip("+")
+
+
+def _unsafe(desk: Desk, texts: list[str], lookup: Lookup) -> Iterator[str]:
+    """The values that a shell would read as more than a word."""
+    for job, key in runtime_sources(texts, desk.state.jobs):
+        value = lookup(job, key)
+        if value is not None and not is_plain(value):
+            yield value
+
+
+def _why_not(lacking: Lacking) -> Why:
+    if isinstance(lacking, RefusedValue):
+        job, key, problem = lacking
+        return why("value_refused", job=job, key=key, problem=problem)
+    return why("no_metadata", job=lacking.job, key=lacking.key)
+
+
+def _explain(desk: Desk, job: JobRecord, reason: Why) -> None:
+    if job.why is None or job.why.code != reason.code:
+        desk.draft.emit(events.WaitExplained(job=job.name, why=reason))

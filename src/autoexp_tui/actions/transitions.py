@@ -1,0 +1,43 @@
+"""What rules do when a job goes from one state to another: sent, begun, requeued, held.
+
+The end of an attempt is `reactions`' concern, which decides it in the same step; here
+is every other move, an end without an attempt included.
+"""
+
+from __future__ import annotations
+
+from autoexp_tui.actions.action_runner import carry_out
+from autoexp_tui.actions.triggered_action import OF_THE_RUN, Armed
+from autoexp_tui.events.draft import Move
+from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.rules import StateEvent
+from autoexp_tui.telemetry.log_rules import concerns
+
+
+def react_to_moves(desk: Desk) -> None:
+    """Carry out rules over the moves of jobs that nobody has looked at yet."""
+    while moves := desk.draft.take_moves():
+        for move in moves:
+            _react(desk, move)
+
+
+def _react(desk: Desk, move: Move) -> None:
+    for rule in desk.rules_of(move.job).state_events:
+        if not _applies(desk, rule, move):
+            continue
+        for index, action in enumerate(rule.actions):
+            armed = Armed(f"{rule.name}/{index}", action, _trigger(move))
+            if not (desk.job(move.job).ended and isinstance(action, OF_THE_RUN)):
+                carry_out(desk, armed, move.job, None)
+
+
+def _applies(desk: Desk, rule: StateEvent, move: Move) -> bool:
+    if rule.transition is None or not concerns(rule, desk.job(move.job).spec.stage):
+        return False
+    old, new = rule.transition
+    return new == move.new.value and old in (None, move.old.value)
+
+
+def _trigger(move: Move) -> str:
+    """Names the move in the session."""
+    return f"{move.old.value} to {move.new.value} ({move.seq})"

@@ -1,0 +1,1 @@
+"""Backends: what a job's `backend` subtree makes the job run."""

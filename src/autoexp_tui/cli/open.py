@@ -1,0 +1,296 @@
+"""From the command line to a plan or a session, the same way for every command."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoexp_tui.cli.options import Options, state_dir_of, with_local
+from autoexp_tui.model.errors import (
+    AutoexpError,
+    JournalDamaged,
+    NotConfirmed,
+    SessionOwned,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from autoexp_tui.cli.assemble import Wanted
+    from autoexp_tui.engine.live import LiveHandle
+    from autoexp_tui.engine.replay import ReplayHandle
+    from autoexp_tui.engine.viewer import ViewerHandle
+    from autoexp_tui.model.specs import Plan
+    from autoexp_tui.storage.lease import LeaseWatch
+    from autoexp_tui.storage.session_dir import SessionDir
+
+DEFAULT_CONFIG = "exp"
+
+
+def make_plan(options: Options, *, run: bool = True) -> Plan:
+    """The plan of a manifest, or of the config, made in the planning process.
+
+    `run`: it is to run, so nobody else may have written the manifest.
+
+    Raises:
+        AutoexpError: it cannot be read, composed or validated.
+    """
+    from autoexp_tui.config.planning import PlanningRequest, plan_in_child
+    from autoexp_tui.storage.session_dir import read_manifest
+
+    if options.manifest:
+        refuse_overrides(options, "--manifest")
+        return _with_known_stages(
+            read_manifest(Path(options.manifest), run=run), options
+        )
+    request = PlanningRequest(
+        config_ref=options.config_ref or DEFAULT_CONFIG,
+        config_dir=options.config_dir,
+        overrides=options.overrides,
+        state_dir=options.state_dir,
+        keep=True,
+        now=time.time(),
+    )
+    result = plan_in_child(request)
+    result.raise_errors()
+    if result.plan is None:
+        raise UsageError("planning gave no plan", hint="This is a bug.")
+    return _with_known_stages(result.plan, options)
+
+
+def refuse_overrides(options: Options, given: str) -> None:
+    """Overrides compose a new plan: beside one that is made they would do nothing.
+
+    Raises:
+        UsageError: there are some; `given` is the option that names the plan.
+    """
+    written = [
+        text for text in options.overrides if text not in with_local((), local=True)
+    ]
+    if written:
+        raise UsageError(
+            f"{given} takes no overrides: its plan is made already",
+            where=written[0],
+            hint="Plan anew with --config-ref; R in the cockpit retries one job "
+            "with overrides.",
+        )
+
+
+def _with_known_stages(plan: Plan, options: Options) -> Plan:
+    """The plan, when `--approve` names stages that it has.
+
+    Raises:
+        UsageError: it names another, which would wait for ever.
+    """
+    stages = sorted({job.stage for job in plan.jobs})
+    unknown = sorted(options.approve - {"*"} - set(stages))
+    if unknown:
+        raise UsageError(
+            f"--approve: the plan has no stage {unknown[0]!r}",
+            hint=f"stages: {', '.join(stages)}; or all, or none",
+        )
+    return plan
+
+
+def wanted_for(plan: Plan, options: Options) -> Wanted:
+    """What the options ask of an engine for this plan."""
+    from autoexp_tui.cli.assemble import Wanted
+
+    return Wanted(
+        state_dir=state_dir_of(options, plan.state_dir),
+        approve=options.approve,
+        force=options.force,
+    )
+
+
+def session_of(options: Options) -> SessionDir:
+    """The session that `--session` names.
+
+    Raises:
+        UsageError: there is none of that id, or there are several.
+    """
+    refuse_overrides(options, "--session")
+    return session_called(options.session, options)
+
+
+def session_called(session_id: str, options: Options) -> SessionDir:
+    """The session that an id, or the beginning of one, names.
+
+    Raises:
+        UsageError: there is none, or there are several.
+        EnvironmentFailed: it cannot be read.
+    """
+    from autoexp_tui.storage.session_registry import find_in
+
+    return find_in(places_of(options), session_id)
+
+
+def places_of(options: Options) -> tuple[Path, ...]:
+    """The state directories to look for sessions in: one that was chosen, alone."""
+    from autoexp_tui.storage.session_registry import with_remembered
+
+    place = state_dir_of(options)
+    return (place,) if options.state_dir else with_remembered(place)
+
+
+def plan_handle(plan: Plan, options: Options) -> LiveHandle:
+    """A handle on a plan that nobody has submitted."""
+    from autoexp_tui.cli.assemble import start_session
+    from autoexp_tui.cli.executors import offer_of
+    from autoexp_tui.engine.live import LiveHandle
+    from autoexp_tui.storage.done_file import done_of
+    from autoexp_tui.storage.journal_pages import EarlierRecords
+    from autoexp_tui.storage.senders import describe_sender
+
+    wanted, offer = wanted_for(plan, options), offer_of(plan)
+    return LiveHandle(
+        plan=plan,
+        slots=offer.slots,
+        gpus=offer.gpus,
+        earlier=EarlierRecords(),
+        done={} if options.force else done_of(plan).done,
+        start=lambda plan, listener: start_session(plan, listener, wanted),
+        identify=lambda: describe_sender(wanted.state_dir),
+    )
+
+
+def owned_handle(
+    session: SessionDir,
+    options: Options,
+    wait: float = 0.0,
+    lease_watch: LeaseWatch | None = None,
+) -> LiveHandle:
+    """A handle that owns an existing session: its engine runs in this process.
+
+    `wait` is how many seconds another engine is given to let go; `lease_watch` what
+    has looked at the lease before.
+
+    Raises:
+        SessionOwned: another engine lives.
+        UsageError: `--approve` names a stage that the session does not have.
+        NotConfirmed: a job brings approvals with it.
+        AutoexpError: the session cannot be read.
+    """
+    from autoexp_tui.cli.assemble import Wanted, resume_session
+    from autoexp_tui.engine.live import LiveHandle
+    from autoexp_tui.storage.journal_pages import EarlierRecords
+    from autoexp_tui.storage.senders import describe_sender
+
+    wanted = Wanted(
+        state_dir=session.state_dir,
+        approve=options.approve,
+        wait_for_lease=wait,
+        lease_watch=lease_watch,
+    )
+    if options.approve:
+        require_person("--approve", session.state_dir)
+    handle = LiveHandle(
+        earlier=EarlierRecords(),
+        identify=lambda: describe_sender(session.state_dir),
+    )
+    engine = resume_session(session, handle.publish, wanted)
+    handle.attach(engine)
+    plan = handle.snapshot().plan
+    try:
+        if plan is not None:
+            _with_known_stages(plan, options)
+    except UsageError:
+        handle.close()
+        raise
+    return handle
+
+
+def require_person(what: str, state_dir: Path) -> None:
+    """This process is no job's.
+
+    Raises:
+        NotConfirmed: it is; names the job.
+    """
+    from autoexp_tui.storage.senders import describe_sender
+
+    if job := describe_sender(state_dir).job:
+        raise NotConfirmed(
+            f"{what}: this process is a job's ({job}), and only a person may answer",
+            hint="Answer from a cockpit or a shell of your own.",
+        )
+
+
+def viewing_handle(
+    session: SessionDir,
+    *,
+    read_only: bool = False,
+    lease_watch: LeaseWatch | None = None,
+) -> ViewerHandle:
+    """A handle on a session that another process runs; read-only when it is another
+    user's."""
+    from autoexp_tui.engine.viewer import ViewerHandle
+    from autoexp_tui.probes.clock import SystemClock
+    from autoexp_tui.storage.journal_pages import EarlierRecords
+    from autoexp_tui.storage.senders import describe_sender
+    from autoexp_tui.storage.session_watch import FileSessionWatcher
+
+    clock, pages = SystemClock(), EarlierRecords()
+    user = session.user
+    return ViewerHandle(
+        FileSessionWatcher(session, clock, lease=lease_watch),
+        clock,
+        read_only=read_only or bool(user),
+        directory=str(session.path),
+        user=user,
+        earlier=lambda _, seq, count: pages(str(session.path), seq, count),
+        identify=lambda: describe_sender(session.state_dir),
+    )
+
+
+def replay_handle(
+    session: SessionDir, *, speed: float, log_fault: Callable[[str], None]
+) -> ReplayHandle:
+    """A handle that plays a session's journal, as much of it as there is now.
+
+    Raises:
+        JournalDamaged: a record cannot be read, or does not follow.
+        EnvironmentFailed: a file cannot be read.
+    """
+    from autoexp_tui.engine.replay import ReplayHandle
+    from autoexp_tui.engine.replay_buffer import Reel
+    from autoexp_tui.events.state_updates import IllegalTransition
+    from autoexp_tui.probes.clock import SystemClock
+    from autoexp_tui.storage.journal import StoredPlans, read_session
+    from autoexp_tui.storage.journal_history import PackedHistory
+    from autoexp_tui.storage.journal_pages import EarlierRecords
+
+    reel = Reel(PackedHistory(), StoredPlans(session), user=session.user)
+    records = read_session(session)
+    for record in records:
+        try:
+            reel.take_in(record)
+        except (IllegalTransition, KeyError, IndexError, ValueError) as error:
+            raise JournalDamaged(
+                f"record {record.seq} does not follow from those before it: {error}",
+                str(session.path),
+                f"`autoexp-sessions check {session.id}` says more.",
+            ) from error
+        if len(reel) >= _FIRST_RECORDS and not record.more:
+            break
+    with suppress(AutoexpError):  # met again, and told, where the reading comes to it
+        for newest in EarlierRecords()(str(session.path), _BEYOND, 1):
+            reel.expect(newest.seq, newest.t)
+    return ReplayHandle(
+        reel, SystemClock(), speed=speed, log_fault=log_fault, rest=records
+    )
+
+
+_FIRST_RECORDS = 250
+"""Of a replay's journal: they are read before the screen comes, the rest behind it."""
+_BEYOND = 10**18
+"""No journal has so many records."""
+
+
+def any_handle(session: SessionDir, options: Options) -> LiveHandle | ViewerHandle:
+    """Own the session if it is free, else watch it."""
+    try:
+        return owned_handle(session, options)
+    except SessionOwned:
+        return viewing_handle(session)

@@ -1,0 +1,1 @@
+"""The verbs of `autoexp-sessions`, one file each."""

@@ -1,0 +1,1 @@
+"""Lines, tables and words of the cockpit, made from its state. Pure."""

@@ -1,0 +1,115 @@
+"""What is wrong with a plan, as lines that lead to the place in its file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from autoexp_tui.cockpit.render.spans import Line, Span, line, outside, wrap
+
+AROUND: Final = 4
+"""Lines of a file above and below the one that is shown."""
+_INDENT: Final = "     "
+_GUTTER = f"{_INDENT}{'':9}"
+"""Below the text of a file's line, beside its number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One finding, and where in which file it belongs."""
+
+    message: str
+    where: str = ""
+    """The key, or whatever the finding names."""
+    job: str = ""
+    hint: str = ""
+    path: str = ""
+    """The file as people write it; empty: none is known."""
+    line: int = 0
+    """From 1 on; 0: not known."""
+
+    @property
+    def place(self) -> str:
+        """`config/exp.yaml:41`; empty when no file is known."""
+        return f"{self.path}:{self.line}" if self.path else ""
+
+
+Excerpt = Sequence[tuple[int, str]]
+"""Numbered lines of a file."""
+
+
+def excerpt_of(text: str, at: int) -> Excerpt:
+    """The lines around line `at`, which is counted from 1."""
+    lines = text.splitlines()
+    first = max(1, at - AROUND)
+    return [
+        (number, lines[number - 1])
+        for number in range(first, min(len(lines), at + AROUND) + 1)
+    ]
+
+
+class FaultRows:
+    """All findings as lines of a width, opened excerpts among them.
+
+    They are laid out once: there may be thousands, and every key shows some of them.
+    """
+
+    def __init__(
+        self, faults: Sequence[Fault], excerpts: Mapping[int, Excerpt], cells: int
+    ) -> None:
+        self.cells = cells
+        self.starts: list[int] = []
+        """The line at which each finding begins."""
+        self._faults = faults
+        self._lines: list[Line] = []
+        for at, fault in enumerate(faults):
+            self.starts.append(len(self._lines))
+            self._lines += _fault(fault, cells, here=False)
+            if at in excerpts:
+                self._lines += _excerpt(excerpts[at], fault.line, cells)
+            self._lines.append(())
+
+    @property
+    def count(self) -> int:
+        """How many lines there are."""
+        return len(self._lines)
+
+    def with_cursor(self, at: int) -> list[Line]:
+        """The lines, with the cursor on one finding."""
+        lines = list(self._lines)
+        if at < len(self._faults):
+            start = self.starts[at]
+            here = _fault(self._faults[at], self.cells, here=True)
+            lines[start : start + len(here)] = here
+        return lines
+
+
+def _fault(fault: Fault, cells: int, *, here: bool) -> Sequence[Line]:
+    place = outside(fault.place, 1000)
+    where = outside(fault.where, 1000)
+    head = line(
+        Span("> " if here else "  ", "accent"),
+        Span(f"{place} " if place else "", "key"),
+        Span(where if where != place else "", "strong"),
+    )
+    parts = [
+        head,
+        (Span(f"{_INDENT}{outside(fault.message, 4000)}", "failed"),),
+        (Span(f"{_INDENT}{outside(fault.hint, 4000)}"),) if fault.hint else (),
+        (Span(f"{_INDENT}{outside(fault.job, 1000)}", "muted"),) if fault.job else (),
+    ]
+    return [row for part in parts if part for row in wrap(part, cells, _INDENT)]
+
+
+def _excerpt(excerpt: Excerpt, at: int, cells: int) -> Sequence[Line]:
+    """The lines of a file; the one in question is pointed at, and there in full."""
+    found: list[Line] = []
+    for number, text in excerpt:
+        content = line(
+            Span(f"{_INDENT}{'>' if number == at else ' '}{number:>5} ", "muted"),
+            Span("│ ", "rule"),
+            Span(outside(text, 1000), "strong" if number == at else "text"),
+        )
+        found += wrap(content, cells, _GUTTER) if number == at else (content,)
+    return found

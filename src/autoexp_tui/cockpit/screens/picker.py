@@ -1,0 +1,178 @@
+"""Which session? Shown when the cockpit was opened with neither config nor session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from textual import events
+from textual.app import App, ComposeResult
+from textual.binding import BindingType
+from textual.screen import Screen
+
+from autoexp_tui.cockpit import terminal
+from autoexp_tui.cockpit.clock import Clock, WallClock
+from autoexp_tui.cockpit.options import CockpitOptions, wants_ascii, wants_no_color
+from autoexp_tui.cockpit.painting import without_grey
+from autoexp_tui.cockpit.render.spans import Line, Span, join
+from autoexp_tui.cockpit.state.sessions import (
+    SessionLike,
+    session_detail,
+    session_line,
+    session_titles,
+)
+from autoexp_tui.cockpit.themes import Skin, load_skin
+from autoexp_tui.cockpit.widgets.list_pane import ListPane
+from autoexp_tui.cockpit.widgets.pane import LinesWidget, Painted
+
+ListSessions = Callable[[], Sequence[SessionLike]]
+
+
+class SessionsPane(ListPane):
+    """The sessions, the one with the newest event first."""
+
+    name_in_table = "jobs"
+    heading = "Sessions"
+
+    def __init__(self, skin: Skin, clock: Clock, **options: Any) -> None:
+        super().__init__(skin, **options)
+        self.clock = clock
+        self.sessions: Sequence[SessionLike] = ()
+
+    def show(self, sessions: Sequence[SessionLike]) -> None:
+        """List these."""
+        self.sessions = sessions
+        self.set_keys(tuple(session.id for session in sessions))
+
+    def head(self, cells: int) -> Sequence[Line]:
+        return ((Span("  "), *session_titles()),)
+
+    def placeholder(self) -> Line:
+        text = (
+            " No sessions here. `autoexp-tui --config-ref exp` opens the demo; "
+            "`autoexp-init -- python train.py` plans your own."
+        )
+        return (Span(text, "muted"),)
+
+    def row(self, place: int, cells: int) -> Line:
+        return session_line(self.sessions[place], self.clock.utc())
+
+    def chosen(self) -> SessionLike | None:
+        """The session under the cursor."""
+        return self.sessions[self.cursor] if self.sessions else None
+
+
+class PickerFooter(LinesWidget):
+    """What the keys do, and the session under the cursor in words."""
+
+    def __init__(self, skin: Skin, pane: SessionsPane, **options: Any) -> None:
+        super().__init__(skin, **options)
+        self.pane = pane
+
+    def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
+        chosen = self.pane.chosen()
+        about: Line = session_detail(chosen) if chosen is not None else ()
+        keys = (("enter", "open"), ("j k", "move"), ("r", "look again"), ("q", "leave"))
+        hints = join([(Span(key, "key"), Span(f" {word}")) for key, word in keys], "  ")
+        return [Painted(about), Painted((Span(" "), *hints))]
+
+
+class PickerScreen(Screen[None], inherit_bindings=False):
+    """The list above, the keys below."""
+
+    AUTO_FOCUS = "#sessions"
+    DEFAULT_CSS = """
+    PickerScreen { overflow: hidden; }
+    PickerScreen SessionsPane { height: 1fr; }
+    PickerScreen PickerFooter { height: 2; }
+    """
+
+    def __init__(self, skin: Skin, clock: Clock, sessions: ListSessions) -> None:
+        super().__init__()
+        self._list = sessions
+        self.pane = SessionsPane(skin, clock, id="sessions")
+        self.footer = PickerFooter(skin, self.pane)
+
+    def compose(self) -> ComposeResult:
+        yield self.pane
+        yield self.footer
+
+    def on_mount(self) -> None:
+        self.look_again()
+
+    def look_again(self) -> None:
+        """List the sessions anew."""
+        self.pane.show(self._list())
+        self.footer.repaint()
+
+    def on_list_pane_cursor_moved(self) -> None:
+        self.footer.repaint()
+
+    def on_key(self, event: events.Key) -> None:
+        event.stop()
+        event.prevent_default()
+        moves = {
+            "j": "down",
+            "down": "down",
+            "k": "up",
+            "up": "up",
+            "g": "first",
+            "home": "first",
+            "G": "last",
+            "end": "last",
+            "ctrl+d": "half_down",
+            "pagedown": "half_down",
+            "ctrl+u": "half_up",
+            "pageup": "half_up",
+        }
+        chosen = self.pane.chosen()
+        if event.key in moves:
+            self.pane.move(moves[event.key])
+        elif event.key == "enter" and chosen is not None:
+            self.app.exit(chosen.id)
+        elif event.key == "r":
+            self.look_again()
+        elif event.key in ("q", "escape", "ctrl+q", "ctrl+c"):
+            self.app.exit(None)
+
+
+class SessionPicker(App[str], inherit_bindings=False):
+    """Ends with the id of the chosen session, or None."""
+
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = []
+
+    def __init__(
+        self,
+        sessions: ListSessions,
+        options: CockpitOptions | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Args:
+        sessions: lists them, newest first; called again on `r`.
+        options: theme, colours and ASCII are taken from them.
+        clock: the machine's own by default.
+        """
+        super().__init__(driver_class=terminal.CockpitDriver)
+        wanted = options or CockpitOptions()
+        self.skin = load_skin(
+            wanted.theme,
+            no_color=wants_no_color(wanted),
+            ascii_only=wants_ascii(wanted),
+        )
+        self.register_theme(self.skin.theme)
+        self.theme = self.skin.theme.name
+        self.animation_level = "none"
+        if wants_no_color(wanted):
+            without_grey(self)
+        self._sessions = sessions
+        self._clock: Clock = clock or WallClock()
+
+    def get_default_screen(self) -> Screen[Any]:
+        """The list."""
+        return PickerScreen(self.skin, self._clock, self._sessions)
+
+    def terminal_lost(self) -> None:
+        """From any thread: the terminal is gone, and with it the question."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.exit, None)

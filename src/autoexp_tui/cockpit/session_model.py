@@ -1,0 +1,268 @@
+"""What a person has arranged: order, filter, folds, marks; over the newest session.
+
+The screens ask the desk what to show and tell it what was asked for. It knows no
+widget and no engine; what it holds dies with the screen and is nobody's truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from autoexp_tui.cockpit.render.spans import outside
+from autoexp_tui.cockpit.state.causes import CauseGroup, PlanWords, cause_key, causes
+from autoexp_tui.cockpit.state.eta import Ends, ends, gpu_hours
+from autoexp_tui.cockpit.state.filtering import Expression, compile_filter
+from autoexp_tui.cockpit.state.rows import (
+    Arrangement,
+    Row,
+    arrange,
+    next_column,
+    single_rows,
+    sort_by,
+)
+from autoexp_tui.cockpit.state.session import JobView, SessionView, observe
+from autoexp_tui.cockpit.state.stages import StageView, stages
+from autoexp_tui.cockpit.state.time_limit_forecast import (
+    NO_CUTS,
+    Rates,
+    rates,
+    sure_cuts,
+)
+
+if TYPE_CHECKING:
+    from autoexp_tui.cockpit.render.columns import Column
+    from autoexp_tui.model.snapshot import Snapshot
+
+FORECAST_EVERY = 10.0
+"""Seconds between two estimates of ends: they do not change faster."""
+FORECAST_SELDOM = 60.0
+"""The same for more than `MANY` jobs, where an estimate is felt in the fingers."""
+AGES_EVERY = 10.0
+"""Seconds after which ages are told anew while the engine has nothing to say."""
+MANY = 2000
+
+
+def outlook_of(session: SessionView) -> tuple[Ends, float, Rates]:
+    """Estimated ends, GPU hours used, rates; reads frozen values alone."""
+    return ends(session), gpu_hours(session), rates(session)
+
+
+class Desk:
+    """The newest session, and how it is looked at."""
+
+    def __init__(
+        self, snapshot: Snapshot, expression: Expression | None = None
+    ) -> None:
+        self.session: SessionView = observe(snapshot)
+        self.words = PlanWords(snapshot.plan, self.session.changed)
+        self.failed = False
+        """Whether what the engine says it is doing has ended without a result."""
+        self.groups: tuple[CauseGroup, ...] = ()
+        self._cuts = NO_CUTS
+        self.ends = Ends()
+        self.gpu_hours = 0.0
+        self.rates: Rates = {}
+        """Usual steps a second, by stage."""
+        self.stages: tuple[StageView, ...] = ()
+        self.arrangement = Arrangement()
+        self.rows: tuple[Row, ...] = ()
+        self.marks: set[str] = set()
+        self.range_from = ""
+        """The row at which `v` was pressed, empty when no range is open."""
+        self.expression = expression
+        self._forecast_at: float | None = None
+        self._rows_for: tuple[object, ...] = ()
+        self._singles: tuple[Row, ...] = ()
+        self._singles_for: object = None
+        self._look_again()
+
+    @property
+    def opening(self) -> str:
+        """That all is still to come: `planning exp goes on`; empty when it is there."""
+        doing = self.session.snapshot.engine.doing
+        known = not doing or self.failed or self.session.jobs
+        return "" if known else f"{outside(doing)} goes on"
+
+    # -------------------------------------------------------------------- snapshots
+    def take(self, snapshot: Snapshot) -> None:
+        """Show a newer snapshot."""
+        self.failed = False
+        self.session = observe(snapshot, self.session)
+        if snapshot.playback is not None and not self.many:
+            self._forecast_at = None  # its time goes faster than the machine's
+        if not self.words.are_of(self.session):
+            self.words = PlanWords(snapshot.plan, self.session.changed)
+            self._rows_for = ()
+            self.marks.intersection_update(self.session.index)
+        self._look_again()
+
+    def pass_time(self, utc: float) -> bool:
+        """Let ages grow while the engine rests; whether they did.
+
+        Args:
+            utc: by the machine's clock.
+        """
+        now = self.session.present(utc)
+        if not self.session.at_rest or now - self.session.now < AGES_EVERY:
+            return False
+        self.session = replace(self.session, silent_until=now)
+        return True
+
+    def _look_again(self) -> None:
+        self._cuts = sure_cuts(self.session, self._cuts)
+        self.groups = causes(self.session, self.words, self._cuts)
+        self.stages = stages(self.session, self.ends)
+        self._arrange()
+
+    def forecast(self, now: float) -> bool:
+        """Estimate ends anew when it is time; whether anything was estimated.
+
+        While the engine is silent estimates freeze with their data: they count from
+        its newest word.
+
+        Args:
+            now: monotonic seconds.
+        """
+        if not self.due(now):
+            return False
+        self.foresee(*outlook_of(self.session))
+        return True
+
+    @property
+    def many(self) -> bool:
+        """Whether an estimate takes so long that the keys would feel it."""
+        return len(self.session.jobs) > MANY
+
+    def due(self, now: float) -> bool:
+        """Whether an estimate is due at `now` (monotonic); then it counts as made."""
+        last = self._forecast_at
+        every = FORECAST_SELDOM if self.many else FORECAST_EVERY
+        if last is not None and 0 <= now - last < every:
+            return False
+        self._forecast_at = now
+        return True
+
+    def foresee(self, expected: Ends, hours: float, usual: Rates) -> None:
+        """Take an estimate, made here or elsewhere."""
+        self.ends, self.gpu_hours, self.rates = expected, hours, usual
+        self.stages = stages(self.session, self.ends)
+
+    # ------------------------------------------------------------------------ rows
+    def _arrange(self) -> None:
+        wanted = self.arrangement
+        steady = wanted.order != "needs" and not (wanted.filter or wanted.fold)
+        wish = (wanted, len(self.session.jobs)) if steady else ()
+        if not wish or wish != self._rows_for:
+            self.rows = arrange(self.session, wanted, self._single_rows())
+            self._rows_for = wish
+
+    def _single_rows(self) -> tuple[Row, ...]:
+        """A row for every job, made once for a plan."""
+        if self._singles_for is not self.session.index:
+            self._singles_for = self.session.index
+            self._singles = single_rows(self.session)
+        return self._singles
+
+    @property
+    def jobs_shown(self) -> int:
+        """How many jobs have a row, folded ones included."""
+        if not self.arrangement.fold:
+            return len(self.rows)
+        return sum(len(row.jobs) for row in self.rows)
+
+    def rearrange(self, **changes: object) -> None:
+        """Change order, filter or folding."""
+        self.arrangement = replace(self.arrangement, **changes)  # type: ignore[arg-type]
+        self._arrange()
+
+    def jobs_of(self, row: Row) -> tuple[JobView, ...]:
+        """The jobs that a row stands for."""
+        return tuple(self.session.jobs[place] for place in row.jobs)
+
+    def row(self, key: str) -> Row | None:
+        """The row of that key, None when it is not shown."""
+        return next((row for row in self.rows if row.key == key), None)
+
+    def shown(self) -> set[str]:
+        """Names of the jobs that have a row, folded ones included."""
+        return {
+            self.session.jobs[place].name for row in self.rows for place in row.jobs
+        }
+
+    def filter_by(self, text: str) -> None:
+        """Keep the rows that a person asks for; an empty text keeps all."""
+        self.rearrange(filter=compile_filter(text, self.expression))
+
+    def toggle_order(self) -> None:
+        """Needs-you first, or plan order."""
+        order = "plan" if self.arrangement.order == "needs" else "needs"
+        self.rearrange(order=order, column="", ranks={})
+
+    def sort_next(self, columns: Sequence[Column]) -> None:
+        """Sort by the next column; after the last one, plan order."""
+        column = next_column(columns, self.arrangement)
+        if column is None:
+            self.rearrange(order="plan", column="", ranks={})
+        else:
+            self.arrangement = sort_by(self.session, column, self.arrangement)
+            self._arrange()
+
+    def fold(self, *, on: bool) -> None:
+        """Fold equal causes into one row each, or show every job."""
+        if on != self.arrangement.fold:
+            self.rearrange(fold=on, unfolded=frozenset())
+
+    def unfold(self, key: str) -> None:
+        """Show the jobs of one folded row."""
+        self.rearrange(unfolded=self.arrangement.unfolded | {key})
+
+    def refold(self) -> bool:
+        """Fold what was unfolded; False when nothing was."""
+        if not self.arrangement.unfolded:
+            return False
+        self.rearrange(unfolded=frozenset())
+        return True
+
+    # ----------------------------------------------------------------------- marks
+    def toggle_marks(self, names: Sequence[str]) -> None:
+        """Mark jobs, or unmark them when all of them are marked."""
+        if self.marks.issuperset(names):
+            self.marks.difference_update(names)
+        else:
+            self.marks.update(names)
+
+    def mark_range(self, first: str, last: str) -> int:
+        """Mark every job between two rows; how many are marked then."""
+        keys = [row.key for row in self.rows]
+        if first in keys and last in keys:
+            start, end = sorted((keys.index(first), keys.index(last)))
+            for row in self.rows[start : end + 1]:
+                self.marks.update(job.name for job in self.jobs_of(row))
+        return len(self.marks)
+
+    def mark_alike(self, job: JobView) -> int:
+        """Mark every job with the same cause; how many that are."""
+        key = cause_key(job)
+        alike = [
+            other.name
+            for other in self.session.jobs
+            if other.look is job.look and cause_key(other) == key
+        ]
+        self.marks.update(alike)
+        return len(alike)
+
+    # ------------------------------------------------------------------------ needs
+    def next_need(self, after: str) -> JobView | None:
+        """The first job of the next cause, going round; None when nobody is needed.
+
+        A job on which the cursor stands moves on within its cause first.
+        """
+        needing = [job for group in self.groups for job in group.jobs]
+        if not needing:
+            return None
+        needing = list(dict.fromkeys(needing))  # some need you for two causes
+        names = [job.name for job in needing]
+        place = names.index(after) + 1 if after in names else 0
+        return needing[place % len(needing)]

@@ -1,0 +1,1 @@
+"""What the cockpit shows, computed from snapshots. Nothing here draws."""

@@ -1,0 +1,136 @@
+"""From an answered question to a command: what is typed is checked here."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from autoexp_tui.model.commands import Command, Resubmit, Skip, Submit, Waive
+from autoexp_tui.model.resubmission import may_come_back
+from autoexp_tui.model.states import NOT_STARTED, JobState
+
+if TYPE_CHECKING:
+    from autoexp_tui.cockpit.render.questions import Choice
+    from autoexp_tui.cockpit.state.session import JobView
+
+_UNITS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_PLAIN: Final = re.compile(r"^(\d+(?:\.\d+)?)\s*([smhd])$")
+_CLOCK: Final = re.compile(r"^(?:(\d+)-)?(\d+):(\d{2})(?::(\d{2}))?$")
+
+
+class NotThat(ValueError):
+    """What was typed cannot be meant; the message says why."""
+
+
+def time_limit(text: str) -> float:
+    """Seconds of `90m`, `12h`, `2d`, `12:00:00` or `1-12:00:00`.
+
+    Raises:
+        NotThat: it is none of these, or nothing.
+    """
+    plain = _PLAIN.match(text.strip())
+    clock = _CLOCK.match(text.strip())
+    if plain is not None:
+        seconds = float(plain[1]) * _UNITS[plain[2]]
+    elif clock is not None:
+        days, hours, minutes, rest = (int(part or 0) for part in clock.groups())
+        seconds = float(days * 86400 + hours * 3600 + minutes * 60 + rest)
+    else:
+        raise NotThat("a limit reads 90m, 12h, 2d or 12:00:00")
+    if seconds <= 0:
+        raise NotThat("a limit is more than nothing")
+    return seconds
+
+
+def overrides(text: str) -> tuple[str, ...]:
+    """The overrides in a line, quoted as in a shell.
+
+    Raises:
+        NotThat: a quote is open, there is none, or one is not `key=value`.
+    """
+    try:
+        found = tuple(shlex.split(text))
+    except ValueError as error:
+        raise NotThat("a quote is not closed") from error
+    if not found:
+        raise NotThat("no override was typed")
+    for entry in found:
+        if not entry.startswith("~") and not re.match(r"^[^=\s]+=", entry):
+            raise NotThat(f"{entry}: an override reads key=value")
+    return found
+
+
+def resubmit(jobs: Sequence[str], choice: Choice, text: str) -> Resubmit:
+    """The command for an answered R.
+
+    Raises:
+        NotThat: what was typed does not fit the choice.
+    """
+    names, keeps = tuple(jobs), choice.from_checkpoint
+    match choice.id:
+        case "planned":
+            return Resubmit(jobs=names, from_checkpoint=False)
+        case "overrides":
+            typed = overrides(text)
+            return Resubmit(
+                jobs=names,
+                from_checkpoint=keeps,
+                overrides=typed,
+                use_files=choice.use_files,
+            )
+        case "nodes":
+            nodes = tuple(text.replace(",", " ").split())
+            if not nodes:
+                raise NotThat("no node was typed")
+            return Resubmit(jobs=names, from_checkpoint=keeps, exclude_nodes=nodes)
+        case "limit":
+            seconds = time_limit(text)
+            return Resubmit(
+                jobs=names, from_checkpoint=keeps, time_limit_seconds=seconds
+            )
+    return Resubmit(jobs=names, from_checkpoint=keeps)
+
+
+def skip(jobs: Sequence[str], choice: Choice, text: str) -> Command:
+    """The command for an answered X.
+
+    Raises:
+        NotThat: a condition is waived without a reason.
+    """
+    reason = text.strip()
+    if not choice.id.startswith("waive:"):
+        return Skip(jobs=tuple(jobs), reason=reason)
+    if not reason:
+        raise NotThat("a waived condition needs a reason; it is kept")
+    return Waive(job=jobs[0], condition=int(choice.id.split(":")[1]), reason=reason)
+
+
+def submit(choice: Choice, plan_id: str) -> Submit:
+    """The command for an answered S: the jobs that were shown, of that plan alone."""
+    return Submit(jobs=choice.jobs, plan_id=plan_id)
+
+
+def seen(jobs: Sequence[JobView]) -> Mapping[str, int]:
+    """How many attempts each job had when the person looked."""
+    return {job.name: len(job.record.attempts) for job in jobs}
+
+
+def has_changed(shown: Sequence[JobView], now: Sequence[JobView]) -> bool:
+    """Whether jobs moved, or went, since a question showed them."""
+    return _moves(shown) != _moves(now)
+
+
+def _moves(jobs: Sequence[JobView]) -> list[tuple[str, JobState, int]]:
+    return [(job.name, job.record.state, len(job.record.attempts)) for job in jobs]
+
+
+def revivable(job: JobView) -> bool:
+    """Whether R can bring it back."""
+    return may_come_back(job.record)
+
+
+def skippable(job: JobView) -> bool:
+    """Whether X can skip it: no attempt of it was ordered in its present life."""
+    return job.record.state in NOT_STARTED

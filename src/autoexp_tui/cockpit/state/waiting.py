@@ -1,0 +1,197 @@
+"""Everything that waits, grouped by what it waits for, the longest wait first.
+
+Ten thousand jobs may wait: what groups them is cheap and remembered as long as a job
+does not change; sentences are made for what is seen.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from autoexp_tui.cockpit.render.reasons import reason
+from autoexp_tui.cockpit.render.spans import (
+    Line,
+    Span,
+    fit,
+    line,
+    outside,
+    shorten_middle,
+    width,
+)
+from autoexp_tui.cockpit.render.status_style import FACES, Look, tally
+from autoexp_tui.cockpit.state.parameters import Parameter, described
+from autoexp_tui.model.unmet import unmet
+from autoexp_tui.model.wording import clock_time, duration, plural
+
+if TYPE_CHECKING:
+    from autoexp_tui.cockpit.state.session import JobView, SessionView
+
+WAITING: Final = (Look.DOOMED, Look.ASKS, Look.WAITING, Look.RETRYING, Look.HELD)
+"""Looks that wait, in the order in which they are told."""
+_ALIKE: Final = 20
+"""Jobs of a group whose reasons are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitGroup:
+    """Jobs that wait for the same kind of thing."""
+
+    key: str
+    jobs: tuple[JobView, ...]
+    """The one that waits longest first."""
+
+    @property
+    def look(self) -> Look:
+        """How all of them look."""
+        return self.jobs[0].look
+
+    @property
+    def oldest(self) -> float:
+        """Since when the first of them waits, UTC."""
+        return waits_since(self.jobs[0])
+
+
+def waits_since(job: JobView) -> float:
+    """Since when a job waits, or asks, or submission is paused where that alone keeps
+    it."""
+    if job.look is Look.ASKS and job.record.ask is not None:
+        return job.record.ask.asked_at
+    if (began := _pause_began(job)) is not None:
+        return began
+    return job.record.since
+
+
+def _pause_began(job: JobView) -> float | None:
+    """When the pause began that a ready job waits for; older journals do not say."""
+    why = job.record.why
+    if job.look is not Look.WAITING or why is None or why.code not in _PAUSES:
+        return None
+    began = why.arg("at")
+    return None if isinstance(began, str) else began
+
+
+_PAUSES: Final = frozenset({"paused", "held_by_storm"})
+
+
+def _group_key(job: JobView) -> str:
+    missing = unmet(job.record) if job.look is not Look.RETRYING else None
+    if missing is None:
+        why = job.record.why
+        return f"{job.look}|{job.stage}|{why.code if why else ''}"
+    index, spec, status = missing
+    code = status.why.code if status is not None else ""
+    return f"{job.look}|{job.stage}|{code}|{spec.kind}|{index}"
+
+
+class Waits:
+    """The groups of the newest session, made anew from what changed."""
+
+    def __init__(self) -> None:
+        self.groups: tuple[WaitGroup, ...] = ()
+        self._jobs: tuple[JobView, ...] = ()
+        self._keys: dict[str, tuple[JobView, str]] = {}
+
+    def take(self, session: SessionView) -> bool:
+        """Group a newer session's jobs; whether anything changed."""
+        old, self._jobs = self._jobs, session.jobs
+        if len(old) == len(self._jobs) and all(map(operator.is_, old, self._jobs)):
+            return False
+        grouped: dict[str, list[JobView]] = {}
+        keys: dict[str, tuple[JobView, str]] = {}
+        for job in self._jobs:
+            if job.look in _WAITING:
+                known = self._keys.get(job.name)
+                if known is None or known[0] is not job:
+                    known = (job, _group_key(job))
+                keys[job.name] = known
+                grouped.setdefault(known[1], []).append(job)
+        self._keys = keys
+        made = [_group(key, jobs) for key, jobs in grouped.items()]
+        self.groups = tuple(sorted(made, key=_order))
+        return True
+
+    @property
+    def total(self) -> int:
+        """How many jobs wait."""
+        return len(self._keys)
+
+    @property
+    def doomed(self) -> int:
+        """How many of them can never start."""
+        return sum(len(one.jobs) for one in self.groups if one.look is Look.DOOMED)
+
+
+_WAITING = frozenset(WAITING)
+
+
+def _group(key: str, jobs: list[JobView]) -> WaitGroup:
+    return WaitGroup(key, tuple(sorted(jobs, key=waits_since)))
+
+
+def _order(group: WaitGroup) -> float:
+    return group.oldest
+
+
+# -------------------------------------------------------------------------- lines
+def summary(waits: Waits) -> str:
+    """`697 jobs, 4 reasons, 26 can never start`."""
+    if not waits.total:
+        return "nothing waits"
+    number = f"{plural(waits.total, 'job')}, {plural(len(waits.groups), 'reason')}"
+    return f"{number}, {waits.doomed} can never start" if waits.doomed else number
+
+
+def group_line(
+    group: WaitGroup, session: SessionView, cells: int, *, unfolded: bool, apart: bool
+) -> Line:
+    """`▹ ◌812  cooldown  waits for iter_48000/done.txt   03-07 08:41, 3 d 4 h`."""
+    count = tally(group.look, len(group.jobs), apart=apart)
+    since = _since(group.oldest, session.now, cells)
+    head = line(
+        Span("▾ " if unfolded else "▹ ", "muted"),
+        Span(fit(count.text, 7), count.role),
+        Span(fit(outside(group.jobs[0].stage) or "-", 10 if cells < 90 else 14)),
+        Span(" "),
+    )
+    room = max(1, cells - width(head) - len(since) - 1)
+    words = fit(reason_of_group(group, session), room)
+    return (*head, Span(words, FACES[group.look].role), Span(f" {since}", "muted"))
+
+
+def reason_of_group(group: WaitGroup, session: SessionView) -> str:
+    """What the oldest waits for; with dots where the others' words differ."""
+    first = reason(group.jobs[0], session)
+    alike = all(reason(job, session) == first for job in group.jobs[1:_ALIKE])
+    return first if alike else f"{first}, ..."
+
+
+def job_line(
+    job: JobView, session: SessionView, parameters: Sequence[Parameter], cells: int
+) -> Line:
+    """A waiting job under its group: what tells it apart, reason, since when."""
+    label = described(job.record.spec, parameters) or outside(job.name)
+    since = _since(waits_since(job), session.now, cells)
+    name_cells = max(12, min(44, cells * 2 // 5))
+    room = max(1, cells - name_cells - len(since) - 9)
+    face = FACES[job.look]
+    return (
+        Span(f"    {face.glyph} ", face.role),
+        Span(fit(shorten_middle(label, name_cells), name_cells)),
+        Span("  "),
+        Span(fit(reason(job, session), room), "muted"),
+        Span(f" {since}", "muted"),
+    )
+
+
+def _since(t: float, now: float, cells: int) -> str:
+    """`03-07 08:41, 3 d 4 h`; on narrow screens the span alone."""
+    if not t:
+        return ""
+    span = duration(now - t)
+    if cells < 100:
+        return span.rjust(8)
+    told = clock_time(t, now)
+    return f"{told[5:] if ' ' in told else told}, {span}".rjust(22)

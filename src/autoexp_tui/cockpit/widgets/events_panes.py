@@ -1,0 +1,157 @@
+"""The panes of Events mode: the chronicle, one entry in full, a log as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from textual.message import Message
+
+from autoexp_tui.cockpit.render.event_log import Entry, detail, entry_line
+from autoexp_tui.cockpit.render.spans import Line, Span, join, outside, shorten_middle
+from autoexp_tui.cockpit.state.event_history import Annals, Page
+from autoexp_tui.cockpit.widgets.list_pane import ListPane
+from autoexp_tui.cockpit.widgets.log_pane import LogPane
+from autoexp_tui.cockpit.widgets.text_pane import TextPane
+from autoexp_tui.model.wording import plural
+
+if TYPE_CHECKING:
+    from autoexp_tui.cockpit.session_model import Desk
+    from autoexp_tui.cockpit.state.event_kinds import EventFilter
+    from autoexp_tui.cockpit.themes import Skin
+
+
+class EventsPane(ListPane):
+    """The chronicle, newest below; it stays at the end until the cursor is moved."""
+
+    name_in_table = "events"
+    number = "8"
+    heading = "Events"
+
+    class AtTop(Message):
+        """Somebody wants to see what is older than the first line."""
+
+    def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
+        super().__init__(skin, **options)
+        self.desk = desk
+        self.annals = Annals()
+        self.entries: Sequence[Entry] = ()
+        self.reading = False
+        """Whether an older page is being read."""
+
+    @property
+    def wanted(self) -> EventFilter:
+        """Which events are shown."""
+        return self.annals.wanted
+
+    def renew(self) -> None:
+        """Take the desk's newest events."""
+        if self.annals.take(self.desk.session.snapshot) or not self.keys:
+            self.show_entries()
+        else:
+            self.repaint()
+
+    def want(self, wanted: EventFilter) -> None:
+        """Show what another filter keeps, from the newest on."""
+        kept, at_end = self.key, self.cursor >= len(self.keys) - 1
+        self.annals.want(wanted, self.desk.session.snapshot)
+        self.show_entries()
+        if at_end or not self.move_to_key(kept):
+            self.move("last")
+
+    def show_entries(self) -> None:
+        """Show the annals as they are now; at the end the cursor stays there."""
+        at_end = self.cursor >= len(self.keys) - 1
+        self.entries = self.annals.entries
+        self.set_keys(tuple(entry.key for entry in self.entries))
+        if at_end:
+            self.move("last")
+
+    def show_older(self, page: Page) -> None:
+        """Put an older page before the rest; the cursor stays where it is.
+
+        Its line may have gone: what came of an order is told with the order.
+        """
+        kept, below = self.key, len(self.keys) - self.cursor
+        self.annals.prepend(page)
+        self.show_entries()
+        if self.place_of(kept) is None:
+            self.move_to(len(self.keys) - below)
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether there is room for older events, and there are some."""
+        return len(self.entries) < self.body_rows and not self.annals.complete
+
+    def move(self, how: str) -> None:
+        if self.cursor == 0 and how in ("up", "half_up", "first"):
+            self.post_message(self.AtTop())
+        super().move(how)
+
+    def title(self) -> Line:
+        wanted = self.wanted
+        parts: list[Line] = [(Span(self._count(), "muted"),)]
+        if wanted.kind:
+            parts.append((Span(f"{wanted.kind} ([ ])", "accent"),))
+        if wanted.job:
+            name = shorten_middle(outside(wanted.job), 30)
+            parts.append((Span(f"{name} (f)", "accent"),))
+        if wanted.text:
+            parts.append((Span(f"/{outside(wanted.text)} (esc)", "accent"),))
+        if self.reading:
+            parts.append((Span("reading back", "muted"),))
+        elif not self.annals.complete and self.top == 0:
+            parts.append((Span("older: k", "muted"),))
+        return join(parts, "   ")
+
+    def _count(self) -> str:
+        number, wanted = len(self.entries), self.wanted
+        if wanted.narrows:
+            return plural(number, "event")
+        if wanted.everything:
+            return f"the newest {number}, all (. fewer)"
+        return f"{number}: commands, effects, ends, warnings (. shows all)"
+
+    def placeholder(self) -> Line:
+        if self.reading:
+            return (Span(" Reading back in the journal.", "muted"),)
+        if self.wanted.narrows:
+            return (Span(" No event is like that. esc shows the others.", "muted"),)
+        return (Span(" Nothing has happened yet.", "muted"),)
+
+    def row(self, place: int, cells: int) -> Line:
+        return entry_line(self.entries[place], self.desk.session.now, cells)
+
+    def entry(self) -> Entry | None:
+        """The entry under the cursor."""
+        return self.entries[self.cursor] if self.entries else None
+
+
+class EffectPane(TextPane):
+    """All of one entry: the exact words sent and answered."""
+
+    name_in_table = "effect"
+    number = ""
+    heading = "As sent, and what it said"
+
+    def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
+        super().__init__(skin, **options)
+        self.desk = desk
+        self.entry: Entry | None = None
+
+    def show(self, entry: Entry | None) -> None:
+        """Tell about an entry."""
+        fresh = entry is None or self.entry is None or entry.key != self.entry.key
+        self.entry = entry
+        self.renew(to_top=fresh)
+
+    def make(self, cells: int) -> Sequence[Line]:
+        return detail(self.entry, self.desk.session.now, cells)
+
+
+class EvidencePane(LogPane):
+    """The log that an event tells of, at the place that it tells of."""
+
+    name_in_table = "evidence"
+    number = ""
+    heading = "Evidence"

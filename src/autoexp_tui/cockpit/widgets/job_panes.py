@@ -1,0 +1,336 @@
+"""The panes that list: stages, jobs, and what needs a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from autoexp_tui.cockpit.render import columns as table
+from autoexp_tui.cockpit.render.spans import Line, Span, cut, join, outside
+from autoexp_tui.cockpit.state.causes import CauseGroup, cause_line, evidence_lines
+from autoexp_tui.cockpit.state.rows import falls
+from autoexp_tui.cockpit.state.stages import (
+    FamilyView,
+    StageView,
+    below,
+    compact_line,
+    families,
+    family_line,
+    label_width,
+    says_after,
+    stage_after,
+    stage_counts,
+    stage_line,
+    stage_waits,
+    still_waits,
+)
+from autoexp_tui.cockpit.widgets.list_pane import ListPane
+from autoexp_tui.model.wording import plural
+
+if TYPE_CHECKING:
+    from autoexp_tui.cockpit.session_model import Desk
+    from autoexp_tui.cockpit.state.session import JobView
+    from autoexp_tui.cockpit.themes import Skin
+
+
+_key = itemgetter(0)
+"""Of a row, for ten thousand of them."""
+
+
+class StagesPane(ListPane):
+    """The stages with their counts; unfolded, their families."""
+
+    name_in_table = "stages"
+    number = "1"
+    heading = "Stages"
+
+    def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
+        super().__init__(skin, **options)
+        self.desk = desk
+        self.open: set[str] = set()
+        self._lines: list[tuple[str, StageView | FamilyView, str]] = []
+
+    def renew(self) -> None:
+        """Take the desk's newest stages."""
+        self._lines = [
+            entry for stage in self.desk.stages for entry in self._of_stage(stage)
+        ]
+        keys = tuple(key for key, _, _ in self._lines)
+        self.set_keys(self.keys if keys == self.keys else keys)
+
+    def _of_stage(
+        self, stage: StageView
+    ) -> list[tuple[str, StageView | FamilyView, str]]:
+        key = f"stage:{stage.name}"
+        if self.bare:
+            return [(key, stage, "compact")]
+        lines: list[tuple[str, StageView | FamilyView, str]]
+        lines = [(key, stage, "head"), (key, stage, "counts")]
+        if says_after(stage, self.inner_cells - self.lead):
+            lines.append((key, stage, "after"))
+        if still_waits(stage):
+            lines.append((key, stage, "waits"))
+        if stage.name in self.open:
+            parameters = self.desk.words.of_families
+            lines += [
+                (f"family:{one.name}", one, "family")
+                for one in families(stage, self.desk.session, parameters)
+            ]
+        return lines
+
+    def row(self, place: int, cells: int) -> Line:
+        _, entry, kind = self._lines[place]
+        if isinstance(entry, FamilyView):
+            return family_line(entry, cells)
+        room = cells if kind == "compact" else cells - 1
+        labels = label_width(self.desk.stages, room, self._name_cells())
+        match kind:
+            case "compact":
+                return compact_line(entry, cells, labels, apart=self.skin.ascii)
+            case "counts":
+                now = self.desk.session.now
+                room = cells - 1 - len(entry.rails.below)
+                told = stage_counts(entry, room, now, apart=self.skin.ascii)
+                return below(entry, told, cells - 1)
+            case "after":
+                room = cells - 1 - len(entry.rails.below)
+                return below(entry, stage_after(entry, room), cells - 1)
+            case "waits":
+                room = cells - 1 - len(entry.rails.below)
+                return below(entry, stage_waits(entry, room), cells - 1)
+        mark = "▾" if entry.name in self.open else "▹"
+        return stage_line(entry, room, labels, mark)
+
+    def _name_cells(self) -> int:
+        """How wide names may be: an enlarged pane shows them whole."""
+        if self.inner_cells > 60 and not self.bare:
+            return 40
+        return 14 if self.bare else 9
+
+    def on_resize(self) -> None:
+        self.renew()
+        super().on_resize()
+
+    def move(self, how: str) -> None:
+        """`last_stage`: what `last` is in other lists, whose key is the grid's here."""
+        super().move("last" if how == "last_stage" else how)
+
+    def unfold(self, *, on: bool) -> bool:
+        """Show, or hide, the families of the stage under the cursor."""
+        stage = self.stage()
+        if stage is None or self.bare or (stage.name in self.open) == on:
+            return False
+        (self.open.add if on else self.open.discard)(stage.name)
+        self.renew()
+        return True
+
+    def stage(self) -> StageView | None:
+        """The stage under the cursor."""
+        entry = self._lines[self.cursor][1] if self._lines else None
+        return entry if isinstance(entry, StageView) else None
+
+    def jobs(self) -> tuple[JobView, ...]:
+        """The jobs of the stage, or family, under the cursor."""
+        return self._lines[self.cursor][1].jobs if self._lines else ()
+
+    def words(self) -> str:
+        """What the row under the cursor is called."""
+        if not self._lines:
+            return ""
+        entry = self._lines[self.cursor][1]
+        if isinstance(entry, FamilyView):
+            return f"family {entry.label}"
+        return f"stage {entry.name}"
+
+
+class NeedsPane(ListPane):
+    """What needs a person, by cause."""
+
+    name_in_table = "needs"
+    number = "5"
+    heading = "Needs you"
+
+    def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
+        super().__init__(skin, **options)
+        self.desk = desk
+        self.with_evidence = False
+        self._lines: list[tuple[CauseGroup, Line | None]] = []
+
+    def renew(self) -> None:
+        """Take the desk's newest causes."""
+        self._lines = []
+        for group in self.desk.groups:
+            self._lines.append((group, None))
+            if self.with_evidence:
+                self._lines += [(group, one) for one in evidence_lines(group)[:6]]
+        keys = tuple(group.key for group, _ in self._lines)
+        self.set_keys(self.keys if keys == self.keys else keys)
+
+    def title(self) -> Line:
+        return (Span("by cause", "muted"),)
+
+    def placeholder(self) -> Line:
+        return (Span(f" {self.desk.opening or 'nobody is needed'}", "muted"),)
+
+    def row(self, place: int, cells: int) -> Line:
+        group, evidence = self._lines[place]
+        if evidence is None:
+            return cause_line(group, cells - 1, apart=self.skin.ascii)
+        return cut((Span("     "), *evidence), cells - 1)
+
+    def group(self) -> CauseGroup | None:
+        """The cause under the cursor."""
+        return self._lines[self.cursor][0] if self._lines else None
+
+    def jobs(self) -> tuple[JobView, ...]:
+        """The jobs of the cause under the cursor."""
+        group = self.group()
+        return group.jobs if group is not None else ()
+
+    def words(self) -> str:
+        """What the cause under the cursor is called."""
+        group = self.group()
+        return group.title if group is not None else ""
+
+
+class JobsPane(ListPane):
+    """The table of jobs."""
+
+    name_in_table = "jobs"
+    number = "2"
+    heading = "Jobs"
+    lead = table.GUTTER
+
+    def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
+        super().__init__(skin, **options)
+        self.desk = desk
+        self.columns: tuple[table.Column, ...] = ()
+        self._columns_for: tuple[object, ...] = ()
+        self._keys_for: object = None
+
+    def renew(self) -> None:
+        """Take the desk's newest rows."""
+        self._choose_columns()
+        if self._keys_for is not self.desk.rows:
+            self._keys_for = self.desk.rows
+            keys = tuple(map(_key, self.desk.rows))
+            self.set_keys(self.keys if keys == self.keys else keys)
+        else:
+            self.repaint()
+
+    def _choose_columns(self) -> None:
+        words = self.desk.words
+        screen = self.screen.size.width
+        wish = (words, screen, self.inner_cells)
+        if self.inner_cells and wish != self._columns_for:
+            self._columns_for = wish
+            self.columns = table.choose(
+                self.desk.session, words.parameters, screen, self.inner_cells
+            )
+
+    def head(self, cells: int) -> Sequence[Line]:
+        wanted = self.desk.arrangement
+        if not self.columns:
+            return ()
+        if wanted.order != "column":
+            return (table.titles(self.columns),)
+        glyph = "▾" if falls(self.columns, wanted) else "▴"
+        return (table.titles(self.columns, wanted.column, glyph),)
+
+    def marked(self, key: str) -> bool:
+        row = self.desk.row(key) if key not in self.desk.session.index else None
+        if row is None:
+            return key in self.desk.marks
+        return any(job.name in self.desk.marks for job in self.desk.jobs_of(row))
+
+    def row(self, place: int, cells: int) -> Line:
+        row = self.desk.rows[place]
+        jobs = self.desk.jobs_of(row)
+        if row.folded:
+            return table.group_cells(jobs, self.columns, self.desk.session)
+        return table.job_cells(jobs[0], self.columns, self.desk.session)
+
+    def placeholder(self) -> Line:
+        wanted = self.desk.arrangement
+        total = len(self.desk.session.jobs)
+        doing = self.desk.session.snapshot.engine.doing
+        if doing and not total:
+            text = f" {outside(doing)}{' failed' if self.desk.failed else ''}"
+        elif wanted.filter is not None:
+            text = f" No job matches {wanted.filter.text}. esc shows all {total}."
+        else:
+            text = " This plan has no jobs."
+        return (Span(text, "muted"),)
+
+    def jobs(self) -> tuple[JobView, ...]:
+        """The jobs of the row under the cursor."""
+        if self.cursor >= len(self.desk.rows):
+            return ()
+        return self.desk.jobs_of(self.desk.rows[self.cursor])
+
+    def words(self) -> str:
+        """What a folded row under the cursor is called."""
+        jobs = self.jobs()
+        return f"{jobs[0].stage} {jobs[0].look}" if len(jobs) > 1 else ""
+
+    @property
+    def pointed(self) -> bool:
+        return True
+
+    def title(self) -> Line:
+        parts: list[Line] = [
+            self._count(),
+            *self._narrowed(),
+            *self._marks(),
+            *self._order(),
+        ]
+        if len(self.keys) > self.body_rows > 0:
+            last = min(self.top + self.body_rows, len(self.keys))
+            parts.append((Span(f"rows {self.top + 1}-{last}", "muted"),))
+        return join(parts, "   ")
+
+    def _count(self) -> Line:
+        wanted = self.desk.arrangement
+        total = len(self.desk.session.jobs)
+        rows = len(self.desk.rows)
+        shown = self.desk.jobs_shown
+        if wanted.fold and rows < shown:
+            text = f"{plural(rows, 'row')} of {shown} jobs, folded (enter)"
+            return (Span(text, "muted"),)
+        return (Span(f"{shown} of {total}" if shown != total else f"{total}", "muted"),)
+
+    def _narrowed(self) -> Sequence[Line]:
+        wanted = self.desk.arrangement
+        parts: list[Line] = []
+        if wanted.only is not None:
+            parts.append((Span(f"only {wanted.only[0]} (esc)", "accent"),))
+        if wanted.filter is not None:
+            parts.append((Span(f"/{wanted.filter.text} (esc)", "accent"),))
+        return parts
+
+    def _order(self) -> Sequence[Line]:
+        wanted = self.desk.arrangement
+        parts: list[Line] = []
+        if wanted.order == "needs":
+            parts.append((Span("needs you first (. plan order)", "muted"),))
+        elif wanted.order == "column":
+            parts.append((Span(f"by {wanted.column} ({self._sort_keys()})", "muted"),))
+        return parts
+
+    def _sort_keys(self) -> str:
+        back = ", plan order" if self.desk.arrangement.reversed else ", reverses"
+        return f"{back}   h l column"
+
+    def _marks(self) -> Sequence[Line]:
+        marks = len(self.desk.marks)
+        parts: list[Line] = []
+        if marks:
+            parts.append((Span(f"{marks} marked", "accent"),))
+        if self.desk.range_from:
+            parts.append((Span("range open (v ends it)", "accent"),))
+        return parts
+
+    def on_resize(self) -> None:
+        self._choose_columns()
+        super().on_resize()

@@ -1,0 +1,188 @@
+"""A pane with rows and a cursor, for any number of rows.
+
+Only visible rows are worked out. The cursor belongs to a row's key, not to a place:
+when rows come, go or change order, it stays on its row, and that row stays where it is
+on the screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from textual import events
+from textual.message import Message
+
+from autoexp_tui.cockpit.render.spans import Line, Span
+from autoexp_tui.cockpit.widgets.pane import Painted, Pane, Tone
+
+if TYPE_CHECKING:
+    from autoexp_tui.cockpit.themes import Skin
+
+
+class ListPane(Pane):
+    """Rows with keys; a row may be several lines, which share its key."""
+
+    class CursorMoved(Message):
+        """The cursor is on another row."""
+
+        def __init__(self, pane: ListPane, key: str) -> None:
+            super().__init__()
+            self.pane = pane
+            self.key = key
+
+    def __init__(self, skin: Skin, **options: Any) -> None:
+        super().__init__(skin, **options)
+        self.keys: Sequence[str] = ()
+        """The key of every line, in order."""
+        self.cursor = 0
+        """The line under the cursor: the first of its row."""
+        self._places: Mapping[str, int] = {}
+
+    # --------------------------------------------------------- what subclasses say
+    def renew(self) -> None:
+        """Take the rows of the newest snapshot."""
+        raise NotImplementedError
+
+    def row(self, place: int, cells: int) -> Line:
+        """The line at `place`, gutter left out."""
+        raise NotImplementedError
+
+    def marked(self, key: str) -> bool:
+        """Whether the row has a person's mark."""
+        return False
+
+    def placeholder(self) -> Line:
+        """What stands where there are no rows."""
+        return ()
+
+    @property
+    def pointed(self) -> bool:
+        """Whether the cursor is shown while the focus is elsewhere."""
+        return self.has_focus
+
+    lead = 2
+    """Cells before a row: the cursor, the mark, a gap."""
+
+    # -------------------------------------------------------------------- contents
+    def set_keys(self, keys: Sequence[str]) -> None:
+        """Take new rows; the cursor's row keeps its place on the screen."""
+        if keys is not self.keys:
+            kept = self.key
+            self.keys = keys
+            self._places = _first_places(keys)
+            place = self._places.get(kept, min(self.cursor, len(keys) - 1))
+            self.top += place - self.cursor
+            self.cursor = max(0, place)
+        self.repaint()
+
+    @property
+    def key(self) -> str:
+        """The key under the cursor, empty without rows."""
+        return self.keys[self.cursor] if self.cursor < len(self.keys) else ""
+
+    def place_of(self, key: str) -> int | None:
+        """The first line of a row, None when it is not shown."""
+        return self._places.get(key)
+
+    def length(self) -> int:
+        return len(self.keys)
+
+    def body(self, start: int, count: int, cells: int) -> Sequence[Painted]:
+        if not self.keys:
+            return [Painted(self.placeholder())]
+        end = min(start + count, len(self.keys))
+        return [self._painted(place, cells) for place in range(start, end)]
+
+    def _painted(self, place: int, cells: int) -> Painted:
+        key = self.keys[place]
+        first = place == 0 or self.keys[place - 1] != key
+        here = key == self.key
+        content = self.row(place, cells - self.lead)
+        return Painted(
+            (self._gutter(key, first=first, here=here), *content), self._tone(here=here)
+        )
+
+    def _gutter(self, key: str, *, first: bool, here: bool) -> Span:
+        cursor = ">" if here and first and (self.pointed or self.has_focus) else " "
+        mark = "*" if self.lead > 2 and first and self.marked(key) else ""
+        return Span(f"{cursor}{mark}".ljust(self.lead), "accent")
+
+    def _tone(self, *, here: bool) -> Tone:
+        if not here or not (self.pointed or self.has_focus):
+            return ""
+        return "cursor" if self.has_focus else "away"
+
+    # -------------------------------------------------------------------- movement
+    def move(self, how: str) -> None:
+        page = max(1, self.body_rows // 2)
+        match how:
+            case "down" | "up":
+                self._step(1 if how == "down" else -1)
+            case "half_down" | "half_up":
+                self.move_to(self.cursor + (page if how == "half_down" else -page))
+            case "first" | "last":
+                self.move_to(0 if how == "first" else len(self.keys) - 1)
+
+    def _step(self, by: int) -> None:
+        """To the next row with another key."""
+        place = self.cursor
+        while 0 <= place < len(self.keys) and self.keys[place] == self.key:
+            place += by
+        if 0 <= place < len(self.keys):
+            self.move_to(place)
+
+    def move_to(self, place: int, *, amid: bool = False) -> None:
+        """Put the cursor on the row of a line, and show it (`amid` its neighbours)."""
+        if not self.keys:
+            return
+        bounded = max(0, min(place, len(self.keys) - 1))
+        target = self._places[self.keys[bounded]]
+        moved = target != self.cursor
+        self.cursor = target
+        self._show_cursor(amid=amid)
+        self.repaint()
+        if moved:
+            self.post_message(self.CursorMoved(self, self.key))
+
+    def move_to_key(self, key: str) -> bool:
+        """Put the cursor on a row by key; False when it is not shown."""
+        place = self._places.get(key)
+        if place is not None:
+            self.move_to(place, amid=True)
+        return place is not None
+
+    def _show_cursor(self, *, amid: bool = False) -> None:
+        rows = max(1, self.body_rows)
+        if amid and not self.top <= self.cursor < self.top + rows:
+            self.top = self.cursor - rows // 2
+        last = self.cursor
+        while last + 1 < len(self.keys) and self.keys[last + 1] == self.key:
+            last += 1
+        self.top = min(self.top, self.cursor)
+        self.top = max(self.top, min(last - rows + 1, self.cursor))
+
+    def scroll_lines(self, lines: int) -> None:
+        """The wheel moves the view; the cursor follows to stay in it."""
+        rows = max(1, self.body_rows)
+        self.top = max(0, min(self.top + lines, len(self.keys) - rows))
+        inside = min(max(self.cursor, self.top), self.top + rows - 1)
+        if inside != self.cursor and self.keys:
+            self.cursor = self._places[self.keys[min(inside, len(self.keys) - 1)]]
+            self.post_message(self.CursorMoved(self, self.key))
+        self.repaint()
+
+    def on_click(self, event: events.Click) -> None:
+        above = (0 if self.bare else 1) + len(self.head(self.inner_cells))
+        place = self.top + event.y - above
+        if event.y >= above and place < len(self.keys):
+            self.move_to(place)
+
+    def on_resize(self) -> None:
+        self._show_cursor()
+        super().on_resize()
+
+
+def _first_places(keys: Sequence[str]) -> Mapping[str, int]:
+    places = range(len(keys))
+    return dict(zip(reversed(keys), reversed(places), strict=True))

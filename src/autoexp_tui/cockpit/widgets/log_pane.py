@@ -1,0 +1,542 @@
+"""Pane 0: a job's log, from its end, however large it is.
+
+All reading happens on the screen's background thread; this widget holds the lines
+that are visible and asks for others. A log that is not yet there is waited for; one
+that was truncated or replaced begins anew, and says so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.message import Message
+
+from autoexp_tui.cockpit.logfile import (
+    Change,
+    LogFile,
+    LogLine,
+    error_pattern,
+    open_regular,
+    search_pattern,
+)
+from autoexp_tui.cockpit.render.spans import (
+    Line,
+    Span,
+    join,
+    outside,
+    shorten_middle,
+    wrap,
+)
+from autoexp_tui.cockpit.widgets.pane import Painted, Pane, Tone
+from autoexp_tui.model.wording import size as spell_size
+from autoexp_tui.text.patterns import Pattern, literal_pattern
+
+if TYPE_CHECKING:
+    from autoexp_tui.cockpit.background import Background
+    from autoexp_tui.cockpit.commands import Pane as PaneName
+    from autoexp_tui.cockpit.render.logs import Source
+    from autoexp_tui.cockpit.themes import Skin
+
+_TIME = re.compile(r"^\s*\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s*")
+_COPIED_AT_A_TIME = 1 << 20
+_TITLE_REST = 44
+"""Cells of the title besides names: number, size, place in the file, gaps."""
+_WORDS_SOUGHT = 400
+"""Characters of a line that are looked for where the line is to be found again."""
+_SAME_FILE = (Change.NONE, Change.GREW)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What the background found: visible lines and where they stand in the file."""
+
+    change: Change
+    size: int
+    lines: tuple[LogLine, ...]
+    match: int | None = None
+
+
+class LogPane(Pane):
+    """The tail of a log; further up on request."""
+
+    name_in_table: ClassVar[PaneName] = "log"
+    number = "0"
+    heading = "Log"
+
+    class Said(Message):
+        """Something to tell the person: no match, a copy was saved, a fault."""
+
+        def __init__(self, text: str, *, bad: bool = False) -> None:
+            super().__init__()
+            self.text = text
+            self.bad = bad
+
+    def __init__(self, skin: Skin, background: Background, **options: Any) -> None:
+        super().__init__(skin, **options)
+        self._background = background
+        self.sources: tuple[Source, ...] = ()
+        self.source = 0
+        self.none = ""
+        """Said where there is no file."""
+        self.job = ""
+        """Whose log it is."""
+        self.follow = True
+        self.wrapping = False
+        self.hides_time = False
+        self.lines: tuple[LogLine, ...] = ()
+        self.match: int | None = None
+        """Offset of the line that a search found."""
+        self.pattern: Pattern | None = None
+        self.problem = ""
+        self._file_size = 0
+        self._missing = False
+        self._file: LogFile | None = None
+        self._wanted = 0
+        self._searching = False
+        self._stop_search = False
+        self._quiet = 0
+        self._moved = 0
+        """How often somebody was shown another place."""
+        self._aim: Callable[[], None] | None = None
+        """Where to go once there is room to show it."""
+
+    # -------------------------------------------------------------------- the file
+    def read(self, sources: Sequence[Source], none: str, job: str = "") -> None:
+        """Read a job's newest log; who reads an earlier one stays with that.
+
+        Args:
+            sources: the log of each attempt, the newest last.
+            none: said where there is none.
+            job: whose they are.
+        """
+        path = self.path
+        stays = job == self.job and self.source < len(self.sources) - 1
+        self.none, self.job, self.sources = none, job, tuple(sources)
+        paths = [one.path for one in self.sources]
+        newest = max(0, len(paths) - 1)
+        self.source = paths.index(path) if stays and path in paths else newest
+        if self.path == path:
+            self.repaint()
+        else:
+            self._open()
+
+    def read_attempt(self, step: int) -> None:
+        """The log of the attempt before (-1), or after (1), where there is one."""
+        if 0 <= self.source + step < len(self.sources):
+            self.source += step
+            self._open()
+            return
+        which = "no earlier" if step < 0 else "no later"
+        self.post_message(self.Said(f"{which} attempt of this job has a log"))
+
+    @property
+    def trailer(self) -> str:
+        """What is said below the last line."""
+        return self.sources[self.source].trailer if self.sources else self.none
+
+    def _open(self) -> None:
+        old = self._file
+        if old is not None:
+            self._background.call("close", old.close, _nothing)
+        self._file = LogFile(self.path) if self.path else None
+        self.lines, self.match, self.problem = (), None, ""
+        self.follow, self._file_size, self._missing, self._wanted = True, 0, False, 0
+        self._aim = None
+        self._quiet = 0
+        self.repaint()
+        self.look()
+
+    @property
+    def path(self) -> str:
+        """The file that is read, empty without one."""
+        return self.sources[self.source].path if self.sources else ""
+
+    def tick(self) -> None:
+        """A second has passed: look at the file, less often while nothing comes."""
+        self._quiet += 1
+        if self._quiet < 5 or self._quiet % 2 == 0:
+            self.look()
+
+    def look(self) -> None:
+        """Look whether the file changed, when somebody can see it."""
+        if self._file is None or not self.display or not self.body_rows:
+            return
+        rows, follow = self.body_rows, self.follow or not self.lines
+        top = self.lines[0].offset if self.lines else 0
+        moved = self._moved
+
+        def work(file: LogFile) -> Page:
+            change = file.poll()
+            if change is Change.MISSING:
+                return Page(change, 0, ())
+            if follow or change is Change.REPLACED:
+                return Page(change, file.size, tuple(file.last(rows)))
+            return Page(change, file.size, tuple(file.at(top, rows)))
+
+        def take(page: Page) -> None:
+            if moved != self._moved and page.change in _SAME_FILE:
+                self.look()  # it is of a place that is not shown any more
+            else:
+                self._take(page)
+
+        self._ask("look", work, take)
+
+    def _move(
+        self,
+        key: str,
+        work: Callable[[LogFile], Page],
+        then: Callable[[Page], None] | None = None,
+    ) -> None:
+        """Show what `work` finds in the file, and tell `then` of it."""
+
+        def take(page: Page) -> None:
+            self._moved += 1
+            self._take(page)
+            if then is not None:
+                then(page)
+
+        self._ask(key, work, take)
+
+    def _ask(
+        self, key: str, work: Callable[[LogFile], Page], take: Callable[[Page], None]
+    ) -> None:
+        file = self._file
+        if file is None:
+            return
+
+        def done(page: Any, problem: BaseException | None) -> None:
+            if file is not self._file:
+                return
+            if problem is not None:
+                self._failed(problem)
+                return
+            take(page)
+
+        self._background.call(key, lambda: work(file), done)
+
+    def _failed(self, problem: BaseException) -> None:
+        if not isinstance(problem, OSError):
+            raise problem
+        self.problem = problem.strerror or str(problem)
+        self.lines = ()
+        self.repaint()
+
+    def _take(self, page: Page) -> None:
+        if page.change is Change.REPLACED and self._file_size:
+            self.post_message(self.Said("the log was replaced: read from its new end"))
+            self.match, self.follow = None, True
+        if page.change is not Change.NONE:
+            self._quiet = 0
+        self.problem = ""
+        self._missing = page.change is Change.MISSING
+        self._file_size = page.size
+        self.lines = page.lines
+        if page.match is not None:
+            self.match = page.match
+        self.repaint()
+
+    # -------------------------------------------------------------------- movement
+    def move(self, how: str) -> None:
+        page = max(1, self.body_rows // 2)
+        match how:
+            case "down" | "up":
+                self.scroll_lines(1 if how == "down" else -1)
+            case "half_down" | "half_up":
+                self.scroll_lines(page if how == "half_down" else -page)
+            case "last":
+                self.set_follow(on=True)
+            case "first":
+                self.follow = False
+                rows = self.body_rows
+                self._move("page", lambda file: _page(file, file.at(0, rows)))
+
+    def scroll_lines(self, lines: int) -> None:
+        if not self.lines:
+            return
+        self.follow = False
+        self._wanted += lines
+        wanted, rows = self._wanted, self.body_rows
+        top = self.lines[0].offset
+
+        def then(page: Page) -> None:
+            self._wanted -= wanted
+            if lines > 0 and page.lines and self._ends(page):
+                self.set_follow(on=True)
+
+        self._move(
+            "page", lambda file: _page(file, file.moved(top, wanted, rows)), then
+        )
+
+    def _ends(self, page: Page) -> bool:
+        """Whether the page could not be moved further down."""
+        return len(page.lines) < self.body_rows or self._last_seen(page) >= page.size
+
+    def _last_seen(self, page: Page) -> int:
+        last = page.lines[-1]
+        return last.offset + len(last.text.encode()) + 1
+
+    def set_follow(self, *, on: bool) -> None:
+        """Stay at the end as the log grows, or stay here."""
+        self.follow = on
+        if on:
+            self.look()
+        self.repaint()
+
+    # ---------------------------------------------------------------------- search
+    def search(self, text: str) -> None:
+        """Look for what a person typed, upwards from the end of the page.
+
+        Raises:
+            PatternRefused: it is no pattern that is searched; nothing has changed.
+        """
+        self.pattern = search_pattern(text) if text else None
+        self.match = None
+        if self.pattern is not None:
+            self.seek(forward=False)
+
+    def seek(self, *, forward: bool, errors: bool = False) -> None:
+        """To the next line that matches, or that looks like an error.
+
+        From the match in view on; where none is in view, from what is.
+        """
+        pattern = error_pattern() if errors else self.pattern
+        if pattern is None or self._file is None:
+            return
+        last, rows = self._seen_match(), self.body_rows
+        lines = self.lines
+        self._searching, self._stop_search = True, False
+        self.follow = False
+        self.repaint()
+
+        def work(file: LogFile) -> Page:
+            file.poll()
+            place = file.find(
+                pattern,
+                last if last is not None else _edge(file, lines, forward=forward),
+                forward=forward,
+                here=last is None,
+                stopped=lambda: self._stop_search,
+            )
+            at = lines[0].offset if lines and place is None else place or 0
+            page = file.moved(at, 0 if place is None else -(rows // 2), rows)
+            return Page(Change.NONE, file.size, tuple(page), place)
+
+        self._move("search", work, self._sought)
+
+    def _sought(self, page: Page) -> None:
+        self._searching = False
+        if page.match is None:
+            self.post_message(self.Said("no further match", bad=True))
+        self.repaint()
+
+    def go_to(self, offset: int) -> None:
+        """Show the line at `offset` among its neighbours, as one that was found."""
+        self._aim = lambda: self._show_at(offset)
+        self._take_aim()
+
+    def look_for(self, words: str) -> None:
+        """Find the newest line that has these very words."""
+        self._aim = lambda: self._find_words(words)
+        self._take_aim()
+
+    def _take_aim(self) -> None:
+        """Go where somebody wants to, as soon as the pane has a size."""
+        aim = self._aim
+        if aim is not None and self.display and self.body_rows:
+            self._aim = None
+            aim()
+
+    def _show_at(self, offset: int) -> None:
+        self.follow = False
+        rows = self.body_rows
+
+        def work(file: LogFile) -> Page:
+            if file.poll() is Change.MISSING:
+                return Page(Change.MISSING, 0, ())
+            lines = tuple(file.moved(offset, -(rows // 2), rows))
+            before = [one.offset for one in lines if one.offset <= offset]
+            return Page(Change.NONE, file.size, lines, max(before, default=None))
+
+        self._move("page", work)
+
+    def _find_words(self, words: str) -> None:
+        written = words.encode("utf-8", "replace").decode()
+        self.pattern = literal_pattern(written[:_WORDS_SOUGHT])
+        self.match = None
+        self.seek(forward=False)
+
+    def _seen_match(self) -> int | None:
+        """The match of the last search, while it is on the screen."""
+        seen = any(one.offset == self.match for one in self.lines)
+        return self.match if seen else None
+
+    def give_up_search(self) -> bool:
+        """Stop a search, or forget its match; False when there was none."""
+        if self._searching:
+            self._stop_search = True
+            return True
+        had = self.match is not None or self.pattern is not None
+        self.match, self.pattern = None, None
+        self.repaint()
+        return had
+
+    # --------------------------------------------------------------------- copying
+    def copied(self) -> str:
+        """What `y` copies: the line that was found, else what is visible."""
+        found = [one.text for one in self.lines if one.offset == self.match]
+        return "\n".join(found or [one.text for one in self.lines])
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of the file when it was last looked at."""
+        return self._file_size
+
+    def copy_in(self, directory: str) -> str:
+        """Where a copy in `directory` would lie."""
+        name = os.path.basename(self.path)
+        return os.path.join(os.path.abspath(directory), name)
+
+    def save(self, directory: str) -> None:
+        """Copy the file as it is into `directory`; say where, and how large."""
+        path, target = self.path, self.copy_in(directory)
+
+        def done(result: Any, problem: BaseException | None) -> None:
+            if isinstance(problem, OSError):
+                reason = problem.strerror or str(problem)
+                self.post_message(self.Said(f"not saved: {reason}", bad=True))
+            elif problem is not None:
+                raise problem
+            else:
+                room = max(20, self.screen.size.width - 20)
+                where = shorten_middle(outside(target, 4000), room)
+                self.post_message(self.Said(f"saved {spell_size(result)} as {where}"))
+
+        if path:
+            self._background.call("save", lambda: _copy(path, target), done)
+
+    # --------------------------------------------------------------------- drawing
+    def title(self) -> Line:
+        if not self.sources:
+            return ()
+        name = outside(os.path.basename(self.path))
+        parts: list[Line] = [(Span(name, "muted" if self.job else "text"),)]
+        if self.job:
+            room = max(12, min(40, self.inner_cells - len(name) - _TITLE_REST))
+            parts.insert(0, (Span(shorten_middle(outside(self.job), room), "text"),))
+        if not self._missing:
+            parts.append((Span(spell_size(self._file_size), "muted"),))
+        if len(self.sources) > 1:
+            of = f"{self.sources[self.source].label} of {len(self.sources)}, < >"
+            parts.append((Span(of, "accent"),))
+        parts.append((Span(self._where(), "muted"),))
+        if self.pattern is not None:
+            parts.append((Span(f"/{outside(self.pattern.source)}", "accent"),))
+        return join(parts, "   ")
+
+    def _where(self) -> str:
+        if self._searching:
+            return "searching, esc stops it"
+        if self._missing:
+            return "not there yet"
+        if self.follow:
+            return "at the end"
+        top = self.lines[0].offset if self.lines else 0
+        return f"{top / max(1, self._file_size):.0%} (f follows)"
+
+    def set_wrap(self) -> None:
+        """Wrap long lines, or cut them."""
+        self.wrapping = not self.wrapping
+        self.repaint()
+
+    def toggle_time(self) -> None:
+        """Hide the times at line beginnings, or show them."""
+        self.hides_time = not self.hides_time
+        self.repaint()
+
+    def body(self, start: int, count: int, cells: int) -> Sequence[Painted]:
+        placeholder = self._placeholder()
+        if placeholder:
+            return [Painted((Span(f" {placeholder}", "muted"),))]
+        painted: list[Painted] = []
+        found = 0
+        for one in self.lines:
+            if one.offset == self.match:
+                found = len(painted)
+            painted += self._rows(one, cells)
+        if self.trailer and self.follow:
+            painted.append(Painted((Span(f"-- {self.trailer} --", "muted"),)))
+        if self.follow:
+            return painted[-count:]
+        skip = found - count // 2 if found >= count else 0
+        return painted[skip : skip + count]
+
+    def _rows(self, one: LogLine, cells: int) -> Sequence[Painted]:
+        text = _TIME.sub("", one.text) if self.hides_time else one.text
+        ill = error_pattern().search(text.encode()) is not None
+        content: Line = (Span(text, "failed" if ill else "text"),)
+        tone: Tone = "cursor" if one.offset == self.match else ""
+        if not self.wrapping:
+            return [Painted(content, tone)]
+        return [Painted(row, tone) for row in wrap(content, cells)]
+
+    def _placeholder(self) -> str:
+        if not self.sources:
+            return f"no log: {self.trailer or 'this job has not begun'}"
+        if self.problem:
+            return f"cannot read {outside(self.path)}: {outside(self.problem)}"
+        if self._missing:
+            return f"waiting for {outside(self.path)}"
+        return (
+            "" if self.lines else "nothing written yet" if self._file_size == 0 else ""
+        )
+
+    def on_resize(self) -> None:
+        super().on_resize()
+        if self._aim is None:
+            self.look()
+        else:
+            self._take_aim()
+
+
+def _page(file: LogFile, lines: Sequence[LogLine]) -> Page:
+    return Page(Change.NONE, file.size, tuple(lines))
+
+
+def _copy(path: str, target: str) -> int:
+    """Copy a file to where none is; its bytes. A copy that fails leaves nothing.
+
+    Raises:
+        OSError: it cannot be read or written, or something lies there.
+    """
+    try:
+        with (
+            os.fdopen(open_regular(path), "rb") as source,
+            open(target, "xb") as copy,
+        ):
+            try:
+                shutil.copyfileobj(source, copy, _COPIED_AT_A_TIME)
+            except OSError:
+                os.unlink(target)
+                raise
+            return copy.tell()
+    except FileExistsError:
+        raise FileExistsError(17, f"{target} exists already") from None
+
+
+def _edge(file: LogFile, lines: Sequence[LogLine], *, forward: bool) -> int:
+    """Where a search begins that goes from what is visible: its first, or last, line.
+
+    Backwards that is behind the last line, which counts.
+    """
+    if not lines:
+        return 0 if forward else file.size
+    return lines[0].offset if forward else file.after(lines[-1].offset)
+
+
+def _nothing(result: Any, problem: BaseException | None) -> None:
+    """A file that was let go needs no answer."""

@@ -1,0 +1,128 @@
+"""Pane 4: curves of the marked runs, or of the one under the cursor, on one scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from textual.message import Message
+
+from autoexp_tui.cockpit.render.spans import Line, Span, outside
+from autoexp_tui.cockpit.state.parameters import described
+from autoexp_tui.cockpit.widgets.text_pane import TextPane
+from autoexp_tui.model.snapshot import Curve
+
+if TYPE_CHECKING:
+    from autoexp_tui.cockpit.render.plot import Plotted
+    from autoexp_tui.cockpit.session_model import Desk
+    from autoexp_tui.cockpit.state.session import JobView
+    from autoexp_tui.cockpit.themes import Skin
+
+MOST_CURVES = 26
+"""As many as there are letters to name them by."""
+
+
+class MetricsPane(TextPane):
+    """Curves with a shared scale, linear or logarithmic."""
+
+    name_in_table = "metrics"
+    number = "4"
+    heading = "Metrics"
+
+    class Bare(Message):
+        """Of these jobs, which have ended, no curve is at hand to be drawn."""
+
+        def __init__(self, jobs: tuple[str, ...]) -> None:
+            super().__init__()
+            self.jobs = jobs
+
+    def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
+        super().__init__(skin, **options)
+        self.desk = desk
+        self.logarithmic = False
+        self.metric = ""
+        self._names: tuple[str, ...] = ()
+        self._bare: tuple[str, ...] = ()
+        """Told last."""
+
+    def show(self, names: Sequence[str]) -> None:
+        """Draw these jobs' curves, of the first; marked jobs come before them."""
+        self._names = tuple(names[:MOST_CURVES])
+        self.renew()
+
+    def jobs(self) -> tuple[JobView, ...]:
+        """The jobs whose curves are drawn."""
+        session = self.desk.session
+        marked = sorted(session.named(tuple(self.desk.marks)), key=_place)
+        return (tuple(marked) or session.named(self._names))[:MOST_CURVES]
+
+    def _tell_bare(self) -> None:
+        ended = (job for job in self.jobs() if job.record.ended)
+        bare = tuple(job.name for job in ended if not (job.live and job.live.curves))
+        if bare and bare != self._bare:
+            self.post_message(self.Bare(bare))
+        self._bare = bare
+
+    def metrics(self) -> tuple[str, ...]:
+        """Every metric of these jobs, the loss first."""
+        jobs = self.jobs()
+        names = dict.fromkeys(
+            name for job in jobs if job.live for name in job.live.curves
+        )
+        return tuple(sorted(names, key=lambda name: (name != self.desk.session.loss,)))
+
+    def chosen(self) -> str:
+        """The metric that is drawn."""
+        names = self.metrics()
+        if self.metric in names:
+            return self.metric
+        return names[0] if names else self.desk.session.loss
+
+    def toggle_scale(self) -> None:
+        """Logarithmic or linear."""
+        self.logarithmic = not self.logarithmic
+        self.renew()
+
+    def move(self, how: str) -> None:
+        names = self.metrics()
+        if how not in ("left", "right") or not names:
+            super().move(how)
+            return
+        place = names.index(self.chosen()) + (1 if how == "right" else -1)
+        self.metric = names[place % len(names)]
+        self.renew()
+
+    def make(self, cells: int) -> Sequence[Line]:
+        from autoexp_tui.cockpit.render.plot import legend, plot
+
+        self._tell_bare()
+        plotted = [self._plotted(job) for job in self.jobs()]
+        plotted = [one for one in plotted if one.curve.steps]
+        room = self.size.height - 1
+        below = min(len(plotted), max(1, room // 3))
+        drawn = plot(plotted, cells, room - below, log=self.logarithmic)
+        if not plotted:
+            text = " No curve yet: mark runs in the table with space."
+            return ((Span(text, "muted"),),)
+        return (*drawn, *legend(plotted, cells))
+
+    def _plotted(self, job: JobView) -> Plotted:
+        from autoexp_tui.cockpit.render.plot import Plotted
+
+        words = described(job.record.spec, self.desk.words.parameters)
+        label = f"{outside(job.stage)} {words}".strip() or outside(job.name)
+        curves = job.live.curves if job.live else {}
+        return Plotted(label, curves.get(self.chosen(), Curve()))
+
+    def title(self) -> Line:
+        names = self.metrics()
+        place = f" {names.index(self.chosen()) + 1}/{len(names)} (h l)" if names else ""
+        scale = ", log" if self.logarithmic else ""
+        return (
+            Span(outside(self.chosen()), "accent"),
+            Span(f"{scale}{place}", "muted"),
+        )
+
+
+def _place(job: JobView) -> int:
+    return job.index

@@ -1,0 +1,1 @@
+"""Conditions: their fields, what they read, and what they say. Pure."""

@@ -1,0 +1,388 @@
+"""Run-time references: what is known only while jobs run, put into resolved specs.
+
+Planning resolves everything but `{runtime.JOB.KEY}`, the metadata of a job. In action
+fields, and in conditions of actions, a bare `{name}` is also bound: the job's own
+fields first, then its own metadata. Metadata comes from logs: its values are literals,
+never read as references or as a glob; `log_values` says where they may stand in
+commands and paths. One that may not, or that Hydra would read as more than plain text,
+is refused, and the spec is not used.
+
+Not bound: `pattern` fields, and names that choose a meaning (kind, mode, op, state).
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache
+from typing import Final, NamedTuple, TypeAlias, TypeVar
+
+from autoexp_tui.actions.kinds import AppendToFile, NewJob, RunAutoexp
+from autoexp_tui.actions.log_values import (
+    Refused,
+    command_value,
+    one_name,
+    why_never,
+    without_nul,
+)
+from autoexp_tui.conditions.kinds import (
+    FileExists,
+    LogPattern,
+)
+from autoexp_tui.model.specs import JobSpec
+from autoexp_tui.model.wording import spell_float
+
+S = TypeVar("S")
+
+Lookup: TypeAlias = Callable[[str, str], str | None]
+"""(job, key) -> the job's metadata, None when there is none yet."""
+
+_RUNTIME: Final = re.compile(r"\{runtime\.([^{}\s]+)\.([^{}.\s][^{}\s]*)\}")
+_BARE: Final = re.compile(
+    r"(?P<open>\{\{)|(?P<close>\}\})|\{runtime\.(?P<path>[^{}\s]+)\}"
+    r"|\{(?P<bare>[A-Za-z_][\w.\-/]*)\}"
+)
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+./:-]*")
+"""What neither a shell nor Hydra's override grammar reads as more than text."""
+_FIXED: Final = frozenset(
+    {"kind", "pattern", "mode", "check_mode", "op", "state", "cause", "level"}
+    | {"class_path"}
+    | {"description", "on_timeout"}
+)
+_QUOTABLE: Final = re.compile(r"""[^'"\\${}\x00-\x1f\x7f]*""")
+"""What Hydra reads as text, and as nothing more, between quotes."""
+_STRUCTURE: Final = re.compile(r"""['"\\$\[\](){},]""")
+"""What makes an override's value more than one unquoted text."""
+_LINE: Final = "line"
+"""The log line that triggered an action: beside its own fields, and from a log."""
+
+
+class MissingKey(NamedTuple):
+    """A metadata value that a spec needs and no log has shown yet."""
+
+    job: str
+    key: str
+
+
+class RefusedValue(NamedTuple):
+    """A value that a spec needs, and that may not stand where it asks for it."""
+
+    job: str
+    key: str
+    problem: str
+
+
+Lacking: TypeAlias = MissingKey | RefusedValue
+
+
+def bind(
+    spec: S,
+    lookup: Lookup,
+    jobs: Container[str],
+    own: Mapping[str, str] | None = None,
+) -> tuple[S | None, tuple[Lacking, ...]]:
+    """A condition or an action with its references replaced by their values.
+
+    Args:
+        spec: a condition or an action; returned as it is when it has no reference.
+        lookup: metadata of any job.
+        jobs: the known jobs: in `{runtime.a.b.c}` the longest known name wins.
+        own: fields of the job that the spec is for (`own_fields`); given for actions,
+            where bare names are bound too and `{{`, `}}` are literal braces.
+
+    Returns:
+        (bound, ()) or (None, what is missing or refused).
+    """
+    if not _may_refer(spec):
+        return spec, ()
+    binder = _Binder(lookup, jobs, own)
+    bound = binder.spec(spec)
+    return (None if binder.lacking else bound), tuple(binder.lacking)
+
+
+def _may_refer(spec: object) -> bool:
+    """Whether anything in a spec may be a reference; most specs have none, and each is
+    bound again at every look."""
+    try:
+        return _has_brace(spec)
+    except TypeError:  # it holds something that cannot be hashed
+        return True
+
+
+@lru_cache(maxsize=4096)
+def _has_brace(value: object) -> bool:
+    if isinstance(value, str):
+        return "{" in value
+    if isinstance(value, Mapping):
+        return any(map(_has_brace, value.values()))
+    if isinstance(value, tuple | list):
+        return any(map(_has_brace, value))
+    if not is_dataclass(value) or isinstance(value, type):
+        return False
+    names = (one.name for one in fields(value) if one.name not in _FIXED)
+    return any(_has_brace(getattr(value, name)) for name in names)
+
+
+def bind_text(
+    template: str, own: Mapping[str, str], lookup: Lookup, jobs: Container[str]
+) -> str:
+    """Text for people with its references replaced; unknown ones stay as written."""
+    binder = _Binder(lookup, jobs, own)
+    return binder.text(template)
+
+
+def bind_overrides(
+    texts: Sequence[str], lookup: Lookup, jobs: Container[str]
+) -> tuple[tuple[str, ...], tuple[Lacking, ...]]:
+    """Overrides with `{runtime.JOB.KEY}` replaced; and what is missing or refused."""
+    binder = _Binder(lookup, jobs, None)
+    return tuple(map(binder.override, texts)), tuple(binder.lacking)
+
+
+def runtime_sources(
+    texts: Iterable[str], jobs: Container[str]
+) -> tuple[MissingKey, ...]:
+    """The metadata that `{runtime.JOB.KEY}` in texts names, each once."""
+    found = (match[0][9:-1] for text in texts for match in _RUNTIME.finditer(text))
+    return tuple(dict.fromkeys(split_reference(path, jobs) for path in found))
+
+
+def outside_values(
+    texts: Iterable[str],
+    lookup: Lookup,
+    jobs: Container[str],
+    own: Mapping[str, str],
+) -> tuple[str, ...]:
+    """The values from logs that texts of an action ask for, where they are known."""
+    binder = _Binder(lookup, jobs, own)
+    found = (
+        binder.find(match)
+        for text in texts
+        for match in _BARE.finditer(text)
+        if not (match["open"] or match["close"])
+    )
+    return tuple(one.value for one in found if one.outside and one.value is not None)
+
+
+def own_fields(spec: JobSpec, attempt: int) -> dict[str, str]:
+    """What a bare name in an action may mean, metadata apart.
+
+    The job's name (also as project.name), stage, index, family, output_dir, log_dir,
+    log_path_current, attempt (the present one's number) and its parameters as written.
+    """
+    parameters = {key.lstrip("+"): _spelled(v) for key, v in spec.parameters.items()}
+    return parameters | {
+        "name": spec.name,
+        "project.name": spec.name,
+        "stage": spec.stage,
+        "index": str(spec.index),
+        "family": spec.family,
+        "output_dir": spec.output_dir,
+        "log_dir": spec.log_dir,
+        "log_path_current": spec.log_path_current,
+        "attempt": str(attempt),
+    }
+
+
+def _spelled(value: object) -> str:
+    return spell_float(value) if isinstance(value, float) else str(value)
+
+
+def split_reference(path: str, jobs: Container[str]) -> MissingKey:
+    """`JOB.KEY`, where both may hold dots: the longest known job wins.
+
+    When no part is a known job, everything before the last dot counts as the job.
+    """
+    parts = path.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        job = ".".join(parts[:cut])
+        if job in jobs:
+            return MissingKey(job, ".".join(parts[cut:]))
+    job, _, key = path.rpartition(".")
+    return MissingKey(job, key)
+
+
+# ------------------------------------------------------------------------- binder
+class Later(str):
+    """A reference in the place of a value: who gets the spec binds it again."""
+
+    __slots__ = ()
+
+
+class _Found(NamedTuple):
+    """Where a value was looked for, and the value."""
+
+    source: MissingKey
+    value: str | None
+    outside: bool
+    """Whether it was read from a log."""
+
+
+_Literal: TypeAlias = Callable[[_Found, str, "re.Match[str]"], str]
+"""A value as it may stand for a reference; raises `Refused`."""
+
+
+class _Binder:
+    """One pass over one spec; collects what is missing and what is refused."""
+
+    def __init__(
+        self, lookup: Lookup, jobs: Container[str], own: Mapping[str, str] | None
+    ) -> None:
+        self._lookup = lookup
+        self._jobs = jobs
+        self._own = own
+        self._pattern = _RUNTIME if own is None else _BARE
+        self.lacking: list[Lacking] = []
+
+    def spec(self, spec: S) -> S:
+        """The spec with every text field bound, nested specs included."""
+        if not is_dataclass(spec) or isinstance(spec, type):
+            return spec
+        changes = {}
+        for item in fields(spec):
+            old = getattr(spec, item.name)
+            new = old if item.name in _FIXED else self._value(old, spec, item.name)
+            if new is not old:
+                changes[item.name] = new
+        return replace(spec, **changes) if changes else spec
+
+    def _value(self, value: object, spec: object, name: str) -> object:
+        if isinstance(value, str):
+            if "{" not in value:
+                return value
+            if name == "overrides":
+                return self.override(value)
+            return self.text(value, _literal(spec, name))
+        if isinstance(value, Mapping):
+            bound = {key: self._value(part, spec, name) for key, part in value.items()}
+            return value if all(bound[key] is value[key] for key in value) else bound
+        if isinstance(value, tuple) and name == "command":
+            return self.command(value)
+        if isinstance(value, tuple | list):
+            new = [self._value(part, spec, name) for part in value]
+            same = all(one is two for one, two in zip(new, value, strict=True))
+            return value if same else type(value)(new)
+        return self.spec(value)
+
+    def command(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """A command, whose words no value from a log can make more than words."""
+        new = tuple(self._word(words, at) for at in range(len(words)))
+        return words if new == words else new
+
+    def _word(self, words: tuple[str, ...], at: int) -> str:
+        def literal(found: _Found, value: str, match: re.Match[str]) -> str:
+            never = why_never(words, at, *match.span())
+            if not found.outside:
+                return _plain_only(value) if never else without_nul(value)
+            if never:
+                raise Refused(f"no value from a log may stand {never}")
+            return command_value(words, at, value)
+
+        return self.text(words[at], literal)
+
+    def text(self, text: str, literal: _Literal | None = None) -> str:
+        """`text` with its references replaced, each value through `literal`."""
+        return self._pattern.sub(lambda match: self._replacement(match, literal), text)
+
+    def override(self, text: str) -> str:
+        """A Hydra override with its references replaced by values that are only text.
+
+        A value that the grammar would read as more is put between quotes, as long as
+        the override is written so that it can be; otherwise it is refused.
+        """
+        head, separator, body = text.partition("=")
+        if not separator:
+            return self.text(text, _as_plain)
+        key = self.text(head, _as_plain)
+        marks = _STRUCTURE.findall(_BARE.sub("", body))
+        if marks and not _is_quoted(body, marks):
+            return f"{key}={self.text(body, _as_plain)}"
+        odd: list[str] = []
+
+        def quotable(_found: _Found, value: str, _match: re.Match[str]) -> str:
+            odd.extend([] if _PLAIN.fullmatch(value) else [value])
+            if not _QUOTABLE.fullmatch(value):
+                raise Refused(f"{value!r} cannot be put between quotes")
+            return value
+
+        bound = self.text(body, quotable)
+        return f"{key}={bound}" if marks or not odd else f"{key}='{bound}'"
+
+    def _replacement(self, match: re.Match[str], literal: _Literal | None) -> str:
+        if self._own is not None and (match["open"] or match["close"]):
+            return match[0][0]
+        found = self.find(match)
+        if found.value is None:
+            self.lacking.append(found.source)
+            return match[0]
+        if isinstance(found.value, Later):
+            return found.value
+        try:
+            return literal(found, found.value, match) if literal else found.value
+        except Refused as refused:
+            self.lacking.append(RefusedValue(*found.source, str(refused)))
+            return match[0]
+
+    def find(self, match: re.Match[str]) -> _Found:
+        """What a reference stands for."""
+        if self._own is None:
+            return self._metadata(split_reference(match[0][9:-1], self._jobs))
+        if match["path"]:
+            return self._metadata(split_reference(match["path"], self._jobs))
+        bare = match["bare"]
+        source = MissingKey(self._own.get("name", ""), bare)
+        if bare in self._own:
+            return _Found(source, self._own[bare], outside=bare == _LINE)
+        return self._metadata(source)
+
+    def _metadata(self, source: MissingKey) -> _Found:
+        return _Found(source, self._lookup(source.job, source.key), outside=True)
+
+
+# ------------------------------------------------------------------------ literals
+def _literal(spec: object, name: str) -> _Literal:
+    """How a value is made safe for a field that is no command and no override."""
+    match spec:
+        case FileExists(glob=True) if name == "path":
+            return _escaped
+        case LogPattern(glob=True) if name == "log_path":
+            return _escaped
+        case AppendToFile() if name == "path":
+            return _as_name
+        case NewJob() if name in ("name", "stage", "cwd"):
+            return _as_name
+        case NewJob() if name == "options":
+            return _as_plain
+        case RunAutoexp() if name in ("config_ref", "config_path"):
+            return _as_name
+        case _:
+            return _as_text
+
+
+def _as_text(_found: _Found, value: str, _match: re.Match[str]) -> str:
+    return without_nul(value)
+
+
+def _escaped(_found: _Found, value: str, _match: re.Match[str]) -> str:
+    return glob.escape(without_nul(value))
+
+
+def _as_name(found: _Found, value: str, _match: re.Match[str]) -> str:
+    return one_name(value) if found.outside else without_nul(value)
+
+
+def _as_plain(_found: _Found, value: str, _match: re.Match[str]) -> str:
+    return _plain_only(value)
+
+
+def _is_quoted(body: str, marks: list[str]) -> bool:
+    """Whether an override's value is one text between quotes."""
+    return len(marks) == 2 and body[:1] == body[-1:] == marks[0] and marks[0] in "'\""
+
+
+def _plain_only(value: str) -> str:
+    if not _PLAIN.fullmatch(value):
+        raise Refused(f"{value!r} would be read as more than text")
+    return value

@@ -1,0 +1,346 @@
+"""One look at one job's conditions: what they say, what they read, when to look again.
+
+A pattern that was found in a log stays found for the wait that found it, whatever
+becomes of the log: `JobRecord.latched` holds it, and survives engines. Everything else
+is judged by the newest facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+from operator import is_
+
+from autoexp_tui.actions.kinds import Restart as RestartAction
+from autoexp_tui.conditions.bindings import Lacking, RefusedValue, bind
+from autoexp_tui.conditions.conditions import EvalContext, evaluate, needs, wake_at
+from autoexp_tui.conditions.fact_keys import log_key
+from autoexp_tui.conditions.judging_files import is_found
+from autoexp_tui.conditions.kinds import (
+    Composite,
+    Condition,
+    LogPattern,
+    MetadataIs,
+    Not,
+)
+from autoexp_tui.events import events
+from autoexp_tui.model import ids
+from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.facts import (
+    ApprovalFact,
+    ApprovalKey,
+    Fact,
+    FactKey,
+    Facts,
+    LogFound,
+    LogKey,
+    MetadataKey,
+)
+from autoexp_tui.model.freshness import files_aside, logs_are_old
+from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.states import BEGUN, JobState
+from autoexp_tui.model.verdicts import Result, Verdict, Why, why
+from autoexp_tui.model.wording import sentence
+
+_NO_VALUE = "\0"
+"""No text compares as less than this: the stand-in for a missing value never passes."""
+
+
+class Look:
+    """One look at one job: collects the keys read and the next moment to look."""
+
+    def __init__(self, desk: Desk, job: JobRecord) -> None:
+        self.desk = desk
+        self.job = job
+        self.keys: set[FactKey] = set()
+        self._cancels: set[FactKey] = set()
+        """What cancel conditions read: that is never over."""
+        self.wake: float | None = None
+
+    def wake_by(self, at: float | None) -> None:
+        """Look again at `at` (lived) at the latest."""
+        if at is not None and (self.wake is None or at < self.wake):
+            self.wake = at
+
+    def start(self, spec: Condition, *, assume_approved: bool = False) -> Verdict:
+        """What a start condition says; `assume_approved`: with a person's yes."""
+        bound, missing = self._bound(spec)
+        if bound is None:
+            return self._without_value(spec, missing[0])
+        facts: Facts = _Latched(self.desk, self.job)
+        if assume_approved:
+            facts = _Approved(facts, self.job.name, self.desk.now.lived)
+        read = needs(bound, self.job.name)
+        self.keys |= {key for key in read if not is_latched(key, self.job)}
+        old = {key: reason for key, reason in self._old(bound) if key in read}
+        if not old:
+            return self._judged(bound, facts)
+        verdict = self._judged(bound, _Unfound(facts, old, self.desk.now.lived))
+        if isinstance(bound, LogPattern) and verdict.why.code == "log_no_match":
+            return Verdict(Result.WAIT, old[log_key(bound)])
+        return verdict
+
+    def cancel(self, spec: Condition) -> Verdict:
+        """What a cancel condition says; logs that may not count yet are left out."""
+        bound, missing = self._bound(spec)
+        if bound is None:
+            return self._without_value(spec, missing[0])
+        self._cancels |= needs(bound, self.job.name)
+        self.keys |= self._cancels
+        verdict = self._judged(bound, self.desk)
+        if verdict.result is not Result.PASS:
+            return verdict
+        doubts = dict(self._doubts(bound))
+        if not doubts:
+            return verdict
+        if isinstance(bound, LogPattern):
+            return Verdict(Result.WAIT, doubts[log_key(bound)])
+        return self._judged(bound, _Without(self.desk, doubts, self.desk.now))
+
+    def latch(self) -> None:
+        """Keep what was found in logs: the wait goes on, and they may go."""
+        for spec in self.job.spec.start_conditions:
+            bound = self._bound(spec)[0]
+            old = {} if bound is None else dict(self._old(bound))
+            for part in () if bound is None else logs_in(bound):
+                if log_key(part) not in old:
+                    self._latch(log_key(part))
+
+    def _latch(self, key: LogKey) -> None:
+        fact, name = self.desk.get(key), latch_of(key)
+        found = None if fact is None else fact.value
+        if not isinstance(found, LogFound) or not is_found(key, found):
+            return
+        if key not in self._cancels:
+            self.keys.discard(key)
+        if name not in self.desk.job(self.job.name).latched:
+            self.desk.draft.emit(
+                events.ConditionLatched(
+                    job=self.job.name, key=name, line=found.line, path=found.path
+                )
+            )
+
+    # ------------------------------------------------------------------------ judging
+    def _judged(self, bound: Condition, facts: Facts) -> Verdict:
+        ctx = self._context()
+        self.wake_by(wake_at(bound, facts, self.desk.now, ctx))
+        return evaluate(bound, facts, self.desk.now, ctx)
+
+    def _context(self) -> EvalContext:
+        return EvalContext(
+            job=self.job.name,
+            waiting_lived=self.job.waiting_lived,
+            grace_seconds=self.desk.rules_of(self.job.name).doomed_grace_seconds,
+            asked_lived=self.job.ask.asked_lived if self.job.ask else None,
+        )
+
+    def _bound(self, spec: Condition) -> tuple[Condition | None, tuple[Lacking, ...]]:
+        bound, missing = bind(spec, self.metadata, self.desk.state.jobs)
+        return None if bound is None else _without_old_logs(bound, self.desk), missing
+
+    def metadata(self, job: str, key: str) -> str | None:
+        """A job's metadata; the look reads it from now on."""
+        self.keys.add(MetadataKey(job, key))
+        return self.desk.metadata(job, key)
+
+    def _without_value(self, spec: Condition, missing: Lacking) -> Verdict:
+        """A value that a reference needs is waited for like any other.
+
+        So is another value, where this one may not stand.
+        """
+        if isinstance(missing, RefusedValue):
+            job, key, problem = missing
+            return Verdict(
+                Result.WAIT, why("value_refused", job=job, key=key, problem=problem)
+            )
+        stand_in = MetadataIs(
+            job=missing.job,
+            key=missing.key,
+            op="<",
+            value=_NO_VALUE,
+            timeout_seconds=spec.timeout_seconds,
+            description=spec.description,
+        )
+        self.keys |= needs(stand_in, self.job.name)
+        verdict = self._judged(stand_in, self.desk)
+        if verdict.why.code != "metadata_is_not":
+            return verdict
+        reason = why("no_metadata", job=missing.job, key=missing.key)
+        return Verdict(Result.WAIT, reason)
+
+    def _doubts(self, bound: Condition) -> Iterator[tuple[LogKey, Why]]:
+        for part in logs_in(bound):
+            reason = _may_not_count(self.desk, part)
+            if reason is not None:
+                yield log_key(part), reason
+
+    def _old(self, bound: Condition) -> Iterator[tuple[LogKey, Why]]:
+        """Finds in logs that were there before this session's first run of the job."""
+        for part in logs_in(bound):
+            key = log_key(part)
+            writer = self.desk.state.jobs.get(part.writer)
+            if writer is None or key not in self.keys or not _is_to_begin(writer):
+                continue
+            fact = self.desk.get(key)
+            found = None if fact is None else fact.value
+            if isinstance(found, LogFound) and is_found(key, found):
+                yield key, why("log_of_earlier_run", job=writer.name)
+
+
+# ------------------------------------------------------------------------- logs
+def logs_in(spec: Condition) -> Iterator[LogPattern]:
+    """The log patterns that `spec` consists of."""
+    match spec:
+        case LogPattern():
+            yield spec
+        case Composite():
+            for part in spec.conditions:
+                yield from logs_in(part)
+        case Not():
+            yield from logs_in(spec.condition)
+        case _:
+            pass
+
+
+def _may_not_count(desk: Desk, spec: LogPattern) -> Why | None:
+    """A sibling's log judges us only when that sibling's own fate is settled.
+
+    Between runs its current.log is an old run's; and while a restart may still follow,
+    what killed this run need not concern the dependants.
+    """
+    writer = desk.state.jobs.get(spec.writer)
+    if writer is None or writer.ended:
+        return None
+    if writer.state not in BEGUN:
+        return why("log_of_earlier_run", job=writer.name)
+    if _may_restart(desk, writer):
+        return why("log_may_restart", job=writer.name)
+    return None
+
+
+def _without_old_logs(spec: Condition, desk: Desk) -> Condition:
+    """The condition, its log patterns without what earlier attempts wrote."""
+    match spec:
+        case LogPattern() if skip := _old_texts(spec, desk):
+            return replace(spec, skip=skip)
+        case Composite():
+            parts = tuple(_without_old_logs(part, desk) for part in spec.conditions)
+            same = all(map(is_, parts, spec.conditions))
+            return spec if same else replace(spec, conditions=parts)
+        case Not():
+            inner = _without_old_logs(spec.condition, desk)
+            return spec if inner is spec.condition else replace(spec, condition=inner)
+        case _:
+            return spec
+
+
+def _old_texts(spec: LogPattern, desk: Desk) -> tuple[tuple[int, int], ...]:
+    """(inode, bytes) of the logs that a writer's newest attempt does not continue."""
+    writer = desk.state.jobs.get(spec.writer)
+    if writer is None:
+        return ()
+    aside = files_aside(writer)
+    if aside is None:
+        return _NOT_KNOWN
+    return tuple(
+        (one.file.inode, one.file.size)
+        for path, one in aside.items()
+        if (fnmatch(path, spec.log_path) if spec.glob else path == spec.log_path)
+    )
+
+
+_NOT_KNOWN = ((-1, 0),)
+"""Of no file: what was found before is not what is looked for from now on."""
+
+
+def _is_to_begin(job: JobRecord) -> bool:
+    """Whether a job has yet to begin its first run, or one that begins anew; nobody
+    waits for one not chosen."""
+    if job.ended or job.state in (JobState.PLANNED, JobState.HELD):
+        return False
+    if logs_are_old(job):
+        return True
+    return all(attempt.run < 0 for attempt in job.attempts)
+
+
+def _may_restart(desk: Desk, job: JobRecord) -> bool:
+    return any(
+        isinstance(action, RestartAction)
+        for rule in desk.rules_of(job.name).state_events
+        if not rule.stages or job.spec.stage in rule.stages
+        for action in rule.actions
+    )
+
+
+def latch_of(key: LogKey) -> str:
+    """The name of a search, in `JobRecord.latched`."""
+    parts = (key.path, key.pattern, key.glob, key.check_mode, key.tail_bytes)
+    return ids.digest(*parts, *((key.skip,) if key.skip else ()))
+
+
+def is_latched(key: FactKey, job: JobRecord) -> bool:
+    """Whether a search is over: it found what it looked for."""
+    return isinstance(key, LogKey) and latch_of(key) in job.latched
+
+
+# ------------------------------------------------------------------------ facts
+@dataclass(frozen=True, slots=True)
+class _Latched:
+    """The newest facts, and of logs what was found once."""
+
+    desk: Desk
+    job: JobRecord
+
+    def get(self, key: FactKey) -> Fact | None:
+        if not isinstance(key, LogKey) or not self.job.latched:
+            return self.desk.get(key)
+        latched = self.job.latched.get(latch_of(key))
+        if latched is None:
+            return self.desk.get(key)
+        found = LogFound(files=1, matched=1, line=latched.line, path=latched.path)
+        return Fact(found, self.desk.now.lived)
+
+
+@dataclass(frozen=True, slots=True)
+class _Approved:
+    """Facts as they would be if the person had approved."""
+
+    facts: Facts
+    job: str
+    lived: float
+
+    def get(self, key: FactKey) -> Fact | None:
+        if key == ApprovalKey(self.job):
+            return Fact(ApprovalFact(approved=True, by=""), self.lived)
+        return self.facts.get(key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Without:
+    """Facts without those of logs that may not count yet: they are unknown."""
+
+    facts: Facts
+    doubts: Mapping[LogKey, Why]
+    now: Moment
+
+    def get(self, key: FactKey) -> Fact | None:
+        if isinstance(key, LogKey) and key in self.doubts:
+            reason = sentence(self.doubts[key], self.now.t)
+            return Fact(None, self.now.lived, reason)
+        return self.facts.get(key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unfound:
+    """Facts in which logs of an earlier session hold nothing."""
+
+    facts: Facts
+    old: Mapping[LogKey, Why]
+    lived: float
+
+    def get(self, key: FactKey) -> Fact | None:
+        if isinstance(key, LogKey) and key in self.old:
+            return Fact(LogFound(files=1, matched=0), self.lived)
+        return self.facts.get(key)

@@ -1,0 +1,206 @@
+"""Who must be looked at again: a reverse index from facts to jobs, and a timer heap.
+
+Both are volatile; they are rebuilt from the state when an engine starts.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from autoexp_tui.events import events
+from autoexp_tui.events.events import Event
+from autoexp_tui.model.facts import (
+    ApprovalKey,
+    CommandKey,
+    FactKey,
+    FiredKey,
+    GlobKey,
+    JobKey,
+    LogKey,
+    MetadataKey,
+    MetricKey,
+    OutsideKey,
+    StatKey,
+    TextKey,
+)
+
+K = TypeVar("K")
+C = TypeVar("C", bound=Collection[FactKey])
+_OUTSIDE = (StatKey, GlobKey, TextKey, LogKey, CommandKey)
+
+
+class Watch:
+    """Which jobs' conditions read which facts."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[FactKey, set[str]] = {}
+        self._keys: dict[str, frozenset[FactKey]] = {}
+        self._outside: dict[str, tuple[OutsideKey, ...]] = {}
+        """Of a job's keys those that are looked up outside, in an order of their own:
+        sets have none, and what is asked first must be the same in every process."""
+        self._wanted: dict[OutsideKey, None] = {}
+        self._dropped: dict[OutsideKey, None] = {}
+        self._measured: Counter[str] = Counter()
+        """Job -> how many of its metrics are read."""
+
+    def set(self, job: str, keys: frozenset[FactKey]) -> None:
+        """`job` reads exactly `keys` from now on.
+
+        It was judged just now, so something has changed for it: what it reads outside
+        is worth another look.
+        """
+        old = self._keys.get(job, frozenset())
+        if keys != old:
+            self._exchange(job, old, keys)
+        self._wanted.update(dict.fromkeys(self._outside.get(job, ())))
+
+    def _exchange(
+        self, job: str, old: frozenset[FactKey], keys: frozenset[FactKey]
+    ) -> None:
+        for key in _in_order(old - keys):
+            self._drop(key, job)
+        for key in keys - old:
+            self._add(key, job)
+        outside = tuple(_in_order(key for key in keys if isinstance(key, _OUTSIDE)))
+        _keep(self._keys, job, keys)
+        _keep(self._outside, job, outside)
+
+    def _add(self, key: FactKey, job: str) -> None:
+        if isinstance(key, MetricKey) and key not in self._jobs:
+            self._measured[key.job] += 1
+        self._jobs.setdefault(key, set()).add(job)
+
+    def _drop(self, key: FactKey, job: str) -> None:
+        readers = self._jobs[key]
+        readers.discard(job)
+        if not readers:
+            del self._jobs[key]
+            if isinstance(key, MetricKey):
+                self._measured[key.job] -= 1
+                if not self._measured[key.job]:
+                    del self._measured[key.job]
+            if isinstance(key, _OUTSIDE):
+                self._dropped[key] = None
+
+    def jobs(self, key: FactKey) -> Iterable[str]:
+        """The jobs that read `key`."""
+        return self._jobs.get(key, ())
+
+    def is_measured(self, job: str) -> bool:
+        """Whether any job reads a metric of `job`."""
+        return self._measured[job] > 0
+
+    def is_read(self, key: FactKey) -> bool:
+        """Whether any job reads `key`."""
+        return key in self._jobs
+
+    def take_wanted(self) -> Iterable[OutsideKey]:
+        """Outside keys of jobs that were judged since the last call."""
+        wanted, self._wanted = self._wanted, {}
+        return wanted
+
+    def take_dropped(self) -> Iterable[OutsideKey]:
+        """Outside keys that lost their last reader since the last call."""
+        dropped, self._dropped = self._dropped, {}
+        return [key for key in dropped if key not in self._jobs]
+
+
+def _in_order(keys: Iterable[K]) -> Sequence[K]:
+    found = list(keys)
+    return sorted(found, key=repr) if len(found) > 1 else found
+
+
+def _keep(kept: dict[str, C], job: str, keys: C) -> None:
+    """Nothing is kept of a job that reads nothing."""
+    if keys:
+        kept[job] = keys
+    else:
+        kept.pop(job, None)
+
+
+class Timers:
+    """When to look at a job again although nothing happened."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, str]] = []
+        self._due: dict[str, float] = {}
+
+    def set(self, job: str, at: float | None) -> None:
+        """Look at `job` at `at` (lived); None forgets it."""
+        if at is None:
+            self._due.pop(job, None)
+        elif self._due.get(job) != at:
+            self._due[job] = at
+            heapq.heappush(self._heap, (at, job))
+
+    def pop_due(self, lived: float) -> Iterator[str]:
+        """The jobs whose time has come, once each."""
+        while self._heap and self._heap[0][0] <= lived:
+            at, job = heapq.heappop(self._heap)
+            if self._due.get(job) == at:
+                del self._due[job]
+                yield job
+
+    def next_at(self) -> float | None:
+        """The next moment at which somebody is due."""
+        while self._heap and self._due.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+
+def facts_changed(event: Event) -> tuple[FactKey, ...]:
+    """The inside facts that an event changes."""
+    match event:
+        case events.LogMatched():
+            return tuple(MetadataKey(event.job, key) for key in event.metadata)
+        case events.MetricsNoted():
+            return tuple(MetricKey(event.job, name) for name in event.values)
+        case events.ApprovalAsked() | events.ApprovalAnswered():
+            return (ApprovalKey(event.job),)
+        case events.ActionFired():
+            return (FiredKey(event.job, event.action),)
+        case (
+            events.RunBegan()
+            | events.RunRequeued()
+            | events.RunSuspended()
+            | events.RunResumed()
+            | events.AttemptEnded()
+            | events.RetryOrdered()
+            | events.JobEnded()
+            | events.JobRevived()
+            | events.JobReplanned()
+            | events.FilesSetAside()
+        ):
+            return (JobKey(event.job),)
+        case events.JobsReleased() | events.JobsHeld():
+            return tuple(JobKey(job) for job in event.jobs)
+        case _:
+            return ()
+
+
+def jobs_changed(event: Event) -> tuple[str, ...]:
+    """The jobs that must be judged anew because of an event about themselves."""
+    match event:
+        case (
+            events.JobRevived()
+            | events.JobReplanned()
+            | events.RetryOrdered()
+            | events.AttemptEnded()
+            | events.JobEnded()
+            | events.RunBegan()
+            | events.RunRequeued()
+            | events.RunSuspended()
+            | events.RunResumed()
+            | events.ConditionWaived()
+            | events.ApprovalAnswered()
+            | events.ActionDeferred()
+            | events.FilesSetAside()
+        ):
+            return (event.job,)
+        case events.JobsReleased() | events.JobsHeld():
+            return event.jobs
+        case _:
+            return ()

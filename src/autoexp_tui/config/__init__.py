@@ -1,0 +1,1 @@
+"""Configs composed by Hydra, checked, and made into plans in a process of their own."""

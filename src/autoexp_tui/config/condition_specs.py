@@ -1,0 +1,294 @@
+"""Conditions from plain mappings to core specs.
+
+`class_name` is one of our names, with or without its suffix. What a mapping lacks, has
+too much of, or has wrong is found all at once; patterns are compiled here so that a
+broken one is known before anything is submitted. Nothing is evaluated, no reference
+is resolved: planning does that before and after.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from autoexp_tui.conditions import kinds as condition_kinds
+from autoexp_tui.conditions.custom_conditions import OwnFailed, make
+from autoexp_tui.config.spec_building import (
+    Fields,
+    Findings,
+    Kind,
+    built,
+    compiled,
+    each,
+    mapping,
+    texts,
+)
+from autoexp_tui.model.states import JobState
+from autoexp_tui.planning.odd_values import is_number
+from autoexp_tui.planning.ports import SpecRefused
+from autoexp_tui.sweep.names import spell
+from autoexp_tui.text.did_you_mean import did_you_mean
+
+RAW_STATES: Final = frozenset({"TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED"})
+"""Slurm's own words that mean FAILED with that cause."""
+JOB_STATES: Final = (*(state.value for state in JobState), *sorted(RAW_STATES))
+
+
+def condition(value: object, where: str) -> condition_kinds.Condition:
+    """The condition that a mapping describes.
+
+    Raises:
+        SpecRefused: with everything that is wrong with it.
+    """
+    if isinstance(value, Mapping) and ":" in str(value.get("class_name", "")):
+        return own_condition(mapping(value, where), where)
+    made: condition_kinds.Condition = member(value, where, CONDITIONS, "Condition")
+    return made
+
+
+def own_condition(fields: Fields, where: str) -> condition_kinds.OwnCondition:
+    """The condition of a class of the user's, which is made once to see that it can.
+
+    Raises:
+        SpecRefused: it cannot be imported or made, or a field of ours is wrong.
+    """
+    class_path = str(fields.pop("class_name"))
+    ours: Fields = {name: fields.pop(name) for name in _OWN_BASE if name in fields}
+    findings = Findings(where)
+    for place, key in _keys_of_no_text(fields):
+        findings.add(f"has the key {key!r}, which is no text", place, "quote it")
+    try:
+        make(class_path, fields)
+    except OwnFailed as error:
+        hint = "it must be importable: installed, or on PYTHONPATH; it takes its fields"
+        findings.add(f"`{class_path}` cannot be used: {error}", "class_name", hint)
+    try:
+        kept = json.loads(json.dumps(fields, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        findings.add(f"has a field that cannot be kept: {error}")
+        kept = {}
+    findings.settle()
+    given: Fields = {**ours, "class_path": class_path, "fields": kept}
+    made: condition_kinds.OwnCondition = built(
+        Kind(condition_kinds.OwnCondition), given, where
+    )
+    return made
+
+
+def _keys_of_no_text(value: object, place: str = "") -> Iterator[tuple[str, object]]:
+    """The keys that JSON would give back as texts: `{1: a}` as `{"1": "a"}`."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if isinstance(key, str):
+                yield from _keys_of_no_text(inner, f"{place}.{key}".lstrip("."))
+            else:
+                yield place, key
+    elif isinstance(value, list | tuple):
+        for at, inner in enumerate(value):
+            yield from _keys_of_no_text(inner, f"{place}.{at}")
+
+
+_OWN_BASE: Final = ("timeout_seconds", "blocking", "description")
+
+
+def member(value: object, where: str, kinds: Mapping[str, Kind], suffix: str) -> Any:
+    """The spec that a mapping's `class_name` and fields stand for.
+
+    Raises:
+        SpecRefused: with everything that is wrong with them.
+    """
+    fields = mapping(value, where)
+    name = fields.pop("class_name", None)
+    return built(_kind(name, where, kinds, suffix), fields, where)
+
+
+def _kind(name: object, where: str, kinds: Mapping[str, Kind], suffix: str) -> Kind:
+    findings = Findings(where)
+    if not isinstance(name, str) or not name:
+        hint = did_you_mean("", kinds, f"{suffix.lower()}s")
+        findings.add("has no class_name", hint=hint)
+        raise SpecRefused(tuple(findings.problems))
+    short = name.removesuffix(suffix)
+    if short in kinds:
+        return kinds[short]
+    if ":" in name:
+        message = f"{suffix.lower()}s of one's own are not available in this version"
+        findings.add(
+            f"{message}: `{name}`", "class_name", f"listed: {', '.join(kinds)}"
+        )
+    else:
+        hint = did_you_mean(short, kinds, f"{suffix.lower()}s")
+        findings.add(f"there is no {suffix.lower()} `{name}`", "class_name", hint)
+    raise SpecRefused(tuple(findings.problems))
+
+
+# ------------------------------------------------------- what each kind makes of it
+def _file_exists(fields: Fields, findings: Findings) -> None:
+    pattern = fields.get("glob")
+    if not isinstance(pattern, str):
+        return
+    fields["glob"] = True
+    if fields.setdefault("path", pattern) != pattern:
+        findings.add("`path` and `glob` are both given", hint="keep one of the two")
+
+
+def _file_content(fields: Fields, findings: Findings) -> None:
+    if fields.get("mode") == "regex":
+        compiled(fields.get("pattern"), findings)
+
+
+def _metadata(fields: Fields, findings: Findings) -> None:
+    if "job_name" in fields:
+        named = fields.pop("job_name")
+        if fields.setdefault("job", named) != named:
+            findings.add("`job` and `job_name` are both given", hint="keep one")
+    if fields.get("op") == "known":
+        if fields.keys() & {"equals", "value"}:
+            findings.add("`known` compares with nothing", "op", hint="leave out value")
+        return
+    if "equals" not in fields:
+        if "value" not in fields:
+            findings.add(
+                "has nothing to compare with", hint="equals: VALUE, or op+value"
+            )
+        return
+    expected = fields.pop("equals")
+    if expected is None:
+        findings.add("is null: it would wait for nothing", "equals")
+    if "value" in fields or fields.get("op", "==") != "==":
+        findings.add("`equals` and `op`/`value` are both given", hint="keep one")
+    fields["value"] = expected
+
+
+def _job_state(fields: Fields, findings: Findings) -> None:
+    names = texts(fields.pop("job_name", None))
+    if names is None or names == [] or (isinstance(names, list) and "" in names):
+        hint = 'job_name: "{sibling.STAGE.name}", or a list: "{all.STAGE.name}"'
+        findings.add("names no job", "job_name", hint)
+        names = []
+    fields["jobs"] = names
+    state = fields.get("state")
+    if isinstance(state, str):
+        fields["state"] = state.upper()
+        if state.upper() not in JOB_STATES:
+            hint = did_you_mean(state, JOB_STATES, "states")
+            findings.add(f"there is no state `{state}`", "state", hint)
+
+
+def command_words(fields: Fields, findings: Findings) -> None:
+    """A command is a list of words: a text would ask for a shell."""
+    command = fields.get("command")
+    if isinstance(command, str):
+        hint = 'write its words as a list: ["test", "-f", "x"]; no shell is used'
+        findings.add("is text, not a list", "command", hint)
+        fields["command"] = [command]
+    elif command == []:
+        findings.add("is empty", "command")
+    elif isinstance(command, list):
+        fields["command"] = [spell(w) if is_number(w) else w for w in command]
+        if command[0] == "":
+            findings.add("is empty: the first word is the program", "command.0")
+
+
+def _log_pattern(fields: Fields, findings: Findings) -> None:
+    globbed = fields.pop("log_pattern", None)
+    if globbed is not None:
+        fields["glob"] = True
+        if fields.setdefault("log_path", globbed) != globbed:
+            findings.add("`log_path` and `log_pattern` are both given", hint="keep one")
+    compiled(fields.get("pattern"), findings)
+
+
+def _time(fields: Fields, findings: Findings) -> None:
+    given = [name for name in ("after_seconds", "at") if fields.get(name) is not None]
+    if len(given) != 1:
+        findings.add("needs exactly one of after_seconds and at")
+    after = fields.get("after_seconds")
+    if isinstance(after, int | float) and after < 0:
+        findings.add(f"is {after}; it must not be less than 0", "after_seconds")
+    at = fields.get("at")
+    if isinstance(at, str):
+        fields["at"] = _moment(at, findings)
+
+
+def _moment(text: str, findings: Findings) -> float | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        hint = "write it like 2030-05-01T08:00+02:00"
+        findings.add(f"{text!r} is no date and time", "at", hint)
+        return None
+    if moment.tzinfo is None:
+        hint = f"say which: {text}Z for UTC, or {text}+02:00"
+        findings.add(f"{text!r} has no time zone", "at", hint)
+        return None
+    return moment.timestamp()
+
+
+def _approval(fields: Fields, findings: Findings) -> None:
+    if "show_files" in fields:
+        fields["show_files"] = texts(fields["show_files"])
+
+
+def _composite(fields: Fields, findings: Findings) -> None:
+    if "conditions" in fields:
+        fields["conditions"] = each(
+            fields["conditions"], findings, "conditions", condition
+        )
+        if not fields["conditions"] and not findings.problems:
+            findings.add("is empty: it would pass at once", "conditions")
+
+
+def _not(fields: Fields, findings: Findings) -> None:
+    if "condition" not in fields:
+        return
+    try:
+        fields["condition"] = condition(
+            fields["condition"], f"{findings.where}.condition"
+        )
+    except SpecRefused as error:
+        findings.inherit(error)
+        fields["condition"] = condition_kinds.MaxAttempts(
+            max_attempts=1
+        )  # refused anyway
+
+
+CONDITIONS: Final[Mapping[str, Kind]] = {
+    "FileExists": Kind(
+        condition_kinds.FileExists, hidden=("writer",), prepare=_file_exists
+    ),
+    "FileContent": Kind(
+        condition_kinds.FileContent, hidden=("writer",), prepare=_file_content
+    ),
+    "Metadata": Kind(
+        condition_kinds.MetadataIs, also=("equals", "job_name"), prepare=_metadata
+    ),
+    "Metric": Kind(condition_kinds.MetricIs),
+    "SlurmState": Kind(
+        condition_kinds.JobStateIs,
+        also=("job_name",),
+        hidden=("jobs",),
+        prepare=_job_state,
+    ),
+    "JobState": Kind(
+        condition_kinds.JobStateIs,
+        also=("job_name",),
+        hidden=("jobs",),
+        prepare=_job_state,
+    ),
+    "Command": Kind(condition_kinds.CommandPasses, prepare=command_words),
+    "LogPattern": Kind(
+        condition_kinds.LogPattern,
+        also=("log_pattern",),
+        hidden=("writer", "skip"),
+        prepare=_log_pattern,
+    ),
+    "Time": Kind(condition_kinds.TimeReached, prepare=_time),
+    "Approval": Kind(condition_kinds.Approval, prepare=_approval),
+    "MaxAttempts": Kind(condition_kinds.MaxAttempts),
+    "Cooldown": Kind(condition_kinds.Cooldown),
+    "Composite": Kind(condition_kinds.Composite, prepare=_composite),
+    "Not": Kind(condition_kinds.Not, prepare=_not),
+}

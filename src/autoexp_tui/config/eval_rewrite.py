@@ -1,0 +1,349 @@
+"""Turns `${oc.eval:EXPR}` into a form whose operands are typed arguments.
+
+    ${oc.eval:int(${a}*0.2)}   ->   ${oc.eval:'int(_0*0.2)',${a}}
+
+Text alone, before OmegaConf's or Hydra's grammar sees it: neither reads parentheses
+outside quotes, and inside quotes OmegaConf would paste an operand's *text* into the
+expression, so that a value could rewrite it. Quoted and unquoted spellings end in the
+same form, and a text already in it is left alone. Nothing is evaluated here; text
+that is not well-formed is handed on as it is, for the grammar's own complaint.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from autoexp_tui.planning.overrides import escape_marks, quote
+
+OPEN: Final = "${oc.eval:"
+MIXED: Final = re.compile(r"\b__\d+\b")
+"""What stands for an operand beside a `_0` that was written by hand: numbered alike,
+each of the two would silently have the other's value, so `oc.eval` refuses these."""
+_BY_HAND: Final = re.compile(r"\b_\d+\b")
+_QUOTES: Final = "'\""
+_WORD: Final = re.compile(r"\w")
+_ESCAPABLE: Final = tuple("()[]{}:=, \t")
+"""What a backslash may stand before, outside quotes, in OmegaConf's grammar."""
+_AFTER_STRING: Final = ("", ",", ":", "]", "}", " ", "\t")
+
+
+class _Unbalanced(ValueError):
+    """A quote or a brace does not close."""
+
+
+def rewrite(text: str) -> str:
+    """`text` with every `${oc.eval:...}` in typed form, nested ones included."""
+    if OPEN not in text:
+        return text
+    try:
+        return _rewritten(text)
+    except _Unbalanced:
+        return text
+
+
+def rewrite_tree(value: object, written: dict[str, str] | None = None) -> object:
+    """`rewrite` for every string in nested mappings and lists; keys stay.
+
+    `written` is told what each text that changed looked like: typed form -> as written.
+    """
+    if isinstance(value, str):
+        typed = rewrite(value)
+        if written is not None and typed != value:
+            written.setdefault(typed, value)
+        return typed
+    if isinstance(value, dict):
+        return {key: rewrite_tree(item, written) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [rewrite_tree(item, written) for item in value]
+    return value
+
+
+@lru_cache(maxsize=1024)
+def rewrite_override(text: str) -> str:
+    """`rewrite` for a Hydra override `key=value`: the result is quoted for Hydra."""
+    key, equals, value = text.partition("=")
+    if OPEN not in value:
+        return text
+    try:
+        return key + equals + "".join(_override_parts(value))
+    except _Unbalanced:
+        return text
+
+
+def unquote(token: str) -> str:
+    """The text of a quoted string; the inverse of `quote`."""
+    mark, inner = token[0], token[1:-1]
+    halved = _unescaped(inner, mark)
+    body = halved.rstrip("\\")
+    return body + "\\" * ((len(halved) - len(body)) // 2)
+
+
+def _unescaped(text: str, mark: str) -> str:
+    """`text` with its escaped quotes bare; the inverse of `escape_marks`."""
+    return re.sub(rf"(\\+){mark}", lambda m: "\\" * (len(m[1]) // 2) + mark, text)
+
+
+# --------------------------------------------------------------------- scanning
+def _escaped(text: str, at: int) -> bool:
+    """Whether an odd number of backslashes stands before `at`."""
+    before = text[:at]
+    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
+
+
+def end_of_interpolation(text: str, start: int) -> int:
+    """The index after the `}` that closes the `${` at `start`; -1: it does not."""
+    try:
+        return _brace_end(text, start)
+    except _Unbalanced:
+        return -1
+
+
+def _brace_end(text: str, start: int) -> int:
+    depth, at = 0, start
+    while at < len(text):
+        char = text[at]
+        if char in _QUOTES:
+            at = _string_end(text, at)
+            continue
+        depth += (char == "{") - (char == "}")
+        at += 1
+        if char == "}" and depth == 0:
+            return at
+    raise _Unbalanced(text)
+
+
+def _string_end(text: str, start: int) -> int:
+    """The index after the quote that closes the one at `start`."""
+    mark, at = text[start], start + 1
+    while at < len(text):
+        if text[at] == "\\":
+            at += 2
+        elif text.startswith("${", at):
+            at = _brace_end(text, at)
+        elif text[at] == mark:
+            return at + 1
+        else:
+            at += 1
+    raise _Unbalanced(text)
+
+
+# -------------------------------------------------------------------- rewriting
+def _rewritten(text: str) -> str:
+    parts: list[str] = []
+    at = 0
+    while (found := text.find(OPEN, at)) >= 0:
+        parts.append(text[at:found])
+        at = found + len(OPEN)
+        if _escaped(text, found):
+            parts.append(OPEN)
+            continue
+        end = _brace_end(text, found)
+        parts.append(_typed(text[at : end - 1].strip()))
+        at = end
+    return "".join(parts) + text[at:]
+
+
+def _typed(body: str) -> str:
+    """One `${oc.eval:body}` in typed form."""
+    if not body or body[0] not in _QUOTES:
+        return _assembled(body)
+    end = _string_end(body, 0)
+    rest = body[end:].lstrip()
+    if not rest:
+        return _assembled(unquote(body))
+    if rest[0] == "," and "${" not in body[:end]:
+        return f"{OPEN}{body[:end]}{_rewritten(rest)}}}"
+    if rest[0] == "," and _is_by_hand(inner := unquote(body[:end])):
+        return _assembled(inner + rest)
+    return _assembled(body)
+
+
+def _assembled(expression: str) -> str:
+    lifted, operands = _lift(expression)
+    return OPEN + ",".join([quote(lifted), *operands]) + "}"
+
+
+def _lift(expression: str) -> tuple[str, list[str]]:
+    """The expression with `_0`, `_1` ... for its operands, and the operands.
+
+    `__0`, `__1` ... where a person has written `_0` (see `MIXED`).
+    """
+    stem = "__" if _is_by_hand(expression) else "_"
+    out: list[str] = []
+    operands: list[str] = []
+    at = 0
+    while at < len(expression):
+        end = _token_end(expression, at)
+        token = expression[at:end]
+        if token == "\\" and expression[end : end + 1] in _ESCAPABLE:
+            at = end  # OmegaConf's grammar asks for `\(` outside quotes; we do not
+            continue
+        operand = _operand(token)
+        if operand is None:
+            out.append(token)
+        else:
+            if operand not in operands:
+                operands.append(operand)
+            before, after = expression[:at][-1:], expression[end : end + 1]
+            out.append(_spaced(f"{stem}{operands.index(operand)}", before, after))
+        at = end
+    return "".join(out), operands
+
+
+def _is_by_hand(expression: str) -> bool:
+    """Whether `_0` and the like stand in an expression, strings and `${...}` apart."""
+    own: list[str] = []
+    at = 0
+    while at < len(expression):
+        try:
+            end = _token_end(expression, at)
+        except _Unbalanced:  # for the grammar's own complaint, if it is one
+            return False
+        own.append(expression[at] if end == at + 1 else " ")
+        at = end
+    return _BY_HAND.search("".join(own)) is not None
+
+
+def _token_end(expression: str, at: int) -> int:
+    if expression.startswith("${", at) and not _escaped(expression, at):
+        return _brace_end(expression, at)
+    if expression[at] in _QUOTES:
+        return _string_end(expression, at)
+    return at + 1
+
+
+def _operand(token: str) -> str | None:
+    """What a token is as an argument; None: it is part of the expression.
+
+    A quoted operand alone gives the operand; text around it makes OmegaConf
+    concatenate, and the string as a whole is the argument.
+    """
+    if token.startswith("${"):
+        return _rewritten(token)
+    if token[0] not in _QUOTES or "${" not in token:
+        return None
+    inner = token[1:-1]
+    if inner.startswith("${") and _brace_end(inner, 0) == len(inner):
+        return _rewritten(inner)
+    return _rewritten(token)
+
+
+def _spaced(name: str, before: str, after: str) -> str:
+    """`name` kept apart from a neighbour that would melt into it (`2${k}`)."""
+    left = " " if _WORD.match(before) else ""
+    right = " " if _WORD.match(after) else ""
+    return left + name + right
+
+
+# -------------------------------------------------------------------- overrides
+def _override_parts(value: str) -> list[str]:
+    """The value's text, each primitive that holds an expression rewritten, quoted."""
+    parts: list[str] = []
+    primitive = ""
+    depth: list[str] = []
+    at = 0
+    while at < len(value):
+        end = _primitive_end(value, at)
+        token = value[at:end]
+        if _separates(token, depth):
+            parts += [_primitive(primitive), token]
+            primitive = ""
+            _nest(token, depth)
+        else:
+            primitive += token
+        at = end
+    return [*parts, _primitive(primitive)]
+
+
+def _primitive_end(value: str, at: int) -> int:
+    """`_token_end`, where a string ends as in Hydra: at a quote that is not escaped.
+
+    One that was quoted without a thought of the quotes in its `${...}` is read whole.
+    """
+    if value[at] not in _QUOTES:
+        return _token_end(value, at)
+    mark, end = value[at], value.find(value[at], at + 1)
+    while end >= 0 and _escaped(value, end):
+        end = value.find(mark, end + 1)
+    if end >= 0 and value[end + 1 : end + 2] in _AFTER_STRING:
+        return end + 1
+    return _string_end(value, at)
+
+
+def _separates(token: str, depth: list[str]) -> bool:
+    if token in {"[", "]", "{", "}"}:
+        return True
+    in_mapping = bool(depth) and depth[-1] == "{"
+    return (token == "," and bool(depth)) or (token == ":" and in_mapping)
+
+
+def _nest(token: str, depth: list[str]) -> None:
+    if token in {"[", "{"}:
+        depth.append(token)
+    elif token in {"]", "}"} and depth:
+        depth.pop()
+
+
+def _primitive(text: str) -> str:
+    if OPEN not in text:
+        return text
+    bare = text.strip()
+    whole = bare[0] in _QUOTES and _primitive_end(bare, 0) == len(bare)
+    return _for_hydra(_rewritten(unquote(bare) if whole else bare))
+
+
+def _for_hydra(text: str) -> str:
+    """`text` quoted for Hydra, so that the quoted text is OmegaConf's grammar too.
+
+    Hydra keeps each override as it was given in `hydra.overrides.task`, a text that
+    OmegaConf reads: a string in a `${...}` must not begin with an escaped quote.
+    """
+    if "'" not in text or '"' not in text:
+        return quote(text)
+    opening: set[str] = set()
+    alike = _marked(text, opening)
+    if opening == {'"'}:
+        return quote(text, "'")
+    return quote(text if opening == {"'"} else alike, '"')
+
+
+def _marked(text: str, opening: set[str], mark: str = "") -> str:
+    """`text` with `'` around every string in its `${...}`; `opening`: what they had.
+
+    `mark`: the text is what stood in a string of that quote.
+    """
+    parts: list[str] = []
+    at = done = 0
+    while (at := text.find("${", at)) >= 0:
+        if _escaped(text, at):
+            at += 2
+            continue
+        end = _brace_end(text, at)
+        inside = _marked_inside(text[at + 2 : end - 1], opening)
+        parts += [_turned(text[done:at], mark), "${", inside, "}"]
+        at = done = end
+    return "".join(parts) + _turned(text[done:], mark)
+
+
+def _marked_inside(body: str, opening: set[str]) -> str:
+    """`_marked` for what stands between the braces."""
+    parts: list[str] = []
+    at = 0
+    while at < len(body):
+        end = _token_end(body, at)
+        token = body[at:end]
+        if token[0] in _QUOTES:
+            opening.add(token[0])
+            token = f"'{_marked(token[1:-1], opening, token[0])}'"
+        elif token.startswith("${"):
+            token = _marked(token, opening)
+        parts.append(token)
+        at = end
+    return "".join(parts)
+
+
+def _turned(words: str, mark: str) -> str:
+    """Words of a string of `mark` as they stand in one of `'`."""
+    return escape_marks(_unescaped(words, mark), "'") if mark == '"' else words

@@ -1,0 +1,508 @@
+"""Composes configs with Hydra: the `planning.ports.Composer` of the planning process.
+
+Owns Hydra's globals (one primary config a process), so it is used in the planning
+child and in tests, never in the engine or the cockpit. A job's config equals
+`hydra.compose` with its overrides; around that, our additions: `sweep` is kept aside,
+its overrides may name literal dotted keys, mounts lie at the root, `${oc.eval:...}`
+is our evaluator's, and the environment is read once.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import time
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import hydra
+from hydra._internal.hydra import Hydra
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.object_type import ObjectType
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.core.plugins import Plugins
+from hydra.errors import HydraException, OverrideParseException
+from hydra.version import setbase
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from omegaconf.errors import OmegaConfBaseException
+
+from autoexp_tui.backends.custom_code import working_directory_left_out
+from autoexp_tui.config import sweep_overrides
+from autoexp_tui.config.config_view import OmegaView, Relatives, find_node, written
+from autoexp_tui.config.eval_rewrite import rewrite_override, rewrite_tree
+from autoexp_tui.config.fast_road import FastRoad, Parted, parted
+from autoexp_tui.config.fast_view import SWITCH, FastView
+from autoexp_tui.config.hydra_errors import (
+    compose_problem,
+    is_of_keys,
+    unlisted_group,
+    unreadable_override,
+)
+from autoexp_tui.config.hydra_loader import RememberingLoader
+from autoexp_tui.config.hydra_source import AutoexpSource, search_path_of
+from autoexp_tui.config.interpolations import is_open
+from autoexp_tui.config.parse_trees import share_parse_trees
+from autoexp_tui.config.resolvers import Environment, register_resolvers
+from autoexp_tui.config.settings import closed_keys
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.specs import PlanFinding
+from autoexp_tui.planning.ports import CannotCompose
+from autoexp_tui.probes.config_files import (
+    config_roots,
+    find_config,
+    list_configs,
+)
+from autoexp_tui.probes.yaml_files import routed, shown
+from autoexp_tui.probes.yaml_limits import too_deep
+from autoexp_tui.text.did_you_mean import did_you_mean, slip_of
+
+DIRECTORIES: Final = (
+    "project.base_output_dir",
+    "slurm.log_dir",
+    "slurm.script_dir",
+    "monitoring.state_dir",
+)
+_SWEEP: Final = "sweep"
+_OUR_GROUPS: Final = frozenset({"backend", "slurm", "monitoring", "environment"})
+"""Shipped, so that a choice needs no entry in the config's own defaults."""
+_HYDRAS: Final = (HydraException, OmegaConfBaseException, ValueError, RecursionError)
+"""What composing raises over configs and overrides."""
+_COLLECTED: Final = 64
+"""Composed configs, after which those that nobody holds are let go."""
+_HYDRA_BASE: Final = "1.3"
+"""Whose defaults a config is read by, whatever release is installed."""
+
+
+class HydraComposer:
+    """Composes one primary config under one set of command-line overrides."""
+
+    def __init__(
+        self,
+        config_ref: str,
+        config_dir: Path,
+        overrides: Sequence[str] = (),
+        environ: Mapping[str, str] | None = None,
+        cwd: str = "",
+        now: float | None = None,
+        search_dirs: Sequence[str] = (),
+    ) -> None:
+        """Take over Hydra's globals; nothing is read before the first question.
+
+        `environ`: what `oc.env` sees; the process's own when None. `cwd`: where our
+        relative directories (outputs, logs, scripts, state) start, so that a plan
+        means the same from anywhere; empty: they stay as written. `now`: what
+        `${now:...}` shows, seconds since the epoch; the present when None.
+        `search_dirs`: where groups are looked for after `config_dir`.
+        """
+        self.config_ref = config_ref.removesuffix(".yaml")
+        self.config_dir = Path(config_dir)
+        self.roots = config_roots(self.config_dir)
+        """Where configs are looked for, first to last."""
+        self._cwd = cwd
+        self._now = time.time() if now is None else now
+        given = os.environ if environ is None else environ
+        self.environment = Environment(given)
+        self._may_be_fast = given.get(SWITCH) != "hydra"
+        self.warnings: list[PlanFinding] = []
+        self.composed = 0
+        """How often Hydra composed: one for the base, one for each job."""
+        self._parser = OverridesParser.create()
+        self._parsed: dict[str, Override] = {}
+        ours, rest = sweep_overrides.split(map(rewrite_override, overrides))
+        self._sweep_overrides = ours
+        self._overrides = tuple(map(_routed_search_path, rest))
+        self._base: DictConfig | None = None
+        self._sweep: Mapping[str, object] | None = None
+        self._repository: Any = None
+        self._search_dirs = tuple(search_dirs)
+        self._fast = FastRoad()
+        self._groups: dict[str, bool] = {}
+        self._unlisted: set[str] = set()
+        """Groups of ours that are chosen, and that the defaults lists do not name."""
+        self._hydra = self._made()
+
+    @property
+    def merges(self) -> int:
+        """How often configs were merged: one for all jobs with the same choices."""
+        return self._loader.merges
+
+    def close(self) -> None:
+        """Give Hydra's globals back."""
+        GlobalHydra.instance().clear()
+
+    # ------------------------------------------------------------- the port
+    def base(self) -> OmegaView:
+        """The primary config with the command line's overrides.
+
+        Raises:
+            CannotCompose: it does not compose.
+        """
+        view = OmegaView(self._base_config())
+        self._anchor(view)
+        return view
+
+    def sweep(self) -> Mapping[str, object] | None:
+        """The `sweep` subtree as written; None when absent.
+
+        Raises:
+            CannotCompose: the base does not compose, or an override of the sweep
+                names nothing in it.
+        """
+        self._base_config()
+        return self._sweep
+
+    def compose(
+        self, overrides: Sequence[str], mounts: Mapping[str, object]
+    ) -> OmegaView | FastView:
+        """One job's config.
+
+        Raises:
+            CannotCompose: with Hydra's reason, in our words.
+        """
+        texts = tuple(map(rewrite_override, overrides))
+        self._base_config()
+        if not self._may_be_fast:
+            return self._anew(texts, mounts)
+        job = parted(texts, mounts, self._is_group)
+        fast = self._fast.view(
+            job,
+            lambda: self._slowly(texts, mounts),
+            lambda: self._anew(texts, mounts),
+        )
+        if fast is None:
+            return self._slowly(texts, mounts, job)
+        self._anchor(fast, [key for key in DIRECTORIES if not fast.shares(key)])
+        return fast
+
+    def composed_anew(
+        self, overrides: Sequence[str], mounts: Mapping[str, object]
+    ) -> OmegaView:
+        """What `compose` gives, by Hydra itself, whatever it has composed before.
+
+        Raises:
+            CannotCompose: with Hydra's reason, in our words.
+        """
+        return self._anew(tuple(map(rewrite_override, overrides)), mounts)
+
+    def _anew(self, texts: tuple[str, ...], mounts: Mapping[str, object]) -> OmegaView:
+        with self._loader.from_scratch():
+            return self._slowly(texts, mounts)
+
+    def _slowly(
+        self,
+        texts: tuple[str, ...],
+        mounts: Mapping[str, object],
+        job: Parted | None = None,
+    ) -> OmegaView:
+        """One job's config by Hydra; `job`: its structure is to be learned."""
+        config = self._composed(texts)
+        with read_write(config), open_dict(config):
+            _drop_sweep(config)
+            _mount(config, mounts)
+            self._fall_back_to_aux(config, texts, mounts)
+        view = OmegaView(config)
+        if job is not None and not self._fast.knows(job.structure):
+            self._anchor(
+                view, [key for key in DIRECTORIES if _is_common(view, key, job)]
+            )
+            self._fast.learn(job, config)
+        self._anchor(view)
+        return view
+
+    def _is_group(self, key: str) -> bool:
+        if key not in self._groups:
+            self._groups[key] = self.group_options(key) is not None
+        return self._groups[key]
+
+    def group_options(self, key: str) -> tuple[str, ...] | None:
+        """The choices of the group `key` (with `/`); None when it is none."""
+        self._take_over()
+        name = key.lstrip("+~").partition("@")[0]
+        if not name or name.startswith("/") or ".." in name:
+            return None
+        repository = self._files()
+        if not repository.group_exists(name):
+            return None
+        return tuple(repository.get_group_options(name))
+
+    def settings(self) -> frozenset[str]:
+        """The keys of the closed subtrees."""
+        return closed_keys()
+
+    # ---------------------------------------------------------- composition
+    def _made(self) -> Hydra:
+        """Hydra over our source; it makes itself the process's own on the way."""
+        setbase(_HYDRA_BASE)
+        GlobalHydra.instance().clear()
+        share_parse_trees()
+        with working_directory_left_out():
+            Plugins.instance().register(AutoexpSource)
+        search_path = search_path_of(
+            (self.config_dir, *map(Path, self._search_dirs)), self.roots[1:]
+        )
+        swept = any(map(_is_of_sweep, self._overrides))  # every job is told the same
+        self._loader = RememberingLoader(search_path, unread="" if swept else _SWEEP)
+        made = Hydra(task_name="autoexp", config_loader=self._loader)
+        GlobalHydra.instance().initialize(made)
+        register_resolvers(self.environment, self._now)
+        return made
+
+    def _take_over(self) -> None:
+        """Be the process's Hydra, in case another composer came in between."""
+        current = GlobalHydra.instance()
+        if current.hydra is not self._hydra:
+            current.clear()
+            current.initialize(self._hydra)
+            register_resolvers(self.environment, self._now)
+
+    def _base_config(self) -> DictConfig:
+        if self._base is None:
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                config = self._composed(())
+            self._note(said)
+            with read_write(config), open_dict(config):
+                node = _take_sweep(config)
+            self._sweep = self._overridden_sweep(node)
+            self._base = config
+        return self._base
+
+    def _composed(self, texts: tuple[str, ...]) -> DictConfig:
+        """The composed config as Hydra makes it: every job passes through here."""
+        self._take_over()
+        self.composed += 1
+        if self.composed % _COLLECTED == 0 and not gc.isenabled():
+            gc.collect()  # nodes of a config know their parents: a ring
+        # What is remembered has no sweep: it may be large, and no job reads it.
+        with_sweep = any(map(_is_of_sweep, texts))
+        anew = self._loader.from_scratch() if with_sweep else nullcontext()
+        with anew:
+            return self._composed_of(texts)
+
+    def _composed_of(self, texts: tuple[str, ...]) -> DictConfig:
+        given = self._merged(texts)
+        try:
+            return hydra.compose(self.config_ref, overrides=list(given))
+        except _HYDRAS as error:
+            group = unlisted_group(error)
+            if group not in _OUR_GROUPS or group in self._unlisted:
+                raise self._refused(error, given) from None
+            self._unlisted.add(group)
+        return self._composed_of(texts)
+
+    def _merged(self, texts: tuple[str, ...]) -> tuple[str, ...]:
+        """The command line's overrides, then the job's.
+
+        An added group (`+g=a`) that is chosen again keeps its `+` and takes the later
+        choice; Hydra would take both.
+        """
+        merged: list[str] = []
+        added: dict[str, int] = {}
+        for text in (*self._overrides, *texts):
+            key = text.partition("=")[0]
+            bare = key.lstrip("+")
+            if key in self._unlisted:
+                key, text = f"+{key}", f"+{text}"
+            if bare in added:
+                merged[added[bare]] = "+" + text.lstrip("+")
+                continue
+            if key.startswith("+") and self.group_options(bare) is not None:
+                added[bare] = len(merged)
+            # Keys of ours have a meaning, and a default, where a config lacks them.
+            merged.append(f"++{text}" if key in closed_keys() else text)
+        return tuple(merged)
+
+    def _overridden_sweep(self, node: object) -> Mapping[str, object] | None:
+        node = AutoexpSource.files.as_written(node)
+        if isinstance(node, Mapping):
+            sweep = {str(key): value for key, value in node.items()}
+        elif node is None:
+            sweep = None
+        else:
+            hint = "write it as a mapping: type, and params, configs or groups"
+            problem = Problem(f"is {node!r}, not a mapping", where="sweep", hint=hint)
+            raise CannotCompose((problem,))
+        values = [self._parse(text) for text in self._sweep_overrides]
+        return sweep_overrides.applied(sweep, values)
+
+    def _anchor(
+        self, view: OmegaView | FastView, keys: Sequence[str] = DIRECTORIES
+    ) -> None:
+        """Make our directories absolute, those that resolve by now."""
+        if not self._cwd:
+            return
+        for key in keys:
+            with suppress(KeyError, CannotCompose):
+                path = view.select(key)
+                if isinstance(path, str) and path and not os.path.isabs(path):
+                    view.put(key, os.path.normpath(os.path.join(self._cwd, path)))
+
+    def _fall_back_to_aux(
+        self, config: DictConfig, texts: tuple[str, ...], mounts: Mapping[str, object]
+    ) -> None:
+        """`${.x}` in a value of the job falls back to `aux.x`."""
+        if find_node(config, "aux") is None:
+            return
+        relatives = Relatives(OmegaView(config), absolute=False)
+        for key in (*self._value_keys(texts), *(("aux",) if "aux" in mounts else ())):
+            node = find_node(config, key)
+            if node is None:
+                continue
+            value = written(node)
+            settled = relatives.anchored(value, key)
+            if settled != value:
+                OmegaConf.update(config, key, settled, merge=False, force_add=True)
+
+    def _value_keys(self, texts: tuple[str, ...]) -> Iterable[str]:
+        """The keys on which a job's overrides set a value that may be relative."""
+        for text in texts:
+            if "${." in text:
+                override = self._parse(text)
+                if not override.is_delete():
+                    yield override.key_or_group
+
+    def _parse(self, text: str) -> Override:
+        if text not in self._parsed:
+            try:
+                self._parsed[text] = self._parser.parse_overrides([text])[0]
+            except OverrideParseException:
+                raise CannotCompose((unreadable_override(text),)) from None
+            except RecursionError:
+                where = f"override {text.partition('=')[0]}"
+                raise CannotCompose((too_deep(where),)) from None
+        return self._parsed[text]
+
+    # --------------------------------------------------------------- findings
+    def _files(self) -> Any:
+        """Hydra's view of all config trees, search path entries included."""
+        if self._repository is None:
+            # The loader has no public question for "is this a group".
+            loader: Any = GlobalHydra.instance().config_loader()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # said once, when the base is composed
+                self._repository = self._opened(loader)
+        return self._repository
+
+    def _opened(self, loader: Any) -> Any:
+        try:
+            return loader._parse_overrides_and_create_caching_repo(
+                self.config_ref, list(self._overrides)
+            )[1]
+        except _HYDRAS as error:
+            raise self._refused(error, known=False) from None
+
+    def _refused(
+        self, error: Exception, overrides: Sequence[str] = (), *, known: bool = True
+    ) -> CannotCompose:
+        if _is_path(self.config_ref):
+            return CannotCompose((self._outside(),))
+        primary = find_config(self.config_ref, self.roots)
+        if primary is None:
+            return CannotCompose((self._no_primary(),))
+        where = shown(str(primary))
+        keys = self._known_keys() if known else ()
+        groups = self._group_names() if known else ()
+        problem = compose_problem(
+            error, where=where, overrides=overrides, keys=keys, groups=groups
+        )
+        return CannotCompose((problem,), of_keys=is_of_keys(error))
+
+    def _outside(self) -> Problem:
+        place, name = os.path.split(self.config_ref)
+        message = f"`{self.config_ref}` is a path; --config-ref takes a config's name"
+        hint = f"--config-dir {place} --config-ref {name}, if that is the directory"
+        return Problem(message, where=shown(str(self.config_dir)), hint=hint)
+
+    def _no_primary(self) -> Problem:
+        names = list_configs(self.roots)
+        slip = slip_of(self.config_ref, names)
+        hint = did_you_mean(slip or self.config_ref, names, "configs")
+        message = f"there is no config `{self.config_ref}`"
+        return Problem(message, where=shown(str(self.config_dir)), hint=hint)
+
+    def _known_keys(self) -> Sequence[str]:
+        """Every key of the primary config, for near misses."""
+        config = self._base
+        if config is None:
+            try:
+                config = hydra.compose(self.config_ref)
+            except (HydraException, OmegaConfBaseException, ValueError, CannotCompose):
+                return ()
+        leaves = OmegaView(config).leaf_paths()
+        parents = (leaf.rpartition(".")[0] for leaf in leaves)
+        return (*leaves, *dict.fromkeys(parent for parent in parents if parent))
+
+    def _group_names(self) -> tuple[str, ...]:
+        found: list[str] = self._files().get_group_options("", ObjectType.GROUP)
+        return tuple(name for name in found if name != "hydra")
+
+    def _note(self, said: Iterable[warnings.WarningMessage]) -> None:
+        texts = [str(warning.message) for warning in said]
+        absent = [found for text in texts if (found := _absent_place(text))]
+        if absent:
+            raise CannotCompose(tuple(dict.fromkeys(absent)))
+        for text in texts:
+            finding = PlanFinding(message=text, where=self.config_ref)
+            if finding not in self.warnings:
+                self.warnings.append(finding)
+
+
+def _is_common(view: OmegaView, key: str, job: Parted) -> bool:
+    """Whether all jobs of the structure have the same text there."""
+    if tuple(key.split(".")) in job.own or not view.has(key):
+        return False
+    return not is_open(view.raw(key))
+
+
+def _absent_place(warning: str) -> Problem | None:
+    """A place to search that is not there, as Hydra warns of it; None for the rest."""
+    absent = re.match(r"provider=(hydra\.searchpath.*?), path=(.*) is not", warning)
+    if absent is None:
+        return None
+    hint = "correct the path, or take the entry out"
+    return Problem(f"{absent[2]} is not there", where="hydra.searchpath", hint=hint)
+
+
+def _take_sweep(config: DictConfig) -> object:
+    """Remove `sweep`; its value as written."""
+    node = find_node(config, _SWEEP)
+    _drop_sweep(config)
+    return None if node is None else written(node)
+
+
+def _drop_sweep(config: DictConfig) -> None:
+    if _SWEEP in set(config):
+        del config[_SWEEP]
+
+
+def _is_of_sweep(text: str) -> bool:
+    """Whether an override is of the sweep, which no other job has."""
+    key = text.partition("=")[0].lstrip("+~")
+    return key.partition(".")[0].partition("@")[0] == _SWEEP
+
+
+def _mount(config: DictConfig, mounts: Mapping[str, object]) -> None:
+    for key, value in mounts.items():
+        OmegaConf.update(config, key, rewrite_tree(value), merge=True, force_add=True)
+
+
+def _routed_search_path(text: str) -> str:
+    """An override of `hydra.searchpath` with its entries sent through our source."""
+    key, _, value = text.partition("=")
+    if key.lstrip("+") != "hydra.searchpath":
+        return text
+    inner = value.strip().removeprefix("[").removesuffix("]")
+    entries = [
+        entry.strip().strip("'\"") for entry in inner.split(",") if entry.strip()
+    ]
+    return f"{key}=[{','.join(repr(routed(entry)) for entry in entries)}]"
+
+
+def _is_path(name: str) -> bool:
+    """Whether a config's name leads out of the directories of configs."""
+    return name.startswith(("/", "~")) or ".." in name.split("/")

@@ -1,0 +1,448 @@
+"""Hydra's and OmegaConf's complaints in our words: what, where, and the next step.
+
+Pure translation. Their messages are read by shape; a shape that is not known keeps
+its own first line, so that nothing is hidden.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from hydra.errors import MissingConfigException, OverrideParseException
+from omegaconf.errors import (
+    InterpolationKeyError,
+    InterpolationResolutionError,
+    MissingMandatoryValue,
+    OmegaConfBaseException,
+    UnsupportedInterpolationType,
+)
+
+from autoexp_tui.config.resolver_table import names
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.probes.yaml_limits import too_deep
+from autoexp_tui.sweep.points import A_KEY, is_key
+from autoexp_tui.text.did_you_mean import did_you_mean, listed, nearest, slip_of
+
+_RESOLVER_PREFIX: Final = re.compile(
+    r"^\w+ raised while resolving interpolation: (.*)$", re.DOTALL
+)
+_NOT_OVERRIDDEN: Final = re.compile(r"Could not override '(?P<key>[^']+)'\.")
+_TOO_DEEP: Final = "maximum recursion depth exceeded"
+"""How Python says that the stack has no room."""
+_NO_APPEND: Final = re.compile(
+    r"Could not append to config\. An item is already at '(?P<key>[^']+)'"
+)
+_NO_DELETE: Final = re.compile(
+    r"Could not delete(?: from config)?\.? ?(?:\s*)'(?P<key>[^']+)'(?P<rest>.*)",
+    re.DOTALL,
+)
+_NO_GROUP: Final = re.compile(
+    r"Override (?P<text>\S+) looks like a config group override, but config group"
+    r" '(?P<key>[^']+)' does not"
+)
+_AMBIGUOUS: Final = re.compile(r"Ambiguous value for argument '(?P<text>.+?)'$", re.M)
+_SWEPT: Final = re.compile(r"Sweep parameters '(?P<text>.+?)' requires --multirun")
+_MULTIPLE: Final = re.compile(
+    r"Multiple values for (?P<key>\S+)\."
+    r"|(?P<again>\S+) appears more than once in the final defaults list"
+)
+_IN_CONFIG: Final = re.compile(r"^In '?(?P<config>[^':]+)'?: (?P<rest>.*)$", re.DOTALL)
+_NOT_FOUND: Final = re.compile(r"Could not (?:find|load) '(?P<name>[^']+)'")
+
+_MUST_CHOOSE: Final = re.compile(
+    r"You must specify '(?P<key>[^']+)'.*?Available options:\s*(?P<options>.*)", re.S
+)
+_FORCED_GROUP: Final = re.compile(r"force-add of config groups .*?'(?P<text>.+)'")
+_MISSING: Final = re.compile(r"Missing mandatory value: (?P<key>\S+)")
+_IN_A_LIST: Final = re.compile(r"\[(\d+)\]")
+_BELOW_A_VALUE: Final = re.compile(
+    r"Error trying to access (?P<key>\S+): node `(?P<node>[^`]+)` is not a container"
+)
+_MERGING: Final = re.compile(r"Error merging override (?P<text>.+)")
+
+_NOT_A_CHOICE: Final = re.compile(
+    r"Config group override must be a string or a list\. Got (?P<kind>\w+)"
+)
+_NO_CHOICE_VALUE: Final = re.compile(
+    r"(?:null|true|false|nan|[-+]?inf|[-+]?[\d.][\d_.eE+-]*|\{.*)?", re.I | re.S
+)
+_INTERPOLATED: Final = re.compile(r"Error resolving interpolation '(?P<text>.+)'")
+_MOST_SHOWN: Final = 100
+"""Characters of an override that are shown."""
+
+_OF_OMEGACONF: Final = ("oc.eval", "oc.env", "oc.select", "oc.decode", "oc.create")
+_RESOLVERS: Final = (
+    "resolvers: oc.eval, oc.env, oc.select, oc.decode, oc.create, oc.dict.*, ax.*"
+)
+_LIST_OR_SWEEP: Final = (
+    "write key=[1,2] for a list, key='1,2' for text; values to try belong into `sweep`"
+)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, or its class when it has none."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def compose_problem(
+    error: Exception,
+    *,
+    where: str,
+    overrides: Sequence[str] = (),
+    keys: Iterable[str] = (),
+    groups: Iterable[str] = (),
+) -> Problem:
+    """What hinders composing.
+
+    `where`: the primary config; `overrides`: what was asked for; `keys`, `groups`: what
+    exists, for near misses.
+    """
+    if isinstance(error, MissingConfigException):
+        return _missing_choice(error, where, overrides)
+    if isinstance(error, OverrideParseException):
+        return unreadable_override(error.override)
+    if isinstance(error, RecursionError):
+        return too_deep(_deepest(overrides) or where)
+    text = str(error)
+    cause = error.__cause__
+    if isinstance(cause, OmegaConfBaseException) and not text.strip():
+        return resolve_problem(cause, keys)
+    merging = _MERGING.match(text)
+    if merging and cause is not None:
+        override = f"override {merging['text']}"
+        return Problem(_without_key_lines(str(cause)), where=override)
+    return (
+        _added_again(text, overrides)
+        or _override_problem(text, tuple(keys), tuple(groups))
+        or _no_choice(text, overrides, tuple(groups))
+        or Problem(_without_key_lines(text) or type(error).__name__, where=where)
+    )
+
+
+def _added_again(text: str, overrides: Sequence[str]) -> Problem | None:
+    """`+group=x` where the defaults list chooses that group."""
+    found = _MULTIPLE.search(text)
+    added = f"+{found['key'] or found['again']}=" if found else ""
+    for override in overrides:
+        if found and override.startswith(added):
+            hint = f"write `{override.removeprefix('+')}` to change the choice"
+            message = "`+` adds, but the config chooses this group already"
+            return Problem(message, where=f"override {_cut(override)}", hint=hint)
+    return None
+
+
+def _deepest(overrides: Sequence[str]) -> str:
+    """The override that is nested most, as a place; empty when there is none."""
+    if not overrides:
+        return ""
+    deepest = max(overrides, key=lambda text: sum(map(text.count, "[{.")))
+    return f"override {_cut(deepest.partition('=')[0])}"
+
+
+def _no_choice(
+    text: str, overrides: Sequence[str], groups: tuple[str, ...]
+) -> Problem | None:
+    """A group that is chosen by what is no name."""
+    for shape, is_it, message in (
+        (_NOT_A_CHOICE, _NO_CHOICE_VALUE.fullmatch, "is no name of a choice"),
+        (
+            _INTERPOLATED,
+            lambda value: "${" in value,
+            "a config group is chosen before the config is known",
+        ),
+    ):
+        if not shape.search(text):
+            continue
+        for override in reversed(overrides):
+            key, _, value = override.partition("=")
+            if key.lstrip("+").partition("@")[0] in groups and is_it(value.strip()):
+                bare = key.lstrip("+")
+                hint = f"write the name of a file in {bare}/, without .yaml"
+                where = f"override {_cut(override)}"
+                return Problem(message, where=where, hint=hint)
+    return None
+
+
+def unreadable_override(text: str) -> Problem:
+    """An override that Hydra's grammar does not take."""
+    if "=" not in text:
+        hint = "an override is key=value; +key=value adds, ~key removes"
+        return Problem(f"`{text}` is not an override", where="command line", hint=hint)
+    key, _, value = text.partition("=")
+    where = f"override {_cut(key)}"
+    if not is_key(key):
+        return Problem(f"`{_cut(key)}` is no key", where=where, hint=A_KEY)
+    hint = f"quote the value for Hydra: {_cut(key)}='{_cut(value)}'"
+    return Problem(f"`{_cut(text)}` cannot be read", where=where, hint=hint)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
+
+
+def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Problem:
+    """What hinders resolving a value; `at` is the key when the error has none."""
+    where = str(getattr(error, "full_key", None) or at)
+    message = _without_key_lines(str(error))
+    missing = _MISSING.search(message)
+    if missing:
+        return _no_value(error, missing["key"], at)
+    below = _BELOW_A_VALUE.search(message)
+    if below:
+        written, node = below["key"], _from_the_top(below["node"], where, keys)
+        key = node + written.removeprefix(below["node"])
+        message = (
+            f"${{{written}}} names no key: `{node}` is a value, with none below it"
+        )
+        hint = f"set `{key}`, not `{node}` as a whole"
+        return Problem(message, where=where, hint=hint)
+    if isinstance(error, InterpolationKeyError):
+        return _missing_key(message, where, keys)
+    if isinstance(error, UnsupportedInterpolationType):
+        name = message.rpartition(" ")[2]
+        near = slip_of(name, (*_OF_OMEGACONF, *names()))
+        hint = f"did you mean `{near}`?" if near else _RESOLVERS
+        return Problem(f"there is no resolver `{name}`", where=where, hint=hint)
+    if isinstance(error, InterpolationResolutionError):
+        return _resolver_failed(message, where)
+    return Problem(message, where=where)
+
+
+def _no_value(error: Exception, found: str, at: str) -> Problem:
+    """`found`: as the error spells the key, from its own subtree or from the top."""
+    if isinstance(error, MissingMandatoryValue):
+        found = str(error.full_key or f"{at}.{found}".lstrip("."))
+    key = _IN_A_LIST.sub(r".\1", found)
+    hint = f"set it: {key}=VALUE"
+    return Problem("has no value: it is ??? in the config", where=key, hint=hint)
+
+
+def _from_the_top(node: str, where: str, keys: Iterable[str]) -> str:
+    """A key that an interpolation at `where` may have spelled relative to itself."""
+    known = frozenset(keys)
+    parts = where.split(".")
+    inward = (".".join([*parts[:at], node]) for at in range(len(parts) - 1, 0, -1))
+    return next((key for key in (node, *inward) if key in known), node)
+
+
+def _missing_key(message: str, where: str, keys: Iterable[str]) -> Problem:
+    found = re.search(r"'(.*)'", message)
+    name = found[1] if found else message
+    hint = _key_hint(name, tuple(keys))
+    return Problem(f"${{{name}}} names no key of the config", where=where, hint=hint)
+
+
+def _resolver_failed(message: str, where: str) -> Problem:
+    if message.startswith("Recursive interpolation"):
+        hint = "follow the ${...} of this key: they come back to it"
+        return Problem("refers to itself", where=where, hint=hint)
+    if _TOO_DEEP in message:  # in words that hang on how deep the stack was before
+        hint = "follow the ${...} of this key: they come back to it, or never end"
+        message = "refers to itself, or to too long a row of keys"
+        return Problem(message, where=where, hint=hint)
+    if "HydraConfig was not set" in message:
+        hint = "write the value itself, or ask the environment: ${oc.env:PWD}"
+        return Problem("${hydra:...} has no value here", where=where, hint=hint)
+    found = _RESOLVER_PREFIX.match(message)
+    return Problem(found[1].strip() if found else message, where=where)
+
+
+def _without_key_lines(text: str) -> str:
+    """The message without OmegaConf's trailing `full_key:` and `object_type=`."""
+    lines = text.strip().splitlines()
+    kept = [
+        ln.strip() for ln in lines if not re.match(r"\s*(full_key:|object_type=)", ln)
+    ]
+    return " ".join(ln for ln in kept if ln)
+
+
+def nearest_key(key: str, keys: Iterable[str]) -> str | None:
+    """The dotted key that `key` most likely meant: misspelled, or elsewhere."""
+    known = [other for other in keys if other != key]
+    parent, _, tail = key.rpartition(".")
+    beside = [other for other in known if other.rpartition(".")[0] == parent]
+    tails = {other.rpartition(".")[2]: other for other in beside}
+    found = nearest(tail, tails)
+    if found is not None:
+        return tails[found]
+    same_tail = [other for other in known if other.rpartition(".")[2] == tail]
+    return same_tail[0] if len(same_tail) == 1 else slip_of(key, known)
+
+
+def _key_hint(name: str, keys: tuple[str, ...]) -> str:
+    found = nearest_key(name, keys)
+    if found:
+        return f"did you mean `{found}`?"
+    return listed(sorted({key.partition(".")[0] for key in keys}), "top-level keys")
+
+
+# ------------------------------------------------------------------ config groups
+def _missing_choice(
+    error: MissingConfigException, where: str, overrides: Sequence[str]
+) -> Problem:
+    options = tuple(error.options or ())
+    found = _NOT_FOUND.search(str(error))
+    name = str(error.missing_cfg_file or (found[1] if found else ""))
+    inside = _IN_CONFIG.match(str(error))
+    place = f"config `{inside['config']}`" if inside else where
+    group, _, choice = name.rpartition("/")
+    if not group:
+        message = f"there is no config `{name}`"
+        return Problem(
+            message, where=place, hint=did_you_mean(name, options, "configs")
+        )
+    asked = [text for text in overrides if _chooses(text, group, choice)]
+    if asked:
+        place = f"override {asked[-1]}"
+        group = asked[-1].lstrip("+").partition("=")[0].partition("@")[0]
+        choice = name.removeprefix(f"{group}/")
+    noun = f"choices of `{group}`"
+    hint = did_you_mean(choice, options, noun)
+    return Problem(f"`{group}` has no choice `{choice}`", where=place, hint=hint)
+
+
+def _chooses(override: str, group: str, choice: str) -> bool:
+    key, _, value = override.lstrip("+").partition("=")
+    chosen = key.partition("@")[0]
+    return (chosen == group and choice in value) or (
+        f"{chosen}/{value}" == f"{group}/{choice}"
+    )
+
+
+# --------------------------------------------------------------------- overrides
+def _override_problem(
+    text: str, keys: tuple[str, ...], groups: tuple[str, ...]
+) -> Problem | None:
+    for shape in (
+        _not_overridden,
+        _already_there,
+        _not_deleted,
+        _no_such_group,
+        _swept,
+        _chosen_twice,
+        _not_chosen,
+        _forced_group,
+    ):
+        problem = shape(text, keys, groups)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _not_overridden(
+    text: str, keys: tuple[str, ...], groups: tuple[str, ...]
+) -> Problem | None:
+    found = _NOT_OVERRIDDEN.search(text)
+    if found is None:
+        return None
+    key = found["key"]
+    if key.partition("@")[0] in groups or "No match in the defaults list" in text:
+        hint = f"the config's defaults do not choose it; add it: +{key}=CHOICE"
+        return Problem(
+            "is not in the defaults list", where=f"override {key}", hint=hint
+        )
+    if "/" in key:
+        return _unknown_group(key, f"override {key}", groups)
+    near = nearest_key(key, [*keys, *groups])
+    hint = f"write `++{key}=...` to add it"
+    if near:
+        hint = f"did you mean `{near}`? {hint}"
+    return Problem("there is no such key", where=f"override {key}", hint=hint)
+
+
+def is_of_keys(error: Exception) -> bool:
+    """Whether `+` adds what is there or `~` removes what is not, whatever the value."""
+    text = str(error)
+    return bool(_NO_APPEND.search(text) or _NO_DELETE.search(text))
+
+
+def unlisted_group(error: Exception) -> str:
+    """The group that is chosen, and that no defaults list names; else empty."""
+    found = _NOT_OVERRIDDEN.search(str(error))
+    listed_nowhere = "No match in the defaults list" in str(error)
+    return found["key"].partition("@")[0] if found and listed_nowhere else ""
+
+
+def _already_there(
+    text: str, keys: tuple[str, ...], groups: tuple[str, ...]
+) -> Problem | None:
+    found = _NO_APPEND.search(text)
+    if found is None:
+        return None
+    key = found["key"]
+    hint = f"to change it write `{key}=...`; `++{key}=...` does either"
+    return Problem("`+` adds, but it is there already", f"override +{key}", hint=hint)
+
+
+def _not_deleted(
+    text: str, keys: tuple[str, ...], groups: tuple[str, ...]
+) -> Problem | None:
+    found = _NO_DELETE.search(text)
+    if found is None:
+        return None
+    key = found["key"]
+    near = nearest_key(key, keys)
+    hint = f"did you mean `{near}`?" if near else "leave the override out"
+    if key in groups:
+        hint = "the defaults list does not choose this group: leave the override out"
+    return Problem("`~` removes, but it is not there", f"override ~{key}", hint=hint)
+
+
+def _no_such_group(
+    text: str, keys: tuple[str, ...], groups: tuple[str, ...]
+) -> Problem | None:
+    found = _NO_GROUP.search(_without_key_lines(text))
+    if found is None:
+        return None
+    return _unknown_group(found["key"], f"override {found['text']}", groups)
+
+
+def _unknown_group(key: str, where: str, groups: tuple[str, ...]) -> Problem:
+    hint = did_you_mean(key, groups, "groups")
+    return Problem(f"there is no config group `{key}`", where=where, hint=hint)
+
+
+def _swept(text: str, keys: tuple[str, ...], groups: tuple[str, ...]) -> Problem | None:
+    found = _AMBIGUOUS.search(text) or _SWEPT.search(text)
+    if found is None:
+        return None
+    message = "is a Hydra sweep, and a config has one value for a key"
+    return Problem(message, where=f"override {found['text']}", hint=_LIST_OR_SWEEP)
+
+
+def _chosen_twice(
+    text: str, keys: tuple[str, ...], groups: tuple[str, ...]
+) -> Problem | None:
+    found = _MULTIPLE.search(text)
+    if found is None:
+        return None
+    key = found["key"] or found["again"]
+    hint = f"in a defaults list write `override {key}: CHOICE` for the second"
+    return Problem("is chosen more than once", where=f"group {key}", hint=hint)
+
+
+def _not_chosen(
+    text: str, keys: tuple[str, ...], groups: tuple[str, ...]
+) -> Problem | None:
+    found = _MUST_CHOOSE.search(text)
+    if found is None:
+        return None
+    key = found["key"]
+    hint = f"add {key}=CHOICE; {listed(found['options'].split(), 'choices')}"
+    return Problem(
+        "has no choice: it is ??? in the defaults", f"group {key}", hint=hint
+    )
+
+
+def _forced_group(
+    text: str, keys: tuple[str, ...], groups: tuple[str, ...]
+) -> Problem | None:
+    found = _FORCED_GROUP.search(text)
+    if found is None:
+        return None
+    bare = found["text"].lstrip("+")
+    hint = f"write `{bare}` to change the choice, `+{bare}` to add the group"
+    return Problem("`++` does not go with a group", f"override ++{bare}", hint=hint)

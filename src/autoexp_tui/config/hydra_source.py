@@ -1,0 +1,136 @@
+"""Our ConfigSource: Hydra reads every config tree through it.
+
+The scheme is `autoexp://`. What follows may be a directory, a `file://` URL, or a
+`pkg://` package whose files lie on disk, so that entries of `hydra.searchpath` come
+here as well. A file is parsed once (see `yaml_files`); Hydra gets a copy of its own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import ClassVar, Final
+
+from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
+from hydra._internal.utils import create_config_search_path
+from hydra.core.config_search_path import SearchPathQuery
+from hydra.core.object_type import ObjectType
+from hydra.plugins.config_source import ConfigResult, ConfigSource
+
+from autoexp_tui.backends.custom_code import search_working_directory
+from autoexp_tui.probes.yaml_files import SCHEME, YamlFiles, routed
+
+_LAST: Final = {"shipped": 1, "schema": 2}
+"""Providers that stay behind all others, in this order."""
+
+
+class AutoexpSource(ConfigSource):
+    """A directory of YAML files; made by Hydra, many times, so the cache is shared."""
+
+    files: ClassVar[YamlFiles] = YamlFiles()
+
+    def __init__(self, provider: str, path: str) -> None:
+        super().__init__(provider=provider, path=path)
+        self.path = _directory(self.path)
+
+    @staticmethod
+    def scheme() -> str:
+        """The part before `://`."""
+        return SCHEME
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        """The config at `config_path` (with or without `.yaml`).
+
+        Raises:
+            CannotCompose: it cannot be read, or is no YAML.
+        """
+        loaded = self.files.load(self._file(config_path))
+        return ConfigResult(
+            config=loaded.container(),
+            path=self.full_path(),
+            provider=self.provider,
+            header=ConfigSource._get_header_dict(loaded.head),
+        )
+
+    def available(self) -> bool:
+        """Whether the directory is there."""
+        return os.path.isdir(self.path)
+
+    def is_group(self, config_path: str) -> bool:
+        """Whether `config_path` is a directory of configs."""
+        return os.path.isdir(os.path.join(self.path, config_path))
+
+    def is_config(self, config_path: str) -> bool:
+        """Whether `config_path` names a config file."""
+        return os.path.isfile(self._file(config_path))
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        """Names of the groups and configs in a group, sorted."""
+        found: list[str] = []
+        for name in os.listdir(os.path.join(self.path, config_path)):
+            self._list_add_result(
+                files=found,
+                file_path=os.path.join(config_path, name),
+                file_name=name,
+                results_filter=results_filter,
+            )
+        return sorted(set(found))
+
+    def _file(self, config_path: str) -> str:
+        name = self._normalize_file_name(config_path)
+        return os.path.realpath(os.path.join(self.path, name))
+
+
+class SearchPath(ConfigSearchPathImpl):
+    """Where Hydra looks, the first that has a config first; what is shipped last.
+
+    Hydra appends the entries of `hydra.searchpath` when it has read the primary config.
+    """
+
+    def append(
+        self, provider: str, path: str, anchor: SearchPathQuery | None = None
+    ) -> None:
+        """Add a place, in front of what stays last."""
+        super().append(provider, str(routed(path)), anchor)
+        self.config_search_path.sort(key=lambda one: _LAST.get(one.provider or "", 0))
+
+
+def search_path_of(places: Sequence[Path], shipped: Sequence[Path]) -> SearchPath:
+    """Hydra's own places and these, `places[0]` being the root of the configs."""
+    found = SearchPath()
+    for one in create_config_search_path(str(places[0])).get_path():
+        found.append(one.provider or "", one.path or "")
+    for place in places[1:]:
+        found.append("autoexp", str(place))
+    for place in shipped:
+        found.append("shipped", str(place))
+    return found
+
+
+def _directory(path: str) -> str:
+    """The directory that a search path entry names; itself when it cannot be known."""
+    scheme, separator, rest = path.partition("://")
+    if not separator:
+        return os.path.abspath(os.path.expanduser(path))
+    if scheme == "pkg":
+        return _package_directory(rest.replace("/", ".")) or path
+    return _directory(rest)
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+
+
+def _package_directory(name: str) -> str | None:
+    spec = _spec(name)
+    if spec is None:
+        search_working_directory()
+        spec = _spec(name)
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    return places[0] if places else None

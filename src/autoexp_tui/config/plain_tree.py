@@ -1,0 +1,108 @@
+"""Configs as nested dicts and lists that many jobs share: paths, reads, copies.
+
+Nothing is ever changed in place: a changed tree shares all that is as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from autoexp_tui.text.structural_cache import Patched
+
+Path: TypeAlias = tuple[str | int, ...]
+"""Keys from the root; an index is an int."""
+
+ABSENT: Final = object()
+
+
+def at(tree: Any, path: Path) -> Any:
+    """What lies at `path`; `ABSENT` when nothing does."""
+    for key in path:
+        if isinstance(tree, dict):
+            tree = tree.get(key, ABSENT)
+        elif isinstance(tree, list) and isinstance(key, int) and key < len(tree):
+            tree = tree[key]
+        else:
+            return ABSENT
+    return tree
+
+
+def with_values(tree: Any, values: Mapping[Path, object]) -> Any:
+    """`tree` with values at paths, none of which lies below another.
+
+    Dicts that lack on the way are made.
+
+    Raises:
+        LookupError: something on the way is neither a dict nor a list that has it.
+    """
+    if () in values:
+        return values[()]
+    below: dict[str | int, dict[Path, object]] = {}
+    for path, value in values.items():
+        below.setdefault(path[0], {})[path[1:]] = value
+    if isinstance(tree, dict):
+        inner = {key: with_values(tree.get(key, {}), own) for key, own in below.items()}
+        return Patched(tree, inner)
+    items = list(tree) if isinstance(tree, list) else []
+    for key, own in below.items():
+        if not isinstance(key, int) or key >= len(items):
+            raise LookupError(key)
+        items[key] = with_values(items[key], own)
+    return items
+
+
+def unpatched(tree: Any) -> Any:
+    """The same of dicts and lists that are nothing but that."""
+    if isinstance(tree, dict):
+        return {key: unpatched(inner) for key, inner in tree.items()}
+    return [unpatched(inner) for inner in tree] if isinstance(tree, list) else tree
+
+
+def leaves(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Every value that is neither a dict nor a list, with its path, in order."""
+    if isinstance(tree, dict):
+        for key, inner in tree.items():
+            yield from leaves(inner, (*path, key))
+    elif isinstance(tree, list):
+        for index, inner in enumerate(tree):
+            yield from leaves(inner, (*path, index))
+    else:
+        yield path, tree
+
+
+def touches(one: Path, other: Path) -> bool:
+    """Whether a change at one path may be seen at the other."""
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
+
+
+def first_difference(one: Any, other: Any, path: str = "") -> str:
+    """The dotted path at which two trees differ first; empty: they are equal.
+
+    Equal numbers of different types differ, as they do in a config; so do dicts whose
+    keys are in another order.
+    """
+    if _kind(one) is not _kind(other):
+        return path or "."
+    if isinstance(one, dict):
+        if list(one) != list(other):
+            return path or "."
+        pairs = ((str(key), one[key], other[key]) for key in one)
+    elif isinstance(one, list):
+        if len(one) != len(other):
+            return path or "."
+        pairs = (
+            (str(n), a, b) for n, (a, b) in enumerate(zip(one, other, strict=True))
+        )
+    else:
+        same = one == other or (one != one and other != other)  # nan is itself here
+        return "" if same else path or "."
+    inner = (
+        first_difference(a, b, f"{path}.{key}" if path else key) for key, a, b in pairs
+    )
+    return next(filter(None, inner), "")
+
+
+def _kind(value: Any) -> type:
+    return dict if isinstance(value, Patched) else type(value)

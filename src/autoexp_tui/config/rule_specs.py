@@ -1,0 +1,276 @@
+"""Rules over logs and ends of attempts, from plain mappings to core specs.
+
+What a rule does is made of actions, and what gates it of conditions; those are
+`condition_specs`. Whether a rule matches is decided elsewhere, when there is a log.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from autoexp_tui.actions import kinds as action_kinds
+from autoexp_tui.config.action_specs import action
+from autoexp_tui.config.condition_specs import condition
+from autoexp_tui.config.spec_building import (
+    Fields,
+    Findings,
+    Kind,
+    built,
+    compiled,
+    each,
+    mapping,
+    texts,
+)
+from autoexp_tui.model import rules as rule_kinds
+from autoexp_tui.model.states import NOT_STARTED, TRANSITIONS, JobState
+from autoexp_tui.telemetry.metric_files import PATH_FIELDS, unknown_fields
+from autoexp_tui.text.did_you_mean import did_you_mean
+from autoexp_tui.text.patterns import Pattern
+
+
+def log_event(value: object, where: str) -> rule_kinds.LogEvent:
+    """A rule over log lines; `pattern_type` is regex unless it says otherwise.
+
+    Raises:
+        SpecRefused: with everything that is wrong with it.
+    """
+    made: rule_kinds.LogEvent = built(_LOG_EVENT, mapping(value, where), where)
+    return made
+
+
+def state_event(value: object, where: str) -> rule_kinds.StateEvent:
+    """A rule over ends and transitions of attempts.
+
+    Raises:
+        SpecRefused: with everything that is wrong with it.
+    """
+    made: rule_kinds.StateEvent = built(_STATE_EVENT, mapping(value, where), where)
+    return made
+
+
+def metric_pattern(value: object, where: str) -> rule_kinds.MetricPattern:
+    """A pattern whose one group (or the group `value`) is a metric.
+
+    Raises:
+        SpecRefused: with everything that is wrong with it.
+    """
+    made: rule_kinds.MetricPattern = built(_METRIC, mapping(value, where), where)
+    return made
+
+
+def metric_file(value: object, where: str) -> rule_kinds.MetricFile:
+    """A file of metrics: a mapping, or its path alone.
+
+    Raises:
+        SpecRefused: with everything that is wrong with it.
+    """
+    fields = {"path": value} if isinstance(value, str) else mapping(value, where)
+    made: rule_kinds.MetricFile = built(_METRIC_FILE, fields, where)
+    return made
+
+
+# --------------------------------------------------------------------------- rules
+def _rule(fields: Fields, findings: Findings) -> None:
+    """Conditions of the rule go to each of its actions."""
+    shared = fields.pop("conditions", None)
+    common = () if shared is None else each(shared, findings, "conditions", condition)
+    if "actions" in fields:
+        own = each(fields["actions"], findings, "actions", action)
+        fields["actions"] = tuple(
+            dataclasses.replace(one, conditions=(*common, *one.conditions))
+            for one in own
+        )
+    elif common:
+        findings.add("are there without actions: they gate nothing", "conditions")
+    if "stages" in fields:
+        fields["stages"] = texts(fields["stages"])
+
+
+def _log_rule(fields: Fields, findings: Findings) -> None:
+    _rule(fields, findings)
+    form = fields.setdefault("pattern_type", "regex")
+    groups = fields.get("extract_groups") or {}
+    fields["extract_groups"] = groups
+    _waiting_time(fields, findings)
+    _one_line(fields, findings)
+    if form in rule_kinds.QUIET_TYPES:
+        _quiet_rule(fields, findings)
+        return
+    if fields.get("pattern") is None:
+        findings.add("is missing", "pattern")
+    if form == "regex":
+        regex = compiled(fields.get("pattern"), findings)
+        if regex is not None and isinstance(groups, Mapping):
+            fields["extract_groups"] = _checked_groups(groups, regex, findings)
+        return
+    if fields.get("pattern") == "":
+        findings.add("is empty and would match everything", "pattern")
+    if groups:
+        hint = "pattern_type: regex, with (?P<name>...) in the pattern"
+        findings.add("a substring has no groups", "extract_groups", hint)
+
+
+def _one_line(fields: Fields, findings: Findings) -> None:
+    """A log is matched line by line, so a line break is in none of what is searched."""
+    pattern = str(fields.get("pattern") or "")
+    if "\n" in pattern:
+        hint = "write it in one line between quotes; a YAML block (|) ends in a break"
+        findings.add("holds a line break, which no line has", "pattern", hint)
+
+
+def _waiting_time(fields: Fields, findings: Findings) -> None:
+    """How long nothing moves, under its own name; only rules over silence have it."""
+    if fields.pop("inactivity_polls", None) is not None:
+        hint = "after_seconds: 1800; logs are looked at as often as they need"
+        findings.add("there is no fixed number of looks", "inactivity_polls", hint)
+    other = fields.pop("inactivity_timeout_s", None)
+    if other is not None and fields.setdefault("after_seconds", other) != other:
+        message = "`after_seconds` and `inactivity_timeout_s` are both given"
+        findings.add(message, hint="keep one of the two")
+    after = fields.get("after_seconds")
+    if after is None:
+        return
+    if fields["pattern_type"] not in rule_kinds.QUIET_TYPES:
+        hint = "pattern_type: inactivity waits for lines that do not come"
+        findings.add("only inactivity and progress wait", "after_seconds", hint)
+    elif isinstance(after, int | float) and after <= 0:
+        findings.add(f"is {after}; it must be more than 0", "after_seconds")
+
+
+def _quiet_rule(fields: Fields, findings: Findings) -> None:
+    """A rule over what does not happen: its pattern, if any, is a regex."""
+    if fields["extract_groups"]:
+        hint = "a further log event with this pattern extracts them"
+        findings.add("there is no line to extract from", "extract_groups", hint)
+    if fields.get("pattern") is None:
+        fields["pattern"] = ""
+    elif fields["pattern_type"] == "progress":
+        _one_group(fields, findings)
+    else:
+        compiled(fields["pattern"], findings)
+
+
+def _checked_groups(
+    groups: Mapping[str, object], pattern: Pattern, findings: Findings
+) -> dict[str, str]:
+    """Metadata key -> group, every group one of the pattern."""
+    for key, group in groups.items():
+        text = str(group)
+        known = text in pattern.names or (
+            text.isdigit() and 0 <= int(text) <= pattern.groups
+        )
+        if not known:
+            hint = did_you_mean(text, pattern.names, "named groups of the pattern")
+            message = f"the pattern has no group `{text}`"
+            findings.add(message, f"extract_groups.{key}", hint)
+    return {str(key): str(group) for key, group in groups.items()}
+
+
+def _state_rule(fields: Fields, findings: Findings) -> None:
+    _rule(fields, findings)
+    given = [k for k in ("state", "transition") if fields.get(k) is not None]
+    if len(given) != 1:
+        hint = "state: crash, or transition: [RUNNING, FAILED]"
+        findings.add("needs exactly one of state and transition", hint=hint)
+    if "transition" in given:
+        fields["transition"] = _transition(fields["transition"], findings)
+        _check_transition(fields, findings)
+    state = fields.get("state")
+    if isinstance(state, str):
+        fields["state"] = state.lower()
+
+
+_RESTING: Final = NOT_STARTED | {JobState.RETRYING, JobState.SKIPPED}
+"""States in which there is no run that an action could end or follow on."""
+
+
+def _check_transition(fields: Fields, findings: Findings) -> None:
+    """Jobs go that way, and the actions have a run to act upon."""
+    old, new = fields["transition"]
+    states = JobState.__members__
+    if new not in states or (old is not None and old not in states):
+        return  # found before
+    ways = [state for state in JobState if JobState(new) in TRANSITIONS[state]]
+    if not ways or (old is not None and JobState(old) not in ways):
+        start = "any state" if old is None else old
+        hint = f"they become {new} from: {', '.join(ways)}" if ways else ""
+        findings.add(f"jobs never go from {start} to {new}", "transition", hint)
+    actions = fields.get("actions") or ()
+    if JobState(new) in _RESTING:
+        for at, one in enumerate(actions):
+            if isinstance(
+                one, action_kinds.Restart | action_kinds.Cancel | action_kinds.Finish
+            ):
+                message = f"a job that becomes {new} has no run to act upon"
+                findings.add(message, f"actions.{at}")
+
+
+_CAUSES: Final = {
+    "TIMEOUT": "such an end is FAILED; write state: timeout",
+    "OUT_OF_MEMORY": "such an end is FAILED; write state: oom",
+    "NODE_FAIL": "such an end is FAILED; write state: node_fail",
+    "PREEMPTED": "such an end is FAILED; write state: preempted",
+}
+"""Slurm's own words -> what to write for them."""
+
+
+def _transition(value: object, findings: Findings) -> object:
+    pair = list(value) if isinstance(value, Sequence) else []
+    if isinstance(value, str) or len(pair) != 2 or pair[1] is None:
+        hint = "transition: [RUNNING, FAILED]; null in the first place means any"
+        findings.add(f"is {value!r}, not two states", "transition", hint)
+        return ("", "FAILED")
+    for at, name in enumerate(pair):
+        if name is None:
+            continue
+        pair[at] = str(name).upper()
+        if pair[at] not in JobState.__members__:
+            hint = _CAUSES.get(pair[at]) or did_you_mean(
+                str(name), JobState.__members__, "states"
+            )
+            findings.add(f"there is no state `{name}`", f"transition.{at}", hint)
+    return tuple(pair)
+
+
+def _one_group(fields: Fields, findings: Findings) -> None:
+    """The pattern yields one number."""
+    regex = compiled(fields.get("pattern"), findings)
+    if regex is None or "value" in regex.names or regex.groups == 1:
+        return
+    hint = "put the number between ( ), once; or name its group (?P<value>...)"
+    findings.add(f"has {regex.groups} groups, not one", "pattern", hint)
+
+
+_LOG_EVENT: Final = Kind(
+    rule_kinds.LogEvent,
+    also=("conditions", "inactivity_timeout_s", "inactivity_polls"),
+    prepare=_log_rule,
+)
+_STATE_EVENT: Final = Kind(
+    rule_kinds.StateEvent, also=("conditions",), prepare=_state_rule
+)
+
+
+def _file(fields: Fields, findings: Findings) -> None:
+    path = fields.get("path")
+    if not isinstance(path, str):
+        return  # the type is found wrong by the model
+    if not path.strip():
+        findings.add("is empty", "path")
+    for name in unknown_fields(path):
+        hint = did_you_mean(name, PATH_FIELDS, "fields of a job")
+        findings.add(f"there is no field `{name}` in paths of metrics", "path", hint)
+    suffix = path.rpartition(".")[2].lower()
+    form = fields.get("format") or _BY_SUFFIX.get(suffix)
+    if form is None:
+        hint = "format: jsonl (a JSON object a line), or csv"
+        findings.add("its name does not tell the format", "path", hint)
+        form = "jsonl"
+    fields["format"] = form
+
+
+_BY_SUFFIX: Final = {"jsonl": "jsonl", "ndjson": "jsonl", "csv": "csv", "tsv": "csv"}
+_METRIC_FILE: Final = Kind(rule_kinds.MetricFile, prepare=_file)
+_METRIC: Final = Kind(rule_kinds.MetricPattern, prepare=_one_group)

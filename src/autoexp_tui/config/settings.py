@@ -1,0 +1,551 @@
+"""The closed subtrees of a config, checked, and turned into core specs.
+
+`project`, `slurm`, `monitoring` and `ui` are ours: an unknown key in them is an error.
+`tree` and `research` are ours too, and refused while nothing runs them.
+`backend`, `aux` and whatever the user adds at the top are open.
+`HouseParser` is the `planning.ports.SpecParser`; it takes whole configs, already
+resolved, and never looks at the disk.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from autoexp_tui.actions import kinds as action_kinds
+from autoexp_tui.backends import backends
+from autoexp_tui.conditions import kinds as condition_kinds
+from autoexp_tui.config import action_specs, condition_specs, rule_specs
+from autoexp_tui.config.validation_messages import problems_of
+from autoexp_tui.executors.slurm.sbatch_options import options_of, seconds
+from autoexp_tui.executors.slurm.template import read_template
+from autoexp_tui.model import rules as rule_kinds
+from autoexp_tui.model import specs
+from autoexp_tui.model.errors import Problem, UsageError
+from autoexp_tui.model.resource_totals import gpus_of
+from autoexp_tui.planning import estimate
+from autoexp_tui.planning.ports import Launch, SpecRefused
+from autoexp_tui.probes.config_files import DEFAULT_STATE_DIR
+from autoexp_tui.text.did_you_mean import did_you_mean, slip_of
+
+Scalar = str | int | float | bool | None
+Section = TypeVar("Section", bound=BaseModel)
+
+TOP_LEVEL: Final = (
+    "project", "backend", "slurm", "monitoring", "sweep", "tree", "research", "ui",
+    "aux", "hydra", "defaults",
+)  # fmt: skip
+_UNAVAILABLE: Final = {"tree": "Tree search", "research": "The research loop"}
+"""Sections of ours that nothing runs yet, and what they would configure."""
+CLIENTS: Final = (
+    "LocalClient",
+    "LocalCommandClient",
+    "SlurmClient",
+    "FakeSlurmClient",
+)
+
+
+class Closed(BaseModel):
+    """A subtree that takes the keys below and no others."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GroupShare(Closed):
+    """`project.share` as `{group: read | write}`."""
+
+    group: Literal["read", "write"] = "read"
+
+
+class MaskSettings(Closed):
+    """`project.mask`: keys whose values are masked besides, and which are not."""
+
+    add: list[str] = Field(default_factory=list)
+    keep: list[str] = Field(default_factory=list)
+
+
+class ProjectSettings(Closed):
+    """`project`."""
+
+    name: str = "autoexp"
+    base_output_dir: str = "outputs"
+    share: Literal["private", "group"] | GroupShare = "private"
+    """Who else may read, or write, what jobs leave."""
+    mask: MaskSettings = Field(default_factory=lambda: MaskSettings())
+
+
+class ClientSettings(Closed):
+    """`slurm.client`: which executor, and how it behaves."""
+
+    class_name: str = "LocalClient"
+    slots: int | None = Field(default=None, ge=1)
+    """Local: jobs at a time on this host, whatever session they belong to."""
+    slots_dir: str | None = None
+    """Local: where slots are kept; on this host's own disk, and nobody else's."""
+    grace_seconds: float | None = Field(default=None, gt=0)
+    """Between asking a job to end and killing it."""
+    python: str | None = None
+    """Slurm: the interpreter on compute nodes that starts jobs; 3.6 or newer."""
+    poll_seconds: float | None = Field(default=None, ge=1)
+    """Slurm: between two questions while things move."""
+    slowest_poll_seconds: float | None = Field(default=None, ge=1)
+    """Slurm: the longest time between two questions."""
+    ask_seconds: float | None = Field(default=None, gt=0)
+    """Slurm: how long squeue and the like may take."""
+    submit_seconds: float | None = Field(default=None, gt=0)
+    """Slurm: how long sbatch may take before the job is in doubt."""
+    settle_seconds: float | None = Field(default=None, gt=0)
+    """Slurm: how long nothing must be heard of a job in doubt before it is resent."""
+    patience_seconds: float | None = Field(default=None, gt=0)
+    """Slurm: for what may yet follow its last word on a job."""
+    record_patience_seconds: float | None = Field(default=None, gt=0)
+    """Slurm: for which a job that ended holds its node to write its exit record."""
+    lost_seconds: float | None = Field(default=None, gt=0)
+    """Slurm: a job of which nobody says a word is lost after this."""
+    array_size: int | None = Field(default=None, ge=1)
+    """Slurm: the most jobs that are sent as one array; 1: no arrays."""
+    array_throttle: int | None = Field(default=None, ge=1)
+    """Slurm: tasks of one array at a time."""
+
+
+class ConfirmSettings(Closed):
+    """`slurm.confirm`: above what a submission needs a yes; null: never for that."""
+
+    gpu_hours: float | None = Field(default=estimate.GPU_HOURS, gt=0)
+    jobs: int | None = Field(default=estimate.JOBS, ge=1)
+
+
+class SlurmSettings(Closed):
+    """`slurm`: where jobs run, on Slurm or on this machine."""
+
+    client: ClientSettings = ClientSettings()
+    template_path: str | None = None
+    script_dir: str | None = None
+    log_dir: str = "outputs/logs"
+    sbatch: dict[str, Scalar] = Field(default_factory=dict)
+    """Long options of sbatch, with `_` or `-`; `time` and GPUs count locally too."""
+    launcher_cmd: str | list[str] = ""
+    srun_opts: str | list[str] = ""
+    max_parallel: int = Field(default=0, ge=0)
+    confirm: ConfirmSettings = ConfirmSettings()
+
+    @field_validator("launcher_cmd", "srun_opts")
+    @classmethod
+    def _as_text(cls, value: str | list[str]) -> str:
+        return value if isinstance(value, str) else shlex.join(value)
+
+
+class ProgressSettings(Closed):
+    """`monitoring.progress`."""
+
+    metric: str = "iteration"
+    total: str = ""
+
+
+class ResultSettings(Closed):
+    """`monitoring.result`: the number that a job is for."""
+
+    metric: str = ""
+    mode: Literal["min", "max", "last"] = "last"
+
+
+class AnomalySettings(Closed):
+    """`monitoring.anomalies`."""
+
+    nan: Literal["kill", "warn", "off"] = "kill"
+    divergence: Literal["warn", "off"] = "warn"
+    divergence_percent: float = Field(default=50.0, gt=0)
+    min_points: int = Field(default=20, ge=2)
+
+    @field_validator("nan", "divergence", mode="before")
+    @classmethod
+    def _off_is_a_word(cls, value: object) -> object:
+        # YAML reads a bare `off` as false.
+        return "off" if value is False else value
+
+
+class FlatSettings(Closed):
+    """`monitoring.warnings.flat`: the loss falls by less than so much."""
+
+    share: float = Field(gt=0, le=1)
+    """Of the run's steps."""
+    percent: float = Field(default=1.0, gt=0)
+
+
+class WarningSettings(Closed):
+    """`monitoring.warnings`: what is warned of when it is asked for."""
+
+    flat: FlatSettings | None = None
+
+
+class StormSettings(Closed):
+    """`monitoring.storm`."""
+
+    failures: int = Field(default=5, ge=0)
+    quick_seconds: float = Field(default=120.0, gt=0)
+    per: tuple[Literal["session", "stage", "node"], ...] = Field(
+        default=("session", "stage", "node"), min_length=1
+    )
+    action: Literal["pause", "exclude_node"] = "pause"
+
+
+class CheckpointSettings(Closed):
+    """`monitoring.checkpoints`."""
+
+    glob: str = ""
+    pointer: str = ""
+
+
+class NotifySettings(Closed):
+    """`monitoring.notify`."""
+
+    command: list[str] = Field(default_factory=list)
+
+
+class MonitoringSettings(Closed):
+    """`monitoring`; the rules inside are parsed by `rule_specs`."""
+
+    class_name: str | None = None
+    """Taken and not used: configs of the origin project name their monitor."""
+    state_dir: str = DEFAULT_STATE_DIR
+    poll_seconds: float = Field(default=1.0, gt=0)
+    start_condition_cmd: str | list[str] | None = None
+    """A command that each job's start waits for; read by `planning.conditions`."""
+    log_events: list[Any] = Field(default_factory=list)
+    state_events: list[Any] = Field(default_factory=list)
+    metrics: list[Any] = Field(default_factory=list)
+    metrics_files: list[Any] = Field(default_factory=list)
+    loss: str = "loss"
+    result: ResultSettings = ResultSettings()
+    progress: ProgressSettings = ProgressSettings()
+    anomalies: AnomalySettings = AnomalySettings()
+    warnings: WarningSettings = WarningSettings()
+    stall_after_seconds: float = Field(default=1800.0, gt=0)
+    evidence_seconds: float = Field(
+        default=rule_kinds.MOST_EVIDENCE_SECONDS,
+        ge=0,
+        le=rule_kinds.MOST_EVIDENCE_SECONDS,
+    )
+    doomed: Literal["skip", "hold"] = "skip"
+    doomed_grace_seconds: float = Field(default=60.0, ge=0)
+    notify: NotifySettings = NotifySettings()
+    checkpoints: CheckpointSettings = CheckpointSettings()
+    storm: StormSettings = StormSettings()
+    lock_stale_seconds: float = Field(
+        default=rule_kinds.LOCK_STALE_SECONDS, ge=rule_kinds.SHORTEST_LOCK_STALE_SECONDS
+    )
+
+
+class UiSettings(Closed):
+    """`ui`: what belongs to the campaign; a person's own tastes are options."""
+
+    first_run: str | None = None
+    """What to say while nothing is submitted."""
+    on_hangup: Literal["detach", "stop"] = "detach"
+
+
+SECTIONS: Final[Mapping[str, type[BaseModel]]] = {
+    "project": ProjectSettings,
+    "slurm": SlurmSettings,
+    "monitoring": MonitoringSettings,
+    "ui": UiSettings,
+}
+
+
+class HouseParser:
+    """Our `planning.ports.SpecParser`."""
+
+    def __init__(
+        self, cwd: str, *, state_dir: str = "", config_dirs: Sequence[str] = ()
+    ) -> None:
+        """`cwd`: where commands run unless their backend says otherwise; absolute.
+
+        `state_dir`: of the session, where it is known; `config_dirs`: roots of configs,
+        in which schemas are looked for.
+        """
+        places = backends.Places(cwd, state_dir, tuple(config_dirs))
+        self._backends = backends.Backends(places)
+
+    def condition(
+        self, value: Mapping[str, object], where: str
+    ) -> condition_kinds.Condition:
+        """A condition; see `condition_specs.condition`."""
+        return condition_specs.condition(value, where)
+
+    def action(self, value: Mapping[str, object], where: str) -> action_kinds.Action:
+        """An action; see `action_specs.action`."""
+        return action_specs.action(value, where)
+
+    def monitoring(self, config: Mapping[str, object]) -> rule_kinds.Monitoring:
+        """How the plan's jobs are watched.
+
+        Raises:
+            SpecRefused: with everything that is wrong in `monitoring`.
+        """
+        found = section(config, "monitoring", MonitoringSettings)
+        rules = _rules(found)
+        return rule_kinds.Monitoring(
+            poll_seconds=found.poll_seconds,
+            log_events=rules["log_events"],
+            state_events=rules["state_events"],
+            metrics=rules["metrics"],
+            metrics_files=rules["metrics_files"],
+            loss=found.loss,
+            result=rule_kinds.ResultSpec(**found.result.model_dump()),
+            progress=rule_kinds.Progress(**found.progress.model_dump()),
+            anomalies=_anomalies(found),
+            stall_after_seconds=found.stall_after_seconds,
+            evidence_seconds=found.evidence_seconds,
+            doomed=found.doomed,
+            doomed_grace_seconds=found.doomed_grace_seconds,
+            notify_command=tuple(found.notify.command),
+            checkpoints=rule_kinds.Checkpoints(**found.checkpoints.model_dump()),
+            storm=rule_kinds.Storm(**found.storm.model_dump()),
+            lock_stale_seconds=found.lock_stale_seconds,
+        )
+
+    def executor(self, config: Mapping[str, object]) -> specs.ExecutorSpec:
+        """Where the plan's jobs run.
+
+        Raises:
+            SpecRefused: with everything that is wrong in `slurm`.
+        """
+        found = section(config, "slurm", SlurmSettings)
+        name = _client_name(found.client.class_name)
+        _check_launching(found, name)
+        return specs.ExecutorSpec(
+            class_name=name,
+            max_parallel=found.max_parallel,
+            settings=_executor_settings(found),
+        )
+
+    def resources(self, config: Mapping[str, object]) -> specs.Resources:
+        """What one job asks for, from `slurm.sbatch`.
+
+        Raises:
+            SpecRefused: an option is unknown, or a time or count is not readable.
+        """
+        found = section(config, "slurm", SlurmSettings)
+        options, problems = options_of(found.sbatch, "slurm.sbatch")
+        if problems:
+            raise SpecRefused(tuple(problems))
+        return specs.Resources(
+            time_limit_seconds=seconds(options.get("time")),
+            gpus=gpus_of(options),
+            options=options,
+        )
+
+    def launch(self, config: Mapping[str, object]) -> Launch:
+        """The command of one job, from `backend`.
+
+        Raises:
+            SpecRefused: with everything that is wrong in `backend`.
+        """
+        return self._backends.launch(config)
+
+    def ui(self, config: Mapping[str, object]) -> Mapping[str, object]:
+        """What `ui` sets, defaults filled in.
+
+        Raises:
+            SpecRefused: with everything that is wrong in `ui`.
+        """
+        return section(config, "ui", UiSettings).model_dump(exclude_none=True)
+
+    def check(self, config: Mapping[str, object]) -> Sequence[Problem]:
+        """Everything wrong in the closed subtrees and in `backend`, all at once."""
+        problems = [*_near_top_level(config), *_unavailable(config)]
+        for question in (
+            lambda: section(config, "project", ProjectSettings),
+            lambda: self.monitoring(config),
+            lambda: self.executor(config),
+            lambda: self.resources(config),
+            lambda: self.ui(config),
+            lambda: self.launch(config),
+        ):
+            try:
+                question()
+            except SpecRefused as error:
+                problems += error.problems
+        return tuple(dict.fromkeys(problems))
+
+
+def section(config: Mapping[str, object], name: str, model: type[Section]) -> Section:
+    """One closed subtree, checked; an absent or empty one has its defaults.
+
+    Raises:
+        SpecRefused: with everything that is wrong with it.
+    """
+    value = config.get(name)
+    try:
+        return model.model_validate({} if value is None else value)
+    except ValidationError as error:
+        known = _known_keys(model)
+        raise SpecRefused(tuple(problems_of(error, name, known))) from None
+
+
+@cache
+def _known_keys(model: type[BaseModel]) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """The keys of a model and of the models inside it, by their place."""
+    known: dict[tuple[str, ...], tuple[str, ...]] = {(): tuple(model.model_fields)}
+    for name, field in model.model_fields.items():
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            known |= {(name, *at): keys for at, keys in _known_keys(inner).items()}
+    return known
+
+
+@cache
+def closed_keys() -> frozenset[str]:
+    """The dotted keys of the closed subtrees, sections left out."""
+    found: set[str] = set()
+    for name, model in SECTIONS.items():
+        known = _known_keys(model)
+        for place, keys in known.items():
+            leaves = (key for key in keys if (*place, key) not in known)
+            found |= {".".join((name, *place, key)) for key in leaves}
+    return frozenset(found)
+
+
+# ------------------------------------------------------------------------ monitoring
+def _anomalies(found: MonitoringSettings) -> rule_kinds.Anomalies:
+    flat, anomalies = found.warnings.flat, found.anomalies.model_dump()
+    if flat is not None:
+        anomalies |= {"flat_share": flat.share, "plateau_percent": flat.percent}
+    return rule_kinds.Anomalies(**anomalies)
+
+
+def _rules(found: MonitoringSettings) -> dict[str, tuple[Any, ...]]:
+    """The parsed lists of rules, by key; every finding of all of them at once."""
+    problems: list[Problem] = []
+    rules: dict[str, tuple[Any, ...]] = {}
+    for key, parse in (
+        ("log_events", rule_specs.log_event),
+        ("state_events", rule_specs.state_event),
+        ("metrics", rule_specs.metric_pattern),
+        ("metrics_files", rule_specs.metric_file),
+    ):
+        built: list[Any] = []
+        for at, value in enumerate(getattr(found, key)):
+            try:
+                built.append(parse(value, f"monitoring.{key}.{at}"))
+            except SpecRefused as error:
+                problems += error.problems
+        problems += _twice(built, key)
+        rules[key] = tuple(built)
+        if key.endswith("_events") and not found.checkpoints.glob:
+            problems += _without_checkpoints(built, key)
+    if problems:
+        raise SpecRefused(tuple(problems))
+    return rules
+
+
+def _without_checkpoints(rules: Sequence[Any], key: str) -> Iterator[Problem]:
+    """Actions on checkpoints that nobody has said the place of."""
+    for at, rule in enumerate(rules):
+        for number, action in enumerate(rule.actions):
+            restart = (
+                isinstance(action, action_kinds.Restart) and action.quarantine_after
+            )
+            move = (
+                isinstance(action, action_kinds.QuarantineCheckpoint)
+                and not action.path
+            )
+            if restart or move:
+                where = f"monitoring.{key}.{at}.actions.{number}"
+                hint = "monitoring.checkpoints.glob: checkpoints/iter_*"
+                yield Problem("does not know where checkpoints are", where, hint=hint)
+
+
+def _twice(rules: Sequence[Any], key: str) -> list[Problem]:
+    names = [getattr(rule, "name", "") or rule.path for rule in rules]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    where = f"monitoring.{key}"
+    return [Problem(f"`{name}` is there more than once", where=where) for name in twice]
+
+
+# -------------------------------------------------------------------------- executor
+def _client_name(name: str) -> str:
+    full = name if name.endswith("Client") or ":" in name else f"{name}Client"
+    if full in CLIENTS:
+        return full
+    hint = did_you_mean(full, CLIENTS, "executors")
+    where = "slurm.client.class_name"
+    raise SpecRefused((Problem(f"there is no executor `{name}`", where, hint=hint),))
+
+
+def _check_launching(found: SlurmSettings, name: str) -> None:
+    """Refuse words that do not split, and on Slurm a template that starts nothing."""
+    problems = []
+    for key in ("launcher_cmd", "srun_opts"):
+        try:
+            shlex.split(str(getattr(found, key)))
+        except ValueError as error:
+            hint = "a list of words needs no quoting"
+            message = f"cannot be split into words: {error}"
+            problems.append(Problem(message, where=f"slurm.{key}", hint=hint))
+    if name == "SlurmClient" and found.template_path:
+        problems += _template_problems(found.template_path)
+    if problems:
+        raise SpecRefused(tuple(problems))
+
+
+def _template_problems(path: str) -> list[Problem]:
+    try:
+        read_template(path)
+    except UsageError as error:
+        return [Problem(error.problem, where=error.where, hint=error.hint)]
+    return []
+
+
+def _executor_settings(found: SlurmSettings) -> dict[str, Scalar]:
+    texts = {
+        "template_path": found.template_path,
+        "script_dir": found.script_dir,
+        "log_dir": found.log_dir,
+        "launcher_cmd": str(found.launcher_cmd),
+        "srun_opts": str(found.srun_opts),
+    }
+    client = found.client.model_dump(exclude={"class_name"}, exclude_none=True)
+    given = {key: value for key, value in texts.items() if value}
+    return given | client | _confirm(found.confirm)
+
+
+def _confirm(found: ConfirmSettings) -> dict[str, Scalar]:
+    """The bounds that are not the usual ones."""
+    bounds: dict[str, tuple[Scalar, Scalar]] = {
+        estimate.CONFIRM_GPU_HOURS: (found.gpu_hours, estimate.GPU_HOURS),
+        estimate.CONFIRM_JOBS: (found.jobs, estimate.JOBS),
+    }
+    return {key: own for key, (own, usual) in bounds.items() if own != usual}
+
+
+# ------------------------------------------------------------------------- top level
+def _unavailable(config: Mapping[str, object]) -> list[Problem]:
+    """Sections without effect: a sweep would run where a search was meant."""
+    return [
+        Problem(
+            f"{what} is not available in this version",
+            where=key,
+            hint=f"remove the section `{key}`; without it the sweep runs as it is",
+        )
+        for key, what in _UNAVAILABLE.items()
+        if config.get(key) is not None
+    ]
+
+
+def _near_top_level(config: Mapping[str, object]) -> list[Problem]:
+    """Keys at the top that are open, but look like one of ours misspelled."""
+    return [
+        Problem("is no key of ours", where=key, hint=f"did you mean `{near}`?")
+        for key in config
+        if key not in TOP_LEVEL
+        # All of ours hold keys: `pi: 3.14` is no slip of `ui`.
+        and isinstance(config[key], Mapping)
+        and re.fullmatch(r"\w+", key)
+        and (near := slip_of(key, SECTIONS)) is not None
+    ]

@@ -1,0 +1,1 @@
+"""Orders to the outside, as the journal holds them. Pure."""

@@ -1,0 +1,42 @@
+"""What becomes of an ordered effect: it is settled for good, or rests before more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from autoexp_tui.engine.dispatcher import Dispatcher
+from autoexp_tui.events import events
+from autoexp_tui.model.decision_context import Desk
+
+FAULT_SECONDS = 5.0
+"""Before an effect whose sending raised is sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """Tells the draft and the dispatcher alike."""
+
+    dispatcher: Dispatcher
+    monotonic: Callable[[], float]
+
+    def settle(self, desk: Desk, effect_id: str, outcome: str, detail: str) -> None:
+        """The effect is over; `outcome`: `ok`, or else it failed."""
+        settled = events.EffectSettled(
+            effect_id=effect_id,
+            outcome="ok" if outcome == "ok" else "failed",
+            detail=detail,
+        )
+        desk.draft.emit(settled)
+        self.dispatcher.forget(effect_id)
+
+    def rest(self, effect_id: str, seconds: float) -> float:
+        """The effect is not over: leave it alone so long; returns until when."""
+        until = self.monotonic() + seconds
+        self.dispatcher.landed(effect_id, rest_until=until)
+        return until
+
+
+def in_words(sent: str, said: str) -> str:
+    """The command that was sent and the answer to it, as people read them."""
+    return "\n".join(part for part in (f"$ {sent}" if sent else "", said) if part)

@@ -1,0 +1,79 @@
+"""What a person is told of effects that are done once: in doubt, or failed."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from autoexp_tui.effects import effects
+from autoexp_tui.effects.effects import Effect
+from autoexp_tui.events import events
+from autoexp_tui.events.draft import Draft
+from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.state import PendingEffect
+from autoexp_tui.model.verdicts import why
+
+
+def leave_in_doubt(draft: Draft, pending: PendingEffect) -> None:
+    """Settle an effect of which nobody knows whether it was done, and say so."""
+    draft.emit(events.EffectSettled(effect_id=pending.effect_id, outcome="uncertain"))
+    draft.emit(
+        events.WarningRaised(
+            warning_id=f"u{pending.effect_id}",
+            why=why(
+                "uncertain_effect",
+                kind=pending.effect.kind,
+                what=in_words(pending.effect),
+            ),
+            job=job_of(pending.effect),
+        )
+    )
+
+
+def warn_of_errand(desk: Desk, pending: PendingEffect, problem: str) -> None:
+    """Say that what a rule ordered outside did not come about."""
+    desk.draft.emit(
+        events.WarningRaised(
+            warning_id=f"x{pending.effect_id}",
+            why=why(
+                "action_failed",
+                kind=pending.effect.kind,
+                what=in_words(pending.effect),
+                problem=problem,
+            ),
+            job=job_of(pending.effect),
+        )
+    )
+
+
+def job_of(effect: Effect) -> str:
+    """The one job on whose account an effect was ordered; empty: none, or several."""
+    return str(getattr(effect, "job", ""))
+
+
+def in_words(effect: Effect) -> str:
+    """What an effect does, in a few words of its own."""
+    match effect:
+        case effects.RunActionCommand():
+            return " ".join(effect.command)
+        case effects.AppendText():
+            return effect.path
+        case effects.RunNotifyCommand():
+            return effect.message
+        case effects.SubmitTasks() | effects.CancelTasks():
+            return ", ".join(job for job, _ in effect.tasks)
+        case (
+            effects.ComposeJob()
+            | effects.NoteDone()
+            | effects.CaptureEvidence()
+            | effects.LookForCheckpoint()
+            | effects.LookAtFiles()
+        ):
+            return effect.job
+        case effects.MoveCheckpoint():
+            return effect.checkpoint.path
+        case effects.PlanJobs():
+            return effect.words
+        case effects.AddJob():
+            return effect.spec.name
+        case _:
+            assert_never(effect)

@@ -1,0 +1,249 @@
+"""What a report about a task means: the truth matrix, pure.
+
+The exit record gives code and end; what the executor says ended it (time limit,
+memory, node) sets the cause even over exit 0; our own cancels are our own record, but
+that a run which ended well before its kill for a stall reached it has not stalled; a
+task is lost only after the executor answered without it for long enough.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+
+from autoexp_tui.engine.executor_port import (
+    BeginRecord,
+    ExitRecord,
+    TaskPhase,
+    TaskReport,
+)
+from autoexp_tui.events import events
+from autoexp_tui.model.state import Attempt, JobRecord
+from autoexp_tui.model.states import BEGUN, UNANSWERED, Cause, JobState, Outcome
+from autoexp_tui.model.verdicts import Why, why
+from autoexp_tui.text.last_error_line import memory_line
+from autoexp_tui.text.sanitize import clean
+
+_OWN_KILLS = frozenset({Cause.NAN, Cause.STALL, Cause.KILL_CRITERION})
+"""Causes of our cancels that mean the job failed, rather than that it was cancelled."""
+
+_NOTE_LIMIT = 500
+"""Characters of a wrapper's note that are kept."""
+
+
+def run_began(job: JobRecord, report: TaskReport) -> events.RunBegan | None:
+    """The event for a run that was not known yet."""
+    attempt = attempt_of(job, report.attempt)
+    began = report.began
+    if attempt is None or attempt.outcome or began is None or began.run <= attempt.run:
+        return None
+    return _run_began(attempt.number, began, report)
+
+
+def _run_began(attempt: int, began: BeginRecord, report: TaskReport) -> events.RunBegan:
+    return events.RunBegan(
+        job=report.job,
+        attempt=attempt,
+        run=began.run,
+        began_at=began.began_at,
+        executor_id=began.executor_id,
+        node=report.node or began.host,
+        partition=report.partition or began.partition,
+        pid=began.pid,
+        log_path=began.log_path,
+        log_start=began.log_start,
+    )
+
+
+def requeued(job: JobRecord, report: TaskReport) -> events.RunRequeued | None:
+    """The event for a begun run that the executor queued again."""
+    if not report.requeued or job.state not in BEGUN:
+        return None
+    attempt = job.attempt
+    if attempt is None or attempt.number != report.attempt:
+        return None
+    return events.RunRequeued(
+        job=job.name,
+        attempt=report.attempt,
+        run=attempt.run,
+        why=why("requeued", reason=report.reason),
+    )
+
+
+def suspended_or_resumed(
+    job: JobRecord, report: TaskReport
+) -> events.RunSuspended | events.RunResumed | None:
+    """The event for a run that the executor stopped for a while, or let go on."""
+    attempt = job.attempt
+    if attempt is None or attempt.number != report.attempt or job.state not in BEGUN:
+        return None
+    stopped = job.state is JobState.SUSPENDED
+    kind: type[events.RunSuspended | events.RunResumed]
+    if report.phase is TaskPhase.SUSPENDED and not stopped:
+        kind = events.RunSuspended
+    elif report.phase is TaskPhase.RUNNING and stopped:
+        kind = events.RunResumed
+    else:
+        return None
+    return kind(job=job.name, attempt=attempt.number, run=attempt.run)
+
+
+def has_ended(job: JobRecord, report: TaskReport, lost_after_seconds: float) -> bool:
+    """Whether the report is enough to end the attempt."""
+    attempt = attempt_of(job, report.attempt)
+    if attempt is None or (attempt.outcome and attempt.outcome is not Outcome.LOST):
+        return False
+    if report.exited is not None:
+        return attempt.run <= report.exited.run
+    if attempt.outcome is Outcome.LOST or _is_on_its_way(job, attempt):
+        return False
+    return report.phase is TaskPhase.ENDED and report.gone_for >= lost_after_seconds
+
+
+def _is_on_its_way(job: JobRecord, attempt: Attempt) -> bool:
+    """Whether the attempt is being sent, be it for the second time: whoever looked
+    before it arrived did not see it."""
+    return attempt is job.attempt and job.state in UNANSWERED
+
+
+def is_forgotten(job: JobRecord, report: TaskReport, lost_after_seconds: float) -> bool:
+    """Whether the executor took the task and then forgot it before it began.
+
+    It may be sent again under the same attempt: whichever start claims that first is
+    the only one.
+    """
+    attempt = attempt_of(job, report.attempt)
+    return (
+        report.unclaimed
+        and attempt is not None
+        and attempt.run < 0
+        and attempt.outcome is None
+        and not attempt.told_to_end
+        and job.state is JobState.QUEUED
+        and report.gone_for >= lost_after_seconds
+    )
+
+
+def attempt_ended(
+    job: JobRecord, report: TaskReport, utc: float, evidence: str = "", tail: str = ""
+) -> events.AttemptEnded:
+    """The end of an attempt that `has_ended`; `tail`: the end of its log."""
+    attempt = attempt_of(job, report.attempt)
+    if attempt is None:
+        raise ValueError(f"{job.name} has no attempt {report.attempt}")
+    outcome, cause, reason = _judge(attempt, report, tail)
+    exited = report.exited
+    return events.AttemptEnded(
+        job=job.name,
+        attempt=report.attempt,
+        outcome=outcome,
+        cause=cause,
+        exit_code=exited.exit_code if exited else None,
+        signal=exited.signal if exited else None,
+        ended_at=exited.ended_at if exited else utc,
+        why=reason,
+        evidence="" if outcome is Outcome.COMPLETED else evidence,
+        rerun=report.rerun and cause is Cause.NODE_FAIL,
+    )
+
+
+def attempt_of(job: JobRecord, number: int) -> Attempt | None:
+    """A job's attempt by its number."""
+    if 0 < number <= len(job.attempts):
+        return job.attempts[number - 1]
+    return None
+
+
+def _judge(
+    attempt: Attempt, report: TaskReport, tail: str
+) -> tuple[Outcome, Cause | None, Why | None]:
+    if attempt.finished:
+        return Outcome.COMPLETED, None, attempt.cancel_why
+    if attempt.cancel_cause is Cause.STALL and _was_well_before(report):
+        return Outcome.COMPLETED, None, why("well_before_the_kill")
+    if attempt.cancel_cause is not None:
+        failed = attempt.cancel_cause in _OWN_KILLS
+        outcome = Outcome.FAILED if failed else Outcome.CANCELLED
+        return outcome, attempt.cancel_cause, attempt.cancel_why
+    if report.cause is not None:
+        return _by_executor(report.cause, report)
+    if report.exited is not None:
+        short = _short_of_memory(report.exited, tail)
+        if short:
+            return _by_executor(Cause.OUT_OF_MEMORY, replace(report, reason=short))
+        return _by_exit(report.exited)
+    return Outcome.LOST, Cause.LOST, _why_lost(attempt, report)
+
+
+def _why_lost(attempt: Attempt, report: TaskReport) -> Why:
+    """No trace of it is left, or what is left was removed or changed by somebody."""
+    what = report.tampering
+    if not what and attempt.run >= 0 and report.began is None:
+        what = "the records of its run were removed"
+    if what:
+        return why("lost_records", what=what)
+    return why("lost", seconds=report.gone_for)
+
+
+_KILLED_BY_A_SHELL = 128 + signal.SIGKILL
+"""How a shell, or srun, says that its command was killed."""
+
+
+def _short_of_memory(exited: ExitRecord, tail: str) -> str:
+    """Who says that a killed run was killed for memory; empty when nobody does."""
+    killed = exited.signal == signal.SIGKILL or exited.exit_code == _KILLED_BY_A_SHELL
+    if not killed or exited.asked:
+        return ""
+    if exited.oom_kills:
+        return "the kernel killed it"
+    return "its log says so" if memory_line(tail) else ""
+
+
+_OF_A_KILL = frozenset({None, Cause.USER})
+"""What an executor says ended a task whose kill came too late."""
+
+
+def _was_well_before(report: TaskReport) -> bool:
+    """Whether the command ended well before anybody had asked it to end."""
+    exited = report.exited
+    return (
+        exited is not None
+        and exited.exit_code == 0
+        and exited.asked is False
+        and report.cause in _OF_A_KILL
+    )
+
+
+def _by_executor(
+    cause: Cause, report: TaskReport
+) -> tuple[Outcome, Cause | None, Why | None]:
+    reason = why(cause.value, node=report.node, reason=report.reason)
+    if cause is Cause.USER:
+        told = {"by": report.by} if report.by else {}
+        return Outcome.CANCELLED, cause, why("cancelled_outside", **told)
+    return Outcome.FAILED, cause, reason
+
+
+def _by_exit(exited: ExitRecord) -> tuple[Outcome, Cause | None, Why | None]:
+    if exited.signal is not None:
+        name = signal_name(exited.signal)
+        reason = why("signal", signal=name, **_noted(exited))
+        return Outcome.FAILED, Cause.SIGNAL, reason
+    if exited.exit_code == 0:
+        return Outcome.COMPLETED, None, None
+    code = -1 if exited.exit_code is None else exited.exit_code
+    reason = why("exit_code", code=code, **_noted(exited))
+    return Outcome.FAILED, Cause.EXIT_CODE, reason
+
+
+def _noted(exited: ExitRecord) -> dict[str, str]:
+    """The wrapper's note as an argument of a reason, where there is one."""
+    return {"note": clean(exited.note, limit=_NOTE_LIMIT)} if exited.note else {}
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL` for 9; the number for one this machine does not know."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

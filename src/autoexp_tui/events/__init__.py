@@ -1,0 +1,1 @@
+"""Events of a session, their reducers, and the draft of a commit. Pure."""

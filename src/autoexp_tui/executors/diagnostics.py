@@ -1,0 +1,251 @@
+"""Keeps what can be seen of a run before a rule ends it. Implements `EvidenceSource`.
+
+The log's tail is copied here; processes are looked at by a script beside them (on this
+host, or through Slurm on the job's nodes), since a look at a process that hangs may
+hang too. Whatever cannot be obtained is named in `summary.txt`: nothing here raises,
+and nothing takes longer than it may.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from autoexp_tui.engine.ports import Clock, Kept, Parting
+from autoexp_tui.executors.slurm.commands import Commands, Ran
+from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.probes.bounded_command import run_bounded
+from autoexp_tui.probes.log_tail import tail as tail_of
+from autoexp_tui.storage.atomic import make_directory, write_atomic
+from autoexp_tui.storage.attempt_records import read_attempt
+from autoexp_tui.storage.trust import opened, read_own, read_regular
+from autoexp_tui.text.sanitize import clean
+from autoexp_tui.text.spelling import size
+
+LOG_BYTES: Final = 64 * 1024
+"""Of the log's end."""
+MOST_NODES: Final = 16
+"""Nodes of one job that are looked at."""
+_OWN_SHARE: Final = 0.6
+"""Of the time that a run waits, for programs that look at its processes."""
+_PROBE_SHARE: Final = 0.85
+"""Of that time, until the script that starts them is ended itself."""
+_MOST_TEXT: Final = 1 << 20
+"""Bytes of a file of the script's that are made fit to be shown."""
+
+
+class Reach(Protocol):
+    """A way to the processes of a run."""
+
+    def look(self, parting: Parting, seconds: float) -> str:
+        """Have the script write into the parting's directory; what went wrong.
+
+        Empty when the script ran to its end.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """`ports.EvidenceSource` over one way to the processes."""
+
+    reach: Reach
+    clock: Clock
+
+    def capture(self, parting: Parting) -> Kept:
+        """Keep the log's tail and, unless it alone is wanted, what processes do."""
+        place = Path(parting.directory)
+        try:
+            make_directory(place)
+            found = list(self._found(parting, place))
+            self._write_summary(parting, place, found)
+        except EnvironmentFailed as error:
+            return Kept(directory="", summary=f"nothing could be kept: {error.line}")
+        return Kept(directory=parting.directory, summary="; ".join(found))
+
+    def _found(self, parting: Parting, place: Path) -> Iterator[str]:
+        begun = self.clock.monotonic()
+        yield _keep_log(parting.log_path, place)
+        if parting.log_only:
+            return
+        left = parting.seconds - (self.clock.monotonic() - begun)
+        problem = self.reach.look(parting, max(0.0, left))
+        if problem:
+            yield f"processes: {clean(problem, limit=500)}"
+        for host in _hosts(place):
+            yield from _of_host(host)
+
+    def _write_summary(self, parting: Parting, place: Path, found: list[str]) -> None:
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.clock.utc()))
+        task = parting.task
+        lines = (
+            f"{clean(task.job)}, attempt {task.attempt}, run {parting.run}",
+            f"ended because: {clean(parting.reason)}",
+            f"looked at: {at}, on {clean(parting.node) or 'this host'}",
+            "",
+            *found,
+        )
+        text = "\n".join(lines) + "\n"
+        write_atomic(place / "summary.txt", text.encode(), durable=False)
+
+
+def _keep_log(path: str, place: Path) -> str:
+    """Copy the log's end, made fit to be shown; a line about it."""
+    try:
+        tail = tail_of(path, LOG_BYTES) if path else ""
+    except OSError as error:
+        return f"log: cannot be read: {error}"
+    if not tail:
+        return "log: it is empty, or not there"
+    data = clean(tail, keep_newlines=True).encode()
+    write_atomic(place / "log-tail.txt", data, durable=False)
+    return f"log: its last {size(len(data))} in log-tail.txt"
+
+
+# ---------------------------------------------------------------- what the script left
+def _hosts(place: Path) -> list[Path]:
+    try:
+        return sorted(path for path in place.iterdir() if path.is_dir())
+    except OSError:
+        return []
+
+
+def _of_host(host: Path) -> Iterator[str]:
+    """What was found on one host; its files are made fit to be shown."""
+    for path in sorted(host.glob("*.txt")):
+        _clean_file(path)
+    try:
+        data = read_regular(host / "found.txt", _MOST_TEXT)
+        lines = data.decode("utf-8", "replace").splitlines()
+    except OSError:
+        lines = ["not finished"]
+    yield from (f"{clean(host.name)}: {line}" for line in lines)
+
+
+def _clean_file(path: Path) -> None:
+    try:
+        with opened(path) as handle:
+            if handle is None:
+                return
+            text = os.read(handle, _MOST_TEXT).decode("utf-8", "replace")
+    except OSError:
+        return  # it stays as it is: viewers clean what they show
+    harmless = clean(text, keep_newlines=True)
+    if harmless != text:
+        write_atomic(path, harmless.encode(), durable=False)
+
+
+# -------------------------------------------------------------------- ways to processes
+def install_probe(scripts: Path) -> Path:
+    """The session's own copy of the script, where nodes can read it too.
+
+    Raises:
+        EnvironmentFailed: the disk refused.
+    """
+    from autoexp_tui.executors import evidence_probe
+
+    place = scripts / "evidence_probe.py"
+    data = Path(evidence_probe.__file__).read_bytes()
+    try:
+        same = read_own(place) == data
+    except OSError:
+        same = False
+    if not same:
+        make_directory(scripts)
+        write_atomic(place, data, mode=0o700, durable=False)  # compared at each start
+    return place
+
+
+def _words(
+    python: str, probe: Path, parting: Parting, root: int, seconds: float
+) -> Sequence[str]:
+    looks = f"{seconds * _OWN_SHARE:.1f}"
+    home = parting.task.attempt_dir
+    return (python, "-I", str(probe), parting.directory, home, str(root), looks)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalReach:
+    """Processes of this host."""
+
+    probe: Path
+
+    def look(self, parting: Parting, seconds: float) -> str:
+        """Run the script here."""
+        words = _words(sys.executable, self.probe, parting, _root(parting), seconds)
+        result = run_bounded(words, seconds * _PROBE_SHARE)
+        if result.exit_code == 0:
+            return ""
+        return result.detail or f"the look ended with exit {result.exit_code}"
+
+
+def _root(parting: Parting) -> int:
+    """The process that the attempt's command began as; 0: not known."""
+    try:
+        run = read_attempt(parting.task.attempt_dir).run
+    except OSError:
+        return 0
+    return run.command_pid if run is not None else 0
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmReach:
+    """Processes of a Slurm job: a step beside its own runs the script on its nodes."""
+
+    probe: Path
+    python: str
+    commands: Commands
+
+    def look(self, parting: Parting, seconds: float) -> str:
+        """Run the script by srun, once a node.
+
+        The number of nodes is exact: a range of them ends the controller of some
+        versions of Slurm. srun takes no task of an array by its name.
+        """
+        begun = time.monotonic()
+        number, nodes = self._whereabouts(parting.task.executor_id, seconds / 4)
+        if not number:
+            return f"not looked at: {nodes}"
+        seconds -= time.monotonic() - begun
+        words = (
+            "srun",
+            f"--jobid={number}",
+            "--overlap",
+            "--quiet",
+            f"--nodes={nodes}",
+            f"--ntasks={nodes}",
+            "--ntasks-per-node=1",
+            *_words(self.python, self.probe, parting, 0, seconds),
+        )
+        ran = self.commands.run(words, seconds * _PROBE_SHARE)
+        return "" if ran.ok else _refusal(ran)
+
+    def _whereabouts(self, job: str, seconds: float) -> tuple[str, str]:
+        """The job's own number and on how many nodes to look; or none and why."""
+        if not job:
+            return "", "the job's number is not known"
+        words = ("squeue", "--noheader", f"--jobs={job}", "--format=%A %D")
+        ran = self.commands.run(words, seconds)
+        found = _WHEREABOUTS.fullmatch(ran.stdout.strip())
+        if not ran.ok or found is None:
+            return "", _refusal(ran) if not ran.ok else f"squeue does not know {job}"
+        return found[1], str(min(int(found[2]), MOST_NODES))
+
+
+_WHEREABOUTS: Final = re.compile(r"(\d+) (\d+)")
+
+
+def _refusal(ran: Ran) -> str:
+    """What a command of Slurm's that did not end well says."""
+    if ran.missing:
+        return ran.missing
+    program = ran.arguments[0]
+    if ran.timed_out:
+        return f"not finished in time: {program} did not answer"
+    return f"{program}: {ran.stderr.strip() or f'exit {ran.status}'}"

@@ -1,0 +1,446 @@
+"""Runs tasks on this machine, each under a supervisor of its own that outlives us.
+
+The supervisor is the wrapper script; all it leaves is records, so an engine that dies
+loses nothing and the next one sees the same. What is decided here is small: a start
+counts when the wrapper has claimed the attempt; a supervisor that is gone without an
+exit record is gone; processes of other hosts are never said to be gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Final, Literal
+
+from autoexp_tui.engine.executor_port import (
+    Accepted,
+    AdoptAnswer,
+    Busy,
+    CancelAnswer,
+    Found,
+    PollAnswer,
+    Rejected,
+    Submission,
+    SubmitAnswer,
+    Task,
+    TaskPhase,
+    TaskReport,
+    Uncertain,
+)
+from autoexp_tui.engine.ports import Clock
+from autoexp_tui.executors.local.messages import spelled
+from autoexp_tui.executors.local.slot_files import (
+    Taken,
+    gpus_taken,
+    slots_taken,
+    why_queued,
+)
+from autoexp_tui.executors.local.slots_dir import find_slots_dir
+from autoexp_tui.executors.local.start import (
+    Failed,
+    LocalSettings,
+    Outcome,
+    Silent,
+    Started,
+    Starter,
+    executor_id,
+)
+from autoexp_tui.executors.wrapper import write_record
+from autoexp_tui.model.hold_timer import HeldTimes
+from autoexp_tui.model.states import Cause
+from autoexp_tui.model.wording import plural
+from autoexp_tui.storage.atomic import make_private
+from autoexp_tui.storage.attempt_records import (
+    AttemptRecords,
+    RecordCache,
+    read_attempt,
+)
+from autoexp_tui.storage.process_identity import Alive, Identity
+from autoexp_tui.storage.processes import (
+    kill_left_behind,
+    refusal_of,
+    start_lives,
+    supervisor_lives,
+    terminate,
+)
+from autoexp_tui.storage.trust import RECORD_BYTES, read_session_file
+
+_AT_A_TIME = 8
+"""Supervisors that are starting at once: a start is a tenth of a second of CPU."""
+_FOREIGN_SETTLE_SECONDS = 60.0
+"""The settle time of a start that another host made: its processes cannot be seen."""
+
+
+def default_slots() -> int:
+    """The CPUs that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def visible_gpus() -> tuple[str, ...]:
+    """The GPUs that this process may use, by the ids that CUDA takes."""
+    allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if allowed is not None:
+        return tuple(gpu for gpu in allowed.split(",") if gpu and gpu != "-1")
+    try:
+        names = os.listdir("/dev")
+    except OSError:
+        return ()
+    found = (re.fullmatch(r"nvidia(\d+)", name) for name in names)
+    return tuple(sorted((match[1] for match in found if match), key=int))
+
+
+def local_settings(
+    wrapper: Path, *, slots: int = 0, slots_dir: str = ""
+) -> LocalSettings:
+    """This machine as it is; `slots` 0: one a CPU; `slots_dir` empty: the usual."""
+    return LocalSettings(
+        wrapper=wrapper,
+        python=sys.executable,
+        slots=slots or default_slots(),
+        slots_dir=Path(slots_dir) if slots_dir else find_slots_dir(),
+        gpus=visible_gpus(),
+    )
+
+
+LOOKS_APART: Final = 2.0
+"""Seconds that a stretch between two polls counts at most towards being lost."""
+
+
+class LocalExecutor:
+    """`executor_port.Executor` over supervisors on this machine."""
+
+    name = "local"
+    poll_seconds = 1.0
+    array_size = 1
+    lost_after_seconds = 5.0
+
+    def __init__(self, settings: LocalSettings, clock: Clock) -> None:
+        self.slots = settings.slots
+        self._settings = settings
+        self._clock = clock
+        self._starter = Starter(settings)
+        self._cache = RecordCache(clock.monotonic)
+        self._me = Identity.of_this_process()
+        self._gone = HeldTimes(LOOKS_APART)
+        self._missed: dict[str, float] = {}
+        """When a token was first looked for in vain, monotonic."""
+
+    @property
+    def directories_read(self) -> int:
+        """How often an attempt's records were read; the other looks cost a stat."""
+        return self._cache.readings
+
+    # ------------------------------------------------------------------------ submit
+    def submit(self, submission: Submission) -> SubmitAnswer:
+        """Start a supervisor a task; one that is claimed already is left alone."""
+        self._missed.pop(
+            submission.token, None
+        )  # what is sent again is looked for anew
+        outcomes: list[Outcome] = []
+        for first in range(0, len(submission.tasks), _AT_A_TIME):
+            indices = range(first, min(first + _AT_A_TIME, len(submission.tasks)))
+            started = [self._starter.start(submission, index) for index in indices]
+            outcomes += [self._outcome(start) for start in started]
+        return self._answer(submission, outcomes)
+
+    def _outcome(self, start: Started | Outcome) -> Outcome:
+        return self._starter.hear(start) if isinstance(start, Started) else start
+
+    def _answer(
+        self, submission: Submission, outcomes: Sequence[Outcome]
+    ) -> SubmitAnswer:
+        sent = spelled(submission.tasks, self._me.host)
+        failed = [out for out in outcomes if isinstance(out, Failed)]
+        silent = [out for out in outcomes if isinstance(out, Silent)]
+        if silent:
+            return Uncertain(message=silent[0].message, sent=sent)
+        if failed and len(failed) == len(outcomes):
+            return _refusal(failed, sent)
+        for task, outcome in zip(submission.tasks, outcomes, strict=True):
+            if isinstance(outcome, Failed):
+                _note_failure(task, outcome, self._clock.utc())
+        return Accepted(
+            executor_ids=_ids(submission),
+            submitted_at=self._clock.utc(),
+            sent=sent,
+            said="; ".join(out.message for out in failed),
+        )
+
+    # -------------------------------------------------------------------------- poll
+    def poll(self, tasks: Sequence[Task]) -> PollAnswer:
+        """One stat a task that did not change, and a look at its supervisor."""
+        self._starter.reap()
+        look = _SlotLook(self._settings)
+        return PollAnswer(reports=tuple(self._report(task, look) for task in tasks))
+
+    def _report(self, task: Task, look: _SlotLook) -> TaskReport:
+        try:
+            records = self._cache.read(task.attempt_dir)
+            if records.left_a_copy:
+                records = self._cache.read(task.attempt_dir, fresh=True)
+            life = self._life(task, records)
+            if life is Alive.NO and not _is_over(records):
+                # Its last record may be younger than our look.
+                records = self._cache.read(task.attempt_dir, fresh=True)
+                life = self._life(task, records)
+        except OSError as error:
+            return _unknown(task, f"cannot look at its records: {error}")
+        if life is Alive.NO:
+            return self._ended(task, records)
+        self._note_gone(task, gone=False)
+        waits = "" if records.run else look.why_queued(task)
+        return _living(task, records, waits, seen=life is Alive.YES)
+
+    def _note_gone(self, task: Task, *, gone: bool) -> float:
+        """For how long it has been gone."""
+        return self._gone.note(task.id, holds=gone, now=self._clock.monotonic())
+
+    def _life(self, task: Task, records: AttemptRecords) -> Alive:
+        """Whether a supervisor still answers for the task."""
+        if _is_over(records):
+            return Alive.NO
+        if records.supervisor is not None:
+            claim = Path(task.attempt_dir, "claim")
+            return supervisor_lives(records.supervisor, self._me, claim)
+        return Alive.YES if _is_starting(task, records) else Alive.NO
+
+    def _ended(self, task: Task, records: AttemptRecords) -> TaskReport:
+        if task.id not in self._gone and records.run and not records.exited:
+            self._kill_left_behind(task, records)
+        gone_for = self._note_gone(task, gone=True)
+        if records.void:  # nothing to wait for: it says that it never begins
+            gone_for = max(gone_for, self.lost_after_seconds)
+        would_be_lost = not _is_over(records) and gone_for >= self.lost_after_seconds
+        if would_be_lost and (refusal := refusal_of(task.attempt_dir)):
+            self._note_gone(task, gone=False)
+            return _unknown(task, refusal)
+        if records.exited:
+            self._cache.forget(task.attempt_dir)
+        return TaskReport(
+            job=task.job,
+            attempt=task.attempt,
+            phase=TaskPhase.ENDED,
+            executor_id=records.claim.executor_id if records.claim else "",
+            began=records.run.began if records.run else None,
+            exited=records.exited,
+            cause=_cause(records),
+            reason=_reason(records),
+            node=_node(records),
+            gone_for=gone_for,
+            tampering=records.tampering,
+        )
+
+    def _kill_left_behind(self, task: Task, records: AttemptRecords) -> None:
+        run = records.run
+        here = run is not None and run.process.is_of_the_boot_of(self._me)
+        leader = (run.command_pid, run.command_started) if run and here else (0, "")
+        kill_left_behind(task.attempt_dir, leader)
+
+    # ------------------------------------------------------------------------ cancel
+    def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
+        """Ask each supervisor for the end; one that starts later never begins."""
+        said = [text for text in map(self._cancel, tasks) if text]
+        return CancelAnswer(
+            ok=not said,
+            sent=f"SIGTERM to {plural(len(tasks), 'supervisor')}",
+            said="; ".join(said),
+        )
+
+    def _cancel(self, task: Task) -> str:
+        """What went wrong, empty when nothing did."""
+        try:
+            make_private(Path(task.attempt_dir))
+            Path(task.attempt_dir, "cancel").touch(mode=0o600)
+            records = self._cache.read(task.attempt_dir, fresh=True)
+            if records.supervisor and not (records.exited or records.void):
+                self._end(task, records, records.supervisor)
+        except OSError as error:
+            return f"{task.job}: {error}"
+        return ""
+
+    def _end(self, task: Task, records: AttemptRecords, supervisor: Identity) -> None:
+        match supervisor.alive(self._me):
+            case Alive.YES:
+                terminate(supervisor)
+            case Alive.NO:
+                self._kill_left_behind(task, records)
+            case Alive.UNKNOWN:  # wherever it is, it looks for the cancel file
+                pass
+
+    # ------------------------------------------------------------------------- adopt
+    def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
+        """Look for claims and living starts by token.
+
+        A submission of which only some tasks were started counts as absent: sent
+        again, those are left as they are and the others start.
+        """
+        try:
+            looks = [(sub, self._find(sub)) for sub in submissions]
+        except OSError as error:
+            return AdoptAnswer(error=str(error))
+        return AdoptAnswer(
+            found=tuple(found for _, found in looks if isinstance(found, Found)),
+            absent=tuple(sub.token for sub, found in looks if found == "absent"),
+        )
+
+    def _find(self, submission: Submission) -> Found | Literal["absent", "unknown"]:
+        looks = [_look_for_claim(task) for task in submission.tasks]
+        if None in looks:
+            return "unknown"
+        records = [found for found in looks if found is not None]
+        claims = [found.claim for found in records]
+        ours = [c for c in claims if c is not None and c.token == submission.token]
+        if len(ours) == len(records):
+            self._missed.pop(submission.token, None)
+            at = min((claim.claimed_at for claim in ours), default=self._clock.utc())
+            return Found(
+                token=submission.token,
+                executor_ids=_ids(submission),
+                submitted_at=at,
+            )
+        return self._missing(submission, records)
+
+    def _missing(
+        self, submission: Submission, records: Sequence[AttemptRecords]
+    ) -> Literal["absent", "unknown"]:
+        settle = self._settings.settle_seconds
+        if self._was_started_elsewhere(submission, records):
+            settle = max(settle, _FOREIGN_SETTLE_SECONDS)
+        now = self._clock.monotonic()
+        since = self._missed.setdefault(submission.token, now)
+        return "absent" if now - since >= settle else "unknown"
+
+    def _was_started_elsewhere(
+        self, submission: Submission, records: Sequence[AttemptRecords]
+    ) -> bool:
+        files = (
+            os.path.join(task.attempt_dir, name)
+            for task, found in zip(submission.tasks, records, strict=True)
+            for name in found.task_files
+        )
+        return any(_submitter(file) not in ("", self._me.host) for file in files)
+
+
+class _SlotLook:
+    """One look at this machine's slots, made when first needed."""
+
+    def __init__(self, settings: LocalSettings) -> None:
+        self._settings = settings
+
+    @cached_property
+    def _taken(self) -> tuple[Taken, Taken]:
+        directory, count = self._settings.slots_dir, self._settings.slots
+        return (
+            slots_taken(directory, count),
+            gpus_taken(directory, self._settings.gpus),
+        )
+
+    def why_queued(self, task: Task) -> str:
+        """Why a task does not start yet."""
+        return why_queued(*self._taken, task.resources.gpus)
+
+
+# ------------------------------------------------------------------------- judgements
+def _look_for_claim(task: Task) -> AttemptRecords | None:
+    """The records of an attempt; None: it has no claim, but a start may make one."""
+    records = read_attempt(task.attempt_dir)
+    if records.claim is not None:
+        return records
+    if _is_starting(task, records):
+        return None
+    return read_attempt(task.attempt_dir)  # a start may have claimed it meanwhile
+
+
+def _is_starting(task: Task, records: AttemptRecords) -> bool:
+    return any(
+        start_lives(os.path.join(task.attempt_dir, name)) for name in records.task_files
+    )
+
+
+def _is_over(records: AttemptRecords) -> bool:
+    return records.exited is not None or records.void is not None
+
+
+def _ids(submission: Submission) -> tuple[str, ...]:
+    count = len(submission.tasks)
+    return tuple(executor_id(submission.token, index) for index in range(count))
+
+
+def _refusal(failed: Sequence[Failed], sent: str) -> SubmitAnswer:
+    lasting = [out for out in failed if not out.passing]
+    if not lasting:
+        return Busy(message=failed[0].message, sent=sent)
+    return Rejected(message=lasting[0].message, cause=lasting[0].cause, sent=sent)
+
+
+def _note_failure(task: Task, failed: Failed, at: float) -> None:
+    """Leave word for the polls: of this submission, this task alone did not start."""
+    record = {"v": 1, "why": "failed", "message": failed.message, "at": at}
+    with suppress(OSError):  # without it the task ends as lost, a little later
+        make_private(Path(task.attempt_dir))
+        write_record(task.attempt_dir, "void.json", record)
+
+
+def _unknown(task: Task, reason: str) -> TaskReport:
+    return TaskReport(
+        job=task.job, attempt=task.attempt, phase=TaskPhase.UNKNOWN, reason=reason
+    )
+
+
+def _living(
+    task: Task, records: AttemptRecords, waits: str, *, seen: bool
+) -> TaskReport:
+    return TaskReport(
+        job=task.job,
+        attempt=task.attempt,
+        phase=TaskPhase.RUNNING if records.run else TaskPhase.QUEUED,
+        executor_id=records.claim.executor_id if records.claim else "",
+        began=records.run.began if records.run else None,
+        reason=waits if seen else _out_of_sight(records),
+        node=_node(records),
+    )
+
+
+def _out_of_sight(records: AttemptRecords) -> str:
+    return f"on {_node(records)}, whose processes cannot be seen from here"
+
+
+def _node(records: AttemptRecords) -> str:
+    return records.supervisor.host if records.supervisor else ""
+
+
+def _cause(records: AttemptRecords) -> Cause | None:
+    """What ended the task, where that is more than its exit code."""
+    if records.run is not None:
+        cancelled = records.cancel_ordered and records.run.ending
+        return Cause.TIMEOUT if records.run.timed_out else _user_if(cancelled)
+    if records.void is not None and records.void.why == "failed":
+        return Cause.SUBMIT_ERROR
+    return _user_if(records.cancel_ordered)
+
+
+def _user_if(cancelled: object) -> Cause | None:
+    return Cause.USER if cancelled else None
+
+
+def _reason(records: AttemptRecords) -> str:
+    if records.void is not None:
+        return records.void.message
+    return records.run.ending if records.run else ""
+
+
+def _submitter(task_file: str) -> str:
+    """The host that made a start; empty when the file does not tell."""
+    try:
+        fields = json.loads(read_session_file(task_file, RECORD_BYTES))
+    except (OSError, ValueError):
+        return ""
+    return str(fields.get("submitter", "")) if isinstance(fields, dict) else ""

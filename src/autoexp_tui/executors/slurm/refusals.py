@@ -1,0 +1,280 @@
+"""What sbatch refuses, in plain words: which option, why, and the next step.
+
+A table of patterns over sbatch's own messages, which stay beside the plain words: what
+is not in the table is told as Slurm told it. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from autoexp_tui.model.scalars import Scalar
+from autoexp_tui.text.sanitize import clean
+
+_PREFIXES: Final = re.compile(
+    r"(?:sbatch: )?(?:error: |fatal: )?"
+    r"(?:Batch job submission failed|allocation failure|Unable to allocate resources)"
+    r": *",
+    re.IGNORECASE,
+)
+_SIZES: Final = (
+    "nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "mem", "mem-per-cpu",
+    "mem-per-gpu", "gpus", "gpus-per-node", "gpus-per-task", "gres", "tmp",
+    "exclusive", "constraint", "nodelist", "exclude",
+)  # fmt: skip
+"""Options that say how much of which nodes a job needs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """Why sbatch refused a job."""
+
+    reason: str
+    """In plain words, without a full stop."""
+    said: str
+    """In Slurm's."""
+    option: str = ""
+    """The option that it is about, as in `slurm.sbatch`; empty: none, or several."""
+    hint: str = ""
+    """The next step."""
+
+    @property
+    def where(self) -> str:
+        """The key of the config that it is about; empty when there is none."""
+        if self.option == "template":
+            return "slurm.template_path"
+        return f"slurm.sbatch.{self.option.replace('-', '_')}" if self.option else ""
+
+    @property
+    def line(self) -> str:
+        """All of it on one line, without its last full stop."""
+        where = f" ({self.where})" if self.where else ""
+        said = "" if self.said == self.reason else f". Slurm said: {self.said}"
+        hint = f". {self.hint}" if self.hint else ""
+        return f"{self.reason}{where}{said}{hint}".rstrip(".")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """A message that we know."""
+
+    pattern: str
+    reason: str
+    """With `{value}` of the option, `{partition}`, `{sizes}` and `{found}`."""
+    options: tuple[str, ...] = ()
+    """The first of them that the job has is the one it is about."""
+    hint: str = ""
+
+
+_TABLE: Final = (
+    _Known(
+        pattern=r"configuration source|DNS SRV|slurm\.conf",
+        reason="no cluster is set up on this machine",
+        hint="Start on a login node, load its module, or set SLURM_CONF; slurm=local "
+        "runs the jobs here.",
+    ),
+    _Known(
+        pattern=r"munge|authentication|credential",
+        reason="the cluster does not accept who you are",
+        hint="`munge -n | unmunge` must say Success; else ask the site.",
+    ),
+    _Known(
+        pattern=r"invalid partition|partition name|partition .*(?:not valid|unknown)",
+        reason="there is no partition `{value}`",
+        options=("partition",),
+        hint="`sinfo -o %R` lists them.",
+    ),
+    _Known(
+        pattern=r"not permitted|access/permission denied",
+        reason="you may not use {partition}",
+        options=("partition", "account"),
+        hint="`sinfo -o %R` lists partitions; ask the site who may use them.",
+    ),
+    _Known(
+        pattern=r"partition.*(?:down|inactive|unavailable|not avail)",
+        reason="{partition} takes no jobs now",
+        options=("partition",),
+        hint="`sinfo` shows how partitions are.",
+    ),
+    _Known(
+        pattern=r"unrecognized option '--(?P<found>[\w-]+)",
+        reason="sbatch here knows no option `{found}`",
+        hint="null leaves it out; `sbatch --help` lists those there are.",
+    ),
+    _Known(
+        pattern=r"(?:option '--(?P<found>[\w-]+)' (?:requires|doesn't allow))",
+        reason="the option `{found}` is written wrongly",
+        hint="true is a flag without a value, everything else is its value.",
+    ),
+    _Known(
+        pattern=r"invalid --(?P<found>[\w-]+) specification",
+        reason="sbatch cannot read the value of `{found}`",
+        hint="`man sbatch` has the forms; times stand between quotes.",
+    ),
+    _Known(
+        pattern=r"not a valid node count|node count specification",
+        reason="{partition} gives no job `{value}` nodes",
+        options=("nodes",),
+        hint="`sinfo -o '%R %D'` shows how many each partition has.",
+    ),
+    _Known(
+        pattern=r"violates accounting|policy",
+        reason="a limit of your account or quality of service forbids it",
+        options=("qos", "account", "partition"),
+        hint="`sacctmgr show assoc user=$USER` and `sacctmgr show qos` list limits.",
+    ),
+    _Known(
+        pattern=r"time limit",
+        reason="{partition} gives no job a time of {value}",
+        options=("time",),
+        hint="`sinfo -o '%R %l'` shows the limits.",
+    ),
+    _Known(
+        pattern=r"memory",
+        reason="no node of {partition} has that much memory",
+        options=("mem", "mem-per-cpu", "mem-per-gpu"),
+        hint="`sinfo -o '%R %m'` shows how much there is, in MB.",
+    ),
+    _Known(
+        pattern=r"node configuration is not available|more processors|processor count",
+        reason="no nodes of {partition} have all of that: {sizes}",
+        hint="`sinfo -o '%R %D nodes: %c CPUs %m MB %G'` shows what there is.",
+    ),
+    _Known(
+        pattern=r"feature specification",
+        reason="no node has the feature `{value}`",
+        options=("constraint",),
+        hint="`sinfo -o '%R %f'` lists features.",
+    ),
+    _Known(
+        pattern=r"node name specified",
+        reason="there is no node `{value}`",
+        options=("nodelist", "exclude"),
+        hint="`sinfo -N` lists nodes.",
+    ),
+    _Known(
+        pattern=r"gres|gpu",
+        reason="the cluster has no such devices: {sizes}",
+        options=("gres", "gpus", "gpus-per-node", "gpus-per-task"),
+        hint="`sinfo -o '%R %G'` lists them.",
+    ),
+    _Known(
+        pattern=r"invalid account|account/partition",
+        reason="the account `{value}` may not be used in {partition}",
+        options=("account",),
+        hint="`sacctmgr show assoc user=$USER format=account,partition,qos` lists "
+        "yours.",
+    ),
+    _Known(
+        pattern=r"\bqos\b",
+        reason="the quality of service `{value}` is not yours to use",
+        options=("qos",),
+        hint="`sacctmgr show assoc user=$USER format=account,partition,qos` lists "
+        "yours.",
+    ),
+    _Known(
+        pattern=r"dependency",
+        reason="it cannot depend on `{value}`",
+        options=("dependency",),
+        hint="a form is afterok:JOBID; conditions of the plan need none.",
+    ),
+    _Known(
+        pattern=r"reservation",
+        reason="there is no reservation `{value}` for you",
+        options=("reservation",),
+        hint="`scontrol show reservation` lists them.",
+    ),
+    _Known(
+        pattern=r"licen[sc]e",
+        reason="the cluster has no licences `{value}`",
+        options=("licenses",),
+        hint="`scontrol show lic` lists them.",
+    ),
+    _Known(
+        pattern=r"DOS line breaks",
+        reason="the script has DOS line breaks",
+        options=("template",),
+        hint="`dos2unix` mends it.",
+    ),
+    _Known(
+        pattern=r"does not look like a batch script|first line must start",
+        reason="the script does not start with #!",
+        options=("template",),
+        hint="its first line names the shell: #!/bin/bash",
+    ),
+)
+
+
+_USAGE: Final = re.compile(
+    r"unable to open file|batch script is empty|invalid job array|invalid .*specif"
+    r"|(?:unrecognized|invalid|ambiguous) (?:option|argument|value|numeric)"
+    r"|invalid (?:job|user|group|wckey|cluster|license|trackable|burst|tres|dependency)"
+    r"|requested .* not available|exceeds? .*limit|must (?:be|specify|request|set)"
+    r"|user'?s group|not allowed|no such file|multi-?cluster|try \"sbatch --help",
+    re.IGNORECASE,
+)
+"""What is wrong with the order itself, in words that need no plainer ones."""
+
+
+def is_known(message: str) -> bool:
+    """Whether sbatch's message says what is wrong with the order, so that no retry
+    mends it."""
+    known = any(re.search(one.pattern, message, re.IGNORECASE) for one in _TABLE)
+    return known or _USAGE.search(message) is not None
+
+
+def refused(message: str, options: Mapping[str, Scalar]) -> Refused:
+    """sbatch's message about a job with `options`, in plain words.
+
+    Args:
+        message: without `sbatch: error:`, its lines joined.
+        options: sbatch's long options without their dashes.
+    """
+    said = clean("; ".join(dict.fromkeys(_sentences(message))), limit=300)
+    for known in _TABLE:
+        found = re.search(known.pattern, said, re.IGNORECASE)
+        if found is not None:
+            return _told(known, found, said, options)
+    return Refused(reason=said or "Slurm gave no reason", said=said)
+
+
+def _sentences(message: str) -> list[str]:
+    parts = (_PREFIXES.sub("", part).strip() for part in message.split("; "))
+    return [part for part in parts if part and not part.startswith("Try ")]
+
+
+def _told(
+    known: _Known, found: re.Match[str], said: str, options: Mapping[str, Scalar]
+) -> Refused:
+    named = found.groupdict().get("found") or ""
+    given = (name for name in known.options if name in options or name == "template")
+    option = named or next(given, "")
+    return Refused(
+        reason=known.reason.format(
+            found=named,
+            value=options.get(option, "its default"),
+            partition=_partition(options),
+            sizes=sizes(options) or "what it asks for",
+        ),
+        said=said,
+        option=option,
+        hint=known.hint,
+    )
+
+
+def _partition(options: Mapping[str, Scalar]) -> str:
+    name = options.get("partition")
+    return f"partition {name}" if name else "the default partition"
+
+
+def sizes(options: Mapping[str, Scalar]) -> str:
+    """`nodes 2, mem 16G`: what a job asks for, of the options that say how much."""
+    asked = ((name, options.get(name)) for name in _SIZES)
+    return ", ".join(
+        name if value is True else f"{name} {value}"
+        for name, value in asked
+        if value not in (None, False)
+    )

@@ -1,0 +1,203 @@
+"""The script that sbatch is given, and the options beside it: text from typed values.
+
+The script holds what a person may want to change (modules, a container): ours is
+short, and `slurm.template_path` puts another in its place. All options go on sbatch's
+command line, where nothing has to be quoted and where they win over a template's own
+`#SBATCH` lines. Nothing here touches the disk.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from autoexp_tui.executors.slurm.sbatch_options import OURS_ALONE, SHORT
+from autoexp_tui.executors.slurm.text import array_option
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.scalars import Scalar
+
+OURS: Final = """\
+#!/bin/bash
+# {job_name}, of the session {session}.
+exec {command}
+"""
+"""The script where the user has no template."""
+
+PLACEHOLDERS: Final = ("command", "job_name", "session", "log_dir", "output_dir", "cwd")
+"""What a template may name; `{command}` it must. Other braces are the shell's."""
+_PLACEHOLDER: Final = re.compile(r"(?<!\$)\{(" + "|".join(PLACEHOLDERS) + r")\}")
+
+_DIRECTIVE: Final = re.compile(r"#SBATCH\s+(.*)")
+_EXECUTED: Final = re.compile(r"^\s*exec\s.*(?<!\$)\{command\}", re.MULTILINE)
+_GIVEN: Final = frozenset({"job-name", "output", "open-mode"})
+"""Always on the command line, which wins over a template's own lines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launcher:
+    """How the wrapper is started on a compute node."""
+
+    python: str
+    wrapper: str
+    tasks: str
+    """The directory of the submission's task files, `0.json` and on."""
+
+    @property
+    def command(self) -> str:
+        """A line of shell; of an array, each task finds its own file."""
+        words = shlex.join([self.python, self.wrapper])
+        return f"{words} {shlex.quote(self.tasks)}/${{SLURM_ARRAY_TASK_ID:-0}}.json"
+
+
+def render(template: str, values: Mapping[str, str]) -> str:
+    """The template with each placeholder's value put in, safe for the shell.
+
+    `command` is a line of shell already. Every other value is one literal piece of
+    text, inside quotes and outside; nothing of it is ever run, not even where it is
+    misjudged whether quotes are open (here documents may mislead).
+    """
+    parts, place, opened = [], 0, ""
+    for found in _PLACEHOLDER.finditer(template):
+        opened = _open_at(template, place, found.start(), opened)
+        value = _put_in(found[1], values[found[1]], opened)
+        parts += [template[place : found.start()], value]
+        place = found.end()
+    return "".join([*parts, template[place:]])
+
+
+def _put_in(name: str, text: str, opened: str) -> str:
+    """A value for where `opened` (a quote, `#`, or nothing) is open."""
+    if opened == "#":
+        text = " ".join(text.split())
+    if name == "command":
+        return text
+    literal = _literal(text)
+    if opened == "#" or (literal == text and text):
+        return literal
+    return f"{opened}{literal}{opened}" or "''"
+
+
+def _open_at(template: str, start: int, end: int, opened: str) -> str:
+    """What is open at `end`, when `opened` was at `start`: a quote, `#`, or nothing."""
+    for found in _QUOTING.finditer(template, start, end):
+        mark = found[0][0]
+        if not opened:
+            opened = "" if mark in "\\\n" else mark
+        elif opened == "#":
+            opened = "" if mark == "\n" else "#"
+        elif mark == opened or (opened, found[0]) == ("'", "\\'"):
+            opened = ""
+    return opened
+
+
+_QUOTING: Final = re.compile(r"""\\.|'|"|(?:^|(?<=[\s;&|()]))#|\n""")
+"""What opens and closes quotes and comments, and what a backslash keeps from it."""
+_SPECIAL: Final = re.compile(r"[^\w@%+=:,./-]", re.ASCII)
+
+
+def _literal(text: str) -> str:
+    """Text that means itself outside of quotes, and does nothing inside."""
+    return _SPECIAL.sub(lambda found: _LITERAL.get(found[0], f"\\{found[0]}"), text)
+
+
+_LITERAL: Final = {"`": r"$'\x60'", "\n": r"$'\n'"}
+"""A backslash makes one start a command within another, the other vanish."""
+
+
+def template_problems(template: str, path: str) -> Sequence[Problem]:
+    """What keeps a template from being used."""
+    where = "slurm.template_path"
+    found = []
+    if not template.startswith("#!"):
+        hint = "its first line names the shell: #!/bin/bash"
+        found.append(Problem(f"{path} is no script", where, hint=hint))
+    if "{command}" not in _live_lines(template):
+        hint = "put `{command}` on the line that is to start the job"
+        message = f"{path} has no {{command}}: nothing would start"
+        found.append(Problem(message, where, hint=hint))
+    found += [_refused(name, path, where) for name in _directives(template)]
+    if "{command}" in _live_lines(template) and not _EXECUTED.search(template):
+        # Signals go to the batch script itself: a shell in between would die of them.
+        hint = "its line begins with exec: `exec {command}`"
+        message = f"{path} keeps a shell above {{command}}, which signals would end"
+        found.append(Problem(message, where, hint=hint))
+    return tuple(found)
+
+
+def _refused(name: str, path: str, where: str) -> Problem:
+    message = f"{path} sets --{name}, which is not for it to set"
+    return Problem(message, where, hint=OURS_ALONE[name])
+
+
+def _directives(template: str) -> Iterator[str]:
+    """Options of its `#SBATCH` lines that would take the job out of our sight."""
+    for line in template.splitlines():
+        found = _DIRECTIVE.match(line)
+        words = found[1].split() if found else ()
+        names = [_option_name(word) for word in words]
+        yield from (one for one in names if one in OURS_ALONE and one not in _GIVEN)
+
+
+def _option_name(word: str) -> str:
+    """`array` of `--array=0-3`, `-a` or `-a0-3`; empty for a value."""
+    if word.startswith("--"):
+        return word[2:].partition("=")[0]
+    return SHORT.get(word[1:2], "") if word.startswith("-") else ""
+
+
+def _live_lines(template: str) -> str:
+    lines = template.splitlines()
+    return "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+
+
+# --------------------------------------------------------------------------- options
+def sbatch_arguments(
+    *,
+    name: str,
+    output: str,
+    script: str,
+    options: Mapping[str, Scalar],
+    count: int = 1,
+    throttle: int = 0,
+) -> tuple[str, ...]:
+    """The command that submits `script`.
+
+    Args:
+        name: in the queue.
+        output: where Slurm writes, `%` already escaped but for its own patterns.
+        script: the path of the script.
+        options: sbatch's long options without their dashes; true is the bare flag.
+        count: tasks; more than one make an array.
+        throttle: of an array, tasks at a time; 0: no limit.
+    """
+    array = (f"--array={array_option(count, throttle)}",) if count > 1 else ()
+    return (
+        *("sbatch", "--parsable", f"--job-name={name}", f"--output={output}"),
+        "--open-mode=append",
+        *array,
+        *_flags(options),
+        script,
+    )
+
+
+def _flags(options: Mapping[str, Scalar]) -> Iterator[str]:
+    for key, value in options.items():
+        if value is True:
+            yield f"--{key}"
+        elif value is not None and value is not False:
+            yield f"--{key}={_to_batch(key, str(value))}"
+
+
+def _to_batch(key: str, value: str) -> str:
+    """A signal before the limit goes to the wrapper, which passes it on."""
+    if key == "signal" and ":" not in value:
+        return f"B:{value}"
+    return value
+
+
+def escaped(path: str) -> str:
+    """A path in which Slurm replaces nothing."""
+    return path.replace("%", "%%")

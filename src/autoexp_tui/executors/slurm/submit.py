@@ -1,0 +1,272 @@
+"""Hands a submission to sbatch: what must lie on disk first, and what sbatch answers.
+
+Every task has a task file for the wrapper, `<scripts>/<token>/<index>.json`; a script
+starts the wrapper with it. All of that is written before sbatch is run, and is the
+same when the submission is sent again: its claim then stops the second start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Final
+
+from autoexp_tui.engine.executor_port import (
+    Accepted,
+    Busy,
+    Rejected,
+    Submission,
+    SubmitAnswer,
+    Uncertain,
+    Unexplained,
+    not_prepared,
+)
+from autoexp_tui.engine.ports import Clock
+from autoexp_tui.engine.report_reducer import signal_name
+from autoexp_tui.executors.local.start import task_fields
+from autoexp_tui.executors.slurm.commands import Commands, Ran
+from autoexp_tui.executors.slurm.refusal_kinds import (
+    Refusal,
+    refusal,
+    would_take_fewer,
+)
+from autoexp_tui.executors.slurm.refusals import refused
+from autoexp_tui.executors.slurm.script import (
+    Launcher,
+    escaped,
+    render,
+    sbatch_arguments,
+)
+from autoexp_tui.executors.slurm.srun_wrapper import with_grace
+from autoexp_tui.executors.slurm.template import read_template
+from autoexp_tui.executors.slurm.text import (
+    complaint,
+    parse_sbatch,
+    queue_name,
+    task_ids,
+)
+from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.model.states import Cause
+from autoexp_tui.storage.atomic import explaining, make_private, write_atomic
+from autoexp_tui.storage.sharing import PRIVATE, Modes
+
+RECORD_PATIENCE: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitSettings:
+    """How tasks are handed over."""
+
+    wrapper: Path
+    """On a file system that the compute nodes see."""
+    python: str
+    """The interpreter of the wrapper on compute nodes: 3.6 or newer."""
+    scripts: Path
+    """Holds a directory a submission, with its script and task files."""
+    array_logs: Path
+    """Where Slurm writes of arrays' tasks: `<log_dir>/.arrays`."""
+    template_path: str = ""
+    """Of a script of the user's own; empty: ours."""
+    launcher: tuple[str, ...] = ()
+    """Words in front of every command: `srun`, a container's exec."""
+    grace_seconds: float = 60.0
+    """Between asking a task to end and killing it."""
+    gpu_seconds: float = 30.0
+    record_patience_seconds: float = RECORD_PATIENCE
+    """For which a job holds its node to write its exit record."""
+    submit_seconds: float = 60.0
+    """The time limit of an sbatch; one that ran longer is in doubt."""
+    throttle: int = 0
+    """Tasks of one array at a time; 0: no limit."""
+    modes: Modes = PRIVATE
+    """Of logs and their directories."""
+
+
+class Sender:
+    """Sends submissions, one sbatch each."""
+
+    def __init__(
+        self, settings: SubmitSettings, commands: Commands, clock: Clock
+    ) -> None:
+        self._settings = settings
+        self._commands = commands
+        self._clock = clock
+
+    def send(self, submission: Submission) -> SubmitAnswer:
+        """Write what is needed, and run sbatch once."""
+        try:
+            arguments = self._prepare(submission)
+        except AutoexpError as error:
+            return not_prepared(error)
+        ran = self._commands.run(arguments, self._settings.submit_seconds)
+        return self._understood(submission, ran)
+
+    def _understood(self, submission: Submission, ran: Ran) -> SubmitAnswer:
+        if ran.missing:
+            return Rejected(
+                message=ran.missing, cause=Cause.SUBMIT_ERROR, sent=ran.sent
+            )
+        if ran.timed_out:
+            limit = self._settings.submit_seconds
+            return Uncertain(
+                message=f"sbatch did not answer within {limit:g} s", sent=ran.sent
+            )
+        if not ran.ok:
+            return _refused(ran, submission)
+        try:
+            job_id = parse_sbatch(ran.stdout)
+        except ValueError as error:
+            return Uncertain(message=str(error), sent=ran.sent)
+        return Accepted(
+            executor_ids=task_ids(job_id, len(submission.tasks)),
+            submitted_at=self._clock.utc(),
+            sent=ran.sent,
+            said=f"Submitted batch job {job_id}",
+        )
+
+    # ------------------------------------------------------------------- preparation
+    def _prepare(self, submission: Submission) -> tuple[str, ...]:
+        """Everything on disk that the submission needs; sbatch's words.
+
+        Raises:
+            AutoexpError: something could not be written, or the template is no use.
+        """
+        place = self._settings.scripts / submission.token
+        home = self._log_home(submission)
+        self._make_directories(submission, place, home)
+        for index in range(len(submission.tasks)):
+            fields = json.dumps(self._fields(submission, index, home))
+            write_atomic(place / f"{index}.json", fields.encode())
+        script = place / "job.sh"
+        write_atomic(script, self._script(submission, place).encode(), mode=0o700)
+        return sbatch_arguments(
+            name=queue_name(_readable(submission), submission.token),
+            output=f"{escaped(str(home))}/{_pattern(submission)}",
+            script=str(script),
+            options=submission.tasks[0].resources.options,
+            count=len(submission.tasks),
+            throttle=self._settings.throttle,
+        )
+
+    def _make_directories(
+        self, submission: Submission, place: Path, home: Path
+    ) -> None:
+        modes = self._settings.modes
+        with explaining(place, "make the directory of scripts", "state"):
+            make_private(place)
+        with explaining(home, "make the directory of logs", "logs"):
+            make_private(home, modes.directory)
+        for task in submission.tasks:
+            with explaining(task.attempt_dir, "make the attempt's directory", "state"):
+                make_private(Path(task.attempt_dir))
+            with explaining(task.log_dir, "make the directory of logs", "logs"):
+                make_private(Path(task.log_dir), modes.directory)
+
+    def _log_home(self, submission: Submission) -> Path:
+        """Where Slurm writes: beside the job's other logs, or for an array apart."""
+        if len(submission.tasks) == 1:
+            return Path(submission.tasks[0].log_dir).absolute()
+        return self._settings.array_logs.absolute() / submission.token
+
+    def _fields(
+        self, submission: Submission, index: int, home: Path
+    ) -> Mapping[str, object]:
+        """A task file: what the wrapper is to do, and for whom."""
+        task = submission.tasks[index]
+        return {
+            **task_fields(task),
+            "v": 1,
+            "command": [*with_grace((*self._settings.launcher, *task.command))],
+            "token": submission.token,
+            "nonce": submission.token,
+            "index": index,
+            "session": submission.session,
+            "submitter": os.uname().nodename,
+            "grace_seconds": self._settings.grace_seconds,
+            "gpu_seconds": self._settings.gpu_seconds,
+            "log_mode": self._settings.modes.file,
+            "record_patience": self._settings.record_patience_seconds,
+            "log_home": str(home) if len(submission.tasks) > 1 else "",
+        }
+
+    def _script(self, submission: Submission, place: Path) -> str:
+        launcher = Launcher(
+            python=self._settings.python,
+            wrapper=str(self._settings.wrapper.absolute()),
+            tasks=str(place.absolute()),
+        )
+        first = submission.tasks[0]
+        values = {
+            "command": launcher.command,
+            "job_name": _readable(submission),
+            "session": submission.session,
+            "log_dir": first.log_dir,
+            "output_dir": first.output_dir,
+            "cwd": first.cwd,
+        }
+        return render(read_template(self._settings.template_path), values)
+
+
+def _readable(submission: Submission) -> str:
+    """The job's name; of an array, what the end of its tasks' names has in common."""
+    names = [task.job for task in submission.tasks]
+    if len(names) == 1:
+        return names[0]
+    columns = zip(*(reversed(name) for name in names), strict=False)
+    shared = takewhile(lambda letters: len(set(letters)) == 1, columns)
+    common = "".join(letters[0] for letters in shared)[::-1]
+    whole = common if common in names else common.partition("_")[2]
+    return whole.strip("_-.") or "array"
+
+
+def _pattern(submission: Submission) -> str:
+    """Slurm's own pattern for the log, as the wrapper names it."""
+    return "slurm-%j.out" if len(submission.tasks) == 1 else "slurm-%A_%a.out"
+
+
+_SHELL_ADDS: Final = 128
+"""What a shell around sbatch adds to the number of the signal that killed it."""
+
+
+def _refused(ran: Ran, submission: Submission) -> SubmitAnswer:
+    """What a failed sbatch means; one that may have got through first is in doubt."""
+    message = complaint(ran.stderr or ran.stdout)
+    killed_by = _signal_of(ran.status or 0)
+    if killed_by:
+        said = f"sbatch was killed by {signal_name(killed_by)}"
+        return Uncertain(message=said, sent=ran.sent)
+    if _names_a_job(ran.stdout):
+        said = f"sbatch named a job, yet failed: {message}"
+        return Uncertain(message=said, sent=ran.sent)
+    match refusal(ran.stderr):
+        case Refusal.PASSING:
+            fewer = would_take_fewer(ran.stderr)
+            return Busy(message=message, sent=ran.sent, fewer=fewer)
+        case Refusal.UNREACHABLE:
+            return Busy(message=message, sent=ran.sent, unreachable=True)
+        case Refusal.UNKNOWN:
+            return Unexplained(message=message, sent=ran.sent)
+        case Refusal.DOUBT:
+            return Uncertain(message=message, sent=ran.sent)
+        case Refusal.LASTING:
+            asked = submission.tasks[0].resources.options
+            return Rejected(message=refused(message, asked).line, sent=ran.sent)
+
+
+def _signal_of(status: int) -> int:
+    """The signal that an exit status tells of; 0: none."""
+    number = -status if status < 0 else status - _SHELL_ADDS
+    return number if 0 < number <= signal.SIGRTMAX else 0
+
+
+def _names_a_job(stdout: str) -> bool:
+    try:
+        parse_sbatch(stdout)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,407 @@
+"""What Slurm's commands are asked, and what their answers mean: text in, values out.
+
+Nothing here runs a command or reads a clock. Formats are fixed (`-o`, `-P`): Slurm's
+JSON is slow and wrong in places. Free text (a job's name) comes last in every line,
+since it may hold the separator; times are asked for as seconds since the epoch
+(`SLURM_TIME_FORMAT=%s`). What cannot be read is never taken for absence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from autoexp_tui.model.states import Cause
+from autoexp_tui.text.sanitize import clean
+
+TIME_FORMAT: Final = {"SLURM_TIME_FORMAT": "%s"}
+"""Environment under which the parsers here can read times."""
+
+
+class Standing(StrEnum):
+    """What a raw state means for us."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    """It has begun, and its processes are stopped."""
+    ENDED = "ended"
+    UNKNOWN = "unknown"
+    """Text we do not know: still alive."""
+
+
+# ------------------------------------------------------------------------- raw states
+_QUEUED: Final = (
+    "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD RESV_DEL_HOLD SPECIAL_EXIT"
+)
+_RUNNING: Final = "RUNNING COMPLETING SIGNALING STAGE_OUT RESIZING"
+_SUSPENDED: Final = "SUSPENDED STOPPED"
+_ENDED: Final[Mapping[str, Cause | None]] = {
+    "COMPLETED": None,
+    "FAILED": None,
+    "CANCELLED": Cause.USER,
+    "TIMEOUT": Cause.TIMEOUT,
+    "DEADLINE": Cause.TIMEOUT,
+    "OUT_OF_MEMORY": Cause.OUT_OF_MEMORY,
+    "NODE_FAIL": Cause.NODE_FAIL,
+    "BOOT_FAIL": Cause.NODE_FAIL,
+    "PREEMPTED": Cause.PREEMPTED,
+    "REVOKED": Cause.LOST,
+    "LAUNCH_FAILED": Cause.SUBMIT_ERROR,
+    "RECONFIG_FAIL": Cause.NODE_FAIL,
+}
+_STANDINGS: Final[Mapping[str, Standing]] = {
+    **dict.fromkeys(_QUEUED.split(), Standing.QUEUED),
+    **dict.fromkeys(_RUNNING.split(), Standing.RUNNING),
+    **dict.fromkeys(_SUSPENDED.split(), Standing.SUSPENDED),
+    **dict.fromkeys(_ENDED, Standing.ENDED),
+}
+RETURNING: Final = frozenset({"PREEMPTED", "NODE_FAIL", "REQUEUED", "BOOT_FAIL"})
+"""States after which Slurm may queue the same job again by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawState:
+    """A state as Slurm says it: `CANCELLED by 1000` is CANCELLED."""
+
+    word: str
+    by: int | None = None
+    """The uid of who cancelled it, which only sacct tells."""
+
+    @property
+    def standing(self) -> Standing:
+        """Queued, running, ended; unknown words are alive."""
+        return _STANDINGS.get(self.word, Standing.UNKNOWN)
+
+    @property
+    def cause(self) -> Cause | None:
+        """What ended the job, where the word says more than its exit code."""
+        return _ENDED.get(self.word)
+
+
+def raw_state(text: str) -> RawState:
+    """The state of a `%T` or `State` field."""
+    words = text.replace("+", " ").split()
+    found = _BY.search(text)
+    by = int(found[1]) if found else None
+    return RawState(words[0].upper() if words else "", by)
+
+
+_BY: Final = re.compile(r"\bby (\d{1,10})$")
+
+
+# ----------------------------------------------------------------------------- squeue
+_QUEUE_FIELDS: Final = "autoexp|%i|%A|%T|%r|%N|%P|%S|%e|%V|%j|end"
+"""Both ends of a row are marked: what else is printed is told from it, and a row that
+broke off from a whole one."""
+
+
+def squeue_arguments(user: str) -> tuple[str, ...]:
+    """A heading, and one row for every job of `user` that the controller remembers."""
+    return ("squeue", "-a", "-r", "-t", "all", "-u", user, "-o", _QUEUE_FIELDS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRow:
+    """A line of squeue."""
+
+    id: str
+    """`51`, or `51_3` for an array's task."""
+    raw_id: str
+    """Slurm's own number of a started task."""
+    state: RawState
+    reason: str
+    """One word of Slurm's; `sentence_of` says it plainly."""
+    nodes: str
+    partition: str
+    starts_at: float | None
+    """Expected, for one that waits; else of the last start; UTC."""
+    ended_at: float | None
+    """UTC; None for one that lives."""
+    submitted_at: float | None
+    name: str
+
+    @property
+    def started_at(self) -> float | None:
+        """Of the last start; UTC; None for one that waits."""
+        waits = self.state.standing is Standing.QUEUED
+        return None if waits else self.starts_at
+
+
+def parse_squeue(text: str) -> tuple[QueueRow, ...]:
+    """The rows of an answer to `squeue_arguments`; lines of others are skipped.
+
+    Raises:
+        ValueError: it has no heading, or a row is not whole: the answer as a whole is
+            not believed.
+    """
+    rows = _MARKED.findall(text)
+    if not rows or not rows[0].startswith("JOBID|"):
+        raise ValueError(_not_ours("squeue", text))
+    if len(_MARKED_START.findall(text)) != len(rows):
+        raise ValueError(_not_ours("squeue", text.rstrip().rpartition("\n")[2]))
+    return tuple(_queue_row(row) for row in rows[1:])
+
+
+_MARKED: Final = re.compile(r"^autoexp\|(.*?)\|end *$", re.MULTILINE | re.DOTALL)
+"""A row; a job's name may hold line breaks, ours do not."""
+_MARKED_START: Final = re.compile(r"^autoexp\|", re.MULTILINE)
+
+
+def _not_ours(program: str, text: str) -> str:
+    return f"{program} said {clean(text, limit=200)!r}"
+
+
+def _queue_row(line: str) -> QueueRow:
+    parts = line.split("|", 9)
+    if len(parts) != 10 or not _ID.fullmatch(parts[0]):
+        raise ValueError(_not_ours("squeue", line))
+    state = raw_state(parts[2])
+    return QueueRow(
+        id=parts[0],
+        raw_id=parts[1],
+        state=state,
+        reason="" if parts[3] == "None" else clean(parts[3], limit=200),
+        nodes=clean(parts[4], limit=200),
+        partition=clean(parts[5], limit=200),
+        starts_at=_time(parts[6]),
+        ended_at=_time(parts[7]) if state.standing is Standing.ENDED else None,
+        submitted_at=_time(parts[8]),
+        name=parts[9],
+    )
+
+
+_ID: Final = re.compile(r"\d+(?:_(?:\d+|\[[^\]]*\])|\+\d+)?")
+"""`51`; `51_3` or `51_[2-9]` of an array; `51+1` of a job of several parts."""
+_ROW_START: Final = re.compile(rf"{_ID.pattern}\|")
+
+
+# ------------------------------------------------------------------------------ sacct
+_ACCOUNT_FIELDS: Final = (
+    "JobID,JobIDRaw,State,ExitCode,Submit,Start,End,NodeList,JobName"
+)
+_ACCOUNT_HEADING: Final = _ACCOUNT_FIELDS.replace(",", "|")
+
+
+def sacct_arguments(user: str, since: float) -> tuple[str, ...]:
+    """A heading, and one row for every job of `user` since `since` (UTC); of a requeue
+    the newest."""
+    return (
+        *("sacct", "-X", "-P", "-u", user),
+        *("-S", f"uts{int(since)}"),
+        *("-o", _ACCOUNT_FIELDS),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountRow:
+    """A line of sacct."""
+
+    id: str
+    raw_id: str
+    state: RawState
+    exit_code: int
+    signal: int
+    submitted_at: float | None
+    started_at: float | None = None
+    """UTC; of the last start."""
+    ended_at: float | None
+    nodes: str
+    name: str
+
+
+def parse_sacct(text: str) -> tuple[AccountRow, ...]:
+    """The rows of an answer to `sacct_arguments`; lines of others are skipped.
+
+    Raises:
+        ValueError: it has no heading, or a row is not whole.
+    """
+    before, heading, rows = text.partition(_ACCOUNT_HEADING)
+    if not heading or (before and not before.endswith("\n")):
+        raise ValueError(_not_ours("sacct", text))
+    lines = filter(_ROW_START.match, rows.split("\n"))
+    return tuple(_account_row(line) for line in lines)
+
+
+def _account_row(line: str) -> AccountRow:
+    parts = line.split("|", 8)
+    if len(parts) != 9 or not _ID.fullmatch(parts[0]):
+        raise ValueError(_not_ours("sacct", line))
+    code, signal = parse_exit_code(parts[3])
+    nodes = "" if parts[7] == "None assigned" else clean(parts[7], limit=200)
+    return AccountRow(
+        id=parts[0],
+        raw_id=parts[1],
+        state=raw_state(parts[2]),
+        exit_code=code,
+        signal=signal,
+        submitted_at=_time(parts[4]),
+        started_at=_time(parts[5]),
+        ended_at=_time(parts[6]),
+        nodes=nodes,
+        name=parts[8],
+    )
+
+
+def parse_exit_code(text: str) -> tuple[int, int]:
+    """`code:signal` as two numbers.
+
+    Raises:
+        ValueError: it is not two numbers.
+    """
+    code, _, signal = text.partition(":")
+    return int(code), int(signal or 0)
+
+
+def _time(text: str) -> float | None:
+    """Seconds since the epoch; None for `N/A`, `Unknown`, `None`."""
+    return float(text) if text.isdigit() else None
+
+
+# ------------------------------------------------------------------- sbatch's answers
+def parse_sbatch(stdout: str) -> str:
+    """The job id of `sbatch --parsable`: `51`, or `51;cluster`.
+
+    Raises:
+        ValueError: it said something else.
+    """
+    lines = [line.strip() for line in stdout.splitlines() if line.strip()]
+    found = re.fullmatch(r"(\d+)(;[\w.-]+)?", lines[-1]) if lines else None
+    if found is None:
+        raise ValueError(
+            f"sbatch said {clean(stdout, limit=200)!r} instead of a job id"
+        )
+    return found[1]
+
+
+def complaint(stderr: str) -> str:
+    """sbatch's error for people: its lines without `sbatch: error:`, said once."""
+    lines = [
+        re.sub(r"^s\w+: (?:error: |fatal: )?", "", line.strip())
+        for line in stderr.splitlines()
+    ]
+    kept = dict.fromkeys(clean(line, limit=300) for line in lines if line)
+    return "; ".join(kept) or "no reason was given"
+
+
+# ------------------------------------------------------------------------- the config
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """What `scontrol show config` tells that matters to a client."""
+
+    cluster: str = ""
+    version: str = ""
+    min_job_age: float = 300.0
+    """Seconds for which the controller remembers an ended job."""
+    max_array_size: int = 1001
+    """One more than the largest index of an array."""
+    accounting: bool = True
+    kill_wait: float = 30.0
+    """Seconds between SIGTERM and SIGKILL of a cancelled job."""
+
+
+def parse_config(text: str) -> ClusterFacts:
+    """The answer to `scontrol show config`; what is missing keeps Slurm's default."""
+    values = {
+        key.strip(): value.strip()
+        for key, sep, value in (line.partition("=") for line in text.splitlines())
+        if sep
+    }
+    default = ClusterFacts()
+    return ClusterFacts(
+        cluster=values.get("ClusterName", ""),
+        version=values.get("SLURM_VERSION", ""),
+        min_job_age=_number(values.get("MinJobAge"), default.min_job_age),
+        max_array_size=int(_number(values.get("MaxArraySize"), default.max_array_size)),
+        accounting=not values.get("AccountingStorageType", "").endswith(
+            ("/none", "(null)")
+        ),
+        kill_wait=_number(values.get("KillWait"), default.kill_wait),
+    )
+
+
+def _number(text: str | None, default: float) -> float:
+    found = re.match(r"\d+(\.\d+)?", text or "")
+    return float(found[0]) if found else default
+
+
+def parse_uptime(text: str) -> float | None:
+    """Seconds for which the controller has run, by `scontrol show config`.
+
+    Both times are its own. None: it does not tell, or another controller took over
+    from one that is down, whose memory may be older than its process.
+    """
+    now = re.search(r"^Configuration data as of (\d+)$", text, re.MULTILINE)
+    booted = re.search(r"^BOOT_TIME +=  *(\d+)$", text, re.MULTILINE)
+    primary = re.search(r"^Slurmctld\(primary\) .* is UP *$", text, re.MULTILINE)
+    if now is None or booted is None or primary is None:
+        return None
+    return float(now[1]) - float(booted[1])
+
+
+# ---------------------------------------------------------------------------- arrays
+def task_ids(job_id: str, count: int) -> tuple[str, ...]:
+    """Names of a submission's tasks: `51` alone, `51_0`, `51_1` ... of an array."""
+    return (job_id,) if count == 1 else tuple(f"{job_id}_{n}" for n in range(count))
+
+
+def array_option(count: int, throttle: int) -> str:
+    """The value of `--array`."""
+    return f"0-{count - 1}" + (f"%{throttle}" if 0 < throttle < count else "")
+
+
+def scancel_ids(ids: Sequence[str]) -> tuple[str, ...]:
+    """`ids` for scancel's command line: tasks of one array as one range.
+
+    `51_1 51_2 51_3 60` becomes `51_[1-3] 60`.
+    """
+    arrays: dict[str, list[int]] = {}
+    for name in ids:
+        job, _, index = name.partition("_")
+        arrays.setdefault(job, []).extend([int(index)] if index else [])
+    return tuple(
+        f"{job}_[{','.join(_ranges(sorted(set(indices))))}]" if indices else job
+        for job, indices in arrays.items()
+    )
+
+
+_OVER: Final = re.compile(
+    r"invalid job id specified|already completing or completed|no job identification",
+    re.IGNORECASE,
+)
+
+
+def nothing_to_cancel(stderr: str) -> bool:
+    """Whether all that scancel complains of is jobs that have ended."""
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    return bool(lines) and all(_OVER.search(line) for line in lines)
+
+
+def _ranges(indices: Sequence[int]) -> Iterator[str]:
+    start = 0
+    for place in range(1, len(indices) + 1):
+        if place < len(indices) and indices[place] == indices[place - 1] + 1:
+            continue
+        first, last = indices[start], indices[place - 1]
+        yield str(first) if first == last else f"{first}-{last}"
+        start = place
+
+
+# ----------------------------------------------------------------------------- names
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._=+-]")
+NAME_CHARACTERS: Final = 64
+"""Of the readable part: enough to be known by, short enough for squeue."""
+
+
+def queue_name(readable: str, token: str) -> str:
+    """The name in the queue: `<readable>-<token>`, of plain characters."""
+    plain = _UNSAFE.sub("_", readable)[:NAME_CHARACTERS].lstrip("-._") or "job"
+    return f"{plain}-{token}"
+
+
+def has_token(name: str, token: str) -> bool:
+    """Whether a name in the queue is of the submission `token`."""
+    return name.endswith(f"-{token}")

@@ -1,0 +1,262 @@
+"""Asks the controller how tasks stand: seldom, all at once, and with patience.
+
+One squeue and at most one sacct a question, whatever the number of tasks. The next
+question is due after 15 s, later each time nothing has moved, up to a minute; sooner
+when a record has changed; after a failure with the same back-off. What the controller
+last said stays, with its age, until it answers again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Final, TypeVar
+
+from autoexp_tui.executors.slurm.commands import Commands, Ran
+from autoexp_tui.executors.slurm.text import (
+    AccountRow,
+    ClusterFacts,
+    QueueRow,
+    Standing,
+    complaint,
+    has_token,
+    parse_config,
+    parse_sacct,
+    parse_squeue,
+    parse_uptime,
+    sacct_arguments,
+    squeue_arguments,
+)
+
+Row = TypeVar("Row", QueueRow, AccountRow)
+Rows = Mapping[str, QueueRow]
+"""An answer of squeue, by `%i`."""
+
+SOONEST_SECONDS: Final = 3.0
+"""Between two questions, whatever has changed."""
+FIRST_SECONDS: Final = 15.0
+LATEST_SECONDS: Final = 60.0
+SLOWER: Final = 1.5
+NEVER: Final = float("-inf")
+ANSWERS: Final = 64
+"""Answers that are kept until the next poll takes in what they said of ends."""
+
+
+@dataclass(slots=True)
+class Rhythm:
+    """When the controller may be asked again; monotonic seconds."""
+
+    first: float = FIRST_SECONDS
+    latest: float = LATEST_SECONDS
+    soonest: float = SOONEST_SECONDS
+    asked_at: float = NEVER
+    wait: float = 0.0
+    hurried: bool = False
+
+    def due(self, now: float) -> bool:
+        """Whether to ask now."""
+        passed = now - self.asked_at
+        return passed >= (min(self.soonest, self.wait) if self.hurried else self.wait)
+
+    def asked(self, now: float, *, moved: bool) -> None:
+        """The controller answered, or failed to (which moves nothing)."""
+        self.asked_at = now
+        self.hurried = False
+        slower = max(self.first, self.wait * SLOWER)
+        self.wait = self.first if moved else min(slower, self.latest)
+
+    def hurry(self) -> None:
+        """Something has changed that the controller may know more about."""
+        self.hurried = True
+
+    def keep_up(self) -> None:
+        """Something is still to come: ask as when things move."""
+        self.wait = min(self.wait, self.first)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Rows of queue and accounting, by id."""
+
+    rows: Rows = field(default_factory=dict)
+    accounts: Mapping[str, AccountRow] = field(default_factory=dict)
+
+    def row(self, executor_id: str, token: str) -> QueueRow | None:
+        """The task's row; that of another's job under a reused id is none."""
+        return row_of(self.rows, executor_id, token)
+
+    def account(self, executor_id: str, token: str) -> AccountRow | None:
+        """The same of accounting."""
+        return row_of(self.accounts, executor_id, token)
+
+
+@dataclass(slots=True)
+class QueueWatch:
+    """What the controller and accounting said last."""
+
+    commands: Commands
+    monotonic: Callable[[], float]
+    ask_seconds: float
+    rhythm: Rhythm = field(default_factory=Rhythm)
+    user: str = field(default_factory=lambda: str(os.getuid()))
+    """Whose jobs are asked for: a uid, since $LOGNAME may name anybody."""
+    answered_at: float = NEVER
+    """Monotonic: when the question was put that squeue answered last."""
+    accounted_at: float = NEVER
+    """The same of sacct, or of knowing that there is no accounting."""
+    accounted_since: float = 0.0
+    """UTC: accounting was asked of jobs since then."""
+    owed_since: float = inf
+    """UTC: of jobs since then accounting owes a word on an end; inf: of none. Whoever
+    asks asks that too: many askers would else put each other's question off."""
+    error: str = ""
+    """Why the newest question got no answer; empty when it did."""
+    _rows: Rows = field(default_factory=dict)
+    _accounts: Mapping[str, AccountRow] = field(default_factory=dict)
+    _ends: deque[Told] = field(default_factory=lambda: deque(maxlen=ANSWERS))
+    """What the newest answers said of ends, until somebody takes it."""
+    _facts: ClusterFacts | None = None
+
+    # -------------------------------------------------------------------- questions
+    def ask(self) -> Rows | None:
+        """One squeue: what it says just now; None when it did not answer."""
+        now = self.monotonic()  # the answer may be as old as the question
+        rows = self._asked(squeue_arguments(self.user), parse_squeue)
+        if rows is None:
+            self.rhythm.asked(self.monotonic(), moved=False)
+            return None
+        found = {row.id: row for row in rows}
+        self.rhythm.asked(self.monotonic(), moved=found != self._rows)
+        self.error = ""
+        if now >= self.answered_at:  # of two threads' questions the later one counts
+            self._rows, self.answered_at = found, now
+        self._ends.append(Told(rows=_ended(found)))
+        return found
+
+    def ask_accounts(self, since: float) -> bool:
+        """One sacct, of jobs since `since` (UTC); False when it did not answer."""
+        since = min(since, self.owed_since)
+        now, rows = self.monotonic(), tuple[AccountRow, ...]()
+        if self.facts.accounting:
+            answer = self._asked(sacct_arguments(self.user, since), parse_sacct)
+            if answer is None:
+                return False
+            rows = answer
+        self._accounts = {row.id: row for row in rows}
+        self._ends.append(Told(accounts=_ended(self._accounts)))
+        self.accounted_at, self.accounted_since = now, since
+        return True
+
+    def ask_anew(self, since: float, news_at: float) -> bool:
+        """Both, unless both have answered lately; whether they have since `news_at`.
+
+        `since`: UTC, of jobs; `news_at`: monotonic. One that gave no answer just now
+        is not asked again at once either.
+        """
+        lately = self.monotonic() - self.rhythm.soonest
+        if self.error and self.rhythm.asked_at >= lately:
+            return False
+        told_at = min(self.answered_at, self.accounted_at)
+        if told_at >= max(lately, news_at) and self.accounted_since <= since:
+            return True
+        return self.ask() is not None and self.ask_accounts(since)
+
+    def _asked(
+        self, arguments: Sequence[str], parse: Callable[[str], tuple[Row, ...]]
+    ) -> tuple[Row, ...] | None:
+        """What a question brought; None: no answer that can be believed."""
+        ran = self.commands.run(arguments, self.ask_seconds)
+        if not ran.ok:
+            if "accounting storage is disabled" in ran.stderr:
+                self._facts = replace(self.facts, accounting=False)
+                return ()
+            self.error = _no_answer(ran, self.ask_seconds)
+            return None
+        try:
+            return parse(ran.stdout)
+        except ValueError as error:
+            self.error = str(error)
+            return None
+
+    @property
+    def facts(self) -> ClusterFacts:
+        """What the cluster's configuration says, asked once; till then the defaults."""
+        if self._facts is None:
+            self.learn(self.ask_seconds)
+        return self.known_facts
+
+    def learn(self, seconds: float) -> None:
+        """Ask for the configuration, for so long at most."""
+        ran = self.commands.run(("scontrol", "show", "config"), seconds)
+        if ran.ok:
+            self._facts = parse_config(ran.stdout)
+
+    def uptime(self) -> float | None:
+        """Seconds since the controller was started; None: it does not say. Asks it."""
+        ran = self.commands.run(("scontrol", "show", "config"), self.ask_seconds)
+        return parse_uptime(ran.stdout) if ran.ok else None
+
+    @property
+    def known_facts(self) -> ClusterFacts:
+        """The same without asking."""
+        return self._facts or ClusterFacts()
+
+    # ---------------------------------------------------------------------- answers
+    def row(self, executor_id: str, token: str) -> QueueRow | None:
+        """The task's row; that of another's job under a reused id is none."""
+        return row_of(self._rows, executor_id, token)
+
+    def account(self, executor_id: str, token: str) -> AccountRow | None:
+        """The same of accounting."""
+        return row_of(self._accounts, executor_id, token)
+
+    def take_ends(self) -> Told:
+        """The rows of ended jobs in all answers since the last call; newer ones win."""
+        rows: dict[str, QueueRow] = {}
+        accounts: dict[str, AccountRow] = {}
+        while self._ends:
+            told = self._ends.popleft()
+            rows |= told.rows
+            accounts |= told.accounts
+        return Told(rows, accounts)
+
+    def named(self, token: str) -> str:
+        """The job id of the submission `token`, as far as anybody knows it."""
+        found: list[QueueRow | AccountRow] = [*self._rows.values()]
+        found += self._accounts.values()
+        ids = (row.id for row in found if has_token(row.name, token) and _proves(row))
+        return next((name.partition("_")[0] for name in ids), "")
+
+
+def _ended(rows: Mapping[str, Row]) -> Mapping[str, Row]:
+    ended = Standing.ENDED
+    return {name: row for name, row in rows.items() if row.state.standing is ended}
+
+
+def row_of(rows: Mapping[str, Row], executor_id: str, token: str) -> Row | None:
+    """The row under the id, if it has the name of the submission `token`.
+
+    A controller that lost its memory gives ids out again, to anybody.
+    """
+    row = rows.get(executor_id)
+    return row if row is not None and has_token(row.name, token) else None
+
+
+def _proves(row: QueueRow | AccountRow) -> bool:
+    """Whether a row shows that the job exists.
+
+    Accounting keeps jobs as PENDING that a killed controller has forgotten.
+    """
+    return isinstance(row, QueueRow) or row.state.word != "PENDING"
+
+
+def _no_answer(ran: Ran, seconds: float) -> str:
+    program = ran.arguments[0]
+    if ran.missing:
+        return ran.missing
+    if ran.timed_out:
+        return f"{program} did not answer within {seconds:g} s"
+    return f"{program}: {complaint(ran.stderr)}"

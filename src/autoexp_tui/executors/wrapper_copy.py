@@ -1,0 +1,89 @@
+"""A session's own copy of the wrapper.
+
+A session keeps the wrapper it started with: a job that waits in a queue for days, and
+its later attempts, run under one and the same script whatever is installed meanwhile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import py_compile
+import re
+import sys
+from pathlib import Path
+
+from autoexp_tui.executors import wrapper
+from autoexp_tui.storage.atomic import make_directory, write_atomic
+from autoexp_tui.storage.trust import read_own
+
+_VERSION = re.compile(rb'^WRAPPER_VERSION = "([^"\n]{1,40})"$', re.MULTILINE)
+
+
+def install_wrapper(session_dir: Path, recorded: str = "") -> Path:
+    """The session's wrapper, put there if it has none or another than `recorded`.
+
+    Raises:
+        EnvironmentFailed: the disk refused.
+    """
+    place = wrapper_place(session_dir)
+    if not place.exists() or wrapper_problem(session_dir, recorded):
+        make_directory(place.parent)
+        data = Path(wrapper.__file__).read_bytes()
+        write_atomic(place, data, mode=0o700, durable=False)  # its digest is known
+    return place
+
+
+def wrapper_place(session_dir: Path) -> Path:
+    """Where a session keeps its wrapper."""
+    return session_dir / "scripts" / "wrapper.py"
+
+
+def wrapper_problem(session_dir: Path, recorded: str) -> str:
+    """Why a session's wrapper is not to be used; empty: it is, or there is none.
+
+    `recorded`: the digest that the journal has; empty: an older version noted none.
+    """
+    place = wrapper_place(session_dir)
+    try:
+        digest = digest_of(place)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return error.strerror or str(error)
+    same = recorded in ("", digest)
+    return "" if same else "somebody changed it since the session last used it"
+
+
+def digest_of(copy: Path) -> str:
+    """The digest of a copy that nobody else may have written.
+
+    Raises:
+        OSError: it cannot be read, or others may have written it.
+    """
+    return hashlib.sha256(read_own(copy)).hexdigest()
+
+
+def version_of(copy: Path) -> str:
+    """The version that a copy says it is; empty when it does not say.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    found = _VERSION.search(copy.read_bytes())
+    return found[1].decode() if found else ""
+
+
+def compiled(script: Path) -> Path:
+    """What this interpreter runs `script` from: its compiled form beside it.
+
+    A script that is started by its name is compiled each time, which takes a third of
+    a start. What an earlier engine compiled is not trusted, but made anew. Where it
+    cannot be compiled the script itself is the answer.
+    """
+    place = script.with_suffix(f".{sys.implementation.cache_tag}.pyc")
+    try:
+        py_compile.compile(str(script), str(place), doraise=True)
+        place.chmod(0o600)
+    except (OSError, py_compile.PyCompileError):
+        return script
+    return place

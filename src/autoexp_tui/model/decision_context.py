@@ -1,0 +1,191 @@
+"""What lies before the decider: the draft, the facts, the indexes, the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from autoexp_tui.conditions.watch import Timers, Watch
+from autoexp_tui.events.draft import Draft
+from autoexp_tui.model.facts import (
+    ApprovalFact,
+    ApprovalKey,
+    CommandKey,
+    Fact,
+    FactKey,
+    FactValue,
+    FiredKey,
+    GlobKey,
+    JobFact,
+    JobKey,
+    LogKey,
+    MetadataKey,
+    MetricFact,
+    MetricKey,
+    OutsideKey,
+    StatKey,
+    TextKey,
+)
+from autoexp_tui.model.freshness import begins_anew, files_aside, logs_are_old
+from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.specs import JobSpec
+from autoexp_tui.model.state import JobRecord, SessionState
+from autoexp_tui.model.states import ACTIVE, JobState
+from autoexp_tui.model.verdicts import Verdict
+from autoexp_tui.scheduling.ready_jobs import Ready
+from autoexp_tui.telemetry.metrics import canonical
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What the person chose for this engine."""
+
+    auto_approve: frozenset[str] = frozenset()
+    """Stages whose approvals are given without asking; `*`: all."""
+    slots: int = 0
+    """Tasks at a time; 0: no limit."""
+    place: str = "local"
+    """Where the slots are, for people."""
+    has_nodes: bool = False
+    """Whether the executor has nodes to choose from, and can leave some out."""
+    array_size: int = 1
+    """The most jobs that are submitted as one."""
+
+
+@dataclass(slots=True)
+class Roster:
+    """Jobs by what they do just now, kept in step with the draft."""
+
+    active: set[str] = field(default_factory=set)
+    ready: Ready = field(default_factory=Ready)
+    """Everything passed; only a slot, or the pause, is in the way."""
+    lost: set[str] = field(default_factory=set)
+    """A late exit record may still tell how they ended."""
+
+    def note(self, job: JobRecord) -> None:
+        """Take over a job's new state."""
+        if job.state in ACTIVE:
+            self.active.add(job.name)
+        else:
+            self.active.discard(job.name)
+        if job.state is JobState.LOST:
+            self.lost.add(job.name)
+        else:
+            self.lost.discard(job.name)
+        if job.state not in _MAY_START:
+            self.ready.discard(job.name)
+
+
+_MAY_START = frozenset({JobState.WAITING, JobState.RETRYING})
+
+
+@dataclass(slots=True)
+class Desk:
+    """One commit's view of everything a decision may read."""
+
+    draft: Draft
+    watch: Watch
+    timers: Timers
+    roster: Roster
+    outside: Mapping[OutsideKey, Fact]
+    metrics: Mapping[str, Mapping[str, MetricFact]]
+    """Job -> metric -> its newest value."""
+    policy: Policy
+    verdicts: dict[tuple[str, str, int], Verdict] = field(default_factory=dict)
+    """(job, role, index) -> the newest verdict, volatile arguments included."""
+    reworded: set[str] = field(default_factory=set)
+    """Jobs of which a condition says something else than before."""
+
+    @property
+    def state(self) -> SessionState:
+        """The draft's state."""
+        return self.draft.state
+
+    @property
+    def now(self) -> Moment:
+        """The commit's time."""
+        return self.draft.now
+
+    def rules_of(self, name: str) -> Monitoring:
+        """How a job is watched."""
+        return rules_of(self.state, self.job(name).spec)
+
+    def metadata(self, job: str, key: str) -> str | None:
+        """What a job's log has said; None while there is no such value."""
+        record = self.state.jobs.get(job)
+        if record is None or begins_anew(record):
+            return None
+        return record.metadata.get(key)
+
+    def job(self, name: str) -> JobRecord:
+        """A job as it is in the draft."""
+        return self.state.jobs[name]
+
+    def get(self, key: FactKey) -> Fact | None:
+        """The newest fact; the session's own facts come from the draft."""
+        match key:
+            case StatKey() | GlobKey() | TextKey() | LogKey() | CommandKey():
+                return self.outside.get(key)
+            case MetricKey():
+                return self._metric(key)
+            case JobKey() | MetadataKey() | ApprovalKey() | FiredKey():
+                job = self.state.jobs.get(key.job)
+                return None if job is None else _inside(key, job, self.now.lived)
+
+    def _metric(self, key: MetricKey) -> Fact | None:
+        job = self.state.jobs.get(key.job)
+        if job is not None and logs_are_old(job):
+            return None
+        value = self.metrics.get(key.job, {}).get(key.name) or self._noted(key)
+        return None if value is None else Fact(value, self.now.lived)
+
+    def _noted(self, key: MetricKey) -> MetricFact | None:
+        """The recorded value: logs of jobs that ended earlier are not read again."""
+        job = self.state.jobs.get(key.job)
+        noted = job.noted if job is not None and job.ended else None
+        values = (
+            {canonical(name): at for name, at in noted.values.items()} if noted else {}
+        )
+        if noted is None or key.name not in values:
+            return None
+        return MetricFact(float(values[key.name]), noted.step)
+
+
+def _inside(
+    key: JobKey | MetadataKey | ApprovalKey | FiredKey, job: JobRecord, lived: float
+) -> Fact | None:
+    value: FactValue
+    match key:
+        case JobKey():
+            value = job_fact(job)
+        case MetadataKey():
+            value = None if begins_anew(job) else job.metadata.get(key.key)
+        case FiredKey():
+            value = job.fired.get(key.action)
+        case ApprovalKey():
+            if job.ask is None:
+                return None
+            value = ApprovalFact(job.ask.approved, job.ask.by, job.ask.reason)
+    return Fact(value, lived)
+
+
+def rules_of(state: SessionState, job: JobSpec) -> Monitoring:
+    """How `job` is watched: by rules of its own, else by those of the newest plan."""
+    if state.plan is None:
+        return job.own_rules or Monitoring()
+    plans = (state.plan, *state.plans.values()) if job.rules else ()
+    named = (plan for plan in plans if job.rules in plan.rule_sets)
+    return next(named, state.plan).rules_of(job)
+
+
+def job_fact(job: JobRecord) -> JobFact:
+    """What conditions may ask about `job`."""
+    return JobFact(
+        state=job.state,
+        cause=job.cause,
+        attempts=len(job.attempts),
+        step=job.noted.step if job.noted else None,
+        ended_lived=job.since_lived if job.ended else None,
+        aside=files_aside(job),
+    )

@@ -1,0 +1,194 @@
+"""Work that is done already: what a completed job leaves, and what it spares a plan.
+
+A job's work is known by its fingerprint, and its results by the session that made
+them and the work that it did. A job need not run again when its work was done and
+everything it builds on is still what it was built on then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from autoexp_tui.model.specs import JobSpec, Plan
+    from autoexp_tui.model.state import JobRecord, SessionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoneWork:
+    """What is known of a job that completed, for sessions to come."""
+
+    job: str
+    session: str
+    mark: str
+    """Names the session among all that ever were, also those with the same id."""
+    fingerprint: str
+    at: float
+    """When it completed, UTC."""
+    attempts: int = 0
+    upstream: Mapping[str, str] = field(default_factory=dict)
+    """Job that it depends on -> the mark of the session whose results it used."""
+    upstream_work: Mapping[str, str] = field(default_factory=dict)
+    """Job that it depends on -> the fingerprint of the attempt whose results it used;
+    not of a job in records of older versions."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """What its log told: others may wait for it."""
+    step: int | None = None
+    """Its newest metrics; None: none were noted."""
+    seconds: float | None = None
+    """How long it ran, when it did all its steps in one attempt."""
+    total: int | None = None
+    values: Mapping[str, float | str] = field(default_factory=dict)
+    result: float | str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoneReport:
+    """Which jobs of a plan are done, and why others that once were are not."""
+
+    done: Mapping[str, DoneWork] = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
+    """Completed before, and would do other work now."""
+    upstream: tuple[str, ...] = ()
+    """Completed before, and build on something that has run, or will run, again."""
+
+
+def is_of_later(work: DoneWork, session: str, ordered_at: float) -> bool:
+    """Whether a word of success is younger than a submission that is about to be sent.
+
+    An engine that was deposed amid sending may go on when the job has long completed:
+    what it sends finds the attempt claimed, and the word must stay.
+
+    Args:
+        work: the word that lies there.
+        session: of the submission.
+        ordered_at: when the submission was ordered, UTC of the same session.
+    """
+    return work.session == session and work.at >= ordered_at
+
+
+def mark_of(state: SessionState) -> str:
+    """The mark of a session."""
+    return f"{state.session}@{state.started_at:.3f}"
+
+
+def work_of(state: SessionState, job: JobRecord) -> DoneWork:
+    """What a completed job leaves."""
+    noted = job.noted
+    upstream = {
+        name: state.jobs[name] for name in job.spec.depends_on if name in state.jobs
+    }
+    return DoneWork(
+        job=job.name,
+        session=state.session,
+        mark=mark_of(state),
+        fingerprint=_fingerprint(job),
+        at=job.since + state.wall_ahead,
+        attempts=len(job.attempts),
+        upstream={name: _made_by(state, other) for name, other in upstream.items()},
+        upstream_work={name: _work_used(job, it) for name, it in upstream.items()},
+        metadata=job.metadata,
+        step=noted.step if noted else None,
+        seconds=_seconds(job),
+        total=noted.total if noted else None,
+        values=noted.values if noted else {},
+        result=noted.result if noted else None,
+    )
+
+
+def _fingerprint(job: JobRecord) -> str:
+    """Of the attempt that completed: the job may have been planned anew since."""
+    attempt = job.attempt
+    return (attempt.fingerprint if attempt else "") or job.spec.fingerprint
+
+
+def _seconds(job: JobRecord) -> float | None:
+    """Of the only attempt; of several none did all the steps."""
+    if len(job.attempts) != 1:
+        return None
+    began, ended = job.attempts[0].began_at, job.attempts[0].ended_at
+    return None if began is None or ended is None else ended - began
+
+
+def _made_by(state: SessionState, job: JobRecord) -> str:
+    """The mark of the session whose results of `job` are there."""
+    return job.done.mark if job.done else mark_of(state)
+
+
+def _work_used(job: JobRecord, other: JobRecord) -> str:
+    """The fingerprint of the attempt of `other` whose results a completed job used.
+
+    That is the newest when the job began. Attempts that continue go on with what the
+    first of them read, and `other` may have run again with other values since.
+    """
+    if other.done is not None:
+        return other.done.fingerprint
+    began = _began(job)
+    there = [one for one in other.attempts if one.ordered_at <= began]
+    # One that had none yet was not waited for: its results are from its first.
+    used = there[-1] if there else next(iter(other.attempts), None)
+    return (used.fingerprint if used else "") or other.spec.fingerprint
+
+
+def _began(job: JobRecord) -> float:
+    """When the first of the attempts that continue each other was ordered."""
+    firsts = [one for at, one in enumerate(job.attempts) if one.anew or not at]
+    return firsts[-1].ordered_at if firsts else job.since
+
+
+def done_before(plan: Plan, found: Mapping[str, DoneWork]) -> DoneReport:
+    """Which jobs of `plan` need not run, by what was found of each.
+
+    Args:
+        plan: what would run.
+        found: job -> what lies in its output directory.
+    """
+    done: dict[str, DoneWork] = {}
+    changed: list[str] = []
+    upstream: list[str] = []
+    for job in _upstream_first(plan):
+        work = found.get(job.name)
+        if work is None:
+            continue
+        if not _same(job, work):
+            changed.append(job.name)
+        elif _stands(job, work, done):
+            done[job.name] = work
+        else:
+            upstream.append(job.name)
+    return DoneReport(done=done, changed=tuple(changed), upstream=tuple(upstream))
+
+
+def _same(job: JobSpec, work: DoneWork) -> bool:
+    same = work.job == job.name and work.fingerprint == job.fingerprint
+    return same and bool(job.fingerprint)
+
+
+def _stands(job: JobSpec, work: DoneWork, done: Mapping[str, DoneWork]) -> bool:
+    """Whether all that the job builds on is there as it was then."""
+    return all(name in done and _used(work, done[name]) for name in job.depends_on)
+
+
+def _used(work: DoneWork, other: DoneWork) -> bool:
+    """Whether a job's results were built on those that are there of another."""
+    same_session = work.upstream.get(other.job) == other.mark
+    read = work.upstream_work.get(other.job, other.fingerprint)
+    return same_session and read == other.fingerprint
+
+
+def _upstream_first(plan: Plan) -> Iterator[JobSpec]:
+    """Every job of the plan after all that it depends on; a circle is left out."""
+    left = {job.name: len(set(job.depends_on)) for job in plan.jobs}
+    below: dict[str, list[JobSpec]] = {}
+    for job in plan.jobs:
+        for name in set(job.depends_on):
+            below.setdefault(name, []).append(job)
+    ready = [job for job in plan.jobs if not left[job.name]]
+    for job in ready:  # grows while it is walked
+        yield job
+        for after in below.get(job.name, ()):
+            left[after.name] -= 1
+            if not left[after.name]:
+                ready.append(after)

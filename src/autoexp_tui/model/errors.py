@@ -1,0 +1,140 @@
+"""The errors a person may meet, drawn once.
+
+AutoexpError
+├── UsageError            exit 2: the command line, or the primary config
+├── ValidationFailed      exit 3: the plan has errors (all of them at once)
+├── NotConfirmed          exit 3: a confirmation was refused or cannot be asked
+├── SessionOwned          exit 4: another engine owns the session or a directory
+├── EnvironmentFailed     exit 5: unwritable, full, missing outside thing
+├── StoppedByGuard        exit 6: a budget or the storm breaker
+└── JournalDamaged        exit 5: a record that cannot be read, with its place
+
+Each carries the problem's parts; the text is made in `__str__`. Anything else that
+escapes is a bug and gets a traceback in the session's log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from textwrap import indent
+from typing import ClassVar, Final
+
+from autoexp_tui.text.spelling import plural
+
+
+@dataclass(eq=False)
+class AutoexpError(Exception):
+    """What is wrong, where, and the next step. Shown without a traceback."""
+
+    problem: str
+    where: str = ""
+    """File and key path, or the name of the thing; empty when obvious."""
+    hint: str = ""
+    """The next step, as a sentence or a command."""
+
+    exit_code: ClassVar[int] = 70
+
+    def __str__(self) -> str:
+        head = f"{self.where}: {self.problem}" if self.where else self.problem
+        return f"{head}\n{indent(self.hint, '  ')}" if self.hint else head
+
+    @property
+    def line(self) -> str:
+        """The same on one line, without its last full stop."""
+        head, _, hint = str(self).partition("\n  ")
+        said = f"{head.rstrip('.')}. {hint}" if hint else head
+        return said.rstrip(".")
+
+
+@dataclass(eq=False)
+class UsageError(AutoexpError):
+    """A command line or a primary config that cannot be read."""
+
+    exit_code: ClassVar[int] = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One finding of validation."""
+
+    message: str
+    where: str = ""
+    job: str = ""
+    hint: str = ""
+    place: str = ""
+    """The file and line of what `where` names, `config/exp.yaml:41`; empty: no file
+    has it, or `where` says it."""
+    others: tuple[str, ...] = ()
+    """Further jobs that have the same, called as `job` is."""
+
+    def __str__(self) -> str:
+        head = " ".join(part for part in (self.job, self.where) if part)
+        line = f"{head}: {self.message}" if head else self.message
+        below = ": ".join(part for part in (self.place, self.hint) if part)
+        return f"{line}\n{indent(below, '    ')}" if below else line
+
+
+MOST_TOLD: Final = 200
+"""Findings that are written out; more would only push the first ones away."""
+
+
+@dataclass(eq=False)
+class ValidationFailed(AutoexpError):
+    """Every error of a plan at once; nothing was submitted."""
+
+    problems: tuple[Problem, ...] = ()
+
+    exit_code: ClassVar[int] = 3
+
+    def __str__(self) -> str:
+        shown = self.problems[:MOST_TOLD]
+        lines = [super().__str__(), *(f"  - {problem}" for problem in shown)]
+        more = len(self.problems) - len(shown)
+        if more:
+            all_of_them = "`autoexp-plan --json` has them all"
+            lines.append(f"  ... and {plural(more, 'error')} more; {all_of_them}")
+        return "\n".join(lines)
+
+
+@dataclass(eq=False)
+class NotConfirmed(AutoexpError):
+    """Something needs a yes and did not get one."""
+
+    exit_code: ClassVar[int] = 3
+
+
+@dataclass(eq=False)
+class SessionOwned(AutoexpError):
+    """Another living engine owns what this one asked for."""
+
+    exit_code: ClassVar[int] = 4
+
+
+@dataclass(eq=False)
+class EnvironmentFailed(AutoexpError):
+    """The machine does not let us: unwritable, full, or something is missing."""
+
+    passing: bool = False
+    """Whether time, or a little room, may mend it: the same may succeed later."""
+
+    exit_code: ClassVar[int] = 5
+
+
+@dataclass(eq=False)
+class JournalDamaged(EnvironmentFailed):
+    """A record other than a torn last line cannot be read."""
+
+    newer: bool = False
+    """Nothing is lost: a newer version wrote it, and reads it."""
+
+
+@dataclass(eq=False)
+class StoppedByGuard(AutoexpError):
+    """A budget or the storm breaker ended the run."""
+
+    exit_code: ClassVar[int] = 6
+
+
+def os_reason(error: OSError) -> str:
+    """What the system said, without its number: `Permission denied`."""
+    return error.strerror or str(error)

@@ -1,0 +1,232 @@
+"""What can be known about the world: keys, facts, and verdicts with a why.
+
+A fact may be *unknown* (nobody has looked, or the look failed); it is never *absent*
+because of an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from autoexp_tui.model.freshness import FileIdentity, SetAside
+from autoexp_tui.model.states import Cause, JobState
+
+
+# ------------------------------------------------------------------------- keys
+@dataclass(frozen=True, slots=True)
+class StatKey:
+    """Size and age of a path."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class GlobKey:
+    """The matches of a pattern."""
+
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextKey:
+    """The text of a small file, or whether it holds a pattern."""
+
+    path: str
+    pattern: str = ""
+    """A regex; empty: the text is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogKey:
+    """Whether a pattern was found in a log (or the logs of a glob)."""
+
+    path: str
+    pattern: str
+    glob: bool
+    check_mode: str
+    tail_bytes: int
+    skip: tuple[tuple[int, int], ...] = ()
+    """(inode, bytes) of texts in which nothing is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandKey:
+    """The exit status of a command."""
+
+    command: tuple[str, ...]
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobKey:
+    """The state of a job of the session."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataKey:
+    """A value that a log event extracted."""
+
+    job: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetricKey:
+    """The last observed value of a metric."""
+
+    job: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalKey:
+    """What a person said about a job's start."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class FiredKey:
+    """When an action last fired for a job."""
+
+    job: str
+    action: str
+
+
+OutsideKey: TypeAlias = StatKey | GlobKey | TextKey | LogKey | CommandKey
+"""Gathered by looking outside the session."""
+InsideKey: TypeAlias = JobKey | MetadataKey | MetricKey | ApprovalKey | FiredKey
+"""Read from the session's own state."""
+FactKey: TypeAlias = OutsideKey | InsideKey
+
+
+# ----------------------------------------------------------------------- values
+@dataclass(frozen=True, slots=True)
+class FileStat:
+    """A path as stat saw it; `exists` False means the look worked and found none."""
+
+    exists: bool
+    size: int = 0
+    mtime: float = 0.0
+    file: FileIdentity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Paths that matched a glob, newest last, with their stats."""
+
+    paths: tuple[str, ...] = ()
+    largest: int = 0
+    """Bytes of the largest match."""
+    files: tuple[FileIdentity, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileText:
+    """A file's text, None when there is no file."""
+
+    text: str | None
+    """Empty where a pattern was asked for: it may be long."""
+    file: FileIdentity | None = None
+    holds: bool = False
+    """Whether it has the pattern that was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFound:
+    """Which files of a log condition held the pattern, and one line that did."""
+
+    files: int = 0
+    matched: int = 0
+    line: str = ""
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """A finished command; `exit_code` None when it could not start or ran too long."""
+
+    exit_code: int | None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobFact:
+    """What conditions may ask about a job."""
+
+    state: JobState
+    cause: Cause | None = None
+    attempts: int = 0
+    step: int | None = None
+    ended_lived: float | None = None
+    aside: Mapping[str, SetAside] | None = field(default_factory=dict)
+    """By path, its files that do not count; None: nothing counts yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricFact:
+    """A metric's last value at a step."""
+
+    value: float
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalFact:
+    """The answer, None while nobody has answered."""
+
+    approved: bool | None
+    by: str = ""
+    reason: str = ""
+
+
+FactValue: TypeAlias = (
+    FileStat
+    | Matches
+    | FileText
+    | LogFound
+    | CommandResult
+    | JobFact
+    | MetricFact
+    | ApprovalFact
+    | str
+    | float
+    | None
+)
+"""`str` for metadata; `float` (seconds that engines lived) for FiredKey; None: looked,
+and there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Something outside that does not answer."""
+
+    place: str
+    """A mount point, or a command."""
+    since: float
+    """Time `t` of the session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A value, and when somebody looked; `error` says why it is not known."""
+
+    value: FactValue
+    observed_at: float
+    """When the look began: monotonic as its source tells it, and in seconds that
+    engines lived as conditions read it."""
+    error: str = ""
+    silence: Silence | None = None
+    """The look has not come back; `error` is set too."""
+
+
+class Facts(Protocol):
+    """Where evaluation reads facts; None means nobody has looked yet."""
+
+    def get(self, key: FactKey) -> Fact | None:
+        """The newest fact for `key`."""
+        ...

@@ -1,0 +1,250 @@
+"""What came back from the outside: the answers to what the engine asked for."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from autoexp_tui.effects.effects import ComposeJob
+from autoexp_tui.engine.executor_port import (
+    AdoptAnswer,
+    CancelAnswer,
+    PollAnswer,
+    SubmitAnswer,
+)
+from autoexp_tui.engine.ports import Kept
+from autoexp_tui.engine.reading_ports import FoundFile, LogChunk
+from autoexp_tui.model.checkpoints import FoundCheckpoint
+from autoexp_tui.model.commands import Order
+from autoexp_tui.model.facts import Fact, OutsideKey, Silence
+from autoexp_tui.model.freshness import FileIdentity
+from autoexp_tui.model.specs import JobSpec, Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """The executor's answer to a submission."""
+
+    effect_id: str
+    token: str
+    answer: SubmitAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probed:
+    """What became of a submission that was in doubt."""
+
+    effect_id: str
+    token: str
+    answer: AdoptAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
+    """The executor's answer to a cancel."""
+
+    effect_id: str
+    answer: CancelAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composed:
+    """A job planned again; `spec` None with a `problem` when it does not compose."""
+
+    effect_id: str
+    effect: ComposeJob
+    spec: JobSpec | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notified:
+    """The user's notification command ended."""
+
+    effect_id: str
+    fact: Fact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrandRun:
+    """What a rule ordered outside was done, or could not be."""
+
+    effect_id: str
+    ok: bool
+    detail: str = ""
+    """What was said, or what is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoneNoted:
+    """Word of a completed job was left, or could not be."""
+
+    effect_id: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FurtherPlanned:
+    """A plan that is to join was made and stored; without one there is a `problem`."""
+
+    effect_id: str
+    plan: Plan | None = None
+    sha: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsOpened:
+    """Somebody looks at these jobs."""
+
+    jobs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """What a run was doing has been kept, as far as it could be."""
+
+    effect_id: str
+    kept: Kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesLookedAt:
+    """What lies there of what the followers of a job wait for."""
+
+    effect_id: str
+    files: tuple[FileIdentity, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointLooked:
+    """What a job would go on from; None: nothing."""
+
+    effect_id: str
+    found: FoundCheckpoint | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointMoved:
+    """A checkpoint was moved aside, or could not be."""
+
+    effect_id: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Polled:
+    """A look at the executor."""
+
+    answer: PollAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactsSeen:
+    """A batch of looks outside."""
+
+    facts: tuple[tuple[OutsideKey, Fact], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceHeard:
+    """A file system answered, or has been silent for a while."""
+
+    place: str
+    """Its mount point."""
+    silence: Silence | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRead:
+    """One look at one run's log."""
+
+    job: str
+    attempt: int
+    run: int
+    chunk: LogChunk | None
+    final: bool = False
+    tail: str = ""
+    """With `final`: the last lines, for evidence."""
+    problem: str = ""
+    source: str = ""
+    """Which file of the job's; the log is the empty one."""
+    found: tuple[FoundFile, ...] | None = None
+    """The files of metrics that are there, where those were looked for."""
+
+    @property
+    def stream(self) -> tuple[str, str]:
+        """Whose file, and which."""
+        return (self.job, self.source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogsRead:
+    """A batch of looks at logs."""
+
+    reads: tuple[LogRead, ...]
+    left: tuple[tuple[str, str], ...] = ()
+    """(job, source) of what had to wait for the next look."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrdersTaken:
+    """Commands that other processes left."""
+
+    orders: tuple[Order, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """Whether the lease is still ours; `problem` when it could not be touched."""
+
+    ours: bool
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFailed:
+    """An outside call raised something it should not: a fault of ours."""
+
+    what: str
+    problem: str
+    trace: str
+    effect_id: str = ""
+    """The effect that was being sent, when it was one."""
+
+
+Observation: TypeAlias = (
+    Submitted
+    | Probed
+    | Cancelled
+    | Composed
+    | Notified
+    | ErrandRun
+    | DoneNoted
+    | CheckpointLooked
+    | FilesLookedAt
+    | CheckpointMoved
+    | Captured
+    | FurtherPlanned
+    | JobsOpened
+    | Polled
+    | FactsSeen
+    | PlaceHeard
+    | LogsRead
+    | OrdersTaken
+    | Heartbeat
+    | CallFailed
+)
+
+
+def call_failed(what: str, problem: BaseException, effect_id: str = "") -> Observation:
+    """The observation of an outside call that raised what it should not."""
+    return CallFailed(
+        what=what,
+        effect_id=effect_id,
+        problem=f"{type(problem).__name__}: {problem}",
+        trace="".join(traceback.format_exception(problem)),
+    )

@@ -1,0 +1,101 @@
+"""Whose directory a path lies in, and whom a condition therefore waits for."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Final
+
+from autoexp_tui.conditions.kinds import (
+    Composite,
+    Condition,
+    FileContent,
+    FileExists,
+    JobStateIs,
+    LogPattern,
+    MetadataIs,
+    MetricIs,
+    Not,
+)
+
+_RUNTIME: Final = re.compile(r"\{runtime\.([^{}]+)\}")
+
+
+class Places:
+    """The output and log directories of all jobs of a plan."""
+
+    def __init__(self, jobs: Iterable[tuple[str, str, str]]) -> None:
+        """`jobs`: (name, output_dir, log_dir)."""
+        self._owners: dict[str, str] = {}
+        self._names: set[str] = set()
+        for name, output_dir, log_dir in jobs:
+            self._names.add(name)
+            for directory in (output_dir, log_dir):
+                self._owners.setdefault(posixpath.normpath(directory), name)
+
+    def owner(self, path: str) -> str:
+        """The job in whose directory a path lies; empty when in none."""
+        place = posixpath.normpath(path) if path else ""
+        while place and place not in {"/", "."}:
+            if place in self._owners:
+                return self._owners[place]
+            place = posixpath.dirname(place)
+        return ""
+
+    def with_writers(self, condition: Condition) -> Condition:
+        """The condition with the job that writes its file or log, where known."""
+        match condition:
+            case FileExists() | FileContent():
+                return replace(condition, writer=self.owner(condition.path))
+            case LogPattern():
+                return replace(condition, writer=self.owner(condition.log_path))
+            case Composite():
+                inner = tuple(self.with_writers(c) for c in condition.conditions)
+                return replace(condition, conditions=inner)
+            case Not():
+                return replace(
+                    condition, condition=self.with_writers(condition.condition)
+                )
+        return condition
+
+    def waited_for(self, condition: Condition) -> Iterator[str]:
+        """The jobs whose progress a condition looks at; names may repeat."""
+        match condition:
+            case JobStateIs():
+                yield from condition.jobs
+            case MetadataIs() | MetricIs():
+                yield condition.job
+            case FileExists() | FileContent() | LogPattern():
+                yield condition.writer
+            case Composite():
+                for inner in condition.conditions:
+                    yield from self.waited_for(inner)
+            case Not():
+                yield from self.waited_for(condition.condition)
+        for path in _runtime_paths(condition):
+            yield self._job_of(path)
+
+    def _job_of(self, path: str) -> str:
+        """The job of `JOB.KEY`: the longest name that is known."""
+        parts = path.split(".")
+        names = (".".join(parts[:cut]) for cut in range(len(parts) - 1, 0, -1))
+        return next((name for name in names if name in self._names), "")
+
+
+def _runtime_paths(value: object) -> Iterator[str]:
+    """What follows `runtime.` in any text of a condition; nested conditions apart."""
+    if isinstance(value, str):
+        yield from _RUNTIME.findall(value)
+    elif isinstance(value, tuple):
+        for item in value:
+            if not is_dataclass(item):
+                yield from _runtime_paths(item)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _runtime_paths(item)
+    elif is_dataclass(value):
+        for field in fields(value):
+            if field.name not in {"pattern", "condition"}:
+                yield from _runtime_paths(getattr(value, field.name))

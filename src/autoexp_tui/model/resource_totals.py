@@ -1,0 +1,80 @@
+"""What a job with certain sbatch options holds: GPUs, nodes, CPUs.
+
+Upper bounds where an option gives a range. What only the cluster knows (how many CPUs
+a node has that is taken whole, say) counts as the least that it can be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from autoexp_tui.model.scalars import Scalar
+
+_COUNT: Final = re.compile(r"(?:[A-Za-z_][\w.]*[:=/])*(?:\d+-)?(\d+)([kKmM]?)")
+_SCALES: Final = {"": 1, "k": 1024, "m": 1024 * 1024}
+
+
+def gpus_of(options: Mapping[str, Scalar]) -> int:
+    """GPUs that a job with these options holds in all, as far as they say."""
+    if "gpus" in options:
+        return _summed(options["gpus"])
+    nodes = nodes_of(options)
+    if "gpus-per-node" in options:
+        return _summed(options["gpus-per-node"]) * nodes
+    if "gpus-per-task" in options:
+        return _summed(options["gpus-per-task"]) * tasks_of(options)
+    if "gpus-per-socket" in options:
+        sockets = count_of(options.get("sockets-per-node", 1)) or 1
+        return _summed(options["gpus-per-socket"]) * sockets * nodes
+    if per_task := _gpus_among(options.get("tres-per-task")):
+        return per_task * tasks_of(options)
+    return _gpus_among(options.get("gres")) * nodes
+
+
+def nodes_of(options: Mapping[str, Scalar]) -> int:
+    """Nodes that a job holds at most; at least one."""
+    asked = count_of(options.get("nodes"))
+    if asked:
+        return asked
+    per_node = count_of(options.get("ntasks-per-node"))
+    tasks = count_of(options.get("ntasks"))
+    return -(-tasks // per_node) if tasks and per_node else 1
+
+
+def tasks_of(options: Mapping[str, Scalar]) -> int:
+    """Tasks (in Slurm's sense) of a job."""
+    if "ntasks" in options:
+        return count_of(options["ntasks"]) or 1
+    return (count_of(options.get("ntasks-per-node")) or 1) * nodes_of(options)
+
+
+def cpus_of(options: Mapping[str, Scalar]) -> int:
+    """CPUs that a job holds at least: one a node where nothing is said."""
+    per_task = count_of(options.get("cpus-per-task")) or 1
+    per_gpu = count_of(options.get("cpus-per-gpu"))
+    return max(tasks_of(options) * per_task, per_gpu * gpus_of(options))
+
+
+def count_of(value: Scalar) -> int:
+    """The number in `4`, `2-4` (the most), `a100:4`, `gpu:a100:4`, `1k`; a name is 1.
+
+    0 for nothing and for what is no count.
+    """
+    text = str(value).partition("(")[0].strip()
+    found = _COUNT.fullmatch(text)
+    if found:
+        return int(found[1]) * _SCALES[found[2].lower()]
+    return 1 if text.isidentifier() and value is not None else 0
+
+
+def _summed(value: Scalar) -> int:
+    """Of several types, `a100:2,v100:1`, all together."""
+    return sum(count_of(part) for part in str(value).split(","))
+
+
+def _gpus_among(value: Scalar) -> int:
+    """GPUs in a list such as `gpu:a100:2,shard:1` or `cpu:4,gres/gpu:2`."""
+    kinds = (part.strip().removeprefix("gres/") for part in str(value or "").split(","))
+    return sum(count_of(part) for part in kinds if re.match(r"gpu\b", part))

@@ -1,0 +1,176 @@
+"""How jobs are watched: rules over logs and ends, metrics, anomalies, storms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from autoexp_tui.actions.kinds import Action
+
+PatternType: TypeAlias = Literal["substring", "regex", "inactivity", "progress"]
+
+
+QUIET_TYPES: Final = ("inactivity", "progress")
+"""Rules that apply when for some time nothing has moved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEvent:
+    """A rule over the new bytes of every job's log, or over their absence."""
+
+    name: str
+    pattern: str = ""
+    """Empty: any output (`inactivity`), or the progress metric (`progress`)."""
+    pattern_type: PatternType = "substring"
+    after_seconds: float | None = None
+    """Of the types in `QUIET_TYPES`; None: the monitoring's `stall_after_seconds`."""
+    extract_groups: Mapping[str, str] = field(default_factory=dict)
+    """Metadata key -> regex group (a name, or a number as text)."""
+    match_once: bool = False
+    """Once for each run, not for each match."""
+    actions: tuple[Action, ...] = ()
+    stages: tuple[str, ...] = ()
+    """Only jobs of these stages; empty: all."""
+
+
+StateClass: TypeAlias = Literal[
+    "crash", "stall", "timeout", "oom", "node_fail", "preempted", "success"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateEvent:
+    """A rule over how attempts end, or over a transition of states."""
+
+    name: str
+    state: StateClass | None = None
+    transition: tuple[str | None, str] | None = None
+    """(old or None for any, new): our state names."""
+    actions: tuple[Action, ...] = ()
+    stages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Where a job's step counter stands and ends."""
+
+    metric: str = "iteration"
+    total: str = ""
+    """A config path that holds the last step; empty: taken from the log, or unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultSpec:
+    """The number that a job is for."""
+
+    metric: str = ""
+    """Empty: the monitoring's `loss`, else `loss`."""
+    mode: Literal["min", "max", "last"] = "last"
+    """Which of its values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anomalies:
+    """What counts as ill, and what is done about it."""
+
+    nan: Literal["kill", "warn", "off"] = "kill"
+    flat_share: float | None = None
+    """Of the run's steps, in which the loss must fall; None: it need not."""
+    plateau_percent: float = 1.0
+    """It falls by at least so much."""
+    plateau_steps: int = 500
+    plateau: Literal["warn", "off"] = "off"
+    """This and `plateau_steps` are read in older plans, and without effect."""
+    divergence_percent: float = 50.0
+    """Above the minimum so far."""
+    divergence: Literal["warn", "off"] = "warn"
+    min_points: int = 20
+    """Observations before a flat or rising loss is judged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storm:
+    """When so many attempts fail one after the other that sending more is waste."""
+
+    failures: int = 5
+    """Quick failures in a row; 0: nothing is counted."""
+    quick_seconds: float = 120.0
+    """An attempt that failed within this after its run began failed quickly."""
+    per: tuple[Literal["session", "stage", "node"], ...] = ("session", "stage", "node")
+    """Where they are counted, each for itself."""
+    action: Literal["pause", "exclude_node"] = "pause"
+    """`exclude_node`: a node alone is left out; whatever else it is pauses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """Where a job's program keeps what it goes on from."""
+
+    glob: str = ""
+    """Each match is one checkpoint; relative to `output_dir`. Empty: not known."""
+    pointer: str = ""
+    """A file or link beside them that names the newest; empty: there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricPattern:
+    """A regex with one group that yields a metric from a log line."""
+
+    name: str
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricFile:
+    """A file of a job's from which metrics are read, beside its log."""
+
+    path: str
+    """Or a glob; below the job's output directory unless absolute. `{name}`, `{stage}`
+    and further fields of the job stand for their values."""
+    format: Literal["jsonl", "csv"]
+    step: str = ""
+    """The key or column of the step; empty: one that is called like it."""
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    """Metric -> its key or column; empty: every number, by its own name."""
+
+
+MOST_EVIDENCE_SECONDS: Final = 20.0
+
+
+LOCK_STALE_SECONDS: Final = 600.0
+
+
+SHORTEST_LOCK_STALE_SECONDS: Final = 90.0
+"""Three heartbeats of an engine: one that is late by less is not dead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Monitoring:
+    """How the engine watches the jobs of a plan, or those with rules of their own."""
+
+    poll_seconds: float = 1.0
+    """Between looks at files that something waits for; one for the whole session."""
+    log_events: tuple[LogEvent, ...] = ()
+    state_events: tuple[StateEvent, ...] = ()
+    metrics: tuple[MetricPattern, ...] = ()
+    """Further patterns; loss, learning rate, step and speed are known already."""
+    metrics_files: tuple[MetricFile, ...] = ()
+    """Their metrics win over those of the same name in the log."""
+    loss: str = "loss"
+    """The metric of trends and anomalies."""
+    result: ResultSpec = field(default_factory=ResultSpec)
+    progress: Progress = field(default_factory=Progress)
+    anomalies: Anomalies = field(default_factory=Anomalies)
+    stall_after_seconds: float = 1800.0
+    evidence_seconds: float = MOST_EVIDENCE_SECONDS
+    """How long a run that a rule ends may live on to be looked at; 0: not at all."""
+    doomed: Literal["skip", "hold"] = "skip"
+    doomed_grace_seconds: float = 60.0
+    notify_command: tuple[str, ...] = ()
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
+    storm: Storm = field(default_factory=Storm)
+    """One for the whole session."""
+    lock_stale_seconds: float = LOCK_STALE_SECONDS
+    """An engine on another host is taken for dead once its heartbeat has been seen
+    still for so long; one for the whole session."""

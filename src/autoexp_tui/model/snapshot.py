@@ -1,0 +1,207 @@
+"""What front ends see: one frozen value, its parts shared with the engine's records.
+
+Snapshots compare by identity. `Live` holds what is volatile and never journaled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from autoexp_tui.model.moment import Present
+
+if TYPE_CHECKING:  # a first paint needs no events
+    from autoexp_tui.events.events import Recorded
+    from autoexp_tui.model.specs import Plan
+    from autoexp_tui.model.state import JobRecord, PendingEffect, Warned
+    from autoexp_tui.model.verdicts import Verdict, Why
+
+Role: TypeAlias = Literal["plan", "live", "viewer", "replay"]
+"""`plan`: nothing was submitted, no session exists on disk yet."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """A metric of one job over its steps, thinned to a bounded length."""
+
+    steps: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+    gaps: tuple[int, ...] = ()
+    """Steps at which it was nan or infinite: the first ones, and the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class InQueue:
+    """What the executor says of a job that waits there, or has left it."""
+
+    reason: str = ""
+    """Why it waits, or what is waited for, in words; empty: it does not say."""
+    expected_at: float | None = None
+    """UTC at which the executor expects to start it; None: it does not say."""
+    partition: str = ""
+    leaving: bool = False
+    """It is over; how it ended is not judged yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLoad:
+    """What one GPU did at its last sample; None: it does not tell."""
+
+    busy_percent: float | None = None
+    used_mib: float | None = None
+    total_mib: float | None = None
+    watts: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuView:
+    """The GPUs of a run."""
+
+    gpus: tuple[GpuLoad, ...]
+    seen_at: float
+    """UTC at which the newest sample was read."""
+    idle_seconds: float = 0.0
+    """For how long every sample said that none of them did anything."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Live:
+    """The volatile side of a job: what its log said last."""
+
+    step: int | None = None
+    first_step: int | None = None
+    """The first one that the attempt reported, as far as its log was read."""
+    total: int | None = None
+    rate: float | None = None
+    """Steps a second, observed."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Newest value of each metric; may be nan or inf."""
+    result: float | None = None
+    """The number that the job is for; may be nan or inf. None: not known."""
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+    trend: Sequence[float] = ()
+    """The metric of the result, thinned to at most 32 points, for a sparkline."""
+    log_bytes: int = 0
+    last_output_at: float | None = None
+    last_step_at: float | None = None
+    start: tuple[Verdict | None, ...] = ()
+    """The newest verdicts of the start conditions, arguments as of now."""
+    queue: InQueue | None = None
+    """Where it stands in the executor's queue; None: it runs, or is not there."""
+    gpu: GpuView | None = None
+    """None: nobody samples its GPUs, or it has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EngineView:
+    """The engine's own health."""
+
+    role: Role
+    epoch: int = 0
+    host: str = ""
+    pid: int = 0
+    owner_alive: bool = True
+    """Viewer: whether the owner's heartbeat still moves."""
+    halted_pid: int = 0
+    """Viewer: the owner's process on this host while Ctrl-Z or SIGSTOP keeps it from
+    running; else 0."""
+    stopped: bool = False
+    """The engine has ended in an orderly way: nobody runs this session any more."""
+    committed_at: float = 0.0
+    executor: str = ""
+    executor_answered_at: float | None = None
+    executor_error: str = ""
+    slots: int = 0
+    """Tasks at a time; 0: no limit, or none known."""
+    slots_used: int = 0
+    gpus: int | None = None
+    """GPUs of the machine that runs the jobs; None: not known, or a cluster's."""
+    doing: str = ""
+    """What keeps the front end waiting just now (`planning exp`); usually empty."""
+    holding: str = ""
+    """Why nothing is written just now (a full disk), empty when all is well."""
+    log_file: str = ""
+    """Where tracebacks go."""
+    directory: str = ""
+    """The session's directory, empty before there is one."""
+    user: str = ""
+    """Viewer and replay: the other user whose session it is; empty: one's own."""
+
+
+LandmarkKind: TypeAlias = Literal["failed", "asked", "gone"]
+"""A job failed or was lost; a person was asked; no engine lived for a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class Landmark:
+    """A moment of a journal that a person looks for."""
+
+    t: float
+    kind: LandmarkKind
+    until: float
+    """Its end; equal to `t` for what takes no time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Playback:
+    """Where a replay stands in the journal that it plays. Times are UTC seconds."""
+
+    begin: float
+    end: float
+    at: float
+    """The moment that is shown; between two events the later one is not yet so."""
+    position: int
+    """How many of the journal's events are shown."""
+    length: int
+    """How many there are."""
+    speed: float
+    """Seconds of the session in one second; inf: as fast as it goes."""
+    playing: bool
+    landmarks: tuple[Landmark, ...] = ()
+    """Oldest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Snapshot:
+    """Everything a front end shows, as of one commit."""
+
+    seq: int
+    t: float
+    """Time of the commit on the session's own scale, as all times here are: see
+    `model.moment`."""
+    session: str
+    name: str
+    plan: Plan | None
+    """None while it is still being read."""
+    started_at: float
+    paused: Why | None
+    engine: EngineView
+    jobs: tuple[JobRecord, ...]
+    """In plan order."""
+    live: tuple[Live | None, ...]
+    """Parallel to `jobs`."""
+    warnings: tuple[Warned, ...] = ()
+    pending: tuple[PendingEffect, ...] = ()
+    events: tuple[Recorded, ...] = ()
+    """The newest events, oldest first; a bounded tail of the journal."""
+    open: bool = True
+    """Whether work is left: a job that has not ended, or what rules ordered."""
+    gaps: tuple[tuple[float, float], ...] = ()
+    """When no engine lived, from and until, oldest first."""
+    playback: Playback | None = None
+    """Of a replay; None everywhere else."""
+    wall_ahead: float = 0.0
+    """Seconds by which the wall clock shows more than `t`."""
+
+    absent: float = 0.0
+    """Seconds that `t` counts and `lived` does not: see `model.moment`."""
+
+    def t_of(self, lived: float) -> float:
+        """The `t` of a moment to come, should an engine live until then."""
+        return lived + self.absent
+
+    @property
+    def now(self) -> Present:
+        """`t`, which tells the time of day as well."""
+        return Present(self.t, self.wall_ahead)

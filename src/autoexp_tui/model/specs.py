@@ -1,0 +1,185 @@
+"""What a plan holds: its jobs, what they ask of the executor, how they hang together.
+
+Every value is resolved (a job's own config, its siblings); what is known only at run
+time stays as `{runtime.JOB.KEY}` text and is resolved when it is evaluated or fired.
+What jobs wait for is in `condition_kinds`, how they are watched in `rule_kinds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from autoexp_tui.conditions.kinds import Condition
+from autoexp_tui.model.masking import NO_RULES, MaskRules
+from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.scalars import Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What one job asks of its executor."""
+
+    time_limit_seconds: float | None = None
+    gpus: int = 0
+    options: Mapping[str, Scalar] = field(default_factory=dict)
+    """The executor's own options (for Slurm: sbatch's)."""
+
+    @property
+    def key(self) -> str:
+        """The same text for jobs that ask for the same."""
+        options = sorted(self.options.items())
+        return repr((self.time_limit_seconds, self.gpus, options))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorSpec:
+    """Which executor runs the jobs, and its settings."""
+
+    class_name: str = "LocalClient"
+    max_parallel: int = 0
+    """Tasks at a time; 0: the executor's own number (local: the CPU cores)."""
+    settings: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """One job of a plan, everything resolved."""
+
+    name: str
+    index: int
+    stage: str = ""
+    family: str = ""
+    """Jobs at the same coordinates, stage apart, share it: `f0`, `f1` ..."""
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    """As written in the sweep; of a job that was planned anew, its own values."""
+    planned: Mapping[str, object] | None = None
+    """Its parameters in the plan, and what else its own values replace; None: it runs
+    with the plan's values."""
+    config_record: str = ""
+    """The file of the record that holds its config; empty: the plan's."""
+    overrides: tuple[str, ...] = ()
+    runtime_overrides: tuple[str, ...] = ()
+    """Overrides with `{runtime.JOB.KEY}` in them: composed with when the job starts."""
+    runtime_sources: tuple[tuple[str, int], ...] = ()
+    """The attempts, as (job, number), whose metadata it was composed with."""
+    command: tuple[str, ...]
+    """What runs; never passes through a shell."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = ""
+    output_dir: str
+    log_dir: str
+    """Of this job: holds `slurm-%j.out` and `current.log`."""
+    fingerprint: str = ""
+    start_conditions: tuple[Condition, ...] = ()
+    cancel_conditions: tuple[Condition, ...] = ()
+    depends_on: tuple[str, ...] = ()
+    resources: Resources = field(default_factory=Resources)
+    progress_total: int | None = None
+    """The last step, when the config tells."""
+    rules: str = ""
+    """Key in the plan's `rule_sets`; empty: the plan's own `monitoring`."""
+    own_rules: Monitoring | None = None
+    """Of a job that was planned anew with other rules: they win over `rules`."""
+    notes: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def own_values(self) -> Mapping[str, object]:
+        """Its parameters that differ from the plan's."""
+        if self.planned is None:
+            return {}
+        return {
+            key: value
+            for key, value in self.parameters.items()
+            if key not in self.planned or self.planned[key] != value
+        }
+
+    @property
+    def log_path_current(self) -> str:
+        """The stable path of the newest run's log."""
+        return f"{self.log_dir}/current.log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """`after` waits for, or reads from, `before`."""
+
+    before: str
+    after: str
+    mode: Literal["waits", "reads"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFinding:
+    """A warning of planning, kept with the plan."""
+
+    message: str
+    where: str = ""
+    job: str = ""
+    hint: str = ""
+    place: str = ""
+    """The file and line of what `where` names, as in `model.errors.Problem`."""
+
+    @property
+    def below(self) -> str:
+        """What a person reads below the message: where it stands, and what to do."""
+        return ": ".join(part for part in (self.place, self.hint) if part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hole:
+    """A combination of the sweep that a filter took away: it has no job."""
+
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
+    """What the filter saw of it: of a node's own filter, the values of that node."""
+    stage: str = ""
+    """Empty: of every stage that those values meet."""
+    filter: str
+    """As written."""
+    where: str
+    """Its key."""
+
+
+Share: TypeAlias = Literal["private", "group", "group_write"]
+"""Who but the user may read, or write, what the plan's jobs leave."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a session runs: the content of a manifest."""
+
+    version: int = 1
+    plan_id: str
+    name: str
+    config_ref: str = ""
+    config_dir: str = ""
+    overrides: tuple[str, ...] = ()
+    cwd: str = ""
+    """Where it was composed, and its relative paths start; empty: not known."""
+    search_dirs: tuple[str, ...] = ()
+    """Further directories that were searched for config groups."""
+    created_at: float = 0.0
+    """UTC, seconds since the epoch."""
+    state_dir: str
+    base_output_dir: str = ""
+    share: Share = "private"
+    mask: MaskRules = NO_RULES
+    jobs: tuple[JobSpec, ...]
+    edges: tuple[Edge, ...] = ()
+    monitoring: Monitoring = field(default_factory=Monitoring)
+    rule_sets: Mapping[str, Monitoring] = field(default_factory=dict)
+    """What jobs with rules of their own refer to; equal sets are there once."""
+    executor: ExecutorSpec = field(default_factory=ExecutorSpec)
+    ui: Mapping[str, object] = field(default_factory=dict)
+    warnings: tuple[PlanFinding, ...] = ()
+    holes: tuple[Hole, ...] = ()
+    """What filters took away, so far as it is remembered."""
+    holes_more: int = 0
+    """How many more there are."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Names of the variables that were read -> digest of the value."""
+
+    def rules_of(self, job: JobSpec) -> Monitoring:
+        """How a job is watched; by the plan's own rules when it names none known."""
+        return job.own_rules or self.rule_sets.get(job.rules, self.monitoring)

@@ -1,0 +1,475 @@
+"""A session's state: engine-private containers of frozen records.
+
+Containers are mutable and belong to one thread; records are frozen, so a snapshot
+shares them. `SessionState.fork()` gives a draft that leaves the original alone: the
+decider works on one, and the journal's word comes before the real state moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping, Set, ValuesView
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+
+from autoexp_tui.model.fast_replace import Renew, changed
+from autoexp_tui.model.moment import Present
+from autoexp_tui.model.states import NOT_STARTED, TERMINAL, Cause, JobState, Outcome
+
+if TYPE_CHECKING:  # a first paint needs neither effects nor events
+    from autoexp_tui.effects.effects import Effect
+    from autoexp_tui.events.events import MetricsNoted
+    from autoexp_tui.model.checkpoints import SavedCheckpoint
+    from autoexp_tui.model.done import DoneWork
+    from autoexp_tui.model.freshness import SetAside
+    from autoexp_tui.model.specs import JobSpec, Plan
+    from autoexp_tui.model.verdicts import Result, Why
+
+V = TypeVar("V")
+
+GAPS: Final = 1000
+"""Times without an engine that a state remembers."""
+
+
+class Layer(MutableMapping[str, V], Generic[V]):
+    """A mapping over another: writes stay in the layer, reads fall through."""
+
+    __slots__ = ("_base", "_own")
+
+    def __init__(self, base: Mapping[str, V]) -> None:
+        self._base = base
+        self._own: dict[str, V | None] = {}
+
+    @property
+    def written(self) -> Set[str]:
+        """Keys of which the layer has something else to say."""
+        return self._own.keys()
+
+    def __getitem__(self, key: str) -> V:
+        if key not in self._own:
+            return self._base[key]
+        value = self._own[key]
+        if value is None:
+            raise KeyError(key)
+        return value
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """As of any mapping, without an exception for each key that is not there."""
+        if key not in self._own:
+            return self._base.get(key, default)
+        value = self._own[key]
+        return default if value is None else value
+
+    def __setitem__(self, key: str, value: V) -> None:
+        self._own[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self._own[key] = None
+
+    def __contains__(self, key: object) -> bool:
+        if isinstance(key, str) and key in self._own:
+            return self._own[key] is not None
+        return key in self._base
+
+    def __iter__(self) -> Iterator[str]:
+        return self._merged() if self._own else iter(self._base)
+
+    def _merged(self) -> Iterator[str]:
+        yield from (key for key in self._base if self._own.get(key, 0) is not None)
+        yield from (
+            key
+            for key, value in self._own.items()
+            if value is not None and key not in self._base
+        )
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self) if self._own else len(self._base)
+
+    def values(self) -> ValuesView[V]:
+        """As of any mapping; of a layer without writes, the base's own."""
+        return super().values() if self._own else self._base.values()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt at a job."""
+
+    number: int
+    token: str
+    ordered_at: float
+    """When its intent was journaled."""
+    ordered_why: Why | None = None
+    """Why a rule ordered it; None: no rule did, or the journal is an old one's."""
+    resume: bool = False
+    anew: bool = False
+    """Whether it does not continue what the attempts before it left."""
+    fingerprint: str = ""
+    """Of the work that it does."""
+    values: Mapping[str, object] | None = None
+    """The parameters that it runs with; None: the plan's."""
+    noted: MetricsNoted | None = None
+    """Its last recorded metrics, once another attempt was ordered."""
+    executor_id: str = ""
+    submitted_at: float | None = None
+    run: int = -1
+    """The newest begun run; -1 before the first."""
+    began_at: float | None = None
+    node: str = ""
+    partition: str = ""
+    pid: int = 0
+    log_path: str = ""
+    log_start: int = 0
+    """Where this run's own text begins in it, bytes."""
+    log_replaced: int = 0
+    """How often the newest run's log began anew."""
+    cancel_cause: Cause | None = None
+    """Set when we ordered its end: our own cancels are our own record."""
+    cancel_why: Why | None = None
+    finished: bool = False
+    """Set when a rule said that it is done: whatever its end, it completed."""
+    outcome: Outcome | None = None
+    cause: Cause | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    ended_at: float | None = None
+    why: Why | None = None
+    """Why it ended."""
+    evidence: str = ""
+    reached: int | None = None
+    """The last step that its log reported."""
+    captures: tuple[str, ...] = ()
+    """Directories with what was kept of it when a rule ended it, oldest first."""
+    limit_seen: bool = False
+    """Whether a person said to know that its time limit will cut it."""
+
+    @property
+    def told_to_end(self) -> bool:
+        """Whether we ordered its end."""
+        return self.finished or self.cancel_cause is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionStatus:
+    """The last recorded verdict of a condition."""
+
+    result: Result
+    why: Why
+    since: float
+    waived: str = ""
+    """The reason a person gave for letting it count as passed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latched:
+    """A pattern that was found in a log while its job waited."""
+
+    line: str
+    path: str
+
+
+Mark: TypeAlias = tuple[str, int]
+"""The id of a rule's newest match in a run, and the byte of the log where its line
+begins; -1: in a text that another has replaced since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """What rules have found of a job's newest run: enough not to find it again.
+
+    A rule finds its lines in the order of the log, so its newest match tells them all.
+    """
+
+    attempt: int
+    run: int
+    marks: Mapping[str, Mark]
+    """By the rule's name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """An approval that was asked, and its answer."""
+
+    digest: str
+    prompt: str
+    asked_at: float
+    asked_lived: float
+    """The same moment, for its time-out."""
+    approved: bool | None = None
+    by: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """A further attempt that is to come."""
+
+    lived: float
+    """Not before the session has lived so many seconds."""
+    from_checkpoint: bool
+    why: Why
+    held: bool = False
+    """It is not decided yet: a condition of the reaction is waited for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deferred:
+    """A rule's action that waits for one of its conditions."""
+
+    trigger: str
+    """The match or the attempt that triggered it."""
+    since_lived: float
+    """When it was put off."""
+    why: Why
+    until_lived: float | None = None
+    """When it is decided at the latest; None: nobody knows."""
+    line: str = ""
+    """The log line that triggered it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """All that the session knows of a job."""
+
+    spec: JobSpec
+    plan_sha: str = ""
+    """The plan that it came with."""
+    parent: str = ""
+    """The job whose rule asked for it; empty: a person did."""
+    parent_action: str = ""
+    """Of that rule: `<rule>/<index>`."""
+    state: JobState = JobState.PLANNED
+    since: float = 0.0
+    """When `state` was entered."""
+    since_lived: float = 0.0
+    """The same moment, in seconds that engines lived."""
+    cause: Cause | None = None
+    why: Why | None = None
+    """Why it ended, or why it waits although its conditions pass."""
+    waiting_lived: float | None = None
+    """Start of the waiting clock, in seconds that engines lived."""
+    resume: bool = False
+    """Whether the next attempt starts from the newest checkpoint."""
+    ahead: bool = False
+    """Whether it goes before the others that wait for a slot."""
+    attempts: tuple[Attempt, ...] = ()
+    start: tuple[ConditionStatus | None, ...] = ()
+    cancel: tuple[ConditionStatus | None, ...] = ()
+    latched: Mapping[str, Latched] = field(default_factory=dict)
+    """What this wait has found in logs, by the search; it stays found."""
+    ask: Ask | None = None
+    retry: Retry | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    noted: MetricsNoted | None = None
+    """The newest recorded metrics."""
+    fired: Mapping[str, float] = field(default_factory=dict)
+    """Action -> when it last fired, in seconds that engines lived."""
+    firings: Mapping[str, int] = field(default_factory=dict)
+    """Action -> how often it fired."""
+    deferred: Mapping[str, Deferred] = field(default_factory=dict)
+    """Action -> what it was deferred for; some outlive the job's end."""
+    saved: SavedCheckpoint | None = None
+    """What the next attempt would go on from, where somebody looked."""
+    done: DoneWork | None = None
+    """An earlier session's, which this job need not do again."""
+    foreign_files: bool = False
+    """Whether what lies in its directory before its first attempt is of other work."""
+    use_files: bool = False
+    """Whether its followers may use what lies there although it begins anew."""
+    look_ordered: int = 0
+    """The attempt before which the files of its followers were to be looked at."""
+    looked_before: int = 0
+    """The attempt before which they were looked at."""
+    found: Mapping[str, SetAside] = field(default_factory=dict)
+    """By path, what that look has found; it is set aside when the attempt is sent."""
+    aside: Mapping[str, SetAside] = field(default_factory=dict)
+    """By path, what its newest attempt does not continue."""
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.spec.name
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The newest attempt."""
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def ended(self) -> bool:
+        """Whether it ended for good."""
+        return self.state in TERMINAL
+
+    @property
+    def done_before(self) -> bool:
+        """Whether it completed by an earlier session's work, without a run here."""
+        return self.done is not None and self.state is JobState.COMPLETED
+
+    @property
+    def does_other_work(self) -> bool:
+        """Whether its next attempt will do other work than its newest did."""
+        newest = self.attempt.fingerprint if self.attempt else ""
+        return newest not in ("", self.spec.fingerprint)
+
+    @property
+    def planned_values(self) -> Mapping[str, object]:
+        """The plan's values, of its parameters and of what was changed since."""
+        planned = self.spec.planned
+        return self.spec.parameters if planned is None else planned
+
+    def values_of(self, attempt: Attempt) -> Mapping[str, object]:
+        """The values that an attempt runs with."""
+        return self.planned_values if attempt.values is None else attempt.values
+
+    @property
+    def changed_keys(self) -> tuple[str, ...]:
+        """The keys of which an attempt has, or had, another value than the plan's."""
+        planned = self.planned_values
+        runs = (self.spec.own_values, *(one.values or {} for one in self.attempts))
+        return tuple(
+            dict.fromkeys(
+                key
+                for values in runs
+                for key, value in values.items()
+                if key not in planned or planned[key] != value
+            )
+        )
+
+    def noted_of(self, attempt: Attempt) -> MetricsNoted | None:
+        """The last recorded metrics of an attempt."""
+        own = self.noted is not None and self.noted.attempt == attempt.number
+        return self.noted if own else attempt.noted
+
+    @property
+    def started(self) -> bool:
+        """Whether an attempt was ever ordered in its present life."""
+        return self.state not in NOT_STARTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingEffect:
+    """An effect without a settlement."""
+
+    effect_id: str
+    effect: Effect
+    seq: int
+    ordered_utc: float
+    why: Why | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned:
+    """A warning that stands."""
+
+    warning_id: str
+    why: Why
+    job: str
+    severity: str
+    evidence: str
+    raised_at: float
+
+
+@dataclass(slots=True)
+class SessionState:
+    """The fold of a journal. `plans` must hold every sha that `PlanAdded` names."""
+
+    plans: MutableMapping[str, Plan] = field(default_factory=dict)
+    session: str = ""
+    name: str = ""
+    seq: int = 0
+    epoch: int = 0
+    t: float = 0.0
+    """Of the newest record: see `model.moment`. Times here are on its scale, unless
+    their names say otherwise."""
+    utc: float = 0.0
+    """What the wall clock showed at the newest record."""
+    lived: float = 0.0
+    """Seconds for which engines had lived by then."""
+    started_at: float = 0.0
+    engine_host: str = ""
+    engine_pid: int = 0
+    engine_stopped: bool = False
+    wrapper_sha256: str = ""
+    """Of the session's copy of the wrapper, as the newest engine uses it."""
+    paused: Why | None = None
+    excluded_nodes: tuple[str, ...] = ()
+    """Nodes that nothing more is sent to."""
+    gaps: tuple[tuple[float, float], ...] = ()
+    """When no engine lived: from and until, oldest first, the newest `GAPS`."""
+    plan: Plan | None = None
+    """The session's first plan, with the jobs, edges and rules of all that joined."""
+    joined: tuple[str, ...] = ()
+    """Shas of the plans that it is made of, the first one first."""
+    order: tuple[str, ...] = ()
+    """Job names in plan order."""
+    jobs: MutableMapping[str, JobRecord] = field(default_factory=dict)
+    tokens: MutableMapping[str, tuple[tuple[str, int], ...]] = field(
+        default_factory=dict
+    )
+    """Submission token -> its ordered tasks."""
+    pending: MutableMapping[str, PendingEffect] = field(default_factory=dict)
+    warnings: MutableMapping[str, Warned] = field(default_factory=dict)
+    matches: MutableMapping[str, Matched] = field(default_factory=dict)
+    """Job -> what its rules have found, while its newest attempt goes on."""
+    commands: MutableMapping[str, int] = field(default_factory=dict)
+    """Command id -> seq of its first event: what was carried out already."""
+    streaks: MutableMapping[str, int] = field(default_factory=dict)
+    """Key of `model.streaks` -> quick failures in a row, up to now."""
+    renew: Renew = field(default=changed, compare=False, repr=False)
+    """How a record is changed: by a copy, but in `apply.unseen`."""
+
+    @property
+    def wall_ahead(self) -> float:
+        """Seconds by which the wall clock showed more than `t` at the newest record."""
+        return self.utc - self.t
+
+    def present(self, utc: float) -> Present:
+        """What `utc`, by the wall clock, is in the session's time."""
+        return Present(max(utc - self.wall_ahead, self.t), self.wall_ahead)
+
+    def seconds_until(self, utc: float) -> float:
+        """How long nothing was recorded, by the wall clock; 0 if that was set back."""
+        return max(0.0, utc - self.utc)
+
+    def plan_of(self, job: str) -> Plan | None:
+        """The plan that a job came with, as it was made."""
+        sha = self.jobs[job].plan_sha
+        return self.plans[sha] if sha else self.plan
+
+    def mark_of(self, job: str, attempt: int, run: int, rule: str) -> Mark | None:
+        """A rule's newest match in a run; None: it has none, or the run is over."""
+        found = self.matches.get(job)
+        if found is None or (found.attempt, found.run) != (attempt, run):
+            return None
+        return found.marks.get(rule)
+
+    def fork(self) -> SessionState:
+        """A draft: what is applied to it leaves this state as it is."""
+        return SessionState(
+            plans=self.plans,
+            session=self.session,
+            name=self.name,
+            seq=self.seq,
+            epoch=self.epoch,
+            t=self.t,
+            utc=self.utc,
+            lived=self.lived,
+            started_at=self.started_at,
+            engine_host=self.engine_host,
+            engine_pid=self.engine_pid,
+            engine_stopped=self.engine_stopped,
+            wrapper_sha256=self.wrapper_sha256,
+            paused=self.paused,
+            excluded_nodes=self.excluded_nodes,
+            gaps=self.gaps,
+            plan=self.plan,
+            joined=self.joined,
+            order=self.order,
+            jobs=Layer(self.jobs),
+            tokens=Layer(self.tokens),
+            pending=Layer(self.pending),
+            warnings=Layer(self.warnings),
+            matches=Layer(self.matches),
+            commands=Layer(self.commands),
+            streaks=Layer(self.streaks),
+        )

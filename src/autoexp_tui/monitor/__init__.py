@@ -1,1 +1,0 @@
-"""Conditions, reactions, metrics, anomalies, the decider. Facts in, events out."""

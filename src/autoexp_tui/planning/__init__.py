@@ -1,0 +1,1 @@
+"""Config to plan: references, jobs, checks, differences, charts. Pure."""

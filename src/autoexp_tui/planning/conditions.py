@@ -1,0 +1,256 @@
+"""Conditions of a job, from the sweep to core specs.
+
+Resolves every field but patterns, lowers what is only a way of writing (`base.KEY`,
+`{runtime...}` keys, `start_condition_cmd`), and hands plain mappings to the parser.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Protocol, TypeAlias, TypeVar
+
+from autoexp_tui.conditions.kinds import Condition
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.planning.ports import CannotCompose, SpecParser, SpecRefused
+from autoexp_tui.planning.reference_syntax import NotAReference, parse_template
+from autoexp_tui.planning.references import (
+    Runtime,
+    UnknownKey,
+    Values,
+    texts_with_braces,
+)
+from autoexp_tui.planning.substitution import is_plain
+from autoexp_tui.sweep.families import SiblingNotFound, UnusableJob
+from autoexp_tui.sweep.points import plain_key
+from autoexp_tui.sweep.schema import shown
+
+FAULTS: Final = (
+    CannotCompose,
+    NotAReference,
+    SiblingNotFound,
+    SpecRefused,
+    UnknownKey,
+)
+"""What may be wrong with a value of the config."""
+COMMAND_KEY: Final = "start_condition_cmd"
+MONITORING_COMMAND: Final = f"monitoring.{COMMAND_KEY}"
+"""The same for all jobs of a config, where other programs have it."""
+_BASE_KEY: Final = re.compile(r"(?:base|parent)\.(?P<key>.+)")
+_T = TypeVar("_T")
+_Fields: TypeAlias = Mapping[str, object]
+_UNTOUCHED: Final = frozenset({"pattern", "class_name"})
+
+
+def problems_of(error: Exception, where: str, job: str = "") -> tuple[Problem, ...]:
+    """What a fault says, for the place where it was met."""
+    if isinstance(error, CannotCompose | SpecRefused):
+        return tuple(
+            Problem(p.message, p.where or where, p.job or job, p.hint)
+            for p in error.problems
+        )
+    if isinstance(error, SiblingNotFound):
+        return (Problem(error.message, where, job, error.hint),)
+    hint = error.hint if isinstance(error, UnknownKey) else ""
+    return (Problem(str(error), where, job, hint),)
+
+
+def command_of(parameters: Mapping[str, object]) -> object:
+    """What `start_condition_cmd` says; None when it is not there."""
+    return {plain_key(key): v for key, v in parameters.items()}.get(COMMAND_KEY)
+
+
+def _given(parameters: Mapping[str, object], name: str) -> object:
+    return {plain_key(key): v for key, v in parameters.items()}.get(name) or ()
+
+
+class Resolving(Protocol):
+    """What puts values into the fields of conditions."""
+
+    def value(self, value: object) -> object:
+        """`value` resolved; raises one of FAULTS where it cannot be."""
+        ...
+
+    def runtime(self, text: str) -> Runtime | None:
+        """The metadata that a whole text stands for; None when it does not."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AsWritten:
+    """Leaves fields as written: for a job that has no config, for faults of its own."""
+
+    values: Values
+
+    def value(self, value: object) -> object:
+        """`value` itself.
+
+        Raises:
+            NotAReference, SiblingNotFound: it names jobs that are not in the sweep.
+        """
+        for text in texts_with_braces(value):
+            for reference in parse_template(text).references:
+                self.values.check(reference)
+        return value
+
+    def runtime(self, text: str) -> Runtime | None:
+        """None: metadata stays as written."""
+        return None
+
+
+class ConditionReader:
+    """Reads the conditions of one job; findings go to `problems`."""
+
+    def __init__(
+        self, after: Resolving, parser: SpecParser, base_name: Callable[[], str]
+    ) -> None:
+        self._after = after
+        self._parser = parser
+        self._base_name = base_name
+        self._faults = 0
+        """Fields that could not be resolved."""
+        self.problems: list[Problem] = []
+        self.unusable: UnusableJob | None = None
+        """A job that they name has faults of its own, which are told there."""
+
+    def start_of(self, parameters: Mapping[str, object]) -> tuple[Condition, ...]:
+        """The start conditions of a point."""
+        found = self.read(_given(parameters, "start_conditions"), "start_conditions")
+        command = command_of(parameters)
+        if command is None:
+            return found
+        return (*found, *self.read_command(command, COMMAND_KEY))
+
+    def cancel_of(self, parameters: Mapping[str, object]) -> tuple[Condition, ...]:
+        """The cancel conditions of a point."""
+        return self.read(_given(parameters, "cancel_conditions"), "cancel_conditions")
+
+    def read(self, raw: object, where: str) -> tuple[Condition, ...]:
+        """The conditions of one list; those with findings are left out."""
+        if isinstance(raw, Mapping):
+            hint = "write `- ` before its class_name: conditions are a list"
+            self.problems.append(Problem("is a mapping, not a list", where, hint=hint))
+            return ()
+        if not isinstance(raw, list | tuple):
+            hint = "conditions are a list: `- class_name: FileExistsCondition`"
+            message = f"is {shown(repr(raw))}, not a list"
+            self.problems.append(Problem(message, where, hint=hint))
+            return ()
+        found = (
+            self._condition(entry, f"{where}.{at}") for at, entry in enumerate(raw)
+        )
+        return tuple(condition for condition in found if condition is not None)
+
+    def read_command(self, raw: object, where: str) -> tuple[Condition, ...]:
+        """The condition that a `start_condition_cmd` stands for."""
+        try:
+            words = shlex.split(raw) if isinstance(raw, str) else raw
+        except ValueError as error:
+            hint = "close the quote, or write the command as a list"
+            message = f"{shown(repr(raw))}: {error}"
+            self.problems.append(Problem(message, where=where, hint=hint))
+            return ()
+        entry = {"class_name": "CommandCondition", "command": words}
+        found = self._condition(entry, where)
+        return () if found is None else (found,)
+
+    def _condition(self, raw: object, where: str) -> Condition | None:
+        if not isinstance(raw, Mapping):
+            hint = "class_name: FileExistsCondition, and its fields"
+            self.problems.append(
+                Problem(f"is {_said(raw)}, not a mapping", where, hint=hint)
+            )
+            return None
+        before = self._faults
+        lowered = self._lowered(raw, where)
+        if self._faults > before or isinstance(self._after, AsWritten):
+            self.problems += _faults_as_written(raw, where, self._parser)
+            return None
+        try:
+            return self._parser.condition(lowered, where)
+        except FAULTS as error:
+            self.problems += problems_of(error, where)
+        return None
+
+    def _lowered(self, raw: Mapping[str, object], where: str) -> dict[str, object]:
+        """The mapping resolved, nested conditions included; faults are kept."""
+        if _short(raw) == "Metadata":
+            raw = self._tried(self._metadata, raw, where)
+        return {
+            key: self._tried(partial(self._field, key, where), value, where)
+            for key, value in raw.items()
+        }
+
+    def _tried(self, act: Callable[[_T], _T], value: _T, where: str) -> _T:
+        """What `act` makes of a value; the value itself where it has a fault."""
+        try:
+            return act(value)
+        except FAULTS as error:
+            self.problems += problems_of(error, where)
+        except UnusableJob as unusable:
+            self.unusable = unusable
+        self._faults += 1
+        return value
+
+    def _field(self, key: str, where: str, value: object) -> object:
+        if key in _UNTOUCHED:
+            return value
+        if key == "condition" and isinstance(value, Mapping):
+            return self._lowered(value, where)
+        if key == "conditions" and isinstance(value, list | tuple):
+            return [
+                self._lowered(item, where) if isinstance(item, Mapping) else item
+                for item in value
+            ]
+        return self._after.value(value)
+
+    def _metadata(self, raw: _Fields) -> _Fields:
+        """`base.KEY` and `{runtime.JOB.KEY}` as a job and its key."""
+        key = raw.get("key")
+        if not isinstance(key, str):
+            return raw
+        runtime = self._after.runtime(key)
+        if runtime is not None:
+            return {**raw, "job": runtime.job, "key": runtime.key}
+        base = _BASE_KEY.fullmatch(key)
+        if base:
+            return {**raw, "job": self._base_name(), "key": base["key"]}
+        return raw
+
+
+def _faults_as_written(
+    raw: Mapping[str, object], where: str, parser: SpecParser
+) -> tuple[Problem, ...]:
+    """What is wrong with a condition whatever its references stand for.
+
+    One of the user's own is made to be checked: only when all its fields are known.
+    """
+    if ":" in str(raw.get("class_name")) and not is_plain(raw):
+        return ()
+    try:
+        parser.condition(raw, where)
+    except SpecRefused as refused:
+        return tuple(p for p in refused.problems if _is_told(raw, p.where, where))
+    return ()
+
+
+def _is_told(raw: Mapping[str, object], place: str, where: str) -> bool:
+    """Whether what a finding is about stands there as it will be."""
+    found: object = raw
+    for part in place.removeprefix(where).split(".")[1:]:
+        if isinstance(found, Mapping):
+            found = found.get(part)
+        elif isinstance(found, list | tuple) and part.isdecimal():
+            found = found[int(part)] if int(part) < len(found) else None
+    return is_plain(found)
+
+
+def _said(raw: object) -> str:
+    return "null" if raw is None else shown(repr(raw))
+
+
+def _short(raw: Mapping[str, object]) -> str:
+    return str(raw.get("class_name", "")).removesuffix("Condition")

@@ -1,0 +1,121 @@
+"""What one job is made of, for people: its config key by key, and how it is started.
+
+Values only. Whoever reads them from disk fills them in; whoever shows them may compare
+two jobs by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from autoexp_tui.model.specs import JobSpec
+from autoexp_tui.planning.overrides import override_key
+from autoexp_tui.sweep.points import plain_key
+
+Origin: TypeAlias = Literal["changed", "swept", "override", "ours", "computed", "file"]
+"""Who set a key: whoever planned the job anew, the sweep, the command line, planning
+itself (`stage`, `index`), an expression in a file, or a file."""
+
+_OURS: Final = frozenset({"stage", "index", "family"})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key of a job's resolved config."""
+
+    key: str
+    """Its path, dotted; items of lists of mappings by number."""
+    value: str
+    """As YAML spells it."""
+    origin: Origin
+    written: str = ""
+    """The expression that the value was computed from, or the plan's value of one that
+    was changed since; empty: it stands as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPapers:
+    """What there is to read about how a job was made."""
+
+    entries: tuple[Entry, ...] = ()
+    script: tuple[str, ...] = ()
+    """What starts it, line by line."""
+    missing: str = ""
+    """Why there is no config, as a sentence; empty: there is one."""
+
+
+def entries_of(
+    resolved: Mapping[str, object],
+    written: Mapping[str, object],
+    job: JobSpec,
+    overrides: Sequence[str],
+) -> tuple[Entry, ...]:
+    """A config key by key, with who set each.
+
+    Args:
+        resolved: the job's config, its leaves as YAML spells them.
+        written: the same before interpolation.
+        job: whose it is; tells what the sweep set, and what was changed since.
+        overrides: of the command line, as Hydra takes them.
+    """
+    texts = dict(_leaves(written, ""))
+    changed = {plain_key(key): key for key in job.own_values}
+    swept = _Set(map(plain_key, job.parameters))
+    given = _Set(map(override_key, overrides))
+    found = []
+    for key, value in _leaves(resolved, ""):
+        if key in changed:
+            planned = (job.planned or {}).get(changed[key], "not set")
+            found.append(Entry(key, value, "changed", f"planned: {_spelled(planned)}"))
+            continue
+        before = texts.get(key, value)
+        computed = before if before != value and "${" in before else ""
+        origin = _origin(key, swept, given, computed=bool(computed))
+        found.append(Entry(key, value, origin, computed))
+    return tuple(found)
+
+
+def _leaves(value: object, path: str) -> Iterable[tuple[str, str]]:
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list) and any(isinstance(one, Mapping) for one in value):
+        for at, inner in enumerate(value):
+            yield from _leaves(inner, f"{path}.{at}")
+    elif isinstance(value, list):
+        yield path, f"[{', '.join(map(_spelled, value))}]"
+    else:
+        yield path, _spelled(value)
+
+
+def _spelled(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "{}" if not value else str(dict(value))
+    if isinstance(value, list):
+        return f"[{', '.join(map(_spelled, value))}]"
+    return "null" if value is None else str(value)
+
+
+class _Set:
+    """Keys that somebody set, each with all below it."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._keys = frozenset(keys)
+
+    def __contains__(self, key: object) -> bool:
+        parts = str(key).split(".")
+        return any(
+            ".".join(parts[:end]) in self._keys for end in range(1, len(parts) + 1)
+        )
+
+
+def _origin(key: str, swept: _Set, given: _Set, *, computed: bool) -> Origin:
+    if key in swept:
+        return "swept"
+    if key in given:
+        return "override"
+    if key.partition(".")[0] in _OURS:
+        return "ours"
+    return "computed" if computed else "file"

@@ -1,0 +1,159 @@
+"""What planning asks of the outside: composing configs, and parsing specs from them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from autoexp_tui.actions.kinds import Action
+from autoexp_tui.conditions.kinds import Condition
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.specs import ExecutorSpec, Resources
+
+
+@dataclass(eq=False)
+class CannotCompose(Exception):
+    """A config does not compose or resolve; carries findings for the person."""
+
+    problems: tuple[Problem, ...]
+    of_keys: bool = False
+    """It is refused for the keys that are set, whatever their values are."""
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+
+@dataclass(eq=False)
+class SpecRefused(Exception):
+    """A mapping is not a valid condition, action, rule or setting."""
+
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+
+class ConfigView(Protocol):
+    """One composed config; `${...}` is resolved only where it is asked for."""
+
+    def select(self, path: str) -> object:
+        """The resolved value at a dotted path, as plain Python.
+
+        Raises:
+            KeyError: there is no such key.
+            CannotCompose: it does not resolve.
+        """
+        ...
+
+    def raw(self, path: str) -> object:
+        """The value as written (interpolations unresolved); KeyError when absent."""
+        ...
+
+    def has(self, path: str) -> bool:
+        """Whether the key exists, resolved or not."""
+        ...
+
+    def leaf_paths(self) -> Sequence[str]:
+        """Dotted paths of all leaves, in order."""
+        ...
+
+    def interpolate(self, value: object, at: str = "") -> object:
+        """`value` (nested) with every `${...}` resolved in this config.
+
+        `at`: the dotted key that the value is set on, for relative `${.x}`, which
+        falls back to `aux.x`.
+        """
+        ...
+
+    def put(self, path: str, value: object) -> None:
+        """Write `value` (which may hold `${...}`) at a dotted path, added if need be.
+
+        For what is only known after composing, such as the job's final name; all that
+        refers to it sees the new value.
+        """
+        ...
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Everything resolved, plain Python, `sweep` left out."""
+        ...
+
+    def written_dict(self) -> Mapping[str, object]:
+        """The same as written, interpolations unresolved."""
+        ...
+
+
+class Composer(Protocol):
+    """Composes configs of one primary config, in the planning process."""
+
+    def base(self) -> ConfigView:
+        """The primary config with the command line's overrides, no sweep point."""
+        ...
+
+    def sweep(self) -> Mapping[str, object] | None:
+        """The `sweep` subtree as written, interpolations unresolved; None: absent."""
+        ...
+
+    def compose(
+        self, overrides: Sequence[str], mounts: Mapping[str, object]
+    ) -> ConfigView:
+        """The config with further Hydra overrides, equal to `hydra.compose`.
+
+        `mounts` (stage, index, aux ...) are set at the root before interpolation.
+
+        Raises:
+            CannotCompose: with Hydra's reason, in our words.
+        """
+        ...
+
+    def group_options(self, key: str) -> tuple[str, ...] | None:
+        """The choices of a config group; None when `key` is not one."""
+        ...
+
+    def settings(self) -> Collection[str]:
+        """Dotted keys that have a meaning where a config leaves them out."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """What a backend makes of a job's config."""
+
+    command: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = ""
+    warnings: tuple[Problem, ...] = ()
+    """What may be right where the job runs, and looks wrong from here."""
+
+
+class SpecParser(Protocol):
+    """Turns plain mappings into core specs; every method may raise SpecRefused."""
+
+    def condition(self, value: Mapping[str, object], where: str) -> Condition:
+        """A condition from `{class_name: ..., ...}`."""
+        ...
+
+    def action(self, value: Mapping[str, object], where: str) -> Action:
+        """An action from `{class_name: ..., ...}`."""
+        ...
+
+    def monitoring(self, config: Mapping[str, object]) -> Monitoring:
+        """`monitoring` of a resolved base config."""
+        ...
+
+    def executor(self, config: Mapping[str, object]) -> ExecutorSpec:
+        """`slurm` of a resolved base config."""
+        ...
+
+    def resources(self, config: Mapping[str, object]) -> Resources:
+        """What one job asks for, from its resolved config."""
+        ...
+
+    def launch(self, config: Mapping[str, object]) -> Launch:
+        """The command of one job, from its resolved config's `backend`."""
+        ...
+
+    def check(self, config: Mapping[str, object]) -> Sequence[Problem]:
+        """Unknown keys and wrong types in the closed subtrees, all at once."""
+        ...

@@ -1,0 +1,491 @@
+"""What references stand for: attributes, config keys and metadata of jobs.
+
+`Values` answers for one job, by asking a `World` for the others; the world may raise
+to have another job resolved first. A value is typed; how it is put into a text (and
+escaped, so that it is read as it is) is `substitution`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.planning.ports import ConfigView
+from autoexp_tui.planning.reference_syntax import (
+    Address,
+    NotAReference,
+    Reference,
+    address_of,
+    parse_template,
+    split_pattern,
+)
+from autoexp_tui.sweep.families import Families, SiblingNotFound
+from autoexp_tui.sweep.names import spell
+from autoexp_tui.sweep.points import (
+    STAGE_KEYS,
+    DeferredFilter,
+    SweepPoint,
+    plain_key,
+)
+from autoexp_tui.text.did_you_mean import did_you_mean
+
+ATTRIBUTES: Final = (
+    *("name", "output_dir", "log_dir", "log_path", "log_path_current"),
+    *("script_path", "stage", "index", "family"),
+)
+"""What every job has, before its config and its metadata are asked."""
+_WITHOUT_TEXTS: Final = frozenset({int, float, bool, type(None)})
+KNOWN_EARLY: Final = frozenset({"stage", "index", "family", *STAGE_KEYS})
+"""Attributes that are known before anything is composed."""
+
+
+class UnknownKey(ValueError):
+    """A job has no such attribute, config key or metadata."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class DroppedJob(Exception):
+    """A job that was asked for is not in the plan: its filter dropped it."""
+
+    def __init__(self, mark: DeferredFilter, faults: Sequence[Problem] = ()) -> None:
+        """`faults`: what is wrong with filters that had their turn before."""
+        super().__init__(mark.text)
+        self.mark = mark
+        self.faults = faults
+
+    @property
+    def by(self) -> str:
+        """The filter and its place."""
+        return f"`{self.mark.text}` at {self.mark.where}"
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """Metadata of a job, known only while it runs."""
+
+    job: str
+    key: str
+
+    @property
+    def text(self) -> str:
+        """As it stands in resolved conditions, bound when they are evaluated."""
+        return f"{{runtime.{self.job}.{self.key}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """The values of all jobs of a stage, in index order."""
+
+    values: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """A key of the job itself, before its config is composed."""
+
+    accessor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What a job is called, and where it lies."""
+
+    name: str
+    output_dir: str
+    log_dir: str
+    script_path: str
+    stage: str
+    index: int
+    family: str
+
+    def attribute(self, name: str) -> object:
+        """The attribute; KeyError when it is none."""
+        match name:
+            case "project.name":
+                return self.name
+            case "log_path":
+                return f"{self.log_dir}/slurm-%j.out"
+            case "log_path_current":
+                return f"{self.log_dir}/current.log"
+        if name in STAGE_KEYS:
+            return self.stage
+        if name in ATTRIBUTES:
+            return getattr(self, name)
+        raise KeyError(name)
+
+
+class World(Protocol):
+    """The other jobs of a plan."""
+
+    @property
+    def families(self) -> Families:
+        """How siblings are found."""
+        ...
+
+    @property
+    def metadata_keys(self) -> Collection[str]:
+        """What log rules extract."""
+        ...
+
+    def identity(self, at: int) -> Identity:
+        """The names of the job at a position; may raise to have it resolved first.
+
+        Raises:
+            DroppedJob: the plan does not have it.
+        """
+        ...
+
+    def read(self, at: int, accessor: str) -> object:
+        """One thing of it, as `accessed` gives it; may raise likewise."""
+        ...
+
+
+@dataclass(slots=True)
+class Values:
+    """Answers the references of one job, and notes which jobs they read."""
+
+    world: World
+    at: int
+    own: tuple[Identity, ConfigView] | None = None
+    """The job itself, once it is composed."""
+    read: set[int] = field(default_factory=set)
+    """Positions of the other jobs that were asked."""
+
+    def of(self, reference: Reference) -> object:
+        """What the reference stands for; Runtime, Several and Own where they apply.
+
+        Raises:
+            NotAReference, SiblingNotFound, UnknownKey: it stands for nothing.
+            CannotCompose: the key that is read does not resolve.
+        """
+        address = address_of(self._inside(reference))
+        match address.kind:
+            case "own":
+                return self._own(address.rest)
+            case "runtime":
+                return self._runtime(address.rest)
+            case "all":
+                return self._all(address)
+            case "base":
+                at = self.world.families.base(self.at, self._referred)
+                return self._named("base", at, address.rest)
+        pattern, accessor = self._split(address)
+        at = self.world.families.find(pattern, self.at)
+        return self._named(pattern, at, accessor)
+
+    def _inside(self, reference: Reference) -> str:
+        return "".join(
+            part if isinstance(part, str) else self._nested(part)
+            for part in reference.parts
+        )
+
+    def _nested(self, reference: Reference) -> str:
+        value = self.of(reference)
+        if isinstance(value, Own):
+            value = early_value(self._point, value.accessor)
+        if isinstance(value, Several | Runtime):
+            raise NotAReference(
+                f"`{reference.text}` inside another reference gives no one value"
+            )
+        return spell(value)
+
+    @property
+    def _point(self) -> SweepPoint:
+        return self.world.families.points[self.at]
+
+    def base_name(self) -> str:
+        """The name of the job that `base` means.
+
+        Raises:
+            SiblingNotFound: there is none.
+        """
+        at = self.world.families.base(self.at, self._referred)
+        return str(self._named("base", at, "name"))
+
+    def _referred(self) -> Iterable[int]:
+        """The siblings that the texts of the point name, wherever that is plain."""
+        for reference in references_in(self._point.parameters):
+            match reference.parts:
+                case (str(inside),) if address_of(inside).kind == "sibling":
+                    with suppress(SiblingNotFound, NotAReference):
+                        pattern, _ = self._split(address_of(inside))
+                        yield self.world.families.find(pattern, self.at)
+
+    def _split(self, address: Address) -> tuple[str, str]:
+        families = self.world.families
+        return split_pattern(address.rest, families.stages, families.knows)
+
+    # ------------------------------------------------------------------ other jobs
+    def _named(self, pattern: str, at: int, accessor: str) -> object:
+        try:
+            return self._other(at, accessor)
+        except DroppedJob as dropped:
+            message = f"No sibling found matching pattern: {pattern}"
+            hint = f"it was removed by the filter {dropped.by}"
+            raise SiblingNotFound(message, hint) from None
+
+    def _other(self, at: int, accessor: str) -> object:
+        value = self.world.read(at, accessor)
+        self.read.add(at)
+        return value
+
+    def _all(self, address: Address) -> Several:
+        pattern, accessor = self._split(address)
+        values: list[object] = []
+        dropped: list[DroppedJob] = []
+        for at in self.world.families.all_of(pattern):
+            try:
+                values.append(self._other(at, accessor))
+            except DroppedJob as gone:
+                dropped.append(gone)
+        if not values:
+            raise _all_dropped(pattern, dropped)
+        return Several(tuple(values))
+
+    def check_base(self) -> str:
+        """`base`, when the job has one; raises SiblingNotFound when it has none."""
+        self.world.families.base(self.at, self._referred)
+        return "base"
+
+    def check(self, reference: Reference) -> None:
+        """Whether the jobs that a reference names are in the sweep; none is asked.
+
+        Raises:
+            NotAReference, SiblingNotFound: they are not.
+        """
+        match reference.parts:
+            case (str(inside),):
+                address = address_of(inside)
+            case _:
+                return
+        families = self.world.families
+        match address.kind:
+            case "base":
+                self.check_base()
+            case "all":
+                families.all_of(self._split(address)[0])
+            case "sibling":
+                families.find(self._split(address)[0], self.at)
+
+    def _runtime(self, rest: str) -> Runtime:
+        """`JOB.KEY` where both may hold dots; the jobs seen so far decide."""
+        names = {self.world.identity(at).name for at in self.read}
+        if self.own is not None:
+            names.add(self.own[0].name)
+        known = [name for name in names if rest.startswith(f"{name}.")]
+        if known:
+            name = max(known, key=len)
+            return Runtime(name, rest[len(name) + 1 :])
+        job, _, key = rest.rpartition(".")
+        if not job:
+            raise NotAReference(f"`runtime.{rest}` is not runtime.JOB.KEY")
+        return Runtime(job, key)
+
+    # --------------------------------------------------------------------- own keys
+    def _own(self, accessor: str) -> object:
+        if accessor in KNOWN_EARLY:
+            return early_attribute(self.world.families, self.at, accessor)
+        if self.own is None:
+            return Own(accessor)
+        identity, view = self.own
+        return accessed_own(identity, view, self.world.metadata_keys, accessor)
+
+
+def accessed(
+    identity: Identity,
+    view_of_it: Callable[[], ConfigView],
+    metadata_keys: Collection[str],
+    accessor: str,
+    *,
+    whose: str = "",
+) -> object:
+    """One thing of one job: attribute, then config key, then metadata.
+
+    `view_of_it` is asked only when the attributes do not answer. `whose`: what messages
+    call the job; empty: by its stage, or its name.
+
+    Raises:
+        UnknownKey: it has none of that name.
+        CannotCompose: the key does not resolve.
+    """
+    if accessor.startswith("metadata."):
+        return Runtime(identity.name, accessor.removeprefix("metadata."))
+    try:
+        return identity.attribute(accessor)
+    except KeyError:
+        view = view_of_it()
+    if view.has(accessor):
+        return view.select(accessor)
+    paths = view.leaf_paths()
+    ends = [path for path in paths if path.endswith(f".{accessor}")]
+    if len(ends) == 1:
+        return view.select(ends[0])
+    if accessor in metadata_keys or accessor in _extracted(view):
+        return Runtime(identity.name, accessor)
+    called = whose or identity.stage or identity.name
+    raise _unknown(called, accessor, ends, paths, metadata_keys)
+
+
+def accessed_own(
+    identity: Identity,
+    view: ConfigView,
+    metadata_keys: Collection[str],
+    accessor: str,
+) -> object:
+    """One thing of the job itself, which messages do not call by a name."""
+    return accessed(identity, lambda: view, metadata_keys, accessor, whose="the job")
+
+
+def _extracted(view: ConfigView) -> Iterator[str]:
+    """The metadata that the job's own log rules extract."""
+    try:
+        rules = view.raw("monitoring.log_events")
+    except KeyError:
+        return
+    for rule in rules if isinstance(rules, list) else ():
+        groups = rule.get("extract_groups") if isinstance(rule, Mapping) else None
+        yield from groups if isinstance(groups, Mapping) else ()
+
+
+def _unknown(
+    whose: str,
+    accessor: str,
+    ends: Sequence[str],
+    paths: Sequence[str],
+    metadata: Collection[str],
+) -> UnknownKey:
+    if ends:
+        message = f"{whose} has {len(ends)} keys that end in `{accessor}`"
+        return UnknownKey(message, f"write one whole: {', '.join(ends)}")
+    candidates = [*ATTRIBUTES, *metadata, *paths]
+    tails = {path.rpartition(".")[2]: path for path in reversed(paths)}
+    hint = did_you_mean(accessor, candidates, "there is")
+    if "did you mean" not in hint and (near := tails.get(accessor.rpartition(".")[2])):
+        hint = f"did you mean `{near}`?"
+    message = f"{whose} has no attribute, config key or metadata `{accessor}`"
+    return UnknownKey(message, hint)
+
+
+def _all_dropped(pattern: str, dropped: Sequence[DroppedJob]) -> SiblingNotFound:
+    filters = list(dict.fromkeys(one.by for one in dropped))
+    removed = "it was" if len(dropped) == 1 else f"all {len(dropped)} were"
+    noun = "filter" if len(filters) == 1 else "filters"
+    return SiblingNotFound(
+        f"No job found matching pattern: {pattern}",
+        f"{removed} removed by the {noun} {' and '.join(filters)}",
+    )
+
+
+def references_in(value: object) -> Iterator[Reference]:
+    """Every reference in a value, nested ones apart; unreadable texts have none."""
+    for text in texts_with_braces(value):
+        with suppress(NotAReference):
+            yield from parse_template(text).references
+
+
+def reads_others(value: object) -> bool:
+    """Whether a value refers to other jobs, or may."""
+    return any(
+        len(reference.parts) != 1
+        or not isinstance(reference.parts[0], str)
+        or address_of(reference.parts[0]).kind != "own"
+        for reference in references_in(value)
+    )
+
+
+def foreseen(families: Families) -> Mapping[str, frozenset[str]]:
+    """Stage -> what references written in the sweep ask of its jobs.
+
+    Attributes apart; the empty stage holds what may be asked of any job. References
+    whose inside is itself a reference cannot be foreseen.
+    """
+    found: dict[str, set[str]] = {"": set()}
+    for text in _texts_with_references(families.points):
+        for reference in references_in(text):
+            match reference.parts:
+                case (str(inside),):
+                    stage, accessor = _asked(families, address_of(inside))
+                    found.setdefault(stage, set()).add(accessor)
+    everywhere = found[""]
+    return {stage: frozenset(asked | everywhere) for stage, asked in found.items()}
+
+
+def _asked(families: Families, address: Address) -> tuple[str, str]:
+    if address.kind == "base":
+        return "", address.rest
+    if address.kind not in {"sibling", "all"}:
+        return "", "name"
+    try:
+        pattern, accessor = split_pattern(address.rest, families.stages, families.knows)
+    except NotAReference:
+        return "", "name"
+    return (pattern if pattern in families.stages else ""), accessor
+
+
+def _texts_with_references(points: Sequence[SweepPoint]) -> Iterable[str]:
+    found: dict[str, None] = {}
+    for point in points:
+        for value in point.parameters.values():
+            if type(value) not in _WITHOUT_TEXTS:
+                found.update(dict.fromkeys(texts_with_braces(value)))
+    return found
+
+
+def texts_with_braces(value: object) -> Iterator[str]:
+    """The texts in a value, however deep, in which a reference may stand."""
+    if isinstance(value, str):
+        if "{" in value:
+            yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from texts_with_braces(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from texts_with_braces(item)
+
+
+# --------------------------------------------------------------- before composing
+def early_attribute(families: Families, at: int, name: str) -> object:
+    """An attribute in KNOWN_EARLY, of the point at a position."""
+    point = families.points[at]
+    if name == "index":
+        return point.index
+    return families.family(at) if name == "family" else point.stage
+
+
+def early_value(point: SweepPoint, accessor: str) -> object:
+    """A value that is written in the point itself, without `${...}` or references.
+
+    Raises:
+        NotAReference: it is not, and a name inside a reference must be.
+    """
+    found = _written(point.parameters, accessor)
+    if found is None or (isinstance(found, str) and "{" in found):
+        raise NotAReference(
+            f"{{{accessor}}} inside another reference: only values that are written "
+            "in the same point can stand there"
+        )
+    return found
+
+
+def _written(parameters: Mapping[str, object], accessor: str) -> object:
+    for key, value in parameters.items():
+        plain = plain_key(key)
+        if plain == accessor:
+            return value
+        if accessor.startswith(f"{plain}.") and isinstance(value, Mapping):
+            return value.get(accessor[len(plain) + 1 :])
+    return None

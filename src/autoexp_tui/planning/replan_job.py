@@ -1,0 +1,164 @@
+"""A job of a plan made again with further overrides, where it was.
+
+Its name, directories and waits stay. What its config says otherwise than the plan
+follows from the overrides alone: a config that has changed since is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from autoexp_tui.model.errors import UsageError
+from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.planning.fingerprint import fingerprint
+from autoexp_tui.planning.job_places import mounts_of, paths_of
+from autoexp_tui.planning.overrides import literal, override_key
+from autoexp_tui.planning.ports import (
+    CannotCompose,
+    Composer,
+    ConfigView,
+    SpecParser,
+    SpecRefused,
+)
+from autoexp_tui.planning.watching import SessionWide, last_step
+from autoexp_tui.sweep.points import plain_key
+
+Recorder: TypeAlias = Callable[[Mapping[str, object], Mapping[str, object]], None]
+"""Takes the config of the job, resolved and as written."""
+
+
+def job_with(
+    job: JobSpec,
+    further: Sequence[str],
+    *,
+    plan: Plan,
+    composer: Composer,
+    parser: SpecParser,
+    record: Recorder | None = None,
+) -> JobSpec:
+    """A planned job with further overrides, its parameters as they are then.
+
+    `record` is called where any value differs from the plan's.
+
+    Raises:
+        CannotCompose: it does not compose.
+        SpecRefused: what it asks for is not valid then; with every finding.
+        UsageError: the config is not the one that the plan was made from.
+    """
+    again = _Again(plan, composer, parser)
+    before = again.made(job, ())
+    if before.spec.fingerprint != job.fingerprint:
+        raise UsageError(
+            "the config has changed since the plan was made",
+            where=job.name,
+            hint="overrides would change more than they say: make a new plan",
+        )
+    after = again.made(job, further)
+    moved = after.spec.cwd != before.spec.cwd
+    rewritten = after.rules != before.rules
+    values, planned = _values(job, further, before.view, after.view)
+    if record is not None and values != planned:
+        record(after.view.to_dict(), after.view.written_dict())
+    return replace(
+        after.spec,
+        parameters=values,
+        planned=planned if values != planned else None,
+        cwd=after.spec.cwd if moved else job.cwd,
+        own_rules=after.rules if rewritten else job.own_rules,
+    )
+
+
+def _values(
+    job: JobSpec, further: Sequence[str], before: ConfigView, after: ConfigView
+) -> tuple[dict[str, object], dict[str, object]]:
+    """The parameters that a job runs with, and what the plan has for the same keys."""
+    values, planned = dict(job.parameters), dict(job.parameters)
+    written = {plain_key(key): key for key in job.parameters}
+    given = {override_key(text): text.partition("=")[2] for text in further}
+    for plain in {**written, **given}:
+        if plain not in given and "${" in repr(job.parameters[written[plain]]):
+            continue  # as it is written it is true still
+        old, new = _value(before, plain), _value(after, plain)
+        if old == new:
+            continue
+        key = written.get(plain, plain)
+        if isinstance(new, Mapping):  # of a config group its name says more
+            if plain in given:
+                values[key] = given[plain]
+            continue
+        values[key] = new
+        if key not in planned and not isinstance(old, Mapping):
+            planned[key] = old
+    return values, planned
+
+
+def _value(view: ConfigView, key: str) -> object:
+    """The value of a key; None where it has none that can be told."""
+    try:
+        return view.select(key)
+    except (KeyError, CannotCompose):
+        return None
+
+
+def job_view(
+    job: JobSpec, composer: Composer, further: Sequence[str] = ()
+) -> ConfigView:
+    """The config of a planned job, with further overrides after its own.
+
+    Raises:
+        CannotCompose: it does not compose.
+    """
+    mounts = mounts_of(job.stage, job.index, job.family, composer.base())
+    view = composer.compose((*job.overrides, *further), mounts)
+    view.put("project.name", literal(job.name))
+    return view
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A job as a config makes it, and the rules that the config has for it."""
+
+    spec: JobSpec
+    rules: Monitoring
+    view: ConfigView
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """Makes jobs of a plan from their configs."""
+
+    plan: Plan
+    composer: Composer
+    parser: SpecParser
+
+    def made(self, job: JobSpec, further: Sequence[str]) -> _Made:
+        view = job_view(job, self.composer, further)
+        self._put_directories(job, view)
+        config = view.to_dict()
+        problems = tuple(self.parser.check(config))
+        if problems:
+            raise SpecRefused(problems)
+        launch = self.parser.launch(config)
+        session = SessionWide(monitoring=self.plan.monitoring)
+        rules = session.own(self.parser.monitoring(config))
+        spec = replace(
+            job,
+            overrides=(*job.overrides, *further),
+            command=launch.command,
+            env=launch.env,
+            cwd=launch.cwd,
+            resources=self.parser.resources(config),
+            progress_total=last_step(view, rules.progress.total),
+            fingerprint=fingerprint(config, launch.command, paths_of(config)),
+        )
+        return _Made(spec, rules, view)
+
+    def _put_directories(self, job: JobSpec, view: ConfigView) -> None:
+        """The plan's own, wherever this process was started."""
+        if view.has("project.base_output_dir") and self.plan.base_output_dir:
+            view.put("project.base_output_dir", self.plan.base_output_dir)
+        if view.has("slurm.log_dir"):
+            view.put("slurm.log_dir", job.log_dir.removesuffix(f"/{job.name}"))

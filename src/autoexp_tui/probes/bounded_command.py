@@ -1,0 +1,109 @@
+"""Runs a short command to its end or to its time limit; nothing of it is left after.
+
+No shell, no input, its own process group; of what it prints only the end is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from autoexp_tui.model.facts import CommandResult
+
+KEPT_BYTES = 2000
+"""Of the output's end."""
+_LOOK_SECONDS = 0.02
+"""Between looks whether the command has ended while others hold its output open."""
+
+
+def run_bounded(
+    command: Sequence[str],
+    timeout: float,
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str = "",
+) -> CommandResult:
+    """The command's exit status (128 + N after signal N), or why there is none.
+
+    `env` is added to this process's own; `cwd` empty: where this process is.
+    """
+    try:
+        process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, **env} if env else None,
+            cwd=cwd or None,
+        )
+    except (OSError, ValueError, IndexError) as error:
+        return CommandResult(None, f"cannot start: {_in_words(error)}")
+    output = _Output(process)
+    ended = output.follow(time.monotonic() + timeout)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    status = process.wait()
+    text = output.close()
+    if not ended:
+        return CommandResult(None, f"ran longer than {timeout:g} s\n{text}".rstrip())
+    return CommandResult(128 - status if status < 0 else status, text)
+
+
+class _Output:
+    """The end of what a process prints."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        self._process = process
+        self._pipe = process.stdout
+        self._tail = b""
+        self._open = True
+        os.set_blocking(self._pipe.fileno(), False)
+
+    def follow(self, deadline: float) -> bool:
+        """Read until the process has ended; False when the deadline came first."""
+        poll = select.poll()
+        poll.register(self._pipe.fileno(), select.POLLIN)
+        while not _has_ended(self._process.pid):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            self._wait(poll, min(left, _LOOK_SECONDS))
+        return True
+
+    def close(self) -> str:
+        """What there is of the output's end, as text."""
+        if self._open:
+            self._read()
+        self._pipe.close()
+        return self._tail.decode("utf-8", "replace").strip()
+
+    def _wait(self, poll: select.poll, seconds: float) -> None:
+        if not self._open:
+            time.sleep(seconds)
+        elif poll.poll(seconds * 1000):
+            self._read()
+
+    def _read(self) -> None:
+        with suppress(BlockingIOError):
+            while part := os.read(self._pipe.fileno(), 1 << 16):
+                self._tail = (self._tail + part)[-KEPT_BYTES:]
+            self._open = False
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a child has ended; it is not reaped, so its pid stays its own."""
+    options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    return os.waitid(os.P_PID, pid, options) is not None
+
+
+def _in_words(error: Exception) -> str:
+    """Why it did not start: what the system says, and of which path."""
+    reason = getattr(error, "strerror", None)
+    return f"{reason}: {getattr(error, 'filename', '')}" if reason else str(error)

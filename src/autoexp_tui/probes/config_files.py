@@ -1,0 +1,100 @@
+"""Where configs and themes are found: beside the user, or shipped with the package.
+
+Only looks at the disk; reads no file's content and imports nothing heavy, so that the
+cockpit may ask for its themes before the first paint.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import autoexp_tui
+from autoexp_tui.model.errors import EnvironmentFailed, UsageError
+
+DEFAULT_STATE_DIR: Final = "outputs/.autoexp"
+"""Where sessions and manifests live when neither flag, variable nor config says so."""
+
+STATE_DIR_VARIABLE: Final = "AUTOEXP_STATE_DIR"
+
+
+def shipped(kind: str) -> Path:
+    """The directory `config` or `themes` that comes with the package.
+
+    In a wheel it lies in the package's `_data`; in a checkout, at the top.
+
+    Raises:
+        EnvironmentFailed: neither is there; the installation is damaged.
+    """
+    package = Path(autoexp_tui.__file__).resolve().parent
+    places = (package / "_data" / kind, package.parents[1] / kind)
+    for place in places:
+        if place.is_dir():
+            return place
+    raise EnvironmentFailed(
+        f"the installed package has no {kind}/ directory",
+        where=str(places[0]),
+        hint="Install autoexp-tui again.",
+    )
+
+
+def config_dir(chosen: str | None, cwd: Path) -> Path:
+    """The root of the configs: `-C DIR`, else ./config if there, else the shipped one.
+
+    Raises:
+        UsageError: the chosen directory is not one.
+    """
+    if chosen is None:
+        own = cwd / "config"
+        return own if own.is_dir() else shipped("config")
+    place = Path(os.path.abspath(cwd / Path(chosen).expanduser()))
+    if place.is_dir():
+        return place
+    what = "is a file, not a directory" if place.exists() else "is not there"
+    raise UsageError(
+        f"the config directory {what}",
+        where=f"-C {chosen}",
+        hint="Name the directory that holds your primary config, such as ./config.",
+    )
+
+
+def config_roots(directory: Path) -> tuple[Path, ...]:
+    """Where a config, and the choices of a group, are looked for, first to last.
+
+    The shipped root is always the last: `slurm=generic` is there beside own configs.
+    """
+    last = shipped("config")
+    return (directory,) if _is_same(directory, last) else (directory, last)
+
+
+def find_config(name: str, roots: Iterable[Path]) -> Path | None:
+    """The file of a config, by its name without `.yaml`; None when no root has it."""
+    places = (root / f"{name}.yaml" for root in roots)
+    return next((place for place in places if place.is_file()), None)
+
+
+def list_configs(roots: Iterable[Path]) -> tuple[str, ...]:
+    """Every config below the roots, as `--config-ref` names it."""
+    found: dict[str, None] = {}
+    for root in roots:
+        files = sorted(root.rglob("*.yaml"))
+        found.update(
+            (str(file.relative_to(root).with_suffix("")), None) for file in files
+        )
+    return tuple(found)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def state_dir(chosen: str | None, configured: str | None, cwd: Path) -> Path:
+    """The absolute state directory: flag, then variable, then config, then default.
+
+    `configured` is `monitoring.state_dir` of a config, None or empty when absent.
+    """
+    variable = os.environ.get(STATE_DIR_VARIABLE)
+    name = chosen or variable or configured or DEFAULT_STATE_DIR
+    return Path(os.path.abspath(cwd / Path(name).expanduser()))

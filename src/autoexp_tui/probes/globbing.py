@@ -1,0 +1,99 @@
+"""Matches of a path pattern, and whether something on the way could not be looked at.
+
+Unlike the standard library's glob, a directory that cannot be read is not the same as
+one without matches. Hidden names match only patterns that begin with a dot; `**` goes
+down any number of directories but not through symbolic links.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import translate
+
+from autoexp_tui.probes.stat_cache import Glance
+
+_MAGIC = re.compile(r"[*?\[]")
+MOST_MATCHES = 10_000
+
+
+@dataclass(slots=True)
+class Expansion:
+    """What was found; `problem` is the first thing that could not be looked at."""
+
+    paths: list[str] = field(default_factory=list)
+    problem: OSError | None = None
+
+
+def expand(pattern: str, glance: Glance | None = None) -> Expansion:
+    """The paths that match `pattern`, at most 10,000, in no certain order.
+
+    `glance`: shared with other patterns, a directory is listed once for all of them.
+    """
+    walk = _Walk(glance or Glance())
+    root = "/" if pattern.startswith("/") else ""
+    parts = [part for part in pattern.split("/") if part]
+    for path in walk.below(root, parts):
+        walk.found.setdefault(path)
+        if len(walk.found) >= MOST_MATCHES:
+            break
+    return Expansion(list(walk.found), walk.problem)
+
+
+class _Walk:
+    """One expansion."""
+
+    def __init__(self, glance: Glance) -> None:
+        self._glance = glance
+        self.found: dict[str, None] = {}
+        self.problem: OSError | None = None
+
+    def below(self, base: str, parts: Sequence[str]) -> Iterator[str]:
+        """Matches of `parts` under `base`."""
+        if not parts:
+            yield base
+        elif parts[0] == "**":
+            yield from self._any_depth(base, parts)
+        elif _MAGIC.search(parts[0]):
+            yield from self._matching(base, parts)
+        else:
+            path = os.path.join(base, parts[0])
+            if len(parts) > 1 or self._exists(path):
+                yield from self.below(path, parts[1:])
+
+    def _any_depth(self, base: str, parts: Sequence[str]) -> Iterator[str]:
+        rest = parts[1:] or ("*",)
+        yield from self.below(base, rest)
+        for name in self._names(base):
+            path = os.path.join(base, name)
+            if not name.startswith(".") and self._is_directory(path):
+                yield from self.below(path, parts)
+
+    def _matching(self, base: str, parts: Sequence[str]) -> Iterator[str]:
+        matches = re.compile(translate(parts[0])).match
+        hidden = parts[0].startswith(".")
+        for name in self._names(base):
+            if matches(name) and (hidden or not name.startswith(".")):
+                yield from self.below(os.path.join(base, name), parts[1:])
+
+    def _names(self, directory: str) -> list[str]:
+        try:
+            return self._glance.names(directory)
+        except OSError as error:
+            self.problem = self.problem or error
+            return []
+
+    def _exists(self, path: str) -> bool:
+        try:
+            os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            self.problem = self.problem or error
+            return False
+        return True
+
+    def _is_directory(self, path: str) -> bool:
+        return os.path.isdir(path) and not os.path.islink(path)

@@ -1,0 +1,284 @@
+"""Reads what was appended to a log since the last look.
+
+Whole lines only, so that whoever scans them never sees half of one; a state of a
+progress bar (up to its carriage return) is a line too. Opening the file at each look
+also makes network file systems tell its real size. Meaning is not looked for here.
+
+A log that was rotated (renamed, or copied and truncated) is first read to its end
+where it lies now, `probes.log_rotation`, and then from the start of the new one. Not
+seen: a file that was cut and grew past where we stood, with the same bytes before that
+place.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from autoexp_tui.engine.reading_ports import FoundFile, LogChunk
+from autoexp_tui.probes.log_rotation import Ended, Place, find_rest, identity_of
+from autoexp_tui.probes.metric_places import find_files
+from autoexp_tui.storage.trust import looked_at, opened
+
+MOST_BYTES = 1 << 20
+"""Of one read: a commit must stay short."""
+_MEMORY = 64
+"""Bytes that are compared, before the cursor and at the start of the file."""
+
+_SETTLE_SECONDS = 2.0
+"""How long a file's state must stand before a look at its end is believed for good: two
+writes of one length within a tick of the file system's clock leave the same state."""
+
+_Key = tuple[str, int, int, str]
+
+
+class LogReader:
+    """`reading_ports.LogSource` over files. One call at a time for each log."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._places: dict[_Key, Place] = {}
+
+    def read(
+        self,
+        job: str,
+        attempt: int,
+        run: int,
+        path: str,
+        offset: int,
+        limit: int,
+        *,
+        final: bool = False,
+    ) -> LogChunk | None:
+        """At most `limit` bytes (and 1 MiB) from `offset` up to the last whole line.
+
+        `run` -1: of a file that outlives its runs. A line longer than that comes in
+        pieces. After a truncation or replacement the chunk starts a new file with
+        `reset`, and may be empty.
+
+        Raises:
+            OSError: it cannot be read, for another reason than that it is not there.
+        """
+        key = (job, attempt, run, path)
+        look = _Look(key, offset, min(limit, MOST_BYTES), final=final)
+        chunk = self._read_again_if_stale(look)
+        if chunk is None and final and run >= 0:
+            self._places.pop(key, None)
+        return chunk
+
+    def find(
+        self, patterns: Sequence[str], first: str, present: str
+    ) -> Sequence[FoundFile]:
+        """The files that match any of the patterns; see `reading_ports.LogSource`."""
+        return find_files(patterns, first, present)
+
+    def _read_again_if_stale(self, look: _Look) -> LogChunk | None:
+        try:
+            return self._read(look)
+        except OSError as error:
+            if error.errno != errno.ESTALE:
+                raise
+        return self._read(look)  # replaced on the server: a second open finds the new
+
+    def _read(self, look: _Look) -> LogChunk | None:
+        place = self._places.get(look.key)
+        if place is not None and place.offset != look.offset:
+            place = None
+        with looked_at(look.path) as (handle, found):
+            if handle is None or found is None:
+                return self._read_rest(look, place, closed=False)
+            rest = look.final and found.st_size > look.offset
+            if place and place.is_settled_at(_stamp(found)) and not rest:
+                return None
+            data = _continued(handle, found, place, look)
+            if data is None:
+                moved = self._read_rest(look, place, closed=True)
+                return moved or self._read_anew(look, handle, found)
+            return self._chunk(look, handle, found, place, data)
+
+    def _chunk(
+        self,
+        look: _Look,
+        handle: int,
+        found: os.stat_result,
+        place: Place | None,
+        data: bytes,
+    ) -> LogChunk | None:
+        start = look.offset
+        if data and not data.strip(b"\0"):
+            start = _past_hole(handle, found.st_size, look.offset + len(data))
+            data = os.pread(handle, look.limit, start)
+        end = start + len(data)
+        head = place.head if place else b""
+        if len(head) < _MEMORY:
+            head = data[:_MEMORY] if look.offset == 0 else _head(handle)
+        data = look.whole(data, at_end=end >= found.st_size)
+        before = place.before if place else b""
+        self._places[look.key] = Place(
+            offset=start + len(data),
+            identity=identity_of(found),
+            before=data[-_MEMORY:] or (b"" if start > look.offset else before),
+            head=head,
+            ended=self._ended(found, place) if end >= found.st_size else None,
+        )
+        if not data and start == look.offset:
+            return None
+        midline = before != b"" and not before.endswith((b"\n", b"\r"))
+        hole = start - look.offset
+        return look.chunk(start, data, found.st_size, midline=midline, hole=hole)
+
+    def _ended(self, found: os.stat_result, place: Place | None) -> Ended:
+        """That nothing is left to read."""
+        stamp, now = _stamp(found), self._monotonic()
+        known = place.ended if place else None
+        since = known.since if known and known.stamp == stamp else now
+        return Ended(stamp, since, is_settled=now - since >= _SETTLE_SECONDS)
+
+    def _read_anew(
+        self, look: _Look, handle: int, found: os.stat_result
+    ) -> LogChunk | None:
+        """The start of a file that took the place of the one that was read."""
+        start = _past_hole(handle, found.st_size)
+        data = os.pread(handle, look.limit, start)
+        stripped = data.lstrip(b"\0")
+        start += len(data) - len(stripped)
+        data = look.whole(stripped, at_end=start + len(stripped) >= found.st_size)
+        self._places[look.key] = Place(
+            offset=start + len(data),
+            identity=identity_of(found),
+            before=data[-_MEMORY:],
+            head=_head(handle) if start else stripped[:_MEMORY],
+        )
+        return look.chunk(start, data, found.st_size, reset=True)
+
+    def _read_rest(
+        self, look: _Look, place: Place | None, *, closed: bool
+    ) -> LogChunk | None:
+        """What is left of the log where it was moved or copied to.
+
+        `closed`: another file stands in its place, so that its last line is whole.
+        """
+        if place is None:
+            return None
+        with find_rest(look.path, place) as (handle, size):
+            if handle is None:
+                return None
+            data = os.pread(handle, look.limit, look.offset)
+        end = look.offset + len(data)
+        data = look.whole(data, at_end=end >= size, ended=closed)
+        if not data:
+            return None
+        self._places[look.key] = place._replace(
+            offset=look.offset + len(data), before=data[-_MEMORY:]
+        )
+        return look.chunk(look.offset, data, size)
+
+    def tail(self, path: str, limit: int) -> str:
+        """As the function of that name."""
+        return tail(path, limit)
+
+
+def tail(path: str, limit: int) -> str:
+    """The last `limit` bytes as text; empty when there is no file.
+
+    Raises:
+        OSError: it cannot be read, for another reason than that it is not there.
+    """
+    with opened(path) as handle:
+        if handle is None:
+            return ""
+        size = os.fstat(handle).st_size
+        data = os.pread(handle, limit, max(0, size - limit))
+    if size > limit:  # do not begin within a character
+        data = data.lstrip(bytes(range(0x80, 0xC0)))
+    return data.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What is asked of one read."""
+
+    key: _Key
+    offset: int
+    limit: int
+    final: bool = field(kw_only=True)
+
+    @property
+    def path(self) -> str:
+        """Of the log."""
+        return self.key[3]
+
+    def whole(self, data: bytes, *, at_end: bool, ended: bool = False) -> bytes:
+        """`data` without a last line that may still grow."""
+        if (self.final or ended) and at_end:
+            return data
+        whole = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+        return data[: whole or (len(data) if len(data) == self.limit else 0)]
+
+    def chunk(
+        self,
+        offset: int,
+        data: bytes,
+        size: int,
+        *,
+        reset: bool = False,
+        midline: bool = False,
+        hole: int = 0,
+    ) -> LogChunk:
+        """The answer."""
+        job, attempt, run, _ = self.key
+        return LogChunk(
+            job=job,
+            attempt=attempt,
+            run=run,
+            offset=offset,
+            data=data,
+            size=size,
+            reset=reset,
+            midline=midline,
+            hole=hole,
+        )
+
+
+def _continued(
+    handle: int, found: os.stat_result, place: Place | None, look: _Look
+) -> bytes | None:
+    """What follows the cursor; None: what came before it is no longer in the file."""
+    if found.st_size < look.offset:
+        return None
+    if place is None:
+        return os.pread(handle, look.limit, look.offset)
+    if place.identity != identity_of(found):
+        return None
+    back = len(place.before)
+    data = os.pread(handle, back + look.limit, look.offset - back)
+    if data[:back] != place.before:
+        return None
+    if len(data) == back:  # perhaps written anew to the same length
+        head = _head(handle)
+    else:
+        head = data[:_MEMORY] if look.offset == 0 else place.head
+    if not head.startswith(place.head):
+        return None
+    return data[back:]
+
+
+def _head(handle: int) -> bytes:
+    return os.pread(handle, _MEMORY, 0)
+
+
+def _stamp(found: os.stat_result) -> tuple[int, int, int, int]:
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _past_hole(handle: int, size: int, offset: int = 0) -> int:
+    """Where the first data from `offset` on lies: a writer that kept its place in a
+    truncated file, or sought ahead, leaves a hole before it."""
+    try:
+        return os.lseek(handle, offset, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return size
+        return offset  # the file system knows of no holes

@@ -1,0 +1,111 @@
+"""What one look at the file system has seen: each path and directory is asked once.
+
+Conditions often share paths, directories and logs. A glance lives for one batch of
+looks and is thrown away; what it says is as old as the batch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from autoexp_tui.storage.trust import opened
+
+
+class OpenFile:
+    """A file that several readers read alike: the same bytes are fetched once."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        self._parts: dict[tuple[int, int], bytes] = {}
+        self.stat = os.fstat(handle)
+
+    def pread(self, length: int, offset: int) -> bytes:
+        """As `os.pread`; only the newest part is kept."""
+        part = self._parts.get((length, offset))
+        if part is None:
+            part = os.pread(self._handle, length, offset)
+            self._parts = {(length, offset): part}
+        return part
+
+
+class Glance:
+    """Stats, listings and the newest open file of one batch, for one thread."""
+
+    def __init__(self) -> None:
+        self._newest = ExitStack()
+        self._file: tuple[str, OpenFile | None] = ("", None)
+        self._stats: dict[str, os.stat_result | OSError | None] = {}
+        self._names: dict[str, list[str] | OSError] = {}
+
+    def stat(self, path: str) -> os.stat_result | None:
+        """As `os.stat`; None when there is nothing.
+
+        Raises:
+            OSError: it could not be looked at.
+        """
+        if path not in self._stats:
+            self._stats[path] = _stat(path)
+        found = self._stats[path]
+        if isinstance(found, OSError):
+            raise found
+        return found
+
+    def names(self, directory: str) -> list[str]:
+        """What is in a directory, sorted; nothing when there is none.
+
+        Raises:
+            OSError: it could not be listed.
+        """
+        if directory not in self._names:
+            self._names[directory] = _names(directory)
+        found = self._names[directory]
+        if isinstance(found, OSError):
+            raise found
+        return found
+
+    def open(self, path: str) -> OpenFile | None:
+        """A regular file, open until another one is asked for; None: there is none.
+
+        Raises:
+            OSError: it is there, or may be, and cannot be read.
+        """
+        if path != self._file[0]:
+            self.close()
+            handle = self._newest.enter_context(opened(path))
+            self._file = (path, None if handle is None else OpenFile(handle))
+        return self._file[1]
+
+    def close(self) -> None:
+        """Let go of the open file."""
+        self._file = ("", None)
+        self._newest.close()
+
+
+@contextmanager
+def glance() -> Iterator[Glance]:
+    """A glance that is closed at the end."""
+    made = Glance()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def _stat(path: str) -> os.stat_result | OSError | None:
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        return error
+
+
+def _names(directory: str) -> list[str] | OSError:
+    try:
+        return sorted(os.listdir(directory or os.curdir))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        return error

@@ -1,0 +1,133 @@
+"""The storm breaker: many quick failures in a row pause submission.
+
+What is wrong with all jobs alike (a full disk, a broken environment, a bad node) fails
+each of them within seconds, and every restart too. Counted are ends that nobody
+ordered; one attempt that completes, or that ran for long before it failed, breaks the
+row. The counts are part of the state (`model.streaks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from autoexp_tui.events import events
+from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.rules import Storm
+from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.states import BEGUN, Cause, Outcome
+from autoexp_tui.model.streaks import SESSION, node_key, stage_key
+from autoexp_tui.model.verdicts import Why, why
+
+WARNING_ID: Final = "storm"
+"""Of the warning that stands while a storm pauses the session."""
+MOST_EXCLUDED: Final = 3
+"""Nodes that are left out; when one more fails so, it is not the nodes."""
+
+_CRASHES: Final = frozenset(
+    {
+        Cause.EXIT_CODE,
+        Cause.SIGNAL,
+        Cause.LOST,
+        Cause.OUT_OF_MEMORY,
+        Cause.NODE_FAIL,
+    }
+)
+
+
+def counted(desk: Desk, ended: events.AttemptEnded) -> events.AttemptEnded:
+    """The end of an attempt, with what it is to the count of failures in a row."""
+    rules = _rules(desk)
+    if not rules.failures:
+        return ended
+    if ended.outcome is Outcome.COMPLETED:
+        return replace(ended, streak="broken")
+    if ended.rerun:
+        return ended  # it says nothing of the jobs
+    job = desk.job(ended.job)
+    node = job.attempts[ended.attempt - 1].node
+    if ended.cause not in _CRASHES or node in desk.state.excluded_nodes:
+        return ended
+    ran = _ran(desk, job, ended)
+    return replace(ended, streak="quick" if ran <= rules.quick_seconds else "broken")
+
+
+def watch_storm(desk: Desk, ended: events.AttemptEnded) -> None:
+    """Pause submission, or leave a node out, when an end was one failure too many."""
+    if ended.streak != "quick" or desk.state.paused is not None:
+        return
+    for kind, key, what in _places(desk, ended):
+        count = desk.state.streaks.get(key, 0)
+        if kind in _rules(desk).per and count >= _rules(desk).failures:
+            _break(desk, kind, what, count, ended)
+            return
+
+
+def _rules(desk: Desk) -> Storm:
+    plan = desk.state.plan
+    return plan.monitoring.storm if plan else Storm()
+
+
+def _ran(desk: Desk, job: JobRecord, ended: events.AttemptEnded) -> float:
+    """Seconds from the begin of the run to its end; none for one that never began.
+
+    Both by the clock of the run's own host where its exit record tells the end, both
+    by the engine's where it does not.
+    """
+    attempt = job.attempts[ended.attempt - 1]
+    if attempt.began_at is None:
+        return 0.0
+    if ended.exit_code is not None or ended.signal is not None:
+        ended_at = ended.ended_at - desk.state.wall_ahead
+        return ended_at - attempt.began_at
+    running = job.state in BEGUN
+    return desk.now.lived - job.since_lived if running else 0.0
+
+
+def _places(desk: Desk, ended: events.AttemptEnded) -> Iterator[tuple[str, str, str]]:
+    """What may be to blame, the narrowest first: its kind, key and words."""
+    job = desk.job(ended.job)
+    node = job.attempts[ended.attempt - 1].node
+    if node and desk.policy.has_nodes:
+        yield "node", node_key(node), f"on node {node}"
+    if job.spec.stage:
+        yield "stage", stage_key(job.spec.stage), f"in stage {job.spec.stage}"
+    yield "session", SESSION, ""
+
+
+def _break(
+    desk: Desk, kind: str, what: str, count: int, ended: events.AttemptEnded
+) -> None:
+    if kind == "node" and _may_exclude(desk):
+        _exclude(desk, count, ended)
+        return
+    last = {"job": ended.job, "line": ended.evidence}
+    reason = why("storm", count=count, what=what, **last).having(at=desk.now.t)
+    desk.draft.emit(events.SubmissionPaused(why=reason))
+    _warn(desk, WARNING_ID, reason, ended)
+
+
+def _may_exclude(desk: Desk) -> bool:
+    excluded = desk.state.excluded_nodes
+    return _rules(desk).action == "exclude_node" and len(excluded) < MOST_EXCLUDED
+
+
+def _exclude(desk: Desk, count: int, ended: events.AttemptEnded) -> None:
+    node = desk.job(ended.job).attempts[ended.attempt - 1].node
+    reason = why(
+        "storm_node", node=node, count=count, job=ended.job, line=ended.evidence
+    )
+    desk.draft.emit(events.NodeExcluded(node=node, why=reason))
+    _warn(desk, f"{WARNING_ID}:{node}", reason, ended)
+
+
+def _warn(desk: Desk, warning_id: str, reason: Why, ended: events.AttemptEnded) -> None:
+    desk.draft.emit(
+        events.WarningRaised(
+            warning_id=warning_id,
+            why=reason,
+            severity="error",
+            evidence=ended.evidence,
+        )
+    )

@@ -1,0 +1,265 @@
+"""Whole files or nothing, and disk errors as sentences.
+
+A reader sees the old bytes or the new ones; a crash leaves at most a dot-file beside
+them. `link_new` is the one way to create what only one process may create: hard links
+are atomic on local disks, NFS and Lustre alike. Knows nothing of what it writes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.storage.trust import Untrusted
+
+sync_data = getattr(os, "fdatasync", os.fsync)
+"""Bytes and size of a file to the disk; macOS has only the slower fsync."""
+
+Place: TypeAlias = Literal["state", "output", "logs"]
+"""Whose place on disk it is, and hence how another one is chosen."""
+_ELSEWHERE: Final[Mapping[Place, str]] = MappingProxyType(
+    {
+        "state": "choose another place with --state-dir",
+        "output": "choose another project.base_output_dir",
+        "logs": "choose another slurm.log_dir",
+    }
+)
+
+_REMEDIES: Final = {
+    errno.ENOSPC: "The disk is full: free some space there, or {elsewhere}.",
+    errno.EDQUOT: "Your quota there is used up: free some space, or {elsewhere}.",
+    errno.EROFS: "It is mounted read-only: {elsewhere}.",
+    errno.EACCES: "Check who owns it and its mode (`ls -ld`), or {elsewhere}.",
+    errno.EPERM: "Check who owns it and its mode (`ls -ld`), or {elsewhere}.",
+    errno.ENOENT: "The directory is gone or was never made: check the path.",
+    errno.ENOTDIR: "A part of the path is a file, not a directory: check the path, "
+    "or {elsewhere}.",
+    errno.EISDIR: "A directory has the name of the file: move it away, and bring back "
+    "the file.",
+    errno.EEXIST: "A file has the name of the directory: move it away, or {elsewhere}.",
+    errno.EFBIG: "A limit on file sizes was reached (`ulimit -f`): raise it.",
+    errno.EMFILE: "Too many files are open (`ulimit -n`): raise the limit.",
+    errno.ESTALE: "The file server forgot the file: check the mount, then try again.",
+    errno.EIO: "The disk or the file server failed: check it, then try again.",
+    errno.EMLINK: "The file system allows no more hard links there.",
+}
+PASSING: Final = frozenset(
+    {
+        errno.EAGAIN,
+        errno.EDQUOT,
+        errno.EINTR,
+        errno.EIO,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.ENOSPC,
+        errno.EROFS,
+        errno.ESTALE,
+        errno.ETIMEDOUT,
+    }
+)
+"""Errors that time, a little room or a mended disk may end: try again."""
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+
+
+def explained(
+    error: OSError, path: Path | str, doing: str, place: Place = "state"
+) -> EnvironmentFailed:
+    """`error` as a sentence: what could not be done, where, and the next step.
+
+    Without `doing`, what is not trusted is told for itself.
+    """
+    reason = error.strerror or str(error)
+    if isinstance(error, Untrusted):
+        problem = f"cannot {doing}: {reason}" if doing else reason
+        return EnvironmentFailed(problem, str(error.filename), error.hint)
+    remedy = remedy_of(error, place)
+    return EnvironmentFailed(
+        f"cannot {doing}: {reason}", str(path), remedy, error.errno in PASSING
+    )
+
+
+def remedy_of(error: OSError, place: Place) -> str:
+    """The next step after a disk error, as a sentence; empty: none is known."""
+    return _REMEDIES.get(error.errno or 0, "").format(elsewhere=_ELSEWHERE[place])
+
+
+@contextmanager
+def explaining(path: Path | str, doing: str, place: Place = "state") -> Iterator[None]:
+    """Turn an OSError of the block into an EnvironmentFailed about `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise explained(error, path, doing, place) from error
+
+
+def write_atomic(
+    path: Path,
+    data: bytes,
+    mode: int = 0o600,
+    *,
+    durable: bool = True,
+    place: Place = "state",
+) -> None:
+    """Make `path` hold exactly `data`; readers never see a part of it.
+
+    `durable` also survives a power cut, at the price of two syncs.
+
+    Raises:
+        EnvironmentFailed: the disk refused; the old file is untouched.
+    """
+    with explaining(path, "write", place):
+        temporary = _temporary(path, data, mode, durable=durable)
+        try:
+            os.replace(temporary, path)
+        except OSError:
+            _remove(temporary)
+            raise
+        if durable:
+            sync_directory(path.parent)
+
+
+def link_new(
+    path: Path,
+    data: bytes,
+    mode: int = 0o600,
+    *,
+    durable: bool = True,
+    place: Place = "state",
+) -> bool:
+    """Create `path` with `data`, whole at once; False when it exists already.
+
+    Of any number of processes that try, exactly one gets True.
+
+    Raises:
+        EnvironmentFailed: the disk refused, or knows no hard links.
+    """
+    with explaining(path, "create", place):
+        temporary = _temporary(path, data, mode, durable=durable)
+        try:
+            created = _link(temporary, path, place)
+        finally:
+            _remove(temporary)
+        if created and durable:
+            sync_directory(path.parent)
+    return created
+
+
+def make_directory(path: Path, mode: int = 0o700, *, place: Place = "state") -> None:
+    """Make `path` and its parents; one that exists keeps its mode.
+
+    Raises:
+        EnvironmentFailed: the disk refused, or something else has that name.
+    """
+    with explaining(path, "make the directory", place):
+        make_private(path, mode)
+
+
+def make_private(path: Path, mode: int = 0o700) -> None:
+    """As `make_directory`, with the system's own words for what went wrong.
+
+    Raises:
+        OSError: the disk refused, or something else has that name.
+    """
+    # pathlib and os give the mode to the last directory alone.
+    if path.is_dir():
+        return
+    try:
+        _make_one(path, mode)
+    except FileNotFoundError:
+        if path.parent == path:
+            raise
+        make_private(path.parent, mode)
+        _make_one(path, mode)
+
+
+def _make_one(path: Path, mode: int) -> None:
+    try:
+        path.mkdir(mode)
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+    else:
+        if mode & 0o070:  # a umask has no say in it, and mkdir sets no group bit
+            path.chmod(mode)
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable; file systems without that are let be."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def open_with_mode(path: Path, flags: int, mode: int) -> int:
+    """Open a file; one that is made has `mode`, which a umask takes no bits from.
+
+    Raises:
+        OSError: the disk refused.
+    """
+    descriptor = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, mode)
+    try:
+        if mode & 0o070 and not mode & 0o007 and not os.fstat(descriptor).st_size:
+            os.fchmod(descriptor, mode)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def write_all(descriptor: int, data: bytes, offset: int) -> None:
+    """Write `data` at `offset`, as one call unless the system cuts it short."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view = view[written:]
+        offset += written
+
+
+def _temporary(path: Path, data: bytes, mode: int, *, durable: bool) -> Path:
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
+    descriptor = open_with_mode(temporary, os.O_WRONLY | os.O_EXCL, mode)
+    try:
+        write_all(descriptor, data, 0)
+        if durable:
+            os.fsync(descriptor)
+    except OSError:
+        _remove(temporary)
+        raise
+    finally:
+        os.close(descriptor)
+    return temporary
+
+
+def _link(temporary: Path, path: Path, place: Place) -> bool:
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        # NFS repeats a call whose answer was lost, and then finds its own work.
+        return temporary.stat().st_nlink > 1
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            raise EnvironmentFailed(
+                "this file system knows no hard links",
+                str(path.parent),
+                f"On a disk that does: {_ELSEWHERE[place]}.",
+            ) from error
+        raise
+    return True
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):  # a left-over dot-file harms nobody
+        path.unlink()

@@ -1,0 +1,184 @@
+"""Commands that other processes leave for a session's engine, one file each.
+
+`leave` writes `inbox/<time>-<command_id>.json` whole or not at all. The engine takes
+them oldest first and forgets a command once its events are synced; killed in between,
+it is given the command again, and knows its id from the journal. What is no command is
+set aside in `inbox/rejected/` with the reason beside it: nothing is tried for ever.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from autoexp_tui.model.commands import Order, is_personal
+from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
+from autoexp_tui.model.ids import safe_filename
+from autoexp_tui.model.sender import Sender
+from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
+from autoexp_tui.storage.codec import decode_order, encode_order
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.trust import Untrusted, read_own
+from autoexp_tui.text.sanitize import clean
+
+MAX_BYTES = 4 << 20
+"""Of one command: enough for one that names 100,000 jobs one by one."""
+
+AT_A_LOOK = 500
+"""Commands that one look takes in, and files that it sets aside."""
+_OURS = re.compile(r"\d{17}-[^/]+\.json")
+"""As `leave` names them."""
+_ID = re.compile(r"[!-~]{1,200}")
+
+_HOPELESS = {
+    errno.EISDIR: "it is a directory",
+    errno.EACCES: "it may not be read",
+    errno.EPERM: "it may not be read",
+}
+"""What no later look mends; everything else is tried again."""
+
+
+class NotACommand(Exception):
+    """A file of the inbox that is set aside; the text says why."""
+
+
+def leave(session: SessionDir, order: Order, utc: float) -> Path:
+    """Leave a command for the session's engine, whether one runs now or later.
+
+    Raises:
+        EnvironmentFailed: the session is not the user's alone, or the disk refused.
+    """
+    session.require_own()
+    make_directory(session.inbox)
+    stamp = f"{max(0, int(utc * 1e6)):017d}"
+    path = session.inbox / f"{stamp}-{safe_filename(order.command_id)}.json"
+    write_atomic(path, encode_order(order))
+    return path
+
+
+class FileInbox:
+    """The engine's side. Implements `session_ports.Inbox`."""
+
+    def __init__(
+        self,
+        session: SessionDir,
+        on_rejected: Callable[[str, str], None] = lambda _name, _reason: None,
+        check: Callable[[Sender | None], Sender | None] = lambda sender: sender,
+    ) -> None:
+        """`on_rejected` is told the file's name and the reason; `check` finds out who
+        sent what only a person may decide."""
+        self._session = session
+        self._on_rejected = on_rejected
+        self._check = check
+        self._given: dict[str, str] = {}
+        """File name -> command id of what was given out and is not done."""
+        self._rubbish: dict[str, str] = {}
+        """File name -> why it is no command, of what has to be set aside."""
+        self._failing: set[str] = set()
+        """Names of files that could not be read the last time."""
+
+    def take(self) -> Sequence[Order]:
+        """Commands since the last call, oldest first; rubbish is set aside.
+
+        Raises:
+            EnvironmentFailed: the inbox cannot be listed.
+        """
+        orders: list[Order] = []
+        for name in self._new_names():
+            if len(orders) == AT_A_LOOK:
+                break
+            try:
+                order = _read(self._session.inbox / name)
+            except NotACommand as reason:
+                self._rubbish[name] = str(reason)
+                continue
+            if order is None:
+                self._failing.add(name)
+                continue
+            self._failing.discard(name)
+            self._given[name] = order.command_id
+            if is_personal(order.command):
+                order = replace(order, sender=self._check(order.sender))
+            orders.append(order)
+        self._set_aside()
+        return orders
+
+    def _set_aside(self) -> None:
+        """Move what is no command: a few at a look, for heaps of it take seconds."""
+        for name in list(self._rubbish)[:AT_A_LOOK]:
+            self._reject(name, self._rubbish.pop(name))
+
+    def done(self, command_ids: Sequence[str]) -> None:
+        """The commands' events are synced: forget them."""
+        settled = frozenset(command_ids)
+        for name, command_id in list(self._given.items()):
+            if command_id in settled:
+                with suppress(OSError):  # given again by the next engine, and known
+                    (self._session.inbox / name).unlink(missing_ok=True)
+                    self._given.pop(name, None)
+
+    def _new_names(self) -> list[str]:
+        with explaining(self._session.inbox, "read the inbox"):
+            try:
+                names = os.listdir(self._session.inbox)
+            except FileNotFoundError:
+                return []
+        own = self._session.inbox_rejected.name
+        return sorted(
+            (
+                name
+                for name in names
+                if name != own
+                and not name.startswith(".")
+                and name not in self._given
+                and name not in self._rubbish
+            ),
+            key=self._turn,
+        )
+
+    def _turn(self, name: str) -> tuple[bool, bool, str]:
+        """Before what: a command is not kept waiting by heaps of something else."""
+        return name in self._failing, _OURS.fullmatch(name) is None, name
+
+    def _reject(self, name: str, reason: str) -> None:
+        rejected = self._session.inbox_rejected
+        # What cannot be moved, or not explained, is not looked at again either.
+        with suppress(OSError, EnvironmentFailed):
+            make_directory(rejected)
+            os.replace(self._session.inbox / name, rejected / name)
+            told = rejected / f"{safe_filename(name)}.reason.txt"
+            data = f"{reason}\n".encode("utf-8", "replace")
+            write_atomic(told, data, durable=False)
+        self._given.setdefault(name, "")
+        self._on_rejected(clean(name), clean(reason))
+
+
+def _read(path: Path) -> Order | None:
+    """The command in a file; None when it went away, or the disk failed just now.
+
+    Raises:
+        NotACommand: it holds none.
+    """
+    if path.suffix != ".json":
+        raise NotACommand("its name does not end in .json")
+    try:
+        data = read_own(path, MAX_BYTES)
+    except Untrusted as error:
+        raise NotACommand(str(error.strerror)) from error
+    except OSError as error:
+        if error.errno in _HOPELESS:
+            raise NotACommand(_HOPELESS[error.errno]) from error
+        return None
+    try:
+        order = decode_order(data, path.name)
+    except JournalDamaged as error:
+        raise NotACommand(f"it is no command: {error.problem}") from error
+    if not _ID.fullmatch(order.command_id):
+        # Known by it once it is done: without one it would be done again and again.
+        raise NotACommand("its command_id is none: 1 to 200 visible characters")
+    return order

@@ -1,0 +1,155 @@
+"""How a job was made, read from what planning keeps beside the manifest.
+
+Slow the first time (the record of a large plan has megabytes): to be called off the
+screen's thread. The record of the newest plan is held.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from autoexp_tui.executors.slurm.script import render
+from autoexp_tui.executors.slurm.template import read_template
+from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.model.masking import mask_text, mask_written, mask_yaml
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.planning.job_details import JobPapers, entries_of
+from autoexp_tui.storage.kept_configs import JobConfigs
+from autoexp_tui.storage.provenance import (
+    ProvenanceRecord,
+    read_record,
+    record_path,
+)
+from autoexp_tui.storage.session_dir import read_if_there
+
+_MISSING: Final = (
+    "The config of this job was not kept: its plan came without the record of how it "
+    "was made."
+)
+_CLUSTER: Final = frozenset({"slurm", "slurmclient"})
+_Loader: Final[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+"""Leaves every scalar as the text that it is."""
+
+
+class PaperReader:
+    """Reads the papers of jobs; one for a cockpit."""
+
+    def __init__(self) -> None:
+        self._path = Path()
+        self._record: ProvenanceRecord | None = None
+
+    def __call__(self, plan: Plan, job: JobSpec) -> JobPapers:
+        """The papers of a job of a plan.
+
+        Raises:
+            EnvironmentFailed: the record is there, and does not read.
+        """
+        configs = self._configs(plan, job)
+        script = tuple(mask_text(line, plan.mask) for line in script_lines(plan, job))
+        if configs is None:
+            return JobPapers(script=script, missing=_MISSING)
+        found = entries_of(
+            _tree(mask_yaml(configs.resolved, plan.mask)),
+            _tree(mask_yaml(configs.unresolved, plan.mask)),
+            job,
+            plan.overrides,
+        )
+        entries = tuple(
+            replace(one, written=mask_written(one.key, one.written, plan.mask))
+            for one in found
+        )
+        return JobPapers(entries=entries, script=script)
+
+    def _configs(self, plan: Plan, job: JobSpec) -> JobConfigs | None:
+        """From the plan's record; else from what a job that ran has beside it."""
+        path = Path(job.config_record)
+        if not job.config_record:
+            path = record_path(Path(plan.state_dir), plan.plan_id)
+        if path != self._path:
+            self._record, self._path = read_record(path), path
+        found = self._record.of(job.name) if self._record is not None else None
+        return found or _kept_beside(Path(job.output_dir) / "provenance")
+
+
+def _kept_beside(directory: Path) -> JobConfigs | None:
+    resolved = read_if_there(directory / "resolved_config.yaml")
+    if resolved is None:
+        return None
+    written = read_if_there(directory / "unresolved_config.yaml") or b""
+    return JobConfigs(
+        resolved=resolved.decode("utf-8", "replace"),
+        unresolved=written.decode("utf-8", "replace"),
+    )
+
+
+def _tree(text: str) -> Mapping[str, object]:
+    try:
+        found = yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+# ------------------------------------------------------------------------ the script
+def script_lines(plan: Plan, job: JobSpec) -> Iterator[str]:
+    """What starts a job: its environment, its command, and a cluster's script."""
+    yield f"cd {shlex.quote(job.cwd)}" if job.cwd else "# in the session's directory"
+    for name, value in sorted(job.env.items()):
+        yield f"export {name}={shlex.quote(value)}"
+    if plan.executor.class_name.lower() in _CLUSTER:
+        yield from _options(job)
+        yield from _rendered(plan, job)
+    else:
+        yield from _command(job.command)
+
+
+def _command(command: Sequence[str]) -> Iterator[str]:
+    """An option and its value a line, so that two commands can be compared."""
+    lines: list[str] = []
+    for word in map(shlex.quote, command):
+        if lines and _wants_value(lines[-1]) and not word.startswith("-"):
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word if not lines else f"  {word}")
+    yield from (f"{line} \\" for line in lines[:-1])
+    yield from lines[-1:]
+
+
+def _wants_value(line: str) -> bool:
+    """Whether a line is an option that has no value yet."""
+    option = line.strip()
+    return option.startswith("-") and not {"=", " "} & set(option)
+
+
+def _options(job: JobSpec) -> Iterator[str]:
+    limit = job.resources.time_limit_seconds
+    if limit is not None:
+        yield f"# sbatch: time limit {limit:g} s"
+    if job.resources.gpus:
+        yield f"# sbatch: gpus {job.resources.gpus}"
+    for name, value in sorted(job.resources.options.items()):
+        yield f"# sbatch: --{name}={value}"
+
+
+def _rendered(plan: Plan, job: JobSpec) -> Iterator[str]:
+    """The template with the job's own words; the wrapper stands before the command."""
+    values = {
+        "command": shlex.join(job.command),
+        "job_name": job.name,
+        "session": "",
+        "log_dir": job.log_dir,
+        "output_dir": job.output_dir,
+        "cwd": job.cwd,
+    }
+    try:
+        path = str(plan.executor.settings.get("template_path") or "")
+        yield from render(read_template(path), values).splitlines()
+    except AutoexpError as error:
+        yield f"# {error.problem}"
+        yield from _command(job.command)

@@ -1,0 +1,164 @@
+"""Going on with a session whose journal is damaged, from the last commit that reads.
+
+No file is edited, moved or removed. A repair is a take-over whose seal lies earlier: a
+new part seals the journal after its last good commit, and what follows there is void
+from then on, as the late bytes of a deposed engine are. It stays on disk for whoever
+has a better idea. It is what was accepted that is left out: only a person orders it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from autoexp_tui import __version__
+from autoexp_tui.engine.ports import Clock
+from autoexp_tui.engine.timeline import Timeline
+from autoexp_tui.events.apply import apply, unseen
+from autoexp_tui.events.draft import Draft
+from autoexp_tui.events.events import EngineStarted, EngineStopped, MessageLogged
+from autoexp_tui.events.state_updates import IllegalTransition
+from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.wording import plural
+from autoexp_tui.storage.file_journal import FileJournal
+from autoexp_tui.storage.journal import StoredPlans, read_records
+from autoexp_tui.storage.journal_parts import Part, find_chain, open_part
+from autoexp_tui.storage.lease import FileLease, acquire
+from autoexp_tui.storage.session_dir import SessionDir
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Salvage:
+    """The longest beginning of a damaged journal that reads and adds up."""
+
+    chain: tuple[Part, ...]
+    """The parts that would count, the last one up to its last good commit."""
+    records: int
+    """How many records that is."""
+    left_out: int
+    """Lines that counted, or may have, and would count no more."""
+
+    @property
+    def words(self) -> str:
+        """What going on there means, as a sentence."""
+        last = self.chain[-1]
+        return (
+            f"go on after record {self.records} (byte {last.length} of "
+            f"{last.path.name}) and leave out {plural(self.left_out, 'line')} that "
+            "follow; no file is changed or removed"
+        )
+
+
+def find_salvage(session: SessionDir) -> Salvage | None:
+    """What a repair would go on from; None when nothing at all reads.
+
+    Raises:
+        EnvironmentFailed: a file cannot be read, whatever is in it; a plan is gone.
+    """
+    parts = session.journal_parts()
+    for newest in reversed(parts):
+        try:
+            chain = find_chain(session, upto=newest)
+        except JournalDamaged:
+            continue
+        good, records = _good_beginning(session, chain)
+        if good:
+            after = [session.journal_part(*p) for p in parts if p > good[-1].id]
+            lost = _lines(good[-1], good[-1].length or 0)
+            lost += sum(_lines(Part(id=(0, 0), path=path), 0) for path in after)
+            return Salvage(chain=good, records=records, left_out=lost)
+    return None
+
+
+def _good_beginning(
+    session: SessionDir, chain: Sequence[Part]
+) -> tuple[tuple[Part, ...], int]:
+    """The parts of `chain` up to its last good commit, and how many records."""
+    state = SessionState(plans=StoredPlans(session))
+    good: list[Part] = []
+    records = 0
+    with unseen(state):
+        for part in chain:
+            end, seq, whole = _good_end(state, part)
+            if end:
+                good.append(replace(part, length=end))
+                records = seq
+            if not whole:
+                break
+    return tuple(good), records
+
+
+def _good_end(state: SessionState, part: Part) -> tuple[int, int, bool]:
+    """The end of a part's last good commit, its newest record, and whether all is."""
+    end, seq = 0, state.seq
+    records = read_records(part, state.seq)
+    while True:
+        try:
+            found = next(records, None)
+        except JournalDamaged:
+            return end, seq, False
+        if found is None:
+            return end, seq, True
+        record, _, stop = found
+        try:
+            apply(state, record)
+        except (IllegalTransition, KeyError, IndexError, ValueError):
+            return end, seq, False
+        if not record.more:
+            end, seq = stop, record.seq
+
+
+def _lines(part: Part, offset: int) -> int:
+    """Lines of a part from `offset`; of a damaged pack those that unpack."""
+    count = 0
+    try:
+        with open_part(part.path) as file:
+            file.seek(offset)
+            while block := file.read(1 << 20):
+                count += block.count(b"\n")
+    except EnvironmentFailed:  # damage is what brought us here
+        pass
+    return count
+
+
+def repair_journal(session: SessionDir, salvage: Salvage, clock: Clock) -> str:
+    """Seal the journal where it reads; what was done, as a sentence.
+
+    Raises:
+        SessionOwned: an engine lives, or may.
+        EnvironmentFailed: the disk refused; nothing has changed.
+    """
+    lease = acquire(session, clock)
+    try:
+        _seal_at(session, lease, salvage, clock)
+    finally:
+        lease.release()
+    return f"{session.journal_part(lease.epoch).name} goes on there"
+
+
+def _seal_at(
+    session: SessionDir, lease: FileLease, salvage: Salvage, clock: Clock
+) -> None:
+    journal = FileJournal(session, lease, chain=salvage.chain)
+    try:
+        state = journal.load().state
+        draft = Draft(state, Timeline(clock, state).now(), lease.epoch)
+        draft.emit(
+            EngineStarted(
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                engine_version=__version__,
+                sealed_part=journal.seal.part,
+                sealed_bytes=journal.seal.bytes,
+                gap_seconds=state.seconds_until(clock.utc()),
+            )
+        )
+        text = f"the journal was damaged: a person let it {salvage.words}"
+        draft.emit(MessageLogged(text=text, level="warning"))
+        draft.emit(EngineStopped(reason="repaired"))
+        journal.append(draft.commit())
+    finally:
+        journal.close()

@@ -1,0 +1,312 @@
+"""The right to write one session: one owner, whatever dies, stops or loses the network.
+
+Each engine links `lease/<epoch>.json`, one number above the highest; of any number that
+try, one succeeds, and no file is ever overwritten. A higher number deposes: its holder
+writes on at most into bytes that the successor's seal makes void (see `journal`).
+
+A holder on this host is judged by its process. One elsewhere is judged by its heartbeat
+alone, the changing mtime of its file, against *this* process's monotonic clock: two
+hosts' clocks are never compared.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from autoexp_tui.engine.ports import Clock
+from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
+from autoexp_tui.model.rules import LOCK_STALE_SECONDS, SHORTEST_LOCK_STALE_SECONDS
+from autoexp_tui.model.wording import wakes
+from autoexp_tui.storage.atomic import explaining, link_new, make_directory
+from autoexp_tui.storage.process_identity import Alive, Identity
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.trust import RECORD_BYTES, open_session_file
+from autoexp_tui.text.sanitize import clean
+
+HEARTBEAT_SECONDS = 30.0
+"""How often a holder touches its file."""
+HIGHEST_EPOCH = 999_999_999
+"""Nobody gets there; a file with a higher number is no lease."""
+_NAME = re.compile(r"([1-9][0-9]{0,8})\.json")
+WAIT_STEP_SECONDS = 1.0
+"""Between two looks while waiting for a lease."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who holds, or held, the highest epoch."""
+
+    epoch: int
+    identity: Identity | None
+    """None when its file does not read."""
+    since: float
+    """UTC by the holder's clock, for people."""
+    released: bool
+    mtime_ns: int
+    stale_seconds: float = LOCK_STALE_SECONDS
+    """Its heartbeat must have been seen still for so long before it counts as dead."""
+
+    def __str__(self) -> str:
+        if self.identity is None:
+            return "an engine whose lease does not read"
+        who = f"host {clean(self.identity.host)}, pid {self.identity.pid}"
+        try:
+            since = datetime.fromtimestamp(self.since, UTC)
+        except (ValueError, OverflowError, OSError):
+            return who
+        return f"{who}, since {since.strftime('%Y-%m-%d %H:%M UTC')}"
+
+    def as_seen(self) -> str:
+        """Who it is, and whether it was stopped and can answer nothing."""
+        pid = self.halted_pid(Identity.of_this_process())
+        if not pid:
+            return str(self)
+        return f"{self}, stopped by Ctrl-Z or SIGSTOP: {wakes(pid)} wakes it"
+
+    def halted_pid(self, me: Identity) -> int:
+        """Its pid when it was stopped and can answer nothing, as far as `me` sees; else
+        0."""
+        if self.identity is None or self.released or not self.identity.is_halted(me):
+            return 0
+        return self.identity.pid
+
+
+class FileLease:
+    """A held lease. Implements `session_ports.Lease`."""
+
+    def __init__(self, session: SessionDir, epoch: int) -> None:
+        self.session = session
+        self.epoch = epoch
+        self._path = session.lease / f"{epoch}.json"
+        self._next = session.lease / f"{epoch + 1}.json"
+
+    def held(self) -> bool:
+        """Whether no successor has taken the session. One stat.
+
+        Raises:
+            OSError: the disk did not answer.
+        """
+        return not self._next.exists()
+
+    def heartbeat(self) -> bool:
+        """Touch one's own file; False when the session is another's.
+
+        A disk that fails, or a session that was moved or removed, says nothing about
+        who owns it, and is no error here: the journal meets the same at its next
+        append, and the engine holds.
+        """
+        try:
+            os.utime(self._path)
+            return self.held()
+        except FileNotFoundError:
+            return not self.session.lease.exists()
+        except OSError:
+            return True
+
+    def release(self) -> None:
+        """Give it back: a successor need not wait, wherever it runs.
+
+        Raises:
+            EnvironmentFailed: the disk refused; a successor elsewhere will wait.
+        """
+        link_new(_release_mark(self.session, self.epoch), b"", durable=False)
+
+
+class LeaseWatch:
+    """Looks at a session's lease again and again: for viewers and for who waits.
+
+    `now` in its methods is this process's monotonic clock, `utc` the wall clock.
+    """
+
+    def __init__(self, session: SessionDir, *, me: Identity | None = None) -> None:
+        self._session = session
+        self._me = me or Identity.of_this_process()
+        self._seen: tuple[int, int] = (0, 0)
+        self._seen_at = 0.0
+        self._moved = False
+
+    def holder(self) -> Holder | None:
+        """Who holds the highest epoch; None before the first engine.
+
+        Raises:
+            EnvironmentFailed: the lease cannot be read.
+        """
+        with explaining(self._session.lease, "read the lease"):
+            epoch = highest_epoch(self._session)
+            return _read_holder(self._session, epoch) if epoch else None
+
+    def halted_pid(self, holder: Holder | None) -> int:
+        """The pid of a holder that was stopped by Ctrl-Z or SIGSTOP; else 0."""
+        return holder.halted_pid(self._me) if holder else 0
+
+    def alive(self, holder: Holder | None, now: float) -> Alive:
+        """Whether the holder's engine lives; a heartbeat must be watched to tell.
+
+        UNKNOWN: it is elsewhere, and its heartbeat has neither moved nor been still
+        for long enough while this object watched.
+        """
+        if holder is None or holder.released:
+            return Alive.NO
+        here = holder.identity.alive(self._me) if holder.identity else Alive.UNKNOWN
+        return self._by_heartbeat(holder, now) if here is Alive.UNKNOWN else here
+
+    def _by_heartbeat(self, holder: Holder, now: float) -> Alive:
+        seen = (holder.epoch, holder.mtime_ns)
+        if self._seen != seen:
+            self._moved = self._seen[0] == holder.epoch
+            self._seen, self._seen_at = seen, now
+        elif now - self._seen_at >= holder.stale_seconds:
+            return Alive.NO
+        return Alive.YES if self._moved else Alive.UNKNOWN
+
+    def try_acquire(
+        self, now: float, utc: float, stale_seconds: float | None = None
+    ) -> FileLease | None:
+        """Take the session if it is free; None while another may own it.
+
+        Args:
+            now: monotonic seconds.
+            utc: the same moment.
+            stale_seconds: what the lease says of its own heartbeat; None: what that
+                of the former holder said, or the default.
+
+        Raises:
+            EnvironmentFailed: the session is not the user's alone, or the disk refused.
+        """
+        self._session.require_own()
+        modes = self._session.modes
+        make_directory(self._session.lease, modes.directory)
+        holder = self.holder()
+        if self.alive(holder, now) is not Alive.NO:
+            return None
+        epoch = holder.epoch + 1 if holder else 1
+        if epoch > HIGHEST_EPOCH:
+            raise _used_up(self._session)
+        if stale_seconds is None:
+            stale_seconds = holder.stale_seconds if holder else LOCK_STALE_SECONDS
+        record = {
+            "epoch": epoch,
+            "since": utc,
+            "stale_seconds": stale_seconds,
+            **self._me.as_json(),
+        }
+        data = json.dumps(record).encode()
+        if not link_new(self._session.lease / f"{epoch}.json", data, modes.file):
+            return None  # another was faster
+        return FileLease(self._session, epoch)
+
+
+def acquire(
+    session: SessionDir,
+    clock: Clock,
+    *,
+    wait: float = 0.0,
+    me: Identity | None = None,
+    stale_seconds: float | None = None,
+    watch: LeaseWatch | None = None,
+    pause: Callable[[float], None] = time.sleep,
+) -> FileLease:
+    """Become the session's owner, at once or within `wait` seconds.
+
+    `watch` has looked at the lease before: a heartbeat that it saw stand still counts.
+    `stale_seconds`: as for `LeaseWatch.try_acquire`.
+
+    Raises:
+        SessionOwned: another engine owns it, or may; names it and what to do.
+        EnvironmentFailed: the disk refused.
+    """
+    watch = watch or LeaseWatch(session, me=me)
+    deadline = clock.monotonic() + wait
+    while True:
+        now = clock.monotonic()
+        lease = watch.try_acquire(now, clock.utc(), stale_seconds)
+        if lease is not None:
+            return lease
+        if now >= deadline:
+            holder = watch.holder()
+            raise owned(session, holder, watch.alive(holder, now))
+        pause(min(WAIT_STEP_SECONDS, deadline - now))
+
+
+def owned(session: SessionDir, holder: Holder | None, alive: Alive) -> SessionOwned:
+    """The error that another engine owns the session: who, since when, what to do."""
+    place = f"--state-dir {session.state_dir}"
+    stop = (
+        f"`autoexp-tui --session {session.id} {place}` watches it; `autoexp-sessions "
+        f"stop {session.id} {place}` ends its engine and leaves its jobs running."
+    )
+    stale_seconds = holder.stale_seconds if holder else LOCK_STALE_SECONDS
+    dead = (
+        f" If that engine is dead, the session is free once its heartbeat has been "
+        f"seen still for {stale_seconds:.0f} s."
+    )
+    return SessionOwned(
+        f"session {session.id} is owned by "
+        f"{holder.as_seen() if holder else 'another engine'}",
+        hint=stop + (dead if alive is Alive.UNKNOWN else ""),
+    )
+
+
+def highest_epoch(session: SessionDir) -> int:
+    """The highest epoch that was ever taken, 0 for none.
+
+    Raises:
+        OSError: the directory cannot be listed.
+    """
+    try:
+        names = os.listdir(session.lease)
+    except FileNotFoundError:
+        return 0
+    found = (_NAME.fullmatch(name) for name in names)
+    return max((int(match[1]) for match in found if match), default=0)
+
+
+def _used_up(session: SessionDir) -> EnvironmentFailed:
+    return EnvironmentFailed(
+        "its number is the highest there can be: no engine of ours took it",
+        str(session.lease / f"{HIGHEST_EPOCH}.json"),
+        "Move it away if no engine runs this session; "
+        f"`autoexp-sessions check {session.id}` tells what else is odd.",
+    )
+
+
+def _release_mark(session: SessionDir, epoch: int) -> Path:
+    return session.lease / f"{epoch}.released"
+
+
+def _read_holder(session: SessionDir, epoch: int) -> Holder:
+    path = session.lease / f"{epoch}.json"
+    # Opening asks a file server anew; a bare stat may answer from its cache.
+    with open_session_file(path, RECORD_BYTES) as file:
+        data = file.read(65536)
+        mtime_ns = os.fstat(file.fileno()).st_mtime_ns
+    identity, since, stale_seconds = _parse(data)
+    return Holder(
+        epoch=epoch,
+        identity=identity,
+        since=since,
+        released=_release_mark(session, epoch).exists(),
+        mtime_ns=mtime_ns,
+        stale_seconds=stale_seconds,
+    )
+
+
+def _parse(data: bytes) -> tuple[Identity | None, float, float]:
+    try:
+        tree = json.loads(data)
+        stale_seconds = float(tree.get("stale_seconds", LOCK_STALE_SECONDS))
+        # nan, too, is no number of seconds to wait
+        shortest = stale_seconds >= SHORTEST_LOCK_STALE_SECONDS
+        stale_seconds = stale_seconds if shortest else LOCK_STALE_SECONDS
+        return Identity.from_json(tree), float(tree["since"]), stale_seconds
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        return None, 0.0, LOCK_STALE_SECONDS
+    except RecursionError:
+        return None, 0.0, LOCK_STALE_SECONDS

@@ -1,0 +1,208 @@
+"""live.json: what is volatile, for viewers in other processes, while one watches.
+
+The engine hands over snapshots and never waits; a thread of the sink writes at most two
+a second, and nothing at all while no viewer's heartbeat moves. Heartbeats are files
+whose mtime changes; this side only watches them change against its own clock.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+from autoexp_tui.engine.ports import Clock
+from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.storage.atomic import make_directory, write_atomic
+from autoexp_tui.storage.codec import LiveDetail, decode_live, encode_live
+from autoexp_tui.storage.core_json import Unencodable
+from autoexp_tui.storage.session_dir import SessionDir, read_if_there
+
+WRITE_SECONDS = 0.5
+"""At least this long between two writes."""
+LOOK_SECONDS = 2.0
+"""Between two looks for viewers while there is none."""
+VIEWER_SECONDS = 10.0
+"""A viewer whose heartbeat stood still this long is gone."""
+BEAT_SECONDS = 3.0
+"""How often a viewer should beat."""
+
+
+def is_of_now(detail: LiveDetail, seq: int, epoch: int) -> bool:
+    """Whether detail is not older than a journal that was read to record `seq`.
+
+    It is left lying when the last viewer goes, and when its engine is stopped or dies;
+    an engine that works writes it anew for whoever watches.
+    """
+    return detail.seq >= seq and detail.engine.epoch >= epoch
+
+
+def detail_of(snapshot: Snapshot) -> LiveDetail:
+    """The volatile side of a snapshot."""
+    pairs = zip(snapshot.jobs, snapshot.live, strict=True)
+    return LiveDetail(
+        seq=snapshot.seq,
+        t=snapshot.t,
+        engine=snapshot.engine,
+        jobs={job.name: live for job, live in pairs if live is not None},
+    )
+
+
+class ViewerWatch:
+    """Whether anybody watches, by heartbeats that moved while we looked."""
+
+    def __init__(self, viewers: Path) -> None:
+        self._viewers = viewers
+        self._seen: dict[str, tuple[int, float]] = {}
+
+    def anybody(self, now: float) -> bool:
+        """`now` is monotonic. A file seen for the first time counts as a heartbeat."""
+        self._seen = {
+            name: self._moved(name, mtime, now) for name, mtime in self._beats()
+        }
+        return any(now - moved < VIEWER_SECONDS for _, moved in self._seen.values())
+
+    def _moved(self, name: str, mtime: int, now: float) -> tuple[int, float]:
+        before = self._seen.get(name)
+        return before if before and before[0] == mtime else (mtime, now)
+
+    def _beats(self) -> list[tuple[str, int]]:
+        with suppress(OSError), os.scandir(self._viewers) as entries:
+            return [(entry.name, entry.stat().st_mtime_ns) for entry in entries]
+        return []  # nobody can be seen
+
+
+class FileLiveSink:
+    """Implements `session_ports.LiveSink`; a disk that refuses costs but the detail."""
+
+    def __init__(self, session: SessionDir, clock: Clock) -> None:
+        self.problem = ""
+        """Why the last write failed; empty when it did not."""
+        self._session = session
+        self._path = session.live
+        self._clock = clock
+        self._watch = ViewerWatch(session.viewers)
+        self._newest: Snapshot | None = None
+        self._wake = threading.Condition()
+        self._closed = False
+        self._due_at = 0.0
+        self._thread: threading.Thread | None = None
+
+    def publish(self, snapshot: object) -> None:
+        """Hand over the newest snapshot; returns at once."""
+        if not isinstance(snapshot, Snapshot):
+            raise TypeError(f"not a snapshot: {type(snapshot).__name__}")
+        with self._wake:
+            self._newest = snapshot
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(
+                    target=self._run, name="live-sink", daemon=True
+                )
+                self._thread.start()
+            self._wake.notify()
+
+    def write_due(self) -> bool:
+        """Write the newest snapshot if it is time and somebody watches."""
+        now = self._clock.monotonic()
+        watched = self._watch.anybody(now)
+        with self._wake:
+            snapshot = self._newest
+            if snapshot is None or now < self._due_at:
+                return False
+            self._due_at = now + (WRITE_SECONDS if watched else LOOK_SECONDS)
+            if not watched:
+                return False  # kept: who comes next sees the present at once
+            self._newest = None
+        return self._write(snapshot)
+
+    def _write(self, snapshot: Snapshot) -> bool:
+        try:
+            data = encode_live(detail_of(snapshot))
+            write_atomic(self._path, data, self._session.modes.file, durable=False)
+        except (EnvironmentFailed, Unencodable) as error:
+            self.problem = str(error)
+            return False
+        self.problem = ""
+        return True
+
+    def close(self) -> None:
+        """End the thread, and take away what is then of the past."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+        if self._thread is not None:
+            self._thread.join(timeout=5.0)
+        with suppress(OSError):  # a viewer knows by the lease that nobody writes it
+            self._path.unlink(missing_ok=True)
+
+    def _run(self) -> None:
+        while self._wait():
+            self.write_due()
+
+    def _wait(self) -> bool:
+        """Until there is something to write and it is time; False when closed."""
+        with self._wake:
+            while not self._closed:
+                early = self._due_at - self._clock.monotonic()
+                if self._newest is not None and early <= 0:
+                    return True
+                self._wake.wait(None if self._newest is None else early)
+        return False
+
+
+class ViewerHeartbeat:
+    """A viewer's sign of life; `beat` every few seconds, `close` on leaving."""
+
+    def __init__(self, session: SessionDir, viewer: str = "") -> None:
+        self._session = session
+        self._path = session.viewers / (viewer or f"{os.getpid()}-{uuid4().hex[:8]}")
+
+    def beat(self) -> bool:
+        """Touch our file; False when it is not ours to write: no live detail."""
+        try:
+            if self._session.user:
+                return False
+            make_directory(self._path.parent)
+            self._path.touch(0o600)
+        except (OSError, EnvironmentFailed):
+            return False
+        return True
+
+    def close(self) -> None:
+        """Take our file away."""
+        with suppress(OSError):  # it goes stale by itself
+            self._path.unlink(missing_ok=True)
+
+
+class LiveReader:
+    """Reads live.json; the same object again while the file has not changed."""
+
+    def __init__(self, session: SessionDir) -> None:
+        self._path = session.live
+        self._stamp: tuple[int, int, int] | None = None
+        self._detail: LiveDetail | None = None
+
+    def read(self) -> LiveDetail | None:
+        """The newest detail; None when there is none that we can read.
+
+        Volatile detail of another version, or of a disk that fails, is simply not
+        there: nobody decides by it.
+        """
+        try:
+            status = self._path.stat()
+        except OSError:
+            return None
+        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if stamp != self._stamp:
+            self._stamp, self._detail = stamp, self._load()
+        return self._detail
+
+    def _load(self) -> LiveDetail | None:
+        try:
+            data = read_if_there(self._path)
+            return None if data is None else decode_live(data)
+        except (EnvironmentFailed, JournalDamaged):
+            return None

@@ -1,0 +1,203 @@
+"""Whose an output directory is: two sessions must not write one job's files.
+
+The owner is linked as `<output_dir>/.autoexp/owner.json` before a job is submitted. A
+dead owner is not removed but followed by `owner.1.json`, `owner.2.json` ...: the
+highest number owns, and of any number that try for the next one, one gets it. Whether
+another owner lives is asked of its session: a living engine, or an attempt that has not
+ended.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
+from autoexp_tui.model.specs import Share
+from autoexp_tui.model.state import JobRecord, SessionState
+from autoexp_tui.model.states import ACTIVE
+from autoexp_tui.storage.atomic import explaining, link_new, make_directory
+from autoexp_tui.storage.attempt_records import read_attempt
+from autoexp_tui.storage.journal import load_state
+from autoexp_tui.storage.lease import LeaseWatch
+from autoexp_tui.storage.process_identity import Alive
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.sharing import MODES
+from autoexp_tui.storage.trust import read_result
+
+_NAME = re.compile(r"owner(?:\.([1-9][0-9]{0,8}))?\.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Who writes a job's output directory."""
+
+    session: str
+    state_dir: str
+    """Absolute."""
+    job: str
+    fingerprint: str = ""
+
+    @property
+    def directory(self) -> SessionDir:
+        """The owning session."""
+        return SessionDir(Path(self.state_dir) / self.session)
+
+    def same_session(self, other: Owner) -> bool:
+        """Whether both belong to one session."""
+        mine, theirs = Path(self.state_dir), Path(other.state_dir)
+        return self.session == other.session and (
+            mine == theirs or mine.resolve() == theirs.resolve()
+        )
+
+
+def take_ownership(
+    output_dir: Path,
+    mine: Owner,
+    living: Callable[[Owner], str] | None = None,
+    share: Share = "private",
+) -> None:
+    """Become the owner of `output_dir`; again for the same work changes nothing.
+
+    `living` says why another owner counts as alive, empty when it is dead. Who takes
+    many directories passes one `Living` to all, and each session is folded once.
+
+    Raises:
+        SessionOwned: another living session owns it; names it and what to do.
+        EnvironmentFailed: the directory cannot be written.
+    """
+    judge = living or Living()
+    home = output_dir / ".autoexp"
+    modes = MODES[share]
+    make_directory(home, modes.directory, place="output")
+    data = json.dumps(asdict(mine)).encode()
+    while True:
+        number = _highest(home)
+        current = read_owner(output_dir, share, number)
+        if current is not None and current.same_session(mine):
+            if current.fingerprint == mine.fingerprint:
+                return
+        elif current is not None and (reason := judge(current)):
+            raise _refusal(output_dir, current, reason)
+        # Not durable on purpose: after a power cut the jobs are gone as well.
+        path = _path(output_dir, number + 1)
+        if link_new(path, data, modes.file, durable=False, place="output"):
+            return
+
+
+def require_free(
+    output_dir: Path, living: Callable[[Owner], str], share: Share = "private"
+) -> Owner | None:
+    """Refuse a directory that a living session writes; nothing is changed. Its dead
+    owner, if it had one.
+
+    Raises:
+        SessionOwned: names that session and what to do.
+        EnvironmentFailed: the directory cannot be read.
+    """
+    current = read_owner(output_dir, share)
+    if current is not None and (reason := living(current)):
+        raise _refusal(output_dir, current, reason)
+    return current
+
+
+def read_owner(
+    output_dir: Path, share: Share = "private", number: int | None = None
+) -> Owner | None:
+    """Who owns `output_dir`, dead or alive; None for nobody, or an unreadable file.
+
+    Raises:
+        EnvironmentFailed: the directory cannot be read.
+    """
+    if number is None:
+        number = _highest(output_dir / ".autoexp")
+    data = _record(_path(output_dir, number), share) if number >= 0 else None
+    try:
+        return Owner(**json.loads(data)) if data else None
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _record(path: Path, share: Share) -> bytes | None:
+    with explaining(path, "read the owner"):
+        try:
+            return read_result(path, share)
+        except FileNotFoundError:
+            return None
+
+
+class Living:
+    """Says why another session still counts as owner, or nothing when it does not.
+
+    An engine on another host that has not released its lease counts: from here it
+    cannot be told whether it lives. So does a session that cannot be read.
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[Path, SessionState] = {}
+
+    def __call__(self, owner: Owner) -> str:
+        """Why `owner` counts as alive, empty when it is dead."""
+        session = owner.directory
+        if not session.exists:
+            return ""
+        try:
+            if _engine_may_live(session):
+                return "its engine is running, or may be"
+            job = self._state(session).jobs.get(owner.job)
+        except EnvironmentFailed as error:
+            return f"it cannot be read ({error.problem})"
+        if job is None or job.state not in ACTIVE or _has_ended(session, job):
+            return ""
+        return f"its job {owner.job} was {job.state} when its engine ended"
+
+    def _state(self, session: SessionDir) -> SessionState:
+        # Kept: without an engine nothing changes, and the lease is asked each time.
+        if session.path not in self._states:
+            self._states[session.path] = load_state(session, tail=1).state
+        return self._states[session.path]
+
+
+def _engine_may_live(session: SessionDir) -> bool:
+    watch = LeaseWatch(session)
+    return watch.alive(watch.holder(), 0.0) is not Alive.NO
+
+
+def _has_ended(session: SessionDir, job: JobRecord) -> bool:
+    """Whether the newest begun run of the newest attempt left its exit record."""
+    if job.attempt is None:
+        return True
+    place = session.attempt(job.name, job.attempt.number)
+    with explaining(place, "read the records of its job"):
+        records = read_attempt(str(place), copies=True)
+    damaged = any(name.startswith("exit.") for name in records.damaged)
+    return records.exited is not None or damaged
+
+
+def _refusal(output_dir: Path, owner: Owner, reason: str) -> SessionOwned:
+    state_dir = owner.state_dir
+    return SessionOwned(
+        f"session {owner.session} owns it for job {owner.job}: {reason}",
+        str(output_dir),
+        f"Stop that session (`autoexp-sessions stop {owner.session} --jobs "
+        f"--state-dir {state_dir}`), take it up again (`autoexp-tui --session "
+        f"{owner.session} --state-dir {state_dir}`), or write elsewhere.",
+    )
+
+
+def _path(output_dir: Path, number: int) -> Path:
+    name = f"owner.{number}.json" if number else "owner.json"
+    return output_dir / ".autoexp" / name
+
+
+def _highest(home: Path) -> int:
+    """The number of the newest owner; -1 before the first."""
+    with explaining(home, "read the owner", "output"):
+        try:
+            found = (_NAME.fullmatch(entry.name) for entry in home.iterdir())
+            return max((int(match[1] or 0) for match in found if match), default=-1)
+        except (FileNotFoundError, NotADirectoryError):
+            return -1  # a file in the way is told when the directory is made

@@ -1,0 +1,263 @@
+"""What a job was made from, kept beside its results: `output_dir/provenance/`.
+
+Two halves, since Hydra lives in the planning process alone and a job may be submitted
+days later by another engine. Planning leaves a *record* next to the manifest, keyed by
+plan id: each job's config, resolved and as written, and the state of the git
+repository. Before a job's first submit, `write_provenance` takes the job's part out of
+the record. Neither the engine nor anything here reads a config.
+
+How the record keeps the configs of 10,000 jobs in a few megabytes is `kept_configs`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from autoexp_tui.model.masking import mask_override, mask_words, mask_yaml
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.storage.atomic import make_directory, write_atomic
+from autoexp_tui.storage.git import Git
+from autoexp_tui.storage.kept_configs import (
+    ConfigKeeper,
+    JobConfigs,
+    Shared,
+    configs_in,
+)
+from autoexp_tui.storage.session_dir import manifest_path, read_if_there
+from autoexp_tui.storage.sharing import MODES
+
+VERSION: Final = 2
+READ: Final = (1, 2)
+"""The first had no wholes."""
+_MOST_DIFF: Final = 1 << 20
+"""Bytes of a diff that are kept; data under version control must not fill the disk."""
+_MOST_NAMES: Final = 1000
+"""Untracked files that are named."""
+_DIFF: Final = (
+    *("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short"),
+    *("--ignore-submodules=dirty", "HEAD", "--"),
+)
+_UNTRACKED: Final = ("ls-files", "--others", "--exclude-standard", "--full-name", "-z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitState:
+    """The repository that the plan was made in; empty commit: there is none."""
+
+    commit: str = ""
+    diff: str = ""
+    """Of tracked files against the commit; cut at 1 MiB."""
+    untracked: tuple[str, ...] = ()
+    """Names of files that git neither tracks nor ignores; the first 1,000."""
+    note: str = ""
+    """Why something above is missing or cut."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvenanceRecord:
+    """What planning leaves beside a manifest."""
+
+    git: GitState = GitState()
+    shared: Shared = field(default_factory=Shared)
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """Job name -> its configs, as `kept_configs` keeps them."""
+
+    def of(self, job: str) -> JobConfigs | None:
+        """One job's configs; None when planning kept none.
+
+        Raises:
+            EnvironmentFailed: they are damaged.
+        """
+        kept = self.configs.get(job)
+        return None if kept is None else configs_in(kept, self.shared)
+
+
+# ------------------------------------------------------------------- while planning
+class RecordBuilder:
+    """Gathers the configs of jobs while they are made."""
+
+    def __init__(self) -> None:
+        self._keeper = ConfigKeeper()
+        self._kept: dict[int, str] = {}
+
+    def add(
+        self,
+        index: int,
+        resolved: Mapping[str, object],
+        unresolved: Mapping[str, object],
+    ) -> None:
+        """Keep the configs of the job at `index`; a later call replaces."""
+        self._kept[index] = self._keeper.kept(resolved, unresolved)
+
+    def record(self, jobs: Iterable[JobSpec], git: GitState) -> ProvenanceRecord:
+        """The record of these jobs; one that was never added is left out."""
+        configs = {
+            job.name: self._kept[job.index] for job in jobs if job.index in self._kept
+        }
+        return ProvenanceRecord(git=git, shared=self._keeper.shared, configs=configs)
+
+
+def record_path(state_dir: Path, plan_id: str) -> Path:
+    """Where the record of a plan lies: beside its manifest."""
+    return manifest_path(state_dir, plan_id).with_suffix(".provenance.json")
+
+
+def store_record(state_dir: Path, plan_id: str, record: ProvenanceRecord) -> Path:
+    """Keep a record of a plan, or of a job of it that is planned anew; its file.
+
+    Raises:
+        EnvironmentFailed: the disk refused.
+    """
+    path = record_path(state_dir, plan_id)
+    tree = {
+        "version": VERSION,
+        "git": {
+            "commit": record.git.commit,
+            "diff": record.git.diff,
+            "untracked": list(record.git.untracked),
+            "note": record.git.note,
+        },
+        "dictionary": record.shared.dictionary,
+        "wholes": list(record.shared.wholes),
+        "configs": dict(record.configs),
+    }
+    make_directory(path.parent)
+    write_atomic(path, json.dumps(tree).encode("utf-8", "surrogatepass"))
+    return path
+
+
+def git_state(directory: Path) -> GitState:
+    """The commit and the uncommitted changes of the repository around `directory`."""
+    try:
+        git = Git(directory)
+        commit, _ = git.read("rev-parse", "HEAD", most=_MOST_DIFF)
+        if not commit:
+            return GitState(note="not in a git repository, or no commit yet")
+        diff, cut = git.read(*_DIFF, most=_MOST_DIFF)
+        names, more = git.read(*_UNTRACKED, most=_MOST_DIFF)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return GitState(note=f"git did not answer: {error}")
+    untracked = names.decode("utf-8", "replace").split("\0")[:-1]
+    notes = [f"the diff was cut at {_MOST_DIFF} bytes"] if cut else []
+    if more or len(untracked) > _MOST_NAMES:
+        notes.append(f"only the first {_MOST_NAMES} untracked files are named")
+    return GitState(
+        commit=commit.decode().strip(),
+        diff=diff.decode("utf-8", "replace"),
+        untracked=tuple(untracked[:_MOST_NAMES]),
+        note="; ".join(notes),
+    )
+
+
+# ------------------------------------------------------------- before the first submit
+def load_record(state_dir: Path, plan_id: str) -> ProvenanceRecord | None:
+    """The record of a plan; None when there is none, or none that we can read.
+
+    Raises:
+        EnvironmentFailed: it is there and the disk does not give it.
+    """
+    return read_record(record_path(state_dir, plan_id))
+
+
+def read_record(path: Path) -> ProvenanceRecord | None:
+    """The record in a file; as `load_record`."""
+    data = read_if_there(path)
+    if data is None:
+        return None
+    try:
+        tree = json.loads(data)
+    except ValueError:
+        return None
+    if not isinstance(tree, dict) or tree.get("version") not in READ:
+        return None
+    try:
+        git = dict(tree["git"])
+        untracked = tuple(git.pop("untracked", ()))
+        return ProvenanceRecord(
+            git=GitState(**git, untracked=untracked),
+            shared=Shared(dictionary=tree["dictionary"], wholes=tree.get("wholes", ())),
+            configs=tree["configs"],
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def record_of(plan: Plan, state_dir: Path) -> ProvenanceRecord | None:
+    """The record of a plan: in `state_dir`, else where planning left it.
+
+    Raises:
+        EnvironmentFailed: it is there and the disk does not give it.
+    """
+    found = load_record(state_dir, plan.plan_id)
+    made = Path(plan.state_dir)
+    if found is None and plan.state_dir and made != state_dir:
+        found = load_record(made, plan.plan_id)
+    return found
+
+
+def write_provenance(plan: Plan, job: JobSpec, record: ProvenanceRecord | None) -> Path:
+    """Write `provenance/` into the job's output directory; may be repeated.
+
+    Secrets are masked: others may read it. Without a record (a manifest that was copied
+    elsewhere) the configs are left out, and a note says so. Not synced: nothing of the
+    engine depends on it.
+
+    Raises:
+        EnvironmentFailed: the disk refused.
+    """
+    directory = Path(job.output_dir) / "provenance"
+    modes = MODES[plan.share]
+    make_directory(directory, modes.directory, place="output")
+    for name, text in _files(plan, job, record).items():
+        data = text.encode("utf-8", "surrogatepass")
+        write_atomic(directory / name, data, modes.file, durable=False, place="output")
+    return directory
+
+
+def _files(plan: Plan, job: JobSpec, record: ProvenanceRecord | None) -> dict[str, str]:
+    files = {
+        "overrides.txt": _lines(
+            mask_override(text, plan.mask) for text in (*plan.overrides, *job.overrides)
+        ),
+        "environment.txt": _lines(_environment(plan)),
+        "git.txt": _lines(_git_lines(record.git if record else None)),
+        "command.json": json.dumps(mask_words(job.command, plan.mask), indent=1) + "\n",
+    }
+    if record is not None and record.git.diff:
+        files["git.diff"] = mask_yaml(record.git.diff, plan.mask)
+    if record is not None and record.git.untracked:
+        files["git_untracked.txt"] = _lines(record.git.untracked)
+    configs = record.of(job.name) if record is not None else None
+    if configs is None:
+        files["MISSING.txt"] = "The plan came without the record of its configs.\n"
+    else:
+        files["resolved_config.yaml"] = mask_yaml(configs.resolved, plan.mask)
+        files["unresolved_config.yaml"] = mask_yaml(configs.unresolved, plan.mask)
+    return files
+
+
+def _environment(plan: Plan) -> list[str]:
+    """Names of the variables that the config read, and digests of their values."""
+    return [
+        f"{name} {f'hmac-sha256:{digest}' if digest else 'not set'}"
+        for name, digest in plan.environment.items()
+    ]
+
+
+def _git_lines(git: GitState | None) -> list[str]:
+    if git is None:
+        return ["not recorded"]
+    clean = "with uncommitted changes: git.diff" if git.diff else "clean"
+    head = [f"commit {git.commit}", clean] if git.commit else []
+    if git.untracked:
+        head.append("with files that git does not track: git_untracked.txt")
+    return [*head, *([git.note] if git.note else [])]
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,191 @@
+"""The sessions of a state dir as rows: name, counts, whether an engine lives.
+
+A session that has not changed since it was last listed is not folded again: its row is
+kept in `snapshot.json`, with the name and size of the journal part it was made from.
+Any mismatch means folding again; a cache that cannot be written is done without.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from autoexp_tui import __version__
+from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.openness import is_open
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import JobState
+from autoexp_tui.probes.pools import ask_all
+from autoexp_tui.storage.atomic import explaining, write_atomic
+from autoexp_tui.storage.journal import load_state
+from autoexp_tui.storage.lease import LeaseWatch
+from autoexp_tui.storage.process_identity import Alive
+from autoexp_tui.storage.session_dir import ANSWER_SECONDS, SessionDir, look_into
+from autoexp_tui.storage.trust import RECORD_BYTES, read_session_file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRow:
+    """One session, as a list shows it."""
+
+    id: str
+    directory: Path
+    name: str = ""
+    counts: Mapping[JobState, int] = field(default_factory=dict)
+    """Only states that some job has."""
+    started_at: float = 0.0
+    last_event_at: float = 0.0
+    """UTC."""
+    owner: Alive = Alive.NO
+    """Whether an engine runs it; UNKNOWN: one on another host may."""
+    host: str = ""
+    """Where the newest engine ran."""
+    halted_pid: int = 0
+    """That engine's process on this host while Ctrl-Z or SIGSTOP keeps it; else 0."""
+    user: str = ""
+    """The other user whose it is; empty: one's own."""
+    problem: str = ""
+    """Why it cannot be read; then the rest is empty."""
+
+    @property
+    def jobs(self) -> int:
+        """How many jobs it has."""
+        return sum(self.counts.values())
+
+    open: bool = True
+    """Whether work is left; True also of one that cannot be read."""
+
+
+def list_sessions(*places: Path) -> tuple[SessionRow, ...]:
+    """Every session of some state dirs, the one with the newest event first.
+
+    A session that cannot be read is a row with its problem, and so is a place that
+    does not answer.
+
+    Raises:
+        EnvironmentFailed: the first cannot be listed; others are passed over then.
+    """
+    rows: list[SessionRow] = []
+    sessions: list[SessionDir] = []
+    for place, found in zip(places, look_into(places), strict=True):
+        if isinstance(found, TimeoutError):
+            rows.append(_silent(SessionDir(place / "-")))
+        elif not isinstance(found, Exception):
+            sessions += found
+        elif place == places[0] or not isinstance(found, EnvironmentFailed):
+            raise found
+    told = ask_all([partial(describe, one) for one in sessions], ANSWER_SECONDS)
+    for session, row in zip(sessions, told, strict=True):
+        if isinstance(row, TimeoutError):
+            row = _silent(session)
+        elif isinstance(row, Exception):
+            raise row
+        rows.append(row)
+    return tuple(sorted(rows, key=lambda row: (-row.last_event_at, row.id)))
+
+
+def _silent(session: SessionDir) -> SessionRow:
+    problem = f"it did not answer within {ANSWER_SECONDS:g} s"
+    return SessionRow(id=session.id, directory=session.path, problem=problem)
+
+
+def describe(session: SessionDir) -> SessionRow:
+    """One session's row."""
+    user = ""
+    try:
+        user = session.user
+        summary = _cached(session) or _folded(session, keep=not user)
+        owner, host, halted_pid = _owner(session)
+    except EnvironmentFailed as error:
+        problem = str(error.problem)
+        return SessionRow(
+            id=session.id, directory=session.path, user=user, problem=problem
+        )
+    return SessionRow(
+        id=session.id,
+        directory=session.path,
+        name=summary["name"],
+        counts={JobState(key): count for key, count in summary["counts"].items()},
+        started_at=summary["started_at"],
+        last_event_at=summary["last_event_at"],
+        open=summary["open"],
+        owner=owner,
+        host=host,
+        halted_pid=halted_pid,
+        user=user,
+    )
+
+
+def _owner(session: SessionDir) -> tuple[Alive, str, int]:
+    watch = LeaseWatch(session)
+    holder = watch.holder()
+    host = holder.identity.host if holder and holder.identity else ""
+    return watch.alive(holder, 0.0), host, watch.halted_pid(holder)
+
+
+def _folded(session: SessionDir, *, keep: bool) -> dict[str, Any]:
+    # The mark is taken first: what is appended meanwhile makes the cache stale.
+    with explaining(session.path, "read the journal"):
+        mark = _mark(session)
+    state = load_state(session, tail=1).state
+    summary = {
+        "name": state.name,
+        "counts": _counts(state),
+        "started_at": state.started_at + state.wall_ahead,
+        "last_event_at": state.utc,
+        "open": is_open(state.jobs.values(), state.pending.values()),
+    }
+    if not keep:
+        return summary
+    with suppress(EnvironmentFailed):
+        data = json.dumps({"of": mark, "summary": summary}).encode()
+        write_atomic(session.snapshot, data, session.modes.file, durable=False)
+    return summary
+
+
+def _counts(state: SessionState) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for job in state.jobs.values():
+        counts[job.state.value] = counts.get(job.state.value, 0) + 1
+    return counts
+
+
+def _cached(session: SessionDir) -> dict[str, Any] | None:
+    """The row as it was made from the very same journal; None: fold again."""
+    try:
+        cache = json.loads(read_session_file(session.snapshot, RECORD_BYTES))
+        summary: dict[str, Any] = cache["summary"]
+        fits = cache["of"] == _mark(session) and set(summary) == _KEYS
+        known = {state.value for state in JobState}
+        return summary if fits and known.issuperset(summary["counts"]) else None
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ):
+        return None
+
+
+_KEYS = {"name", "counts", "started_at", "last_event_at", "open"}
+
+
+def _mark(session: SessionDir) -> list[object]:
+    """What changes whenever the journal does: every part's size."""
+    paths = [session.journal_part(*part) for part in session.journal_parts()]
+    return [__version__, *([path.name, _size(path)] for path in paths)]
+
+
+def _size(path: Path) -> int:
+    """Of a part; one that was packed will never change."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return -1

@@ -1,0 +1,553 @@
+"""Trust at one door: what of a shared disk is read as ours, and what is written into.
+
+*Read as ours*: judged at the thing itself, through a handle. It must be a regular file,
+or a directory, bounded in size, owned by the user and writable by nobody else; no pipe
+is waited for and no link followed. Directories above it are not judged.
+
+*Written into*: the person's word is taken down to the directory that they named, links
+included. Refused is one that everybody may write to without the sticky bit, or that
+belongs to somebody else, unless we may write to it through a group. Below it every
+component is the user's own, or with `project.share` a group member's, and a link is
+the user's or root's.
+
+Where the system gives what we make another owner or mode than we ask for (CIFS, FUSE),
+that owner is us, and modes say nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import grp
+import json
+import os
+import pwd
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from autoexp_tui.model.specs import Share
+
+MOST_BYTES: Final = 512 << 20
+"""Of a file that is read at once: more than any plan has."""
+RECORD_BYTES: Final = 4 << 20
+"""Of a small record: an owner, a lease, word of what is done."""
+
+_AWAY: Final = "Move it away, and bring back the file if there was one."
+_READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_NAME: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+class Untrusted(PermissionError):
+    """What lies there is refused; `strerror` says why."""
+
+    hint: str = ""
+    """The next step, as a sentence."""
+
+
+def refusal(path: Path | str, reason: str, hint: str = "") -> Untrusted:
+    """The error that says why `path` is refused."""
+    error = Untrusted(errno.EPERM, reason, str(path))
+    error.hint = hint
+    return error
+
+
+# ---------------------------------------------------------------------- regular files
+@contextmanager
+def opened(path: Path | str) -> Iterator[int | None]:
+    """A regular file of anybody's to read, links followed; None when there is none.
+
+    Opening a file, rather than asking for its state alone, also makes a network file
+    system tell its real size.
+
+    Raises:
+        OSError: it is there, or may be, and cannot be read.
+    """
+    with looked_at(path) as (handle, _):
+        yield handle
+
+
+@contextmanager
+def looked_at(
+    path: Path | str,
+) -> Iterator[tuple[int | None, os.stat_result | None]]:
+    """As `opened`, with its state."""
+    try:
+        handle, found = _open_regular(path, follow=True)
+    except (FileNotFoundError, NotADirectoryError):
+        yield None, None
+        return
+    try:
+        yield handle, found
+    finally:
+        os.close(handle)
+
+
+def read_regular(path: Path | str, most: int = MOST_BYTES) -> bytes:
+    """The bytes of a regular file of anybody's, links followed.
+
+    Raises:
+        Untrusted: it is no regular file, or has more than `most` bytes.
+        OSError: it cannot be read.
+    """
+    handle, found = _open_regular(path, follow=True)
+    with os.fdopen(handle, "rb") as file:
+        _require_bounded(path, found, most)
+        return file.read(most)
+
+
+def open_own(path: Path | str, most: int = RECORD_BYTES) -> BinaryIO:
+    """A file that only the user may have written.
+
+    Raises:
+        Untrusted: it is no regular file, others may have written it, or it has more
+            than `most` bytes.
+        OSError: it cannot be read.
+    """
+    return _open_judged(path, most, _require_own)
+
+
+def read_own(path: Path | str, most: int = RECORD_BYTES) -> bytes:
+    """All of `open_own`; raises as that."""
+    with open_own(path, most) as file:
+        return file.read(most)
+
+
+def read_result(path: Path | str, share: Share, most: int = RECORD_BYTES) -> bytes:
+    """A small file beside results: the user's own; when shared, also a member's.
+
+    Raises:
+        Untrusted: it is no regular file, others may have written it, or it has more
+            than `most` bytes.
+        OSError: it cannot be read.
+    """
+    judge = _require_own if share == "private" else partial(_require_shared, share)
+    with _open_judged(path, most, judge) as file:
+        return file.read(most)
+
+
+def open_session_file(path: Path | str, most: int = MOST_BYTES) -> BinaryIO:
+    """A file of a session: the user's own, or its directory's owner's.
+
+    The latter for sessions of others, which are read and never run.
+
+    Raises:
+        Untrusted: it is no regular file, another user's, or too large.
+        OSError: it cannot be read.
+    """
+    return _open_judged(path, most, _require_of_session)
+
+
+def read_session_file(path: Path | str, most: int = MOST_BYTES) -> bytes:
+    """All of `open_session_file`; raises as that."""
+    with open_session_file(path, most) as file:
+        return file.read(most)
+
+
+def _open_regular(
+    path: Path | str, *, follow: bool = False
+) -> tuple[int, os.stat_result]:
+    try:
+        handle = os.open(path, _READ | (0 if follow else os.O_NOFOLLOW))
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise refusal(path, "it is a symbolic link", _AWAY) from error
+        if error.errno == errno.ENXIO:
+            raise refusal(path, "it is a socket or a device", _AWAY) from error
+        raise
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(handle)
+        raise refusal(path, f"it is {_kind(found)}, not a regular file", _AWAY)
+    return handle, found
+
+
+def _open_judged(
+    path: Path | str, most: int, judge: Callable[[Path | str, os.stat_result], None]
+) -> BinaryIO:
+    handle, found = _open_regular(path)
+    try:
+        _require_bounded(path, found, most)
+        judge(path, found)
+    except OSError:
+        os.close(handle)
+        raise
+    return os.fdopen(handle, "rb")
+
+
+def _require_bounded(path: Path | str, found: os.stat_result, most: int) -> None:
+    if found.st_size > most:
+        problem = f"it has {found.st_size} bytes, more than {most}"
+        raise refusal(path, problem, _AWAY)
+
+
+def _require_of_session(path: Path | str, found: os.stat_result) -> None:
+    if not _of_its_directory(path, found):
+        _require_own(path, found)
+
+
+def _of_its_directory(path: Path | str, found: os.stat_result) -> bool:
+    """Whether a file of another's lies in a directory of that other's."""
+    if found.st_uid == os.geteuid():
+        return False
+    home = os.stat(os.path.dirname(path) or os.curdir)
+    return home.st_uid == found.st_uid
+
+
+def _require_own(path: Path | str, found: os.stat_result) -> None:
+    home = os.path.dirname(path) or os.curdir
+    if not _is_mine(found.st_uid, home):
+        problem = f"it belongs to {user_name(found.st_uid)}, not to you"
+        raise refusal(path, problem, "Ask them for it, or move it away.")
+    if _others_may_write(found, home):
+        mode = stat.S_IMODE(found.st_mode)
+        hint = f"If nobody changed it: chmod go-w {path}"
+        raise refusal(path, f"others may write to it (mode {mode:04o})", hint)
+
+
+def _require_shared(share: Share, path: Path | str, found: os.stat_result) -> None:
+    home = os.path.dirname(path) or os.curdir
+    others = stat.S_IWOTH if share == "group_write" else _OTHERS_WRITE
+    ours = _is_members(found) or _is_mine(found.st_uid, home)
+    if not ours or found.st_mode & others:
+        _require_own(path, found)
+
+
+def _kind(found: os.stat_result) -> str:
+    kinds = {
+        stat.S_IFIFO: "a FIFO",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+        stat.S_IFLNK: "a symbolic link",
+        stat.S_IFDIR: "a directory",
+    }
+    return kinds.get(stat.S_IFMT(found.st_mode), "a regular file")
+
+
+# ---------------------------------------------------------------------------- sessions
+def session_user(path: Path | str) -> str:
+    """Whose session a directory is: the name of another user; empty: our own.
+
+    Raises:
+        Untrusted: it is no directory.
+        OSError: it cannot be looked at.
+    """
+    found = _session_state(path)
+    return "" if _is_mine(found.st_uid, path) else user_name(found.st_uid)
+
+
+def require_own_session(path: Path | str) -> None:
+    """Refuse to run a session that is not the user's alone.
+
+    Raises:
+        Untrusted: it is no directory, another user's, or others may write to it.
+        OSError: it cannot be looked at.
+    """
+    found = _session_state(path)
+    if not _is_mine(found.st_uid, path):
+        name = os.path.basename(path)
+        place = os.path.dirname(path)
+        raise refusal(
+            path,
+            f"this session belongs to {user_name(found.st_uid)}; what it runs would "
+            "run as you",
+            f"`autoexp-tui --session {name} --state-dir {place}` looks at it and runs "
+            "nothing. To run the same, plan it from its config.",
+        )
+    if _others_may_write(found, path):
+        mode = stat.S_IMODE(found.st_mode)
+        raise refusal(
+            path,
+            f"others may write to this session (mode {mode:04o}), and change what it "
+            "runs as you",
+            f"If nobody has: chmod -R go-w {path}",
+        )
+
+
+def _session_state(path: Path | str) -> os.stat_result:
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode):
+        raise refusal(path, f"it is {_kind(found)}, not a session's directory", _AWAY)
+    return found
+
+
+# ------------------------------------------------------------------------ written into
+_ELSEWHERE: Final = (
+    "Choose another place; or, if whoever may write there may have your results: "
+    "autoexp-sessions trust {path}"
+)
+
+
+def require_place(place: Path | str) -> None:
+    """Refuse a directory that the user named, when others may meddle with it.
+
+    One that is not there yet is made by us, and is ours then.
+
+    Raises:
+        Untrusted: says why.
+        OSError: it cannot be looked at.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError):
+        found = os.stat(place)
+        if reason := _odd_place(place, found):
+            _require_accepted(place, found, reason)
+
+
+def require_below(
+    place: Path | str, target: Path | str, share: Share = "private"
+) -> None:
+    """Refuse `target` when what leads from `place` to it is not the user's own.
+
+    When shared, it may be another's who is in a group of ours, and be that group's. A
+    target that does not lie below `place` was named as it is.
+
+    Raises:
+        Untrusted: says which component, and why.
+        OSError: one of them cannot be looked at.
+    """
+    inside = os.path.relpath(os.path.abspath(target), os.path.abspath(place))
+    if inside.split(os.sep)[0] == os.pardir:
+        require_place(target)
+        return
+    require_place(place)
+    with suppress(FileNotFoundError, NotADirectoryError), _Walk(place, share) as walk:
+        for name in inside.split(os.sep):
+            walk.enter(name)
+
+
+def require_logs(
+    base: Path | str, log_dir: Path | str, share: Share = "private"
+) -> None:
+    """As `require_below`, from where the user's word ends for a log directory.
+
+    One below the output directories is reached through them; of another one the
+    directory that holds it was named.
+    """
+    inside = os.path.abspath(log_dir).startswith(os.path.abspath(base) + os.sep)
+    require_below(base if inside else os.path.dirname(log_dir), log_dir, share)
+
+
+class _Walk:
+    """Goes down from a place by handles, and judges each component on the way."""
+
+    def __init__(self, place: Path | str, share: Share) -> None:
+        self._share = share
+        self._here = str(place)
+        self._handle = os.open(place, _NAME | os.O_DIRECTORY)
+        self._place = os.fstat(self._handle)
+
+    def __enter__(self) -> _Walk:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._handle)
+
+    def enter(self, name: str) -> None:
+        """Judge the component, a link and what it leads to, and go there."""
+        here = os.path.join(self._here, name)
+        found = os.stat(name, dir_fd=self._handle, follow_symlinks=False)
+        is_link = stat.S_ISLNK(found.st_mode)
+        if is_link and found.st_uid != 0 and not _is_mine(found.st_uid, self._here):
+            raise refusal(
+                here,
+                f"it is a link that {user_name(found.st_uid)} made",
+                _ELSEWHERE.format(path=os.path.realpath(here)),
+            )
+        follow = 0 if is_link else os.O_NOFOLLOW
+        inner = os.open(name, _NAME | os.O_DIRECTORY | follow, dir_fd=self._handle)
+        os.close(self._handle)
+        self._handle, self._here = inner, here
+        found = os.fstat(inner)
+        if reason := self._odd(found):
+            _require_accepted(here, found, reason)
+
+    def _odd(self, found: os.stat_result) -> str:
+        if _open_to_all(found, self._here):
+            return _open_words(found)
+        trusted = found.st_uid == 0 or _is_mine(found.st_uid, self._here)
+        # Who owns the place may put anything there; root was told to use it.
+        root = os.geteuid() == 0 and found.st_uid == self._place.st_uid
+        member = self._share != "private" and _is_members(found)
+        return "" if trusted or root or member else _belongs(found)
+
+
+def _odd_place(place: Path | str, found: os.stat_result) -> str:
+    """Why a directory that the user named is refused; empty: it is not."""
+    if not stat.S_ISDIR(found.st_mode):
+        return ""  # told where it is used
+    if _open_to_all(found, place):
+        return _open_words(found)
+    if found.st_uid == 0 or os.geteuid() == 0 or _is_mine(found.st_uid, place):
+        return ""
+    # Through a group of ours, or through an access list, whose mask is shown as such.
+    grouped = found.st_mode & stat.S_IWGRP and not found.st_mode & stat.S_IWOTH
+    return "" if grouped and os.access(place, os.W_OK) else _belongs(found)
+
+
+def _open_to_all(found: os.stat_result, near: Path | str) -> bool:
+    open_to_all = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
+    return bool(open_to_all) and _file_system(near).modes
+
+
+def _open_words(found: os.stat_result) -> str:
+    mode = stat.S_IMODE(found.st_mode)
+    return f"everybody may write to it (mode {mode:04o}, without the sticky bit)"
+
+
+def _belongs(found: os.stat_result) -> str:
+    return f"it belongs to {user_name(found.st_uid)}"
+
+
+def modes_mean_nothing(place: Path | str) -> bool:
+    """Whether a directory looks open to everybody only because modes are made up."""
+    with suppress(OSError):
+        found = os.stat(place)
+        return bool(found.st_mode & _OTHERS_WRITE) and not _file_system(place).modes
+    return False
+
+
+# --------------------------------------------------------------- the user's own word
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A directory whose odd owner or mode the user accepted."""
+
+    path: str
+    """As it really is, links resolved."""
+    device: int
+    inode: int
+    owner: int
+
+
+def accepted_file() -> Path:
+    """Where they are kept."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.join(os.path.expanduser("~"), ".config")
+    return Path(base, "autoexp-tui", "trusted.json")
+
+
+def identify(place: Path | str) -> Accepted:
+    """The directory as it is recorded: another owner or inode asks again.
+
+    Raises:
+        OSError: it is no directory, or cannot be looked at.
+    """
+    found = os.stat(place)
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
+    return _identity(place, found)
+
+
+def accepted() -> tuple[Accepted, ...]:
+    """What the user accepted; nothing where that cannot be read.
+
+    Raises:
+        Untrusted: others may have written it.
+    """
+    try:
+        tree: Any = json.loads(read_own(accepted_file()))
+        return tuple(Accepted(**entry) for entry in tree)
+    except Untrusted:
+        raise
+    except (OSError, ValueError, TypeError):
+        return ()
+
+
+def encode_accepted(entries: tuple[Accepted, ...]) -> bytes:
+    """The bytes of the file."""
+    return json.dumps([asdict(entry) for entry in entries], indent=1).encode() + b"\n"
+
+
+def _identity(place: Path | str, found: os.stat_result) -> Accepted:
+    path = os.path.realpath(place)
+    return Accepted(path, found.st_dev, found.st_ino, found.st_uid)
+
+
+def _require_accepted(place: Path | str, found: os.stat_result, reason: str) -> None:
+    if _identity(place, found) not in accepted():
+        raise refusal(place, reason, _ELSEWHERE.format(path=os.path.realpath(place)))
+
+
+# ------------------------------------------------------------------- users and modes
+def user_name(uid: int) -> str:
+    """How people know a user: `alice`, or `user 1001`."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OSError):
+        return f"user {uid}"
+
+
+def _is_mine(uid: int, near: Path | str) -> bool:
+    """Whether an owner is us, by the name that the file system near by gives us."""
+    return uid == os.geteuid() or uid == _file_system(near).owner
+
+
+def _is_members(found: os.stat_result) -> bool:
+    """Whether a group of ours has it, and the owner is a member of that group."""
+    if found.st_gid not in (os.getegid(), *os.getgroups()):
+        return False
+    try:
+        owner = pwd.getpwuid(found.st_uid)
+        return found.st_gid in os.getgrouplist(owner.pw_name, owner.pw_gid)
+    except (KeyError, OSError):
+        return False  # nobody here can tell
+
+
+def _others_may_write(found: os.stat_result, near: Path | str) -> bool:
+    if not found.st_mode & _OTHERS_WRITE:
+        return False
+    if not found.st_mode & stat.S_IWOTH and _is_private_group(found.st_gid):
+        return False
+    return _file_system(near).modes
+
+
+def _is_private_group(gid: int) -> bool:
+    """Whether a group is the one that some systems make for the user alone."""
+    try:
+        me, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
+    except (KeyError, OSError):
+        return False
+    alone = not set(group.gr_mem) - {me.pw_name}
+    return group.gr_gid == me.pw_gid and group.gr_name == me.pw_name and alone
+
+
+@dataclass(frozen=True, slots=True)
+class _FileSystem:
+    owner: int
+    """Of what we make."""
+    modes: bool
+    """Whether what we close to others reads back as closed."""
+
+
+_PROBED: dict[int, _FileSystem] = {}
+"""By device."""
+
+
+def _file_system(near: Path | str) -> _FileSystem:
+    """What a file system makes of our owner and modes; asked only where it matters."""
+    usual = _FileSystem(os.geteuid(), modes=True)
+    with suppress(OSError):
+        home = near if os.path.isdir(near) else os.path.dirname(near)
+        device = os.stat(home).st_dev
+        if device not in _PROBED:
+            _PROBED[device] = _probe(home)
+        return _PROBED[device]
+    return usual
+
+
+def _probe(directory: Path | str) -> _FileSystem:
+    path = os.path.join(directory, f".autoexp-probe-{secrets.token_hex(6)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(path, flags, 0o600)
+    try:
+        found = os.fstat(handle)
+    finally:
+        os.close(handle)
+        os.unlink(path)
+    return _FileSystem(found.st_uid, not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO))

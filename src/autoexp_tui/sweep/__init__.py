@@ -1,0 +1,1 @@
+"""The sweep: its schema, expansion, filters, expressions and families. Pure."""

@@ -1,0 +1,488 @@
+"""Makes the points of a sweep: products, lists, filters, derived jobs.
+
+Points come out in declared order (first group slowest, last key fastest), numbered
+from 0. Values stay as written: references and `${...}` are resolved much later, for
+each job. The count is known, and bounded, before the first point is made.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.sweep.expression import ExpressionError
+from autoexp_tui.sweep.filters import (
+    Place,
+    PointFilter,
+    is_deferred,
+    places,
+    point_filter,
+)
+from autoexp_tui.sweep.findings import raise_if_any
+from autoexp_tui.sweep.names import spell
+from autoexp_tui.sweep.points import (
+    NOT_OVERRIDES,
+    NOTES,
+    STAGE,
+    Axis,
+    Coordinate,
+    DeferredFilter,
+    RemovedPoint,
+    SweepPoint,
+    keys_chosen,
+    keys_of,
+    plain_key,
+    stages_named,
+    word_of,
+)
+from autoexp_tui.sweep.schema import (
+    MOST_OF_A_FILTER,
+    Configs,
+    Groups,
+    Node,
+    Parameters,
+    Params,
+    common_labels,
+    emptied,
+    empty_lists,
+    keys_set_by,
+    shown,
+    values_set_by,
+)
+from autoexp_tui.sweep.sweep_file import DerivedJob, Sweep, read_sweep
+
+_MOST_REMOVED: Final = 10_000
+"""Removed points that are remembered, to say why a reference finds nothing."""
+
+_MOST_IN_DOUBT: Final = 2000
+"""Points that go on though a filter, which might take most of them, cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """The points of a sweep, and what filters took from it."""
+
+    points: tuple[SweepPoint, ...]
+    removed: tuple[RemovedPoint, ...] = ()
+    forgotten: int = 0
+    """How many more were removed than are remembered."""
+    empty: tuple[str, ...] = ()
+    """Places of the empty lists for which there is no point, filters or not."""
+    emptied: tuple[str, ...] = ()
+    """Places of empty lists for which a part of the sweep makes none."""
+    problems: tuple[Problem, ...] = ()
+    """What is wrong with filters: those were taken to keep every point."""
+    doubted: frozenset[int] = frozenset()
+    """Positions of the points that such a filter may be meant to take."""
+
+
+def expand_sweep(sweep: Mapping[str, object] | None) -> list[SweepPoint]:
+    """The points of the `sweep` subtree, in order; no sweep is one point.
+
+    Raises:
+        SweepRefused: a ValueError with every finding.
+    """
+    return list(expand(sweep).points)
+
+
+def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansion:
+    """The points of the `sweep` subtree, and those that filters removed.
+
+    Raises:
+        SweepRefused: with every finding.
+    """
+    found = expand_in_doubt(sweep, where)
+    raise_if_any(found.problems)
+    return found
+
+
+def expand_in_doubt(
+    sweep: Mapping[str, object] | None, where: str = "sweep"
+) -> Expansion:
+    """The same, of filters that cannot be read too, as if these kept every point.
+
+    Raises:
+        SweepRefused: with every finding, if one is of more than a filter, or if there
+            are so many points that such a filter is most likely to take most.
+    """
+    read = read_sweep(sweep, where)
+    if read.count > _MOST_IN_DOUBT:
+        raise_if_any(read.problems)
+    expander = _Expander(read.accumulate)
+    expander.problems += read.problems
+    made = _derive(read, expander.unfiltered(read.root, "", {}))
+    if read.accumulate:
+        made = [_with_lists(fragment, read.accumulate) for fragment in made]
+    kept = expander.filtered(read.root, made, {})
+    if len(kept) > _MOST_IN_DOUBT:
+        raise_if_any(expander.problems)
+    return Expansion(
+        points=_numbered(kept),
+        removed=tuple(expander.removed),
+        forgotten=expander.forgotten,
+        empty=() if read.root.count else tuple(empty_lists(read.root)),
+        emptied=tuple(emptied(read.root)) if read.root.count else (),
+        problems=tuple(expander.problems),
+        doubted=frozenset(_doubted(kept) if expander.problems else ()),
+    )
+
+
+def _doubted(fragments: Sequence[Fragment]) -> Iterator[int]:
+    for at, fragment in enumerate(fragments):
+        if any(mark.unread for mark in fragment.deferred):
+            yield at
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fragment:
+    """A point in the making, or a part that groups will cross with others."""
+
+    parameters: Parameters = field(default_factory=dict)
+    coordinates: tuple[Coordinate, ...] = ()
+    deferred: tuple[DeferredFilter, ...] = ()
+    serial: int = -1
+    """Tells base jobs apart when there are derived ones."""
+    base: int = -2
+    """The serial of the base job."""
+
+
+def _numbered(fragments: Sequence[Fragment]) -> tuple[SweepPoint, ...]:
+    numbers = {fragment.serial: at for at, fragment in enumerate(fragments)}
+    return tuple(
+        SweepPoint(
+            index=at,
+            parameters=fragment.parameters,
+            coordinates=fragment.coordinates,
+            deferred=tuple(mark for mark in fragment.deferred if not mark.unread),
+            base=numbers.get(fragment.base),
+        )
+        for at, fragment in enumerate(fragments)
+    )
+
+
+# -------------------------------------------------------------------- expansion
+class _Expander:
+    """Expands nodes; keeps what filters removed, and their failures."""
+
+    def __init__(self, accumulate: frozenset[str]) -> None:
+        self._accumulate = accumulate
+        self.removed: list[RemovedPoint] = []
+        self.forgotten = 0
+        self.problems: list[Problem] = []
+
+    def expanded(
+        self, node: Node, address: str, above: Parameters
+    ) -> Sequence[Fragment]:
+        """The fragments of a node, filtered; `above`: the defaults around it."""
+        return self.filtered(node, self.unfiltered(node, address, above), above)
+
+    def unfiltered(
+        self, node: Node, address: str, above: Parameters
+    ) -> Sequence[Fragment]:
+        """The fragments of a node with its defaults under them."""
+        below = _merged([above, node.defaults], self._accumulate)
+        match node.body:
+            case Params():
+                made = _tried(node.body, _join(address, "params"))
+            case Configs():
+                made = self._configs(node.body, _join(address, "configs"), below)
+            case Groups():
+                made = self._groups(node.body, _join(address, "groups"), below)
+        if node.defaults:
+            return [self._over_defaults(node.defaults, fragment) for fragment in made]
+        if self._accumulate:
+            return [_with_lists(fragment, self._accumulate) for fragment in made]
+        return made
+
+    def _over_defaults(self, defaults: Parameters, fragment: Fragment) -> Fragment:
+        over = _merged([defaults, fragment.parameters], self._accumulate)
+        return replace(fragment, parameters=over)
+
+    def _configs(
+        self, body: Configs, address: str, above: Parameters
+    ) -> Sequence[Fragment]:
+        made: list[Fragment] = []
+        choices = _choices(address, body.entries)
+        for at, (entry, choice) in enumerate(zip(body.entries, choices, strict=True)):
+            if isinstance(entry, Node):
+                inner = self.expanded(entry, _join(address, str(at)), above)
+                made += [_chosen(choice, fragment) for fragment in inner]
+            else:
+                made.append(Fragment(entry, (choice,)))
+        return made
+
+    def _groups(
+        self, body: Groups, address: str, above: Parameters
+    ) -> Sequence[Fragment]:
+        if not body.nodes:
+            return [Fragment()]
+        parts = [
+            self.expanded(node, _join(address, str(at)), above)
+            for at, node in enumerate(body.nodes)
+        ]
+        if body.crossed:
+            return self._crossed(parts)
+        return [
+            _chosen(choice, fragment)
+            for choice, part in zip(_choices(address, body.nodes), parts, strict=True)
+            for fragment in part
+        ]
+
+    def _crossed(self, parts: Sequence[Sequence[Fragment]]) -> Sequence[Fragment]:
+        if len(parts) == 1 and not self._accumulate:
+            return parts[0]
+        apart = not self._accumulate and _apart(parts)
+        return [self._joined(row, apart=apart) for row in itertools.product(*parts)]
+
+    def _joined(self, row: Sequence[Fragment], *, apart: bool) -> Fragment:
+        parameters: dict[str, object] = {}
+        if apart:
+            for fragment in row:
+                parameters.update(fragment.parameters)
+        else:
+            rows = [fragment.parameters for fragment in row]
+            parameters = _merged(rows, self._accumulate)
+        return Fragment(
+            parameters,
+            tuple(itertools.chain.from_iterable(part.coordinates for part in row)),
+            tuple(itertools.chain.from_iterable(part.deferred for part in row)),
+        )
+
+    # ---------------------------------------------------------------- filters
+    def filtered(
+        self, node: Node, made: Sequence[Fragment], above: Parameters
+    ) -> Sequence[Fragment]:
+        """The fragments that the node's filter keeps."""
+        where = f"{node.where}.filter"
+        if node.filter is True or not made:
+            return made
+        unread = DeferredFilter(str(node.filter), where, unread=True)
+        if node.filter is None:
+            return [_marked(fragment, unread) for fragment in made]
+        if isinstance(node.filter, str) and is_deferred(node.filter):
+            mark = DeferredFilter(node.filter, where)
+            return [_marked(fragment, mark) for fragment in made]
+        try:
+            return self._kept(str(node.filter), where, made, above)
+        except ExpressionError as error:
+            message = f"`{shown(str(node.filter), MOST_OF_A_FILTER)}`: {error}"
+            self.problems.append(Problem(message, where=where))
+            return [_marked(fragment, unread) for fragment in made]
+
+    def _kept(
+        self, text: str, where: str, made: Sequence[Fragment], above: Parameters
+    ) -> Sequence[Fragment]:
+        test = point_filter(text, _places_of(made, above))
+        kept: list[Fragment] = []
+        for fragment in made:
+            own = fragment.parameters
+            # Merged, not laid over: `++lr` and `_stage` cover the defaults' spelling.
+            seen = _merged([above, own], self._accumulate) if above else own
+            if _holds(test, seen):
+                kept.append(fragment)
+            elif len(self.removed) < _MOST_REMOVED:
+                self.removed.append(
+                    RemovedPoint(fragment.parameters, fragment.coordinates, text, where)
+                )
+            else:
+                self.forgotten += 1
+        return kept
+
+
+def _holds(test: PointFilter, parameters: Parameters) -> bool:
+    """Whether a point stays; a failure says for which values."""
+    try:
+        return test.holds(parameters)
+    except ExpressionError as error:
+        told = ", ".join(
+            f"{name}={shown(spell(value))}"
+            for name, value in test.read(parameters).items()
+            if value is not None
+        )
+        raise ExpressionError(f"{error}, for {told}" if told else str(error)) from None
+
+
+def _tried(body: Params, address: str) -> Sequence[Fragment]:
+    """A fragment for each combination, or pair, of values."""
+    together = _paired_keys(body) if body.paired else frozenset()
+    chosen = [
+        [Coordinate(axis, at, value) for at, value in enumerate(values)]
+        for key, values in body.values.items()
+        for axis in (_parameter_axis(address, key, values, together),)
+    ]
+    rows: Iterable[tuple[Coordinate, ...]] = itertools.product(*chosen)
+    if body.paired and chosen:
+        rows = zip(*chosen, strict=True)
+    keys = tuple(body.values)
+    return [
+        Fragment(dict(zip(keys, (c.value for c in row), strict=True)), tuple(row))
+        for row in rows
+    ]
+
+
+def _paired_keys(body: Params) -> frozenset[str]:
+    """The keys that a zip chooses as one: what differs in one differs in all."""
+    several = [
+        (key, values)
+        for key, values in body.values.items()
+        if len({word_of(value) for value in values}) > 1
+    ]
+    return frozenset().union(*itertools.starmap(keys_chosen, several))
+
+
+def _parameter_axis(
+    address: str, key: str, values: Iterable[object], together: frozenset[str]
+) -> Axis:
+    carries = keys_chosen(key, values) | together
+    return Axis(_join(address, key), plain_key(key), carries=carries)
+
+
+def _choices(
+    address: str, entries: Sequence[Parameters | Node]
+) -> Sequence[Coordinate]:
+    """The coordinates of a choice among whole entries."""
+    carries = frozenset().union(*(keys_set_by(entry) for entry in entries))
+    axis = Axis(address, carries=carries, common=common_labels(entries))
+    if not any(isinstance(entry, Node) for entry in entries):
+        return [Coordinate(axis, at) for at in range(len(entries))]
+    stages = [values_set_by(entry).get(STAGE, frozenset()) for entry in entries]
+    shared = Counter(itertools.chain.from_iterable(stages))
+    return [
+        _choice(axis, at, entry, own_stages=all(shared[one] == 1 for one in stages[at]))
+        for at, entry in enumerate(entries)
+    ]
+
+
+def _choice(
+    axis: Axis, at: int, entry: Parameters | Node, *, own_stages: bool
+) -> Coordinate:
+    varies = entry.varied_values if isinstance(entry, Node) else {}
+    return Coordinate(
+        axis, at, varies=varies, own_stages=own_stages and STAGE in varies
+    )
+
+
+def _chosen(choice: Coordinate, fragment: Fragment) -> Fragment:
+    return replace(fragment, coordinates=(choice, *fragment.coordinates))
+
+
+def _marked(fragment: Fragment, mark: DeferredFilter) -> Fragment:
+    return replace(fragment, deferred=(*fragment.deferred, mark))
+
+
+def _places_of(made: Sequence[Fragment], above: Parameters) -> Iterator[Place]:
+    """The places of all fragments; those of one shape are looked at once."""
+    yield from places(above)
+    shapes: set[tuple[str, ...]] = set()
+    for fragment in made:
+        shape = tuple(fragment.parameters)
+        nested = any(isinstance(v, Mapping) for v in fragment.parameters.values())
+        if nested or shape not in shapes:
+            shapes.add(shape)
+            yield from places(fragment.parameters)
+
+
+def _join(address: str, part: str) -> str:
+    return f"{address}.{part}" if address else part
+
+
+# ---------------------------------------------------------------------- merging
+def _apart(parts: Sequence[Sequence[Fragment]]) -> bool:
+    """Whether no two parts set the same plain key."""
+    seen: set[str] = set()
+    for part in parts:
+        keys = frozenset().union(*(keys_of(f.parameters) for f in part))
+        if keys & seen:
+            return False
+        seen |= keys
+    return True
+
+
+def _merged(
+    rows: Sequence[Parameters], accumulate: frozenset[str]
+) -> dict[str, object]:
+    """The parameters of all rows; a later one wins, and `accumulate` adds up."""
+    merged: dict[str, object] = {}
+    spellings: dict[str, str] = {}
+    for row in rows:
+        if merged and stages_named(row):
+            _forget_stage(merged)
+        for key, value in row.items():
+            plain = plain_key(key)
+            before = merged.pop(spellings.get(plain, key), None)
+            if plain in accumulate:
+                value = [*_listed(before), *_listed(value)]
+            elif key == NOTES and isinstance(before, Mapping | None):
+                value = {**(before or {}), **_mapping(value)}
+            spellings[plain] = key
+            merged[key] = value
+    return merged
+
+
+def _forget_stage(merged: dict[str, object]) -> None:
+    """Take out every spelling of the stage: a later row says it anew."""
+    for key in [key for key in merged if plain_key(key) == STAGE]:
+        del merged[key]
+    notes = merged.get(NOTES)
+    if isinstance(notes, Mapping) and STAGE in notes:
+        merged[NOTES] = {key: notes[key] for key in notes if key != STAGE}
+
+
+def _with_lists(fragment: Fragment, accumulate: frozenset[str]) -> Fragment:
+    """Also what was set once is a list."""
+    return replace(fragment, parameters=_merged([fragment.parameters], accumulate))
+
+
+def _listed(value: object) -> Sequence[object]:
+    if isinstance(value, list | tuple):
+        return value
+    return [] if value is None else [value]
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+# ------------------------------------------------------------------ derived jobs
+def _derive(sweep: Sweep, bases: Sequence[Fragment]) -> Sequence[Fragment]:
+    """Each base job followed by those derived from it, then those made once."""
+    if not sweep.derived:
+        return bases
+    axis = sweep.derived_axis
+    made: list[Fragment] = []
+    for serial, base in enumerate(bases):
+        place = (*base.coordinates, Coordinate(axis, 0))
+        first = replace(base, coordinates=place, serial=serial)
+        made.append(first)
+        made += [
+            _derived(job, first, Coordinate(axis, at))
+            for at, job in enumerate(sweep.derived, start=1)
+            if job.for_each
+        ]
+    for at, job in enumerate(sweep.derived, start=1):
+        if not job.for_each:
+            made.append(Fragment(job.parameters, (Coordinate(axis, at),)))
+    return made
+
+
+def _derived(job: DerivedJob, base: Fragment, choice: Coordinate) -> Fragment:
+    kept = {
+        key: value
+        for key, value in base.parameters.items()
+        if key == "aux" or key not in NOT_OVERRIDES
+    }
+    own = {"project.name": f"{{base.name}}_{_literal(job.name)}", **job.parameters}
+    if "aux" in own:
+        own["aux"] = {**_mapping(kept.get("aux")), **_mapping(own["aux"])}
+    merged = _merged([kept, own], frozenset())
+    return Fragment(
+        merged, (*base.coordinates[:-1], choice), base.deferred, base=base.serial
+    )
+
+
+def _literal(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")

@@ -1,0 +1,375 @@
+"""The one safe evaluator: sweep filters and `${oc.eval:...}` are read here alone.
+
+An expression is parsed into Python's own syntax tree, checked against an allow-list
+and compiled once into closures; nothing is ever handed to `eval`. There is no
+attribute of a value, no call but the listed functions, no repetition of sequences,
+and every length and magnitude is bounded, so that a hostile text is refused in
+milliseconds instead of running. Not covered: what a name means (see `filters`), and
+what the operations do (see `bounded`).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+from autoexp_tui.sweep.safe_arithmetic import (
+    ARITHMETIC,
+    FUNCTIONS,
+    MAX_TEXT,
+    ExpressionError,
+    NoneOperand,
+    bounded,
+    comparison,
+    number,
+)
+from autoexp_tui.text.did_you_mean import did_you_mean
+
+__all__ = ["Expression", "ExpressionError", "NoneOperand", "compile_expression"]
+
+MAX_NODES: Final = 800
+"""Nodes of the syntax tree."""
+MAX_DEPTH: Final = 40
+"""Brackets, signs or operations inside one another."""
+
+_NEWLINE: Final = re.compile(r"\r\n?|\n")
+_COMMENT: Final = re.compile(
+    r"""('(?:\\.|[^'\\])*(?:'|\\?\Z)|"(?:\\.|[^"\\])*(?:"|\\?\Z))|#[^\r\n]*""",
+    re.DOTALL,
+)
+"""A string, which is kept, or a comment; an open string goes on to the end."""
+
+Run: TypeAlias = Callable[[Mapping[str, object]], object]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expression:
+    """A checked expression, ready to be evaluated any number of times."""
+
+    text: str
+    names: tuple[str, ...]
+    """The names that it reads, in order; dotted ones whole, `p["k"]` as `k`."""
+    keys: frozenset[str]
+    """Those of `names` that were written as `p["k"]`, and mean exactly that key."""
+    _run: Run = field(repr=False)
+
+    def evaluate(self, names: Mapping[str, object]) -> object:
+        """The value over `names`.
+
+        Raises:
+            ExpressionError: a name is unknown, or an operation does not fit its values.
+        """
+        try:
+            return self._run(names)
+        except ExpressionError:
+            raise
+        except ZeroDivisionError:
+            raise ExpressionError("divides by zero") from None
+        except OverflowError:
+            raise ExpressionError("is too large for a number") from None
+        except (ArithmeticError, ValueError, TypeError) as error:
+            raise ExpressionError(str(error) or type(error).__name__) from None
+
+
+@lru_cache(maxsize=1024)
+def compile_expression(text: str, *, dotted: bool = False) -> Expression:
+    """Check and compile `text`.
+
+    `dotted`: `a.b.c` is one name, and `p["any key"]` the name in the brackets, as in
+    sweep filters; otherwise neither is allowed.
+
+    Raises:
+        ExpressionError: what is refused, and what to write instead.
+    """
+    builder = _Builder(dotted=dotted)
+    run = builder.build(_parsed(text), 0)
+    names = tuple(dict.fromkeys(builder.names))
+    return Expression(text, names, frozenset(builder.keys), run)
+
+
+# ---------------------------------------------------------------------- parsing
+def _parsed(text: str) -> ast.expr:
+    if len(text.strip()) > MAX_TEXT:
+        raise ExpressionError(f"is longer than {MAX_TEXT} characters")
+    line = _one_line(text)
+    if not line:
+        raise ExpressionError("is empty")
+    _check_size(line)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(line, mode="eval").body
+    except SyntaxError as error:
+        raise ExpressionError(_syntax(line, error)) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise ExpressionError(f"does not parse: {error}") from None
+    if sum(1 for _ in ast.walk(tree)) > MAX_NODES:
+        raise ExpressionError(f"has more than {MAX_NODES} parts")
+    return tree
+
+
+def _one_line(text: str) -> str:
+    """Lines as one; a comment ends with its own line, not with the last."""
+    bare = _COMMENT.sub(lambda m: m[1] or "", text) if "#" in text else text
+    return _NEWLINE.sub(" ", bare).strip()
+
+
+def _check_size(text: str) -> None:
+    """Refuse deep nesting, and far too many parts, before the parser meets them."""
+    depth = signs = marks = 0
+    for char in text:
+        if char.isalnum() or char == "_":
+            signs = 0
+            continue
+        if char.isspace():
+            continue
+        marks += 1
+        depth += (char in "([{") - (char in ")]}")
+        signs = signs + 1 if char in "-+~" else 0
+        if depth > MAX_DEPTH or signs > MAX_DEPTH:
+            raise ExpressionError("is nested too deeply")
+    if marks > 2 * MAX_NODES or len(text.split()) > MAX_NODES:
+        raise ExpressionError(f"has more than {MAX_NODES} parts")
+
+
+def _syntax(text: str, error: SyntaxError) -> str:
+    pairs = (("&&", "and"), ("||", "or"))
+    hints = [
+        f"; write `{right}` for `{wrong}`" for wrong, right in pairs if wrong in text
+    ]
+    place = f" at column {error.offset}" if error.offset else ""
+    return f"does not parse: {error.msg}{place}{''.join(hints)}"
+
+
+def _spelled(node: ast.AST) -> str:
+    text = ast.unparse(node)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+# --------------------------------------------------------------------- building
+class _Builder:
+    """Turns the allowed nodes into closures; collects the names on the way."""
+
+    def __init__(self, *, dotted: bool) -> None:
+        self.dotted = dotted
+        self.names: list[str] = []
+        self.keys: list[str] = []
+
+    def build(self, node: ast.expr, depth: int) -> Run:
+        """The closure for a node that lies `depth` operations deep."""
+        if depth > MAX_DEPTH:
+            raise ExpressionError("is nested too deeply")
+        match node:
+            case ast.Constant():
+                return _constant(node)
+            case ast.Name():
+                return self._name(node.id)
+            case ast.Attribute():
+                return self._name(self._chain(node))
+            case ast.Subscript():
+                return self._key(node)
+        return self._operation(node, depth + 1)
+
+    def _operation(self, node: ast.expr, depth: int) -> Run:
+        match node:
+            case ast.BoolOp():
+                return self._boolean(node, depth)
+            case ast.UnaryOp():
+                return self._unary(node, depth)
+            case ast.BinOp():
+                return self._binary(node, depth)
+            case ast.Compare():
+                return self._comparison(node, depth)
+            case ast.IfExp():
+                return self._conditional(node, depth)
+            case ast.List() | ast.Tuple() | ast.Set():
+                return self._collection(node, depth)
+            case ast.Call():
+                return self._call(node, depth)
+        raise ExpressionError(_refusal(node))
+
+    def _name(self, name: str) -> Run:
+        self.names.append(name)
+        return _look_up(name)
+
+    def _chain(self, node: ast.Attribute) -> str:
+        parts: list[str] = []
+        inner: ast.expr = node
+        while isinstance(inner, ast.Attribute):
+            parts.append(inner.attr)
+            inner = inner.value
+        if not self.dotted or not isinstance(inner, ast.Name):
+            raise ExpressionError(
+                f"`{_spelled(node)}`: values have no attributes here; "
+                "refer to a key of the config as ${...}"
+            )
+        return ".".join([inner.id, *reversed(parts)])
+
+    def _key(self, node: ast.Subscript) -> Run:
+        match node:
+            case ast.Subscript(
+                value=ast.Name(id="p"), slice=ast.Constant(value=str(key))
+            ) if self.dotted:
+                self.keys.append(key)
+                return self._name(key)
+        hint = 'only p["key"] takes brackets' if self.dotted else "there are no indices"
+        raise ExpressionError(f"`{_spelled(node)}` is not allowed: {hint}")
+
+    def _boolean(self, node: ast.BoolOp, depth: int) -> Run:
+        runs = [self.build(value, depth) for value in node.values]
+        until = isinstance(node.op, ast.Or)
+
+        def run(names: Mapping[str, object]) -> object:
+            value: object = not until
+            for part in runs:
+                value = part(names)
+                if bool(value) is until:
+                    break
+            return value
+
+        return run
+
+    def _unary(self, node: ast.UnaryOp, depth: int) -> Run:
+        inner, operand = self.build(node.operand, depth), _spelled(node.operand)
+        match node.op:
+            case ast.Not():
+                return lambda names: not inner(names)
+            case ast.USub():
+                return lambda names: -number(inner(names), operand, "-")
+            case ast.UAdd():
+                return lambda names: +number(inner(names), operand, "+")
+        raise ExpressionError("`~` is not allowed; write `not`")
+
+    def _binary(self, node: ast.BinOp, depth: int) -> Run:
+        if type(node.op) not in ARITHMETIC:
+            raise ExpressionError(_refused_operator(node))
+        sign, operate = ARITHMETIC[type(node.op)]
+        left, right = self.build(node.left, depth), self.build(node.right, depth)
+        first, second = _spelled(node.left), _spelled(node.right)
+
+        def run(names: Mapping[str, object]) -> object:
+            a, b = left(names), right(names)
+            if sign == "+" and isinstance(a, str) and isinstance(b, str):
+                return bounded(a + b)
+            return bounded(operate(number(a, first, sign), number(b, second, sign)))
+
+        return run
+
+    def _comparison(self, node: ast.Compare, depth: int) -> Run:
+        operands = [node.left, *node.comparators]
+        runs = [self.build(operand, depth) for operand in operands]
+        tests = []
+        for op, left, right in zip(node.ops, operands, operands[1:], strict=False):
+            _check_identity(op, left, right)
+            tests.append(comparison(op, _spelled(left), _spelled(right)))
+
+        def run(names: Mapping[str, object]) -> object:
+            left = runs[0](names)
+            for test, right_run in zip(tests, runs[1:], strict=True):
+                right = right_run(names)
+                if not test(left, right):
+                    return False
+                left = right
+            return True
+
+        return run
+
+    def _conditional(self, node: ast.IfExp, depth: int) -> Run:
+        parts = (node.test, node.body, node.orelse)
+        test, then, other = (self.build(part, depth) for part in parts)
+        return lambda names: then(names) if test(names) else other(names)
+
+    def _collection(self, node: ast.List | ast.Tuple | ast.Set, depth: int) -> Run:
+        runs = [self.build(element, depth) for element in node.elts]
+        kinds = {ast.List: list, ast.Tuple: tuple, ast.Set: set}
+        kind: Callable[[Iterable[object]], object] = kinds[type(node)]
+        return lambda names: kind(run(names) for run in runs)
+
+    def _call(self, node: ast.Call, depth: int) -> Run:
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name not in FUNCTIONS or node.keywords:
+            allowed = ", ".join(FUNCTIONS)
+            raise ExpressionError(f"`{_spelled(node)}`: only {allowed} may be called")
+        function, fewest, most = FUNCTIONS[name]
+        if len(node.args) < fewest or (most is not None and len(node.args) > most):
+            raise ExpressionError(f"`{name}` takes {_count(fewest, most)}")
+        runs = [self.build(argument, depth) for argument in node.args]
+        return lambda names: bounded(function(*(run(names) for run in runs)))
+
+
+def _constant(node: ast.Constant) -> Run:
+    value = node.value
+    if value is not None and not isinstance(value, str | bool | int | float):
+        raise ExpressionError(f"`{_spelled(node)}` is not a value for configs")
+    bounded(value)
+    return lambda _names: value
+
+
+# ------------------------------------------------------------------------ names
+_WORDS: Final = {"true": "True", "false": "False", "null": "None", "none": "None"}
+
+
+def _look_up(name: str) -> Run:
+    def run(names: Mapping[str, object]) -> object:
+        try:
+            return names[name]
+        except KeyError:
+            raise ExpressionError(unknown_name(name, names)) from None
+
+    return run
+
+
+def unknown_name(name: str, known: Iterable[str]) -> str:
+    """A sentence that says so, with the near miss or the candidates."""
+    if name in _WORDS:
+        return f"`{name}` is no name; write `{_WORDS[name]}`"
+    if name in FUNCTIONS:
+        return f"`{name}` is a function: write `{name}(...)`"
+    return f"`{name}` is not known; {did_you_mean(name, known, 'names')}"
+
+
+# --------------------------------------------------------------------- refusals
+def _check_identity(op: ast.cmpop, left: ast.expr, right: ast.expr) -> None:
+    """`is` is for None alone, so that it means the same as `==`."""
+    if not isinstance(op, ast.Is | ast.IsNot):
+        return
+    if not any(isinstance(n, ast.Constant) and n.value is None for n in (left, right)):
+        raise ExpressionError("`is` works with None alone; write `==`")
+
+
+def _count(fewest: int, most: int | None) -> str:
+    if most is None:
+        return f"{fewest} or more values"
+    return "one value" if most == 1 else f"{fewest} to {most} values"
+
+
+_BITWISE: Final = {ast.BitAnd: "and", ast.BitOr: "or"}
+
+
+def _refused_operator(node: ast.BinOp) -> str:
+    word = _BITWISE.get(type(node.op))
+    hint = f"; write `{word}`" if word else ""
+    return f"`{_spelled(node)}` uses an operator that is not allowed{hint}"
+
+
+_KINDS: Final = {
+    "JoinedStr": "f-strings are",
+    "Lambda": "functions are",
+    "ListComp": "comprehensions are",
+    "SetComp": "comprehensions are",
+    "DictComp": "comprehensions are",
+    "GeneratorExp": "comprehensions are",
+    "NamedExpr": "assignments are",
+    "Starred": "stars are",
+    "Dict": "mappings are",
+}
+
+
+def _refusal(node: ast.expr) -> str:
+    kind = type(node).__name__
+    return f"`{_spelled(node)}`: {_KINDS.get(kind, f'{kind} is')} not allowed here"

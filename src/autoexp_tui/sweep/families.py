@@ -1,0 +1,428 @@
+"""Who belongs together: the families of a sweep, and how siblings are found.
+
+By position, not by equal parameters: stages carry keys of their own, so that two
+siblings seldom share all parameters, but they lie at the same coordinates everywhere
+except where the stage is chosen. Points made by hand have no coordinates; for them
+the keys that both share must be equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+)
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from autoexp_tui.sweep.names import spell
+from autoexp_tui.sweep.points import (
+    NOTES,
+    STAGE,
+    Coordinate,
+    RemovedPoint,
+    SweepPoint,
+    plain_key,
+)
+from autoexp_tui.sweep.reference_patterns import INDEX, Pattern, of_stage, parse_pattern
+from autoexp_tui.sweep.siblings import (
+    Lookup,
+    are_siblings,
+    differences,
+    family_key,
+)
+from autoexp_tui.text.did_you_mean import Words, did_you_mean, listed
+
+_STAGE_ALONE: Final = frozenset({STAGE})
+_MOST_SHOWN: Final = 6
+_FEW: Final = 16
+"""Points that are compared one by one without a thought."""
+_MOST_EXPLAINED: Final = 50
+"""Failures of one pattern that are looked into; the rest share the last hint."""
+_MOST_PATTERNS: Final = 100
+"""Patterns that find nothing for which it is looked why: it takes all points each."""
+_MOST_COMPARED: Final = 500_000
+"""Points that are compared to explain failures; the rest is told as for those above."""
+
+
+class UnusableJob(Exception):
+    """A job that was asked for has faults of its own; they are told there."""
+
+
+class UndecidedJob(UnusableJob):
+    """Which job is meant hangs on a filter that nobody can read."""
+
+
+@dataclass(eq=False)
+class SiblingNotFound(ValueError):
+    """No point, or more than one, is meant by a reference."""
+
+    message: str
+    hint: str = ""
+    asker: str = ""
+    """The point that asked."""
+
+    def __str__(self) -> str:
+        asked = f"{self.message}, for {self.asker}" if self.asker else self.message
+        return f"{asked}\n  {self.hint}" if self.hint else asked
+
+
+def find_sibling(
+    pattern: str, points: Sequence[SweepPoint], current_index: int
+) -> tuple[int, SweepPoint]:
+    """The sibling of `points[current_index]` that `pattern` names, and its position.
+
+    Raises:
+        SiblingNotFound: a ValueError that says what there is instead.
+    """
+    at = Families(points).find(pattern, current_index)
+    return at, points[at]
+
+
+class Families:
+    """The points of one sweep, indexed by stage and family."""
+
+    def __init__(
+        self,
+        points: Sequence[SweepPoint],
+        removed: Sequence[RemovedPoint] = (),
+        doubted: Collection[int] = (),
+    ) -> None:
+        """`removed`: what filters took, to explain what cannot be found; `doubted`:
+        positions of points that a filter which nobody can read may be meant to take.
+        """
+        self.points = points
+        self._doubted = frozenset(doubted)
+        self._removed = removed
+        self._patterns: dict[str, Pattern] = {}
+        self._hints: dict[str, list[str]] = {}
+        self._compared_to_explain = 0
+        self._by_index = _numbering(points)
+        keys = [family_key(point) for point in points]
+        order = {key: f"f{at}" for at, key in enumerate(dict.fromkeys(keys))}
+        self._names = [order[key] for key in keys]
+        self._fits_some: dict[str, bool] = {}
+        self._all: dict[str, Sequence[int]] = {}
+        self._lookup = Lookup(points)
+        self._chosen: dict[tuple[object, ...], tuple[int, Sequence[int]]] = {}
+        self._by_place: dict[tuple[str, str], list[int]] = {}
+        for stage, positions in self._lookup.by_stage.items():
+            for at in positions:
+                self._by_place.setdefault((stage, self._names[at]), []).append(at)
+
+    # ---------------------------------------------------------------- questions
+    def family(self, at: int) -> str:
+        """The name of the family of the point at a position: `f0`, `f1` ..."""
+        return self._names[at]
+
+    @cached_property
+    def stages(self) -> Set[str]:
+        """All stages, in order of first appearance."""
+        return {stage: 0 for stage in self._lookup.by_stage if stage}.keys()
+
+    def all_of(self, pattern: str) -> Sequence[int]:
+        """The positions of all points that fit a pattern, in index order.
+
+        Raises:
+            SiblingNotFound: there is none.
+        """
+        if pattern not in self._all:
+            self._all[pattern] = self._every(self._pattern(pattern))
+        return self._all[pattern]
+
+    def _every(self, wanted: Pattern) -> Sequence[int]:
+        if wanted.index is None:
+            found = self._lookup.fitting(wanted)
+        else:
+            at = self._by_index.get(wanted.index)
+            fits = at is not None and wanted.fits(self.points[at])
+            found = [at] if at is not None and fits else []
+        if found:
+            return found
+        gone = next((one for one in self._removed if wanted.fits(one)), None)
+        stage = wanted.stage or ""
+        hint = (
+            _removal(gone) if gone else did_you_mean(stage, self._stage_words, "stages")
+        )
+        raise SiblingNotFound(f"No job found matching pattern: {wanted.text}", hint)
+
+    def knows(self, pattern: str) -> bool:
+        """Whether some point fits a pattern."""
+        if pattern not in self._fits_some:
+            self._fits_some[pattern] = self._has_one(pattern)
+        return self._fits_some[pattern]
+
+    def _has_one(self, pattern: str) -> bool:
+        try:
+            wanted = self._pattern(pattern)
+        except SiblingNotFound:
+            return False
+        if wanted.index is not None:
+            return wanted.index in self._by_index
+        return bool(self._lookup.fitting(wanted))
+
+    def find(self, pattern: str, current: int) -> int:
+        """The position of the sibling that `pattern` names.
+
+        Raises:
+            SiblingNotFound: there is none, or there are several.
+            UndecidedJob: there are several, and there may be fewer.
+        """
+        wanted = self._pattern(pattern)
+        if wanted.index is not None:
+            return self._at_index(wanted, current)
+        found = self._near(wanted, current) or self._anywhere(wanted, current)
+        if not found:
+            raise self._none(wanted, current)
+        if len(found) > 1 and not self._doubted.isdisjoint((current, *found)):
+            raise UndecidedJob
+        if len(found) > 1:
+            raise self._several(wanted, current, found)
+        return found[0]
+
+    def base(self, current: int, referred: Callable[[], Iterable[int]] = tuple) -> int:
+        """The position of the job that `{base}` means.
+
+        A derived job's base; else the sibling that `_meta.parent_stage` names; else
+        the only one in `referred()`, the siblings that the job names otherwise.
+
+        Raises:
+            SiblingNotFound: it has none, or nothing tells which.
+        """
+        point = self.points[current]
+        if point.base is not None:
+            return point.base
+        self._check_base_is_there(point)
+        notes = point.parameters.get("_meta")
+        parent = notes.get("parent_stage") if isinstance(notes, Mapping) else None
+        if parent is not None:
+            return self.find(str(parent), current)
+        others = sorted(set(referred()) - {current})
+        if len(others) == 1:
+            return others[0]
+        raise SiblingNotFound(
+            f"{self._called(current)} has no base",
+            f"name it: _meta: {{parent_stage: ...}}; {listed(self.stages, 'stages')}",
+        )
+
+    # ------------------------------------------------------------------ finding
+    def _pattern(self, text: str) -> Pattern:
+        if text not in self._patterns:
+            try:
+                self._patterns[text] = parse_pattern(text).bound(self._known_keys)
+            except ValueError as error:
+                raise SiblingNotFound(_nothing(text), str(error)) from None
+        return self._patterns[text]
+
+    @cached_property
+    def _known_keys(self) -> Sequence[str]:
+        """The plain keys of all points."""
+        shapes = {tuple(point.parameters) for point in self.points}
+        return sorted({plain_key(key) for shape in shapes for key in shape})
+
+    @cached_property
+    def _key_words(self) -> Words:
+        return Words(self._known_keys)
+
+    @cached_property
+    def _stage_words(self) -> Words:
+        return Words(self.stages)
+
+    def _at_index(self, wanted: Pattern, current: int) -> int:
+        at = self._by_index.get(wanted.index if wanted.index is not None else -1)
+        if at is None or not wanted.fits(self.points[at]):
+            hint = f"indices go from 0 to {self._last}"
+            raise SiblingNotFound(_nothing(wanted.text), hint)
+        if at == current:
+            hint = f"{self._called(current)} is that job itself"
+            raise SiblingNotFound(_nothing(wanted.text), hint)
+        return at
+
+    @cached_property
+    def _last(self) -> int:
+        return max(self._by_index, default=0)
+
+    def _near(self, wanted: Pattern, current: int) -> Sequence[int]:
+        """Siblings within the family."""
+        if wanted.stage is None:
+            return ()
+        family = self._names[current]
+        candidates = self._by_place.get((wanted.stage, family), ())
+        return self._best(wanted, current, candidates, family)
+
+    def _anywhere(self, wanted: Pattern, current: int) -> Sequence[int]:
+        fitting = self._lookup.fitting(wanted)
+        if len(fitting) > _FEW:
+            beside = self._lookup.beside(wanted.keys, wanted.stage, current)
+            fitting = min(fitting, beside, key=len)
+        return self._best(wanted, current, fitting, "")
+
+    def _best(
+        self, wanted: Pattern, current: int, candidates: Sequence[int], family: str
+    ) -> Sequence[int]:
+        """Those that fit and are siblings; of several, the ones that differ least.
+
+        `family`: candidates are those of the stage in it; empty: of any family.
+        """
+        if len(candidates) <= _FEW or not self._lookup.have_places:
+            return self._compared(wanted, current, candidates)
+        known = (wanted.text, family, self._lookup.outline(wanted, current))
+        if known not in self._chosen:
+            found = self._compared(wanted, current, candidates)
+            self._chosen[known] = current, found
+        asker, found = self._chosen[known]
+        if asker == current or current not in found:
+            return found
+        return sorted({*found, asker} - {current})
+
+    def _compared(
+        self, wanted: Pattern, current: int, candidates: Iterable[int]
+    ) -> Sequence[int]:
+        point, keys, words = self.points[current], wanted.keys, wanted.words
+        fitting = [
+            at
+            for at in candidates
+            if at != current
+            and wanted.fits(self.points[at])
+            and are_siblings(point, self.points[at], keys, words)
+        ]
+        if len(fitting) < 2:
+            return fitting
+        differing = [differences(point, self.points[at]) for at in fitting]
+        least = min(differing)
+        return [at for at, n in zip(fitting, differing, strict=True) if n == least]
+
+    # ----------------------------------------------------------------- failures
+    def _check_base_is_there(self, point: SweepPoint) -> None:
+        if (
+            not point.coordinates
+            or point.coordinates[-1].axis.address != "derived_jobs"
+        ):
+            return
+        place = (*point.coordinates[:-1], Coordinate(point.coordinates[-1].axis, 0))
+        gone = self._removed_at.get(repr(place))
+        if gone is not None:
+            message = f"the base of {self._called(point.index)} is not in the sweep"
+            raise SiblingNotFound(message, _removal(gone))
+
+    @cached_property
+    def _removed_at(self) -> Mapping[str, RemovedPoint]:
+        """A place in the sweep -> the point that a filter took there."""
+        return {repr(one.coordinates): one for one in reversed(self._removed)}
+
+    def _none(self, wanted: Pattern, current: int) -> SiblingNotFound:
+        too_many = len(self._hints) >= _MOST_PATTERNS or not self._may_explain
+        if wanted.text not in self._hints and too_many:
+            hint = listed(self.stages, "stages")
+            return SiblingNotFound(_nothing(wanted.text), hint, self._called(current))
+        hints = self._hints.setdefault(wanted.text, [])
+        if not hints or (len(hints) < _MOST_EXPLAINED and self._may_explain):
+            hints.append(self._why_none(wanted, self.points[current], current))
+        return SiblingNotFound(_nothing(wanted.text), hints[-1], self._called(current))
+
+    @property
+    def _may_explain(self) -> bool:
+        return self._compared_to_explain < _MOST_COMPARED
+
+    def _why_none(self, wanted: Pattern, point: SweepPoint, current: int) -> str:
+        keys, words = wanted.keys, wanted.words
+        gone = (
+            removed
+            for removed in self._looked_at(self._removed_of(wanted.stage))
+            if wanted.fits(removed) and are_siblings(point, removed, keys, words)
+        )
+        first = next(gone, None)
+        return _removal(first) if first else self._candidates(wanted, current)
+
+    def _removed_of(self, stage: str | None) -> Sequence[RemovedPoint]:
+        """What filters took of a stage; of all, where none is named."""
+        return self._removed if stage is None else self._removed_by_stage.get(stage, ())
+
+    def _looked_at(self, removed: Iterable[RemovedPoint]) -> Iterator[RemovedPoint]:
+        for one in removed:
+            self._compared_to_explain += 1
+            yield one
+
+    @cached_property
+    def _removed_by_stage(self) -> Mapping[str, Sequence[RemovedPoint]]:
+        found: dict[str, list[RemovedPoint]] = {}
+        for removed in self._removed:
+            found.setdefault(removed.stage, []).append(removed)
+        return found
+
+    def _candidates(self, wanted: Pattern, current: int) -> str:
+        if list(self._lookup.fitting(wanted)) == [current]:
+            return "it is that job itself: its own values need no `sibling`, as {name}"
+        if wanted.stage is None:
+            word = next(iter(wanted.keys - {INDEX}))
+            if word not in self._known_keys:
+                return did_you_mean(word, self._key_words, "keys")
+            return f"no job beside it has that {word}"
+        hint = did_you_mean(wanted.stage, self._stages_beside(current), "siblings")
+        if wanted.stage in self._lookup.by_stage:
+            return f"jobs of that stage lie in other families; {hint}"
+        return hint
+
+    def _stages_beside(self, current: int) -> Collection[str]:
+        """The stages of which a point has siblings, in order."""
+        found: dict[str, None] = {}
+        for at in self._lookup.beside(_STAGE_ALONE, None, current):
+            stage = self.points[at].stage
+            if at == current or not stage or stage in found:
+                continue
+            self._compared_to_explain += 1
+            words = of_stage(stage).words
+            if are_siblings(self.points[current], self.points[at], _STAGE_ALONE, words):
+                found[stage] = None
+        return found
+
+    def _several(
+        self, wanted: Pattern, current: int, found: Sequence[int]
+    ) -> SiblingNotFound:
+        shown = "; ".join(self._called(at) for at in found[:_MOST_SHOWN])
+        rest = len(found) - _MOST_SHOWN
+        more = f" and {rest} more" if rest > 0 else ""
+        return SiblingNotFound(
+            f"{len(found)} siblings match the pattern: {wanted.text}",
+            f"they are {shown}{more}; name one: {{sibling[key=value]...}} or "
+            f"{{sibling.index=N...}}; or all: {{all.{wanted.stage or 'STAGE'}...}}",
+            self._called(current),
+        )
+
+    def _called(self, at: int) -> str:
+        return called(self.points[at])
+
+
+def called(point: SweepPoint) -> str:
+    """A point, told apart from others before it has a name: `job 3 (stage=x, lr=1)`."""
+    labels = {c.axis.label: spell(c.value) for c in point.coordinates if c.axis.label}
+    chosen = [
+        f"{label.rpartition('.')[2]}={value}"
+        for label, value in labels.items()
+        if label not in {STAGE, NOTES}
+    ]
+    stage = [f"stage={point.stage}"] if point.stage else []
+    shown = ", ".join([*stage, *chosen])
+    return f"job {point.index} ({shown})" if shown else f"job {point.index}"
+
+
+def _nothing(pattern: str) -> str:
+    return f"No sibling found matching pattern: {pattern}"
+
+
+def _removal(gone: RemovedPoint) -> str:
+    return f"it was removed by the filter `{gone.filter}` at {gone.where}"
+
+
+def _numbering(points: Sequence[SweepPoint]) -> Mapping[int, int]:
+    """Index -> position; points made by hand may all have the index 0."""
+    numbers = {point.index: at for at, point in enumerate(points)}
+    return (
+        numbers if len(numbers) == len(points) else dict(enumerate(range(len(points))))
+    )

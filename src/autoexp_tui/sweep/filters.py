@@ -1,0 +1,251 @@
+"""Sweep filters: which key a name means, and whether a point stays.
+
+A filter is an expression over a point's parameters. Names are bound once for a node,
+to the keys that its points have, and then read from each point. A filter that holds
+`${...}` needs a composed config and is evaluated for each job by its caller, who
+resolves the interpolations. What the expression language is: `expression`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from autoexp_tui.sweep.expression import (
+    Expression,
+    ExpressionError,
+    NoneOperand,
+    compile_expression,
+    unknown_name,
+)
+from autoexp_tui.sweep.interpolation_scanner import spans, without_comments
+from autoexp_tui.sweep.points import STAGE, STAGE_KEYS, plain_key, stage_of
+
+_SIBLING: Final = re.compile(r"\{\s*(sibling|all|base|parent|runtime)\s*[.\[]")
+_QUOTED_OPERAND: Final = re.compile(r"""(['"])(__operand_\d+__)\1""")
+_OPERAND: Final = "__operand_{}__"
+_META: Final = "_meta.stage"
+
+
+def is_deferred(text: str) -> bool:
+    """Whether a filter needs the composed config of the job."""
+    return "${" in without_comments(text)
+
+
+def check_filter(text: str) -> None:
+    """Whatever can be said against a filter before there are points.
+
+    Raises:
+        ExpressionError: it reads siblings, or it is not an allowed expression.
+    """
+    text = without_comments(text)
+    if _SIBLING.search(text):
+        raise ExpressionError(
+            "reads another job, which a filter cannot: filters choose the jobs first; "
+            "compare the parameters that both share"
+        )
+    if is_deferred(text):
+        _lifted(text)
+    else:
+        compile_expression(text, dotted=True)
+
+
+# ---------------------------------------------------------------------- binding
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value lies in a point's parameters: a key as written, a path below."""
+
+    key: str
+    path: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """How a filter names it."""
+        return ".".join([plain_key(self.key), *self.path])
+
+
+def places(parameters: Mapping[str, object]) -> Iterator[Place]:
+    """Every key of a point, and every key that its mappings hold."""
+    for key, value in parameters.items():
+        yield Place(key)
+        yield from _below(value, Place(key))
+
+
+def _below(value: object, place: Place) -> Iterator[Place]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            deeper = Place(place.key, (*place.path, str(key)))
+            yield deeper
+            yield from _below(inner, deeper)
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    """What a name means: the first of these places that a point has."""
+
+    places: tuple[Place, ...]
+
+    def read(self, parameters: Mapping[str, object]) -> object:
+        """The value; None when this point lacks it."""
+        for place in self.places:
+            if place.key in parameters:
+                return _inside(parameters[place.key], place.path)
+        return None
+
+
+_STAGE_BINDING: Final = _Binding(())
+
+
+def _inside(value: object, path: Sequence[str]) -> object:
+    for part in path:
+        if not isinstance(value, Mapping) or part not in value:
+            return None
+        value = value[part]
+    return value
+
+
+class PointFilter:
+    """An expression bound to the keys that the points of a node have."""
+
+    def __init__(self, expression: Expression, known: Iterable[Place]) -> None:
+        """Bind every name; `known`: the places of all points.
+
+        Raises:
+            ExpressionError: a name is no key, or the end of several.
+        """
+        self._expression = expression
+        keys = _Known(known)
+        self._bindings = {
+            name: keys.bind(name, exact=name in expression.keys)
+            for name in expression.names
+            if not name.startswith("__operand_")
+        }
+
+    def holds(
+        self,
+        parameters: Mapping[str, object],
+        operands: Mapping[str, object] | None = None,
+    ) -> bool:
+        """Whether the point stays.
+
+        Raises:
+            ExpressionError: the expression fails, or gives no truth value.
+        """
+        return _truth(self._evaluated({**self.read(parameters), **(operands or {})}))
+
+    def read(self, parameters: Mapping[str, object]) -> dict[str, object]:
+        """What each name of the filter stands for in a point."""
+        return {
+            name: stage_of(parameters) or None
+            if binding is _STAGE_BINDING
+            else binding.read(parameters)
+            for name, binding in self._bindings.items()
+        }
+
+    def _evaluated(self, names: Mapping[str, object]) -> object:
+        try:
+            return self._expression.evaluate(names)
+        except NoneOperand as error:
+            hint = f"write `{error.operand} is not None and ...`"
+            raise ExpressionError(f"{error}; {hint}") from None
+
+
+def _truth(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise ExpressionError(f"gives {value!r}, and a filter says True or False")
+
+
+class _Known:
+    """The keys of a node's points, by the ways a filter may name them."""
+
+    def __init__(self, known: Iterable[Place]) -> None:
+        self._places: dict[str, list[Place]] = {}
+        for place in dict.fromkeys(known):
+            self._places.setdefault(place.name, []).append(place)
+
+    def bind(self, name: str, *, exact: bool) -> _Binding:
+        """What `name` means; `exact`: the whole key, nothing less.
+
+        Raises:
+            ExpressionError: nothing, or more than one thing.
+        """
+        if name in STAGE_KEYS and (STAGE in self._places or _META in self._places):
+            return _STAGE_BINDING
+        found = self._whole(name) or (None if exact else self._tail(name))
+        if found is None:
+            raise ExpressionError(unknown_name(name, self._places))
+        return found
+
+    def _whole(self, name: str) -> _Binding | None:
+        places = self._places.get(plain_key(name))
+        return _Binding(tuple(places)) if places else None
+
+    def _tail(self, name: str) -> _Binding | None:
+        ends = [key for key in self._places if key.endswith((f".{name}", f"/{name}"))]
+        if len(ends) > 1:
+            raise ExpressionError(
+                f"`{name}` is the end of {', '.join(ends)}; write one of them whole"
+            )
+        return self._whole(ends[0]) if ends else None
+
+
+def point_filter(text: str, known: Iterable[Place]) -> PointFilter:
+    """A filter without `${`, bound to the places of all points.
+
+    Raises:
+        ExpressionError: see `PointFilter`.
+    """
+    return PointFilter(compile_expression(text, dotted=True), known)
+
+
+# --------------------------------------------------------------------- deferred
+def deferred_holds(
+    text: str,
+    parameters: Mapping[str, object],
+    known: Iterable[Place],
+    resolve: Callable[[str], object],
+) -> bool:
+    """Whether a point stays by a filter that holds `${...}`.
+
+    `resolve` gives the typed value of one interpolation in the job's config; values
+    are operands, so that none can rewrite the expression.
+
+    Raises:
+        ExpressionError: the expression fails, or gives no truth value.
+    """
+    lifted, operands = _lifted(text)
+    values = {
+        _OPERAND.format(at): resolve(operand) for at, operand in enumerate(operands)
+    }
+    expression = compile_expression(lifted, dotted=True)
+    return PointFilter(expression, known).holds(parameters, values)
+
+
+def _lifted(text: str) -> tuple[str, list[str]]:
+    """The filter with a name for each `${...}`, and those interpolations."""
+    operands: list[str] = []
+    parts: list[str] = []
+    for piece, interpolated in spans(without_comments(text).replace("\\${", "${")):
+        if not interpolated:
+            parts.append(piece)
+            continue
+        if piece not in operands:
+            operands.append(piece)
+        parts.append(_OPERAND.format(operands.index(piece)))
+    lifted = _QUOTED_OPERAND.sub(r"\2", "".join(parts))
+    if "${" in lifted:
+        raise ExpressionError("holds a `${` that does not close")
+    _check_whole(lifted)
+    return lifted, operands
+
+
+def _check_whole(lifted: str) -> None:
+    names = set(compile_expression(lifted, dotted=True).names)
+    for found in re.findall(r"__operand_\d+__", lifted):
+        if found not in names:
+            raise ExpressionError(
+                "has a `${...}` inside a longer text; compare it by itself"
+            )

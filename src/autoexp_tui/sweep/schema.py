@@ -1,0 +1,276 @@
+"""A sweep as written, checked and typed: nodes with one body each.
+
+What is static about a node is told here (how many points it makes, which keys it sets).
+Nodes are read by `node_reader`; making the points is `sweep`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, TypeAlias
+
+from autoexp_tui.sweep.points import (
+    NOT_OVERRIDES,
+    NOTES,
+    STAGE,
+    keys_chosen,
+    keys_of,
+    plain_key,
+    stage_of,
+    word_of,
+)
+
+BODIES: Final = ("params", "configs", "groups")
+MOST_OF_A_FILTER: Final = 300
+"""Characters of a filter that messages show."""
+
+Parameters: TypeAlias = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Params:
+    """Values to try for each key, crossed or paired."""
+
+    values: Mapping[str, tuple[object, ...]]
+    paired: bool
+
+    @cached_property
+    def count(self) -> int:
+        """Points that it makes."""
+        lengths = [len(values) for values in self.values.values()]
+        return max(lengths, default=1) if self.paired else math.prod(lengths)
+
+    @property
+    def most(self) -> int:
+        """The most points that are made at once on the way."""
+        return self.count
+
+    @property
+    def cells(self) -> int:
+        """Values that its points hold together."""
+        return self.count * len(self.values)
+
+
+@dataclass(frozen=True)
+class Configs:
+    """One point for each entry; an entry may be a node."""
+
+    entries: tuple[Parameters | Node, ...]
+
+    @cached_property
+    def count(self) -> int:
+        """Points that it makes."""
+        return sum(e.count if isinstance(e, Node) else 1 for e in self.entries)
+
+    @cached_property
+    def most(self) -> int:
+        """The most points that are made at once on the way."""
+        inner = (e.most for e in self.entries if isinstance(e, Node))
+        return max(self.count, *inner, 0)
+
+    @cached_property
+    def cells(self) -> int:
+        """Values that its points hold together."""
+        return sum(e.cells if isinstance(e, Node) else len(e) for e in self.entries)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Several nodes, crossed or one after another."""
+
+    nodes: tuple[Node, ...]
+    crossed: bool
+
+    @cached_property
+    def count(self) -> int:
+        """Points that it makes."""
+        if not self.nodes:
+            return 1
+        counts = [node.count for node in self.nodes]
+        return math.prod(counts) if self.crossed else sum(counts)
+
+    @cached_property
+    def most(self) -> int:
+        """The most points that are made at once on the way."""
+        return max(self.count, *(node.most for node in self.nodes), 0)
+
+    @cached_property
+    def cells(self) -> int:
+        """Values that its points hold together, at most."""
+        if not self.crossed:
+            return sum(node.cells for node in self.nodes)
+        return sum(
+            node.cells * self.count // node.count for node in self.nodes if node.count
+        )
+
+
+Body: TypeAlias = Params | Configs | Groups
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node of a sweep."""
+
+    where: str
+    """The path, `sweep.groups.0`."""
+    body: Body
+    defaults: Parameters = field(default_factory=dict)
+    filter: str | bool | None = True
+    """An expression; True keeps all, of None nobody knows what it keeps."""
+
+    @property
+    def count(self) -> int:
+        """Points that it makes before filters."""
+        return self.body.count
+
+    @property
+    def most(self) -> int:
+        """The most points that are made at once on the way."""
+        return self.body.most
+
+    @property
+    def cells(self) -> int:
+        """Values that its points hold together, at most."""
+        return self.body.cells + self.count * len(self.defaults)
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """Every plain key that some point of it sets."""
+        return keys_of(self.defaults) | _keys_of_body(self.body)
+
+    @cached_property
+    def varied(self) -> frozenset[str]:
+        """Keys that some axis of it sets to several values."""
+        match self.body:
+            case Params(values=values):
+                several = [one for one in values.items() if len(one[1]) > 1]
+                return frozenset().union(*itertools.starmap(keys_chosen, several))
+            case Configs(entries=(Node() as only,)):
+                return only.varied
+            case Groups(nodes=nodes, crossed=crossed) if crossed or len(nodes) < 2:
+                return frozenset().union(*(node.varied for node in nodes))
+            case Configs(entries=(_,)):
+                return frozenset()
+        return _keys_of_body(self.body)
+
+    @cached_property
+    def values(self) -> Mapping[str, frozenset[str]]:
+        """Every plain key -> what points of it may set it to, as words."""
+        found: dict[str, set[str]] = {}
+        _note_words(found, ((key, (value,)) for key, value in self.defaults.items()))
+        match self.body:
+            case Params(values=values):
+                _note_words(found, values.items())
+            case Configs(entries=parts) | Groups(nodes=parts):
+                for part in parts:
+                    _join_words(found, values_set_by(part))
+        return {key: frozenset(words) for key, words in found.items()}
+
+    @property
+    def varied_values(self) -> Mapping[str, frozenset[str]]:
+        """What axes of it set to several values -> these, as words."""
+        return {key: self.values.get(key, frozenset()) for key in self.varied}
+
+    @cached_property
+    def labels(self) -> frozenset[str]:
+        """The parameters that axes of it choose by value, on every way through it."""
+        match self.body:
+            case Params(values=values):
+                return frozenset(values)
+            case Configs(entries=entries):
+                return common_labels(entries)
+            case Groups(nodes=nodes, crossed=True):
+                return frozenset().union(*(node.labels for node in nodes))
+            case Groups(nodes=nodes):
+                return common_labels(nodes)
+
+
+def empty_lists(node: Node) -> Iterator[str]:
+    """The places of empty lists under a node: `sweep.groups.0.params.lr`."""
+    match node.body:
+        case Params(values=values):
+            for key, found in values.items():
+                if not found:
+                    yield f"{node.where}.params.{key}"
+        case Configs(entries=()):
+            yield f"{node.where}.configs"
+        case Configs(entries=entries):
+            for entry in entries:
+                if isinstance(entry, Node):
+                    yield from empty_lists(entry)
+        case Groups(nodes=nodes):
+            for below in nodes:
+                yield from empty_lists(below)
+
+
+def emptied(node: Node) -> Iterator[str]:
+    """The places of empty lists that take the rest of a product with them.
+
+    An empty `configs` that stands alone, or in a list, takes nothing with it.
+    """
+    match node.body:
+        case Params():
+            yield from empty_lists(node)
+        case Groups(nodes=nodes, crossed=True, count=0) if any(n.count for n in nodes):
+            yield from empty_lists(node)
+        case Groups(nodes=parts) | Configs(entries=parts):
+            for part in parts:
+                if isinstance(part, Node):
+                    yield from emptied(part)
+
+
+def _keys_of_body(body: Body) -> frozenset[str]:
+    match body:
+        case Params(values=values):
+            return frozenset().union(*itertools.starmap(keys_chosen, values.items()))
+        case Configs(entries=entries):
+            return frozenset().union(*(keys_set_by(entry) for entry in entries))
+        case Groups(nodes=nodes):
+            return frozenset().union(*(node.keys for node in nodes))
+
+
+def keys_set_by(entry: Parameters | Node) -> frozenset[str]:
+    """The plain keys of an entry."""
+    return entry.keys if isinstance(entry, Node) else keys_of(entry)
+
+
+def values_set_by(entry: Parameters | Node) -> Mapping[str, frozenset[str]]:
+    """The plain keys of an entry -> what its points may set them to, as words."""
+    if isinstance(entry, Node):
+        return entry.values
+    found: dict[str, set[str]] = {}
+    _note_words(found, ((key, (value,)) for key, value in entry.items()))
+    return {key: frozenset(words) for key, words in found.items()}
+
+
+def _note_words(
+    found: dict[str, set[str]], values: Iterable[tuple[str, Iterable[object]]]
+) -> None:
+    """Add the words of each key's values; of what is ours only the stage has some."""
+    for key, tried in values:
+        plain = plain_key(key)
+        if plain == NOTES:
+            stages = filter(None, (stage_of({NOTES: value}) for value in tried))
+            found.setdefault(STAGE, set()).update(stages)
+        elif plain == STAGE or plain not in NOT_OVERRIDES:
+            found.setdefault(plain, set()).update(map(word_of, tried))
+
+
+def _join_words(found: dict[str, set[str]], more: Mapping[str, frozenset[str]]) -> None:
+    for key, words in more.items():
+        found.setdefault(key, set()).update(words)
+
+
+def common_labels(entries: Sequence[Parameters | Node]) -> frozenset[str]:
+    """Labels of axes that lie below every one of the choices."""
+    labels = [e.labels if isinstance(e, Node) else frozenset() for e in entries]
+    return frozenset.intersection(*labels) if labels else frozenset()
+
+
+def shown(text: str, most: int = 60) -> str:
+    """A text of the config as messages show it: at most so many characters."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -1,0 +1,335 @@
+"""Whether two points are siblings, and where those lie that may be.
+
+Points are looked up by stage, by place and by value: in a sweep of thousands nobody
+goes through all of them for each reference. What is looked up are candidates; whether
+one is a sibling is asked of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from typing import Final, TypeAlias
+
+from autoexp_tui.sweep.points import (
+    NOT_OVERRIDES,
+    STAGE,
+    Coordinate,
+    RemovedPoint,
+    SweepPoint,
+    plain_key,
+)
+from autoexp_tui.sweep.reference_patterns import INDEX, Pattern
+
+_STAGE_ALONE: Final = frozenset({STAGE})
+_MOST_SHAPES: Final = 64
+"""Rows of axes by which points are looked up; of more, all points are gone through."""
+
+_Shape: TypeAlias = tuple[str, ...]
+Outline: TypeAlias = tuple[object, ...]
+
+
+# -------------------------------------------------------------------------- looking up
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """How points of one shape lie beside those of another."""
+
+    places: Sequence[int]
+    """Which coordinates of a point that asks have to agree."""
+    labels: Sequence[int]
+    """Which of them choose, on another axis, what the points of the row choose too."""
+    found: Mapping[object, Sequence[int]]
+    """By what has to agree: the points of the row."""
+
+
+@dataclass(slots=True)
+class _Spots:
+    """Where the points lie that fit one pattern, and how many lie there."""
+
+    places: Counter[tuple[str, int]] = field(default_factory=Counter)
+    values: Counter[tuple[str, object]] = field(default_factory=Counter)
+
+
+class Lookup:
+    """The points of one sweep, by what references may ask of them."""
+
+    def __init__(self, points: Sequence[SweepPoint]) -> None:
+        self._points = points
+        self.by_stage: dict[str, list[int]] = {}
+        for at, point in enumerate(points):
+            self.by_stage.setdefault(point.stage, []).append(at)
+        self.have_places = all(point.coordinates for point in points)
+        """Whether none is made by hand."""
+        self._fitting: dict[Pattern, Sequence[int]] = {}
+        self._spots: dict[Pattern, _Spots] = {}
+        self._by_value: dict[str, dict[object, list[int]]] = {}
+        self._rows: dict[tuple[object, ...], _Row] = {}
+
+    def fitting(self, wanted: Pattern) -> Sequence[int]:
+        """The positions of all points that fit; an index is not looked at."""
+        if wanted not in self._fitting:
+            candidates = self._may_fit(wanted)
+            if len(wanted.wanted) > 1 or wanted.stage is None:
+                fits = (at for at in candidates if wanted.fits(self._points[at]))
+                candidates = list(fits)
+            self._fitting[wanted] = candidates
+        return self._fitting[wanted]
+
+    def _may_fit(self, wanted: Pattern) -> Sequence[int]:
+        rows = [
+            self.by_stage.get(text, ()) if key == STAGE else self._with(key, text)
+            for key, text in wanted.wanted
+            if key != INDEX
+        ]
+        return min(rows, key=len) if rows else range(len(self._points))
+
+    def _with(self, key: str, text: str) -> Sequence[int]:
+        """Points that may set a key to what `text` writes; see `is_spelled`."""
+        if key not in self._by_value:
+            values: dict[object, list[int]] = {}
+            for at, value in self._having.get(key, ()):
+                values.setdefault(_as_value(value), []).append(at)
+            self._by_value[key] = values
+        rows = (self._by_value[key].get(one, ()) for one in _as_values(text))
+        return sorted(set(chain.from_iterable(rows)))
+
+    @cached_property
+    def _having(self) -> Mapping[str, Sequence[tuple[int, object]]]:
+        """Plain key -> the points that set it, and to what."""
+        found: dict[str, list[tuple[int, object]]] = {}
+        for at, point in enumerate(self._points):
+            for key, value in point.parameters.items():
+                found.setdefault(plain_key(key), []).append((at, value))
+        return found
+
+    def beside(
+        self, keys: frozenset[str], stage: str | None, current: int
+    ) -> Sequence[int]:
+        """Points that may be siblings: at the same place on all axes that are shared.
+
+        Axes that carry one of `keys` apart: on these siblings may differ. `stage`:
+        only those of it; None: of all.
+        """
+        if len(self._shapes) > _MOST_SHAPES:
+            every = range(len(self._points))
+            return every if stage is None else self.by_stage.get(stage, ())
+        rows = (self._in_row(keys, stage, current, shape) for shape in self._shapes)
+        return sorted(chain.from_iterable(rows))
+
+    def _in_row(
+        self, keys: frozenset[str], stage: str | None, current: int, shape: _Shape
+    ) -> Sequence[int]:
+        mine = self._shape_of(current)
+        known = (keys, stage, mine, shape)
+        if known not in self._rows:
+            self._rows[known] = self._row(keys, stage, current, shape)
+        row = self._rows[known]
+        here = self._agreeing(current, row.places, row.labels)
+        return row.found.get(here, ())
+
+    def _row(
+        self, keys: frozenset[str], stage: str | None, current: int, shape: _Shape
+    ) -> _Row:
+        mine = self._shape_of(current)
+        shared = [one for one in mine if one in shape and not keys & self._carried[one]]
+        own = self._labels_of(current, set(shape))
+        first = self._shapes[shape][0]
+        theirs = {
+            label: at
+            for label, at in self._labels_of(first, set(mine)).items()
+            if label in own and not keys & self._carried[shape[at]]
+        }
+        places = [shape.index(one) for one in shared]
+        found: dict[object, list[int]] = {}
+        for at in self._shapes[shape]:
+            if stage in {None, self._points[at].stage}:
+                here = self._agreeing(at, places, list(theirs.values()))
+                found.setdefault(here, []).append(at)
+        return _Row(
+            [mine.index(one) for one in shared], [own[label] for label in theirs], found
+        )
+
+    def _labels_of(self, at: int, but: set[str]) -> Mapping[str, int]:
+        """Parameters that a point chooses on other axes -> the number of the axis."""
+        return {
+            c.axis.label: number
+            for number, c in enumerate(self._points[at].coordinates)
+            if c.axis.label and c.axis.address not in but
+        }
+
+    def _agreeing(
+        self, at: int, places: Sequence[int], labels: Sequence[int]
+    ) -> tuple[object, ...]:
+        coordinates = self._points[at].coordinates
+        return (
+            *(coordinates[number].position for number in places),
+            *(_comparable_value(coordinates[number].value) for number in labels),
+        )
+
+    def _shape_of(self, at: int) -> _Shape:
+        return tuple(c.axis.address for c in self._points[at].coordinates)
+
+    @cached_property
+    def _shapes(self) -> Mapping[_Shape, Sequence[int]]:
+        """The axes on the way to a point -> the points that have these."""
+        found: dict[_Shape, list[int]] = {}
+        for at in range(len(self._points)):
+            found.setdefault(self._shape_of(at), []).append(at)
+        return found
+
+    @cached_property
+    def _carried(self) -> Mapping[str, frozenset[str]]:
+        """Address of an axis -> every key that it carries."""
+        axes = {c.axis for point in self._points for c in point.coordinates}
+        found: dict[str, frozenset[str]] = {}
+        for axis in axes:
+            found[axis.address] = found.get(axis.address, frozenset()) | axis.carries
+        return found
+
+    # ---------------------------------------------------------------------- outlines
+    def outline(self, wanted: Pattern, current: int) -> Outline:
+        """What of a point's place matters to the points that fit a pattern.
+
+        To two points of one outline the same others are siblings, and differ from
+        them on as many axes; each is to others what the other one is. Only where no
+        point is made by hand.
+        """
+        spots = self._spots_of(wanted)
+        point = self._points[current]
+        itself = int(wanted.fits(point))
+        words = wanted.words
+        marks = (_mark(c, spots, itself, words) for c in point.coordinates)
+        return itself, *marks
+
+    def _spots_of(self, wanted: Pattern) -> _Spots:
+        if wanted not in self._spots:
+            spots = self._spots[wanted] = _Spots()
+            for at in self.fitting(wanted):
+                for c in self._points[at].coordinates:
+                    spots.places[c.axis.address, c.position] += 1
+                    spots.values[c.axis.label, _comparable_value(c.value)] += 1
+        return self._spots[wanted]
+
+
+def _mark(
+    c: Coordinate, spots: _Spots, itself: int, words: Mapping[str, frozenset[str]]
+) -> object:
+    """A coordinate, without its position and its value if no other point has them."""
+    value = (c.axis.label, _comparable_value(c.value))
+    is_shared = spots.places[c.axis.address, c.position] > itself
+    is_chosen = bool(c.axis.label) and spots.values[value] > itself
+    return (
+        c.axis.address,
+        c.position if is_shared else c.may_lead_to(words),
+        is_shared,
+        (value, repr(c.value)) if is_chosen else None,
+    )
+
+
+def _comparable_value(value: object) -> Hashable:
+    """The same for equal values; for all that cannot be looked up, too."""
+    try:
+        hash(value)
+    except TypeError:
+        return "..."
+    return value
+
+
+def _as_value(value: object) -> Hashable:
+    """Where points with this value are; numbers are where their equals are."""
+    if isinstance(value, bool) or value is None:
+        return "word", str(value).lower()
+    return value if isinstance(value, int | float) else str(value)
+
+
+def _as_values(text: str) -> Iterable[Hashable]:
+    """Where the values may be that a text writes."""
+    word = text.lower()
+    yield text
+    yield "word", "none" if word == "null" else word
+    try:
+        yield float(text)
+    except ValueError:
+        return
+
+
+# --------------------------------------------------------------------------- comparing
+def family_key(point: SweepPoint) -> object:
+    """Where a point lies, stage apart."""
+    if not point.coordinates:
+        shared = _comparable(point)
+        return tuple(sorted((key, repr(value)) for key, value in shared.items()))
+    key: list[tuple[str, object]] = []
+    around: list[Coordinate] = []
+    for coordinate in point.coordinates:
+        if coordinate.own_stages or coordinate.carries(_STAGE_ALONE):
+            around.append(coordinate)
+            continue
+        above = [c for c in around if _lies_below(coordinate, c)]
+        if not above:
+            key.append((coordinate.axis.address, coordinate.position))
+        elif coordinate.axis.label in above[-1].axis.common:
+            key.append((coordinate.axis.label, repr(coordinate.value)))
+        elif above[-1].own_stages:
+            key.append((coordinate.axis.address, coordinate.position))
+    return tuple(key)
+
+
+def _lies_below(coordinate: Coordinate, other: Coordinate) -> bool:
+    return coordinate.axis.address.startswith(f"{other.axis.address}.")
+
+
+def _comparable(point: SweepPoint | RemovedPoint) -> Mapping[str, object]:
+    """The parameters that tell families of points made by hand apart."""
+    return {
+        plain_key(key): value
+        for key, value in point.parameters.items()
+        if key not in NOT_OVERRIDES and key != "_index"
+    }
+
+
+def are_siblings(
+    point: SweepPoint,
+    other: SweepPoint | RemovedPoint,
+    keys: frozenset[str],
+    words: Mapping[str, frozenset[str]],
+) -> bool:
+    """Whether two points differ on no axis but those that lead to what is wanted.
+
+    `keys` and `words` are those of the pattern that wants it.
+    """
+    if not point.coordinates or not other.coordinates:
+        mine, theirs = _comparable(point), _comparable(other)
+        return all(mine[k] == theirs[k] for k in (mine.keys() & theirs.keys()) - keys)
+    theirs_at = {c.axis.address: c for c in other.coordinates}
+    apart: dict[str, object] = {}
+    for mine_at in point.coordinates:
+        found = theirs_at.pop(mine_at.axis.address, None)
+        if found is None:
+            apart[mine_at.axis.label] = mine_at.value
+        elif found.position != mine_at.position and not mine_at.may_lead_to(words):
+            return False
+    return not _labels_differ(apart, theirs_at.values(), keys)
+
+
+def _labels_differ(
+    mine: Mapping[str, object], others: Iterable[Coordinate], keys: frozenset[str]
+) -> bool:
+    """Whether a parameter that two points choose on different axes differs."""
+    return any(
+        c.axis.label and mine.get(c.axis.label, c.value) != c.value
+        for c in others
+        if not keys & c.axis.carries
+    )
+
+
+def differences(point: SweepPoint, other: SweepPoint) -> int:
+    """On how many axes two points do not agree."""
+    mine = {c.axis.address: c.position for c in point.coordinates}
+    theirs = {c.axis.address: c.position for c in other.coordinates}
+    return sum(
+        mine.get(a, -1) != theirs.get(a, -1) for a in mine.keys() | theirs.keys()
+    )

@@ -1,0 +1,1 @@
+"""Metrics, series, alerts and rule matches from new bytes of logs. Pure."""

@@ -1,0 +1,145 @@
+"""What is ill about a loss: not a number, flat, rising. One watch a run.
+
+Each finding is made once, and once more as cleared when it passed; what follows from
+it (a kill, a warning) is decided elsewhere. A loss that stands still because its steps
+do is a stall, and not seen here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from autoexp_tui.model.rules import Anomalies
+
+Code: TypeAlias = Literal["nan", "plateau", "divergence"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An anomaly that began, or passed."""
+
+    code: Code
+    """Also the code of the reason that tells of it."""
+    args: tuple[tuple[str, str | int | float], ...]
+    """For `model.facts.Why`; numbers that are not finite as text."""
+    cleared: bool = False
+
+
+@dataclass(slots=True)
+class AnomalyWatch:
+    """Watches one metric of one run; steps that go back start it anew.
+
+    Going back is a point before the newest step and a later one after it, still before
+    that step: a single late line, as several writers of one log leave them, is none.
+    """
+
+    settings: Anomalies = field(default_factory=Anomalies)
+    metric: str = "loss"
+    _active: set[Code] = field(default_factory=set)
+    _count: int = 0
+    """Finite observations since the steps last went back."""
+    _step: int | None = None
+    """The newest."""
+    _back: tuple[int, float] | None = None
+    """A point before it: the first after a return, or a late line."""
+    _last: float | None = None
+    _minimum: float = math.inf
+    _anchor: tuple[int, float] | None = None
+    """Since when, and from which value, the loss has not fallen enough."""
+
+    def feed(self, step: int, value: float, total: int | None = None) -> list[Finding]:
+        """What the next point of the metric shows; `total`: the run's last step."""
+        bad = not math.isfinite(value)
+        findings = [*self._judge("nan", holds=bad, step=step, value=value)]
+        if self._step is not None and step < self._step:
+            if not self._has_returned(step, value):
+                return findings
+        else:
+            self._back = None
+        self._step = step
+        if bad:
+            return findings
+        self._note(step, value)
+        findings += self._plateau(step, value, total)
+        findings += self._divergence(step, value)
+        self._last = value
+        return findings
+
+    def _has_returned(self, step: int, value: float) -> bool:
+        """Whether the run goes on from an earlier step; then all begins anew there."""
+        first, self._back = self._back, (step, value)
+        if first is None or step <= first[0]:
+            return False
+        self._back = None
+        self._count, self._minimum, self._anchor = 0, math.inf, None
+        if math.isfinite(first[1]):
+            self._note(*first)
+        return True
+
+    def _note(self, step: int, value: float) -> None:
+        self._count += 1
+        self._minimum = min(self._minimum, value)
+        if self._anchor is None or self._fell(self._anchor[1], value):
+            self._anchor = (step, value)
+
+    def _fell(self, before: float, value: float) -> bool:
+        """Whether `value` lies enough below `before`, also for negative losses."""
+        return value < before - abs(before) * self.settings.plateau_percent / 100
+
+    def _plateau(self, step: int, value: float, total: int | None) -> Iterator[Finding]:
+        share = self.settings.flat_share
+        if share is None or not total:
+            return
+        steps = math.ceil(share * total)
+        since = self._anchor[0] if self._anchor else step
+        holds = step - since >= steps and self._ripe
+        yield from self._judge(
+            "plateau", holds=holds, step=step, value=value, steps=steps
+        )
+
+    def _divergence(self, step: int, value: float) -> Iterator[Finding]:
+        """Clears at half the height at which it began, so that noise does not ring."""
+        percent = self.settings.divergence_percent
+        percent = percent / 2 if "divergence" in self._active else percent
+        height = self._minimum + abs(self._minimum) * percent / 100
+        high = value > height and self._ripe
+        return self._judge("divergence", holds=high, step=step, value=value)
+
+    @property
+    def _ripe(self) -> bool:
+        return self._count >= self.settings.min_points
+
+    def _judge(
+        self, code: Code, *, holds: bool, step: int, value: float, steps: int = 0
+    ) -> Iterator[Finding]:
+        """`steps`: in which a flat loss did not fall."""
+        if (code != "plateau" and getattr(self.settings, code) == "off") or holds == (
+            code in self._active
+        ):
+            return
+        if holds:
+            self._active.add(code)
+        else:
+            self._active.discard(code)
+        yield Finding(code, self._args(code, step, value, steps), cleared=not holds)
+
+    def _args(
+        self, code: Code, step: int, value: float, steps: int
+    ) -> tuple[tuple[str, str | int | float], ...]:
+        args: dict[str, str | int | float] = {
+            "metric": self.metric,
+            "step": step,
+            "value": value if math.isfinite(value) else str(value),
+        }
+        if code == "nan" and self._last is not None:
+            args["last"] = self._last
+        if code == "plateau":
+            args["percent"] = self.settings.plateau_percent
+            args["steps"] = steps
+        if code == "divergence":
+            args["percent"] = self.settings.divergence_percent
+            args["minimum"] = self._minimum
+        return tuple(args.items())

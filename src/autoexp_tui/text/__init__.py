@@ -1,0 +1,1 @@
+"""Spelling, cleaning and searching text. Imports nothing of ours."""

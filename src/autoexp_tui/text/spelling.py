@@ -1,0 +1,175 @@
+"""How numbers, spans of time and names are spelled for people, everywhere alike.
+
+Pure: the present is an argument. Times of day are spelled in the machine's own zone,
+because that is the clock beside the reader.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Final
+from unicodedata import combining, east_asian_width
+
+from autoexp_tui.model.moment import wall_time
+
+MINUTE: Final = 60
+HOUR: Final = 3600
+DAY: Final = 86400
+UNKNOWN: Final = "?"
+"""For a number or a time that says nothing."""
+
+
+def duration(seconds: float) -> str:
+    """A span of time in its two leading units: `40 s`, `52 min`, `3 h 12`, `2 d 4 h`.
+
+    Negative spans (clocks differ) count as nothing; what is not finite is unknown.
+    """
+    if not math.isfinite(seconds):
+        return UNKNOWN
+    whole = max(0, int(seconds))
+    if whole < 100:
+        return f"{whole} s"
+    if whole < 100 * MINUTE:
+        return f"{whole // MINUTE} min"
+    if whole < 2 * DAY:
+        return _two(whole, HOUR, MINUTE, " h", "{:02d}")
+    return _two(whole, DAY, HOUR, " d", "{} h")
+
+
+def _two(whole: int, big: int, small: int, unit: str, rest: str) -> str:
+    head, left = divmod(whole, big)
+    tail = left // small
+    return f"{head}{unit} {rest.format(tail)}" if tail else f"{head}{unit}"
+
+
+def clock_time(t: float, now: float | None = None) -> str:
+    """The time of day of `t`, `14:07`; with its date when not of today.
+
+    Args:
+        t: UTC seconds since the epoch, or of a session when `now` is its `Present`.
+        now: the present; None leaves the date out.
+    """
+    moment = _local(wall_time(t, now))
+    if moment is None:
+        return UNKNOWN
+    clock = time.strftime("%H:%M", moment)
+    today = _local(wall_time(now, now)) if now is not None else moment
+    if today is None or moment[:3] == today[:3]:
+        return clock
+    return f"{time.strftime('%Y-%m-%d', moment)} {clock}"
+
+
+def _local(t: float) -> time.struct_time | None:
+    try:
+        return time.localtime(t)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def count(number: float) -> str:
+    """A count for a narrow column: `812`, `9999`, `31.2k`, `60k`, `1.5M`."""
+    if not math.isfinite(number):
+        return UNKNOWN
+    if abs(number) < 10_000:
+        return f"{number:.0f}"
+    for unit, scale in (("k", 1e3), ("M", 1e6), ("G", 1e9)):
+        if abs(number) < 999.5 * scale:
+            return _three(number / scale) + unit
+    return _three(number / 1e12) + "T"
+
+
+def _three(number: float) -> str:
+    """Three digits that say something, no idle zeros."""
+    text = f"{number:.2f}" if abs(number) < 9.995 else f"{number:.1f}"
+    if abs(number) >= 99.95:
+        text = f"{number:.0f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def size(count_of_bytes: float) -> str:
+    """A number of bytes: `0 B`, `312 B`, `4.1 MB` (powers of ten)."""
+    if not math.isfinite(count_of_bytes):
+        return UNKNOWN
+    for unit, scale in (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)):
+        if abs(count_of_bytes) < 999.5 * scale:
+            return f"{_three(count_of_bytes / scale)} {unit}"
+    return f"{_three(count_of_bytes / 1e12)} TB"
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 job`, `3 jobs`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def ordinal(number: int) -> str:
+    """A place in line: `first`, `third`, `12th`."""
+    if 1 <= number <= len(_PLACES):
+        return _PLACES[number - 1]
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if 10 <= number % 100 <= 20 else ending}"
+
+
+_PLACES: Final = ("first", "second", "third", "fourth", "fifth", "sixth")
+
+
+def spell_float(number: float) -> str:
+    """The shorter of decimal and scientific, decimal on a tie, no idle zeros.
+
+    `1e-4`, `2.5e-4`, `0.01`, `50`; whole numbers given as `int` stay decimal. The
+    text reads back as the same float.
+    """
+    if isinstance(number, int):
+        return str(int(number))
+    if not math.isfinite(number):
+        return str(number)
+    sign = "-" if number < 0 else ""
+    digits, exponent = _digits(abs(number))
+    decimal, scientific = _decimal(digits, exponent), _scientific(digits, exponent)
+    return sign + (scientific if len(scientific) < len(decimal) else decimal)
+
+
+def _digits(number: float) -> tuple[str, int]:
+    """Shortest digits without idle zeros, and the exponent of the first one."""
+    mantissa, _, power = f"{number!r}".partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    exponent = len(whole) - 1 + int(power or 0)
+    digits = whole + fraction
+    leading = len(digits) - len(digits.lstrip("0"))
+    return digits.strip("0") or "0", exponent - leading if digits.strip("0") else 0
+
+
+def _decimal(digits: str, exponent: int) -> str:
+    if exponent < 0:
+        return "0." + "0" * (-exponent - 1) + digits
+    whole = digits[: exponent + 1].ljust(exponent + 1, "0")
+    fraction = digits[exponent + 1 :]
+    return f"{whole}.{fraction}" if fraction else whole
+
+
+def _scientific(digits: str, exponent: int) -> str:
+    mantissa = f"{digits[0]}.{digits[1:]}" if digits[1:] else digits
+    return f"{mantissa}e{exponent}"
+
+
+def columns(text: str) -> int:
+    """Columns that `text` takes in a terminal, wide characters as two."""
+    if text.isascii():
+        return len(text)
+    return sum(_width(char) for char in text)
+
+
+def _width(char: str) -> int:
+    if combining(char):
+        return 0
+    return 2 if east_asian_width(char) in "WF" else 1
+
+
+def fit(text: str, width: int) -> str:
+    """`text` in at most `width` columns, an ellipsis where it was cut."""
+    if columns(text) <= width:
+        return text
+    kept = text[: max(width, 0)]
+    while kept and columns(kept) > width - 1:
+        kept = kept[:-1]
+    return kept.rstrip() + "…" if width > 0 else ""

@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from autoexp_tui.backends.backends import launch
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.planning.ports import Launch, SpecRefused
+
+
+class Mine:
+    """A backend of a user's own."""
+
+    def problems(
+        self, backend: Mapping[str, object], config: Mapping[str, object]
+    ) -> Sequence[Problem]:
+        if "image" in backend:
+            return ()
+        return (Problem("is missing", where="backend.image"),)
+
+    def command(
+        self, backend: Mapping[str, object], config: Mapping[str, object]
+    ) -> Sequence[str]:
+        return ("run", str(backend["image"]), str(config["lr"]))
+
+
+class Half:
+    """A backend without its second function."""
+
+    def problems(self, backend: object, config: object) -> Sequence[Problem]:
+        return ()
+
+
+class Failing(Half):
+    """One that breaks on what it is given."""
+
+    def problems(self, backend: object, config: object) -> Sequence[Problem]:
+        raise KeyError("lr")
+
+    def command(self, backend: object, config: object) -> Sequence[str]:
+        return ()
+
+
+class Wordless(Half):
+    """One whose command is a text."""
+
+    def command(self, backend: object, config: object) -> Sequence[str]:
+        return "train.sh"
+
+
+class Ending(Half):
+    """One that ends Python, on several lines."""
+
+    def problems(self, backend: object, config: object) -> Sequence[Problem]:
+        raise SystemExit("no\n\x20GPU")
+
+    def command(self, backend: object, config: object) -> Sequence[str]:
+        return ()
+
+
+class Unmade:
+    """One that cannot be made."""
+
+    def __init__(self) -> None:
+        raise RuntimeError("no GPU here")
+
+
+class Around(Mine):
+    """One with all that a backend may have."""
+
+    def outside(self, backend: object, config: object) -> Sequence[str]:
+        return ("srun",)
+
+    def environment(self, backend: object, config: object) -> Mapping[str, str]:
+        return {"A": "1", "B": "2"}
+
+
+def launched(backend: object, **config: object) -> Launch:
+    return launch({"backend": backend, **config}, "/w")
+
+
+def refused(backend: object) -> Problem:
+    with pytest.raises(SpecRefused) as caught:
+        launched(backend)
+    return caught.value.problems[0]
+
+
+def test_null_runs_true() -> None:
+    assert launched({"class_name": "NullBackend"}) == Launch(
+        command=("true",), cwd="/w"
+    )
+
+
+def test_python_runs_a_module_with_a_verb_and_flags() -> None:
+    backend = {
+        "class_name": "Python",
+        "module": "my.train",
+        "verb": "train",
+        "args": {"train_iters": 100, "lr": 1e-4, "name": "a b", "seeds": [1, 2]},
+        "positional": ["in.txt", 3],
+    }
+
+    assert launched(backend).command == (
+        sys.executable, "-m", "my.train", "train", "--train-iters", "100", "--lr",
+        "0.0001", "--name", "a b", "--seeds", "1", "2", "in.txt", "3",
+    )  # fmt: skip
+
+
+def test_true_is_the_bare_flag_and_false_and_null_leave_it_out() -> None:
+    args = {"amp": True, "compile": False, "load": None}
+    backend = {"class_name": "Python", "script": "t.py", "python": "py3", "args": args}
+
+    assert launched(backend).command == ("py3", "t.py", "--amp")
+
+
+def test_underscores_may_be_kept() -> None:
+    backend = {
+        "class_name": "Python",
+        "script": "t.py",
+        "python": "p",
+        "underscores": "keep",
+        "args": {"learning_rate": 1},
+    }
+
+    assert launched(backend).command == ("p", "t.py", "--learning_rate", "1")
+
+
+def test_a_command_is_its_words_and_no_shell_sees_them() -> None:
+    backend = {"class_name": "Command", "command": ["./t", "$HOME; rm -rf x", 3, True]}
+
+    assert launched(backend).command == ("./t", "$HOME; rm -rf x", "3", "true")
+
+
+def test_a_script_is_run_by_bash() -> None:
+    backend = {"class_name": "Bash", "script": "a; b"}
+
+    assert launched(backend).command == ("bash", "-c", "a; b")
+
+
+def test_the_environment_is_text_and_null_leaves_a_name_out() -> None:
+    backend = {"class_name": "Null", "env": {"A": 1, "B": True, "C": None, "D": "x"}}
+
+    assert launched(backend).env == {"A": "1", "B": "true", "D": "x"}
+
+
+@pytest.mark.parametrize(
+    ("cwd", "where"), [("sub", "/w/sub"), ("/else", "/else"), ("..", "/"), (None, "/w")]
+)
+def test_a_relative_cwd_starts_where_planning_did(cwd: str | None, where: str) -> None:
+    assert launched({"class_name": "Null", "cwd": cwd}).cwd == where
+
+
+def test_a_key_that_a_backend_does_not_know_is_the_users() -> None:
+    assert launched({"class_name": "Null", "megatron": {"lr": 1}}).command == ("true",)
+
+
+def test_a_class_of_ones_own_makes_the_command() -> None:
+    backend = {"class_name": f"{__name__}:Mine", "image": "sif"}
+
+    assert launched(backend, lr=3).command == ("run", "sif", "3")
+
+
+def test_a_class_of_ones_own_finds_its_own_problems() -> None:
+    assert refused({"class_name": f"{__name__}:Mine"}).where == "backend.image"
+
+
+@pytest.mark.parametrize(
+    ("backend", "where", "message", "hint"),
+    [
+        (None, "backend", "is missing", "backend: {class_name"),
+        ("x", "backend", "is 'x', not a mapping", "backend: {class_name"),
+        ({}, "backend.class_name", "is missing", "backends: "),
+        (
+            {"class_name": None},
+            "backend.class_name",
+            "is null: YAML reads a bare `Null` as no value",
+            'write "Null" in quotes',
+        ),
+        (
+            {"class_name": "Pythn"},
+            "backend.class_name",
+            "there is no backend `Pythn`",
+            "did you mean `Python`?; your own: pkg.mod:Class",
+        ),
+        ({"class_name": "Python"}, "backend", "needs module or script", ""),
+        (
+            {"class_name": "Python", "module": "a", "script": "b"},
+            "backend",
+            "module and script are both given",
+            "",
+        ),
+        (
+            {"class_name": "Python", "module": 3},
+            "backend.module",
+            "is 3, not text",
+            "",
+        ),
+        (
+            {"class_name": "Python", "module": "m", "args": [1]},
+            "backend.args",
+            "is [1], not a mapping",
+            "args: ",
+        ),
+        (
+            {"class_name": "Python", "module": "m", "args": {"a": {"b": 1}}},
+            "backend.args.a",
+            "is a mapping or a nested list; flags take plain values",
+            "",
+        ),
+        (
+            {"class_name": "Python", "module": "m", "underscores": "no"},
+            "backend.underscores",
+            "is 'no'; it may be dash or keep",
+            "",
+        ),
+        (
+            {"class_name": "Command", "command": "a b"},
+            "backend.command",
+            "is text, not a list",
+            "write its words as a list, or use class_name: Bash with `script`",
+        ),
+        (
+            {"class_name": "Command"},
+            "backend.command",
+            "must be a list of words",
+            "command: ",
+        ),
+        (
+            {"class_name": "Bash", "script": " "},
+            "backend.script",
+            "must be the text of a script",
+            "script: |",
+        ),
+        (
+            {"class_name": "Bash", "command": ["./train.sh"]},
+            "backend.script",
+            "must be the text of a script",
+            "class_name: Command runs `command`; Bash runs `script`",
+        ),
+        (
+            {"class_name": f"{__name__}:Wordles"},
+            "backend.class_name",
+            f"`{__name__}:Wordles` cannot be made: module '{__name__}' has no attribute"
+            " 'Wordles'",
+            "did you mean `Wordless`?",
+        ),
+        (
+            {"class_name": "Null", "env": {"A": [1]}},
+            "backend.env.A",
+            "is [1]; a variable is text or a number",
+            "",
+        ),
+        (
+            {"class_name": "no.such.module:X"},
+            "backend.class_name",
+            "`no.such.module:X` cannot be made: No module named 'no'",
+            "the module must be importable",
+        ),
+        (
+            {"class_name": f"{__name__}:Half"},
+            "backend.class_name",
+            f"`{__name__}:Half` has no function command",
+            "see autoexp_tui.backends.backends.Backend",
+        ),
+        (
+            {"class_name": f"{__name__}:Failing"},
+            "backend.class_name",
+            f"`{__name__}:Failing` failed in problems: KeyError: 'lr'",
+            f"raised at {__file__}:",
+        ),
+        (
+            {"class_name": f"{__name__}:Ending"},
+            "backend.class_name",
+            f"`{__name__}:Ending` failed in problems: SystemExit: no GPU",
+            f"raised at {__file__}:",
+        ),
+        (
+            {"class_name": "Command", "command": ["echo", "a\0b"]},
+            "backend",
+            "the command has a null character in 'a\\x00b'",
+            "take it out",
+        ),
+        (
+            {"class_name": f"{__name__}:Wordless"},
+            "backend.class_name",
+            f"`{__name__}:Wordless` gave 'train.sh' as its command, not a list of "
+            "words",
+            "see autoexp_tui.backends.backends.Backend",
+        ),
+        (
+            {"class_name": f"{__name__}:Unmade"},
+            "backend.class_name",
+            f"`{__name__}:Unmade` cannot be made: no GPU here",
+            "the module must be importable",
+        ),
+        (
+            {"class_name": "megatron_torchrn"},
+            "backend.class_name",
+            "there is no backend `megatron_torchrn`",
+            "did you mean `MegatronTorchrun`?; your own: pkg.mod:Class",
+        ),
+    ],
+)
+def test_a_bad_backend_says_where_what_and_the_next_step(
+    backend: object, where: str, message: str, hint: str
+) -> None:
+    found = refused(backend)
+
+    assert (found.where, found.message) == (where, message)
+    assert found.hint.startswith(hint)
+
+
+def test_a_class_of_ones_own_may_set_variables_and_stand_outside() -> None:
+    name = f"{__name__}:Around"
+    made = launched(
+        {"class_name": name, "image": "x", "env": {"B": 3}, "venv": "/v"}, lr=1
+    )
+
+    assert made.command[:2] == ("srun", "/v/bin/python")
+    assert made.env == {"A": "1", "B": "3"}
+
+
+@pytest.mark.parametrize("name", ["null", "NullBackend", "null_backend", "Null"])
+def test_names_may_be_spelled_as_groups_are(name: str) -> None:
+    assert launched({"class_name": name}).command == ("true",)

@@ -1,0 +1,248 @@
+"""torchrun's words, the nodes it runs on, and what is refused before it starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.backends.torchrun import ON_A_NODE
+from autoexp_tui.executors.slurm.srun_wrapper import AROUND
+from tests.backends.backend_configs import found, launched, refused, slurm
+
+MEGATRON = {"class_name": "MegatronTorchrun", "script": "pretrain_gpt.py"}
+SRUN = (
+    *AROUND, "srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1",
+    "--cpu-bind=none", "--kill-on-bad-exit=1",
+    "sh", "-c", ON_A_NODE, "torchrun-on-a-node",
+)  # fmt: skip
+TWO = slurm(nodes=2, gpus_per_node=4)
+
+
+def megatron(**torchrun: object) -> Mapping[str, object]:
+    return {**MEGATRON, "torchrun": torchrun}
+
+
+EVERY_OPTION = {
+    "nproc_per_node": "gpu", "rdzv_endpoint": "n1:29500", "rdzv_id": 7,
+    "max_restarts": 3, "tee": 3, "log_dir": "logs", "monitor_interval": 0.5,
+    "no_python": True, "run_path": False, "role": None,
+}  # fmt: skip
+LAUNCHES = [
+    pytest.param(
+        megatron(nproc_per_node=4), {},
+        (
+            "torchrun", "--nnodes", "1", "--nproc_per_node", "4", "--standalone",
+            "pretrain_gpt.py",
+        ),
+        id="one node meets by itself",
+    ),
+    pytest.param(
+        MEGATRON, slurm(gpus_per_node="a100:8"),
+        (
+            "torchrun", "--nnodes", "1", "--nproc_per_node", "8", "--standalone",
+            "pretrain_gpt.py",
+        ),
+        id="processes are the GPUs that Slurm is asked for",
+    ),
+    pytest.param(
+        MEGATRON, TWO,
+        (
+            *SRUN, "torchrun", "--nnodes", "2", "--nproc_per_node", "4",
+            "--rdzv_backend", "c10d", "pretrain_gpt.py",
+        ),
+        id="on two nodes srun starts one on each",
+    ),
+    pytest.param(
+        megatron(**EVERY_OPTION), {},
+        (
+            "torchrun", "--nnodes", "1", "--nproc_per_node", "gpu",
+            "--rdzv_endpoint", "n1:29500", "--rdzv_id", "7", "--max_restarts", "3",
+            "--tee", "3", "--log_dir", "logs", "--monitor_interval", "0.5",
+            "--no_python", "pretrain_gpt.py",
+        ),
+        id="options are spelled as all releases know them",
+    ),
+    pytest.param(
+        {**megatron(nproc_per_node=1), "python": "/env/bin/python"}, {},
+        (
+            "/env/bin/python", "-m", "torch.distributed.run", "--nnodes", "1",
+            "--nproc_per_node", "1", "--standalone", "pretrain_gpt.py",
+        ),
+        id="an interpreter starts it as a module",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("backend", "asked", "words"), LAUNCHES)
+def test_the_words_that_start_it(
+    backend: Mapping[str, object],
+    asked: Mapping[str, object],
+    words: tuple[str, ...],
+) -> None:
+    assert launched(backend, slurm=asked).command == words
+
+
+@pytest.mark.parametrize(
+    "launcher",
+    [{"launcher_cmd": "srun"}, {"srun_opts": "--mpi=none"}, {"launcher_cmd": ["srun"]}],
+)
+def test_a_launcher_of_the_configs_starts_the_nodes(
+    launcher: Mapping[str, object],
+) -> None:
+    command = launched(MEGATRON, slurm={**TWO, **launcher}).command
+
+    assert command[:3] == ("sh", "-c", ON_A_NODE)
+
+
+def test_srun_may_be_left_to_the_user() -> None:
+    assert launched(megatron(srun=False), slurm=TWO).command[:2] == ("sh", "-c")
+
+
+def test_the_parts_of_a_run_may_be_started_by_hand() -> None:
+    options = {"nnodes": 2, "nproc_per_node": 1, "node_rank": 1, "master_addr": "a"}
+
+    command = launched(megatron(**options)).command
+
+    assert command[5:7] == ("--rdzv_backend", "static")
+    assert "sh" not in command
+
+
+@pytest.mark.parametrize(
+    ("torchrun", "slurm_section", "where", "message"),
+    [
+        (
+            {"nproc_per_nod": 4}, None, "backend.torchrun.nproc_per_nod",
+            "is no key here",
+        ),
+        (
+            {}, None, "backend.torchrun.nproc_per_node",
+            "is not said, and follows from nothing that Slurm is asked for",
+        ),
+        (
+            {"nproc_per_node": 0}, None, "backend.torchrun.nproc_per_node",
+            "is 0; it may be a number, or auto, gpu, cpu, xpu",
+        ),
+        (
+            {"nnodes": "4:2"}, None, "backend.torchrun.nnodes",
+            "is '4:2'; it may be a number, or a range such as '1:4'",
+        ),
+        (
+            {"nnodes": 2, "nproc_per_node": 1}, None, "backend.torchrun.nnodes",
+            "is 2, and the local executor has one machine",
+        ),
+        (
+            {"nnodes": 4}, TWO, "backend.torchrun.nnodes",
+            "is 4, and slurm.sbatch.nodes is 2",
+        ),
+        (
+            {"standalone": True}, TWO, "backend.torchrun.standalone",
+            "is for one node, not for 2",
+        ),
+        (
+            {}, slurm(nodes=1, gpus_per_node=4, ntasks_per_node=4),
+            "slurm.sbatch.ntasks_per_node",
+            "is 4: torchrun would be started so often on each node",
+        ),
+        (
+            {}, {**TWO, "launcher_cmd": "apptainer exec x.sif"},
+            "slurm.launcher_cmd", "starts the command once, and not on every node",
+        ),
+        (
+            {"nproc_per_node": 1}, slurm(nodes="2-4"), "backend.torchrun.nnodes",
+            "is not said, and slurm.sbatch.nodes is '2-4'",
+        ),
+        (
+            {"rdzv_backend": "tcp"}, None, "backend.torchrun.rdzv_backend",
+            "is 'tcp'; it may be c10d, static, etcd, etcd-v2",
+        ),
+        (
+            {"max_restarts": -1}, None, "backend.torchrun.max_restarts",
+            "is -1, not a whole number from 0 on",
+        ),
+        (
+            {"monitor_interval": 0}, None, "backend.torchrun.monitor_interval",
+            "is 0, not a number of seconds above 0",
+        ),
+        (
+            {"standalone": 1}, None, "backend.torchrun.standalone",
+            "is 1; it may be true or false",
+        ),
+        (
+            {"tee": [3]}, None, "backend.torchrun.tee", "is [3], not text",
+        ),
+    ],
+)  # fmt: skip
+def test_what_would_fail_on_the_nodes_is_told_in_the_plan(
+    torchrun: Mapping[str, object],
+    slurm_section: Mapping[str, object] | None,
+    where: str,
+    message: str,
+) -> None:
+    problems = refused(megatron(**torchrun), slurm=slurm_section or {})
+
+    assert found(problems[0]) == (where, message)
+
+
+def test_torchrun_that_is_no_mapping_is_refused() -> None:
+    backend = {**MEGATRON, "torchrun": 4}
+
+    assert refused(backend)[0].message == "is 4, not a mapping"
+
+
+# --------------------------------------------------------------------- the fixed text
+def on_a_node(tmp_path: Path, words: list[str], **env: str) -> list[str]:
+    """What a command finds behind the text: its words, and torchrun's variables."""
+    tool = tmp_path / "scontrol"
+    tool.write_text('#!/bin/sh\necho "${3%%,*}"\necho other\n')
+    tool.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    ran = subprocess.run(
+        ["sh", "-c", ON_A_NODE, "torchrun-on-a-node", *words],
+        env={"PATH": path, **env}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return [str(ran.returncode), *(ran.stdout + ran.stderr).splitlines()]
+
+
+STEP = {
+    "SLURM_JOB_ID": "41234", "SLURM_STEP_NODELIST": "n07,n08", "SLURM_NODEID": "1",
+    "SLURM_RESTART_COUNT": "2",
+}  # fmt: skip
+
+
+def test_nodes_meet_at_the_first_of_the_step(tmp_path: Path) -> None:
+    found = on_a_node(tmp_path, ["env"], **STEP)
+
+    assert {
+        "PET_NODE_RANK=1", "PET_MASTER_ADDR=n07", "PET_MASTER_PORT=11234",
+        "PET_RDZV_ENDPOINT=n07:11234", "PET_RDZV_ID=41234.2",
+        "APPTAINERENV_PET_RDZV_ENDPOINT=n07:11234",
+        "SINGULARITYENV_PET_NODE_RANK=1",
+    } <= set(found)  # fmt: skip
+
+
+def test_without_scontrol_it_is_where_srun_ran(tmp_path: Path) -> None:
+    env = {**STEP, "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.7", "SLURM_STEP_NODELIST": ""}
+
+    assert "PET_MASTER_ADDR=10.0.0.7" in on_a_node(tmp_path, ["env"], **env)
+
+
+def test_words_of_the_command_are_never_read_by_the_shell(tmp_path: Path) -> None:
+    words = ["printf", "%s\n", "$(id)", "a b", "; exit 3", "`id`"]
+
+    assert on_a_node(tmp_path, words, **STEP) == [
+        "0", "$(id)", "a b", "; exit 3", "`id`",
+    ]  # fmt: skip
+
+
+def test_the_exit_code_is_the_commands(tmp_path: Path) -> None:
+    assert on_a_node(tmp_path, ["sh", "-c", "exit 9"], **STEP) == ["9"]
+
+
+def test_outside_of_slurm_it_says_so(tmp_path: Path) -> None:
+    assert on_a_node(tmp_path, ["true"]) == [
+        "64", "torchrun on several nodes: this is no step of a Slurm job",
+    ]  # fmt: skip

@@ -1,0 +1,191 @@
+"""What R brings back, from where; what was refused; files that never came."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autoexp_tui.cockpit.render.questions import Question, resubmit_question
+from autoexp_tui.cockpit.render.reasons import reason
+from autoexp_tui.cockpit.render.spans import plain
+from autoexp_tui.cockpit.render.status_style import Look
+from autoexp_tui.cockpit.session_model import Desk
+from autoexp_tui.cockpit.state import orders
+from autoexp_tui.cockpit.state.scope import Scope
+from autoexp_tui.conditions.kinds import FileExists
+from autoexp_tui.events.events import CommandRefused
+from autoexp_tui.model.commands import Resubmit
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.specs import Edge
+from autoexp_tui.model.states import Cause, JobState
+from autoexp_tui.model.verdicts import Why, why
+from tests.cockpit.seat import cockpit
+from tests.support.campaigns import campaign
+from tests.support.scripted_handle import with_events, with_job
+
+
+# --------------------------------------------------------------------- refused
+async def test_a_refused_command_is_told_until_a_key_is_pressed() -> None:
+    async with cockpit() as seat:
+        await seat.press("P")
+        refusal = CommandRefused(why=why("nothing_to_do", command="pause"))
+        told = with_events(seat.handle.snapshot(), [refusal])
+        newest = replace(told.events[-1], command_id="c1")
+        await seat.push(replace(told, events=(*told.events[:-1], newest)))
+        assert "refused: " in seat.footer
+        assert seat.jobs._notice_timer is None
+        await seat.press("j")
+        assert "refused: " not in seat.footer
+
+
+async def test_what_another_person_was_refused_is_not_told_here() -> None:
+    async with cockpit() as seat:
+        await seat.press("P")
+        refusal = CommandRefused(why=why("nothing_to_do", command="pause"))
+        await seat.push(with_events(seat.handle.snapshot(), [refusal]))
+        assert "refused: " not in seat.footer
+
+
+# ---------------------------------------------------------------- brought back
+def test_r_names_whoever_ended_because_of_it_and_nobody_else() -> None:
+    snapshot = chain(Cause.CANCEL_CONDITION, JobState.CANCELLED)
+    assert "Brings back 1 job that was skipped because of this:" in said(snapshot)
+    assert snapshot.jobs[1].name in said(snapshot)
+
+
+def test_r_leaves_what_a_person_skipped() -> None:
+    assert "Brings back" not in said(chain(Cause.USER, JobState.SKIPPED))
+
+
+def chain(cause: Cause, state: JobState) -> Snapshot:
+    """The first job failed; the one that depends on it ended for `cause`."""
+    base = campaign(10)
+    first, second = base.jobs[0], base.jobs[1]
+    spec = replace(second.spec, depends_on=(first.name,))
+    failed = with_job(base, first.name, state=JobState.FAILED, cause=Cause.EXIT_CODE)
+    return with_job(failed, second.name, spec=spec, state=state, cause=cause)
+
+
+def asked(snapshot: Snapshot) -> Question:
+    session = Desk(snapshot).session
+    question = resubmit_question(Scope(jobs=session.jobs[:1]), session)
+    assert question is not None
+    return question
+
+
+def said(snapshot: Snapshot) -> str:
+    return "\n".join(plain(line) for line in asked(snapshot).lines)
+
+
+# ------------------------------------------------------------------- after a NaN
+def nan(saved: int, ill: int) -> Snapshot:
+    base = campaign(10)
+    return with_job(
+        base,
+        base.jobs[0].name,
+        state=JobState.FAILED,
+        cause=Cause.NAN,
+        why=why("nan", metric="loss", value="nan", step=ill),
+        metadata={"checkpoint_step": str(saved)},
+    )
+
+
+@pytest.mark.parametrize("saved", [500, 600])
+def test_a_checkpoint_with_the_nan_in_it_is_not_what_r_goes_on_from(saved: int) -> None:
+    choices = asked(nan(saved, ill=500)).choices
+    assert choices[0].id == "planned"
+    assert f"checkpoint {saved} was saved when the loss was nan" in choices[0].label
+
+
+def test_a_checkpoint_from_before_the_nan_stays_the_first_choice() -> None:
+    assert asked(nan(400, ill=500)).choices[0].id == "checkpoint"
+
+
+@pytest.mark.parametrize(
+    ("choice", "typed"),
+    [("overrides", "a=1"), ("nodes", "n1"), ("limit", "2h"), ("planned", "")],
+)
+@pytest.mark.parametrize("saved", [400, 600])
+def test_every_way_sends_the_start_that_it_tells(
+    choice: str, typed: str, saved: int
+) -> None:
+    chosen = next(one for one in asked(nan(saved, ill=500)).choices if one.id == choice)
+    sent = orders.resubmit(["a"], chosen, typed)
+    assert isinstance(sent, Resubmit)
+    fresh = "from the beginning" in chosen.label
+    assert sent.from_checkpoint is not fresh
+    assert fresh == (saved >= 500 or choice == "planned")
+
+
+# ------------------------------------------------------------- files never there
+def without_file() -> Snapshot:
+    base = campaign(10)
+    told = Why(
+        "doomed_file",
+        (("path", "/o/iter_8/done.txt"), ("writer", "w"), ("state", "COMPLETED")),
+    )
+    return with_job(
+        base,
+        base.jobs[1].name,
+        state=JobState.SKIPPED,
+        cause=Cause.UPSTREAM,
+        why=told,
+    )
+
+
+def test_a_file_that_its_writer_never_wrote_is_told_by_name() -> None:
+    desk = Desk(without_file())
+    assert reason(desk.session.jobs[1], desk.session) == "iter_8/done.txt never came"
+
+
+def test_a_skip_that_no_failure_explains_needs_a_person() -> None:
+    desk = Desk(without_file())
+    group = next(one for one in desk.groups if one.look is Look.SKIPPED)
+    assert group.title == "iter_8/done.txt never came"
+    assert desk.session.jobs[1].needs_you
+
+
+def test_a_skip_that_a_failure_explains_is_not_told_twice() -> None:
+    base = without_file()
+    told = Why("doomed_file", (("path", "/o/a"), ("state", "FAILED")))
+    desk = Desk(with_job(base, base.jobs[1].name, why=told))
+    assert not any(one.look is Look.SKIPPED for one in desk.groups)
+
+
+# ------------------------------------------------------------------- who will read what
+def followed() -> Snapshot:
+    """The second job waits for a file of the first, which failed."""
+    base = chain(Cause.USER, JobState.SKIPPED)
+    first, second = base.jobs[0], base.jobs[1]
+    waits = FileExists(path="/out/iter_8/done.txt", writer=first.name)
+    spec = replace(second.spec, start_conditions=(waits,))
+    state = {"state": JobState.WAITING, "cause": None, "start": (None,)}
+    told = with_job(base, second.name, spec=spec, **state)
+    assert told.plan is not None
+    edge = Edge(before=first.name, after=second.name, mode="waits")
+    return replace(told, plan=replace(told.plan, edges=(edge,)))
+
+
+def test_r_lists_the_followers_and_what_they_will_read() -> None:
+    snapshot = followed()
+    assert "Wait for what it writes, and will read:" in said(snapshot)
+    line = next(row for row in said(snapshot).splitlines() if "iter_8/done.txt" in row)
+    assert snapshot.jobs[1].name in line
+    assert "/out/iter_8/done.txt" in line
+
+
+def test_r_with_other_values_asks_what_followers_do() -> None:
+    choices = [one for one in asked(followed()).choices if one.id == "overrides"]
+    assert [one.label.rpartition("; ")[2] for one in choices] == [
+        "followers wait for its new files",
+        "followers use the files that are there",
+    ]
+    sent = [orders.resubmit(["a"], one, "lr=2e-4") for one in choices]
+    assert [command.use_files for command in sent] == [False, True]
+
+
+def test_r_asks_nothing_of_followers_where_there_are_none() -> None:
+    choices = asked(chain(Cause.USER, JobState.SKIPPED)).choices
+    assert len([one for one in choices if one.id == "overrides"]) == 1
+    assert not any("followers" in one.label for one in choices)

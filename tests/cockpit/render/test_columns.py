@@ -1,0 +1,187 @@
+"""WHY never goes; the others leave in their order."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from autoexp_tui.cockpit.render import columns
+from autoexp_tui.cockpit.render.spans import plain, width
+from autoexp_tui.cockpit.render.status_style import Look
+from autoexp_tui.cockpit.state.causes import PlanWords
+from autoexp_tui.cockpit.state.parameters import Parameter
+from autoexp_tui.cockpit.state.session import observe
+from autoexp_tui.model.rules import ResultSpec
+from autoexp_tui.model.snapshot import Live
+from tests.support.campaigns import campaign
+from tests.support.scripted_handle import HOSTILE
+
+SESSION = observe(campaign(125))
+WORDS = PlanWords(SESSION.snapshot.plan)
+
+
+def title_of_results(*names: str) -> str:
+    """Of a campaign whose stages have these results, in turn."""
+    base = campaign(10)
+    assert base.plan is not None
+    sets = {
+        str(place): replace(base.plan.monitoring, result=ResultSpec(metric=name))
+        for place, name in enumerate(names)
+    }
+    jobs = [
+        replace(job, spec=replace(job.spec, rules=str(place % len(names))))
+        for place, job in enumerate(base.jobs)
+    ]
+    plan = replace(base.plan, rule_sets=sets)
+    session = observe(replace(base, plan=plan, jobs=tuple(jobs)))
+    found = columns.choose(session, WORDS.parameters, 130, 130)
+    return next(one.title for one in found if one.kind == "loss")
+
+
+@pytest.mark.parametrize(
+    ("names", "title"),
+    [
+        (("",), "LOSS"),
+        (("accuracy",), "ACCURACY"),
+        (("heldout_loss",), "LOSS"),
+        (("loss", "heldout_loss"), "LOSS"),
+        (("accuracy", "loss"), "RESULT"),
+        (("accuracy", ""), "RESULT"),
+        (("f1",), "F1"),
+    ],
+)
+def test_the_column_of_results_is_named_by_what_they_are(
+    names: tuple[str, ...], title: str
+) -> None:
+    assert title_of_results(*names) == title
+
+
+def test_a_long_name_of_results_is_cut() -> None:
+    assert len(title_of_results("validation_accuracy_top5")) == 10
+
+
+def kinds(screen: int, table: int | None = None) -> list[str]:
+    chosen = columns.choose(SESSION, WORDS.parameters, screen, table or screen)
+    return [column.kind for column in chosen]
+
+
+@pytest.mark.parametrize(
+    ("screen", "gone"),
+    [
+        (130, []),
+        (129, ["id"]),
+        (109, ["id", "trend"]),
+        (99, ["id", "trend", "time"]),
+    ],
+)
+def test_columns_leave_in_order_as_the_screen_narrows(
+    screen: int, gone: list[str]
+) -> None:
+    found = kinds(screen)
+    assert [kind for kind in ("id", "trend", "time") if kind not in found] == gone
+
+
+def test_below_90_columns_two_parameters_remain() -> None:
+    session = observe(campaign(400))
+    words = PlanWords(session.snapshot.plan)
+    assert len(words.parameters) == 3
+    found = columns.choose(session, words.parameters, 89, 89)
+    assert [column.kind for column in found].count("parameter") == 2
+
+
+def test_below_76_columns_progress_is_a_percentage() -> None:
+    chosen = columns.choose(SESSION, WORDS.parameters, 75, 75)
+    assert "DONE" in [column.title for column in chosen]
+
+
+@pytest.mark.parametrize("screen", range(60, 210, 7))
+def test_why_never_goes(screen: int) -> None:
+    assert kinds(screen)[-1] == "why"
+
+
+@pytest.mark.parametrize("screen", range(60, 210, 7))
+def test_a_row_is_as_wide_as_its_table(screen: int) -> None:
+    chosen = columns.choose(SESSION, WORDS.parameters, screen, screen)
+    for job in SESSION.jobs[:40]:
+        row = columns.job_cells(job, chosen, SESSION)
+        assert width(row) == screen - columns.GUTTER
+    assert width(columns.titles(chosen)) == screen
+
+
+@pytest.mark.parametrize("screen", [60, 80, 120])
+def test_hostile_names_do_not_widen_a_row(screen: int) -> None:
+    session = observe(campaign(31, names=HOSTILE))
+    words = PlanWords(session.snapshot.plan)
+    chosen = columns.choose(session, words.parameters, screen, screen)
+    for job in session.jobs:
+        row = columns.job_cells(job, chosen, session)
+        assert width(row) == screen - columns.GUTTER
+
+
+@pytest.mark.parametrize(("screen", "table", "least"), [(120, 89, 28), (200, 111, 45)])
+def test_why_has_room_on_the_designed_sizes(
+    screen: int, table: int, least: int
+) -> None:
+    chosen = columns.choose(SESSION, WORDS.parameters, screen, table)
+    assert chosen[-1].cells >= least
+
+
+def test_long_values_shrink_before_the_trend_goes() -> None:
+    values = ("x" * 12, "y" * 12)
+    long = [Parameter(key="k", label="k", values=values)]
+    chosen = columns.choose(SESSION, long, 120, 94)
+    assert "trend" in [column.kind for column in chosen]
+    assert next(one.cells for one in chosen if one.kind == "parameter") < 12
+
+
+def test_a_narrow_table_drops_more_than_its_screen_asks() -> None:
+    assert "trend" not in kinds(140, 60)
+
+
+def test_a_folded_row_names_how_many_values_it_holds() -> None:
+    chosen = columns.choose(SESSION, WORDS.parameters, 80, 80)
+    jobs = [job for job in SESSION.jobs if job.record.cause == "out_of_memory"]
+    row = plain(columns.group_cells(jobs, chosen, SESSION))
+    assert f"{len(jobs)} lr" in row
+    assert "1024" in row
+    assert f"{len(jobs)}x out of memory" in row
+
+
+@pytest.mark.parametrize(
+    ("cells", "text"),
+    [(12, "2 batch_size"), (6, "2 batc"), (4, "2 ba"), (3, "2 …"), (2, "2…")],
+)
+def test_how_many_values_there_are_is_told_by_no_single_letter_of_a_name(
+    cells: int, text: str
+) -> None:
+    key = WORDS.parameters[0].key
+    by_value = {job.record.spec.parameters.get(key): job for job in SESSION.jobs}
+    two = list(by_value.values())[:2]
+    column = columns.Column(kind="parameter", title="batch_size", cells=cells, key=key)
+
+    assert plain(columns.group_cells(two, [column], SESSION)).rstrip() == text
+
+
+def test_a_loss_that_is_no_number_is_marked() -> None:
+    snapshot = campaign(31)
+    place = next(
+        job.index for job in observe(snapshot).jobs if job.look is Look.RUNNING
+    )
+    live = list(snapshot.live)
+    live[place] = Live(step=10, metrics={"loss": math.nan})
+    session = observe(replace(snapshot, live=tuple(live)))
+    chosen = columns.choose(session, WORDS.parameters, 120, 120)
+    row = columns.job_cells(session.jobs[place], chosen, session)
+    assert ("nan", "failed") in [(span.text.strip(), span.role) for span in row]
+
+
+def test_a_plan_without_stages_has_no_stage_column() -> None:
+    snapshot = campaign(31)
+    jobs = tuple(
+        replace(job, spec=replace(job.spec, stage="")) for job in snapshot.jobs
+    )
+    session = observe(replace(snapshot, jobs=jobs))
+    found = columns.choose(session, WORDS.parameters, 120, 120)
+    assert "stage" not in [column.kind for column in found]

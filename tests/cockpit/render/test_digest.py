@@ -1,0 +1,136 @@
+"""What happened meanwhile: a sentence, and what stands behind it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autoexp_tui.cockpit.render.digest import digest
+from autoexp_tui.cockpit.render.spans import plain, width
+from autoexp_tui.cockpit.render.status_style import Look
+from autoexp_tui.cockpit.state.causes import PlanWords, causes
+from autoexp_tui.cockpit.state.session import observe
+from autoexp_tui.events.events import EvidenceCaptured
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.state import Warned
+from autoexp_tui.model.states import JobState
+from autoexp_tui.model.verdicts import why
+from tests.support.campaigns import HOUR, T0, all_done, campaign, planned
+from tests.support.scripted_handle import with_events, with_job, with_warnings
+
+BASE = campaign(125)
+
+
+def lines(snapshot: Snapshot = BASE, ago: float = 9 * HOUR, lead: str = "") -> str:
+    session = observe(snapshot)
+    groups = causes(session, PlanWords(snapshot.plan))
+    found = digest(session, groups, T0 - ago, T0, lead=lead)
+    assert all(width(one) <= 120 for one in found[1:])
+    return "\n".join(plain(one) for one in found)
+
+
+def told(snapshot: Snapshot = BASE, ago: float = 9 * HOUR) -> str:
+    return lines(snapshot, ago).split("\n")[0]
+
+
+def test_everything_that_changed_is_counted() -> None:
+    sentence = told()
+    assert sentence.startswith(
+        "You left at 2026-03-13 23:41; the engine went on. Since then: "
+    )
+    for part in ("61 done", "7 failed", "2 stalled", "4 can never start", "1 asks you"):
+        assert part in sentence
+    assert sentence.endswith("! walks through them.")
+
+
+def test_each_cause_has_a_line_with_its_count() -> None:
+    assert "✗4  out of memory" in lines()
+    assert "✗2  node failure" in lines()
+    assert "⊘4  " in lines()
+
+
+def test_what_happened_before_is_not_told_again() -> None:
+    sentence = told(ago=400)
+    assert "done" not in sentence
+    assert "can never start" not in sentence
+    assert "1 asks you" in sentence
+    assert "out of memory" not in lines(ago=400)
+
+
+def test_a_wait_counts_as_doomed_from_when_it_became_so() -> None:
+    """Its state is older: it waited before."""
+    doomed = next(job for job in observe(BASE).jobs if job.look is Look.DOOMED)
+    status = doomed.record.start[0]
+    assert status is not None
+    later = replace(status, since=T0 - 60)
+    snapshot = with_job(BASE, doomed.name, since=T0 - 8 * HOUR, start=(later,))
+    assert "1 can never start" in told(snapshot, ago=300)
+
+
+def test_restarts_are_counted() -> None:
+    job = next(job for job in BASE.jobs if job.attempts)
+    again = replace(job.attempts[0], number=2, ordered_at=T0 - 60)
+    snapshot = with_job(BASE, job.name, attempts=(*job.attempts, again))
+    assert "1 restart" in told(snapshot)
+
+
+def test_kept_evidence_is_counted() -> None:
+    kept = EvidenceCaptured(
+        job="a", attempt=1, reason="stall", directory="/x", summary="all"
+    )
+    assert "evidence kept of 1 run" in told(with_events(BASE, [kept]))
+
+
+def test_a_time_without_an_engine_is_told_with_its_length() -> None:
+    gaps = ((T0 - 5 * HOUR, T0 - 3 * HOUR),)
+    shown = lines(replace(BASE, gaps=gaps))
+    assert "the engine went on" not in shown
+    assert "No engine lived from 03:41 to 05:41 (2 h" in shown
+    assert "No engine" not in lines(replace(BASE, gaps=gaps), ago=2 * HOUR)
+
+
+def test_a_time_in_which_no_engine_was_needed_is_no_news() -> None:
+    begin = max(job.since for job in all_done().jobs) + 1
+    ended = replace(all_done(), gaps=((begin, T0 + 60),))
+    assert "No engine" not in lines(ended)
+
+
+def test_a_time_without_an_engine_alone_leads_to_nothing() -> None:
+    gaps = ((T0 - 2, T0 - 1),)
+    assert told(replace(BASE, gaps=gaps), ago=3).endswith("Since then: nothing else.")
+
+
+def test_a_pause_that_stands_is_told_with_its_reason() -> None:
+    paused = replace(BASE, paused=why("storm", count=5, what="nid001"))
+    assert "5 quick failures" in lines(paused)
+
+
+def test_a_new_warning_is_counted_and_named() -> None:
+    job = next(job for job in BASE.jobs if job.state is JobState.RUNNING)
+    flat = why("plateau", metric="loss", percent=0.5, steps=4000, value=1.3, step=44800)
+    entry = Warned(
+        warning_id="w",
+        why=flat,
+        job=job.name,
+        severity="warning",
+        evidence="",
+        raised_at=T0 - 60,
+    )
+    shown = lines(with_warnings(BASE, entry), ago=300)
+    assert "1 warning" in shown.split("\n")[0]
+    assert "!1  loss is flat" in shown
+    assert "warning" not in lines(with_warnings(BASE, entry), ago=30)
+
+
+def test_nothing_new_is_nothing_told() -> None:
+    assert lines(ago=0) == ""
+    assert lines(planned(10), ago=0) == ""
+
+
+def test_nobody_needed_is_no_walk() -> None:
+    assert not told(all_done(10)).endswith("! walks through them.")
+
+
+def test_elsewhere_than_on_the_screen_it_names_no_key() -> None:
+    shown = lines(lead="Since")
+    assert shown.startswith("Since 2026-03-13 23:41: ")
+    assert "!" not in shown.split("\n")[0]

@@ -1,0 +1,98 @@
+"""How a job looks: what is recorded, and what a person cares about."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoexp_tui.cockpit.render.status_style import FACES, Look, look_of
+from autoexp_tui.conditions.kinds import Approval, FileExists
+from autoexp_tui.model.specs import JobSpec
+from autoexp_tui.model.state import Ask, ConditionStatus, JobRecord
+from autoexp_tui.model.states import JobState
+from autoexp_tui.model.unmet import unmet
+from autoexp_tui.model.verdicts import Result, why
+
+
+def record(state: JobState, *results: Result | None, **changes: object) -> JobRecord:
+    spec = JobSpec(
+        name="a",
+        index=0,
+        command=("x",),
+        output_dir="/o",
+        log_dir="/l",
+        start_conditions=tuple(FileExists(path=f"/{n}") for n in range(len(results))),
+    )
+    start = tuple(result and status(result) for result in results)
+    return JobRecord(spec=spec, state=state, start=start, **changes)  # type: ignore[arg-type]
+
+
+def status(result: Result, waived: str = "") -> ConditionStatus:
+    return ConditionStatus(result=result, why=why("ok"), since=0, waived=waived)
+
+
+@pytest.mark.parametrize("state", list(JobState))
+def test_every_state_has_a_look(state: JobState) -> None:
+    assert look_of(record(state), stalled=False) in FACES
+
+
+def test_every_look_has_its_own_glyph() -> None:
+    assert len({face.glyph for face in FACES.values()}) == len(Look)
+
+
+def test_every_look_has_its_own_ascii_twin() -> None:
+    twins = [face.twin for face in FACES.values()]
+    assert len(set(twins)) == len(Look)
+    assert all(twin.isascii() and len(twin) == 1 for twin in twins)
+
+
+def test_a_running_job_that_stands_still_is_stalled() -> None:
+    assert look_of(record(JobState.RUNNING), stalled=True) is Look.STALLED
+
+
+def test_a_running_job_whose_run_is_over_is_ending() -> None:
+    job = record(JobState.RUNNING)
+    assert look_of(job, stalled=True, leaving=True) is Look.ENDING
+
+
+def test_a_waiting_job_that_can_never_start_is_doomed() -> None:
+    assert look_of(record(JobState.WAITING, Result.FAIL), stalled=False) is Look.DOOMED
+
+
+def test_a_waived_condition_dooms_nobody() -> None:
+    job = record(JobState.WAITING, Result.FAIL)
+    waived = JobRecord(
+        spec=job.spec, state=job.state, start=(status(Result.FAIL, "known"),)
+    )
+    assert look_of(waived, stalled=False) is Look.WAITING
+
+
+def test_an_unanswered_question_asks() -> None:
+    ask = Ask(digest="d", prompt="?", asked_at=0, asked_lived=0)
+    assert look_of(record(JobState.WAITING, ask=ask), stalled=False) is Look.ASKS
+
+
+def test_an_answered_question_asks_no_more() -> None:
+    ask = Ask(digest="d", prompt="?", asked_at=0, asked_lived=0, approved=True)
+    assert look_of(record(JobState.WAITING, ask=ask), stalled=False) is Look.WAITING
+
+
+def test_a_failed_condition_is_named_before_one_that_waits() -> None:
+    missing = unmet(record(JobState.WAITING, Result.WAIT, Result.FAIL))
+    assert missing is not None
+    assert missing[0] == 1
+
+
+def test_nothing_is_unmet_when_all_passed() -> None:
+    assert unmet(record(JobState.WAITING, Result.PASS)) is None
+
+
+def test_a_condition_that_only_shows_holds_nobody_back() -> None:
+    spec = JobSpec(
+        name="a",
+        index=0,
+        command=("x",),
+        output_dir="/o",
+        log_dir="/l",
+        start_conditions=(Approval(blocking=False),),
+    )
+    assert unmet(JobRecord(spec=spec, state=JobState.WAITING, start=(None,))) is None

@@ -1,0 +1,82 @@
+"""Curves share one scale; what cannot be drawn is left out."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoexp_tui.cockpit.render.plot import Plotted, legend, plot, scale
+from autoexp_tui.cockpit.render.spans import plain, width
+from autoexp_tui.model.snapshot import Curve
+
+FALLING = Curve((0, 100, 200), (4.0, 3.0, 2.0))
+LOW = Curve((0, 400), (0.5, 0.4))
+
+
+def drawn(*curves: Curve, cells: int = 60, rows: int = 14, log: bool = False) -> str:
+    plotted = [Plotted(f"c{n}", curve) for n, curve in enumerate(curves)]
+    return "\n".join(plain(row) for row in plot(plotted, cells, rows, log=log))
+
+
+def test_one_scale_holds_all_curves() -> None:
+    found = scale([Plotted("a", FALLING), Plotted("b", LOW)], log=False)
+    assert found is not None
+    assert (found.x0, found.x1) == (0, 400)
+    assert found.y0 < 0.4
+    assert found.y1 > 4.0
+
+
+def test_each_curve_ends_with_its_letter() -> None:
+    text = drawn(FALLING, LOW)
+    assert "a" in text
+    assert "b" in text
+
+
+def test_values_that_are_no_numbers_are_left_out() -> None:
+    found = scale(
+        [Plotted("a", Curve((0, 1, 2), (1.0, math.nan, math.inf)))], log=False
+    )
+    assert found is not None
+    assert found.x1 == 0
+
+
+def test_a_logarithmic_scale_leaves_out_what_is_not_positive() -> None:
+    found = scale([Plotted("a", Curve((0, 1), (-1.0, 10.0)))], log=True)
+    assert found is not None
+    assert found.x0 == 1
+
+
+def test_nothing_to_draw_is_said() -> None:
+    assert "nothing to draw yet" in drawn(Curve())
+
+
+def test_too_small_a_frame_is_said() -> None:
+    assert "too small" in drawn(FALLING, cells=12, rows=4)
+
+
+def test_the_axis_tells_the_last_step() -> None:
+    assert "400 steps" in drawn(FALLING, LOW)
+
+
+@pytest.mark.parametrize("cells", [30, 60, 119])
+def test_no_row_is_too_wide(cells: int) -> None:
+    plotted = [Plotted("a", FALLING), Plotted("b" * 200, LOW)]
+    assert all(width(row) <= cells for row in plot(plotted, cells, 20))
+    assert all(width(row) <= cells for row in legend(plotted, cells))
+
+
+@given(
+    st.lists(st.floats(allow_nan=True, allow_infinity=True, width=32), max_size=40),
+    st.booleans(),
+)
+def test_any_values_can_be_drawn(values: list[float], log: bool) -> None:
+    curve = Curve(tuple(range(len(values))), tuple(values))
+    rows = plot([Plotted("a", curve)], 60, 14, log=log)
+    assert all(width(row) <= 60 for row in rows)
+
+
+def test_the_legend_has_the_newest_value() -> None:
+    assert "2.000" in plain(legend([Plotted("a", FALLING)], 60)[0])

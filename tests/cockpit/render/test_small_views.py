@@ -1,0 +1,86 @@
+"""Two jobs compared, and the list of sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from autoexp_tui.cockpit.render.job_details import pages_of_two
+from autoexp_tui.cockpit.render.spans import plain
+from autoexp_tui.cockpit.state.sessions import session_detail, session_line
+from autoexp_tui.model.specs import JobSpec
+from autoexp_tui.model.states import JobState
+from autoexp_tui.planning.job_details import JobPapers
+from tests.support.campaigns import T0, campaign, plan_of
+
+SPECS = plan_of(campaign(31)).jobs
+
+
+def told(first: JobSpec, second: JobSpec) -> list[str]:
+    """The first page of what differs."""
+    nothing = JobPapers()
+    page = pages_of_two((first, nothing), (second, nothing))[0]
+    return [plain(line) for line in page.lines]
+
+
+def test_what_differs_is_shown_with_both_values() -> None:
+    text = told(SPECS[0], SPECS[3])
+    assert "-optim.lr: 1e-3" in text
+    assert "+optim.lr: 3e-4" in text
+
+
+def test_two_jobs_alike_are_said_to_be() -> None:
+    assert told(SPECS[0], SPECS[0]) == ["Nothing differs here."]
+
+
+@dataclass(frozen=True)
+class Session:
+    id: str = "k7f2"
+    name: str = "dense300m"
+    counts: Mapping[JobState, int] = field(
+        default_factory=lambda: {JobState.COMPLETED: 3, JobState.PLANNED: 2}
+    )
+    last_event_at: float = T0 - 7200
+    owner: str = "yes"
+    host: str = "login1"
+    halted_pid: int = 0
+    user: str = ""
+    problem: str = ""
+    open: bool = True
+
+
+def test_a_session_says_who_runs_it_and_when_it_last_moved() -> None:
+    text = plain(session_line(Session(), T0))
+    assert "runs on login1" in text
+    assert "2 h ago" in text
+    assert "✓3" in text
+    assert "·2" in text
+
+
+def test_of_a_session_whose_engine_is_stopped_its_pid_is_told() -> None:
+    told = plain(session_line(Session(halted_pid=4711), T0))
+    assert "stopped, pid 4711" in told
+
+
+def test_whose_session_it_is_is_told_where_it_is_somebody_elses() -> None:
+    session = Session(user="al\x1b[2Jice", owner="no")
+    assert "alice: none" in plain(session_line(session, T0))
+    assert "of alice, opens read-only" in plain(session_detail(session))
+
+
+def test_a_session_without_an_engine_is_told() -> None:
+    assert "none" in plain(session_line(Session(owner="no"), T0))
+
+
+def test_a_session_on_another_host_may_run() -> None:
+    assert "may run on login1" in plain(session_line(Session(owner="unknown"), T0))
+
+
+def test_a_session_that_cannot_be_read_says_why() -> None:
+    text = plain(session_line(Session(problem="journal line 3\x1b[2J"), T0))
+    assert "cannot be read: journal line 3" in text
+    assert "\x1b" not in text
+
+
+def test_a_session_s_counts_are_told_in_words() -> None:
+    assert plain(session_detail(Session())) == " 5 jobs: 3 completed, 2 planned"

@@ -1,0 +1,236 @@
+"""Strips of time: each cell tells the gravest thing that happened in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoexp_tui.cockpit.render import timeline
+from autoexp_tui.cockpit.render.spans import plain, width
+from autoexp_tui.cockpit.render.timeline import (
+    LEAST_SECONDS,
+    MOST_SECONDS,
+    Window,
+    job_strip,
+    segments,
+    stage_strip,
+    strip_line,
+    whole,
+)
+from autoexp_tui.cockpit.render.timeline_axis import axis, label, ticks
+from autoexp_tui.cockpit.state.session import observe
+from autoexp_tui.cockpit.text import ascii_twin
+from autoexp_tui.events.apply import fold
+from autoexp_tui.model.state import Attempt, JobRecord, SessionState
+from autoexp_tui.model.states import JobState, Outcome
+from tests.support.campaigns import HOUR, T0, campaign
+from tests.support.week import SHA, week
+
+SPEC = campaign(4).jobs[0].spec
+DAY = Window(T0, 24 * HOUR, 48)
+"""Half an hour a cell."""
+
+
+def attempt(number: int = 1, **times: object) -> Attempt:
+    found = {"ordered_at": T0 + HOUR, "token": "t", **times}
+    return Attempt(number=number, **found)  # type: ignore[arg-type]
+
+
+def record(*attempts: Attempt, **changes: object) -> JobRecord:
+    return JobRecord(spec=SPEC, attempts=attempts, **changes)  # type: ignore[arg-type]
+
+
+def drawn(one: JobRecord, now: float = T0 + 12 * HOUR, window: Window = DAY) -> str:
+    return plain(strip_line(job_strip(one, T0, now, window)))
+
+
+def test_a_job_waits_queues_runs_and_ends() -> None:
+    done = record(
+        attempt(
+            began_at=T0 + 2 * HOUR,
+            ended_at=T0 + 4 * HOUR,
+            outcome=Outcome.COMPLETED,
+        ),
+        state=JobState.COMPLETED,
+    )
+    assert drawn(done) == "··░░████✓" + " " * 15 + "│" + " " * 23
+
+
+def test_what_runs_goes_on_to_the_present() -> None:
+    runs = record(attempt(began_at=T0 + 2 * HOUR), state=JobState.RUNNING)
+    assert drawn(runs) == "··░░" + "█" * 21 + " " * 23
+
+
+def test_a_failure_that_is_run_again_is_told_from_the_run_that_went_well() -> None:
+    first = attempt(
+        began_at=T0 + 2 * HOUR, ended_at=T0 + 3 * HOUR, outcome=Outcome.FAILED
+    )
+    second = attempt(2, ordered_at=T0 + 5 * HOUR, began_at=T0 + 6 * HOUR)
+    told = drawn(record(first, second, state=JobState.RUNNING))
+    assert told.startswith("··░░▒▒✗╌╌╌░░██")
+
+
+def test_what_never_ran_waits_until_it_was_put_aside() -> None:
+    skipped = record(state=JobState.SKIPPED, since=T0 + 2 * HOUR)
+    assert drawn(skipped).startswith("····–")
+    waits = record(state=JobState.WAITING)
+    assert drawn(waits) == "·" * 25 + " " * 23
+
+
+def test_a_bad_end_is_not_hidden_by_a_good_one_in_the_same_cell() -> None:
+    first = attempt(
+        began_at=T0 + 2 * HOUR, ended_at=T0 + 2.1 * HOUR, outcome=Outcome.FAILED
+    )
+    second = attempt(
+        2,
+        ordered_at=T0 + 2.2 * HOUR,
+        began_at=T0 + 2.2 * HOUR,
+        ended_at=T0 + 2.3 * HOUR,
+        outcome=Outcome.COMPLETED,
+    )
+    assert drawn(record(first, second, state=JobState.COMPLETED))[4] == "✗"
+
+
+def test_what_lies_outside_of_the_window_is_not_drawn() -> None:
+    late = Window(T0 + 40 * HOUR, HOUR, 20)
+    done = record(
+        attempt(
+            began_at=T0 + 2 * HOUR, ended_at=T0 + 4 * HOUR, outcome=Outcome.COMPLETED
+        ),
+        state=JobState.COMPLETED,
+    )
+    assert drawn(done, window=late) == " " * 20
+    amid = Window(T0 + 2.5 * HOUR, HOUR, 20)
+    assert drawn(done, window=amid) == "█" * 20
+
+
+def test_each_segment_begins_where_the_one_before_ended() -> None:
+    told = week(31, note_seconds=4 * HOUR, slots=4)
+    state = fold(SessionState(plans={SHA: told.plan}), told.records)
+    for job in state.jobs.values():
+        found = list(segments(job, state.started_at, state.t))
+        assert found[0].begin == state.started_at
+        for before, after in pairwise(found):
+            assert before.end == after.begin
+
+
+# --------------------------------------------------------------------------- stages
+def test_a_stage_is_as_high_as_many_ran() -> None:
+    told = week(31, note_seconds=4 * HOUR, slots=4)
+    half = told.records[: len(told.records) // 2]
+    state = fold(SessionState(plans={SHA: told.plan}), half)
+    base = campaign(31)
+    session = observe(
+        replace(base, jobs=tuple(state.jobs[name] for name in state.order))
+    )
+    window = whole(state.started_at, state.t, 60)
+    cells = stage_strip(session.jobs, state.started_at, state.t, window)
+    assert {cell.glyph for cell in cells} & set("▁▂▃▄▅▆▇█")
+
+
+def test_only_what_failed_for_good_is_marked_in_its_stage() -> None:
+    ended = attempt(
+        began_at=T0 + 2 * HOUR, ended_at=T0 + 3 * HOUR, outcome=Outcome.FAILED
+    )
+    base = observe(campaign(4))
+    job = base.jobs[0]
+    failed = replace(job, record=record(ended, state=JobState.FAILED))
+    again = replace(job, record=record(ended, state=JobState.RETRYING))
+    now = T0 + 12 * HOUR
+    assert stage_strip([failed], T0, now, DAY)[6].glyph == "✗"
+    assert all(cell.glyph != "✗" for cell in stage_strip([again], T0, now, DAY))
+
+
+def test_a_stage_costs_its_attempts_not_its_cells(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session = observe(campaign(3000))
+    asked: list[float] = []
+    original = Window.cell
+
+    def counted(self: Window, t: float) -> int:
+        asked.append(t)
+        return original(self, t)
+
+    monkeypatch.setattr(timeline.Window, "cell", counted)
+    stage_strip(session.jobs, T0 - 9 * HOUR, T0, Window(T0 - 9 * HOUR, 9 * HOUR, 400))
+    assert len(asked) < 12 * len(session.jobs)
+
+
+# ------------------------------------------------------------------------ the window
+@given(
+    st.floats(1, 1e7),
+    st.lists(st.sampled_from([0.5, 2.0]), max_size=40),
+    st.floats(0, 1),
+)
+def test_zooming_keeps_the_moment_where_it_stood(
+    seconds: float, factors: list[float], share: float
+) -> None:
+    window = Window(T0, max(LEAST_SECONDS, seconds), 100)
+    around = window.begin + share * window.seconds
+    for factor in factors:
+        window = window.zoomed(factor, around)
+        assert LEAST_SECONDS <= window.seconds <= MOST_SECONDS
+        assert (around - window.begin) / window.seconds == pytest.approx(
+            share, abs=1e-3
+        )
+
+
+def test_panning_moves_by_a_share() -> None:
+    assert DAY.panned(0.5).begin == T0 + 12 * HOUR
+    assert DAY.panned(0.5).panned(-0.5) == DAY
+
+
+@given(st.floats(0, 1e8))
+def test_the_whole_seldom_changes_its_length(seconds: float) -> None:
+    first = whole(T0, T0 + seconds, 80)
+    assert first.end > T0 + seconds
+    assert first.seconds >= LEAST_SECONDS
+    assert first.seconds <= max(2 * seconds, 2 * LEAST_SECONDS)
+
+
+def test_the_whole_of_a_campaign_of_seconds_is_seconds_long() -> None:
+    assert whole(T0, T0 + 6, 80).seconds < 12
+    assert whole(T0, T0 + 40, 80).seconds < 45
+
+
+# -------------------------------------------------------------------------- the axis
+@pytest.mark.parametrize("cells", [20, 60, 90, 170])
+@pytest.mark.parametrize("seconds", [10, 60, 3600, 86_400, 7 * 86_400, 300 * 86_400])
+def test_ticks_are_round_and_have_room(cells: int, seconds: float) -> None:
+    window = Window(T0, seconds, cells)
+    found = ticks(window)
+    places = [window.cell(t) for t in found]
+    assert all(after - before >= 8 for before, after in pairwise(places))
+    upper, lower = axis(window, T0 + seconds / 2, [], 10)
+    assert width(upper) <= cells + 10
+    assert width(lower) == cells + 10
+    assert "▾" in plain(lower)
+
+
+def test_a_window_of_seconds_has_ticks() -> None:
+    assert len(ticks(Window(T0, 11, 60))) >= 5
+
+
+def test_labels_are_times_and_days() -> None:
+    found = [label(t, False) for t in ticks(Window(T0, 48 * HOUR, 80))]
+    assert "Sun 15" in found
+    assert "12:00" in found
+    assert label(T0 - T0 % 60 + 30, False).endswith(":30")
+
+
+def test_times_without_an_engine_are_seen() -> None:
+    _, lower = axis(DAY, T0, [(T0 + 6 * HOUR, T0 + 9 * HOUR)], 0)
+    assert plain(lower).count("░") >= 6
+    _, outside = axis(DAY, T0, [(T0 - 9 * HOUR, T0 - 6 * HOUR)], 0)
+    assert "░" not in plain(outside)
+
+
+def test_every_glyph_has_a_twin() -> None:
+    glyphs = "".join(cell.glyph for cell in timeline._WEIGHT) + "┬▾│"
+    assert "?" not in ascii_twin(glyphs)
+    assert len(set(ascii_twin("·░█▒"))) == 4

@@ -1,0 +1,226 @@
+"""The chronicle grows at both ends, and what is filtered stays so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoexp_tui.cockpit.render.event_log import entry_line
+from autoexp_tui.cockpit.render.spans import plain
+from autoexp_tui.cockpit.state import event_history as module
+from autoexp_tui.cockpit.state.event_history import Annals, entry_of, page_of, tokens_of
+from autoexp_tui.cockpit.state.event_kinds import KINDS, EventFilter, with_text
+from autoexp_tui.effects import effects
+from autoexp_tui.events import events
+from autoexp_tui.events.apply import fold
+from autoexp_tui.events.events import Recorded
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.state import SessionState
+from tests.support.campaigns import campaign
+from tests.support.week import SHA, week
+
+WEEK = week(31, note_seconds=4 * 3600, slots=4)
+RECORDS = WEEK.records
+BASE = replace(campaign(4), session="w7k2")
+ALL = EventFilter(everything=True)
+
+
+def snapshot(stop: int, tail: int = 40) -> Snapshot:
+    """As of the first `stop` records, of which it carries the last `tail`."""
+    carried = RECORDS[max(0, stop - tail) : stop]
+    return replace(BASE, seq=carried[-1].seq, events=carried)
+
+
+def read_all_back(annals: Annals, page: int = 25) -> None:
+    while not annals.complete:
+        stop = annals.first - 1
+        records = RECORDS[max(0, stop - page) : stop]
+        annals.prepend(page_of(records, annals.wanted, annals.settled))
+
+
+def fresh(wanted: EventFilter, records: Sequence[Recorded]) -> list[str]:
+    """What a filter keeps of all records, read at once."""
+    annals = Annals()
+    annals.want(wanted, replace(BASE, seq=records[-1].seq, events=tuple(records)))
+    return [entry.key for entry in annals.entries]
+
+
+@pytest.mark.parametrize("wanted", [ALL, EventFilter(), EventFilter(kind="submit")])
+def test_snapshots_and_pages_make_the_whole(wanted: EventFilter) -> None:
+    annals = Annals()
+    annals.want(wanted, snapshot(100))
+    for stop in range(110, len(RECORDS), 30):
+        annals.take(snapshot(stop))
+    annals.take(snapshot(len(RECORDS)))
+    read_all_back(annals)
+    assert [entry.key for entry in annals.entries] == fresh(wanted, RECORDS)
+
+
+def test_what_came_of_an_order_is_told_with_it_wherever_the_page_ends() -> None:
+    for page in (1, 2, 3, 7):
+        annals = Annals()
+        annals.want(EventFilter(kind="submit"), snapshot(len(RECORDS)))
+        read_all_back(annals, page)
+        orders = [
+            entry
+            for entry in annals.entries
+            if isinstance(entry.event, events.EffectOrdered)
+        ]
+        assert orders
+        assert all(entry.settled is not None for entry in orders)
+
+
+def test_a_snapshot_that_missed_some_begins_anew() -> None:
+    annals = Annals()
+    annals.want(ALL, snapshot(100))
+    annals.take(snapshot(300))
+    assert annals.first == RECORDS[260].seq
+    assert len(annals) <= 40
+
+
+def test_a_replay_that_went_back_shows_what_had_happened_then() -> None:
+    annals = Annals()
+    annals.want(ALL, snapshot(300))
+    annals.take(snapshot(100))
+    assert max(entry.record.seq for entry in annals.entries) == RECORDS[99].seq
+
+
+def test_nothing_new_is_nothing_taken() -> None:
+    annals = Annals()
+    annals.want(ALL, snapshot(100))
+    assert not annals.take(snapshot(100))
+
+
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST", 60)
+    annals = Annals()
+    annals.want(ALL, snapshot(len(RECORDS)))
+    read_all_back(annals)
+    assert len(annals) <= 60 + 25
+
+
+def test_an_order_that_fails_later_becomes_an_error_then() -> None:
+    submit = effects.SubmitTasks(token="t", tasks=(("a", 1),))
+    order = Recorded(
+        seq=1,
+        epoch=1,
+        t=1.0,
+        event_id="e",
+        event=events.EffectOrdered(effect_id="e1", effect=submit),
+    )
+    end = replace(
+        order, seq=2, event=events.EffectSettled(effect_id="e1", outcome="failed")
+    )
+    annals = Annals()
+    annals.want(EventFilter(kind="error"), replace(BASE, seq=1, events=(order,)))
+    assert not annals.entries
+    annals.take(replace(BASE, seq=2, events=(order, end)))
+    assert [entry.settled for entry in annals.entries] == [end.event]
+
+
+# ------------------------------------------------------------------------- filters
+@given(st.sampled_from(RECORDS))
+def test_every_event_is_of_kinds_that_are_listed(record: Recorded) -> None:
+    from autoexp_tui.cockpit.state.event_kinds import kinds_of
+
+    found = kinds_of(record)
+    assert found <= set(KINDS)
+    assert found or isinstance(record.event, events.MetricsNoted)
+
+
+def test_kinds_are_gone_through_in_a_ring() -> None:
+    wanted = EventFilter()
+    seen = []
+    for _ in range(len(KINDS) + 1):
+        wanted = wanted.next_kind(1)
+        seen.append(wanted.kind)
+    assert seen == [*KINDS, ""]
+    assert EventFilter().next_kind(-1).kind == KINDS[-1]
+
+
+def test_typed_words_jobs_and_kinds_all_have_to_hold() -> None:
+    wanted = with_text(EventFilter(), "kind:state,error job:lr0.001 FAILED")
+    kept = [entry_of(one, None) for one in RECORDS if wanted.keeps(entry_of(one, None))]
+    assert all("lr0.001" in entry.event.job for entry in kept)  # type: ignore[union-attr]
+    assert with_text(wanted, "").text == ""
+    assert not with_text(wanted, "").narrows
+
+
+def test_a_typed_kind_and_a_stepped_one_both_have_to_hold() -> None:
+    wanted = with_text(EventFilter(kind="state"), "kind:error")
+    kept = [one for one in RECORDS if wanted.keeps(entry_of(one, None))]
+    assert kept
+    assert all(
+        isinstance(one.event, events.JobEnded | events.AttemptEnded) for one in kept
+    )
+
+
+def test_a_kind_that_there_is_not_is_named() -> None:
+    with pytest.raises(ValueError, match="no kind 'subimt'"):
+        with_text(EventFilter(), "kind:subimt")
+
+
+def test_only_one_job_s_events_are_kept_with_its_bookkeeping() -> None:
+    name = next(
+        one.event.job for one in RECORDS if isinstance(one.event, events.RunBegan)
+    )
+    wanted = EventFilter(job=name)
+    kept = [one for one in RECORDS if wanted.keeps(entry_of(one, None))]
+    assert any(isinstance(one.event, events.RunBegan) for one in kept)
+    assert all(name in repr(one.event) for one in kept)
+
+
+def accepted() -> Recorded:
+    return next(
+        one for one in RECORDS if isinstance(one.event, events.SubmissionAccepted)
+    )
+
+
+def ordered(token: str) -> str:
+    """The job whose submission has the token."""
+    return next(
+        one.event.effect.tasks[0][0]
+        for one in RECORDS
+        if isinstance(one.event, events.EffectOrdered)
+        and isinstance(one.event.effect, effects.SubmitTasks)
+        and one.event.effect.token == token
+    )
+
+
+def with_jobs(*records: Recorded) -> Snapshot:
+    state = fold(SessionState(plans={SHA: WEEK.plan}), RECORDS)
+    jobs = tuple(state.jobs.values())
+    return replace(BASE, seq=records[-1].seq, events=records, jobs=jobs)
+
+
+def test_an_acceptance_is_among_its_job_s_events_though_the_order_lies_far_back() -> (
+    None
+):
+    record = accepted()
+    assert isinstance(record.event, events.SubmissionAccepted)
+    annals = Annals()
+    annals.want(EventFilter(job=ordered(record.event.token)), with_jobs(record))
+    assert [entry.event for entry in annals.entries] == [record.event]
+    assert ordered(record.event.token) in annals.entries[0].jobs
+
+
+def test_an_acceptance_on_an_older_page_is_among_its_job_s_events() -> None:
+    record = accepted()
+    assert isinstance(record.event, events.SubmissionAccepted)
+    wanted = EventFilter(job=ordered(record.event.token))
+    page = page_of([record], wanted, {}, tokens_of(with_jobs(record)))
+    assert [entry.event for entry in page.entries] == [record.event]
+
+
+def test_the_line_of_an_acceptance_begins_with_its_job() -> None:
+    record = accepted()
+    assert isinstance(record.event, events.SubmissionAccepted)
+    annals = Annals()
+    annals.want(ALL, with_jobs(record))
+    text = plain(entry_line(annals.entries[0], record.t, 160))
+    name = ordered(record.event.token)
+    assert name[:8] in text.partition("accepted")[0]

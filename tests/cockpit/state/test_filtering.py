@@ -1,0 +1,157 @@
+"""What is typed after `/` finds what a person means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from autoexp_tui.cockpit.render.status_style import Look
+from autoexp_tui.cockpit.state.filtering import (
+    Filter,
+    FilterError,
+    check_names,
+    compile_filter,
+    unfinished,
+)
+from autoexp_tui.cockpit.state.session import JobView, observe
+from tests.support.campaigns import campaign
+
+SESSION = observe(campaign(125))
+
+
+def kept(text: str) -> list[JobView]:
+    found = compile_filter(text)
+    assert found is not None
+    return [job for job in SESSION.jobs if found.keeps(job)]
+
+
+def rate(job: JobView) -> float:
+    return float(str(job.record.spec.parameters["optim.lr"]))
+
+
+def test_nothing_typed_is_no_filter() -> None:
+    assert compile_filter("   ") is None
+
+
+def test_a_word_is_found_in_name_stage_and_state() -> None:
+    assert {job.stage for job in kept("cooldown")} == {"cooldown"}
+    assert {job.look for job in kept("doomed")} == {Look.DOOMED}
+
+
+def test_case_does_not_matter() -> None:
+    assert kept("COOLDOWN") == kept("cooldown")
+
+
+def test_all_words_have_to_be_there() -> None:
+    found = kept("failed stable")
+    assert {(job.look, job.stage) for job in found} == {(Look.FAILED, "stable")}
+
+
+def test_a_cause_is_found_by_its_words() -> None:
+    assert {str(job.record.cause) for job in kept("memory")} == {"out_of_memory"}
+
+
+@pytest.mark.parametrize(
+    "text", ["lr>1e-3", "optim.lr>1e-3", "lr>=2e-3", "lr!=1e-3 lr>1e-3"]
+)
+def test_numbers_compare_as_numbers(text: str) -> None:
+    found = kept(text)
+    assert found
+    assert all(rate(one) > 1e-3 for one in found)
+
+
+def test_equal_numbers_are_equal_however_written() -> None:
+    assert kept("lr=0.001") == kept("lr=1e-3")
+    assert kept("lr=1e-3")
+
+
+def test_words_compare_as_words() -> None:
+    assert {job.stage for job in kept("stage:cooldown")} == {"cooldown"}
+    assert "cooldown" not in {job.stage for job in kept("stage!=cooldown")}
+
+
+def test_a_metric_can_be_asked_for() -> None:
+    assert all((job.metric("loss") or 9) < 2.6 for job in kept("loss<2.6"))
+
+
+def test_a_key_that_nobody_has_keeps_nothing() -> None:
+    assert kept("momentum>0") == []
+
+
+def test_what_does_not_compare_keeps_nothing() -> None:
+    assert kept("stage>3") == []
+
+
+def test_quotes_around_a_value_are_left_out() -> None:
+    assert kept('stage=="cooldown"') == kept("stage:cooldown")
+
+
+class Compiled:
+    """Stands for the sweep's language: `!` and a lone `(` do not compile."""
+
+    def __init__(self, text: str) -> None:
+        if "!" in text or text.count("(") != text.count(")"):
+            raise ValueError(f"does not parse: {text}")
+        self.names = ("stage", "lrr") if "lrr" in text else ("stage", "lr")
+
+    def __call__(self, values: Mapping[str, object]) -> bool:
+        return values["stage"] == "stable" and float(str(values["lr"])) > 1e-3
+
+
+def of_language(text: str) -> Filter:
+    found = compile_filter(text, Compiled)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    "text", ["stage == 'stable' and lr > 1e-3", "lr > 1e-3", "lr>1e-3 or lr<1"]
+)
+def test_an_expression_goes_to_the_sweep_s_language(text: str) -> None:
+    found = of_language(text)
+    assert {job.stage for job in SESSION.jobs if found.keeps(job)} == {"stable"}
+
+
+def test_an_expression_that_fails_over_a_job_does_not_keep_it() -> None:
+    found = of_language("stage == 1 and lr > 2")
+    report = next(job for job in SESSION.jobs if job.stage == "report")
+    assert not found.keeps(report)
+
+
+@pytest.mark.parametrize("text", ["lr > ! 2", "(lr > 1e-3", "lr != 1 and ! x"])
+def test_a_broken_expression_is_refused_with_its_reason(text: str) -> None:
+    with pytest.raises(FilterError, match="does not parse"):
+        compile_filter(text, Compiled)
+
+
+@pytest.mark.parametrize("text", ["not a ! word", "in doubt !", "failed stable"])
+def test_plain_words_are_never_refused(text: str) -> None:
+    assert of_language(text).text == text
+
+
+def test_words_with_a_keyword_are_found_as_words() -> None:
+    wanted = of_language("cooldown in")
+    assert not any(wanted.keeps(job) for job in SESSION.jobs if job.stage == "report")
+
+
+@pytest.mark.parametrize("text", ["lrr>1e-3", "failed lrr=2", "lrr > 1e-3"])
+def test_a_name_that_no_job_has_is_refused_with_the_near_miss(text: str) -> None:
+    with pytest.raises(FilterError, match="no job has `lrr`; did you mean `lr`"):
+        check_names(compile_filter(text, Compiled), SESSION.jobs)
+
+
+def test_a_name_like_no_other_is_told_what_there_is() -> None:
+    with pytest.raises(FilterError, match=r"there are .*loss"):
+        check_names(compile_filter("momentum>0"), SESSION.jobs)
+
+
+@pytest.mark.parametrize("text", ["", "lr>1e-3 failed", "loss<3", "optim.lr=1", "a b"])
+def test_names_that_some_job_has_are_fine(text: str) -> None:
+    check_names(compile_filter(text), SESSION.jobs)
+
+
+@pytest.mark.parametrize("text", ["lr>", "lr > 1 and", "lr ==", "stage:", "min(lr"])
+def test_what_is_still_being_typed_is_not_judged(text: str) -> None:
+    assert unfinished(text)
+    assert not unfinished(f"{text} 1)")

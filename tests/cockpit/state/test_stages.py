@@ -1,0 +1,189 @@
+"""Stages: counts, ends, and what they wait for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from autoexp_tui.cockpit.render.spans import plain, width
+from autoexp_tui.cockpit.state.causes import PlanWords
+from autoexp_tui.cockpit.state.eta import Ends, ends, gpu_hours
+from autoexp_tui.cockpit.state.session import observe
+from autoexp_tui.cockpit.state.stages import (
+    compact_line,
+    families,
+    family_line,
+    label_width,
+    stage_counts,
+    stage_line,
+    stages,
+    still_waits,
+)
+from autoexp_tui.cockpit.state.subjects import condition_subject
+from autoexp_tui.conditions import kinds as condition_kinds
+from autoexp_tui.model.state import ConditionStatus
+from autoexp_tui.model.states import JobState
+from autoexp_tui.model.verdicts import Result, why
+from tests.support.campaigns import T0, all_done, campaign, planned
+from tests.support.scripted_handle import HOSTILE
+
+SESSION = observe(campaign(125))
+ENDS = ends(SESSION)
+STAGES = stages(SESSION, ENDS)
+
+
+def test_stages_come_in_the_order_of_the_plan() -> None:
+    names = [stage.name for stage in STAGES]
+    assert names == ["stable", "cooldown", "evaluate", "report"]
+
+
+def test_a_stage_s_counts_add_up() -> None:
+    assert all(sum(stage.counts.values()) == stage.total for stage in STAGES)
+
+
+def test_a_stage_says_what_it_waits_for() -> None:
+    waits = {stage.name: stage.waits for stage in STAGES}
+    assert waits["cooldown"] == "iter_48000/done.txt"
+    assert waits["evaluate"] == "cooldown COMPLETED"
+    assert waits["report"] == "your approval"
+
+
+def test_a_stage_says_nothing_of_what_its_job_has_got() -> None:
+    base = planned(10)
+    first = base.jobs[-1]
+    passed = ConditionStatus(result=Result.PASS, why=why("ok"), since=T0)
+    conditions = (
+        condition_kinds.FileExists(path="/a/done.txt"),
+        condition_kinds.Approval(),
+    )
+    job = replace(
+        first,
+        spec=replace(first.spec, start_conditions=conditions),
+        start=(passed, None),
+    )
+    session = observe(replace(base, jobs=(*base.jobs[:-1], job)))
+    assert stages(session, Ends())[-1].waits == "your approval"
+
+
+def test_a_stage_whose_jobs_all_began_waits_no_more() -> None:
+    assert not still_waits(STAGES[0])
+    assert still_waits(STAGES[1])
+
+
+@pytest.mark.parametrize("cells", [20, 33, 60])
+def test_no_line_of_a_stage_is_too_wide(cells: int) -> None:
+    labels = label_width(STAGES, cells, 9)
+    for stage in STAGES:
+        assert width(stage_line(stage, cells, labels, "▾")) <= cells
+        assert width(stage_counts(stage, cells, SESSION.now)) <= cells
+        assert width(compact_line(stage, cells, labels)) <= cells
+
+
+@pytest.mark.parametrize("cells", [33, 60])
+def test_bars_begin_in_one_column_however_deep_a_stage_is(cells: int) -> None:
+    labels = label_width(STAGES, cells, 9)
+    heads = [plain(stage_line(stage, cells, labels, "▾")) for stage in STAGES]
+    strips = [plain(compact_line(stage, cells, labels)) for stage in STAGES]
+    for lines in (heads, strips):
+        assert len({len(re.split("[█░]", text)[0]) for text in lines}) == 1
+
+
+def test_a_name_is_not_cut_for_the_lines_before_it() -> None:
+    labels = label_width(STAGES, 60, 9)
+    for stage in STAGES:
+        assert f"{stage.name} " in plain(compact_line(stage, 60, labels))
+
+
+def test_a_family_has_a_glyph_for_each_of_its_stages() -> None:
+    words = PlanWords(SESSION.snapshot.plan)
+    first = families(STAGES[0], SESSION, words.parameters)[0]
+    assert plain(family_line(first, 40)).strip() == "✓✓✓ lr=1e-3 bsz=256"
+
+
+def test_hostile_stage_names_stay_one_line() -> None:
+    session = observe(campaign(31, names=HOSTILE))
+    for stage in stages(session, Ends()):
+        assert "\x1b" not in plain(stage_line(stage, 40, 12, "▾"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (condition_kinds.MetricIs(name="loss", op="<", value=2.5), "loss < 2.5"),
+        (condition_kinds.MetadataIs(key="iter", op=">=", value=8), "iter >= 8"),
+        (condition_kinds.CommandPasses(command=("/bin/test", "-f")), "test exits 0"),
+        (
+            condition_kinds.LogPattern(log_path="/a/b/c.log", pattern="ok"),
+            "ok in b/c.log",
+        ),
+        (condition_kinds.FileContent(path="/a/b/c", pattern="x"), "x in b/c"),
+        (condition_kinds.TimeReached(after_seconds=7200), "2 h of waiting"),
+        (
+            condition_kinds.Not(condition=condition_kinds.FileExists(path="/a/b/c")),
+            "not b/c",
+        ),
+        (condition_kinds.Approval(description="the boss"), "the boss"),
+        (
+            condition_kinds.Composite(
+                mode="any",
+                conditions=(
+                    condition_kinds.FileExists(path="/a"),
+                    condition_kinds.Approval(),
+                ),
+            ),
+            "/a or your approval",
+        ),
+        (condition_kinds.MaxAttempts(max_attempts=3), ""),
+        (
+            condition_kinds.OwnCondition(
+                class_path="my.mod:EnoughLines", fields={"path": "/a"}
+            ),
+            "EnoughLines",
+        ),
+    ],
+)
+def test_every_condition_is_named_in_a_few_words(
+    spec: condition_kinds.Condition, text: str
+) -> None:
+    assert condition_subject(spec, SESSION) == text
+
+
+def test_the_last_stage_ends_last() -> None:
+    assert ENDS.stages["stable"] < ENDS.stages["cooldown"] < ENDS.stages["evaluate"]
+
+
+def test_the_session_ends_with_its_last_stage() -> None:
+    assert ENDS.session == ENDS.stages["evaluate"]
+
+
+def test_a_stage_that_ended_has_no_end_to_come() -> None:
+    ended = stages(observe(all_done(10)), ENDS)
+    assert all(stage.ends_at is None for stage in ended)
+
+
+def test_nothing_is_estimated_while_nothing_runs() -> None:
+    assert ends(observe(planned(10))) == Ends()
+
+
+def test_without_rates_and_finished_runs_nothing_is_estimated() -> None:
+    base = campaign(31)
+    blind = tuple(
+        replace(job, state=JobState.RUNNING) if job.state is JobState.COMPLETED else job
+        for job in base.jobs
+    )
+    session = observe(replace(base, jobs=blind, live=(None,) * len(blind)))
+    assert ends(session) == Ends()
+
+
+def test_gpu_hours_count_every_attempt() -> None:
+    assert gpu_hours(SESSION) > 500
+
+
+def test_every_count_is_shown_before_the_end_of_the_stage() -> None:
+    session = observe(campaign(125))
+    cooldown = stages(session, Ends(stages={"cooldown": T0 + 3600}))[1]
+    assert "✗3" in plain(stage_counts(cooldown, 27, T0))
+    assert "~" not in plain(stage_counts(cooldown, 27, T0))
+    assert "~" in plain(stage_counts(cooldown, 50, T0))

@@ -1,0 +1,524 @@
+"""Acting: nothing is sent unasked, and never more than was shown."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.cockpit.render.status_style import Look
+from autoexp_tui.cockpit.state import orders
+from autoexp_tui.cockpit.state.kill_cost import Looks
+from autoexp_tui.cockpit.widgets.waiting_panes import AnswerPane
+from autoexp_tui.conditions import kinds as condition_kinds
+from autoexp_tui.model.checkpoints import CheckpointPlace, SeenCheckpoint
+from autoexp_tui.model.commands import (
+    Acknowledge,
+    Answer,
+    Kill,
+    Pause,
+    Resubmit,
+    Resume,
+    Skip,
+    Submit,
+    Waive,
+)
+from autoexp_tui.model.rules import Checkpoints
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.state import Warned
+from autoexp_tui.model.states import JobState
+from autoexp_tui.model.verdicts import why
+from tests.cockpit.seat import PATIENCE, Seat, cockpit
+from tests.support.campaigns import T0, campaign, planned
+from tests.support.scripted_handle import with_job, with_warnings
+
+
+async def go_to(seat: Seat, look: Look) -> str:
+    """Put the cursor on the first job of that look; its name."""
+    job = next(one for one in seat.app.desk.session.jobs if one.look is look)
+    seat.jobs.reveal(job)
+    await seat.pilot.pause()
+    return job.name
+
+
+async def ask(seat: Seat, key: str) -> None:
+    """Press an acting key, and wait until the dialog hears."""
+    await seat.press(key)
+    await seat.until(lambda: seat.dialog)
+    await seat.hear()
+
+
+async def pass_time(seat: Seat, seconds: float) -> None:
+    seat.clock.advance(seconds)
+    seat.app.acts.tick()
+    await seat.pilot.pause()
+
+
+# ---------------------------------------------------------------------------- kill
+async def test_a_kill_is_sent_after_y_and_five_seconds() -> None:
+    async with cockpit() as seat:
+        name = await go_to(seat, Look.RUNNING)
+        await ask(seat, "K")
+        await seat.press("y")
+        await pass_time(seat, 4.5)
+        assert seat.handle.sent == []
+        await pass_time(seat, 1)
+        assert [type(one) for one in seat.handle.commands] == [Kill]
+        sent = seat.handle.sent[0]
+        assert isinstance(sent.command, Kill)
+        assert sent.command.jobs == (name,)
+        assert sent.expected == {name: 1}
+
+
+async def test_a_kill_tells_of_a_checkpoint_once_it_was_looked_for() -> None:
+    may_look = threading.Event()
+
+    def look(places: Sequence[CheckpointPlace]) -> Looks:
+        may_look.wait(PATIENCE)
+        return {one.job: SeenCheckpoint(step=1, age=7.0) for one in places}
+
+    async with cockpit(without_told_checkpoints(), checkpoints=look) as seat:
+        await go_to(seat, Look.RUNNING)
+        await ask(seat, "K")
+        assert "no checkpoint known (looking for them)" in seat.dialog
+        may_look.set()
+        await seat.until(lambda: "since 1, 7 s" in seat.dialog)
+        assert "no checkpoint known" not in seat.dialog
+
+
+def without_told_checkpoints() -> Snapshot:
+    """A campaign whose logs tell of no checkpoint, and that has a pattern for them."""
+    base = campaign()
+    assert base.plan is not None
+    found = Checkpoints(glob="iter_*")
+    rules = replace(base.plan.monitoring, checkpoints=found)
+    jobs = tuple(replace(job, metadata={}) for job in base.jobs)
+    return replace(base, jobs=jobs, plan=replace(base.plan, monitoring=rules))
+
+
+async def test_enter_never_confirms() -> None:
+    async with cockpit() as seat:
+        await go_to(seat, Look.RUNNING)
+        await ask(seat, "K")
+        await seat.press("enter")
+        await seat.until(lambda: not seat.dialog)
+        await pass_time(seat, 10)
+        assert seat.handle.sent == []
+
+
+@pytest.mark.parametrize("key", ["escape", "n", "q", "ctrl+c"])
+async def test_every_other_way_out_leaves_it_running(key: str) -> None:
+    async with cockpit() as seat:
+        await go_to(seat, Look.RUNNING)
+        await ask(seat, "K")
+        await seat.press(key)
+        await seat.until(lambda: not seat.dialog)
+        await pass_time(seat, 10)
+        assert seat.handle.sent == []
+
+
+async def test_a_key_within_300_ms_is_not_heard() -> None:
+    async with cockpit() as seat:
+        await go_to(seat, Look.RUNNING)
+        await seat.press("K")
+        await seat.until(lambda: seat.dialog)
+        await seat.press("y")
+        assert "Kill 1 running job?" in seat.dialog
+        await pass_time(seat, 10)
+        assert seat.handle.sent == []
+
+
+async def test_y_twice_is_one_kill() -> None:
+    async with cockpit() as seat:
+        await go_to(seat, Look.RUNNING)
+        await ask(seat, "K")
+        await seat.press("y", "y")
+        await pass_time(seat, 6)
+        assert len(seat.handle.sent) == 1
+
+
+async def test_the_countdown_is_told_with_its_way_out() -> None:
+    async with cockpit() as seat:
+        await go_to(seat, Look.RUNNING)
+        await ask(seat, "K")
+        await seat.press("y")
+        assert "1 job will be killed in 5 s   U stops it" in seat.footer
+
+
+async def test_u_stops_a_countdown() -> None:
+    async with cockpit() as seat:
+        await go_to(seat, Look.RUNNING)
+        await ask(seat, "K")
+        await seat.press("y", "U")
+        await pass_time(seat, 10)
+        assert seat.handle.sent == []
+        assert "stopped: nothing was sent" in seat.footer
+
+
+async def test_a_lost_terminal_drops_a_countdown() -> None:
+    async with cockpit() as seat:
+        await go_to(seat, Look.RUNNING)
+        await ask(seat, "K")
+        await seat.press("y")
+        seat.app.abandon()
+        seat.clock.advance(10)
+        seat.app.acts.tick()
+        assert seat.handle.sent == []
+
+
+async def test_ten_jobs_want_their_count_typed() -> None:
+    async with cockpit() as seat:
+        running = [j.name for j in seat.app.desk.session.jobs if j.look is Look.RUNNING]
+        seat.app.desk.marks.update(running)
+        await ask(seat, "K")
+        await seat.press("y")
+        assert f"type {len(running)} first" in seat.dialog
+        await seat.type(str(len(running)))
+        await seat.press("y")
+        await seat.until(lambda: not seat.dialog)
+        await pass_time(seat, 6)
+        sent = seat.handle.commands[0]
+        assert isinstance(sent, Kill)
+        assert sorted(sent.jobs) == sorted(running)
+
+
+async def test_a_wrong_count_confirms_nothing() -> None:
+    async with cockpit() as seat:
+        running = [j.name for j in seat.app.desk.session.jobs if j.look is Look.RUNNING]
+        seat.app.desk.marks.update(running)
+        await ask(seat, "K")
+        await seat.type("99")
+        await seat.press("backspace", "y")
+        assert "Type" in seat.dialog
+        assert seat.app.acts.countdown is None
+
+
+async def test_jobs_that_ended_while_one_read_are_asked_about_again() -> None:
+    async with cockpit() as seat:
+        names = [j.name for j in seat.app.desk.session.jobs if j.look is Look.RUNNING]
+        seat.app.desk.marks.update(names[:2])
+        await ask(seat, "K")
+        changed = with_job(
+            seat.handle.snapshot(), names[0], state=JobState.COMPLETED, why=None
+        )
+        await seat.push(changed)
+        await seat.press("y")
+        await seat.until(lambda: "Kill 1 running job?" in seat.dialog)
+        assert seat.app.acts.countdown is None
+
+
+async def test_one_countdown_at_a_time() -> None:
+    async with cockpit() as seat:
+        await go_to(seat, Look.RUNNING)
+        await ask(seat, "K")
+        await seat.press("y")
+        first = seat.app.acts.countdown
+        await seat.press("K")
+        assert not seat.dialog
+        assert seat.app.acts.countdown is first
+
+
+async def test_nothing_to_kill_is_said() -> None:
+    async with cockpit() as seat:
+        await go_to(seat, Look.DONE)
+        await seat.press("K")
+        assert "nothing here can be ended" in seat.footer
+
+
+async def test_a_verb_on_a_stage_acts_on_its_jobs() -> None:
+    async with cockpit(campaign(40)) as seat:
+        await seat.press("1", "j", "j")
+        await ask(seat, "X")
+        waiting = [
+            job
+            for job in seat.app.desk.session.jobs
+            if job.stage == "evaluate" and orders.skippable(job)
+        ]
+        assert waiting
+        assert all(job.name in seat.dialog for job in waiting)
+
+
+async def test_a_verb_on_a_folded_row_acts_on_its_jobs() -> None:
+    async with cockpit(size=(80, 24)) as seat:
+        await seat.press("exclamation_mark")
+        await ask(seat, "R")
+        assert "Resubmit 4 jobs?" in seat.dialog
+
+
+async def test_marks_that_a_filter_hides_are_named_too() -> None:
+    async with cockpit() as seat:
+        names = [j.name for j in seat.app.desk.session.jobs if j.look is Look.RUNNING]
+        seat.app.desk.marks.update(names[:2])
+        await seat.press("slash")
+        await seat.type("doomed")
+        await seat.press("enter")
+        await ask(seat, "K")
+        assert "2 marked jobs, 2 of them hidden by the filter" in seat.dialog
+        assert all(name in seat.dialog for name in names[:2])
+
+
+# -------------------------------------------------------------------------- submit
+async def test_opening_a_plan_submits_nothing_and_s_asks() -> None:
+    async with cockpit(planned(10)) as seat:
+        await ask(seat, "S")
+        assert "all 10 jobs: at most 640 GPU h" in seat.dialog
+        assert seat.handle.sent == []
+        await seat.press("y")
+        await seat.until(lambda: seat.handle.sent)
+        names = tuple(job.name for job in seat.app.desk.session.jobs)
+        assert seat.handle.commands == [Submit(jobs=names, plan_id="p1")]
+
+
+async def test_the_marked_ones_go_with_what_they_need() -> None:
+    async with cockpit(planned(10)) as seat:
+        await seat.press("j", "space")
+        await ask(seat, "S")
+        await seat.press("j", "y")
+        await seat.until(lambda: seat.handle.sent)
+        jobs = tuple(job.name for job in seat.app.desk.session.jobs[:2])
+        assert seat.handle.commands == [Submit(jobs=jobs, plan_id="p1")]
+
+
+# ------------------------------------------------------------------------ resubmit
+async def test_a_failed_job_comes_back_from_its_checkpoint() -> None:
+    async with cockpit() as seat:
+        name = await go_to(seat, Look.FAILED)
+        await ask(seat, "R")
+        await seat.press("y")
+        await seat.until(lambda: seat.handle.sent)
+        assert seat.handle.commands == [Resubmit(jobs=(name,), from_checkpoint=True)]
+
+
+async def test_other_values_are_typed_and_shown_as_a_difference() -> None:
+    async with cockpit() as seat:
+        name = await go_to(seat, Look.FAILED)
+        await ask(seat, "R")
+        await seat.press("j", "j", "tab")
+        await seat.type("optim.lr=5e-4")
+        assert "optim.lr: 3e-4 -> 5e-4" in seat.dialog
+        await seat.press("enter")
+        await seat.hear()
+        await seat.press("y")
+        await seat.until(lambda: seat.handle.sent)
+        assert seat.handle.commands == [
+            Resubmit(jobs=(name,), overrides=("optim.lr=5e-4",))
+        ]
+
+
+async def test_enter_in_a_field_confirms_nothing() -> None:
+    async with cockpit() as seat:
+        await go_to(seat, Look.FAILED)
+        await ask(seat, "R")
+        await seat.press("j", "j", "tab")
+        await seat.type("a=1")
+        await seat.press("enter")
+        assert seat.dialog
+        assert seat.handle.sent == []
+
+
+async def test_what_cannot_be_meant_is_refused_in_the_dialog() -> None:
+    async with cockpit() as seat:
+        await go_to(seat, Look.FAILED)
+        await ask(seat, "R")
+        await seat.press("k", "tab")
+        await seat.type("soon")
+        await seat.press("enter")
+        await seat.hear()
+        await seat.press("y")
+        assert "a limit reads 90m, 12h, 2d" in seat.dialog
+        assert seat.handle.sent == []
+
+
+async def test_the_node_that_failed_can_be_left_out() -> None:
+    async with cockpit() as seat:
+        name = await go_to(seat, Look.FAILED)
+        job = seat.app.desk.session.job(name)
+        assert job is not None
+        await ask(seat, "R")
+        await seat.press("k", "k", "y")
+        await seat.until(lambda: seat.handle.sent)
+        node = job.record.attempts[0].node
+        assert seat.handle.commands == [Resubmit(jobs=(name,), exclude_nodes=(node,))]
+
+
+# ------------------------------------------------------------------ skip and waive
+async def test_a_doomed_job_is_skipped_with_a_reason() -> None:
+    async with cockpit() as seat:
+        name = await go_to(seat, Look.DOOMED)
+        await ask(seat, "X")
+        await seat.press("tab")
+        await seat.type("too late")
+        await seat.press("enter")
+        await seat.hear()
+        await seat.press("y")
+        await seat.until(lambda: seat.handle.sent)
+        assert seat.handle.commands == [Skip(jobs=(name,), reason="too late")]
+
+
+async def test_a_condition_is_waived_only_with_a_reason() -> None:
+    async with cockpit() as seat:
+        name = await go_to(seat, Look.DOOMED)
+        await ask(seat, "X")
+        await seat.press("j", "y")
+        assert "reason" in seat.dialog
+        assert seat.handle.sent == []
+        await seat.press("tab")
+        await seat.type("copied by hand")
+        await seat.press("enter")
+        await seat.hear()
+        await seat.press("y")
+        await seat.until(lambda: seat.handle.sent)
+        assert seat.handle.commands == [
+            Waive(job=name, condition=0, reason="copied by hand")
+        ]
+
+
+async def test_a_warning_is_acknowledged_in_needs_you() -> None:
+    warned = Warned(
+        warning_id="w1",
+        why=why("storm", count=3),
+        job="",
+        severity="warning",
+        evidence="",
+        raised_at=T0,
+    )
+    async with cockpit(with_warnings(campaign(31), warned)) as seat:
+        await seat.press("5", "G", "X")
+        assert seat.handle.commands == [Acknowledge(warnings=("w1",))]
+
+
+# ------------------------------------------------------------------------ approval
+def asking_with_files(paths: tuple[str, ...]) -> Snapshot:
+    base = campaign(31)
+    report = base.jobs[-1]
+    approval = condition_kinds.Approval(prompt="Go?", show_files=paths)
+    spec = replace(report.spec, start_conditions=(approval,))
+    return with_job(base, report.name, spec=spec)
+
+
+async def test_an_approval_shows_its_files_and_sends_the_digest(tmp_path: Path) -> None:
+    shown = tmp_path / "plan.md"
+    shown.write_bytes(b"run \x1b[2J5 more\nthen stop\n")
+    missing = tmp_path / "none.md"
+    async with cockpit(asking_with_files((str(shown), str(missing)))) as seat:
+        name = await go_to(seat, Look.ASKS)
+        await ask(seat, "A")
+        assert "run 5 more" in seat.dialog
+        assert "then stop" in seat.dialog
+        assert "(not there yet)" in seat.dialog
+        await seat.press("y")
+        await seat.until(lambda: seat.handle.sent)
+        assert seat.handle.commands == [Answer(job=name, digest="d1", approved=True)]
+
+
+async def test_a_refusal_is_sent_too() -> None:
+    async with cockpit() as seat:
+        name = await go_to(seat, Look.ASKS)
+        await ask(seat, "A")
+        await seat.press("x")
+        await seat.until(lambda: seat.handle.sent)
+        assert seat.handle.commands == [Answer(job=name, digest="d1", approved=False)]
+
+
+async def test_what_asks_is_found_from_anywhere() -> None:
+    async with cockpit() as seat:
+        await ask(seat, "A")
+        assert "Approve" in seat.dialog
+
+
+async def test_deciding_later_sends_nothing() -> None:
+    async with cockpit() as seat:
+        await ask(seat, "A")
+        await seat.press("enter")
+        await seat.until(lambda: not seat.dialog)
+        assert seat.handle.sent == []
+
+
+# --------------------------------------------------------------------------- pause
+async def test_pausing_and_resuming_are_one_key() -> None:
+    async with cockpit() as seat:
+        await seat.press("P")
+        await seat.push(replace(seat.handle.snapshot(), paused=why("paused")))
+        await seat.press("P")
+        assert seat.handle.commands == [Pause(), Resume()]
+
+
+async def test_the_footer_says_that_p_resumes_what_is_paused() -> None:
+    async with cockpit() as seat:
+        assert "P" not in seat.footer.split("│")[1]
+        await seat.push(replace(seat.handle.snapshot(), paused=why("paused")))
+        assert "P resume" in seat.footer
+
+
+# ----------------------------------------------------------------------- read only
+async def test_read_only_offers_no_step_that_it_refuses() -> None:
+    async with cockpit(read_only=True) as seat:
+        await go_to(seat, Look.RUNNING)
+        assert "Next  0 its log" in seat.pane("why")
+        await seat.press("w")
+        answer = seat.app.screen.query_one("#conditions", AnswerPane)
+        assert "reads" in answer.text()
+        assert "Next" not in answer.text()
+
+
+@pytest.mark.parametrize("key", ["S", "K", "R", "A", "X", "P"])
+async def test_read_only_sends_nothing(key: str) -> None:
+    async with cockpit(read_only=True) as seat:
+        await seat.press(key)
+        assert not seat.dialog
+        assert "read only" in seat.footer
+        assert seat.handle.sent == []
+
+
+async def test_a_handle_that_takes_no_commands_is_read_only() -> None:
+    async with cockpit(handle_read_only=True) as seat:
+        await seat.press("P")
+        assert seat.handle.sent == []
+
+
+async def test_whose_session_it_is_is_told_with_the_refusal() -> None:
+    base = campaign()
+    theirs = replace(base, engine=replace(base.engine, user="user 61001"))
+    async with cockpit(theirs, handle_read_only=True) as seat:
+        await seat.press("K")
+        assert "read only: this is the session of user 61001" in seat.footer
+
+
+async def test_a_session_that_turns_out_to_be_read_only_offers_no_step() -> None:
+    async with cockpit() as seat:
+        await go_to(seat, Look.RUNNING)
+        assert "K kill" in seat.pane("why")
+        seat.handle.read_only = True
+        await seat.push(replace(seat.handle.snapshot(), name="again"))
+        assert "K kill" not in seat.pane("why")
+        assert "read only" in seat.pane("header")
+
+
+async def test_lower_case_twins_do_nothing() -> None:
+    async with cockpit() as seat:
+        await go_to(seat, Look.RUNNING)
+        for key in "sraxpu":
+            await seat.press(key)
+            assert not seat.dialog
+        assert seat.handle.sent == []
+
+
+async def test_a_verb_without_an_object_names_the_marks_it_looked_at() -> None:
+    async with cockpit() as seat:
+        done = [job for job in seat.app.desk.session.jobs if job.look is Look.DONE]
+        seat.app.desk.marks.update(job.name for job in done[:2])
+        await seat.press("slash")
+        await seat.type("waiting")
+        await seat.press("enter", "K")
+        assert "the 2 marked jobs, 2 of them hidden by the filter: none" in seat.footer
+
+
+async def test_marks_stay_in_sight_at_80_columns() -> None:
+    async with cockpit(size=(80, 24)) as seat:
+        await seat.press("full_stop", "space", "slash")
+        await seat.type("cooldown")
+        await seat.press("enter")
+        assert " marked" in seat.pane("jobs").split("\n")[0]

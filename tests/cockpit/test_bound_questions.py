@@ -1,0 +1,202 @@
+"""A question is bound to what it showed: the plan, the jobs, the files."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from autoexp_tui.cockpit.app import CockpitApp
+from autoexp_tui.cockpit.options import CockpitOptions
+from autoexp_tui.cockpit.render.status_style import Look
+from autoexp_tui.conditions import kinds as condition_kinds
+from autoexp_tui.engine.deferred import DeferredHandle
+from autoexp_tui.model.commands import Answer, Resubmit, Submit
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.states import JobState
+from tests.cockpit.seat import Seat, cockpit
+from tests.support.campaigns import campaign, plan_of, planned
+from tests.support.scripted_handle import ScriptedHandle, with_job
+
+
+def numbered(jobs: int, plan_id: str) -> Snapshot:
+    """A plan that nobody submitted, by its id."""
+    made = planned(jobs)
+    return replace(made, plan=replace(plan_of(made), plan_id=plan_id))
+
+
+async def ask(seat: Seat, key: str) -> None:
+    await seat.press(key)
+    await seat.hear()
+
+
+async def go_to(seat: Seat, look: Look) -> str:
+    job = next(job for job in seat.app.desk.session.jobs if job.look is look)
+    seat.jobs.jobs.move_to_key(job.name)
+    await seat.pilot.pause()
+    return job.name
+
+
+# ------------------------------------------------------------------------------ plans
+async def test_s_submits_the_jobs_and_the_plan_that_it_showed() -> None:
+    async with cockpit(numbered(4, "first")) as seat:
+        names = tuple(job.name for job in seat.app.desk.session.jobs)
+        await ask(seat, "S")
+        await seat.press("y")
+        await seat.until(lambda: seat.handle.sent)
+        assert seat.handle.commands == [Submit(jobs=names, plan_id="first")]
+
+
+async def test_a_plan_made_while_s_asks_is_not_submitted_in_its_place() -> None:
+    async with cockpit(numbered(4, "first")) as seat:
+        await ask(seat, "S")
+        assert "all 4 jobs" in seat.dialog
+        await seat.push(numbered(13, "second"))
+        await seat.press("y")
+        assert seat.handle.sent == []
+        assert "planned again while you read" in seat.footer
+        await seat.until(lambda: "all 13 jobs" in seat.dialog)
+        await seat.hear()
+        await seat.press("y")
+        await seat.until(lambda: seat.handle.sent)
+        (sent,) = seat.handle.commands
+        assert isinstance(sent, Submit)
+        assert (len(sent.jobs), sent.plan_id) == (13, "second")
+
+
+class Planner:
+    """Plans when the test lets it: first 4 jobs, then 13."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.made: list[ScriptedHandle] = []
+
+    def __call__(self) -> ScriptedHandle:
+        again = bool(self.made)
+        if again:
+            assert self.go_on.wait(20)
+        shown = numbered(13, "second") if again else numbered(4, "first")
+        self.made.append(ScriptedHandle(shown))
+        return self.made[-1]
+
+
+@contextmanager
+def planning(planner: Planner) -> Iterator[DeferredHandle]:
+    handle = DeferredHandle(planner, name="exp", doing="planning exp")
+    handle.start()
+    try:
+        yield handle
+    finally:
+        planner.go_on.set()
+
+
+async def test_planning_again_stands_in_the_header_and_in_the_question() -> None:
+    planner = Planner()
+    with planning(planner) as handle:
+        options = CockpitOptions(ascii=False, replan=handle.start)
+        app = CockpitApp(handle, options=options)
+        async with app.run_test(size=(120, 40)) as pilot:
+            seat = Seat(app, pilot, None, None, [])  # type: ignore[arg-type]
+            await seat.until(lambda: len(app.desk.session.jobs) == 4)
+            await seat.press("ctrl+r", "j")
+            await seat.until(lambda: "planning" in app.jobs_screen.header.shown_text)
+            assert len(app.desk.session.jobs) == 4
+            await seat.press("S")
+            await seat.until(lambda: "is being planned again" in seat.dialog)
+            planner.go_on.set()
+            await seat.until(lambda: len(app.desk.session.jobs) == 13)
+            assert "planning" not in app.jobs_screen.header.shown_text
+
+
+async def test_keys_say_what_is_still_being_made() -> None:
+    planner = Planner()
+    planner.made.append(ScriptedHandle(planned(1)))  # so that the first one waits
+    with planning(planner) as handle:
+        app = CockpitApp(handle, options=CockpitOptions(ascii=False))
+        async with app.run_test(size=(120, 40)) as pilot:
+            seat = Seat(app, pilot, None, None, [])  # type: ignore[arg-type]
+            for key in ("S", "exclamation_mark"):
+                await seat.press(key)
+                assert "planning exp goes on" in seat.footer
+
+
+# ------------------------------------------------------------------------------- jobs
+async def test_r_asks_again_when_somebody_else_brought_the_job_back() -> None:
+    async with cockpit() as seat:
+        name = await go_to(seat, Look.FAILED)
+        await ask(seat, "R")
+        now = with_job(seat.handle.snapshot(), name, state=JobState.WAITING)
+        await seat.push(now)
+        await seat.press("y")
+        assert seat.handle.sent == []
+        assert "ended in a way that R mends" in seat.footer
+
+
+async def test_r_goes_on_with_jobs_that_stayed_as_they_were() -> None:
+    async with cockpit() as seat:
+        name = await go_to(seat, Look.FAILED)
+        await ask(seat, "R")
+        await seat.push(replace(seat.handle.snapshot()))
+        await seat.press("y")
+        await seat.until(lambda: seat.handle.sent)
+        assert seat.handle.commands == [Resubmit(jobs=(name,))]
+
+
+async def test_x_asks_again_when_the_job_has_ended_meanwhile() -> None:
+    async with cockpit() as seat:
+        name = await go_to(seat, Look.DOOMED)
+        await ask(seat, "X")
+        now = with_job(seat.handle.snapshot(), name, state=JobState.SKIPPED)
+        await seat.push(now)
+        await seat.press("y")
+        assert seat.handle.sent == []
+
+
+# -------------------------------------------------------------------------- approvals
+def asking_about(path: Path) -> Snapshot:
+    base = campaign(31)
+    report = base.jobs[-1]
+    approval = condition_kinds.Approval(prompt="Go?", show_files=(str(path),))
+    spec = replace(report.spec, start_conditions=(approval,))
+    return with_job(base, report.name, spec=spec)
+
+
+async def test_a_file_that_changed_while_it_was_read_is_shown_again(
+    tmp_path: Path,
+) -> None:
+    shown = tmp_path / "plan.md"
+    shown.write_text("run 5 more")
+    async with cockpit(asking_about(shown)) as seat:
+        name = await go_to(seat, Look.ASKS)
+        await ask(seat, "A")
+        shown.write_text("run 500 more")
+        await seat.press("y")
+        await seat.until(lambda: "run 500 more" in seat.dialog)
+        assert seat.handle.sent == []
+        assert "its files changed while you read" in seat.footer
+        await seat.hear()
+        await seat.press("y")
+        await seat.until(lambda: seat.handle.sent)
+        assert seat.handle.commands == [Answer(job=name, digest="d1", approved=True)]
+
+
+async def test_what_was_answered_elsewhere_is_not_asked_about_next() -> None:
+    base = campaign(31)
+    asking = next(job for job in base.jobs if job.ask and job.ask.approved is None)
+    waiting = [job for job in base.jobs if job.state is JobState.WAITING]
+    other = next(job for job in waiting if job.name != asking.name)
+    two = with_job(base, other.name, ask=asking.ask)
+    async with cockpit(two) as seat:
+        asked = [
+            job.name for job in seat.app.desk.session.jobs if job.look is Look.ASKS
+        ]
+        assert len(asked) == 2
+        await ask(seat, "A")
+        answered = replace(asking.ask, approved=True) if asking.ask else None
+        await seat.push(with_job(two, asked[1], ask=answered))
+        await seat.press("x")
+        await seat.until(lambda: seat.handle.sent)
+        await seat.pilot.pause()
+        assert not seat.dialog

@@ -1,0 +1,258 @@
+"""The errors of a plan: each leads to its place, and ctrl+r plans again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoexp_tui.cockpit.options import LeaveWay
+from autoexp_tui.cockpit.render import faults as fault_view
+from autoexp_tui.cockpit.render.faults import Fault
+from autoexp_tui.cockpit.render.spans import wrap
+from autoexp_tui.cockpit.widgets.pane import LinesWidget
+from tests.cockpit.plans import holey, opened
+from tests.cockpit.seat import Seat, cockpit
+from tests.planning.chart_plans import job, plan
+
+LINES = [f"line {at}" for at in range(1, 60)]
+
+
+@pytest.fixture
+def faults(tmp_path: Path) -> tuple[Fault, ...]:
+    path = tmp_path / "exp.yaml"
+    path.write_text("\n".join(LINES))
+    return (
+        Fault(
+            message="no key backend.lrr",
+            where="backend.lrr",
+            hint="did you mean `backend.lr`?",
+            path=str(path),
+            line=41,
+        ),
+        Fault(message="a second thing", where="sweep", job="job 3"),
+    )
+
+
+@pytest.fixture
+def long_lines(faults: tuple[Fault, ...]) -> None:
+    Path(faults[0].path).write_text("\n".join(["x " * 60 + "tail"] * 50))
+
+
+async def faulty(seat: Seat, faults: tuple[Fault, ...]) -> None:
+    """Show them over a plan that does not exist yet."""
+    seat.app.planning.show_faults(faults)
+    await seat.until(lambda: seat.dialog)
+
+
+NO_PLAN = opened(plan([job("a")]))
+
+
+async def test_every_error_is_shown_with_its_place(faults: tuple[Fault, ...]) -> None:
+    async with cockpit() as seat:
+        await faulty(seat, faults)
+        assert "The plan has 2 errors. Nothing was submitted." in seat.dialog
+        assert "exp.yaml:41 backend.lrr" in seat.dialog
+        assert "did you mean `backend.lr`?" in seat.dialog
+        assert "a second thing" in seat.dialog
+
+
+async def test_a_key_lays_out_no_more_than_its_finding_of_a_thousand(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    laid_out: list[object] = []
+
+    def counted(*given: Any) -> Any:
+        laid_out.append(given)
+        return wrap(*given)
+
+    monkeypatch.setattr(fault_view, "wrap", counted)
+    many = tuple(Fault(message=f"no key k{at}", where=f"k{at}") for at in range(1000))
+    async with cockpit() as seat:
+        await faulty(seat, many)
+        laid_out.clear()
+        await seat.press("j", "end", "k")
+        assert "> k0" in seat.dialog
+        assert "no key k5" in seat.dialog
+        assert len(laid_out) < 40
+
+
+async def test_enter_opens_the_file_at_the_line(faults: tuple[Fault, ...]) -> None:
+    async with cockpit() as seat:
+        await faulty(seat, faults)
+        await seat.press("enter")
+        await seat.until(lambda: "line 41" in seat.dialog)
+        assert ">   41 │ line 41" in seat.dialog
+        assert "line 36" not in seat.dialog
+
+
+async def test_the_line_in_question_is_shown_in_full(
+    faults: tuple[Fault, ...], long_lines: None
+) -> None:
+    async with cockpit(size=(80, 24)) as seat:
+        await faulty(seat, faults)
+        await seat.press("enter")
+        await seat.until(lambda: "41 │" in seat.dialog)
+        assert seat.dialog.count("tail") == 1
+
+
+async def test_a_smaller_screen_keeps_the_finding_under_the_cursor_in_sight(
+    faults: tuple[Fault, ...],
+) -> None:
+    many = tuple(replace(faults[0], where=f"key{n}") for n in range(9))
+    async with cockpit(size=(120, 60)) as seat:
+        await faulty(seat, many)
+        for _ in range(8):
+            await seat.press("j")
+        await seat.pilot.resize_terminal(60, 16)
+        await seat.until(lambda: "key8" in seat.dialog)
+        assert "ctrl+r plan again " in seat.dialog
+
+
+async def test_enter_again_closes_the_excerpt(faults: tuple[Fault, ...]) -> None:
+    async with cockpit() as seat:
+        await faulty(seat, faults)
+        await seat.press("enter")
+        await seat.until(lambda: "line 41" in seat.dialog)
+        await seat.press("enter")
+        assert "line 41" not in seat.dialog
+
+
+async def test_a_finding_of_no_file_says_so(faults: tuple[Fault, ...]) -> None:
+    async with cockpit() as seat:
+        await faulty(seat, faults)
+        await seat.press("j", "enter")
+        assert "no file is known for this one" in seat.dialog
+
+
+async def test_a_file_that_is_gone_is_told(faults: tuple[Fault, ...]) -> None:
+    gone = replace(faults[0], path="/nowhere/exp.yaml")
+    async with cockpit() as seat:
+        await faulty(seat, (gone,))
+        await seat.press("enter")
+        await seat.until(lambda: "cannot be read" in seat.dialog)
+
+
+async def test_ctrl_r_plans_again(faults: tuple[Fault, ...]) -> None:
+    asked: list[str] = []
+    async with cockpit(replan=lambda: asked.append("again")) as seat:
+        await faulty(seat, faults)
+        await seat.press("ctrl+r")
+        assert asked == ["again"]
+        assert "planning again" in seat.dialog
+
+
+async def test_what_is_left_after_planning_again_takes_its_place(
+    faults: tuple[Fault, ...],
+) -> None:
+    async with cockpit(replan=lambda: None) as seat:
+        await faulty(seat, faults)
+        await seat.press("ctrl+r")
+        seat.app.planning.show_faults(faults[1:])
+        await seat.pilot.pause()
+        assert "The plan has 1 error." in seat.dialog
+        assert "backend.lrr" not in seat.dialog
+
+
+async def test_a_sound_plan_closes_the_errors(faults: tuple[Fault, ...]) -> None:
+    async with cockpit(opened(holey()), replan=lambda: None) as seat:
+        await faulty(seat, faults)
+        await seat.push(opened(plan([job("mended")])))
+        assert not seat.dialog
+        assert "mended" in seat.pane("why")
+
+
+async def test_closing_them_over_a_plan_keeps_that_plan(
+    faults: tuple[Fault, ...],
+) -> None:
+    async with cockpit(opened(holey())) as seat:
+        await faulty(seat, faults)
+        await seat.press("escape")
+        assert "the plan of before stands" in seat.footer
+        assert not seat.left
+
+
+async def test_closing_them_without_a_plan_leaves(faults: tuple[Fault, ...]) -> None:
+    from autoexp_tui.engine.deferred import empty_snapshot
+
+    async with cockpit(empty_snapshot("exp", "planning exp")) as seat:
+        await faulty(seat, faults)
+        await seat.press("q")
+        await seat.until(lambda: seat.left)
+        assert seat.left == [LeaveWay.NOTHING]
+
+
+async def test_behind_the_errors_stands_that_planning_failed(
+    faults: tuple[Fault, ...],
+) -> None:
+    from autoexp_tui.engine.deferred import empty_snapshot
+
+    async with cockpit(empty_snapshot("exp", "planning exp")) as seat:
+        await faulty(seat, faults)
+        behind = _behind(seat)
+        assert "exp   planning failed" in behind
+        assert " planning exp failed" in behind
+        assert "appear when it is done" not in behind
+
+
+async def test_while_it_is_planned_again_it_stands_so_behind_the_errors(
+    faults: tuple[Fault, ...],
+) -> None:
+    from autoexp_tui.engine.deferred import empty_snapshot
+
+    shown = empty_snapshot("exp", "planning exp")
+    async with cockpit(shown, replan=lambda: None) as seat:
+        await faulty(seat, faults)
+        await seat.press("ctrl+r")
+        assert "failed" not in _behind(seat)
+        seat.app.planning.show_faults(faults)
+        await seat.pilot.pause()
+        assert " planning exp failed" in _behind(seat)
+
+
+def _behind(seat: Seat) -> str:
+    screen = seat.app.full_screen
+    assert screen is not None
+    return "\n".join(one.shown_text for one in screen.query(LinesWidget))
+
+
+async def test_ctrl_r_over_a_plan_plans_it_again_and_says_so() -> None:
+    asked: list[str] = []
+    async with cockpit(opened(holey()), replan=lambda: asked.append("x")) as seat:
+        seat.handle.role = "plan"
+        await seat.press("ctrl+r")
+        assert asked == ["x"]
+        await seat.push(opened(plan([job("other")])))
+        assert "planned again: 1 job" in seat.footer
+
+
+async def test_ctrl_r_over_a_session_does_nothing() -> None:
+    asked: list[str] = []
+    async with cockpit(replan=lambda: asked.append("x")) as seat:
+        seat.handle.role = "live"
+        await seat.press("ctrl+r")
+        assert not asked
+        assert "nobody has submitted" in seat.footer
+
+
+async def test_another_plan_with_as_many_jobs_has_its_own_names() -> None:
+    async with cockpit(opened(plan([job("old")]))) as seat:
+        await seat.push(opened(plan([job("new")])))
+        assert seat.app.desk.session.job("new") is not None
+        assert seat.app.desk.session.job("old") is None
+        assert "new" in seat.pane("why")
+
+
+async def test_hostile_text_of_a_finding_reaches_no_terminal(tmp_path: Path) -> None:
+    bad = "\x1b]52;c;AA\x07[/red]\u202e"
+    path = tmp_path / "exp.yaml"
+    path.write_text(f"{bad}\n" * 9)
+    fault = Fault(message=bad, where=bad, hint=bad, job=bad, path=str(path), line=4)
+    async with cockpit() as seat:
+        await faulty(seat, (fault,))
+        await seat.press("enter")
+        await seat.until(lambda: "> " in seat.dialog and "4 │" in seat.dialog)
+        assert not {"\x1b", "\x07", "\u202e"} & set(seat.dialog)
+        assert "[/red]" in seat.dialog

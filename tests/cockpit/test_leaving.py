@@ -1,0 +1,123 @@
+"""However the screen ends, the engine goes on; the caller learns how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from autoexp_tui.cockpit.options import LeaveWay
+from autoexp_tui.model.commands import Pause
+from autoexp_tui.model.snapshot import Snapshot
+from tests.cockpit.seat import Seat, cockpit
+from tests.support.campaigns import all_done, campaign, planned
+from tests.support.scripted_handle import moved
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+q", "ctrl+c"])
+async def test_every_way_to_quit_asks(key: str) -> None:
+    async with cockpit() as seat:
+        await seat.press(key)
+        await seat.until(lambda: "Leave?" in seat.dialog)
+        assert seat.left == []
+
+
+async def test_staying_is_what_enter_does() -> None:
+    async with cockpit() as seat:
+        await seat.press("q")
+        await seat.until(lambda: seat.dialog)
+        await seat.hear()
+        await seat.press("enter")
+        await seat.until(lambda: not seat.dialog)
+        assert seat.left == []
+
+
+async def test_y_leaves_and_sends_nothing() -> None:
+    async with cockpit() as seat:
+        await seat.press("q")
+        await seat.until(lambda: seat.dialog)
+        await seat.hear()
+        await seat.press("y")
+        await seat.until(lambda: seat.left)
+        assert seat.left == [LeaveWay.LEFT]
+        assert seat.app.return_value is LeaveWay.LEFT
+        assert seat.handle.sent == []
+        assert not seat.handle.closed
+
+
+async def test_p_pauses_submission_and_leaves() -> None:
+    async with cockpit() as seat:
+        await seat.press("q")
+        await seat.until(lambda: seat.dialog)
+        await seat.hear()
+        await seat.press("p")
+        await seat.until(lambda: seat.left)
+        assert seat.left == [LeaveWay.PAUSED]
+        assert seat.handle.commands == [Pause()]
+
+
+@pytest.mark.parametrize(
+    "snapshot", [planned(10), campaign(10, role="viewer"), all_done(10)]
+)
+async def test_where_nothing_could_be_disturbed_nothing_is_asked(
+    snapshot: Snapshot,
+) -> None:
+    async with cockpit(snapshot) as seat:
+        await seat.press("q")
+        await seat.until(lambda: seat.left)
+        assert seat.left == [LeaveWay.NOTHING]
+
+
+async def test_an_abandoned_screen_ends_at_once_and_says_so_once() -> None:
+    async with cockpit() as seat:
+        seat.app.abandon()
+        seat.app.abandon()
+        assert seat.left == [LeaveWay.LOST]
+        assert seat.app.return_value is LeaveWay.LOST
+        assert seat.app.fault is None
+
+
+async def test_a_snapshot_after_leaving_wakes_nobody() -> None:
+    async with cockpit() as seat:
+        seat.app.leave(LeaveWay.LEFT)
+        seat.handle.push(moved(seat.handle.snapshot(), 1))
+        assert seat.app.bridge.take() is None
+
+
+class Broken(Exception):
+    """A bug of ours."""
+
+
+def break_it(*_: object) -> None:
+    raise Broken
+
+
+seats: list[Seat] = []
+
+
+async def broken_handler() -> None:
+    async with cockpit() as seat:
+        seats[:] = [seat]
+        seat.jobs.call_later(break_it)
+        await seat.until(lambda: seat.app.fault is not None)
+
+
+async def broken_background() -> None:
+    async with cockpit() as seat:
+        seats[:] = [seat]
+        seat.app.background.call("x", lambda: 1, break_it)
+        await seat.until(lambda: seat.app.fault is not None)
+
+
+@pytest.mark.parametrize("breaking", [broken_handler, broken_background])
+async def test_a_fault_ends_the_screen_and_is_told(
+    breaking: Callable[[], Awaitable[None]],
+) -> None:
+    with pytest.raises(Broken):
+        await breaking()
+    app = seats[0].app
+    assert isinstance(app.fault, Broken)
+    assert app.return_code == 1
+    assert app.acts.countdown is None
+    assert seats[0].left == []
+    assert not seats[0].handle.closed

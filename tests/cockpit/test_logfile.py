@@ -1,0 +1,445 @@
+"""A log of any size, and everything that happens to logs."""
+
+from __future__ import annotations
+
+import os
+import re
+from itertools import count
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autoexp_tui.cockpit import logfile
+from autoexp_tui.cockpit.logfile import (
+    SEARCH_CHUNK,
+    Change,
+    LogFile,
+    error_pattern,
+    search_pattern,
+    shown_text,
+)
+from autoexp_tui.text.patterns import PatternRefused
+
+LINES = st.binary(max_size=300).map(lambda data: data.replace(b"\n", b""))
+
+
+def opened(path: Path) -> LogFile:
+    file = LogFile(str(path))
+    file.poll()
+    return file
+
+
+def texts(lines: list[logfile.LogLine]) -> list[str]:
+    return [line.text for line in lines]
+
+
+@pytest.fixture
+def long_log(tmp_path: Path) -> Path:
+    path = tmp_path / "long.log"
+    path.write_text("".join(f"line {n}\n" for n in range(100_000)))
+    return path
+
+
+# ------------------------------------------------------------------------- reading
+def test_the_end_is_read_first(long_log: Path) -> None:
+    assert texts(opened(long_log).last(3)) == ["line 99997", "line 99998", "line 99999"]
+
+
+def test_reading_the_end_indexes_only_the_end(long_log: Path) -> None:
+    file = opened(long_log)
+    file.last(20)
+    assert not file.at_beginning
+
+
+def test_scrolling_up_reaches_the_first_line(long_log: Path) -> None:
+    file = opened(long_log)
+    end = file.last(20)
+    assert texts(file.moved(end[0].offset, -200_000, 2)) == ["line 0", "line 1"]
+
+
+def test_one_page_up_is_the_page_before(long_log: Path) -> None:
+    file = opened(long_log)
+    end = file.last(20)
+    before = texts(file.moved(end[0].offset, -20, 20))
+    assert before[-1] == "line 99979"
+
+
+def test_jumping_to_the_beginning_needs_no_index_of_the_rest(long_log: Path) -> None:
+    file = opened(long_log)
+    file.last(20)
+    assert texts(file.at(0, 2)) == ["line 0", "line 1"]
+
+
+def test_scrolling_down_ends_at_the_last_page(long_log: Path) -> None:
+    file = opened(long_log)
+    start = file.at(0, 20)
+    assert texts(file.moved(start[0].offset, 10**6, 20))[-1] == "line 99999"
+
+
+def test_an_offset_in_the_middle_of_a_line_finds_that_line(long_log: Path) -> None:
+    file = opened(long_log)
+    whole = file.at(500_000, 1)[0]
+    assert whole.offset <= 500_000
+    assert re.fullmatch(r"line \d+", whole.text)
+
+
+def test_a_file_that_grew_is_followed(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("one\n")
+    file = opened(path)
+    file.last(5)
+    with path.open("a") as more:
+        more.write("two\nthr")
+    assert file.poll() is Change.GREW
+    assert texts(file.last(5)) == ["one", "two", "thr"]
+    with path.open("a") as more:
+        more.write("ee\n")
+    file.poll()
+    assert texts(file.last(5)) == ["one", "two", "three"]
+
+
+def test_a_much_larger_file_is_not_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("first\n")
+    file = opened(path)
+    file.last(5)
+    with path.open("a") as more:
+        more.write("x" * 99 + "\n")
+        more.write(("y" * 99 + "\n") * 60_000)
+    file.poll()
+    assert texts(file.last(1)) == ["y" * 99]
+    assert not file.at_beginning
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.binary(max_size=300).map(lambda b: b.replace(b"\n", b"")), max_size=40)
+)
+def test_lines_are_those_of_the_file_however_small_the_chunks(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "a.log"
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logfile, "CHUNK", 512)
+        file = opened(path)
+        assert texts(file.last(1000)) == [shown_text(line) for line in lines]
+        first = texts(file.at(0, 1000))
+        assert first == [shown_text(line) for line in lines]
+
+
+# -------------------------------------------------------------- what befalls files
+def test_a_file_that_is_not_there_is_missing(tmp_path: Path) -> None:
+    assert LogFile(str(tmp_path / "none")).poll() is Change.MISSING
+
+
+def test_a_file_that_comes_later_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "late.log"
+    file = LogFile(str(path))
+    file.poll()
+    path.write_text("here\n")
+    assert file.poll() is Change.REPLACED
+    assert texts(file.last(3)) == ["here"]
+
+
+def test_a_truncated_file_begins_anew(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("old\n" * 100)
+    file = opened(path)
+    file.last(3)
+    path.write_text("new\n")
+    assert file.poll() is Change.REPLACED
+    assert texts(file.last(3)) == ["new"]
+
+
+def test_a_rotated_file_begins_anew(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("old\n")
+    file = opened(path)
+    path.rename(tmp_path / "a.log.1")
+    path.write_text("new and longer\n")
+    assert file.poll() is Change.REPLACED
+    assert texts(file.last(3)) == ["new and longer"]
+
+
+def test_a_link_that_points_elsewhere_begins_anew(tmp_path: Path) -> None:
+    (tmp_path / "1").write_text("run one\n")
+    (tmp_path / "2").write_text("run two\n")
+    link = tmp_path / "current.log"
+    link.symlink_to("1")
+    file = opened(link)
+    link.unlink()
+    link.symlink_to("2")
+    file.poll()
+    assert texts(file.last(3)) == ["run two"]
+
+
+def test_a_file_that_went_away_is_missing_again(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("x\n")
+    file = opened(path)
+    path.unlink()
+    assert file.poll() is Change.MISSING
+
+
+def test_a_file_that_may_not_be_read_raises(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="a directory, not a regular file"):
+        opened(tmp_path)
+
+
+# ---------------------------------------------------------------------------- text
+def test_a_progress_bar_shows_its_last_state() -> None:
+    assert shown_text(b"10 %\r50 %\r100 %\r\n") == "100 %"
+
+
+def test_bad_utf_8_is_replaced() -> None:
+    assert shown_text(b"caf\xe9\n") == "caf\ufffd"
+
+
+def test_escape_sequences_do_not_survive() -> None:
+    assert shown_text(b"\x1b[31mred\x1b[0m\x1b]52;c;eA==\x07\x1b[2J") == "red"
+
+
+def test_a_line_without_end_is_cut_up(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"x" * (3 * logfile.LONGEST) + b"\nend\n")
+    lines = opened(path).last(10)
+    assert lines[-1].text == "end"
+    assert len(lines) == 4
+
+
+# ------------------------------------------------------------------ progress bars
+def a_bar(states: int, width: int = 70) -> bytes:
+    return b"".join(b"\r" + b"step %07d " % n + b"#" * width for n in range(states))
+
+
+@pytest.mark.parametrize("states", [10, 2_000, 40_000])
+def test_a_progress_bar_of_any_length_is_one_line(tmp_path: Path, states: int) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"before\n" + a_bar(states) + b"\nafter\n")
+    found = texts(opened(path).last(10))
+    assert len(found) == 3
+    assert found[1].startswith(f"step {states - 1:07d} ")
+
+
+def test_a_progress_bar_that_goes_on_stays_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"before\n" + a_bar(3_000))
+    file = opened(path)
+    file.last(10)
+    with path.open("ab") as more:
+        more.write(a_bar(20_000) + b"\r  ")
+    file.poll()
+    found = texts(file.last(10))
+    assert len(found) == 2
+    assert found[1].startswith("step 0019999 ")
+
+
+def test_a_bar_read_downwards_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"before\n" + a_bar(20_000) + b"\nafter\n")
+    file = opened(path)
+    found = texts(file.at(0, 5))
+    assert [found[0], found[2]] == ["before", "after"]
+    assert found[1].startswith("step 0019999 ")
+
+
+STATE = st.text("abc", min_size=1, max_size=6)
+BAR = st.lists(STATE, min_size=1, max_size=12).map(lambda all_: "\r" + "\r".join(all_))
+SHORT = st.text("xyz", max_size=7)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(BAR | SHORT, min_size=2, max_size=6), st.integers(1, 20), st.booleans())
+def test_bars_are_one_line_each_however_they_come_and_however_they_are_read(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], piece: int, grows: bool
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "a.log"
+    data = ("\n".join(lines) + "\nend").encode()
+    with pytest.MonkeyPatch.context() as small:
+        small.setattr(logfile, "CHUNK", 16)
+        small.setattr(logfile, "LONGEST", 8)
+        small.setattr(logfile, "_SEEN", 10)
+        path.write_bytes(b"" if grows else data)
+        file = opened(path)
+        for start in range(0, len(data) if grows else 0, piece):
+            with path.open("ab") as more:
+                more.write(data[start : start + piece])
+            file.poll()
+            file.last(99)
+        found = texts(file.last(99))
+    assert found == [shown_text(line.encode()) for line in [*lines, "end"]]
+
+
+def test_text_that_a_later_bar_overwrites_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"x" * (2 * logfile.LONGEST + 10))
+    file = opened(path)
+    assert len(file.last(10)) == 3
+    with path.open("ab") as more:
+        more.write(b"\rdone")
+    file.poll()
+    assert texts(file.last(10)) == ["done"]
+
+
+def test_a_long_text_after_the_last_return_is_cut_up(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(a_bar(3_000) + b"\r" + b"y" * (2 * logfile.LONGEST) + b"\nend\n")
+    found = texts(opened(path).last(10))
+    assert len(found) == 3
+    assert [set(one) for one in found[:2]] == [{"y", "…"}, {"y", "…"}]
+
+
+def test_windows_line_ends_overwrite_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"one\r\ntwo\r\n")
+    assert texts(opened(path).last(5)) == ["one", "two"]
+
+
+def test_an_endless_bar_is_not_read_to_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logfile, "MOST_FRUITLESS", 2)
+    path = tmp_path / "a.log"
+    path.write_bytes(b"before\n" + a_bar(20_000))
+    file = opened(path)
+    assert texts(file.last(5))[0].startswith("step 0019999 ")
+    assert not file.at_beginning
+
+
+def test_a_search_finds_no_state_that_was_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"step 5\n\rstep 5\rstep 6\nend\n")
+    file = opened(path)
+    assert file.find(search_pattern("step 5"), file.size, forward=False) == 0
+    assert file.find(search_pattern("step 6"), file.size, forward=False) == 7
+
+
+def test_a_shown_line_is_bounded() -> None:
+    assert len(shown_text(b"x" * 100_000)) <= logfile.SHOWN
+
+
+def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.touch()
+    assert opened(path).last(5) == []
+
+
+# -------------------------------------------------------------------------- search
+def test_a_match_is_found_upwards_across_chunks(
+    long_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logfile, "SEARCH_CHUNK", 4096)
+    file = opened(long_log)
+    place = file.find(search_pattern(r"line 4711\b"), file.size, forward=False)
+    assert place is not None
+    assert file.at(place, 1)[0].text == "line 4711"
+
+
+def test_a_match_is_found_downwards_across_chunks(
+    long_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logfile, "SEARCH_CHUNK", 4096)
+    file = opened(long_log)
+    place = file.find(search_pattern("line 77777"), 0, forward=True)
+    assert place is not None
+    assert file.at(place, 1)[0].text == "line 77777"
+
+
+def test_the_next_match_is_not_the_same_one(long_log: Path) -> None:
+    file = opened(long_log)
+    pattern = search_pattern("99$")
+    first = file.find(pattern, 0, forward=True)
+    assert first is not None
+    second = file.find(pattern, first, forward=True)
+    assert second is not None
+    assert second > first
+
+
+def test_no_match_is_none(long_log: Path) -> None:
+    file = opened(long_log)
+    assert file.find(search_pattern("nowhere"), 0, forward=True) is None
+
+
+def test_a_search_can_be_stopped(long_log: Path) -> None:
+    file = opened(long_log)
+    found = file.find(
+        search_pattern("line 99999"), 0, forward=True, stopped=lambda: True
+    )
+    assert found is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Traceback (most recent call last):",
+        "RuntimeError: CUDA out of memory",
+        "slurmstepd: error: Detected 1 oom_kill event",
+        "loss: nan",
+    ],
+)
+def test_what_looks_like_an_error_is_found(line: str) -> None:
+    assert error_pattern().search(line.encode())
+
+
+def test_an_ordinary_line_does_not_look_like_an_error() -> None:
+    assert not error_pattern().search(b"iteration 80/100 | lm loss: 2.9 | nanobatch 3")
+
+
+def test_lower_case_finds_both_cases() -> None:
+    assert search_pattern("error").search(b"ERROR")
+    assert not search_pattern("Error").search(b"error")
+
+
+@pytest.mark.parametrize("text", ["loss (", "(?<=a)b", r"(a)\1", "a{2000}"])
+def test_what_is_no_pattern_is_refused(text: str) -> None:
+    with pytest.raises(PatternRefused):
+        search_pattern(text)
+
+
+@pytest.mark.parametrize("text", ["(a+)+$", "(a+)+b|zzz", r"(?:\w+\s?)+: zzz"])
+def test_a_hostile_log_is_searched_in_time_that_grows_with_it(
+    tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes((b"a" * 200 + b"! ") * 500)
+    assert opened(path).find(search_pattern(text), 0, forward=True) is None
+
+
+def test_the_larger_a_pattern_the_less_is_searched_before_a_search_can_be_stopped(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes((b"x" * 99 + b"\n") * 20_000)
+    file, pattern, chunks = opened(path), search_pattern("(x{1,20}){1,40}y"), count()
+    file.find(pattern, 0, forward=True, stopped=lambda: next(chunks) < 0)
+    assert next(chunks) > 2 * file.size // SEARCH_CHUNK
+
+
+def test_bytes_that_are_no_text_do_not_hide_a_match(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"one\nlo\xffss 3\r\n")
+    file = opened(path)
+    assert file.find(search_pattern("lo.ss 3$"), 0, forward=True) == 4
+
+
+def test_memory_of_an_index_is_bounded(
+    long_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logfile, "MOST_LINES", 1000)
+    monkeypatch.setattr(logfile, "CHUNK", 8192)
+    file = opened(long_log)
+    end = file.last(20)
+    file.moved(end[0].offset, -50_000, 20)
+    assert len(file._starts) <= 1000
+
+
+def test_a_closed_file_leaves_no_descriptor(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("x\n")
+    before = len(os.listdir("/proc/self/fd"))
+    file = opened(path)
+    file.close()
+    assert len(os.listdir("/proc/self/fd")) == before

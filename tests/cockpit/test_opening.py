@@ -1,0 +1,232 @@
+"""What opens for the first time costs what is visible, and waits for no import."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoexp_tui.cockpit import preimport as ahead
+from autoexp_tui.cockpit.background import Background
+from autoexp_tui.cockpit.painting import ThriftyCompositor
+from autoexp_tui.cockpit.render import columns, why
+from autoexp_tui.cockpit.widgets import why_pane
+from autoexp_tui.cockpit.widgets.why_pane import CROWD
+from tests.cockpit.seat import PATIENCE, Seat, cockpit
+from tests.support.campaigns import planned
+
+JOBS = 3000
+UI = Path(why.__file__).resolve().parent.parent
+NO_KEY = {
+    "autoexp_tui.cockpit.preimport",
+    "autoexp_tui.cockpit.render.digest",
+    "autoexp_tui.cockpit.dialogs.faults",
+}
+"""Itself; what is shown on coming back, and of a plan with errors: no key asks."""
+
+
+@contextmanager
+def counted(
+    monkeypatch: pytest.MonkeyPatch, module: object, name: str
+) -> Iterator[list[int]]:
+    """The threads that call a function, call by call."""
+    threads: list[int] = []
+    original = getattr(module, name)
+
+    def calling(*arguments: object) -> object:
+        threads.append(threading.get_ident())
+        return original(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, name, calling)
+        yield threads
+
+
+@contextmanager
+def thoughtless(seat: Seat) -> Iterator[None]:
+    """Nothing is thought out meanwhile."""
+    think = threading.Event()
+    begun = threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        think.wait(PATIENCE)
+
+    seat.app.thinking.call("held", hold, lambda *_: None)
+    assert begun.wait(PATIENCE)
+    try:
+        yield
+    finally:
+        think.set()
+
+
+# ------------------------------------------------------------------ a stage of many
+async def test_opening_a_stage_and_going_back_draw_only_what_is_visible(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cockpit(planned(JOBS)) as seat:
+        with counted(monkeypatch, columns, "job_cells") as drawn:
+            await seat.press("1", "enter")
+            await seat.press("escape")
+        assert 0 < len(drawn) < 150
+
+
+async def test_the_jobs_of_a_stage_are_looked_at_off_the_screen_s_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cockpit(planned(JOBS)) as seat:
+        with counted(monkeypatch, why, "cause_key") as looked:
+            await seat.press("1")
+            await seat.until(lambda: "S submits it" in seat.pane("why"))
+        assert len(looked) > CROWD
+        assert threading.get_ident() not in looked
+
+
+async def test_a_stage_s_counts_are_told_before_each_job_was_looked_at() -> None:
+    async with cockpit(planned(JOBS)) as seat:
+        with thoughtless(seat):
+            await seat.press("1")
+            number = len(seat.jobs.stages.jobs())
+            assert f"{number} planned" in seat.pane("why")
+        await seat.until(lambda: "S submits it" in seat.pane("why"))
+
+
+async def test_a_stage_that_was_left_is_told_of_no_more() -> None:
+    async with cockpit(planned(JOBS), size=(200, 60)) as seat:
+        await seat.press("1")
+        left = seat.jobs.stages.jobs()[0].name
+        await seat.until(lambda: left in seat.pane("why"))
+        with thoughtless(seat):
+            await seat.press("j", "j")
+            assert left not in seat.pane("why")
+        here = seat.jobs.stages.jobs()[0].name
+        await seat.until(lambda: here in seat.pane("why"))
+
+
+async def test_what_comes_late_of_a_stage_that_was_left_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    thinking = (threading.Event(), threading.Event())
+    begun: list[str] = []
+
+    def slowly(title: str, *arguments: Any, **more: Any) -> why.WhyText:
+        begun.append(title)
+        thinking[len(begun) - 1].wait(PATIENCE)
+        return why.why_many(title, *arguments, **more)
+
+    async with cockpit(planned(JOBS), size=(200, 60)) as seat:
+        monkeypatch.setattr(why_pane, "why_many", slowly)
+        await seat.press("1")
+        await seat.until(lambda: len(begun) == 1)
+        left = seat.jobs.stages.jobs()[0].name
+        await seat.press("j", "j")
+        thinking[0].set()
+        await seat.until(lambda: len(begun) == 2)
+        assert left not in seat.pane("why")
+        thinking[1].set()
+        here = seat.jobs.stages.jobs()[0].name
+        await seat.until(lambda: here in seat.pane("why"))
+
+
+async def test_a_stage_s_text_stays_while_a_newer_session_is_looked_at() -> None:
+    async with cockpit(planned(JOBS)) as seat:
+        await seat.press("1")
+        await seat.until(lambda: "S submits it" in seat.pane("why"))
+        with thoughtless(seat):
+            seat.jobs.renew()
+            await seat.pilot.pause()
+            assert "S submits it" in seat.pane("why")
+
+
+async def test_where_news_outrun_the_looking_what_was_found_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slowly(*arguments: Any, **more: Any) -> why.WhyText:
+        begun.set()
+        may_end.wait(PATIENCE)
+        return why.why_many(*arguments, **more)
+
+    async with cockpit(planned(JOBS)) as seat:
+        monkeypatch.setattr(why_pane, "why_many", slowly)
+        await seat.press("1")
+        await seat.until(begun.is_set)
+        with monkeypatch.context() as patch:
+            patch.setattr(seat.app.thinking, "call", lambda *_: None)
+            await seat.push(replace(seat.handle.snapshot(), seq=7))  # nobody looks
+            may_end.set()
+            await seat.until(lambda: "S submits it" in seat.pane("why"))
+
+
+async def test_the_rows_of_all_jobs_are_made_once() -> None:
+    async with cockpit(planned(JOBS)) as seat:
+        everything = seat.app.desk.rows
+        await seat.press("1", "enter")
+        assert len(seat.app.desk.rows) < len(everything)
+        await seat.press("escape")
+        assert seat.app.desk.rows is everything
+
+
+async def test_the_focus_moves_without_drawing_all_of_the_screen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cockpit(planned(JOBS)) as seat:
+        with counted(monkeypatch, ThriftyCompositor, "render_full_update") as full:
+            await seat.press("1")
+            await seat.press("2")
+            await seat.press("tab")
+        assert full == []
+
+
+# -------------------------------------------------------------------------- imports
+def test_what_keys_import_is_imported_ahead_of_them() -> None:
+    names = "; ".join(
+        f"import {name}" for name in ("autoexp_tui.cockpit.app", *ahead.MODULES)
+    )
+    code = f"import sys; {names}; print('\\n'.join(sys.modules))"
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    wanted = {name for path in UI.rglob("*.py") for name in imported_late(path)}
+    assert "autoexp_tui.cockpit.job_details" in wanted
+    assert wanted - set(found.stdout.split()) - NO_KEY == set()
+
+
+def imported_late(path: Path) -> Iterator[str]:
+    """The modules of ours that functions of a file import."""
+    for function in ast.walk(ast.parse(path.read_text())):
+        if isinstance(function, ast.FunctionDef):
+            for node in ast.walk(function):
+                if isinstance(node, ast.ImportFrom) and node.module != "autoexp_tui.cockpit":
+                    yield str(node.module)
+
+
+def test_imports_ahead_are_the_background_s_and_one_failure_stops_none() -> None:
+    ran: list[str] = []
+    finished = threading.Event()
+
+    def fails() -> None:
+        ran.append(threading.current_thread().name)
+        raise ImportError
+
+    background = Background("thoughts", lambda call: call())
+    background.start()
+    ahead.prepare(background, (fails, finished.set))
+    assert finished.wait(PATIENCE)
+    background.close()
+    assert ran == ["thoughts"]
+
+
+async def test_the_cockpit_prepares_when_it_shows_jobs() -> None:
+    prepared = threading.Event()
+    async with cockpit(planned(10), ahead=(prepared.set,)) as seat:
+        await seat.until(prepared.is_set)

@@ -1,0 +1,293 @@
+"""Between threads, terminals and people: bridge, background, clipboard, bell."""
+
+from __future__ import annotations
+
+import base64
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoexp_tui.cockpit import clipboard, terminal
+from autoexp_tui.cockpit.background import Background
+from autoexp_tui.cockpit.bridge import Bridge
+from autoexp_tui.cockpit.notify import Ringer
+from autoexp_tui.cockpit.options import CockpitOptions, wants_ascii
+from autoexp_tui.cockpit.render.status_style import Look
+from autoexp_tui.cockpit.state.causes import PlanWords, causes
+from autoexp_tui.cockpit.state.session import SessionView, observe
+from autoexp_tui.cockpit.text import ascii_twin
+from autoexp_tui.model.states import Cause, JobState
+from tests.cockpit.seat import cockpit
+from tests.support.campaigns import campaign
+from tests.support.scripted_handle import ScriptedHandle, moved, with_job
+
+
+# -------------------------------------------------------------------------- bridge
+def test_of_many_snapshots_the_newest_is_taken_and_told_of_once() -> None:
+    told: list[int] = []
+    handle = ScriptedHandle(campaign(4))
+    bridge = Bridge(handle, lambda: told.append(1))
+    bridge.open()
+    snapshots = [moved(handle.snapshot(), n) for n in range(1, 6)]
+    for snapshot in snapshots:
+        handle.push(snapshot)
+    assert told == [1]
+    assert bridge.take() is snapshots[-1]
+
+
+def test_after_a_snapshot_was_taken_the_next_is_told_of() -> None:
+    told: list[int] = []
+    handle = ScriptedHandle(campaign(4))
+    bridge = Bridge(handle, lambda: told.append(1))
+    bridge.open()
+    handle.push(handle.snapshot())
+    bridge.take()
+    handle.push(handle.snapshot())
+    assert told == [1, 1]
+
+
+def test_nothing_waits_twice() -> None:
+    handle = ScriptedHandle(campaign(4))
+    bridge = Bridge(handle, lambda: None)
+    bridge.open()
+    handle.push(handle.snapshot())
+    bridge.take()
+    assert bridge.take() is None
+
+
+def test_a_closed_bridge_tells_nobody() -> None:
+    told: list[int] = []
+    handle = ScriptedHandle(campaign(4))
+    bridge = Bridge(handle, lambda: told.append(1))
+    bridge.open()
+    bridge.close()
+    handle.push(handle.snapshot())
+    assert told == []
+
+
+# ---------------------------------------------------------------------- background
+@pytest.fixture
+def background() -> Any:
+    worker = Background("test", lambda call: call())
+    worker.start()
+    yield worker
+    worker.close()
+
+
+def outcome(worker: Background, work: Callable[[], object]) -> tuple[object, object]:
+    came = threading.Event()
+    found: list[tuple[object, object]] = []
+
+    def done(result: object, problem: object) -> None:
+        found.append((result, problem))
+        came.set()
+
+    worker.call("k", work, done)
+    assert came.wait(5)
+    return found[0]
+
+
+def test_a_result_is_delivered(background: Background) -> None:
+    assert outcome(background, lambda: 7) == (7, None)
+
+
+def test_a_fault_is_delivered_and_the_worker_goes_on(background: Background) -> None:
+    _, problem = outcome(background, lambda: 1 / 0)
+    assert isinstance(problem, ZeroDivisionError)
+    assert outcome(background, lambda: 7) == (7, None)
+
+
+def test_of_calls_under_one_key_the_newest_runs(background: Background) -> None:
+    gate = threading.Event()
+    ran: list[int] = []
+    background.call("gate", lambda: gate.wait(5), lambda result, problem: None)
+    for number in range(5):
+        background.call("same", partial(ran.append, number), lambda r, p: None)
+    gate.set()
+    outcome(background, lambda: None)
+    assert ran == [4]
+
+
+def test_after_closing_nothing_is_delivered() -> None:
+    delivered: list[int] = []
+    worker = Background("test", lambda call: delivered.append(1))
+    worker.start()
+    gate = threading.Event()
+    started = threading.Event()
+
+    def work() -> None:
+        started.set()
+        gate.wait(5)
+
+    worker.call("a", work, lambda r, p: None)
+    assert started.wait(5)
+    worker.close()
+    gate.set()
+    worker._thread.join(5)
+    assert delivered == []
+
+
+# ----------------------------------------------------------------------- clipboard
+def test_a_copy_is_an_osc_52(tmp_path: Path) -> None:
+    copied = clipboard.copy("héllo", tmux=False, directory=tmp_path)
+    payload = base64.b64encode("héllo".encode()).decode()
+    assert copied.sequence == f"\x1b]52;c;{payload}\x07"
+    assert "6 B" in copied.words
+
+
+def test_tmux_is_asked_to_pass_it_on(tmp_path: Path) -> None:
+    copied = clipboard.copy("x", tmux=True, directory=tmp_path)
+    assert copied.sequence.startswith("\x1bPtmux;\x1b\x1b]52;c;")
+    assert copied.sequence.endswith("\x1b\\")
+
+
+def test_what_is_too_long_for_a_terminal_goes_to_a_file(tmp_path: Path) -> None:
+    text = "x" * 200_000
+    copied = clipboard.copy(text, tmux=False, directory=tmp_path)
+    assert copied.sequence == ""
+    written = tmp_path / "autoexp-copy-0.txt"
+    assert str(written) in copied.words
+    assert written.read_text() == text
+    assert written.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_second_long_copy_overwrites_nothing(tmp_path: Path) -> None:
+    for letter in "ab":
+        clipboard.copy(letter * 200_000, tmux=False, directory=tmp_path)
+    assert (tmp_path / "autoexp-copy-0.txt").read_text()[0] == "a"
+    assert (tmp_path / "autoexp-copy-1.txt").read_text()[0] == "b"
+
+
+def test_nothing_is_nothing_to_copy(tmp_path: Path) -> None:
+    assert clipboard.copy("", tmux=False, directory=tmp_path).sequence == ""
+
+
+# ------------------------------------------------------------------------ terminal
+class Dying:
+    """A terminal that hangs up at the second write."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+
+    def write(self, text: str) -> int:
+        if self.written:
+            raise OSError(5, "Input/output error")
+        self.written.append(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is buffered."""
+
+    def fileno(self) -> int:
+        return 2
+
+
+def test_a_lost_terminal_is_told_once_and_never_written_again() -> None:
+    lost: list[int] = []
+    file = terminal.LosableFile(Dying(), lambda: lost.append(1))  # type: ignore[arg-type]
+    for _ in range(4):
+        file.write("x")
+        file.flush()
+    assert lost == [1]
+    assert file.gone
+
+
+def test_a_title_holds_no_sequence_of_others() -> None:
+    assert terminal.title("a\x1b]0;b\x07c") == "\x1b]2;ac\x07"
+
+
+def test_a_notification_rings_even_where_it_is_not_known() -> None:
+    plain = terminal.notification("done", tmux=False)
+    wrapped = terminal.notification("done", tmux=True)
+    assert plain.startswith("\x07")
+    assert "\x1b]9;done\x07" in plain
+    assert wrapped.startswith("\x07\x1bPtmux;")
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [({"TMUX": "x"}, True), ({"STY": "x"}, True), ({}, False), ({"TMUX": ""}, False)],
+)
+def test_a_multiplexer_is_known(environment: dict[str, str], expected: bool) -> None:
+    assert terminal.in_multiplexer(environment) is expected
+
+
+# -------------------------------------------------------------------------- ringer
+def ringer(session: SessionView) -> Ringer:
+    return Ringer(session, causes(session, PlanWords(session.snapshot.plan)))
+
+
+def rings(bell: Ringer, session: SessionView) -> str:
+    return bell.ring(session, causes(session, PlanWords(session.snapshot.plan)))
+
+
+def failed_once(session: SessionView) -> SessionView:
+    running = next(job for job in session.jobs if job.look is Look.RUNNING)
+    changed = with_job(
+        session.snapshot, running.name, state=JobState.FAILED, cause=Cause.NAN
+    )
+    return observe(changed, session)
+
+
+def test_what_was_there_at_the_start_does_not_ring() -> None:
+    session = observe(campaign(31))
+    assert rings(ringer(session), session) == ""
+
+
+def test_a_failure_rings_once() -> None:
+    session = observe(campaign(31))
+    bell = ringer(session)
+    assert rings(bell, failed_once(session)) == "dense300m: 1 job failed"
+    assert rings(bell, failed_once(session)) == ""
+
+
+def test_the_end_of_everything_rings() -> None:
+    session = observe(campaign(31))
+    bell = ringer(session)
+    ended = observe(replace(session.snapshot, open=False), session)
+    assert rings(bell, ended).startswith("dense300m: all ended")
+
+
+def test_a_new_question_rings() -> None:
+    base = campaign(31)
+    report = base.jobs[-1]
+    quiet = observe(with_job(base, report.name, ask=None))
+    bell = ringer(quiet)
+    assert rings(bell, observe(base)) == "dense300m: 1 thing needs you"
+
+
+# --------------------------------------------------------------------------- locale
+@pytest.mark.parametrize(
+    ("environment", "ascii_only"),
+    [
+        ({"LC_ALL": "C", "LANG": "en_US.UTF-8"}, True),
+        ({"LC_ALL": "POSIX"}, True),
+        ({"LC_CTYPE": "en_US.ISO-8859-1"}, True),
+        ({}, True),
+        ({"LANG": "de_DE.UTF-8"}, False),
+        ({"LC_CTYPE": "C.utf8", "LANG": "C"}, False),
+        ({"LC_ALL": "", "LANG": "C.UTF-8"}, False),
+    ],
+)
+def test_the_environment_s_locale_decides_about_ascii(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], ascii_only: bool
+) -> None:
+    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert wants_ascii(CockpitOptions()) is ascii_only
+
+
+async def test_ascii_glyphs_stand_apart_from_numbers() -> None:
+    async with cockpit(ascii=True) as seat:
+        text = seat.pane("header") + seat.pane("stages") + seat.pane("needs")
+        drawn = ascii_twin(text)
+        assert not re.search(r"(?<![\w.])[.0|:x+-]\d+ [a-z]", drawn)
+        assert "x 4  out of memory" in drawn

@@ -1,0 +1,145 @@
+"""On a real terminal: its loss, what reaches it, and how little."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyte
+import pytest
+
+from tests.cockpit.ptys import ROOT, OnTerminal
+
+pytestmark = pytest.mark.pty
+APP = str(ROOT / "tests" / "ui" / "terminal_app.py")
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> Path:
+    return tmp_path / "result"
+
+
+def running(result: Path, *arguments: str) -> OnTerminal:
+    return OnTerminal([APP, str(result), *arguments])
+
+
+@pytest.fixture
+def moving(result: Path) -> Iterator[OnTerminal]:
+    with running(result, "124", "moving") as terminal:
+        terminal.read_until(b"leave")
+        yield terminal
+
+
+@pytest.mark.parametrize("hup", ["hup", "nohup"])
+def test_a_closed_terminal_ends_the_screen_at_once(result: Path, hup: str) -> None:
+    with running(result, "124", "moving", hup) as terminal:
+        terminal.read_until(b"leave")
+        terminal.hang_up()
+        assert terminal.wait() == 0
+    assert result.read_text().startswith("lost None")
+
+
+def leave(terminal: OnTerminal) -> None:
+    terminal.type("q")
+    terminal.read_until(b"Stay")
+    terminal.read_for(0.5)
+    terminal.type("y")
+    terminal.read_until(b"\x1b[?1004l")
+    assert terminal.wait() == 0
+
+
+def test_leaving_gives_the_terminal_back(moving: OnTerminal, result: Path) -> None:
+    leave(moving)
+    assert result.read_text().startswith("left None")
+    assert b"\x1b[?1049l" in moving.written
+
+
+def stop_and_wake(terminal: OnTerminal) -> None:
+    """As the shell's `kill -STOP` and `fg` do; what was written before is forgotten."""
+    process = terminal.process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+    terminal.read_for(0.2)
+    terminal.written = b""
+    process.send_signal(signal.SIGCONT)
+
+
+def test_who_was_stopped_and_woken_draws_the_whole_screen_again(
+    moving: OnTerminal,
+) -> None:
+    stop_and_wake(moving)
+    moving.read_until(b"\x1b[?1049h")
+    deadline = time.monotonic() + 20.0
+    while "q leave" not in (shown := screen_after_entering(moving.written)):
+        assert time.monotonic() < deadline, shown
+        moving.read_for(0.2)
+    assert "dense300m" in shown
+    assert "2 Jobs" in shown
+
+
+def test_who_was_stopped_and_woken_hears_keys_and_leaves(
+    moving: OnTerminal, result: Path
+) -> None:
+    stop_and_wake(moving)
+    moving.read_until(b"\x1b[?1049h")  # what was typed before is not for the screen
+    leave(moving)
+    assert result.read_text().startswith("left None")
+
+
+def screen_after_entering(written: bytes) -> str:
+    """What was drawn since the terminal's other screen was entered, which is empty."""
+    return screen_of(written.rpartition(b"\x1b[?1049h")[2])
+
+
+def screen_of(written: bytes) -> str:
+    screen = pyte.Screen(120, 40)
+    pyte.ByteStream(screen).feed(written)
+    return "\n".join(screen.display)
+
+
+def test_what_is_on_the_terminal_is_the_screen(moving: OnTerminal) -> None:
+    shown = screen_of(moving.written)
+    assert "dense300m" in shown
+    assert "2 Jobs" in shown
+    assert "q leave" in shown
+
+
+def test_hostile_names_reach_the_terminal_as_text_only(result: Path) -> None:
+    with running(result, "60", "hostile") as terminal:
+        terminal.read_until(b"leave")
+        for keys in ("!", "3", "0", "1l", "5", "8", "2G", "R"):
+            terminal.type(keys)
+            terminal.read_for(0.4)
+        written = terminal.written
+    assert b"]52;" not in written
+    assert b"owned" not in written
+    assert b"\x1b[2J" not in written
+    assert b"x[/red]dense300m" in written
+
+
+def test_the_title_tells_how_far_it_is(moving: OnTerminal) -> None:
+    moving.read_until(b"\x1b]2;61/124 !14 dense300m\x07")
+
+
+def test_an_idle_session_writes_nothing(result: Path) -> None:
+    with running(result, "31", "still") as terminal:
+        terminal.read_until(b"leave")
+        for _ in range(20):
+            if not terminal.read_for(1.0):
+                break
+        assert len(terminal.read_for(2.5)) < 100
+
+
+def test_live_runs_cost_little(moving: OnTerminal) -> None:
+    moving.read_for(1.5)
+    seconds = 4
+    written = len(moving.read_for(seconds))
+    assert 0 < written < 4096 * seconds
+
+
+def test_any_motion_of_the_mouse_is_not_asked_for(moving: OnTerminal) -> None:
+    assert b"\x1b[?1003h" not in moving.written

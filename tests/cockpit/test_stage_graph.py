@@ -1,0 +1,77 @@
+"""Stages as a graph: branches and merges, at any size."""
+
+from __future__ import annotations
+
+from autoexp_tui.model.specs import Plan
+from tests.cockpit.plans import opened, staged
+from tests.cockpit.seat import cockpit
+from tests.planning.chart_plans import plan
+
+
+def branching() -> Plan:
+    """A base, two branches, a merge of both, and one that reads the base as well."""
+    return plan(
+        [
+            staged("report", 0, "report", "base", "average"),
+            staged("base", 1, "stable"),
+            staged("short", 2, "cool_short", "base"),
+            staged("long", 3, "cool_long", "base"),
+            staged("average", 4, "average", "short", "long"),
+        ]
+    )
+
+
+def rows(text: str) -> list[str]:
+    return [line.rstrip("│ ") for line in text.splitlines()]
+
+
+async def test_each_stage_comes_after_those_that_it_follows_from() -> None:
+    async with cockpit(opened(branching())) as seat:
+        names = [stage.name for stage in seat.app.desk.stages]
+        assert names == ["stable", "cool_short", "cool_long", "average", "report"]
+
+
+async def test_lines_lead_from_stage_to_stage() -> None:
+    async with cockpit(opened(branching())) as seat:
+        heads = [row for row in rows(seat.pane("stages")) if "▹" in row]
+        assert [row.partition("▹")[0].strip(" >") for row in heads] == [
+            "",
+            "├",
+            "├─",
+            "│└┴",
+            "└──┴",
+        ]
+
+
+async def test_a_merge_names_what_it_follows_from() -> None:
+    async with cockpit(opened(branching())) as seat:
+        assert "after stable, average" in seat.pane("stages")
+
+
+async def test_the_strip_of_a_small_screen_has_the_lines_too() -> None:
+    async with cockpit(opened(branching()), size=(80, 24)) as seat:
+        assert "├cool_short" in seat.pane("stages")
+
+
+async def test_enlarged_every_stage_names_what_it_follows_from() -> None:
+    async with cockpit(opened(branching())) as seat:
+        await seat.press("1", "plus")
+        assert "after cool_short, cool_long" in seat.pane("stages")
+        assert "after stable\n" in "\n".join(rows(seat.pane("stages")))
+
+
+async def test_a_chain_too_deep_for_lines_is_told_in_words() -> None:
+    jobs = [staged("s0", 0, "s00")]
+    jobs += [staged(f"s{at}", at, f"s{at:02}", f"s{at - 1}") for at in range(1, 12)]
+    async with cockpit(opened(plan(jobs)), size=(120, 60)) as seat:
+        assert "after s08" in seat.pane("stages")
+
+
+async def test_in_ascii_the_lines_have_twins() -> None:
+    async with cockpit(opened(branching()), ascii=True) as seat:
+        strips = [
+            seat.jobs.stages.render_line(y).text
+            for y in range(seat.jobs.stages.size.height)
+        ]
+        assert all(text.isascii() for text in strips)
+        assert any("+> cool_" in text for text in strips)

@@ -1,0 +1,245 @@
+"""The command table, keymaps and themes: data that is checked."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.cockpit.command_kinds import EVENTS_MODE, JOBS_MODE
+from autoexp_tui.cockpit.commands import (
+    COMMANDS,
+    FORBIDDEN_KEYS,
+    Commands,
+    clashes,
+    keys_markdown,
+)
+from autoexp_tui.cockpit.keymap import keymap, load_keymap
+from autoexp_tui.cockpit.render.spans import Span, line
+from autoexp_tui.cockpit.render.status_style import FACES
+from autoexp_tui.cockpit.screens.events import EventsScreen
+from autoexp_tui.cockpit.screens.jobs import JobsScreen
+from autoexp_tui.cockpit.screens.replay_commands import MOVES
+from autoexp_tui.cockpit.text import ascii_twin, strip
+from autoexp_tui.cockpit.themes import ROLES, Skin, load_skin, themes_directory
+from autoexp_tui.model.errors import UsageError
+from tests.support.scripted_handle import HOSTILE
+
+TABLE = Commands()
+
+
+# ------------------------------------------------------------------------ commands
+def test_no_key_means_two_things_in_one_place() -> None:
+    for first, second in combinations(COMMANDS.values(), 2):
+        shared = set(first.keys) & set(second.keys)
+        assert not (shared and clashes(first, second)), (first.id, second.id, shared)
+
+
+def test_acting_keys_are_upper_case() -> None:
+    keys = [key for command in TABLE if command.acts for key in command.keys]
+    assert keys == [key.upper() for key in keys]
+
+
+def test_lower_case_twins_of_acting_keys_stay_unbound() -> None:
+    bound = {key for command in TABLE for key in command.keys}
+    assert not {"s", "r", "a", "x", "p", "u"} & bound
+
+
+def test_forbidden_keys_stay_free() -> None:
+    assert not FORBIDDEN_KEYS & {key for command in TABLE for key in command.keys}
+
+
+def test_upper_case_letters_that_look_are_only_moves_and_searches() -> None:
+    looking = {
+        key
+        for command in TABLE
+        if not command.acts
+        for key in command.keys
+        if len(key) == 1 and key.isupper()
+    }
+    assert looking == {"G", "N", "E"}
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda command: command.id)
+def test_every_command_can_be_carried_out(command: object) -> None:
+    from autoexp_tui.cockpit.commands import Command
+
+    assert isinstance(command, Command)
+    prefix, _, rest = command.id.partition(".")
+    if prefix == "move" or (prefix == "pane" and rest not in ("next", "previous")):
+        return
+    if command.replay:
+        assert command.id in {*MOVES, "replay.jump"}
+        return
+    name = f"do_{command.id.replace('.', '_')}"
+    for mode, screen in ((JOBS_MODE, JobsScreen), (EVENTS_MODE, EventsScreen)):
+        if command.where & mode:
+            assert command.id in screen.COMMANDS_HERE or hasattr(screen, name)
+
+
+def test_every_function_belongs_to_a_command() -> None:
+    assert set(JobsScreen.COMMANDS_HERE) <= set(COMMANDS)
+
+
+def test_the_documentation_lists_every_command() -> None:
+    text = keys_markdown(TABLE)
+    assert all(f"`{command.id}`" in text for command in TABLE)
+
+
+# -------------------------------------------------------------------------- keymap
+def test_a_person_s_keys_replace_ours() -> None:
+    own = keymap({"run.kill": "ctrl+k", "move.down": ["j", "down", "f5"]})
+    assert own.keys("run.kill") == ("ctrl+k",)
+    assert own.keys("move.down") == ("j", "down", "f5")
+    assert own.keys("move.up") == ("k", "up")
+
+
+def test_a_character_is_known_by_its_name() -> None:
+    assert keymap({"rows.need": "#"}).keys("rows.need") == ("number_sign",)
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ({"run.kil": "x"}, "did you mean 'run.kill'"),
+        ({"run.kill": "ctrl+nonsense"}, "no key 'ctrl+nonsense'"),
+        ({"run.kill": 7}, "no key 7"),
+        ({"rows.mark": "ctrl+z"}, "ctrl+z must stay free"),
+        ({"rows.mark": "K"}, "run.kill's (it acts)"),
+        ({"run.kill": "j"}, "move.down's"),
+        ({"rows.mark": "s"}, "one slip from S"),
+        ({"rows.mark": "f2", "rows.range": "f2"}, "f2"),
+    ],
+)
+def test_a_keymap_that_cannot_be_is_refused(
+    table: dict[str, object], told: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        keymap(table)
+    assert told in str(refused.value)
+
+
+def test_all_findings_are_told_at_once() -> None:
+    with pytest.raises(UsageError) as refused:
+        keymap({"nope": "x", "rows.mark": "ctrl+a"})
+    assert "nope" in str(refused.value)
+    assert "ctrl+a" in str(refused.value)
+
+
+def test_one_key_may_mean_different_things_in_different_panes() -> None:
+    own = keymap({"log.follow": "f3", "metrics.scale": "f3"})
+    assert own.keys("log.follow") == own.keys("metrics.scale")
+
+
+def test_a_keymap_is_read_from_toml(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    path.write_text('[keys]\n"run.kill" = "ctrl+k"\n')
+    assert load_keymap(path).key("run.kill") == "ctrl+k"
+
+
+@pytest.mark.parametrize("text", ["[keys", "[other]\nx = 1", "keys = 3"])
+def test_a_file_that_is_no_keymap_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "keys.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError):
+        load_keymap(path)
+
+
+def test_a_keymap_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        load_keymap(tmp_path / "none.toml")
+
+
+# -------------------------------------------------------------------------- themes
+def skin(name: str = "dark", **options: bool) -> Skin:
+    wanted = {"no_color": False, "ascii_only": False, **options}
+    return load_skin(name, **wanted)
+
+
+@pytest.mark.parametrize("name", ["dark", "light", "ansi"])
+def test_every_shipped_theme_has_every_role(name: str) -> None:
+    assert set(skin(name).roles) == set(ROLES)
+
+
+@pytest.mark.parametrize("name", ["dark", "light", "ansi"])
+def test_shipped_themes_look_the_same_with_256_colours(name: str) -> None:
+    assert skin(name).eight_bit
+
+
+def test_the_ansi_theme_uses_the_terminal_s_own_colours() -> None:
+    made = skin("ansi")
+    assert made.theme.ansi
+    for style in made.roles.values():
+        for color in (style.color, style.bgcolor):
+            assert color is None or color.is_system_defined or color.is_default
+
+
+def test_without_colours_no_colour_remains() -> None:
+    made = skin("dark", no_color=True)
+    styles = [*made.roles.values(), made.cursor, made.away]
+    assert all(style.color is None and style.bgcolor is None for style in styles)
+
+
+def test_without_colours_the_cursor_is_still_seen() -> None:
+    assert skin(no_color=True).cursor.reverse
+
+
+def test_an_unknown_theme_names_the_known_ones() -> None:
+    with pytest.raises(UsageError) as refused:
+        skin("neon")
+    assert "ansi, dark, light" in str(refused.value)
+
+
+def test_a_theme_of_one_s_own_is_a_path(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    shipped = (themes_directory() / "dark.toml").read_text()
+    own.write_text(shipped.replace('name = "dark"', 'name = "mine"'))
+    assert skin(str(own)).theme.name == "autoexp-mine"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (('failed = "#ff5f5f"', ""), "missing: roles.failed"),
+        (('failed = "#ff5f5f"', 'failed = "no-colour"'), "roles.failed"),
+        (("[rows]", "[lines]"), "[rows]"),
+        (('failed = "#ff5f5f"', 'failed = "#ff5f5f"\nfoo = "red"'), "roles.foo"),
+    ],
+)
+def test_a_theme_that_cannot_be_is_refused(
+    tmp_path: Path, change: tuple[str, str], told: str
+) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text((themes_directory() / "dark.toml").read_text().replace(*change))
+    with pytest.raises(UsageError) as refused:
+        skin(str(own))
+    assert told in str(refused.value)
+
+
+# ---------------------------------------------------------------------------- text
+@pytest.mark.parametrize("name", HOSTILE)
+def test_nothing_hostile_reaches_a_strip(name: str) -> None:
+    drawn = strip(line(name, Span(name, "failed")), skin(), 40)
+    assert drawn.cell_length == 40
+    for segment in drawn:
+        assert segment.text.isprintable()
+        assert segment.control is None
+
+
+def test_markup_is_text() -> None:
+    drawn = strip(line("x[/red] run[lr=0.1] [/"), skin(), 30)
+    assert drawn.text.startswith("x[/red] run[lr=0.1] [/")
+
+
+def test_ascii_mode_draws_only_ascii() -> None:
+    glyphs = "".join(face.glyph for face in FACES.values()) + "─│┬█░▁▅…⠓漢é"
+    assert strip(line(glyphs), skin(ascii_only=True), 60).text.isascii()
+
+
+def test_a_twin_takes_as_many_cells() -> None:
+    assert ascii_twin("漢é⧗") == "??e:"
+
+
+def test_a_line_that_is_too_long_is_cut() -> None:
+    assert strip(line("x" * 50), skin(), 10).cell_length == 10

@@ -1,0 +1,220 @@
+"""Keys that come faster than they are handled: a paste, a script, quick fingers."""
+
+from __future__ import annotations
+
+import pytest
+from textual import events
+from textual.keys import _character_to_key
+
+from autoexp_tui.cockpit.dialogs.reader import PaletteScreen
+from autoexp_tui.cockpit.render.status_style import Look
+from autoexp_tui.model.commands import Resubmit, Skip
+from tests.cockpit.seat import Seat, cockpit
+from tests.support.campaigns import campaign
+
+_NAMED = {
+    "\x7f": "backspace",
+    "\r": "enter",
+    "\t": "tab",
+    "\x1b": "escape",
+    "\x10": "ctrl+p",
+}
+
+
+async def burst(seat: Seat, text: str) -> None:
+    """All keys of `text` at once, as a terminal hands on what was pasted or sent."""
+    for letter in text:
+        key = _NAMED.get(letter) or _character_to_key(letter)
+        character = None if letter in _NAMED else letter
+        seat.app.post_message(events.Key(key, character))
+    for _ in range(4):
+        await seat.pilot.pause()
+
+
+async def on_a(seat: Seat, look: Look) -> str:
+    job = next(job for job in seat.app.desk.session.jobs if job.look is look)
+    seat.jobs.jobs.move_to_key(job.name)
+    await seat.pilot.pause()
+    return job.name
+
+
+@pytest.mark.parametrize("typed", ["lr>1e-3", "stage:cooldown Kq", "j j/G:"])
+async def test_a_filter_typed_in_one_burst_reaches_its_field(typed: str) -> None:
+    async with cockpit() as seat:
+        await burst(seat, f"/{typed}")
+        assert seat.jobs.prompting is not None
+        assert seat.jobs.prompting.value == typed
+        assert seat.handle.sent == []
+
+
+async def test_a_burst_with_enter_at_its_end_filters() -> None:
+    async with cockpit() as seat:
+        await burst(seat, "/lr>1e-3\r")
+        assert seat.jobs.prompting is None
+        assert "/lr>1e-3 (esc)" in seat.pane("jobs")
+
+
+async def test_what_is_typed_right_after_enter_is_no_part_of_the_filter() -> None:
+    async with cockpit() as seat:
+        await burst(seat, "/doomed\rzz")
+        assert "/doomed (esc)" in seat.pane("jobs")
+
+
+async def test_text_pasted_after_a_slash_reaches_the_field() -> None:
+    async with cockpit() as seat:
+        seat.app.post_message(events.Key("slash", "/"))
+        seat.app.post_message(events.Paste("lr>1e-3"))
+        for _ in range(4):
+            await seat.pilot.pause()
+        assert seat.jobs.prompting is not None
+        assert seat.jobs.prompting.value == "lr>1e-3"
+
+
+async def test_a_search_in_the_log_takes_a_burst() -> None:
+    async with cockpit() as seat:
+        await seat.press("0")
+        await burst(seat, "/loss")
+        assert seat.jobs.prompting is not None
+        assert seat.jobs.prompting.value == "loss"
+
+
+async def test_a_key_behind_a_change_of_pane_is_heard_there() -> None:
+    async with cockpit() as seat:
+        await burst(seat, "0/loss")
+        assert seat.footer.strip() == "search"
+
+
+async def test_a_filter_of_events_takes_a_burst() -> None:
+    async with cockpit() as seat:
+        await seat.press("8")
+        await burst(seat, "/kind:submit")
+        screen = seat.app.full_screen
+        assert screen is not None
+        assert screen.prompting is not None
+        assert screen.prompting.value == "kind:submit"
+
+
+async def test_the_palette_takes_a_burst() -> None:
+    async with cockpit() as seat:
+        await burst(seat, ":kill")
+        screen = seat.app.screen
+        assert isinstance(screen, PaletteScreen)
+        assert screen.field is not None
+        assert screen.field.value == "kill"
+
+
+# ---------------------------------------------------------------------------- dialogs
+async def ask(seat: Seat, key: str) -> None:
+    await seat.press(key)
+    await seat.hear()
+
+
+async def test_other_values_typed_in_one_burst_stand_in_the_field() -> None:
+    async with cockpit() as seat:
+        name = await on_a(seat, Look.FAILED)
+        await ask(seat, "R")
+        await burst(seat, "jj\toptim.lr=5e-4\r")
+        await seat.until(lambda: "optim.lr" in seat.dialog)
+        assert "optim.lr: 3e-4 -> 5e-4" in seat.dialog
+        assert seat.handle.sent == []
+        await seat.hear()
+        await burst(seat, "y")
+        await seat.until(lambda: seat.handle.sent)
+        assert seat.handle.commands == [
+            Resubmit(jobs=(name,), overrides=("optim.lr=5e-4",))
+        ]
+
+
+async def test_r_with_other_values_says_that_it_writes_into_the_same_directory() -> (
+    None
+):
+    async with cockpit() as seat:
+        await on_a(seat, Look.FAILED)
+        await ask(seat, "R")
+        await burst(seat, "jjoptim.lr=5e-4")
+        await seat.until(lambda: "optim.lr" in seat.dialog)
+        assert "same directory" in seat.dialog
+
+
+async def test_what_is_typed_for_a_way_that_asks_goes_to_its_field_without_tab() -> (
+    None
+):
+    async with cockpit() as seat:
+        await on_a(seat, Look.FAILED)
+        await ask(seat, "R")
+        await burst(seat, "jjoptim.lr=5e-4")
+        await seat.until(lambda: "optim.lr" in seat.dialog)
+        assert "optim.lr: 3e-4 -> 5e-4" in seat.dialog
+
+
+async def test_enter_on_a_way_that_asks_goes_to_its_field() -> None:
+    async with cockpit() as seat:
+        await on_a(seat, Look.FAILED)
+        await ask(seat, "R")
+        await burst(seat, "jj\rnodes.quick=1")
+        assert "nodes.quick" in seat.dialog
+        assert seat.handle.sent == []
+
+
+async def test_enter_behind_a_filled_field_says_how_to_go_on_and_closes_nothing() -> (
+    None
+):
+    async with cockpit() as seat:
+        await on_a(seat, Look.FAILED)
+        await ask(seat, "R")
+        await burst(seat, "jj\toptim.lr=5e-4\r")
+        await seat.hear()
+        await burst(seat, "\r")
+        assert "y resubmit" in seat.dialog
+        assert "Enter does nothing here" in seat.dialog
+        assert seat.handle.sent == []
+
+
+async def test_letters_typed_on_behind_a_closed_dialog_are_no_commands() -> None:
+    async with cockpit() as seat:
+        await on_a(seat, Look.FAILED)
+        await ask(seat, "R")
+        await seat.press("n", "8", "S")
+        assert seat.dialog == ""
+        assert seat.app.current_mode == "jobs"
+        await seat.hear()
+        await burst(seat, "8")
+        assert seat.app.current_mode == "events"
+
+
+async def test_a_reason_is_typed_without_tab_and_its_letters_confirm_nothing() -> None:
+    async with cockpit() as seat:
+        name = await on_a(seat, Look.DOOMED)
+        await ask(seat, "X")
+        await burst(seat, "busy, not now\r")
+        assert seat.handle.sent == []
+        await seat.hear()
+        await burst(seat, "y")
+        await seat.until(lambda: seat.handle.sent)
+        assert seat.handle.commands == [Skip(jobs=(name,), reason="busy, not now")]
+
+
+async def test_keys_typed_ahead_of_a_question_confirm_nothing() -> None:
+    async with cockpit(campaign(40)) as seat:
+        await on_a(seat, Look.RUNNING)
+        await burst(seat, "Kyy")
+        assert "Kill" in seat.dialog
+        assert seat.handle.sent == []
+
+
+async def test_a_text_typed_with_its_confirmation_is_sent_whole() -> None:
+    async with cockpit() as seat:
+        name = await on_a(seat, Look.FAILED)
+        await ask(seat, "R")
+        await burst(seat, "jj\toptim.lr=5e-4\ty")
+        await seat.until(lambda: seat.handle.sent)
+        assert seat.handle.commands == [
+            Resubmit(jobs=(name,), overrides=("optim.lr=5e-4",))
+        ]
+
+
+async def test_a_backspace_in_a_burst_takes_the_letter_before_it() -> None:
+    async with cockpit() as seat:
+        await burst(seat, "/lr=\x7f>1")
+        assert seat.jobs.prompting is not None
+        assert seat.jobs.prompting.value == "lr>1"

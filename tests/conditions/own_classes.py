@@ -1,0 +1,82 @@
+"""Conditions as a user might write them: good ones and bad ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from autoexp_tui.conditions.custom_conditions import says
+from autoexp_tui.model.facts import (
+    FactKey,
+    Facts,
+    FileText,
+    JobKey,
+    StatKey,
+    TextKey,
+)
+from autoexp_tui.model.verdicts import Result, Verdict, why
+
+
+class EnoughLines:
+    """Passes when a file has so many lines."""
+
+    def __init__(self, path: str, lines: int = 3) -> None:
+        self.path = path
+        self.lines = lines
+
+    def needs(self, job: str) -> Iterable[FactKey]:
+        return {TextKey(self.path), JobKey(job)}
+
+    def evaluate(self, facts: Facts, now: float) -> Verdict:
+        fact = facts.get(TextKey(self.path))
+        assert fact is not None
+        assert isinstance(fact.value, FileText)
+        have = len((fact.value.text or "").splitlines())
+        result = Result.PASS if have >= self.lines else Result.WAIT
+        return says(result, f"{have} of {self.lines} lines in {self.path}")
+
+
+class Later:
+    """Passes at a moment."""
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+
+    def needs(self, job: str) -> Iterable[FactKey]:
+        return ()
+
+    def evaluate(self, facts: Facts, now: float) -> Verdict:
+        return says("pass" if now >= self.at else "wait", f"at {self.at}")
+
+    def wake_at(self, facts: Facts, now: float) -> float | None:
+        return self.at
+
+
+class Raises(Later):
+    def evaluate(self, facts: Facts, now: float) -> Verdict:
+        raise RuntimeError("out of cheese")
+
+
+class ReadsMore(Later):
+    def evaluate(self, facts: Facts, now: float) -> Verdict:
+        facts.get(StatKey("/secret"))
+        return says("pass", "it is there")
+
+
+class SaysNonsense(Later):
+    def evaluate(self, facts: Facts, now: float) -> Verdict:
+        return "yes"  # type: ignore[return-value]
+
+
+class NeedsNonsense(Later):
+    def needs(self, job: str) -> Iterable[FactKey]:
+        return ["/a/path"]  # type: ignore[list-item]
+
+
+class OwnWords(Later):
+    def evaluate(self, facts: Facts, now: float) -> Verdict:
+        return Verdict(Result.WAIT, why("my_code", left=float("inf"), who="\x1b[31mme"))
+
+
+class NoEvaluate:
+    def needs(self, job: str) -> Iterable[FactKey]:
+        return ()

@@ -1,0 +1,372 @@
+"""What holds of every condition, whatever the facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from autoexp_tui.conditions.conditions import EvalContext, evaluate, needs, wake_at
+from autoexp_tui.conditions.kinds import (
+    Approval,
+    CommandPasses,
+    Composite,
+    Condition,
+    Cooldown,
+    FileContent,
+    FileExists,
+    JobStateIs,
+    LogPattern,
+    MaxAttempts,
+    MetadataIs,
+    MetricIs,
+    Not,
+    OwnCondition,
+    TimeReached,
+)
+from autoexp_tui.model.facts import (
+    ApprovalFact,
+    ApprovalKey,
+    CommandKey,
+    CommandResult,
+    Fact,
+    FactKey,
+    FactValue,
+    FileStat,
+    FileText,
+    FiredKey,
+    GlobKey,
+    JobFact,
+    JobKey,
+    LogFound,
+    LogKey,
+    Matches,
+    MetadataKey,
+    MetricFact,
+    MetricKey,
+    Silence,
+    StatKey,
+    TextKey,
+)
+from autoexp_tui.model.states import Cause, JobState
+from autoexp_tui.model.verdicts import Result
+from autoexp_tui.model.wording import CODES, sentence
+from tests.conditions.known import NOW, Known
+from tests.model.builders import at
+
+JOBS = st.sampled_from(["me", "up", "w"])
+PATHS = st.sampled_from(["/a", "/b/*.pt"])
+NUMBERS = st.one_of(st.integers(-3, 3), st.floats())
+TIMES = st.one_of(st.none(), st.floats(0, 2 * NOW))
+TIMEOUTS = st.one_of(st.none(), st.floats(0, 300))
+BASE = {"timeout_seconds": TIMEOUTS, "blocking": st.booleans()}
+WRITERS = st.sampled_from(["", "w"])
+OPS = st.sampled_from(["==", "!=", "<", "<=", ">", ">="])
+REGEXES = st.sampled_from(["a", "(", "[0-9]+", "(a+)+", ""])
+LOOKED_AT: st.SearchStrategy[Condition] = st.one_of(
+    st.builds(
+        FileExists,
+        path=PATHS,
+        glob=st.booleans(),
+        min_size=st.integers(0, 3),
+        writer=WRITERS,
+        **BASE,
+    ),
+    st.builds(
+        FileContent,
+        path=PATHS,
+        pattern=REGEXES,
+        mode=st.sampled_from(["contains", "regex"]),
+        writer=WRITERS,
+        **BASE,
+    ),
+    st.builds(CommandPasses, command=st.just(("c",)), **BASE),
+    st.builds(
+        LogPattern,
+        log_path=PATHS,
+        pattern=st.just("a"),
+        glob=st.booleans(),
+        check_mode=st.sampled_from(["any", "all"]),
+        **BASE,
+    ),
+)
+"""Those that look at what is outside of the engine."""
+SINGLE: st.SearchStrategy[Condition] = st.one_of(
+    LOOKED_AT,
+    st.builds(
+        MetadataIs,
+        key=st.just("k"),
+        job=JOBS,
+        op=OPS,
+        value=st.one_of(NUMBERS, st.text(max_size=3), st.booleans(), st.none()),
+        **BASE,
+    ),
+    st.builds(
+        MetricIs,
+        name=st.sampled_from(["loss", "lr"]),
+        job=JOBS,
+        op=OPS,
+        value=NUMBERS,
+        after_step=st.integers(0, 3),
+        **BASE,
+    ),
+    st.builds(
+        JobStateIs,
+        jobs=st.lists(JOBS, max_size=3).map(tuple),
+        state=st.sampled_from(["COMPLETED", "failed", "TIMEOUT", "RUNNING", "odd"]),
+        **BASE,
+    ),
+    st.builds(TimeReached, after_seconds=TIMEOUTS, at=TIMES, **BASE),
+    st.builds(Approval, on_timeout=st.sampled_from(["hold", "reject"]), **BASE),
+    st.builds(MaxAttempts, max_attempts=st.integers(0, 3), **BASE),
+    st.builds(Cooldown, cooldown_seconds=st.floats(0, 300), **BASE),
+    st.builds(
+        OwnCondition,
+        class_path=st.just("tests.conditions.own_classes:EnoughLines"),
+        fields=st.just({"path": "/a", "lines": 1}),
+        **BASE,
+    ),
+    st.builds(
+        OwnCondition,
+        class_path=st.just("tests.conditions.own_classes:Later"),
+        fields=st.fixed_dictionaries({"at": st.floats(NOW - 100, NOW + 100)}),
+        **BASE,
+    ),
+)
+
+
+def _composed(
+    parts: st.SearchStrategy[Condition], fewest: int = 0
+) -> st.SearchStrategy[Condition]:
+    return st.one_of(
+        st.builds(
+            Composite,
+            mode=st.sampled_from(["all", "any"]),
+            conditions=st.lists(parts, min_size=fewest, max_size=3).map(tuple),
+            **BASE,
+        ),
+        st.builds(Not, condition=parts, **BASE),
+    )
+
+
+def _composed_of_some(
+    parts: st.SearchStrategy[Condition],
+) -> st.SearchStrategy[Condition]:
+    return _composed(parts, fewest=1)
+
+
+CONDITIONS = st.recursive(SINGLE, _composed, max_leaves=5)
+SMALL = st.integers(0, 3)
+TEXTS = st.text(max_size=4)
+VALUES: dict[type, st.SearchStrategy[FactValue]] = {
+    StatKey: st.builds(FileStat, exists=st.booleans(), size=SMALL),
+    GlobKey: st.builds(Matches, paths=st.lists(TEXTS).map(tuple), largest=SMALL),
+    TextKey: st.builds(FileText, text=st.one_of(st.none(), TEXTS)),
+    LogKey: st.builds(LogFound, files=SMALL, matched=SMALL, line=TEXTS, path=TEXTS),
+    CommandKey: st.builds(CommandResult, exit_code=st.one_of(st.none(), SMALL)),
+    JobKey: st.builds(
+        JobFact,
+        state=st.sampled_from(JobState),
+        cause=st.one_of(st.none(), st.sampled_from(Cause)),
+        attempts=SMALL,
+        step=st.one_of(st.none(), SMALL),
+        ended_lived=st.one_of(st.none(), st.floats(NOW - 200, NOW)),
+    ),
+    MetadataKey: st.one_of(st.none(), TEXTS, st.just("2")),
+    MetricKey: st.builds(MetricFact, value=st.floats(), step=SMALL),
+    ApprovalKey: st.builds(ApprovalFact, approved=st.sampled_from([None, True, False])),
+    FiredKey: st.one_of(st.none(), st.floats(NOW - 200, NOW)),
+}
+ANY_VALUE = st.one_of(*VALUES.values())
+CONTEXTS = st.builds(
+    EvalContext,
+    job=st.just("me"),
+    waiting_lived=st.one_of(st.none(), st.floats(NOW - 300, NOW)),
+    action=st.just("rule/0"),
+    grace_seconds=st.floats(0, 100),
+    asked_lived=st.one_of(st.none(), st.floats(NOW - 300, NOW)),
+)
+
+
+def _fact(draw: st.DrawFn, key: FactKey, *, fitting: bool) -> Fact:
+    value = draw(VALUES[type(key)] if fitting else ANY_VALUE)
+    error = draw(st.sampled_from(["", "", "", "gone"]))
+    return Fact(value, draw(st.floats(NOW - 200, NOW)), error)
+
+
+@st.composite
+def situations(
+    draw: st.DrawFn, *, fitting: bool = True
+) -> tuple[Condition, dict[FactKey, Fact], EvalContext]:
+    """A condition, some of the facts it needs, and for whom it is judged."""
+    spec = draw(CONDITIONS)
+    ctx = draw(CONTEXTS)
+    keys = sorted(needs(spec, ctx.job, ctx.action), key=repr)
+    known_keys = [key for key in keys if draw(st.integers(0, 3))]
+    facts = {key: _fact(draw, key, fitting=fitting) for key in known_keys}
+    return spec, facts, ctx
+
+
+def has_not(spec: Condition) -> bool:
+    match spec:
+        case Not():
+            return True
+        case Composite():
+            return any(has_not(part) for part in spec.conditions)
+        case _:
+            return False
+
+
+@given(situations(fitting=False))
+def test_judging_never_raises(
+    situation: tuple[Condition, Mapping[FactKey, Fact], EvalContext],
+) -> None:
+    spec, facts, ctx = situation
+    verdict = evaluate(spec, Known(facts), at(NOW), ctx)
+    assert verdict.why.code in CODES
+    assert sentence(verdict.why, NOW)
+
+
+@given(situations())
+def test_only_what_is_needed_is_read(
+    situation: tuple[Condition, Mapping[FactKey, Fact], EvalContext],
+) -> None:
+    spec, facts, ctx = situation
+    spy = Known(facts)
+    evaluate(spec, spy, at(NOW), ctx)
+    wake_at(spec, spy, at(NOW), ctx)
+    assert spy.asked <= needs(spec, ctx.job, ctx.action)
+
+
+@given(situations(), st.data())
+def test_more_facts_take_no_pass_back(
+    situation: tuple[Condition, Mapping[FactKey, Fact], EvalContext],
+    data: st.DataObject,
+) -> None:
+    spec, facts, ctx = situation
+    assume(not has_not(spec))
+    kept = {key: fact for key, fact in facts.items() if data.draw(st.booleans())}
+    few = evaluate(spec, Known(kept), at(NOW), ctx)
+    many = evaluate(spec, Known(facts), at(NOW), ctx)
+    assert few.result is not Result.PASS or many.result is Result.PASS
+
+
+@given(situations(), st.floats(0, 1, exclude_max=True))
+def test_nothing_changes_by_itself_before_its_moment(
+    situation: tuple[Condition, Mapping[FactKey, Fact], EvalContext], part: float
+) -> None:
+    spec, facts, ctx = situation
+    seen = Known(facts)
+    wake = wake_at(spec, seen, at(NOW), ctx)
+    assert wake is None or wake > NOW
+    end = NOW + 10_000 if wake is None else wake
+    later = NOW + (end - NOW) * part
+    assume(later < end)
+    assert evaluate(spec, seen, at(later), ctx) == evaluate(spec, seen, at(NOW), ctx)
+
+
+@given(situations())
+def test_arguments_of_a_reason_can_be_kept_in_a_journal(
+    situation: tuple[Condition, Mapping[FactKey, Fact], EvalContext],
+) -> None:
+    spec, facts, ctx = situation
+    for _, value in evaluate(spec, Known(facts), at(NOW), ctx).why.args:
+        assert isinstance(value, str) or abs(value) < float("inf")
+
+
+# ---------------------------------------------------------------- what is unknown
+OUTSIDE = (StatKey, GlobKey, TextKey, LogKey, CommandKey)
+UNKNOWN_FACTS = st.sampled_from(
+    [
+        None,
+        Fact(None, NOW, "Stale file handle"),
+        Fact(None, NOW, "no answer from /a", Silence("/a", NOW - 42)),
+    ]
+)
+
+
+@given(st.recursive(LOOKED_AT, _composed_of_some, max_leaves=4), CONTEXTS, st.data())
+def test_what_nobody_could_look_at_decides_nothing(
+    spec: Condition, ctx: EvalContext, data: st.DataObject
+) -> None:
+    facts: dict[FactKey, Fact] = {}
+    for key in sorted(needs(spec, ctx.job, ctx.action), key=repr):
+        inside = not isinstance(key, OUTSIDE)
+        strategy = VALUES[type(key)].map(lambda value: Fact(value, NOW))
+        fact = data.draw(strategy if inside else UNKNOWN_FACTS)
+        if fact is not None:
+            facts[key] = fact
+    assert evaluate(spec, Known(facts), at(NOW + 10_000), ctx).result is Result.WAIT
+
+
+# ------------------------------------------------------------------------ algebra
+def plain(spec: Condition) -> Condition:
+    """Without a time-out, and blocking: what remains is what it says itself."""
+    return replace(spec, timeout_seconds=None, blocking=True)
+
+
+PLAIN = st.lists(SINGLE.map(plain), min_size=1, max_size=4)
+Situation: TypeAlias = tuple[tuple[Condition, ...], Known, EvalContext]
+
+
+@st.composite
+def several(draw: st.DrawFn) -> Situation:
+    """Conditions and one set of facts for all of them."""
+    parts = tuple(draw(PLAIN))
+    ctx = draw(CONTEXTS)
+    keys = {key for part in parts for key in needs(part, ctx.job, ctx.action)}
+    known_keys = [key for key in sorted(keys, key=repr) if draw(st.integers(0, 3))]
+    facts = {key: _fact(draw, key, fitting=True) for key in known_keys}
+    return parts, Known(facts), ctx
+
+
+def every(*parts: Condition) -> Composite:
+    return Composite(mode="all", conditions=parts)
+
+
+def some(*parts: Condition) -> Composite:
+    return Composite(mode="any", conditions=parts)
+
+
+def opposite(parts: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    return tuple(Not(condition=part) for part in parts)
+
+
+@given(several())
+def test_the_order_of_parts_decides_nothing(situation: Situation) -> None:
+    parts, facts, ctx = situation
+    for joined in (every, some):
+        one = evaluate(joined(*parts), facts, at(NOW), ctx).result
+        assert evaluate(joined(*reversed(parts)), facts, at(NOW), ctx).result is one
+
+
+@given(several())
+def test_one_part_alone_is_the_whole(situation: Situation) -> None:
+    parts, facts, ctx = situation
+    alone = evaluate(parts[0], facts, at(NOW), ctx).result
+    for joined in (every, some):
+        assert evaluate(joined(parts[0]), facts, at(NOW), ctx).result is alone
+
+
+@given(several())
+def test_nesting_alike_changes_nothing(situation: Situation) -> None:
+    parts, facts, ctx = situation
+    for joined in (every, some):
+        flat = evaluate(joined(*parts), facts, at(NOW), ctx).result
+        nested = joined(joined(*parts[:1]), *parts[1:])
+        assert evaluate(nested, facts, at(NOW), ctx).result is flat
+
+
+@given(several())
+def test_not_any_is_none_and_not_all_is_some_not(situation: Situation) -> None:
+    parts, facts, ctx = situation
+    pairs: list[tuple[Condition, Condition]] = [
+        (Not(condition=some(*parts)), every(*opposite(parts))),
+        (Not(condition=every(*parts)), some(*opposite(parts))),
+    ]
+    for one, other in pairs:
+        first = evaluate(one, facts, at(NOW), ctx).result
+        assert evaluate(other, facts, at(NOW), ctx).result is first

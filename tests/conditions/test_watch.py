@@ -1,0 +1,61 @@
+"""Who is to be looked at again, and what is to be looked up for them."""
+
+from __future__ import annotations
+
+from autoexp_tui.conditions.watch import Watch
+from autoexp_tui.model.facts import JobKey, MetricKey, StatKey
+
+LOSS, RATE = MetricKey("a", "loss"), MetricKey("a", "lr")
+MANY = frozenset(StatKey(f"/ckpt/{number}") for number in range(40))
+
+
+def in_order(keys: frozenset[StatKey]) -> list[StatKey]:
+    return sorted(keys, key=repr)
+
+
+def test_what_is_looked_up_outside_is_asked_for_in_one_order_in_every_process() -> None:
+    watch = Watch()
+    watch.set("a", MANY | {JobKey("b")})
+    assert list(watch.take_wanted()) == in_order(MANY)
+
+
+def test_what_nobody_reads_any_more_is_dropped_in_one_order() -> None:
+    watch = Watch()
+    watch.set("a", MANY)
+    watch.set("a", frozenset())
+    assert list(watch.take_dropped()) == in_order(MANY)
+
+
+def test_a_job_that_is_judged_again_has_its_keys_looked_up_again() -> None:
+    watch = Watch()
+    watch.set("a", MANY)
+    watch.take_wanted()
+    watch.set("a", MANY)
+    assert set(watch.take_wanted()) == MANY
+
+
+def test_of_a_job_that_reads_nothing_any_more_nothing_is_wanted() -> None:
+    watch = Watch()
+    watch.set("a", MANY)
+    watch.take_wanted()
+    watch.set("a", frozenset())
+    assert not watch.take_wanted()
+    assert not watch.is_read(next(iter(MANY)))
+
+
+def test_a_job_is_measured_as_long_as_anybody_reads_one_of_its_metrics() -> None:
+    watch = Watch()
+    watch.set("b", frozenset({LOSS, RATE}))
+    watch.set("c", frozenset({LOSS}))
+    watch.set("b", frozenset({RATE}))
+    assert watch.is_measured("a")
+    watch.set("b", frozenset())
+    assert watch.is_measured("a")
+    watch.set("c", frozenset())
+    assert not watch.is_measured("a")
+
+
+def test_only_the_job_whose_metrics_are_read_is_measured() -> None:
+    watch = Watch()
+    watch.set("b", frozenset({LOSS}))
+    assert not watch.is_measured("b")

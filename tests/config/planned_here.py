@@ -1,0 +1,43 @@
+"""Planning in the process of the test, in the place of one of its own.
+
+Most of what such a process costs is imports: a second of CPU. Question and answer go
+through its words all the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from hydra.core.global_hydra import GlobalHydra
+
+from autoexp_tui.config import planning
+from autoexp_tui.config.planning_main import answered
+from autoexp_tui.config.planning_messages import (
+    PlanningRequest,
+    decode_answer,
+    decode_request,
+    encode_answer,
+    encode_request,
+)
+
+
+def plan_here(
+    request: PlanningRequest, limit_seconds: float = planning.LIMIT_SECONDS
+) -> planning.PlanningResult:
+    """What a planning process would answer; nothing limits its time."""
+    del limit_seconds
+    told = encode_request(replace(request, cwd=request.cwd or os.getcwd()))
+    said = encode_answer(answered(decode_request(told)))
+    return planning.result_of(decode_answer(said))
+
+
+@contextmanager
+def planning_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whoever asks a planning process is answered here; gives Hydra's globals back."""
+    monkeypatch.setattr(planning, "plan_in_child", plan_here)
+    yield
+    GlobalHydra.instance().clear()

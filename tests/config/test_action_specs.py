@@ -1,0 +1,138 @@
+"""Actions that make jobs, from plain mappings."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoexp_tui.actions import kinds as action_kinds
+from autoexp_tui.conditions import kinds as condition_kinds
+from autoexp_tui.config.action_specs import action
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.planning.ports import SpecRefused
+
+
+def refused(value: object) -> list[Problem]:
+    with pytest.raises(SpecRefused) as caught:
+        action(value, "w")
+    return list(caught.value.problems)
+
+
+def test_the_nested_form_means_the_same_as_the_flat_one() -> None:
+    nested = {
+        "class_name": "RunAutoexpAction",
+        "mode": "queue",
+        "conditions": [{"class_name": "MaxAttemptsCondition", "max_attempts": 1}],
+        "action": {
+            "script": "scripts/run_autoexp_container.py",
+            "config_path": "{output_dir}/provenance/unresolved_config.yaml",
+            "overrides": ["project.name={project.name}_recovered"],
+        },
+    }
+    assert action(nested, "w") == action_kinds.RunAutoexp(
+        mode="queue",
+        conditions=(condition_kinds.MaxAttempts(max_attempts=1),),
+        script="scripts/run_autoexp_container.py",
+        config_path="{output_dir}/provenance/unresolved_config.yaml",
+        overrides=("project.name={project.name}_recovered",),
+    )
+
+
+def test_a_plan_goes_behind_the_others_unless_it_says_now() -> None:
+    flat = {"class_name": "RunAutoexp", "config_ref": "e"}
+    assert action(flat, "w") == action_kinds.RunAutoexp(config_ref="e", mode="queue")
+    now = action({**flat, "mode": "now"}, "w")
+    assert now == action_kinds.RunAutoexp(config_ref="e", mode="now")
+
+
+@pytest.mark.parametrize(
+    ("fields", "where", "message"),
+    [
+        ({}, "w", "needs exactly one of config_ref and config_path"),
+        (
+            {"config_ref": "a", "config_path": "b"},
+            "w",
+            "needs exactly one of config_ref and config_path",
+        ),
+        (
+            {"config_ref": "a", "overrides": ["lr"]},
+            "w.overrides.0",
+            "`lr` is not an override",
+        ),
+        (
+            {"action": {"config_ref": "a", "sweep": 1}},
+            "w.action.sweep",
+            "is no field here",
+        ),
+        (
+            {"config_ref": "a", "action": {"config_ref": "b"}},
+            "w.action.config_ref",
+            "is given here and beside `action`",
+        ),
+        ({"action": "a"}, "w.action", "is 'a', not a mapping"),
+        (
+            {"config_ref": "a", "mode": "later"},
+            "w.mode",
+            "is 'later'; it may be 'queue' or 'now'",
+        ),
+    ],
+)
+def test_a_plan_that_is_wrong_is_refused(
+    fields: dict[str, object], where: str, message: str
+) -> None:
+    found = refused({"class_name": "RunAutoexpAction", **fields})[0]
+    assert (found.where, found.message) == (where, message)
+
+
+def test_a_new_job_has_what_it_says_and_nothing_else() -> None:
+    value = {
+        "class_name": "NewJobAction",
+        "command": ["convert", "{checkpoint_path}"],
+        "env": {"N": 1},
+        "sbatch": {"time": "00:30:00", "gpus_per_node": 2, "partition": "p"},
+        "start_conditions": [
+            {"class_name": "SlurmState", "job_name": "{name}", "state": "completed"}
+        ],
+    }
+    assert action(value, "w") == action_kinds.NewJob(
+        command=("convert", "{checkpoint_path}"),
+        env={"N": "1"},
+        options={"time": "00:30:00", "gpus-per-node": 2, "partition": "p"},
+        time_limit_seconds=1800.0,
+        gpus=2,
+        start_conditions=(
+            condition_kinds.JobStateIs(jobs=("{name}",), state="COMPLETED"),
+        ),
+    )
+
+
+def test_resources_that_are_not_said_are_left_to_the_trigger() -> None:
+    made = action(
+        {"class_name": "NewJob", "command": ["x"], "sbatch": {"qos": "low"}}, "w"
+    )
+    assert made == action_kinds.NewJob(command=("x",), options={"qos": "low"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "where", "message"),
+    [
+        ({}, "w.command", "is missing"),
+        ({"command": "a b"}, "w.command", "is text, not a list"),
+        (
+            {"command": ["x"], "sbatch": {"tme": 3}},
+            "w.sbatch.tme",
+            "is no option of sbatch",
+        ),
+        ({"command": ["x"], "sbatch": "p"}, "w.sbatch", "is 'p', not a mapping"),
+        (
+            {"command": ["x"], "start_conditions": [{"class_name": "Fil"}]},
+            "w.start_conditions.0.class_name",
+            "there is no condition `Fil`",
+        ),
+        ({"command": ["x"], "gpus": 3}, "w.gpus", "is no field here"),
+    ],
+)
+def test_a_new_job_that_is_wrong_is_refused(
+    fields: dict[str, object], where: str, message: str
+) -> None:
+    found = refused({"class_name": "NewJob", **fields})[0]
+    assert (found.where, found.message) == (where, message)

@@ -1,0 +1,842 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
+
+import pytest
+
+from autoexp_tui.actions import kinds as action_kinds
+from autoexp_tui.conditions import kinds as condition_kinds
+from autoexp_tui.config.action_specs import ACTIONS, action
+from autoexp_tui.config.condition_specs import CONDITIONS, condition
+from autoexp_tui.config.rule_specs import (
+    log_event,
+    metric_file,
+    metric_pattern,
+    state_event,
+)
+from autoexp_tui.model import rules as rule_kinds
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.planning.ports import SpecRefused
+
+Parse = Callable[[object, str], object]
+
+
+def refused(parse: Parse, value: object) -> tuple[Problem, ...]:
+    with pytest.raises(SpecRefused) as caught:
+        parse(value, "w")
+    return caught.value.problems
+
+
+@pytest.mark.parametrize(
+    ("value", "spec"),
+    [
+        (
+            {"class_name": "FileExists", "path": "a", "timeout_seconds": 10},
+            condition_kinds.FileExists(path="a", timeout_seconds=10),
+        ),
+        (
+            {"class_name": "FileExistsCondition", "glob": "a/*", "min_size": 5},
+            condition_kinds.FileExists(path="a/*", glob=True, min_size=5),
+        ),
+        (
+            {"class_name": "FileExists", "path": "a/*", "glob": True},
+            condition_kinds.FileExists(path="a/*", glob=True),
+        ),
+        (
+            {"class_name": "FileExists", "path": "a", "fresh": False},
+            condition_kinds.FileExists(path="a", fresh=False),
+        ),
+        (
+            {"class_name": "FileContent", "path": "a", "pattern": "x", "fresh": False},
+            condition_kinds.FileContent(path="a", pattern="x", fresh=False),
+        ),
+        (
+            {"class_name": "FileContent", "path": "a", "pattern": "x", "mode": "regex"},
+            condition_kinds.FileContent(path="a", pattern="x", mode="regex"),
+        ),
+        (
+            {"class_name": "MetadataCondition", "key": "k", "equals": 8000},
+            condition_kinds.MetadataIs(key="k", value=8000),
+        ),
+        (
+            {"class_name": "Metadata", "key": "k", "op": ">=", "value": 1, "job": "j"},
+            condition_kinds.MetadataIs(key="k", op=">=", value=1, job="j"),
+        ),
+        (
+            {"class_name": "Metric", "name": "loss", "op": "<", "value": 3},
+            condition_kinds.MetricIs(name="loss", op="<", value=3.0),
+        ),
+        (
+            {"class_name": "SlurmStateCondition", "job_name": "j", "state": "failed"},
+            condition_kinds.JobStateIs(jobs=("j",), state="FAILED"),
+        ),
+        (
+            {"class_name": "JobState", "job_name": ["a", ["b"]], "state": "TIMEOUT"},
+            condition_kinds.JobStateIs(jobs=("a", "b"), state="TIMEOUT"),
+        ),
+        (
+            {"class_name": "Command", "command": ["test", "-f", "x"], "timeout": 3},
+            condition_kinds.CommandPasses(command=("test", "-f", "x"), timeout=3.0),
+        ),
+        (
+            {"class_name": "LogPattern", "log_path": "l", "pattern": "a|b"},
+            condition_kinds.LogPattern(log_path="l", pattern="a|b"),
+        ),
+        (
+            {
+                "class_name": "LogPattern",
+                "log_pattern": "*.log",
+                "pattern": "a",
+                "check_mode": "all",
+            },
+            condition_kinds.LogPattern(
+                log_path="*.log", glob=True, pattern="a", check_mode="all"
+            ),
+        ),
+        (
+            {"class_name": "Time", "at": "2030-05-01T10:00+02:00"},
+            condition_kinds.TimeReached(at=1903852800.0),
+        ),
+        (
+            {"class_name": "Time", "after_seconds": 5},
+            condition_kinds.TimeReached(after_seconds=5.0),
+        ),
+        (
+            {"class_name": "Approval", "prompt": "?", "show_files": "a"},
+            condition_kinds.Approval(prompt="?", show_files=("a",)),
+        ),
+        (
+            {"class_name": "Approval", "show_files": ["a", ["b"]], "blocking": False},
+            condition_kinds.Approval(show_files=("a", "b"), blocking=False),
+        ),
+        (
+            {"class_name": "MaxAttempts", "max_attempts": 3},
+            condition_kinds.MaxAttempts(max_attempts=3),
+        ),
+        (
+            {"class_name": "Cooldown", "cooldown_seconds": 2.5},
+            condition_kinds.Cooldown(cooldown_seconds=2.5),
+        ),
+        (
+            {
+                "class_name": "Composite",
+                "mode": "any",
+                "conditions": [
+                    {
+                        "class_name": "Not",
+                        "condition": {"class_name": "FileExists", "path": "stop"},
+                    }
+                ],
+            },
+            condition_kinds.Composite(
+                mode="any",
+                conditions=(
+                    condition_kinds.Not(
+                        condition=condition_kinds.FileExists(path="stop")
+                    ),
+                ),
+            ),
+        ),
+    ],
+)
+def test_a_mapping_becomes_its_condition(
+    value: Mapping[str, Any], spec: condition_kinds.Condition
+) -> None:
+    assert condition(value, "w") == spec
+
+
+def test_a_class_of_one_s_own_takes_its_fields_and_those_of_all_conditions() -> None:
+    value = {
+        "class_name": "tests.conditions.own_classes:EnoughLines",
+        "path": "/a",
+        "lines": 2,
+        "timeout_seconds": 60,
+        "description": "enough",
+    }
+    assert condition(value, "w") == condition_kinds.OwnCondition(
+        class_path="tests.conditions.own_classes:EnoughLines",
+        fields={"path": "/a", "lines": 2},
+        timeout_seconds=60,
+        description="enough",
+    )
+
+
+def test_a_class_of_one_s_own_that_does_not_take_its_fields_is_refused() -> None:
+    value = {"class_name": "tests.conditions.own_classes:Later", "when": 1}
+    found = refused(condition, value)[0]
+    assert found.where == "w.class_name"
+    assert "unexpected keyword argument 'when'" in found.message
+
+
+def test_every_condition_and_action_of_core_can_be_written() -> None:
+    made = {kind.spec for kind in (*CONDITIONS.values(), *ACTIONS.values())}
+
+    assert made | {condition_kinds.OwnCondition} == {
+        *get_args(condition_kinds.Condition),
+        *get_args(action_kinds.Action),
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "where", "message", "hint"),
+    [
+        ("text", "w", "is 'text', not a mapping", ""),
+        ({}, "w", "has no class_name", "conditions: "),
+        (
+            {"class_name": "FileExist"},
+            "w.class_name",
+            "there is no condition `FileExist`",
+            "did you mean `FileExists`?",
+        ),
+        (
+            {"class_name": "no_such_mod:Mine"},
+            "w.class_name",
+            "`no_such_mod:Mine` cannot be used: ModuleNotFoundError: No module named "
+            "'no_such_mod'",
+            "it must be importable",
+        ),
+        (
+            {"class_name": "FileExists", "path": "a", "timeout_second": 1},
+            "w.timeout_second",
+            "is no field here",
+            "did you mean `timeout_seconds`?",
+        ),
+        ({"class_name": "FileExists"}, "w.path", "is missing", ""),
+        (
+            {"class_name": "FileExists", "path": 3},
+            "w.path",
+            "is 3: it should be a valid string",
+            "",
+        ),
+        (
+            {"class_name": "FileExists", "path": "a", "glob": "b*"},
+            "w",
+            "`path` and `glob` are both given",
+            "keep one",
+        ),
+        (
+            {"class_name": "FileExists", "path": "a", "timeout_seconds": 0},
+            "w.timeout_seconds",
+            "is 0; it must be more than 0",
+            "",
+        ),
+        (
+            {"class_name": "FileContent", "path": "a", "pattern": "(", "mode": "regex"},
+            "w.pattern",
+            "'(' does not compile: missing ): (",
+            "it is an RE2 regex",
+        ),
+        (
+            {"class_name": "LogPattern", "log_path": "a", "pattern": "(?=x)a"},
+            "w.pattern",
+            "'(?=x)a' looks around itself (`(?=`)",
+            "match the text around it too, and put what counts into a group",
+        ),
+        (
+            {"class_name": "LogPattern", "log_path": "a", "pattern": ""},
+            "w.pattern",
+            "is empty and would match everything",
+            "",
+        ),
+        (
+            {"class_name": "Metadata", "key": "k"},
+            "w",
+            "has nothing to compare with",
+            "equals: VALUE",
+        ),
+        (
+            {"class_name": "Metadata", "key": "k", "op": "=>", "value": 1},
+            "w.op",
+            "is '=>'; it may be '==', '!=', '<', '<=', '>' or '>='",
+            "",
+        ),
+        (
+            {"class_name": "JobState", "job_name": "j", "state": "COMPLTED"},
+            "w.state",
+            "there is no state `COMPLTED`",
+            "did you mean `COMPLETED`?",
+        ),
+        (
+            {"class_name": "JobState", "state": "FAILED"},
+            "w.job_name",
+            "names no job",
+            'job_name: "{sibling.STAGE.name}"',
+        ),
+        (
+            {"class_name": "Command", "command": "test -f x"},
+            "w.command",
+            "is text, not a list",
+            "write its words as a list",
+        ),
+        (
+            {"class_name": "Time", "at": "2030-05-01T10:00"},
+            "w.at",
+            "'2030-05-01T10:00' has no time zone",
+            "say which: 2030-05-01T10:00Z",
+        ),
+        ({"class_name": "Time"}, "w", "needs exactly one of after_seconds and at", ""),
+        (
+            {"class_name": "Composite", "conditions": []},
+            "w.conditions",
+            "is empty: it would pass at once",
+            "",
+        ),
+        (
+            {"class_name": "Not", "condition": {"class_name": "Colldown"}},
+            "w.condition.class_name",
+            "there is no condition `Colldown`",
+            "did you mean `Cooldown`?",
+        ),
+    ],
+)
+def test_a_bad_condition_says_where_what_and_the_next_step(
+    value: object, where: str, message: str, hint: str
+) -> None:
+    found = refused(condition, value)[0]
+
+    assert (found.where, found.message) == (where, message)
+    assert found.hint.startswith(hint)
+
+
+ENDLESS = float("inf")
+NONE = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("value", "where", "message"),
+    [
+        ({"class_name": "FileExists", "path": ""}, "w.path", "is empty"),
+        ({"class_name": "FileExists", "glob": ""}, "w.path", "is empty"),
+        (
+            {"class_name": "FileContent", "path": "a", "pattern": ""},
+            "w.pattern",
+            "is empty",
+        ),
+        ({"class_name": "Metric", "name": "", "value": 1}, "w.name", "is empty"),
+        ({"class_name": "Metadata", "key": "", "equals": 1}, "w.key", "is empty"),
+        (
+            {"class_name": "Metadata", "key": "k", "equals": None},
+            "w.equals",
+            "is null: it would wait for nothing",
+        ),
+        (
+            {
+                "class_name": "Metadata",
+                "key": "k",
+                "equals": 1,
+                "job": "a",
+                "job_name": "b",
+            },
+            "w",
+            "`job` and `job_name` are both given",
+        ),
+        (
+            {"class_name": "JobState", "job_name": ["a", ""], "state": "FAILED"},
+            "w.job_name",
+            "names no job",
+        ),
+        (
+            {"class_name": "Command", "command": [""]},
+            "w.command.0",
+            "is empty: the first word is the program",
+        ),
+        (
+            {"class_name": "FileExists", "path": "a", "min_size": -1},
+            "w.min_size",
+            "is -1; it must not be less than 0",
+        ),
+        (
+            {
+                "class_name": "LogPattern",
+                "log_path": "a",
+                "pattern": "b",
+                "tail_bytes": -5,
+            },
+            "w.tail_bytes",
+            "is -5; it must not be less than 0",
+        ),
+        (
+            {"class_name": "Time", "after_seconds": -1},
+            "w.after_seconds",
+            "is -1; it must not be less than 0",
+        ),
+        (
+            {"class_name": "FileExists", "path": "a", "timeout_seconds": ENDLESS},
+            "w.timeout_seconds",
+            "is inf, which is no number to reach",
+        ),
+        (
+            {"class_name": "Time", "after_seconds": NONE},
+            "w.after_seconds",
+            "is nan, which is no number to reach",
+        ),
+        (
+            {"class_name": "Metric", "name": "loss", "value": "nan"},
+            "w.value",
+            "is nan, which is no number to reach",
+        ),
+    ],
+)
+def test_a_condition_that_could_never_hold_as_written_is_refused(
+    value: object, where: str, message: str
+) -> None:
+    found = refused(condition, value)[0]
+
+    assert (found.where, found.message) == (where, message)
+
+
+def test_an_own_conditions_field_that_no_journal_can_hold_is_refused() -> None:
+    value = {
+        "class_name": "autoexp_tui.testing.own_condition:EnoughLines",
+        "path": "a",
+        "lines": NONE,
+    }
+    assert "cannot be kept" in refused(condition, value)[0].message
+
+
+def test_a_key_of_an_own_conditions_field_that_is_no_text_is_refused() -> None:
+    value = {
+        "class_name": "autoexp_tui.testing.own_condition:EnoughLines",
+        "path": {"a": [{"b": 0}, {1: "x"}]},
+        "lines": {True: 1},
+    }
+    assert [(one.where, one.message) for one in refused(condition, value)] == [
+        ("w.path.a.1", "has the key 1, which is no text"),
+        ("w.lines", "has the key True, which is no text"),
+    ]
+
+
+def test_a_time_that_is_there_already_is_no_mistake() -> None:
+    made = condition({"class_name": "Time", "after_seconds": 0}, "w")
+    assert made == condition_kinds.TimeReached(after_seconds=0.0)
+
+
+def test_everything_wrong_with_a_condition_is_found_at_once() -> None:
+    nested = [{"class_name": "FileExists"}, {"class_name": "MaxAttempts", "x": 1}]
+    found = refused(condition, {"class_name": "Composite", "conditions": nested})
+
+    assert [one.where for one in found] == [
+        "w.conditions.0.path",
+        "w.conditions.1.x",
+        "w.conditions.1.max_attempts",
+    ]
+
+
+# --------------------------------------------------------------------------- actions
+def test_a_restart_takes_overrides_and_conditions() -> None:
+    value = {
+        "class_name": "RestartAction",
+        "reason": "crash",
+        "overrides": ["backend.args.lr=1e-4", "~backend.args.x"],
+        "conditions": [{"class_name": "MaxAttemptsCondition", "max_attempts": 3}],
+    }
+
+    assert action(value, "w") == action_kinds.Restart(
+        reason="crash",
+        overrides=("backend.args.lr=1e-4", "~backend.args.x"),
+        conditions=(condition_kinds.MaxAttempts(max_attempts=3),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "made"),
+    [
+        (
+            {"class_name": "Restart", "reason": "again", "followers": "use"},
+            action_kinds.Restart(reason="again", followers="use"),
+        ),
+        (
+            {"class_name": "FinishAction", "reason": "good enough"},
+            action_kinds.Finish(reason="good enough"),
+        ),
+        (
+            {"class_name": "AppendToFile", "path": "n.txt", "text": "{iteration}"},
+            action_kinds.AppendToFile(path="n.txt", text="{iteration}"),
+        ),
+        (
+            {"class_name": "AppendToFileAction", "path": "n.txt", "content": "x"},
+            action_kinds.AppendToFile(path="n.txt", text="x"),
+        ),
+        (
+            {
+                "class_name": "CommandAction",
+                "command": ["convert", "{checkpoint_path}"],
+                "timeout": 600,
+                "env": {"N": 3, "ON": True},
+            },
+            action_kinds.RunCommand(
+                command=("convert", "{checkpoint_path}"),
+                timeout=600,
+                env={"N": "3", "ON": "true"},
+            ),
+        ),
+    ],
+)
+def test_actions_outside_are_read(value: dict[str, object], made: object) -> None:
+    assert action(value, "w") == made
+
+
+@pytest.mark.parametrize(
+    ("value", "where", "message"),
+    [
+        (
+            {"class_name": "AppendToFile", "path": "n", "text": "x", "content": "y"},
+            "w",
+            "`text` and `content` are both given",
+        ),
+        (
+            {"class_name": "Command", "command": "rm -r x"},
+            "w.command",
+            "is text, not a list",
+        ),
+        (
+            {"class_name": "Command", "command": ["a"], "timeout": 0},
+            "w.timeout",
+            "is 0; it must be more than 0",
+        ),
+    ],
+)
+def test_actions_outside_that_are_wrong_are_refused(
+    value: dict[str, object], where: str, message: str
+) -> None:
+    found = refused(action, value)[0]
+
+    assert (found.where, found.message) == (where, message)
+
+
+@pytest.mark.parametrize(
+    ("value", "where", "message"),
+    [
+        ({"class_name": "Restar"}, "w.class_name", "there is no action `Restar`"),
+        ({"class_name": "Notify"}, "w.message", "is missing"),
+        ({"class_name": "Notify", "message": ""}, "w.message", "is empty"),
+        (
+            {"class_name": "AppendToFile", "path": "", "text": ""},
+            "w.path",
+            "is empty",
+        ),
+        (
+            {"class_name": "pkg.mod:Own"},
+            "w.class_name",
+            "actions of one's own are not available in this version: `pkg.mod:Own`",
+        ),
+        (
+            {"class_name": "Log", "message": "x", "level": "loud"},
+            "w.level",
+            "is 'loud'; it may be 'info', 'warning' or 'error'",
+        ),
+        (
+            {"class_name": "Restart", "overrides": ["lr"]},
+            "w.overrides.0",
+            "`lr` is not an override",
+        ),
+    ],
+)
+def test_a_bad_action_says_where_and_what(
+    value: object, where: str, message: str
+) -> None:
+    found = refused(action, value)[0]
+
+    assert (found.where, found.message) == (where, message)
+
+
+# ----------------------------------------------------------------------------- rules
+def test_a_log_event_is_a_regex_unless_it_says_substring() -> None:
+    made = log_event(
+        {
+            "name": "saved",
+            "pattern": r"iteration\s+(?P<n>\d+) to (\S+)",
+            "extract_groups": {"checkpoint_iteration": "n", "checkpoint_path": 2},
+            "stages": "stable",
+        },
+        "w",
+    )
+
+    assert made == rule_kinds.LogEvent(
+        name="saved",
+        pattern=r"iteration\s+(?P<n>\d+) to (\S+)",
+        pattern_type="regex",
+        extract_groups={"checkpoint_iteration": "n", "checkpoint_path": "2"},
+        stages=("stable",),
+    )
+
+
+@pytest.mark.parametrize("form", ["inactivity", "progress"])
+def test_a_rule_over_silence_needs_no_pattern(form: str) -> None:
+    made = log_event({"name": "still", "pattern_type": form, "after_seconds": 60}, "w")
+    assert (made.pattern, made.pattern_type, made.after_seconds) == ("", form, 60.0)
+
+
+def test_the_waiting_time_goes_by_the_name_of_older_configs_too() -> None:
+    written = {"name": "still", "pattern_type": "inactivity"}
+    made = log_event({**written, "inactivity_timeout_s": 90}, "w")
+    assert made == log_event({**written, "after_seconds": 90}, "w")
+
+
+def test_a_cause_instead_of_a_state_is_answered_with_the_class() -> None:
+    (found,) = refused(state_event, {"name": "n", "transition": [None, "TIMEOUT"]})
+    assert found.hint == "such an end is FAILED; write state: timeout"
+
+
+def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
+    made = log_event(
+        {
+            "name": "nan",
+            "pattern": "loss is NaN",
+            "conditions": [{"class_name": "MaxAttempts", "max_attempts": 2}],
+            "actions": [
+                {
+                    "class_name": "Restart",
+                    "conditions": [{"class_name": "Cooldown", "cooldown_seconds": 1}],
+                }
+            ],
+        },
+        "w",
+    )
+
+    assert made.actions[0].conditions == (
+        condition_kinds.MaxAttempts(max_attempts=2),
+        condition_kinds.Cooldown(cooldown_seconds=1.0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("parse", "value", "where", "message"),
+    [
+        (log_event, {"name": "n"}, "w.pattern", "is missing"),
+        (
+            log_event,
+            {"name": "n", "pattern": "(?P<iter>x)", "extract_groups": {"k": "itr"}},
+            "w.extract_groups.k",
+            "the pattern has no group `itr`",
+        ),
+        (
+            log_event,
+            {
+                "name": "n",
+                "pattern": "x",
+                "pattern_type": "substring",
+                "extract_groups": {"k": "1"},
+            },
+            "w.extract_groups",
+            "a substring has no groups",
+        ),
+        (
+            log_event,
+            {"name": "n", "pattern": "x", "after_seconds": 5},
+            "w.after_seconds",
+            "only inactivity and progress wait",
+        ),
+        (
+            log_event,
+            {"name": "n", "pattern_type": "inactivity", "after_seconds": 0},
+            "w.after_seconds",
+            "is 0; it must be more than 0",
+        ),
+        (
+            log_event,
+            {"name": "n", "pattern_type": "inactivity", "pattern": "("},
+            "w.pattern",
+            "'(' does not compile: missing ): (",
+        ),
+        (
+            log_event,
+            {"name": "n", "pattern_type": "progress", "pattern": "step"},
+            "w.pattern",
+            "has 0 groups, not one",
+        ),
+        (
+            log_event,
+            {
+                "name": "n",
+                "pattern_type": "progress",
+                "pattern": "(x)",
+                "extract_groups": {"k": "1"},
+            },
+            "w.extract_groups",
+            "there is no line to extract from",
+        ),
+        (
+            log_event,
+            {"name": "n", "pattern_type": "inactivity", "inactivity_polls": 5},
+            "w.inactivity_polls",
+            "there is no fixed number of looks",
+        ),
+        (
+            log_event,
+            {
+                "name": "n",
+                "pattern_type": "inactivity",
+                "inactivity_timeout_s": 5,
+                "after_seconds": 6,
+            },
+            "w",
+            "`after_seconds` and `inactivity_timeout_s` are both given",
+        ),
+        (
+            log_event,
+            {"name": "n", "pattern_type": ["inactivity"], "pattern": "x"},
+            "w.pattern_type",
+            "is ['inactivity']; it may be 'substring', 'regex', 'inactivity' or "
+            "'progress'",
+        ),
+        (
+            log_event,
+            {
+                "name": "n",
+                "pattern": "x",
+                "conditions": [{"class_name": "MaxAttempts", "max_attempts": 1}],
+            },
+            "w.conditions",
+            "are there without actions: they gate nothing",
+        ),
+        (
+            state_event,
+            {"name": "n"},
+            "w",
+            "needs exactly one of state and transition",
+        ),
+        (
+            state_event,
+            {"name": "n", "state": "crsh"},
+            "w.state",
+            "is 'crsh'; it may be 'crash', 'stall', 'timeout', 'oom', 'node_fail',"
+            " 'preempted' or 'success'",
+        ),
+        (
+            state_event,
+            {"name": "n", "transition": ["RUNNING", "DEAD"]},
+            "w.transition.1",
+            "there is no state `DEAD`",
+        ),
+        (
+            state_event,
+            {"name": "n", "transition": ["COMPLETED", "RUNNING"]},
+            "w.transition",
+            "jobs never go from COMPLETED to RUNNING",
+        ),
+        (
+            state_event,
+            {"name": "n", "transition": [None, "PLANNED"]},
+            "w.transition",
+            "jobs never go from any state to PLANNED",
+        ),
+        (
+            state_event,
+            {
+                "name": "n",
+                "transition": [None, "SKIPPED"],
+                "actions": [
+                    {"class_name": "Log", "message": "x"},
+                    {"class_name": "Restart"},
+                ],
+            },
+            "w.actions.1",
+            "a job that becomes SKIPPED has no run to act upon",
+        ),
+        (
+            state_event,
+            {"name": "n", "transition": "FAILED"},
+            "w.transition",
+            "is 'FAILED', not two states",
+        ),
+        (
+            log_event,
+            {"name": "n", "pattern": "", "pattern_type": "substring"},
+            "w.pattern",
+            "is empty and would match everything",
+        ),
+        (
+            log_event,
+            {"name": "n", "pattern": "FATAL\n", "pattern_type": "substring"},
+            "w.pattern",
+            "holds a line break, which no line has",
+        ),
+        (
+            log_event,
+            {"name": "n", "pattern": "FATAL|\n  ERROR"},
+            "w.pattern",
+            "holds a line break, which no line has",
+        ),
+        (log_event, {"name": "", "pattern": "x"}, "w.name", "is empty"),
+        (
+            log_event,
+            {"name": "n", "pattern_type": "inactivity", "after_seconds": ENDLESS},
+            "w.after_seconds",
+            "is inf, which is no number to reach",
+        ),
+        (
+            metric_pattern,
+            {"name": "acc", "pattern": "acc"},
+            "w.pattern",
+            "has 0 groups, not one",
+        ),
+    ],
+)
+def test_a_bad_rule_says_where_and_what(
+    parse: Parse, value: object, where: str, message: str
+) -> None:
+    found = refused(parse, value)[0]
+
+    assert (found.where, found.message) == (where, message)
+
+
+def test_a_state_event_takes_a_class_or_a_transition() -> None:
+    by_class = state_event({"name": "a", "state": "crash"}, "w")
+    by_states = state_event({"name": "b", "transition": [None, "failed"]}, "w")
+
+    assert by_class.state == "crash"
+    assert by_states.transition == (None, "FAILED")
+
+
+def test_a_metric_pattern_may_name_its_group_value() -> None:
+    pattern = r"(train|eval) acc (?P<value>\d+)"
+
+    assert metric_pattern({"name": "acc", "pattern": pattern}, "w").name == "acc"
+
+
+# ------------------------------------------------------------------ files of metrics
+def test_a_file_of_metrics_may_be_its_path_alone() -> None:
+    assert metric_file("m/*.jsonl", "w") == rule_kinds.MetricFile(
+        path="m/*.jsonl", format="jsonl"
+    )
+
+
+def test_a_file_of_metrics_says_its_format_where_its_name_does_not() -> None:
+    given = {"path": "log.txt", "format": "csv", "metrics": {"loss": "train loss"}}
+    assert metric_file(given, "w").metrics == {"loss": "train loss"}
+
+
+@pytest.mark.parametrize(
+    ("given", "where", "hint"),
+    [
+        ("metrics.txt", "w.path", "format: jsonl"),
+        ({"path": "{nmae}.csv"}, "w.path", "did you mean `name`?"),
+        ({"path": " ", "format": "csv"}, "w.path", ""),
+        ({"path": "a.csv", "stepp": "x"}, "w.stepp", "did you mean `step`?"),
+        ({"path": "a.csv", "format": "parquet"}, "w.format", ""),
+    ],
+)
+def test_a_file_of_metrics_that_cannot_be_meant_is_refused(
+    given: object, where: str, hint: str
+) -> None:
+    with pytest.raises(SpecRefused) as refused:
+        metric_file(given, "w")
+    (problem,) = refused.value.problems
+    assert problem.where == where
+    assert hint in problem.hint
+
+
+@pytest.mark.parametrize("field", ["timeout_seconds", "min_size"])
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_flag_is_no_number(field: str, *, flag: bool) -> None:
+    value = {"class_name": "FileExists", "path": "a", field: flag}
+    (problem,) = refused(condition, value)
+    said = f"is {str(flag).lower()}, which is no number"
+    assert (problem.where, problem.message) == (f"w.{field}", said)
+
+
+def test_a_flag_in_place_of_a_number_that_is_needed_is_told_once() -> None:
+    (problem,) = refused(condition, {"class_name": "MaxAttempts", "max_attempts": True})
+    assert problem.where == "w.max_attempts"

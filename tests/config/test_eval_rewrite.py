@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+from omegaconf.errors import InterpolationResolutionError
+
+from autoexp_tui.config.eval_rewrite import (
+    end_of_interpolation,
+    rewrite,
+    rewrite_override,
+    rewrite_tree,
+    unquote,
+)
+from autoexp_tui.config.resolvers import Environment, register_resolvers
+from autoexp_tui.planning.overrides import quote, spell_override
+
+PLAIN = st.text(
+    alphabet=st.sampled_from("ab01\\'\" (){}[],:=+%*.<>"), min_size=1, max_size=12
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "typed"),
+    [
+        ("${oc.eval:int(${a}*0.2)}", "${oc.eval:'int(_0*0.2)',${a}}"),
+        ("${oc.eval:'int(${a}*0.2)'}", "${oc.eval:'int(_0*0.2)',${a}}"),
+        (
+            "${oc.eval:(${.aux.tokens}//${.seq}//${.batch})}",
+            "${oc.eval:'(_0//_1//_2)',${.aux.tokens},${.seq},${.batch}}",
+        ),
+        ("${oc.eval:${a} + ${a}}", "${oc.eval:'_0 + _0',${a}}"),
+        ("x ${oc.eval:1+2} y", "x ${oc.eval:'1+2'} y"),
+        (r"${oc.eval:\(${a}\ +\ 1\)*2}", "${oc.eval:'(_0 + 1)*2',${a}}"),
+        (r"${oc.eval:max\(1\,${a}\)}", "${oc.eval:'max(1,_0)',${a}}"),
+        ("${oc.eval:${oc.eval:${b}+1}*2}", "${oc.eval:'_0*2',${oc.eval:'_0+1',${b}}}"),
+        ("${oc.eval:${oc.env:'HOME'}}", "${oc.eval:'_0',${oc.env:'HOME'}}"),
+    ],
+)
+def test_operands_become_typed_arguments(written: str, typed: str) -> None:
+    assert rewrite(written) == typed
+
+
+def test_a_quoted_operand_becomes_its_placeholder() -> None:
+    typed = rewrite("${oc.eval:'${mode}' == 'fast'}")
+
+    assert typed == """${oc.eval:"_0 == 'fast'",${mode}}"""
+
+
+def test_text_around_a_quoted_operand_is_concatenated_outside_the_expression() -> None:
+    typed = rewrite("${oc.eval:'${mode}_s' == 'fast_s'}")
+
+    assert typed == """${oc.eval:"_0 == 'fast_s'",'${mode}_s'}"""
+
+
+def test_an_operand_never_melts_into_a_digit_beside_it() -> None:
+    assert rewrite("${oc.eval:2${k}}") == "${oc.eval:'2 _0',${k}}"
+
+
+@pytest.mark.parametrize(
+    "mixed",
+    [
+        "${oc.eval:_0 + 1,${a}}",
+        "${oc.eval:(_0 + 1), ${a}, ${b}}",
+        "${oc.eval:${a} + _0}",
+        "${oc.eval:'${a} + _0'}",
+        "${oc.eval:'${a} + _0',${b}}",
+        "${oc.eval:True or _0 + ${a}}",
+        "${oc.eval:_0 * 2,${oc.eval:${a} + 1}}",
+        "${oc.eval:1 + ${oc.eval:_0 * 2,${a}}}",
+        "${oc.eval:${a} + 1} ${oc.eval:_0 * 2,${a}}",
+    ],
+)
+def test_an_argument_by_hand_beside_an_operand_is_refused(mixed: str) -> None:
+    register_resolvers(Environment({}), 0.0)
+    config = OmegaConf.create({"a": 5, "b": 7, "k": rewrite(mixed)})
+
+    with pytest.raises(InterpolationResolutionError, match="quote the expression"):
+        _ = config.k
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("${oc.eval:'_0 + 1',${a}}", 6),
+        ("${oc.eval:'_0 + _1',${a},${oc.eval:${b} + 1}}", 13),
+        ("${oc.eval:${oc.eval:'_0 * 2',${a}} + ${b}}", 17),
+        ("${oc.eval:str(${a}) + '_0'}", "5_0"),
+    ],
+)
+def test_arguments_by_hand_after_a_quoted_expression_are_told_apart(
+    written: str, value: object
+) -> None:
+    register_resolvers(Environment({}), 0.0)
+    config = OmegaConf.create({"a": 5, "b": 7, "k": rewrite(written)})
+
+    assert config.k == value
+
+
+def test_an_escaped_interpolation_is_left_alone() -> None:
+    assert rewrite(r"\${oc.eval:1+1}") == r"\${oc.eval:1+1}"
+
+
+@pytest.mark.parametrize("broken", ["${oc.eval:1", "${oc.eval:'a}", "${oc.eval:{1}"])
+def test_text_that_is_not_well_formed_is_handed_on(broken: str) -> None:
+    assert rewrite(broken) == broken
+    assert end_of_interpolation(broken, 0) == -1
+
+
+def test_nested_values_are_rewritten_and_keys_are_not() -> None:
+    tree = {"${oc.eval:1}": [{"a": "${oc.eval:1}"}, 3]}
+
+    assert rewrite_tree(tree) == {"${oc.eval:1}": [{"a": "${oc.eval:'1'}"}, 3]}
+
+
+@given(PLAIN)
+def test_rewriting_twice_changes_nothing_more(expression: str) -> None:
+    once = rewrite("${oc.eval:" + expression + "*${a}}")
+
+    assert rewrite(once) == once
+
+
+@settings(max_examples=60, deadline=None)
+@given(PLAIN)
+def test_quoting_round_trips_through_both_grammars(text: str) -> None:
+    seen: list[object] = []
+    OmegaConf.register_new_resolver("test_quote", seen.append, replace=True)
+    OmegaConf.select(OmegaConf.create({"x": f"${{test_quote:{quote(text)}}}"}), "x")
+
+    assert seen == [text]
+    assert OverridesParser.create().parse_override(f"k={quote(text)}").value() == text
+    assert unquote(quote(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("override", "value"),
+    [
+        ("a=${oc.eval:int(${x}*0.2)}", "${oc.eval:'int(_0*0.2)',${x}}"),
+        ("a='${oc.eval:int(${x}*0.2)}'", "${oc.eval:'int(_0*0.2)',${x}}"),
+        ("+a=foo_${oc.eval:1+2}", "foo_${oc.eval:'1+2'}"),
+        ("a=[1,${oc.eval:max(1, 2)}]", [1, "${oc.eval:'max(1, 2)'}"]),
+        ("++a={b: ${oc.eval:1+2}, c: x}", {"b": "${oc.eval:'1+2'}", "c": "x"}),
+        ("a=plain", "plain"),
+    ],
+)
+def test_an_override_reaches_hydra_in_typed_form(override: str, value: object) -> None:
+    parsed = OverridesParser.create().parse_override(rewrite_override(override))
+
+    assert parsed.value() == value
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("${oc.eval:'${note} == \"hi\"'}", True),
+        ('${oc.eval:(${note} == "hi")}', True),
+        ("${oc.eval:${note} == 'hi'}", True),
+        ('${oc.eval:${note} + "\'"}', "hi'"),
+        ("${oc.eval:${note} + '\"'}", 'hi"'),
+        ("${oc.eval:${note} + \"'\" + '\"{,}'}", "hi'\"{,}"),
+        (r"""${oc.eval:${note} + "\\" + '"'}""", 'hi\\"'),
+        ("""${oc.eval:${note}+"'"} ${oc.eval:${note}+'"'}""", "hi' hi\""),
+        ("""${oc.eval:"_0 == 'hi'",${oc.select:'note'}}""", True),
+        ("""${oc.eval:"_0 + 'a'",'${oc.select:"note"}s'}""", "hisa"),
+        ("""it's "${oc.eval:${note} + 'x'}\"""", """it's "hix\""""),
+    ],
+)
+def test_a_text_in_an_expression_can_stand_in_an_override(
+    written: str, value: object
+) -> None:
+    given = rewrite_override(spell_override("k", written))
+    read = OverridesParser.create().parse_override(given).value()
+    register_resolvers(Environment({}), 0.0)
+
+    # Hydra keeps what was given in `hydra.overrides.task`, which OmegaConf reads.
+    config = OmegaConf.create({"task": [given], "note": "hi", "k": read})
+
+    assert config.k == value

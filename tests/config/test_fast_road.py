@@ -1,0 +1,328 @@
+"""Jobs that share one composition: equal to Hydra's, always, and mostly without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from autoexp_tui.config import fast_values
+from autoexp_tui.config.fast_road import parted, scalar
+from autoexp_tui.config.hydra_compose import HydraComposer
+from autoexp_tui.config.plain_tree import first_difference
+from autoexp_tui.planning.overrides import CannotSpell, spell_override, spell_value
+from autoexp_tui.planning.ports import CannotCompose, ConfigView
+from tests.config import compose_sets
+from tests.planning.large_tree import GROUPS, OPTIONS, write_tree
+
+MOUNTS = {"index": 0, "stage": "s"}
+
+
+@pytest.fixture(scope="module")
+def composer(tmp_path_factory: pytest.TempPathFactory) -> HydraComposer:
+    root = write_tree(tmp_path_factory.mktemp("tree"))
+    return HydraComposer("exp", root, cwd="/cwd")
+
+
+def outcome(make: Callable[[], ConfigView]) -> object:
+    """The resolved config, or why there is none."""
+    try:
+        return make().to_dict()
+    except CannotCompose as error:
+        return str(error)
+
+
+def both(
+    composer: HydraComposer, texts: Sequence[str], mounts: Mapping[str, object] = MOUNTS
+) -> tuple[object, object]:
+    fast = outcome(lambda: composer.compose(texts, mounts))
+    return fast, outcome(lambda: composer.composed_anew(texts, mounts))
+
+
+# ------------------------------------------------------------------------ structures
+def no_group(key: str) -> bool:
+    return False
+
+
+def structure(*texts: str, is_group: Callable[[str], bool] = no_group) -> object:
+    return parted(texts, {}, is_group).structure
+
+
+PATHS = ("./a", "../b/c", "s3://store/x-1", ".x", "host:80", "a+b", "me@site", "5%")
+
+
+@pytest.mark.parametrize(
+    "value", [1, -7, 0.5, 1e-5, 2e20, True, False, "a", "a b", "", *PATHS]
+)
+def test_other_scalars_are_the_same_structure(value: object) -> None:
+    assert structure(spell_override("a.b", value)) == structure("a.b=3")
+
+
+@pytest.mark.parametrize("value", [[], [1], ["a,b", None, [True, "]"]], ["${c}"]])
+def test_other_lists_are_the_same_structure(value: list[object]) -> None:
+    assert structure(spell_override("a.b", value)) == structure("a.b=[3,4]")
+
+
+@pytest.mark.parametrize("one", ["a.b=null", "a.b=[1]", "a.b=1"])
+def test_null_a_list_and_a_scalar_are_different_structures(one: str) -> None:
+    others = {"a.b=null", "a.b=[1]", "a.b=1"} - {one}
+    assert all(structure(one) != structure(other) for other in others)
+
+
+def test_a_text_of_its_own_that_reads_the_config_is_no_structure() -> None:
+    assert structure("a.b='/out/1/${c.d}'") == structure("a.b='/out/2/${e}-${c.d}'")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a.b=[{c:1}]",
+        "a.b=[1, 2]",
+        "a.b=[1,]",
+        "a.b=[1][2]",
+        "a.b=['${.c}']",
+        "a.b={c:1}",
+        "a.b=${c}",
+        "a.b='${.c}'",
+        "a.b='???'",
+        "~a.b",
+        "a.b=1,2",
+        "a.b=nan",
+        "a@b=1",
+        "a.0=1",
+        r"a.b='\\'",
+    ],
+)
+def test_what_does_more_than_set_a_scalar_belongs_to_the_structure(text: str) -> None:
+    assert structure(text) == (text,)
+
+
+def test_the_choice_of_a_group_belongs_to_the_structure() -> None:
+    assert structure("a=b", is_group="a".__eq__) == ("a=b",)
+
+
+def test_added_and_set_keys_are_different_structures() -> None:
+    assert len({structure("a=1"), structure("+a=1"), structure("++a=1")}) == 3
+
+
+@pytest.mark.parametrize("other", ["a.b=2", "a.b.c=2", "a={b:2}"])
+def test_keys_that_meet_are_left_in_their_order(other: str) -> None:
+    assert "a.b=1" in parted(["a.b=1", other, "d=1"], {}, no_group).structure or (
+        other.startswith("a={")
+    )
+
+
+@given(
+    st.one_of(
+        st.integers(),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.booleans(),
+        st.text(max_size=8),
+    )
+)
+def test_a_scalar_is_read_as_it_was_spelled(value: object) -> None:
+    try:
+        found = scalar(spell_value(value))
+    except CannotSpell:
+        return
+    unsure = type(found) is object
+    assert unsure or (type(found), found) == (type(value), value)
+
+
+# -------------------------------------------------------------------------- equality
+SCALARS = st.one_of(
+    st.integers(-5, 10**6),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(),
+    st.none(),
+    st.sampled_from(PATHS),
+    st.sampled_from(
+        ["a", "x y", "it's", "a,b", "{x}", "[1", "~", "null", "1.0", "ü", "\\", "???"]
+    ),
+)
+KEYS = st.sampled_from(
+    [
+        "optim.lr",
+        "train.steps",
+        "train.batch",
+        "model.kind",
+        "model.width",
+        "size",
+        "seed",
+        "table.small",
+        "table",
+        "model.part0.key3",
+        "data.mix",
+        "project.base_output_dir",
+        "machine_room.nodes",
+    ]
+)
+TEXTS = st.sampled_from(
+    [
+        "${optim.lr}",
+        "n${seed}-${size}",
+        "${oc.eval:${train.steps}*2}",
+        "${table.${size}}",
+        "${oc.select:nowhere.at,3}",
+        "${model}",
+        "${.batch}",
+        "${oc.env:AUTOEXP_NOBODY,x}",
+        "${no.such.key}",
+    ]
+)
+HEADS = st.one_of(
+    KEYS, KEYS.map("++{}".format), st.just("+fresh"), st.just("++optim.new")
+)
+SETS = st.tuples(
+    HEADS, st.one_of(SCALARS, SCALARS, TEXTS, st.lists(SCALARS, max_size=2))
+)
+CHOICES = st.tuples(st.sampled_from(sorted(GROUPS)), st.sampled_from(OPTIONS))
+
+
+def spelled(sets: Sequence[tuple[str, Any]]) -> list[str]:
+    return [spell_override(key, value) for key, value in sets]
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    choices=st.lists(CHOICES, max_size=2, unique_by=lambda one: one[0]),
+    sets=st.lists(SETS, max_size=4),
+    others=st.lists(SCALARS, min_size=4, max_size=4),
+)
+def test_every_job_is_what_hydra_composes(
+    composer: HydraComposer,
+    choices: list[tuple[str, str]],
+    sets: list[tuple[str, Any]],
+    others: list[object],
+) -> None:
+    again = [
+        (key, other if isinstance(value, int | float | str) else value)
+        for (key, value), other in zip(sets, others, strict=False)
+    ]
+    for one in (sets, again):
+        fast, slow = both(composer, [*spelled(choices), *spelled(one)])
+        assert repr(fast) == repr(slow)
+
+
+def test_sets_of_many_kinds_are_what_hydra_composes(tmp_path: Path) -> None:
+    roads, differences = compose_sets.run(11, 60, tmp_path)
+    assert differences == []
+    assert roads["fast"] > 10
+
+
+def test_jobs_of_one_structure_are_composed_once(tmp_path: Path) -> None:
+    made = HydraComposer("exp", write_tree(tmp_path), cwd="/cwd")
+    for rate in range(1, 9):
+        config = made.compose([f"optim.lr={rate}", "model=large"], MOUNTS).to_dict()
+        assert config["path"] == f"/cwd/out/large/lr{rate}"
+    base, first, sample = 1, 1, 1
+    assert made.composed == base + first + sample
+
+
+def test_jobs_of_hundreds_of_structures_in_turn_are_composed_once_each(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "exp.yaml").write_text("seed: 1\n")
+    made = HydraComposer("exp", tmp_path)
+    structures = range(150)
+    for seed in (1, 2, 3):
+        for n in structures:
+            view = made.compose([f"++key{n}=1", f"seed={seed}"], {})
+            assert view.to_dict() == {"seed": seed, f"key{n}": 1}
+    base, samples = 1, 3  # the first, the tenth and the hundredth
+    assert made.composed == base + len(structures) + samples
+
+
+def test_a_put_value_is_seen_by_all_that_reads_it(composer: HydraComposer) -> None:
+    for _ in range(2):
+        view = composer.compose(["seed=4"], MOUNTS)
+        view.put("size", "large")
+        assert view.select("run_of") == "/cwd/out/large/lr0.001-4"
+        assert view.to_dict()["scale"] == 4
+
+
+def test_a_key_whose_value_does_not_resolve_is_not_said_to_be_absent(
+    composer: HydraComposer,
+) -> None:
+    for name in ("one", "two"):
+        view = composer.compose([f"size='${{no.{name}}}'", "seed=6"], MOUNTS)
+        assert view.has("size")
+        with pytest.raises(CannotCompose):
+            view.select("size")
+
+
+def test_other_jobs_do_not_see_what_was_put(composer: HydraComposer) -> None:
+    texts = ["seed=5", "model=medium"]
+    first, second, third = (composer.compose(texts, MOUNTS) for _ in range(3))
+    second.put("model.part0", {"only": "${seed}"})
+    assert second.select("model.part0") == {"only": 5}
+    assert third.to_dict()["model"] == first.to_dict()["model"]
+
+
+def test_the_switch_has_every_job_composed(tmp_path: Path) -> None:
+    made = HydraComposer(
+        "exp", write_tree(tmp_path), environ={"AUTOEXP_COMPOSE": "hydra"}, cwd="/cwd"
+    )
+    for seed in range(3):
+        made.compose([f"seed={seed}"], MOUNTS)
+    assert made.composed == 1 + 3
+
+
+# ---------------------------------------------------------------------------- samples
+def test_a_sample_that_is_not_what_hydra_composes_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = HydraComposer("exp", write_tree(tmp_path), cwd="/cwd")
+    made.compose(["seed=1"], MOUNTS)
+    broken = fast_values.JobValues.whole
+
+    def whole(self: Any, path: Any) -> object:
+        found = broken(self, path)
+        return {**found, "user": "wrong"} if isinstance(found, dict) else found
+
+    monkeypatch.setattr(fast_values.JobValues, "whole", whole)
+    with pytest.raises(CannotCompose, match="not what Hydra composes") as raised:
+        made.compose(["seed=2"], MOUNTS).to_dict()
+    assert raised.value.problems[0].where == "user"
+
+
+def test_samples_are_taken_of_structures_that_were_not_compared_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = HydraComposer("exp", write_tree(tmp_path), cwd="/cwd")
+    compared: list[str] = []
+    anew = HydraComposer._anew
+
+    def noted(self: Any, texts: Any, mounts: Any) -> Any:
+        compared.append(" ".join(texts))
+        return anew(self, texts, mounts)
+
+    monkeypatch.setattr(HydraComposer, "_anew", noted)
+    for n in range(9):
+        for texts in ([f"seed={n}"], [f"seed={n}", f"tokens={n}"]):
+            made.compose(texts, MOUNTS).to_dict()
+    first_fast, then_of_the_others = "seed=1", "seed=5 tokens=5"
+    assert compared == [first_fast, then_of_the_others]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "where"),
+    [
+        ({"a": {"b": 1}}, {"a": {"b": 1.0}}, "a.b"),
+        ({"a": [1, 2]}, {"a": [1, 3]}, "a.1"),
+        ({"a": [1]}, {"a": [1, 1]}, "a"),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, "."),
+        ({"a": float("nan")}, {"a": float("nan")}, ""),
+        ({"a": True}, {"a": 1}, "a"),
+    ],
+)
+def test_the_first_difference_is_named(one: Any, other: Any, where: str) -> None:
+    assert first_difference(one, other) == where

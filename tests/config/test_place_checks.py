@@ -1,0 +1,228 @@
+"""Where jobs are to write: room, inodes, quota, permission, other owners."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from autoexp_tui.config import place_checks
+from autoexp_tui.config.place_checks import (
+    PlaceFindings,
+    Quota,
+    look_at_places,
+    parse_quota,
+)
+from autoexp_tui.storage import output_dir_lock as owner_file
+from autoexp_tui.storage.output_dir_lock import Owner, take_ownership
+from tests.model.builders import job
+from tests.storage.test_session_list import Engine
+
+JOBS = [job(f"j{n}", n) for n in range(3)]
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What statvfs says; changes of the dict change it. No quota."""
+    told = {
+        "f_blocks": 1 << 42,
+        "f_bavail": 1 << 40,
+        "f_frsize": 1,
+        "f_files": 10_000,
+        "f_favail": 9_000,
+        "f_flag": 0,
+    }
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(**told))
+    monkeypatch.setattr(place_checks, "quotas_of", lambda _: ())
+    return told
+
+
+def said(found: PlaceFindings) -> tuple[list[str], list[str]]:
+    return [str(one) for one in found.errors], [str(one) for one in found.warnings]
+
+
+@pytest.mark.usefixtures("disk")
+def test_a_place_with_room_has_no_findings(tmp_path: Path) -> None:
+    assert said(look_at_places(tmp_path / "not" / "there", JOBS)) == ([], [])
+
+
+def test_a_full_disk_is_an_error(disk: dict[str, Any], tmp_path: Path) -> None:
+    disk["f_bavail"] = 100 << 20
+    assert said(look_at_places(tmp_path, JOBS)) == (
+        [
+            f"project.base_output_dir: 105 MB free at {tmp_path}, less than 210 MB\n"
+            "    make room, or choose another directory; checkpoints are large"
+        ],
+        [],
+    )
+
+
+def test_a_file_system_that_does_not_say_its_size_is_not_full(
+    disk: dict[str, Any], tmp_path: Path
+) -> None:
+    disk |= {"f_blocks": 0, "f_bavail": 0}
+    assert said(look_at_places(tmp_path, JOBS)) == ([], [])
+
+
+def test_little_room_is_a_warning(disk: dict[str, Any], tmp_path: Path) -> None:
+    disk["f_bavail"] = 1 << 30
+    assert said(look_at_places(tmp_path, JOBS)) == (
+        [],
+        [
+            f"project.base_output_dir: 1.07 GB free at {tmp_path}\n"
+            "    make room, or choose another directory; checkpoints are large"
+        ],
+    )
+
+
+@pytest.mark.parametrize(("left", "stops"), [(2, True), (40, False)])
+def test_too_few_inodes_are_told(
+    disk: dict[str, Any], tmp_path: Path, left: int, *, stops: bool
+) -> None:
+    disk["f_favail"] = left
+    errors, warnings = said(look_at_places(tmp_path, JOBS))
+    assert (errors if stops else warnings) == [
+        f"project.base_output_dir: {left} more files can be made at {tmp_path}; "
+        "3 jobs make some 60\n"
+        "    remove files that nobody needs, or choose another directory"
+    ]
+    assert (warnings if stops else errors) == []
+
+
+def test_a_file_system_without_a_number_of_inodes_has_enough(
+    disk: dict[str, Any], tmp_path: Path
+) -> None:
+    disk |= {"f_files": 0, "f_favail": 0}
+    assert said(look_at_places(tmp_path, JOBS)) == ([], [])
+
+
+def test_a_read_only_mount_is_an_error(disk: dict[str, Any], tmp_path: Path) -> None:
+    disk["f_flag"] = os.ST_RDONLY
+    assert said(look_at_places(tmp_path, JOBS))[0] == [
+        f"project.base_output_dir: {tmp_path} is mounted read-only\n"
+        "    choose another directory that you may write to"
+    ]
+
+
+@pytest.mark.usefixtures("disk")
+def test_a_directory_of_others_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert said(look_at_places(tmp_path / "out", JOBS))[0] == [
+        f"project.base_output_dir: {tmp_path}/out cannot be made: you may not write to "
+        f"{tmp_path}\n    choose another directory that you may write to"
+    ]
+
+
+@pytest.mark.usefixtures("disk")
+def test_a_file_in_its_place_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "out").touch()
+    assert said(look_at_places(tmp_path / "out", JOBS))[0] == [
+        f"project.base_output_dir: {tmp_path}/out is a file, not a directory\n"
+        "    choose another directory that you may write to"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("quota", "stops", "told"),
+    [
+        (Quota(900_000, 1_000_000, "kB"), True, "102 MB"),
+        (Quota(0, 1_000_000, "kB"), False, "1.02 GB"),
+        (Quota(10, 10, "files"), True, "0 files"),
+        (Quota(10, 400, "files"), False, "390 files"),
+    ],
+)
+@pytest.mark.usefixtures("disk")
+def test_a_quota_that_leaves_little_is_told(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    quota: Quota,
+    told: str,
+    *,
+    stops: bool,
+) -> None:
+    monkeypatch.setattr(place_checks, "quotas_of", lambda _: (quota,))
+    errors, warnings = said(look_at_places(tmp_path, JOBS))
+    assert (errors if stops else warnings) == [
+        f"project.base_output_dir: your quota at {tmp_path} leaves {told}\n"
+        "    remove what nobody needs, or choose another directory"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "/scratch 250* 200 300 6d 10 0 20 -",
+            (Quota(250, 300, "kB"), Quota(10, 20, "files")),
+        ),
+        ("/dev/sda1 250 0 0 0 10 0 0 0", ()),
+        ("/dev/sda1 5 9 0 0 1 0 0 0", (Quota(5, 9, "kB"),)),
+        ("", ()),
+        ("Cannot resolve", ()),
+    ],
+)
+def test_a_quota_is_read_as_the_tools_write_it(
+    text: str, expected: tuple[Quota, ...]
+) -> None:
+    assert tuple(parse_quota(text)) == expected
+
+
+def test_a_look_that_breaks_is_not_told_as_a_place_that_hangs(tmp_path: Path) -> None:
+    def broken(*_: object) -> PlaceFindings:
+        raise LookupError("a bug")
+
+    with pytest.raises(LookupError, match="a bug"):
+        look_at_places(tmp_path, look=broken)
+
+
+def test_a_place_that_hangs_is_told_and_not_waited_for(tmp_path: Path) -> None:
+    over = threading.Event()
+
+    def hang(*_: object) -> PlaceFindings:
+        over.wait(60)
+        return PlaceFindings()
+
+    found = look_at_places(tmp_path, JOBS, seconds=0.05, look=hang)
+    over.set()
+    assert said(found) == (
+        [],
+        [
+            f"project.base_output_dir: {tmp_path} did not answer within 0.05 s\n"
+            "    look at it with `df`; jobs that write there would hang as well"
+        ],
+    )
+
+
+@pytest.mark.usefixtures("disk")
+def test_a_directory_of_a_living_session_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "state"
+    Engine(state, "k7f2", 1.0)
+    mine = job("a", output_dir=str(tmp_path / "out" / "a"), fingerprint="f")
+    owner = Owner(session="k7f2", state_dir=str(state), job="a")
+    take_ownership(Path(mine.output_dir), owner, lambda _: "")
+    monkeypatch.setattr(
+        owner_file, "Living", lambda: lambda _: "its engine is running, or may be"
+    )
+    assert said(look_at_places(tmp_path, [mine, job("b", 1)]))[1] == [
+        f"a project.name: its output directory is written by the session k7f2 in "
+        f"{state}: its engine is running, or may be\n"
+        "    go on with that session (autoexp-monitor --session k7f2), or choose "
+        "another project.name or base_output_dir"
+    ]
+    assert said(look_at_places(tmp_path, [mine], owners=False)) == ([], [])
+
+
+@pytest.mark.usefixtures("disk")
+def test_a_directory_of_a_session_that_ended_is_free(tmp_path: Path) -> None:
+    mine = job("a", output_dir=str(tmp_path / "out" / "a"))
+    owner = Owner(session="gone", state_dir=str(tmp_path / "state"), job="a")
+    take_ownership(Path(mine.output_dir), owner, lambda _: "")
+    assert said(look_at_places(tmp_path, [mine])) == ([], [])

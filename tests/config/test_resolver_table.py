@@ -1,0 +1,166 @@
+"""The helpers of configs: what they give, what they refuse, on both roads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoexp_tui.config.hydra_compose import HydraComposer
+from autoexp_tui.config.resolver_table import HELPERS, PREFIX
+from autoexp_tui.config.resolvers import PURE
+from autoexp_tui.planning.overrides import spell_override
+from autoexp_tui.planning.ports import CannotCompose
+from tests.config.config_trees import write_tree
+
+DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("ax.add:1,2,3", 6),
+        ("ax.sub:5,7", -2),
+        ("ax.mul:${n},0.5", 5.0),
+        ("ax.div:1,4", 0.25),
+        ("ax.floordiv:7,2", 3),
+        ("ax.mod:7,4", 3),
+        ("ax.pow:2,10", 1024),
+        ("ax.min:3,1,2", 1),
+        ("ax.max:${list}", 3),
+        ("ax.sum:${list}", 6),
+        ("ax.len:abc", 3),
+        ("ax.abs:-4", 4),
+        ("ax.int:'12'", 12),
+        ("ax.int:7.9", 7),
+        ("ax.float:2", 2.0),
+        ("ax.round:2.345,1", 2.3),
+        ("ax.floor:-1.5", -2),
+        ("ax.ceil:1.2", 2),
+        ("ax.down_to:22888,2000", 22000),
+        ("ax.if:${large},a,b", "a"),
+        ("ax.str:1e-4", "1e-4"),
+        ("ax.lower:AbC", "abc"),
+        ("ax.upper:AbC", "ABC"),
+        ("ax.strip:'  a '", "a"),
+        ("ax.join:_,lr,1e-4,${list}", "lr_1e-4_1_2_3"),
+        ("ax.split:'a,b',','", ["a", "b"]),
+        ("ax.split:'a  b'", ["a", "b"]),
+        ("ax.replace:a/b/c,/,-", "a-b-c"),
+        ("ax.basename:/data/wiki.bin", "wiki.bin"),
+        ("ax.dirname:/data/wiki.bin", "/data"),
+        ("ax.stem:/data/wiki.bin", "wiki"),
+        ("ax.pad:8000,8", "00008000"),
+        ("ax.format:0.12345,.3f", "0.123"),
+        ("ax.add:${ax.mul:2,3},${oc.eval:1+1}", 8),
+    ],
+)
+def test_a_helper_gives(trees: HydraComposer, written: str, value: object) -> None:
+    found = trees.compose((override(written),), {}).select("x")
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("ax.add:1", "ax.add takes 2 or more values, not 1"),
+        ("ax.sub:1,2,3", "ax.sub takes 2 values, not 3"),
+        ("ax.round:1,2,3", "ax.round takes 1 to 2 values, not 3"),
+        ("ax.lower:a,b", "ax.lower takes one value, not 2"),
+        ("ax.add:1,a", "ax.add: 'a' is no number"),
+        ("ax.add:1,${large}", "ax.add: True is no number"),
+        ("ax.div:1,0", "ax.div divides by zero"),
+        (
+            "ax.pow:9,${ax.pow:9,9}",
+            "ax.pow: `**` makes a number of more than 1100 bits",
+        ),
+        ("ax.mul:1e308,1e308,'x'", "ax.mul: 'x' is no number"),
+        ("ax.int:abc", "ax.int: invalid literal for int() with base 10: 'abc'"),
+        ("ax.floor:.inf", "ax.floor: '.inf' is no number"),
+        ("ax.floor:inf", "ax.floor: inf has no whole number near it"),
+        ("ax.if:1,a,b", "ax.if: 1 is neither true nor false"),
+        ("ax.lower:${list}", "ax.lower: [1, 2, 3] is no text"),
+        ("ax.split:abc,''", "ax.split: the separator is empty"),
+        ("ax.replace:abc,'',x", "ax.replace: the text to replace is empty"),
+        ("ax.pad:1.5,3", "ax.pad: pads whole numbers to a whole number of digits"),
+        ("ax.pad:1,1000000", "ax.pad: pads to at most 200 digits"),
+        (
+            "ax.format:1,999999999d",
+            "ax.format: '999999999d' is no format for a number: as in 08d, .3f, .2e, g "
+            "or ,d",
+        ),
+        ("ax.len:5", "ax.len: `len` wants a text or a list, not 5"),
+    ],
+)
+def test_what_does_not_fit_is_named(
+    trees: HydraComposer, written: str, message: str
+) -> None:
+    with pytest.raises(CannotCompose) as caught:
+        trees.compose((override(written),), {}).select("x")
+    (problem,) = caught.value.problems
+    assert (problem.where, problem.message) == ("x", message)
+
+
+def override(written: str) -> str:
+    """What sets `x` to a call of a helper."""
+    return spell_override("++x", f"${{{written}}}")
+
+
+def test_a_misspelled_helper_is_answered_with_the_one_that_was_meant(
+    trees: HydraComposer,
+) -> None:
+    with pytest.raises(CannotCompose) as caught:
+        trees.compose(("++x='${ax.joim:a,b}'",), {}).select("x")
+    (problem,) = caught.value.problems
+    assert problem.message == "there is no resolver `ax.joim`"
+    assert problem.hint == "did you mean `ax.join`?"
+
+
+def test_a_job_made_by_the_fast_road_has_the_same_values(trees: HydraComposer) -> None:
+    jobs = [(f"n={n}",) for n in (10, 20, 30)]
+    fast = [trees.compose(job, {}).to_dict() for job in jobs]
+    assert trees.composed < len(jobs) + 2
+    assert fast == [trees.composed_anew(job, {}).to_dict() for job in jobs]
+    assert fast[1]["name"] == "run_0020_half10"
+
+
+@pytest.mark.parametrize("name", HELPERS)
+def test_every_helper_is_pure_and_in_the_documentation(name: str) -> None:
+    assert name.startswith(PREFIX)
+    assert name in PURE
+    assert re.search(rf"`{re.escape(name)}[`:]", DOCS.read_text("utf-8"))
+
+
+VALUES = st.one_of(
+    st.integers(), st.floats(), st.text(max_size=50), st.booleans(), st.none(),
+    st.lists(st.one_of(st.integers(), st.text(max_size=5)), max_size=5),
+)  # fmt: skip
+
+
+@given(st.sampled_from(list(HELPERS.values())), st.lists(VALUES, max_size=4))
+def test_any_values_give_a_value_or_a_sentence(helper: object, values: list) -> None:  # type: ignore[type-arg]
+    try:
+        helper(*values)  # type: ignore[operator]
+    except ValueError as error:
+        assert str(error).startswith("ax.")  # noqa: PT017
+
+
+@pytest.fixture
+def trees(tmp_path: Path) -> Iterator[HydraComposer]:
+    write_tree(
+        tmp_path,
+        exp="""
+        n: 10
+        large: true
+        list: [1, 2, 3]
+        half: ${ax.floordiv:${n},2}
+        name: run_${ax.pad:${n},4}_half${half}
+        """,
+    )
+    made = HydraComposer("exp", tmp_path)
+    yield made
+    made.close()

@@ -1,0 +1,429 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.config.settings import HouseParser
+from autoexp_tui.executors.slurm.sbatch_options import (
+    OURS_ALONE,
+    known_option,
+    seconds,
+)
+from autoexp_tui.model import rules as rule_kinds
+from autoexp_tui.model import specs
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.resource_totals import gpus_of
+from autoexp_tui.planning.ports import SpecRefused
+
+RUNS = {"class_name": "Null"}
+
+
+def checked(**config: object) -> tuple[Problem, ...]:
+    return tuple(HouseParser("/w").check({"backend": RUNS, **config}))
+
+
+def test_an_empty_config_has_defaults_and_no_findings() -> None:
+    assert checked() == ()
+    assert HouseParser("/w").monitoring({}) == rule_kinds.Monitoring()
+    assert HouseParser("/w").executor({}).class_name == "LocalClient"
+
+
+def test_open_subtrees_take_any_key() -> None:
+    assert checked(aux={"x": 1}, own={"y": 2}, lr=1) == ()
+
+
+@pytest.mark.parametrize("command", ["test -e x", ["test", "-e", "x"]])
+def test_a_start_command_is_a_key_of_the_monitoring(command: object) -> None:
+    assert checked(monitoring={"start_condition_cmd": command}) == ()
+
+
+@pytest.mark.parametrize("section", ["tree", "research"])
+def test_a_section_that_nothing_runs_yet_is_refused(section: str) -> None:
+    (found,) = checked(**{section: {"beam_width": 3}})
+
+    assert found.where == section
+    assert "is not available in this version" in found.message
+    assert checked(**{section: None}) == ()
+
+
+@pytest.mark.parametrize(
+    ("config", "where", "message", "hint"),
+    [
+        (
+            {"project": {"nam": "x"}},
+            "project.nam",
+            "is no key here",
+            "did you mean `name`?",
+        ),
+        (
+            {"project": {"name": 3}},
+            "project.name",
+            "is 3: it should be a valid string",
+            "",
+        ),
+        (
+            {"monitoring": {"log_event": []}},
+            "monitoring.log_event",
+            "is no key here",
+            "did you mean `log_events`?",
+        ),
+        (
+            {"monitoring": {"progress": {"metrc": "x"}}},
+            "monitoring.progress.metrc",
+            "is no key here",
+            "did you mean `metric`?",
+        ),
+        (
+            {"monitoring": {"anomalies": {"nan": "explode"}}},
+            "monitoring.anomalies.nan",
+            "is 'explode'; it may be 'kill', 'warn' or 'off'",
+            "",
+        ),
+        (
+            {"monitoring": {"stall_after_seconds": -1}},
+            "monitoring.stall_after_seconds",
+            "is -1: it should be greater than 0",
+            "",
+        ),
+        (
+            {"monitoring": {"log_events": [{"name": "a", "pattern": "("}]}},
+            "monitoring.log_events.0.pattern",
+            "'(' does not compile: missing ): (",
+            "it is an RE2 regex; in YAML put it between single quotes",
+        ),
+        (
+            {"monitoring": {"metrics": [{"name": "a", "pattern": "(x)"}] * 2}},
+            "monitoring.metrics",
+            "`a` is there more than once",
+            "",
+        ),
+        (
+            {"slurm": {"client": {"class_name": "SlrmClient"}}},
+            "slurm.client.class_name",
+            "there is no executor `SlrmClient`",
+            "did you mean `SlurmClient`?",
+        ),
+        (
+            {"slurm": {"confirm": {"gpu_hour": 5}}},
+            "slurm.confirm.gpu_hour",
+            "is no key here",
+            "did you mean `gpu_hours`?",
+        ),
+        (
+            {"slurm": {"max_parallel": "many"}},
+            "slurm.max_parallel",
+            "is 'many': it should be a valid integer, unable to parse string as an"
+            " integer",
+            "",
+        ),
+        (
+            {"slurm": {"sbatch": {"partion": "x"}}},
+            "slurm.sbatch.partion",
+            "is no option of sbatch",
+            "did you mean `partition`?",
+        ),
+        (
+            {"slurm": {"sbatch": {"job_name": "x"}}},
+            "slurm.sbatch.job_name",
+            "is not for you to set",
+            "the job is found again by the name that it is given",
+        ),
+        (
+            {"slurm": {"sbatch": {"arr": "1-3"}}},
+            "slurm.sbatch.arr",
+            "is not for you to set",
+            "alike jobs become an array by themselves: slurm.client.array_size",
+        ),
+        (
+            {"slurm": {"launcher_cmd": "run 'it"}},
+            "slurm.launcher_cmd",
+            "cannot be split into words: No closing quotation",
+            "a list of words needs no quoting",
+        ),
+        (
+            {
+                "slurm": {
+                    "client": {"class_name": "SlurmClient"},
+                    "template_path": "/nowhere/job.sh",
+                }
+            },
+            "slurm.template_path",
+            "cannot read /nowhere/job.sh: No such file or directory",
+            "null takes our own script.",
+        ),
+        (
+            {"slurm": {"sbatch": {"time": "soon"}}},
+            "slurm.sbatch.time",
+            "is 'soon', no time",
+            "minutes, HH:MM:SS or D-HH:MM:SS, between quotes",
+        ),
+        (
+            {"ui": {"on_hangup": "die"}},
+            "ui.on_hangup",
+            "is 'die'; it may be 'detach' or 'stop'",
+            "",
+        ),
+        (
+            {"monitorng": {}},
+            "monitorng",
+            "is no key of ours",
+            "did you mean `monitoring`?",
+        ),
+        (
+            {"project": "x"},
+            "project",
+            "is 'x', not a mapping",
+            "",
+        ),
+    ],
+)
+def test_a_bad_setting_says_where_what_and_the_next_step(
+    config: dict[str, object], where: str, message: str, hint: str
+) -> None:
+    assert checked(**config) == (Problem(message, where=where, hint=hint),)
+
+
+def test_everything_wrong_is_found_at_once() -> None:
+    found = checked(
+        project={"nam": 1},
+        monitoring={"los": 1, "doomed": "never"},
+        slurm={"sbatch": {"tim": 1}},
+        ui={"them": 1},
+        backend={"class_name": "Pyton"},
+    )
+
+    assert sorted(one.where for one in found) == [
+        "backend.class_name",
+        "monitoring.doomed",
+        "monitoring.los",
+        "project.nam",
+        "slurm.sbatch.tim",
+        "ui.them",
+    ]
+
+
+def test_a_value_at_the_top_is_no_slip_of_a_section() -> None:
+    assert checked(u="text", pi=3.14, projects=[1], gui=None) == ()
+
+
+def test_monitoring_becomes_core_values() -> None:
+    config = {
+        "monitoring": {
+            "state_dir": "s",
+            "poll_seconds": 2,
+            "log_events": [{"name": "a", "pattern": "x", "pattern_type": "substring"}],
+            "state_events": [{"name": "b", "state": "crash"}],
+            "metrics": [{"name": "acc", "pattern": r"acc (\d+)"}],
+            "progress": {"metric": "step", "total": "train.steps"},
+            "anomalies": {"nan": "warn", "divergence": False},
+            "warnings": {"flat": {"share": 0.2}},
+            "result": {"metric": "acc", "mode": "max"},
+            "notify": {"command": ["mail", "me"]},
+            "lock_stale_seconds": 120,
+        }
+    }
+
+    assert HouseParser("/w").monitoring(config) == rule_kinds.Monitoring(
+        poll_seconds=2.0,
+        log_events=(rule_kinds.LogEvent(name="a", pattern="x"),),
+        state_events=(rule_kinds.StateEvent(name="b", state="crash"),),
+        metrics=(rule_kinds.MetricPattern(name="acc", pattern=r"acc (\d+)"),),
+        progress=rule_kinds.Progress(metric="step", total="train.steps"),
+        anomalies=rule_kinds.Anomalies(nan="warn", divergence="off", flat_share=0.2),
+        result=rule_kinds.ResultSpec(metric="acc", mode="max"),
+        notify_command=("mail", "me"),
+        lock_stale_seconds=120.0,
+    )
+
+
+def test_slurm_becomes_an_executor_and_resources() -> None:
+    config = {
+        "slurm": {
+            "client": {"class_name": "Slurm", "grace_seconds": 5},
+            "log_dir": "logs",
+            "launcher_cmd": ["srun", "a b"],
+            "max_parallel": 4,
+            "sbatch": {
+                "time": "1-02:00:00",
+                "gpus_per_node": 4,
+                "nodes": 2,
+                "qos": None,
+            },
+        }
+    }
+    parser = HouseParser("/w")
+
+    assert parser.executor(config) == specs.ExecutorSpec(
+        class_name="SlurmClient",
+        max_parallel=4,
+        settings={
+            "log_dir": "logs",
+            "launcher_cmd": "srun 'a b'",
+            "grace_seconds": 5.0,
+        },
+    )
+    assert parser.resources(config) == specs.Resources(
+        time_limit_seconds=93600.0,
+        gpus=8,
+        options={"time": "1-02:00:00", "gpus-per-node": 4, "nodes": 2},
+    )
+
+
+def test_a_broken_option_refuses_the_resources() -> None:
+    with pytest.raises(SpecRefused, match="no option of sbatch"):
+        HouseParser("/w").resources({"slurm": {"sbatch": {"partion": "x"}}})
+
+
+def test_ui_settings_come_with_their_defaults() -> None:
+    assert HouseParser("/w").ui({"ui": {"first_run": "A demo."}}) == {
+        "first_run": "A demo.",
+        "on_hangup": "detach",
+    }
+
+
+@pytest.mark.parametrize(
+    ("time", "expected"),
+    [
+        (30, 1800.0),
+        ("30", 1800.0),
+        ("01:30", 90.0),
+        ("01:30:00", 5400.0),
+        ("2-0", 172800.0),
+        ("1-02:03", 93780.0),
+        ("1-02:03:04", 93784.0),
+        ("UNLIMITED", None),
+        (None, None),
+        (True, None),
+    ],
+)
+def test_a_time_limit_is_read_as_slurm_does(
+    time: str | int | None, expected: float | None
+) -> None:
+    assert seconds(time) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, 0),
+        ({"gpus": "a100:4"}, 4),
+        ({"gres": "gpu:h100:2,nvme:1", "nodes": 3}, 6),
+        ({"gres": "gpu"}, 1),
+        ({"gpus-per-task": 1, "ntasks": 8}, 8),
+        ({"gpus-per-task": 2, "ntasks-per-node": 4, "nodes": 2}, 16),
+    ],
+)
+def test_gpus_are_counted_over_all_nodes(
+    options: dict[str, str | int | float | bool | None], expected: int
+) -> None:
+    assert gpus_of(options) == expected
+
+
+def test_an_option_of_the_site_is_let_be() -> None:
+    assert known_option("container-image") == "container-image"
+
+
+@pytest.mark.parametrize("name", sorted(OURS_ALONE))
+def test_an_option_that_hides_a_job_is_refused_and_null_or_false_is_not(
+    name: str,
+) -> None:
+    for value in (None, False):
+        HouseParser("/w").resources({"slurm": {"sbatch": {name: value}}})
+    with pytest.raises(SpecRefused, match="not for you to set"):
+        HouseParser("/w").resources({"slurm": {"sbatch": {name: "x"}}})
+
+
+@pytest.mark.parametrize(
+    "name", ["requeue", "no-requeue", "dependency", "exclude", "mem", "gpus", "signal"]
+)
+def test_what_says_how_a_job_runs_is_the_person_s(name: str) -> None:
+    found = HouseParser("/w").resources({"slurm": {"sbatch": {name: "x"}}})
+    assert found.options == {name: "x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("#!/bin/sh\ntrue\n", "has no {command}: nothing would start"),
+        ("{command}\n", "is no script"),
+        ("#!/bin/sh\n#SBATCH -a 0-9\n{command}\n", "sets --array"),
+        ("#!/bin/sh\n#SBATCH -n 1 --error=e\n{command}\n", "sets --error"),
+        ("#!/bin/sh\n# {command}\n", "has no {command}"),
+        ("#!/bin/sh\nsrun {command}\n", "keeps a shell above {command}"),
+    ],
+)
+def test_a_template_that_would_not_start_the_job_is_refused(
+    text: str, told: str, tmp_path: Path
+) -> None:
+    assert told in template_refusal(tmp_path, text.encode())
+
+
+def test_a_template_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    assert "it is no text" in template_refusal(tmp_path, b"\xff\xfe")
+
+
+def test_a_template_s_name_and_log_lines_are_overruled_and_so_harmless(
+    tmp_path: Path,
+) -> None:
+    text = b"#!/bin/sh\n#SBATCH -J x -o y --mem=1G\nexec {command}\n"
+    assert not template_refusal(tmp_path, text)
+
+
+def template_refusal(place: Path, text: bytes) -> str:
+    path = place / "job.sh"
+    path.write_bytes(text)
+    client = {"class_name": "SlurmClient"}
+    try:
+        HouseParser("/w").executor(
+            {"slurm": {"client": client, "template_path": str(path)}}
+        )
+    except SpecRefused as error:
+        return error.problems[0].message
+    return ""
+
+
+def test_a_storm_is_read_with_its_defaults() -> None:
+    told = {"monitoring": {"storm": {"failures": 0, "per": ["node"]}}}
+
+    assert HouseParser("/w").monitoring(told).storm == rule_kinds.Storm(
+        failures=0, per=("node",)
+    )
+
+
+def test_a_storm_counts_somewhere() -> None:
+    (problem,) = checked(monitoring={"storm": {"per": []}})
+
+    assert problem.where == "monitoring.storm.per"
+
+
+@pytest.mark.parametrize(
+    ("action", "known"),
+    [
+        ({"class_name": "RestartAction", "quarantine_after": 2}, False),
+        ({"class_name": "RestartAction"}, True),
+        ({"class_name": "QuarantineCheckpointAction"}, False),
+        ({"class_name": "QuarantineCheckpoint", "path": "{checkpoint_path}"}, True),
+    ],
+)
+def test_who_moves_checkpoints_says_where_they_are(
+    action: dict[str, object], known: bool
+) -> None:
+    rules = {"state_events": [{"name": "c", "state": "crash", "actions": [action]}]}
+
+    found = checked(monitoring=rules)
+
+    assert (not found) == known
+    assert not checked(monitoring={**rules, "checkpoints": {"glob": "iter_*"}})
+    for problem in found:
+        assert problem.where == "monitoring.state_events.0.actions.0"
+        assert "monitoring.checkpoints.glob" in problem.hint
+
+
+def test_bounds_of_a_submission_are_kept_where_they_are_not_the_usual_ones() -> None:
+    parser = HouseParser("/cwd")
+    usual = parser.executor({"slurm": {"confirm": {"gpu_hours": 1000, "jobs": 1000}}})
+    assert not [key for key in usual.settings if key.startswith("confirm")]
+    own = parser.executor({"slurm": {"confirm": {"gpu_hours": None, "jobs": 5}}})
+    assert own.settings["confirm_gpu_hours"] is None
+    assert own.settings["confirm_jobs"] == 5

@@ -1,0 +1,64 @@
+"""Commands whose answers are written down: no process is started."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from autoexp_tui.executors.slurm.commands import Ran
+
+CONFIG = """\
+ClusterName             = elwe
+MaxArraySize            = 1001
+MinJobAge               = 300 sec
+KillWait                = 30 sec
+SLURM_VERSION           = 23.11.4
+AccountingStorageType   = accounting_storage/slurmdbd
+"""
+QUEUE_HEADING = (
+    "autoexp|JOBID|JOBID|STATE|REASON|NODELIST|PARTITION|START_TIME|END_TIME"
+    "|SUBMIT_TIME|NAME|end\n"
+)
+ACCOUNT_HEADING = "JobID|JobIDRaw|State|ExitCode|Submit|Start|End|NodeList|JobName\n"
+
+
+def queue_answer(rows: str) -> str:
+    """squeue's answer with these rows, given without their marks and ends."""
+    marked = (_marked(row) for row in rows.splitlines())
+    return QUEUE_HEADING + "".join(marked)
+
+
+def _marked(row: str) -> str:
+    *before, submitted, name = row.split("|", 8)
+    return "|".join(("autoexp", *before, "N/A", submitted, name, "end")) + "\n"
+
+
+Answer = Ran | Callable[[Sequence[str]], Ran]
+
+
+def says(stdout: str = "", *, stderr: str = "", status: int | None = 0) -> Ran:
+    """An answer; its words are filled in when it is given."""
+    return Ran(arguments=("?",), status=status, stdout=stdout, stderr=stderr)
+
+
+class ScriptedCommands:
+    """`Commands` that answer by the program's name, or by `program first-word`."""
+
+    def __init__(self, answers: Mapping[str, Answer]) -> None:
+        self.calls: Counter[str] = Counter()
+        self.ran: list[tuple[str, ...]] = []
+        self._answers = answers
+
+    def run(self, arguments: Sequence[str], timeout: float) -> Ran:
+        words = tuple(arguments)
+        self.calls[words[0]] += 1
+        self.ran.append(words)
+        answer = self._answers[words[0]]
+        ran = answer if isinstance(answer, Ran) else answer(words)
+        return Ran(
+            arguments=words,
+            status=ran.status,
+            stdout=ran.stdout,
+            stderr=ran.stderr,
+            missing=ran.missing,
+        )

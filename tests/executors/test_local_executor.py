@@ -1,0 +1,1036 @@
+"""The local executor: starts, kills, doubts; beyond what every executor promises."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.engine.executor_port import (
+    Accepted,
+    Busy,
+    Rejected,
+    Submission,
+    Task,
+    TaskPhase,
+    TaskReport,
+    Uncertain,
+)
+from autoexp_tui.engine.ports import Clock
+from autoexp_tui.executors.local import executor as local
+from autoexp_tui.executors.local.executor import (
+    LocalExecutor,
+    local_settings,
+    visible_gpus,
+)
+from autoexp_tui.executors.local.start import LocalSettings
+from autoexp_tui.executors.wrapper import WRAPPER_VERSION
+from autoexp_tui.executors.wrapper_copy import compiled, install_wrapper, version_of
+from autoexp_tui.model.specs import Resources
+from autoexp_tui.model.states import Cause
+from autoexp_tui.probes.clock import SystemClock
+from autoexp_tui.storage import processes
+from autoexp_tui.storage.attempt_records import read_attempt
+from autoexp_tui.storage.process_identity import Alive, Identity, start_time
+from autoexp_tui.storage.processes import kill_left_behind, terminate
+from autoexp_tui.testing.clock import ManualClock
+from tests.executors.wrapper_runs import environment_of, until
+
+TOKEN = "0123456789ab"
+
+
+class Machine:
+    """A local executor with its directories, and the tasks that were made."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.tasks: list[Task] = []
+        self.settings = LocalSettings(
+            wrapper=install_wrapper(root / "session"),
+            python=sys.executable,
+            slots=2,
+            slots_dir=root / "slots",
+            grace_seconds=0.3,
+            settle_seconds=2.0,
+            cancel_poll_seconds=0.1,
+        )
+
+    def executor(self, clock: Clock | None = None, **more: object) -> LocalExecutor:
+        settings = replace(self.settings, **more)  # type: ignore[arg-type]
+        return LocalExecutor(settings, clock or SystemClock())
+
+    def task(self, script: str, job: str = "job", **more: object) -> Task:
+        task = Task(
+            job=job,
+            attempt=1,
+            command=("sh", "-c", script),
+            cwd=str(self.root / "out"),
+            output_dir=str(self.root / "out"),
+            log_dir=str(self.root / "log" / job),
+            attempt_dir=str(self.root / "attempts" / job / "1"),
+        )
+        task = replace(task, **more)  # type: ignore[arg-type]
+        self.tasks.append(task)
+        return task
+
+    def ran(self) -> list[str]:
+        path = self.root / "out" / "ran"
+        return path.read_text().split() if path.exists() else []
+
+    def close(self) -> None:
+        me = Identity.of_this_process()
+        for task in self.tasks:
+            directory = Path(task.attempt_dir)
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / "cancel").touch()
+            supervisor = read_attempt(task.attempt_dir).supervisor
+            alive = supervisor and supervisor.alive(me) is Alive.YES
+            if supervisor and alive and supervisor.pid != me.pid:
+                os.kill(supervisor.pid, signal.SIGKILL)
+            kill_left_behind(task.attempt_dir)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    made = Machine(tmp_path)
+    yield made
+    made.close()
+
+
+def one(task: Task, *more: Task, token: str = TOKEN) -> Submission:
+    return Submission(token=token, session="k7f2", tasks=(task, *more))
+
+
+def look(executor: LocalExecutor, task: Task) -> TaskReport:
+    return executor.poll([task]).reports[0]
+
+
+def ended(executor: LocalExecutor, task: Task) -> TaskReport:
+    assert until(lambda: look(executor, task).phase is TaskPhase.ENDED)
+    return look(executor, task)
+
+
+def supervisor_of(task: Task) -> int:
+    claim = json.loads((Path(task.attempt_dir) / "claim").read_text())
+    return int(claim["process"]["pid"])
+
+
+def wait_for(path: Path) -> None:
+    assert until(path.exists), f"{path} did not come"
+
+
+# ------------------------------------------------------------------------------ start
+def test_a_started_task_is_claimed_when_submit_answers(machine: Machine) -> None:
+    task = machine.task("sleep 30")
+    answer = machine.executor().submit(one(task))
+    assert isinstance(answer, Accepted)
+    assert answer.executor_ids == ("01234567.0",)
+    assert (Path(task.attempt_dir) / "claim").exists()
+    assert answer.sent.startswith(f"cd {task.cwd} && sh -c 'sleep 30'  # on ")
+
+
+def test_the_supervisor_is_in_no_group_of_ours_and_not_our_child(
+    machine: Machine,
+) -> None:
+    task = machine.task("sleep 30")
+    machine.executor().submit(one(task))
+    pid = supervisor_of(task)
+    assert os.getsid(pid) != os.getsid(0)
+    assert os.getpgid(pid) != os.getpgid(0)
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    assert int(fields[1]) != os.getpid()
+    with pytest.raises(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+_ENGINE = """
+import functools, os, pickle, signal, subprocess, sys
+from autoexp_tui.executors.local import start as local_start
+from autoexp_tui.probes.clock import SystemClock
+from autoexp_tui.executors.local.executor import LocalExecutor
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def die_and_stop_the_start():
+    (settings.slots_dir.parent / "stopped").write_text(str(os.getpid()))
+    os.kill(os.getppid(), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+settings, submission, place = pickle.load(sys.stdin.buffer)
+if place == "before it starts anything":
+    local_start.Starter._spawn = die
+elif place == "between fork and exec":
+    popen = functools.partial(subprocess.Popen, preexec_fn=die_and_stop_the_start)
+    local_start.subprocess.Popen = popen
+elif place == "before it hears of the start":
+    local_start._line = die
+LocalExecutor(settings, SystemClock()).submit(submission)
+os.killpg(0, signal.SIGHUP)
+"""
+"""An engine that submits, and dies at a place, or of a hang-up afterwards."""
+
+
+def dead_engine(machine: Machine, submission: Submission, place: str = "") -> int:
+    """What such an engine died of."""
+    return -subprocess.run(
+        [sys.executable, "-c", _ENGINE],
+        input=pickle.dumps((machine.settings, submission, place)),
+        start_new_session=True,
+        check=False,
+    ).returncode
+
+
+def test_a_dead_engine_takes_nothing_with_it(machine: Machine) -> None:
+    task = machine.task("sleep 0.3; echo done >> ran")
+    assert dead_engine(machine, one(task)) == signal.SIGHUP
+    report = ended(machine.executor(), task)
+    assert report.exited is not None
+    assert report.exited.exit_code == 0
+    assert machine.ran() == ["done"]
+
+
+def test_no_start_leaves_a_zombie(machine: Machine) -> None:
+    executor, before = machine.executor(), _children()
+    for number in range(3):
+        executor.submit(one(machine.task("exit 0", f"job{number}"), token=str(number)))
+    assert _children() == before
+
+
+def test_a_machine_leaves_no_node_out_for_it_has_no_other(machine: Machine) -> None:
+    resources = Resources(options={"exclude": socket.gethostname()})
+    task = machine.task("touch ran", resources=resources)
+    assert isinstance(machine.executor().submit(one(task)), Accepted)
+    until(lambda: (machine.root / "out" / "ran").exists())
+
+
+def test_the_resume_mark_of_the_task_reaches_the_command(machine: Machine) -> None:
+    task = machine.task("echo resume=$AUTOEXP_RESUME >> ran", resume=True)
+    executor = machine.executor()
+    executor.submit(one(task))
+    ended(executor, task)
+    assert machine.ran() == ["resume=1"]
+
+
+def test_relative_paths_are_those_of_the_engine(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(machine.root)
+    task = machine.task("pwd", cwd="", output_dir="out", log_dir="log/job")
+    executor = machine.executor()
+    executor.submit(one(task))
+    ended(executor, task)
+    log = machine.root / "log" / "job" / "current.log"
+    assert log.read_text() == f"{machine.root}\n"
+
+
+def test_files_of_an_attempt_are_for_its_owner_alone(machine: Machine) -> None:
+    task = machine.task("exit 0", env={"SECRET": "x"})
+    executor = machine.executor()
+    executor.submit(one(task))
+    ended(executor, task)
+    directory = Path(task.attempt_dir)
+    levels = (directory, directory.parent, directory.parent.parent)
+    assert {path.stat().st_mode & 0o777 for path in levels} == {0o700}
+    for path in directory.iterdir():
+        assert path.stat().st_mode & 0o077 == 0, path.name
+
+
+# -------------------------------------------------------------------- starts that fail
+def test_a_missing_interpreter_is_a_rejection(machine: Machine) -> None:
+    answer = machine.executor(python="/no/python").submit(one(machine.task("exit 0")))
+    assert isinstance(answer, Rejected)
+    assert answer.cause is Cause.SUBMIT_ERROR
+    assert "/no/python" in answer.message
+
+
+def test_a_missing_wrapper_is_a_rejection_with_its_own_words(machine: Machine) -> None:
+    executor = machine.executor(wrapper=machine.root / "none.py")
+    answer = executor.submit(one(machine.task("exit 0")))
+    assert isinstance(answer, Rejected)
+    assert "none.py" in answer.message
+
+
+def test_a_directory_that_cannot_be_made_is_a_rejection(machine: Machine) -> None:
+    (machine.root / "file").touch()
+    task = machine.task("exit 0", attempt_dir=str(machine.root / "file" / "1"))
+    answer = machine.executor().submit(one(task))
+    machine.tasks.clear()
+    assert isinstance(answer, Rejected)
+    assert "Not a directory" in answer.message
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EAGAIN, errno.EMFILE])
+def test_a_want_of_room_is_no_rejection(
+    number: int, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(subprocess, "Popen", fail)
+    assert isinstance(machine.executor().submit(one(machine.task("exit 0"))), Busy)
+
+
+def test_a_start_without_a_word_is_in_doubt_as_long_as_it_lives(
+    machine: Machine,
+) -> None:
+    mute = machine.root / "mute.py"
+    mute.write_text("import time\ntime.sleep(60)\n")
+    executor, before = machine.executor(wrapper=mute, start_seconds=0.3), _children()
+    task = machine.task("exit 0")
+    assert isinstance(executor.submit(one(task)), Uncertain)
+    next_engine = machine.executor(settle_seconds=0.0)
+    assert next_engine.adopt([one(task)]).absent == ()
+    assert look(next_engine, task).phase is TaskPhase.QUEUED
+    for pid in _starters(task):
+        os.kill(pid, signal.SIGKILL)
+    assert until(lambda: executor.poll([]) and _children() == before)
+    assert next_engine.adopt([one(task)]).absent == (TOKEN,)
+    assert look(next_engine, task).phase is TaskPhase.ENDED
+
+
+def _starters(task: Task) -> list[int]:
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                words = Path(f"/proc/{name}/cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"--detach" in words and os.fsencode(task.attempt_dir) in words:
+                found.append(int(name))
+    return found
+
+
+def _children() -> set[int]:
+    """Our child processes, zombies too; a worker of the test run may have others."""
+    found = set()
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with suppress(OSError):
+                fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2]
+                if int(fields.split()[1]) == os.getpid():
+                    found.add(int(name))
+    return found
+
+
+def test_a_supervisor_that_dies_before_its_claim_took_nothing(machine: Machine) -> None:
+    dying = machine.root / "dying"
+    dying.write_text("#!/bin/sh\nkill -KILL $$\n")
+    dying.chmod(0o755)
+    task = machine.task("echo ran >> ran")
+    answer = machine.executor(python=str(dying)).submit(one(task))
+    assert isinstance(answer, Busy)
+    executor = machine.executor()
+    assert isinstance(executor.submit(one(task)), Accepted)
+    ended(executor, task)
+    assert machine.ran() == ["ran"]
+
+
+def test_one_task_of_many_that_cannot_start_fails_alone(machine: Machine) -> None:
+    good = machine.task("exit 0", "good")
+    bad = machine.task("exit 0", "bad", resources=Resources(gpus=64))
+    executor = machine.executor()
+    answer = executor.submit(one(good, bad))
+    assert isinstance(answer, Accepted)
+    report = ended(executor, bad)
+    assert (report.cause, report.began) == (Cause.SUBMIT_ERROR, None)
+    assert report.gone_for >= executor.lost_after_seconds
+    assert "wants 64 GPUs" in report.reason
+    assert ended(executor, good).exited is not None
+
+
+def test_what_was_started_is_not_started_again(machine: Machine) -> None:
+    task = machine.task("sleep 30")
+    executor = machine.executor()
+    first, second = executor.submit(one(task)), executor.submit(one(task))
+    assert isinstance(first, Accepted)
+    assert isinstance(second, Accepted)
+    assert first.executor_ids == second.executor_ids
+    assert len(read_attempt(task.attempt_dir).task_files) == 1
+
+
+def test_more_gpus_than_there_are_is_a_rejection(machine: Machine) -> None:
+    task = machine.task("exit 0", resources=Resources(gpus=3))
+    answer = machine.executor(gpus=("0", "1")).submit(one(task))
+    assert isinstance(answer, Rejected)
+    assert answer.message == "wants 3 GPUs; this machine has 2"
+
+
+def test_an_attempt_that_another_submission_claimed_is_a_duplicate(
+    machine: Machine,
+) -> None:
+    task = machine.task("sleep 30")
+    executor = machine.executor()
+    executor.submit(one(task))
+    answer = executor.submit(one(task, token="another"))
+    assert isinstance(answer, Rejected)
+    assert answer.cause is Cause.DUPLICATE
+    assert "01234567.0" in answer.message
+
+
+def test_two_engines_that_send_the_same_submission_at_once_start_it_once(
+    machine: Machine,
+) -> None:
+    task = machine.task("echo ran >> ran; sleep 0.2")
+    answers: list[object] = []
+
+    def send() -> None:
+        answers.append(machine.executor().submit(one(task)))
+
+    threads = [threading.Thread(target=send) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [type(answer) for answer in answers] == [Accepted] * 4
+    ended(machine.executor(), task)
+    assert machine.ran() == ["ran"]
+
+
+# ------------------------------------------------------------------------------- polls
+def test_a_time_limit_is_the_cause(machine: Machine) -> None:
+    task = machine.task("sleep 30", resources=Resources(time_limit_seconds=0.2))
+    executor = machine.executor()
+    executor.submit(one(task))
+    report = ended(executor, task)
+    assert report.cause is Cause.TIMEOUT
+    assert report.exited is not None
+
+
+def test_a_cancelled_task_names_the_person_as_its_cause(machine: Machine) -> None:
+    task = machine.task("sleep 30")
+    executor = machine.executor()
+    executor.submit(one(task))
+    wait_for(Path(task.attempt_dir) / "begin.0.json")
+    executor.cancel([task])
+    assert ended(executor, task).cause is Cause.USER
+
+
+def test_what_cancels_a_task_that_never_came_is_private_at_every_level(
+    machine: Machine,
+) -> None:
+    home = machine.root / "new"
+    task = replace(machine.task("exit 0"), attempt_dir=str(home / "a" / "1"))
+    machine.executor().cancel([task])
+    levels = (home, home / "a", home / "a" / "1")
+    assert {path.stat().st_mode & 0o777 for path in levels} == {0o700}
+
+
+def test_a_supervisor_ended_by_hand_is_no_cancel(machine: Machine) -> None:
+    task = machine.task("sleep 30")
+    executor = machine.executor()
+    executor.submit(one(task))
+    wait_for(Path(task.attempt_dir) / "begin.0.json")
+    os.kill(supervisor_of(task), signal.SIGTERM)
+    report = ended(executor, task)
+    assert report.cause is None
+    assert report.exited is not None
+    assert report.exited.signal == signal.SIGTERM
+
+
+def test_a_task_that_waits_for_a_slot_says_so(machine: Machine) -> None:
+    executor = machine.executor(slots=1)
+    first, second = machine.task("sleep 30", "first"), machine.task("exit 0", "second")
+    executor.submit(one(first))
+    wait_for(Path(first.attempt_dir) / "begin.0.json")
+    executor.submit(one(second, token="other"))
+    report = look(executor, second)
+    assert report.phase is TaskPhase.QUEUED
+    assert report.reason == (
+        "waits for a slot: the one of this machine is taken, by session k7f2"
+    )
+
+
+def test_slots_hold_across_engines(machine: Machine) -> None:
+    first, second = machine.task("sleep 30", "first"), machine.task("exit 0", "second")
+    machine.executor(slots=1).submit(one(first))
+    wait_for(Path(first.attempt_dir) / "begin.0.json")
+    other = machine.executor(slots=1)
+    other.submit(one(second, token="other"))
+    assert look(other, second).phase is TaskPhase.QUEUED
+    other.cancel([first])
+    began, before = ended(other, second).began, ended(other, first).exited
+    assert began is not None
+    assert before is not None
+    assert began.began_at >= before.ended_at
+
+
+def test_a_poll_of_what_did_not_change_reads_no_records(machine: Machine) -> None:
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    tasks = [machine.task(f"touch job{n}; sleep 30", f"job{n}") for n in range(2)]
+    executor.submit(one(*tasks))
+    for task in tasks:  # a command runs when all is written of its run
+        wait_for(machine.root / "out" / task.job)
+    for _ in range(4):
+        executor.poll(tasks)
+        clock.advance(1.0)
+    before = executor.directories_read
+    for _ in range(10):
+        assert [r.phase for r in executor.poll(tasks).reports] == ["running"] * 2
+    assert executor.directories_read == before
+
+
+def test_records_that_cannot_be_looked_at_make_nothing_gone(machine: Machine) -> None:
+    loop = machine.root / "loop"
+    loop.symlink_to(loop)
+    task = machine.task("exit 0", attempt_dir=str(loop))
+    machine.tasks.clear()
+    report = look(machine.executor(), task)
+    assert report.phase is TaskPhase.UNKNOWN
+    assert "symbolic links" in report.reason
+
+
+def test_a_task_without_traces_is_gone_for_longer_and_longer(machine: Machine) -> None:
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    task = machine.task("exit 0")
+    assert look(executor, task).gone_for == 0.0
+    for _ in range(4):
+        clock.advance(1.0)
+        clock.set_utc(0.0)
+        report = look(executor, task)
+    assert report.gone_for == 4.0
+
+
+def test_while_nobody_looks_a_task_is_not_gone_for_longer(machine: Machine) -> None:
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    task = machine.task("exit 0")
+    look(executor, task)
+    clock.advance(600.0)
+    assert look(executor, task).gone_for < executor.lost_after_seconds
+
+
+# -------------------------------------------------------------- kills and other hosts
+def forge(task: Task, **process: object) -> None:
+    """A claim and a begun run of a supervisor that is not on this machine any more."""
+    me = {**Identity.of_this_process().as_json(), **process}
+    directory = Path(task.attempt_dir)
+    directory.mkdir(parents=True, exist_ok=True)
+    claim = {
+        "token": TOKEN,
+        "executor_id": "01234567.0",
+        "nonce": "n",
+        "claimed_at": 5.0,
+        "process": me,
+    }
+    begin = {**claim, "run": 0, "began_at": 6.0, "log_path": "/log"}
+    (directory / "claim").write_text(json.dumps(claim))
+    (directory / "begin.0.json").write_text(json.dumps(begin))
+
+
+def test_a_pid_that_was_given_to_another_process_is_not_the_supervisor(
+    machine: Machine,
+) -> None:
+    task = machine.task("exit 0")
+    forge(task, started="1")  # our own pid, of another time
+    executor = machine.executor(ManualClock())
+    assert look(executor, task).phase is TaskPhase.ENDED
+    assert executor.cancel([task]).ok  # and it did not end us
+
+
+def test_a_claim_that_comes_while_a_poll_looks_is_not_a_dead_one(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = machine.task("exit 0")
+    Path(task.attempt_dir).mkdir(parents=True)
+    (Path(task.attempt_dir) / "task.n1.json").write_text("{}")
+
+    def claimed_meanwhile(_task_file: str) -> bool:
+        forge(task)
+        return False
+
+    monkeypatch.setattr(local, "start_lives", claimed_meanwhile)
+    assert look(machine.executor(), task).phase is TaskPhase.RUNNING
+
+
+def test_a_supervisor_of_an_earlier_boot_is_gone(machine: Machine) -> None:
+    task = machine.task("exit 0")
+    forge(task, boot="before the power cut")
+    assert look(machine.executor(), task).phase is TaskPhase.ENDED
+
+
+def test_a_supervisor_on_another_host_is_never_said_to_be_gone(
+    machine: Machine,
+) -> None:
+    task = machine.task("exit 0")
+    forge(task, host="elsewhere", machine="other", boot="other", pid=1)
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    for _ in range(3):
+        report = look(executor, task)
+        assert report.phase is TaskPhase.RUNNING
+        assert "elsewhere, whose processes cannot be seen" in report.reason
+        clock.advance(10_000)
+
+
+def test_a_supervisor_in_another_container_lives_as_long_as_its_lock(
+    machine: Machine,
+) -> None:
+    task = machine.task("exit 0")
+    forge(task, namespace="pid:[1]", pid=1)
+    executor = machine.executor()
+    with (Path(task.attempt_dir) / "claim").open("rb") as claim:
+        fcntl.flock(claim, fcntl.LOCK_EX)
+        assert look(executor, task).phase is TaskPhase.RUNNING
+    assert look(executor, task).phase is TaskPhase.ENDED
+
+
+def test_terminating_a_namesake_is_refused() -> None:
+    me = Identity.of_this_process()
+    assert not terminate(replace(me, started="1"))
+    assert not terminate(replace(me, pid=2**22 - 1))
+
+
+def test_what_both_killed_supervisors_left_is_ended_by_the_next_look(
+    machine: Machine,
+) -> None:
+    task = machine.task("setsid sleep 60 & (setsid sleep 60 &) ; exec sleep 60")
+    executor = machine.executor()
+    executor.submit(one(task))
+    begin = Path(task.attempt_dir) / "begin.0.json"
+    wait_for(begin)
+    assert until(lambda: len(_living(task)) == 3)
+    killed_both(task)
+    report = ended(executor, task)
+    assert report.exited is None
+    assert until(lambda: not _living(task))
+
+
+def killed_both(task: Task) -> None:
+    """Kill supervisor and guard so that neither sees the other die."""
+    begin = json.loads((Path(task.attempt_dir) / "begin.0.json").read_text())
+    pids = (begin["guard_pid"], supervisor_of(task))
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            os.kill(pid, number)
+
+
+def test_what_has_no_environment_is_known_by_the_commands_session(
+    machine: Machine,
+) -> None:
+    task = machine.task("env -i sleep 60 & echo $! > left; touch up; exec sleep 60")
+    executor = machine.executor()
+    executor.submit(one(task))
+    wait_for(machine.root / "out" / "up")
+    left = int((machine.root / "out" / "left").read_text())
+    assert until(lambda: environment_of(left) == [b""])
+    killed_both(task)
+    ended(executor, task)
+    assert until(lambda: start_time(left) is None)
+
+
+def sleeper() -> subprocess.Popen[bytes]:
+    """A leader of a session, with nothing of ours in its environment."""
+    return subprocess.Popen(["sleep", "60"], env={}, start_new_session=True)
+
+
+def test_a_session_that_was_given_the_number_since_is_left_alone() -> None:
+    with sleeper() as other:
+        started = start_time(other.pid)
+        assert started
+        assert kill_left_behind("/nowhere", (other.pid, str(int(started) - 1))) == 0
+        assert kill_left_behind("/nowhere", (other.pid, "")) == 0
+        assert kill_left_behind("/nowhere", (other.pid, started)) == 1
+
+
+def test_processes_older_than_the_command_are_left_alone() -> None:
+    with sleeper() as leader:
+        started = int(start_time(leader.pid) or 0)
+        assert started
+        assert kill_left_behind("/nowhere", (leader.pid, str(started + 1))) == 0
+        leader.kill()
+
+
+# --------------------------------------------------------------- a disk that refuses
+def refuse_exit(task: Task) -> Path:
+    """Something in the way of the supervisor's exit record; the rest may be written."""
+    name = f".exit.0.json.{os.uname().nodename}.{supervisor_of(task)}.tmp"
+    path = Path(task.attempt_dir, name)
+    path.mkdir()
+    return path
+
+
+def refuse_guard(task: Task) -> Path:
+    begin = json.loads((Path(task.attempt_dir) / "begin.0.json").read_text())
+    name = f".exit.0.json.{os.uname().nodename}.{begin['guard_pid']}.tmp"
+    path = Path(task.attempt_dir, name)
+    path.mkdir()
+    return path
+
+
+def looks(executor: LocalExecutor, task: Task, clock: ManualClock) -> list[TaskReport]:
+    """What is told at many looks over ten minutes."""
+    found = []
+    for _ in range(60):
+        clock.advance(10.0)
+        found.append(look(executor, task))
+    return found
+
+
+def lost(reports: list[TaskReport]) -> bool:
+    """Whether the engine would have called it lost at any of these looks."""
+    longest = LocalExecutor.lost_after_seconds
+    return any(
+        one.phase is TaskPhase.ENDED and one.gone_for >= longest for one in reports
+    )
+
+
+def started_and_refused(machine: Machine, executor: LocalExecutor) -> tuple[Task, Path]:
+    """A job that has ended with 0 and cannot say so."""
+    task = machine.task("touch up; while [ ! -e go ]; do sleep 0.01; done; touch over")
+    executor.submit(one(task))
+    wait_for(machine.root / "out" / "up")
+    in_the_way = refuse_exit(task)
+    (machine.root / "out" / "go").touch()
+    wait_for(machine.root / "out" / "over")
+    assert until(lambda: start_time(command_of(task)) is None)
+    return task, in_the_way
+
+
+def command_of(task: Task) -> int:
+    begin = json.loads((Path(task.attempt_dir) / "begin.0.json").read_text())
+    return int(begin["command_pid"])
+
+
+def test_a_run_that_cannot_write_its_end_is_not_lost_while_it_tries(
+    machine: Machine,
+) -> None:
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    task, in_the_way = started_and_refused(machine, executor)
+    assert {one.phase for one in looks(executor, task, clock)} == {TaskPhase.RUNNING}
+    in_the_way.rmdir()
+    report = ended(executor, task)
+    assert report.exited is not None
+    assert report.exited.exit_code == 0
+
+
+def test_a_copy_is_taken_while_the_supervisor_tries_on(machine: Machine) -> None:
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    task, _ = started_and_refused(machine, executor)
+    look(executor, task)
+    write_copy(task)
+    report = look(executor, task)
+    assert report.phase is TaskPhase.ENDED
+    assert report.exited is not None
+    Path(task.attempt_dir, "cancel").touch()
+
+
+def write_copy(task: Task) -> None:
+    """The exit record where the wrapper leaves it when it cannot write it."""
+    begin = json.loads((Path(task.attempt_dir) / "begin.0.json").read_text())
+    record = {"v": 1, "run": 0, "ended_at": 9.0, "exit_code": 0, "signal": None}
+    copy = Path(begin["exit_copy"])
+    copy.parent.mkdir(exist_ok=True)
+    copy.write_text(json.dumps({**record, "nonce": begin["nonce"]}))
+
+
+def test_while_the_guard_tries_for_a_dead_supervisor_nothing_is_lost(
+    machine: Machine,
+) -> None:
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    task, _ = started_and_refused(machine, executor)
+    in_the_way = refuse_guard(task)
+    os.kill(supervisor_of(task), signal.SIGKILL)
+    assert until(lambda: start_time(supervisor_of(task)) is None)
+    assert {one.phase for one in looks(executor, task, clock)} == {TaskPhase.RUNNING}
+    in_the_way.rmdir()
+    report = ended(executor, task)
+    assert report.exited is not None
+    assert report.exited.exit_code == 0
+
+
+def test_a_copy_of_the_end_counts_when_supervisor_and_guard_are_gone(
+    machine: Machine,
+) -> None:
+    executor = machine.executor()
+    task, _ = started_and_refused(machine, executor)
+    killed_both(task)
+    write_copy(task)
+    report = ended(executor, task)
+    assert report.exited is not None
+    assert report.exited.exit_code == 0
+
+
+def test_nothing_is_lost_while_its_directory_refuses_a_record(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    task = machine.task("exec sleep 60")
+    executor.submit(one(task))
+    wait_for(Path(task.attempt_dir, "begin.0.json"))
+    killed_both(task)
+    assert until(lambda: start_time(supervisor_of(task)) is None)
+
+    def read_only(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(processes, "write_record", read_only)
+    reports = looks(executor, task, clock)
+    assert not lost(reports)
+    refusal = f"{task.attempt_dir} cannot be written: Read-only file system"
+    assert refusal in {one.reason for one in reports}
+    monkeypatch.undo()
+    assert lost(looks(executor, task, clock))
+    assert not [name for name in os.listdir(task.attempt_dir) if "probe" in name]
+
+
+def test_what_left_nothing_in_a_session_that_takes_records_is_lost(
+    machine: Machine,
+) -> None:
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    task = machine.task("true")
+    assert lost(looks(executor, task, clock))
+    elsewhere = replace(task, attempt_dir="/proc/nowhere/attempts/job/1")
+    assert not lost(looks(executor, elsewhere, clock))
+
+
+def test_a_stopped_supervisor_can_be_cancelled(machine: Machine) -> None:
+    task = machine.task("exec sleep 60")
+    executor = machine.executor()
+    executor.submit(one(task))
+    wait_for(Path(task.attempt_dir, "begin.0.json"))
+    os.kill(supervisor_of(task), signal.SIGSTOP)
+    executor.cancel([task])
+    report = ended(executor, task)
+    assert (report.cause, report.exited is not None) == (Cause.USER, True)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["$AUTOEXP_ATTEMPT_DIR", "$(dirname $(dirname $AUTOEXP_ATTEMPT_DIR))"],
+    ids=["its own", "all attempts"],
+)
+def test_a_job_that_removes_its_records_is_not_lost_and_that_is_told(
+    place: str, machine: Machine
+) -> None:
+    task = machine.task(f"rm -r {place}; sleep 0.5; exit 3")
+    executor = machine.executor()
+    executor.submit(one(task))
+    wait_for(Path(task.attempt_dir, "exit.0.json"))
+    report = ended(executor, task)
+    assert report.exited is not None
+    assert report.exited.exit_code == 3
+    assert "was removed, changed or forged while it ran" in report.tampering
+
+
+def _living(task: Task) -> list[int]:
+    cookie = os.fsencode(f"AUTOEXP_ATTEMPT_DIR={task.attempt_dir}")
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [pid for pid in pids if cookie in environment_of(pid)]
+
+
+# ------------------------------------------------------------------------------- adopt
+def test_a_submission_made_in_part_is_absent_and_completed_when_sent_again(
+    machine: Machine,
+) -> None:
+    tasks = [machine.task(f"echo {n} >> ran", f"job{n}") for n in range(3)]
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    first = executor.submit(replace(one(*tasks), tasks=tuple(tasks[:1])))
+    assert isinstance(first, Accepted)
+    ended(executor, tasks[0])
+    executor.adopt([one(*tasks)])
+    clock.advance(3.0)
+    assert executor.adopt([one(*tasks)]).absent == (TOKEN,)
+    assert isinstance(executor.submit(one(*tasks)), Accepted)
+    for task in tasks:
+        ended(executor, task)
+    assert sorted(machine.ran()) == ["0", "1", "2"]
+
+
+def test_what_was_sent_again_is_absent_only_after_another_look_for_it(
+    machine: Machine,
+) -> None:
+    tasks = [machine.task("exit 0", f"job{n}") for n in range(2)]
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    executor.adopt([one(*tasks)])
+    clock.advance(3.0)
+    assert executor.adopt([one(*tasks)]).absent == (TOKEN,)
+    executor.submit(replace(one(*tasks), tasks=tuple(tasks[:1])))
+    ended(executor, tasks[0])
+    assert executor.adopt([one(*tasks)]).absent == ()
+
+
+def test_no_end_is_set_to_the_patience_for_the_exit_record(machine: Machine) -> None:
+    task = machine.task("exit 0")
+    machine.executor().submit(one(task))
+    [file] = Path(task.attempt_dir).glob("task.*.json")
+    assert "record_patience" not in json.loads(file.read_text())
+
+
+def test_a_start_of_another_host_is_waited_for_longer(machine: Machine) -> None:
+    task = machine.task("exit 0")
+    Path(task.attempt_dir).mkdir(parents=True)
+    file = Path(task.attempt_dir) / "task.n1.json"
+    file.write_text(json.dumps({"submitter": "elsewhere"}))
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    executor.adopt([one(task)])
+    clock.advance(30.0)
+    assert executor.adopt([one(task)]).absent == ()
+    clock.advance(31.0)
+    assert executor.adopt([one(task)]).absent == (TOKEN,)
+
+
+def test_records_that_cannot_be_looked_at_decide_nothing(machine: Machine) -> None:
+    loop = machine.root / "loop"
+    loop.symlink_to(loop)
+    task = machine.task("exit 0", attempt_dir=str(loop))
+    machine.tasks.clear()
+    clock = ManualClock()
+    executor = machine.executor(clock)
+    for _ in range(2):
+        answer = executor.adopt([one(task)])
+        assert (answer.found, answer.absent) == ((), ())
+        assert "symbolic links" in answer.error
+        clock.advance(100.0)
+
+
+def test_an_engine_killed_before_it_started_anything_left_nothing(
+    machine: Machine,
+) -> None:
+    task = machine.task("echo ran >> ran")
+    place = "before it starts anything"
+    assert dead_engine(machine, one(task), place) == signal.SIGKILL
+    executor = machine.executor(settle_seconds=0.1)
+    assert until(lambda: executor.adopt([one(task)]).absent == (TOKEN,))
+    assert isinstance(executor.submit(one(task)), Accepted)
+    ended(executor, task)
+    assert machine.ran() == ["ran"]
+
+
+def test_what_an_engine_started_before_it_was_killed_is_found(machine: Machine) -> None:
+    task = machine.task("echo ran >> ran; sleep 0.1")
+    place = "before it hears of the start"
+    assert dead_engine(machine, one(task), place) == signal.SIGKILL
+    executor = machine.executor(settle_seconds=0.0)
+    assert until(lambda: _found_and_never_absent(executor, one(task)))
+    ended(executor, task)
+    assert machine.ran() == ["ran"]
+
+
+@pytest.mark.parametrize("locks", [True, False], ids=["locks", "no locks"])
+def test_a_start_that_is_not_yet_the_wrapper_is_never_absent(
+    machine: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    locks: bool,
+) -> None:
+    """An engine killed between fork and exec leaves a child that shows its own name."""
+    if not locks:
+        monkeypatch.setattr(fcntl, "flock", _refuse_locks)
+    task = machine.task("echo ran >> ran")
+    place = "between fork and exec"
+    assert dead_engine(machine, one(task), place) == signal.SIGKILL
+    start = int((machine.root / "stopped").read_text())
+    assert until(lambda: _is_stopped(start))
+    clock = ManualClock()
+    executor = machine.executor(clock, settle_seconds=0.0)
+    for _ in range(3):
+        assert executor.adopt([one(task)]).absent == ()
+        assert look(executor, task).phase is TaskPhase.QUEUED
+        clock.advance(1000.0)
+    os.kill(start, signal.SIGCONT)
+    assert until(lambda: _found_and_never_absent(executor, one(task)))
+    ended(executor, task)
+    assert machine.ran() == ["ran"]
+
+
+def _refuse_locks(*_: object) -> None:
+    raise OSError(errno.ENOLCK, "No locks available")
+
+
+def _is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def test_a_start_that_died_between_fork_and_exec_is_absent(machine: Machine) -> None:
+    task = machine.task("exit 0")
+    assert dead_engine(machine, one(task), "between fork and exec") == signal.SIGKILL
+    os.kill(int((machine.root / "stopped").read_text()), signal.SIGKILL)
+    executor = machine.executor(settle_seconds=0.0)
+    assert until(lambda: executor.adopt([one(task)]).absent == (TOKEN,))
+
+
+def _found_and_never_absent(executor: LocalExecutor, submission: Submission) -> bool:
+    answer = executor.adopt([submission])
+    assert answer.absent == ()
+    return bool(answer.found)
+
+
+# ----------------------------------------------------------------------- this machine
+def test_the_machine_is_described_as_it_is(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,GPU-ab,-1")
+    settings = local_settings(Path("/wrapper.py"))
+    assert settings.slots == len(os.sched_getaffinity(0))
+    assert settings.gpus == ("0", "GPU-ab")
+    assert local_settings(Path("/wrapper.py"), slots=7).slots == 7
+
+
+def test_gpus_are_found_by_their_devices(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    names = ["nvidia10", "nvidia2", "nvidiactl", "null"]
+    listdir: Callable[[str], list[str]] = lambda _: names  # noqa: E731
+    monkeypatch.setattr(os, "listdir", listdir)
+    assert visible_gpus() == ("2", "10")
+
+
+def test_a_session_keeps_the_wrapper_it_started_with(tmp_path: Path) -> None:
+    place = install_wrapper(tmp_path / "session")
+    assert version_of(place) == WRAPPER_VERSION
+    place.write_text('WRAPPER_VERSION = "0.9"\n')
+    assert install_wrapper(tmp_path / "session") == place
+    assert version_of(place) == "0.9"
+
+
+def test_a_wrapper_is_started_from_its_compiled_form(machine: Machine) -> None:
+    task = machine.task("sleep 0.2")
+    executor = machine.executor()
+    executor.submit(one(task))
+    words = Path(f"/proc/{supervisor_of(task)}/cmdline").read_bytes().split(b"\0")
+    ended(executor, task)
+    compiled_form = machine.settings.wrapper.with_suffix(
+        f".{sys.implementation.cache_tag}.pyc"
+    )
+    assert os.fsencode(compiled_form) in words
+
+
+def test_a_wrapper_that_was_changed_is_compiled_again(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("1")
+    place = compiled(script)
+    before = place.read_bytes()
+    script.write_text("2")
+    os.utime(script, (place.stat().st_mtime + 5,) * 2)
+    assert compiled(script).read_bytes() != before
+
+
+def test_a_script_that_cannot_be_compiled_is_run_itself(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("no python")
+    assert compiled(script) == script

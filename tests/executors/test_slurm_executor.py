@@ -1,0 +1,774 @@
+"""The Slurm executor through what goes wrong with a cluster, on a made-up one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoexp_tui.engine.executor_port import (
+    Accepted,
+    AdoptAnswer,
+    BeginRecord,
+    Busy,
+    Rejected,
+    Submission,
+    Task,
+    TaskPhase,
+    TaskReport,
+    Uncertain,
+)
+from autoexp_tui.executors.slurm.executor import SlurmExecutor
+from autoexp_tui.executors.slurm.watch import Rhythm
+from autoexp_tui.model.states import Cause
+from autoexp_tui.testing.executor_contract import (
+    ended,
+    look,
+    running,
+    submission,
+    submit,
+)
+from autoexp_tui.testing.fake_script import RunScript
+from tests.contract.fake_slurm_world import FakeSlurmWorld
+from tests.support.fake_slurm_faults import PlannedSlurmFaults, SlurmFault
+from tests.support.fake_slurm_jobs import ClusterSettings
+
+RUNS_LONG = RunScript(seconds=1e6)
+ONE_NODE = {"nodes": 1, "exclusive": True}
+
+
+class World(FakeSlurmWorld):
+    """The contract's world, with the faults at hand and the waits of real use."""
+
+    def __init__(self, root: Path, settings: ClusterSettings | None = None) -> None:
+        super().__init__(root, settings or ClusterSettings(min_job_age=60), ONE_NODE)
+        self.faults = PlannedSlurmFaults()
+        self.slurm.faults = self.faults
+
+    def calls_in(self, seconds: float, *tasks: Task) -> int:
+        """Commands sent while the tasks are polled every two seconds."""
+        before = sum(self.slurm.calls.values())
+        for _ in range(int(seconds / 2)):
+            self.executor.poll(tasks)
+            self.clock.advance(2.0)
+        return sum(self.slurm.calls.values()) - before
+
+    def watch_calmly(self) -> None:
+        """Ask as seldom as in real use."""
+        settings = replace(self.settings, rhythm=Rhythm(), lost_seconds=300.0)
+        self.slurm_executor = SlurmExecutor(settings, self.slurm, self.clock)
+        self.executor.inner = self.slurm_executor  # type: ignore[attr-defined]
+
+    def adopted(self, made: Submission) -> AdoptAnswer:
+        """The first answer to an adoption that is sure either way."""
+        answers: list[AdoptAnswer] = []
+
+        def sure() -> bool:
+            answers.append(self.executor.adopt([made]))
+            return bool(answers[-1].found or answers[-1].absent)
+
+        assert self.until(sure)
+        return answers[-1]
+
+    def has_begun(self, number: int) -> bool:
+        """Whether so many commands were started by now."""
+        self.cluster.settle()
+        return len(self.cluster.begun) == number
+
+    def phases(self, task: Task, until: Callable[[TaskReport], bool]) -> set[TaskPhase]:
+        """All phases that are seen until then."""
+        seen: set[TaskPhase] = set()
+
+        def reached() -> bool:
+            answer = self.executor.poll([task])
+            seen.update(report.phase for report in answer.reports)
+            return until(answer.reports[0])
+
+        assert self.until(reached)
+        return seen
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+# ------------------------------------------------------------------ a submit in doubt
+@pytest.mark.parametrize(
+    "fault",
+    [SlurmFault.ANSWER_LOST, SlurmFault.TOLD_FAILED, SlurmFault.EMPTY],
+)
+def test_a_submission_whose_answer_is_lost_is_in_doubt(
+    world: World, fault: SlurmFault
+) -> None:
+    world.faults.add("sbatch", fault)
+    made = submission(world.runs_as("a", RUNS_LONG))
+    assert isinstance(world.executor.submit(made), Uncertain)
+
+
+@pytest.mark.parametrize("fault", [SlurmFault.ANSWER_LOST, SlurmFault.TOLD_FAILED])
+def test_what_was_taken_without_an_answer_is_found_and_runs_once(
+    world: World, fault: SlurmFault
+) -> None:
+    for number in range(20):
+        world.faults.add("sbatch", fault)
+        task = world.runs_as(f"a{number}", RunScript(seconds=1))
+        made = submission(task)
+        world.executor.submit(made)
+        answer = world.adopted(made)
+        assert answer.found[0].executor_ids == (str(number + 1),)
+    assert world.until(lambda: world.has_begun(20))
+    assert world.cluster.problems() == ()
+
+
+def test_what_never_arrived_is_absent_only_after_the_controller_s_memory(
+    world: World,
+) -> None:
+    world.faults.add("sbatch", SlurmFault.REQUEST_LOST)
+    made = submission(world.runs_as("a", RUNS_LONG))
+    world.executor.submit(made)
+    began = world.clock.monotonic()
+    assert world.adopted(made).absent == (made.token,)
+    assert world.clock.monotonic() - began >= 60.0
+
+
+def test_what_arrives_late_and_was_sent_again_is_begun_once(world: World) -> None:
+    world.faults.add("sbatch", SlurmFault.ARRIVES_LATE)
+    task = world.runs_as("a", RunScript(seconds=1))
+    world.executor.submit(submission(task))
+    submit(world, task)
+    ended(world, task)
+    assert world.begun(task) == 1
+    assert world.cluster.problems() == ()
+
+
+def test_what_another_submission_has_claimed_is_not_taken_for_this_one(
+    world: World,
+) -> None:
+    task = world.runs_as("a", RUNS_LONG)
+    submit(world, task)
+    running(world, task)
+    other = replace(submission(task), token="another")
+    assert world.adopted(other).absent == ("another",)
+
+
+@pytest.mark.parametrize("program", ["squeue", "sacct"])
+def test_while_the_cluster_does_not_answer_nothing_is_absent(
+    world: World, program: str
+) -> None:
+    made = submission(world.runs_as("a", RUNS_LONG))
+    for _ in range(40):
+        world.faults.add(program, SlurmFault.AWAY)
+        assert world.executor.adopt([made]).absent == ()
+        world.clock.advance(10)
+
+
+def test_a_ghost_of_accounting_does_not_prove_that_a_job_exists(world: World) -> None:
+    world.faults.add("sbatch", SlurmFault.ANSWER_LOST)
+    task = world.runs_as("a", RUNS_LONG)
+    made = submission(task)
+    world.slurm.cluster.settings = ClusterSettings(schedule_seconds=100.0)
+    world.settings = replace(
+        world.settings, submit=replace(world.settings.submit, submit_seconds=0.1)
+    )
+    world.new_engine()
+    world.executor.submit(made)
+    assert world.cluster.crash() == ("1",)
+    world.clock.advance(2)
+    assert [row.word for row in world.cluster.accounts(0.0)] == ["PENDING"]
+    assert world.adopted(made).absent == (made.token,)
+
+
+def test_a_job_under_a_reused_id_is_not_taken_for_ours(world: World) -> None:
+    world.cluster.settings = ClusterSettings(schedule_seconds=1.0)
+    lost = world.runs_as("lost", RUNS_LONG)
+    assert submit(world, lost) == ("1",)
+    world.cluster.crash()
+    other = world.runs_as("other", RUNS_LONG)
+    assert submit(world, other) == ("1",)
+    running(world, other)
+    assert ended(world, lost).unclaimed
+
+
+# --------------------------------------------------------------------------- refusals
+def test_a_full_queue_is_busy(tmp_path: Path) -> None:
+    world = World(tmp_path, ClusterSettings(max_jobs=0))
+    assert isinstance(
+        world.executor.submit(submission(world.runs_as("a", RUNS_LONG))), Busy
+    )
+
+
+@pytest.mark.parametrize("options", [{"partition": "nosuch"}, {"frobnicate": 1}])
+def test_an_option_that_slurm_does_not_take_is_rejected(
+    world: World, options: dict[str, str | int]
+) -> None:
+    world.options = options
+    answer = world.executor.submit(submission(world.runs_as("a", RUNS_LONG)))
+    assert isinstance(answer, Rejected)
+    assert str(next(iter(options.values()))) in answer.message + answer.sent
+
+
+# ------------------------------------------------------------------ answers that fail
+@pytest.mark.parametrize(
+    "fault",
+    [SlurmFault.AWAY, SlurmFault.REQUEST_LOST, SlurmFault.MISSING],
+)
+def test_a_running_task_never_ends_because_an_answer_failed(
+    world: World, fault: SlurmFault
+) -> None:
+    task = world.runs_as("a", RUNS_LONG)
+    submit(world, task)
+    running(world, task)
+    world.faults.add("squeue", *[fault] * 10_000)
+    for _ in range(50):
+        answer = world.executor.poll([task])
+        assert answer.reports[0].phase is TaskPhase.RUNNING
+        world.clock.advance(5)
+    assert answer.error
+    assert answer.age > 200
+
+
+@pytest.mark.parametrize("fault", [SlurmFault.STALE, SlurmFault.EMPTY])
+def test_a_single_wrong_answer_makes_nothing_lost(
+    world: World, fault: SlurmFault
+) -> None:
+    task = world.runs_as("a", RunScript(seconds=20))
+    submit(world, task)
+    running(world, task)
+    world.faults.add("squeue", fault)
+    gone: list[float] = []
+
+    def is_over(report: TaskReport) -> bool:
+        gone.append(0.0 if report.exited else report.gone_for)
+        return report.exited is not None
+
+    world.phases(task, is_over)
+    assert max(gone) < 1.0
+
+
+def test_a_controller_that_comes_back_is_believed_again(world: World) -> None:
+    task = world.runs_as("a", RunScript(seconds=30))
+    submit(world, task)
+    running(world, task)
+    world.slurm.away = True
+    world.clock.advance(10)
+    assert "Unable to contact" in world.executor.poll([task]).error
+    world.slurm.away = False
+    assert world.until(lambda: not world.executor.poll([task]).error)
+    assert ended(world, task).exited is not None
+
+
+def test_an_exit_record_is_heard_while_the_controller_is_away(world: World) -> None:
+    task = world.runs_as("a", RunScript(seconds=5, exit_code=3))
+    submit(world, task)
+    running(world, task)
+    world.slurm.away = True
+    seen: list[TaskReport] = []
+
+    def over() -> bool:
+        seen.append(world.executor.poll([task]).reports[0])
+        return seen[-1].phase is TaskPhase.ENDED
+
+    assert world.until(over)
+    assert seen[-1].exited is not None
+    assert seen[-1].exited.exit_code == 3
+
+
+def test_accounting_that_is_down_ends_nothing(world: World) -> None:
+    task = world.runs_as("a", RUNS_LONG)
+    submit(world, task)
+    running(world, task)
+    world.slurm.database_away = True
+    assert world.calls_in(60, task) > 0
+    assert look(world, task).phase is TaskPhase.RUNNING
+
+
+# ---------------------------------------------------------------------------- causes
+@pytest.mark.parametrize(
+    ("cause", "ends"),
+    [
+        (Cause.OUT_OF_MEMORY, "exit"),
+        (Cause.OUT_OF_MEMORY, "vanish"),
+        (Cause.TIMEOUT, "vanish"),
+        (Cause.NODE_FAIL, "vanish"),
+    ],
+)
+def test_the_queue_s_last_word_is_the_cause(
+    world: World, cause: Cause, ends: str
+) -> None:
+    script = RunScript(seconds=1, cause=cause)
+    script = replace(script, ends="exit" if ends == "exit" else "vanish")
+    task = world.runs_as("a", script)
+    submit(world, task)
+    assert ended(world, task).cause is cause
+
+
+def calm(tmp_path: Path, **settings: Any) -> World:
+    """A world whose controller is asked as seldom as in real use."""
+    world = World(tmp_path, ClusterSettings(**settings))
+    world.watch_calmly()
+    return world
+
+
+def until_over(world: World, task: Task) -> None:
+    """Poll every 2 s until the command has ended; nobody has looked at that yet."""
+    while task.id in world.cluster.living() or not world.has_begun(1):
+        world.executor.poll([task])
+        world.clock.advance(2.0)
+
+
+def seconds_to_end(world: World, task: Task) -> tuple[TaskReport, float]:
+    """The end, and after how long it is told to one who polls every 2 s."""
+    began = world.clock.monotonic()
+    while (report := world.executor.poll([task]).reports[0]).exited is None:
+        world.clock.advance(2.0)
+    return report, world.clock.monotonic() - began
+
+
+KILLED = RunScript(seconds=400, signal=9, cause=Cause.OUT_OF_MEMORY)
+
+
+@pytest.mark.parametrize("stale", [0, 2])
+def test_the_cause_of_a_kill_is_told_within_seconds_although_questions_are_seldom(
+    tmp_path: Path, stale: int
+) -> None:
+    world = calm(tmp_path)
+    task = world.runs_as("a", KILLED)
+    submit(world, task)
+    until_over(world, task)
+    world.faults.add("squeue", *[SlurmFault.STALE] * stale)
+    report, waited = seconds_to_end(world, task)
+    assert report.cause is Cause.OUT_OF_MEMORY
+    assert waited <= 4.0 * (stale + 1)
+
+
+def test_the_cause_of_a_kill_is_waited_for_while_the_queue_does_not_answer(
+    tmp_path: Path,
+) -> None:
+    world = calm(tmp_path, min_job_age=300)
+    task = world.runs_as("a", KILLED)
+    submit(world, task)
+    until_over(world, task)
+    world.slurm.away = True
+    world.calls_in(100, task)
+    assert world.executor.poll([task]).reports[0].exited is None
+    world.slurm.away = False
+    assert seconds_to_end(world, task)[0].cause is Cause.OUT_OF_MEMORY
+
+
+def test_the_cause_of_a_kill_that_the_queue_forgot_is_had_from_accounting_that_trails(
+    tmp_path: Path,
+) -> None:
+    world = calm(tmp_path, min_job_age=1, account_lag=40.0)
+    task = world.runs_as("a", KILLED)
+    submit(world, task)
+    until_over(world, task)
+    report, waited = seconds_to_end(world, task)
+    assert report.cause is Cause.OUT_OF_MEMORY
+    assert waited <= 60.0
+
+
+def test_many_kills_hurry_the_same_few_questions(tmp_path: Path) -> None:
+    world = calm(tmp_path, nodes=25, min_job_age=1, account_lag=40.0)
+    tasks = [world.runs_as(f"a{n:02}", KILLED) for n in range(20)]
+    for task in tasks:
+        submit(world, task)
+    while world.cluster.living() or not world.has_begun(20):
+        world.executor.poll(tasks)
+        world.clock.advance(2.0)
+    assert world.calls_in(60, *tasks) <= 20
+
+
+@pytest.mark.parametrize(("code", "most"), [(0, 4.0), (3, 4.0)])
+def test_an_end_by_a_code_is_told_as_soon_as_ever(
+    tmp_path: Path, code: int, most: float
+) -> None:
+    world = calm(tmp_path)
+    task = world.runs_as("a", RunScript(seconds=400, exit_code=code))
+    submit(world, task)
+    until_over(world, task)
+    assert seconds_to_end(world, task)[1] <= most
+
+
+def test_a_time_limit_is_the_cause_though_the_job_ended_well(world: World) -> None:
+    world.options = {**ONE_NODE, "time": 1}
+    task = world.runs_as("a", RUNS_LONG)
+    submit(world, task)
+    report = ended(world, task)
+    assert report.cause is Cause.TIMEOUT
+    assert report.exited is not None
+
+
+def test_an_exit_record_that_comes_late_is_waited_for(world: World) -> None:
+    task = world.runs_as("a", RunScript(seconds=1, exit_code=4, record_lag=8))
+    submit(world, task)
+    report = ended(world, task)
+    assert report.exited is not None
+    assert (report.exited.exit_code, report.exited.note) == (4, "")
+
+
+def test_a_job_that_leaves_no_record_is_as_accounting_says(world: World) -> None:
+    task = world.runs_as("a", RunScript(seconds=1, ends="vanish"))
+    submit(world, task)
+    report = ended(world, task)
+    assert report.exited is not None
+    assert (report.exited.signal, bool(report.exited.note)) == (9, True)
+
+
+def test_after_the_purge_without_accounting_the_exit_record_is_the_only_truth(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, ClusterSettings(min_job_age=5, accounting=False))
+    task = world.runs_as("a", RunScript(seconds=1, exit_code=6))
+    submit(world, task)
+    world.clock.advance(2)
+    assert world.cluster.queue()
+    world.clock.advance(100)
+    report = ended(world, task)
+    assert world.cluster.queue() == []
+    assert report.exited is not None
+    assert report.exited.exit_code == 6
+
+
+def test_a_job_that_completes_for_long_is_not_over(world: World) -> None:
+    task = world.runs_as("a", replace(RUNS_LONG, ignores_term=True))
+    (name,) = submit(world, task)
+    running(world, task)
+    world.slurm.run(("scancel", name), 10)
+    world.clock.advance(0.5)
+    report = look(world, task)
+    assert (report.phase, report.exited) == (TaskPhase.RUNNING, None)
+    assert world.cluster.queue()[0].word == "COMPLETING"
+
+
+def test_a_lost_node_is_a_further_run_where_slurm_requeues(world: World) -> None:
+    task = world.runs_as("a", RUNS_LONG, RunScript(seconds=2))
+    submit(world, task)
+    node = running(world, task).node
+    world.cluster.lose_node(node)
+    phases = world.phases(task, lambda report: report.exited is not None)
+    assert TaskPhase.QUEUED in phases
+    report = ended(world, task)
+    assert report.began is not None
+    assert (report.began.run, report.cause) == (1, None)
+    assert world.cluster.problems() == ()
+
+
+def test_a_lost_node_is_the_cause_where_slurm_does_not_requeue(world: World) -> None:
+    world.options = {**ONE_NODE, "no-requeue": True}
+    task = world.runs_as("a", RUNS_LONG)
+    submit(world, task)
+    world.cluster.lose_node(running(world, task).node)
+    assert ended(world, task).cause is Cause.NODE_FAIL
+
+
+def fill(world: World, partition: str) -> list[Task]:
+    """Four running tasks: no node is free."""
+    world.options = {**ONE_NODE, "partition": partition}
+    tasks = [world.runs_as(f"a{n}", RUNS_LONG, RunScript(seconds=2)) for n in range(4)]
+    for task in tasks:
+        submit(world, task)
+        running(world, task)
+    return tasks
+
+
+def test_a_preempted_job_of_one_partition_is_requeued_and_runs_again(
+    world: World,
+) -> None:
+    tasks = fill(world, "main")
+    world.options = {**ONE_NODE, "partition": "urgent"}
+    submit(world, world.runs_as("urgent", RunScript(seconds=3)))
+    report = ended(world, tasks[-1])
+    assert report.began is not None
+    assert (report.began.run, report.cause) == (1, None)
+
+
+def test_a_preempted_job_of_another_partition_ends_as_preempted(world: World) -> None:
+    tasks = fill(world, "kill")
+    world.options = {**ONE_NODE, "partition": "urgent"}
+    submit(world, world.runs_as("urgent", RunScript(seconds=3)))
+    assert ended(world, tasks[-1]).cause is Cause.PREEMPTED
+    assert look(world, tasks[0]).phase is TaskPhase.RUNNING
+
+
+def test_a_last_word_counts_although_the_controller_forgets_it_meanwhile(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, ClusterSettings(min_job_age=20, accounting=False))
+    tasks = fill(world, "kill")
+    world.options = {**ONE_NODE, "partition": "urgent"}
+    submit(world, world.runs_as("urgent", RunScript(seconds=3)))
+    report = ended(world, tasks[-1])
+    assert [job for job in world.cluster.queue() if job.word == "PREEMPTED"] == []
+    assert report.cause is Cause.PREEMPTED
+
+
+def test_a_last_word_on_one_run_is_none_on_the_next(tmp_path: Path) -> None:
+    world = World(tmp_path, ClusterSettings(accounting=False))
+    task = world.runs_as("a", RUNS_LONG, RunScript(seconds=30, signal=11))
+    world.clock.advance(30.0)  # the controller's own start is no restart
+    (name,) = submit(world, task)
+    running(world, task)
+    job = world.cluster.find(name)[0]
+    world.cluster.say(job, "PREEMPTED")
+    world.clock.advance(1.0)  # till the queue is asked again
+    look(world, task)
+    world.cluster.say(job, "RUNNING")
+    world.slurm.run(("scontrol", "requeue", name), 10)
+    assert world.until(lambda: world.has_begun(2))
+    world.cluster.forget(job)
+    world.calls_in(120, task)
+    assert look(world, task).cause is None
+
+
+def test_an_unknown_state_is_alive_for_as_long_as_it_is_said(world: World) -> None:
+    task = world.runs_as("a", RUNS_LONG)
+    (name,) = submit(world, task)
+    running(world, task)
+    world.cluster.say(world.cluster.find(name)[0], "MELTING")
+    for _ in range(20):
+        report = look(world, task)
+        world.clock.advance(30)
+    assert report.phase is TaskPhase.UNKNOWN
+    assert "MELTING" in report.reason
+
+
+def test_an_output_that_slurm_cannot_open_is_a_job_that_could_not_start(
+    world: World,
+) -> None:
+    task = world.runs_as("a", RUNS_LONG)
+    world.cluster.settings = ClusterSettings(schedule_seconds=1.0)
+    submit(world, task)
+    Path(task.log_dir).rmdir()
+    report = ended(world, task)
+    assert report.cause is Cause.SUBMIT_ERROR
+    assert task.log_dir in report.reason
+
+
+# ---------------------------------------------------------------------------- arrays
+def array(world: World, count: int) -> list[Task]:
+    world.options = {**ONE_NODE, "time": 60}
+    tasks = [world.runs_as(f"a{n:03}", RunScript(seconds=3)) for n in range(count)]
+    submit(world, *tasks)
+    return tasks
+
+
+def test_an_array_of_200_is_a_handful_of_calls(tmp_path: Path) -> None:
+    world = World(tmp_path, ClusterSettings(nodes=25))
+    world.watch_calmly()
+    tasks = array(world, 200)
+    while not world.has_begun(200):
+        world.executor.poll(tasks)
+        world.clock.advance(2.0)
+    assert world.slurm.calls["sbatch"] == 1
+    assert world.slurm.calls["squeue"] <= 12
+    assert world.cluster.problems() == ()
+
+
+def test_each_task_of_an_array_finds_its_own_entry_and_log(world: World) -> None:
+    tasks = array(world, 12)
+    for index, task in enumerate(tasks):
+        report = ended(world, task)
+        assert report.executor_id == f"1_{index}"
+        assert Path(task.log_dir, "current.log").exists()
+        assert Path(task.log_dir, f"slurm-1_{index}.out").is_symlink()
+
+
+def test_a_cancelled_task_of_a_waiting_array_ends_without_a_trace(world: World) -> None:
+    tasks = array(world, 12)
+    for task in (tasks[8], tasks[10]):
+        assert world.executor.cancel([task]).ok
+        report = ended(world, task)
+        assert (report.cause, report.began) == (Cause.USER, None)
+    assert [ended(world, task).exited for task in tasks].count(None) == 2
+
+
+def test_a_requeued_task_of_an_array_is_a_further_run(world: World) -> None:
+    tasks = array(world, 3)
+    running(world, tasks[1])
+    world.slurm.run(("scontrol", "requeue", "1_1"), 10)
+    report = ended(world, tasks[1])
+    assert report.began is not None
+    assert report.began.run == 1
+
+
+# ---------------------------------------------------------------------------- cancels
+def test_what_outlives_its_grace_is_cancelled_outright(world: World) -> None:
+    task = world.runs_as("a", replace(RUNS_LONG, ignores_term=True))
+    submit(world, task)
+    running(world, task)
+    for run in (job.run for job in world.cluster.jobs):
+        assert run is not None
+        run.ending = "hangs"  # the wrapper itself hears nothing any more
+    world.executor.cancel([task])
+    assert ended(world, task).cause is Cause.USER
+    assert ("scancel", "1") in world.slurm.lines
+
+
+def test_a_cancel_that_cannot_reach_the_controller_is_not_ok(world: World) -> None:
+    task = world.runs_as("a", RUNS_LONG)
+    submit(world, task)
+    running(world, task)
+    world.slurm.away = True
+    answer = world.executor.cancel([task])
+    assert not answer.ok
+    assert "Unable to contact" in answer.said
+
+
+def test_what_fences_a_task_that_never_came_is_private_at_every_level(
+    world: World, tmp_path: Path
+) -> None:
+    home = tmp_path / "new"
+    world.executor.cancel(
+        [replace(world.runs_as("a", RUNS_LONG), attempt_dir=str(home / "a" / "1"))]
+    )
+    levels = (home, home / "a", home / "a" / "1")
+    assert {path.stat().st_mode & 0o777 for path in levels} == {0o700}
+
+
+def test_a_job_under_an_id_that_was_given_out_again_outlives_our_cancel(
+    world: World,
+) -> None:
+    world.cluster.settings = ClusterSettings(schedule_seconds=1.0)
+    lost = world.runs_as("lost", RUNS_LONG)
+    assert submit(world, lost) == ("1",)
+    world.cluster.crash()
+    other = world.runs_as("other", RUNS_LONG)
+    assert submit(world, other) == ("1",)
+    running(world, other)
+    assert world.executor.cancel([lost]).ok
+    world.clock.advance(60)
+    assert look(world, other).phase is TaskPhase.RUNNING
+
+
+def test_a_job_that_waits_again_is_not_signalled_since_scancel_would_wait_for_it(
+    world: World,
+) -> None:
+    task = world.runs_as("a", RUNS_LONG)
+    submit(world, task)
+    world.cluster.lose_node(running(world, task).node)
+    began = world.clock.monotonic()
+    assert world.executor.cancel([task]).ok
+    assert world.clock.monotonic() == began
+    ended(world, task)
+    assert world.begun(task) == 1
+
+
+def test_a_cancel_of_many_tasks_is_a_question_and_two_orders_at_most(
+    world: World,
+) -> None:
+    tasks = array(world, 50)
+    running(world, tasks[0])
+    asked = world.slurm.calls["squeue"]
+    world.executor.cancel(tasks)
+    assert world.slurm.calls["squeue"] == asked + 1
+    assert world.slurm.calls["scancel"] == 2
+    assert all(ended(world, task).exited is None for task in tasks[10:])
+
+
+def test_a_cancelled_task_of_a_waiting_array_leaves_the_others(world: World) -> None:
+    tasks = array(world, 12)
+    world.executor.cancel([tasks[8]])
+    assert ended(world, tasks[8]).began is None
+    assert ended(world, tasks[11]).exited is not None
+
+
+# ----------------------------------------------------------------------------- calls
+def test_a_quiet_hour_costs_at_most_a_question_a_minute(world: World) -> None:
+    world.watch_calmly()
+    tasks = fill(world, "main")
+    for task in tasks:
+        world.runs[task.id] = (RunScript(seconds=7200),)
+    world.calls_in(120, *tasks)
+    assert world.calls_in(3600, *tasks) <= 3 * 60
+
+
+def test_polls_between_questions_send_nothing(world: World) -> None:
+    world.watch_calmly()
+    task = world.runs_as("a", RUNS_LONG)
+    submit(world, task)
+    world.calls_in(60, task)
+    world.executor.poll([task])
+    assert world.executor.poll([task]).calls == 0
+
+
+def test_an_array_is_never_larger_than_the_cluster_takes(tmp_path: Path) -> None:
+    world = World(tmp_path, ClusterSettings(max_array_size=11))
+    world.slurm_executor.learn()
+    assert world.executor.array_size == 10
+
+
+def test_a_resent_submission_uses_the_same_files(world: World) -> None:
+    task = world.runs_as("a", RUNS_LONG)
+    first, again = (world.executor.submit(submission(task)) for _ in range(2))
+    assert isinstance(first, Accepted)
+    assert isinstance(again, Accepted)
+    assert first.sent == again.sent
+
+
+# ------------------------------------------------------------------------- all at once
+class SeededFaults:
+    """One of the faults of looking, now and then; only what a cluster may do."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self.enough = False
+
+    def __call__(self, program: str) -> SlurmFault | None:
+        faults = {
+            "squeue": (SlurmFault.AWAY, SlurmFault.REQUEST_LOST, SlurmFault.STALE),
+            "sacct": (SlurmFault.AWAY, SlurmFault.REQUEST_LOST),
+            "scontrol": (SlurmFault.AWAY,),
+            "scancel": (SlurmFault.AWAY, SlurmFault.ANSWER_LOST),
+        }.get(program, ())
+        if self.enough or not faults or self._random.random() > 0.4:
+            return None
+        return self._random.choice(faults)
+
+
+def some_runs(random: random.Random) -> tuple[RunScript, ...]:
+    first = RunScript(
+        seconds=random.choice((0, 1, 5, 30)),
+        exit_code=random.choice((0, 0, 3)),
+        ends=random.choice(("exit", "exit", "exit", "requeue", "vanish")),
+        record_lag=random.choice((0, 0, 4)),
+    )
+    return (first, RunScript(seconds=2))
+
+
+def runs_of(word: tuple[object, ...]) -> range:
+    """The runs up to the one that the word is about."""
+    began = word[-1]
+    assert isinstance(began, BeginRecord)
+    return range(began.run + 1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_goes_wrong_with_looking_each_task_gets_one_true_word(
+    world: World, seed: int
+) -> None:
+    drawn = random.Random(seed)
+    tasks = [world.runs_as(f"a{n}", *some_runs(drawn)) for n in range(12)]
+    submit(world, *tasks)
+    faults = SeededFaults(seed)
+    world.slurm.faults = faults
+    words: dict[str, tuple[object, ...]] = {}
+    for turn in range(600):
+        faults.enough = turn > 300
+        for report in world.executor.poll(tasks).reports:
+            final = bool(report.exited or report.cause)
+            if report.phase is TaskPhase.ENDED and final:
+                assert (report.job, report.attempt) not in world.cluster.living()
+                word = (report.exited, report.cause, report.began)
+                assert words.setdefault(report.job, word) == word
+            elif report.phase is TaskPhase.ENDED:
+                assert report.gone_for < world.executor.lost_after_seconds
+        world.clock.advance(1.0)
+    assert len(words) == 12
+    begun = {(task[0], run) for task, run, _ in world.cluster.begun}
+    assert begun == {(job, run) for job, word in words.items() for run in runs_of(word)}
+    assert world.cluster.problems() == ()

@@ -1,0 +1,210 @@
+"""The script that sbatch gets, and its options: nothing of a value is ever run."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autoexp_tui.executors.slurm.script import (
+    OURS,
+    PLACEHOLDERS,
+    Launcher,
+    escaped,
+    render,
+    sbatch_arguments,
+    template_problems,
+)
+from autoexp_tui.model.scalars import Scalar
+
+VALUES = {name: f"<{name}>" for name in PLACEHOLDERS} | {
+    "command": "python3 wrapper.py 0.json",
+    "job_name": "train_lr0.1",
+    "session": "k7f2",
+}
+HOSTILE = (
+    "$(echo pwned >&2)",
+    "`echo pwned >&2`",
+    "; echo pwned >&2;",
+    "'; echo pwned >&2; '",
+    '"; echo pwned >&2; "',
+    "\necho pwned >&2\n",
+    "\\$(echo pwned >&2)\\",
+    "\\`echo pwned >&2\\`",
+    "a echo pwned",
+    "x & echo pwned >&2 |",
+    "${IFS}$HOME*~!#",
+    "two words",
+    "-rf",
+    "",
+)
+CONTEXTS = (
+    "printf %s {job_name}",
+    'printf %s "{job_name}"',
+    "printf %s '{job_name}'",
+    'value={job_name}; printf %s "$value"',
+    "# don't: {session}\nprintf %s {job_name}",
+)
+WILD = (
+    *CONTEXTS,
+    "# {job_name}",
+    "echo on # {job_name}",
+    "cat <<EOF\n{job_name} and don't '{job_name}' \"{job_name}\"\n# {job_name}\nEOF",
+    "cat <<'EOF'\n{job_name}\nEOF",
+    "x='\n# {job_name}\n'",
+    'x="\n# {job_name}\n"',
+    "x=a\\ #{job_name}",
+    "x={cwd}#{job_name}",
+    "x=`printf %s {job_name}`",
+    'x="$(printf %s "{job_name}")"',
+    'x="$(printf %s {job_name})"',
+    "x=\"$(printf %s '{job_name}')\"",
+)
+
+
+def run(script: str, shell: str = "bash") -> subprocess.CompletedProcess[str]:
+    words = [shell, "-c", script]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+# ------------------------------------------------------------------------- our script
+def test_our_script_says_whose_it_is_and_becomes_the_command() -> None:
+    assert render(OURS, VALUES) == (
+        "#!/bin/bash\n"
+        "# train_lr0.1, of the session k7f2.\n"
+        "exec python3 wrapper.py 0.json\n"
+    )
+
+
+def test_a_launcher_quotes_paths_with_spaces_and_lets_an_array_find_its_file() -> None:
+    launcher = Launcher(python="/my env/python", wrapper="/w'r.py", tasks="/a b/tok")
+    script = f"printf '%s\\n' {launcher.command}"
+    words = ["/my env/python", "/w'r.py", "/a b/tok"]
+    assert run(script).stdout.splitlines() == [*words[:2], f"{words[2]}/0.json"]
+    in_array = run(f"SLURM_ARRAY_TASK_ID=7; {script}").stdout.splitlines()
+    assert in_array[2] == "/a b/tok/7.json"
+
+
+# ------------------------------------------------------------------------- templates
+def test_braces_of_the_shell_are_left_alone() -> None:
+    text = '#!/bin/bash\n"${BASH}" "${command}"; f() { :; }; echo {a,b}\n{command}\n'
+    assert render(text, VALUES) == text.replace("\n{command}", f"\n{VALUES['command']}")
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_a_value_is_the_same_text_in_quotes_and_outside(
+    context: str, value: str
+) -> None:
+    ran = run(render(context, VALUES | {"job_name": value, "session": value}))
+    assert (ran.stdout, ran.stderr) == (value, "")
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+@pytest.mark.parametrize("context", WILD)
+def test_nothing_of_a_value_is_run(context: str, value: str) -> None:
+    values = VALUES | {"job_name": value, "cwd": "/cwd"}
+    said = run(render(context, values)).stderr.splitlines()
+    assert "pwned" not in said
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.text(st.sampled_from("'\"`$()\\;&|#\n \t<>{}!*a"), max_size=12),
+    st.sampled_from(WILD),
+    st.sampled_from(["bash", "sh"]),
+)
+def test_whatever_a_value_holds_it_is_only_text(
+    text: str, context: str, shell: str
+) -> None:
+    for value in (f"{text}echo pwned >&2{text}", f"{text}\necho pwned >&2\n"):
+        values = VALUES | {"job_name": value, "cwd": "/cwd"}
+        assert "pwned" not in run(render(context, values), shell).stderr.splitlines()
+
+
+def test_a_command_in_a_comment_stays_in_its_line() -> None:
+    text = render("# {command}", VALUES | {"command": "python\nrm x"})
+    assert text == "# python rm x"
+
+
+@pytest.mark.parametrize(
+    ("template", "says"),
+    [
+        ("exec {command}\n", "is no script"),
+        ("#!/bin/bash\necho hello\n", "has no {command}"),
+        ("#!/bin/bash\n# {command}\n", "has no {command}"),
+        ("#!/bin/bash\n#SBATCH --array=0-3\n{command}\n", "sets --array"),
+    ],
+)
+def test_a_template_that_cannot_work_is_refused(template: str, says: str) -> None:
+    assert any(says in problem.message for problem in template_problems(template, "t"))
+
+
+def test_a_template_with_modules_and_a_container_is_fine() -> None:
+    text = (
+        "#!/bin/bash -l\n#SBATCH --time=10\nmodule load python\n"
+        'export OUT="{output_dir}"\nexec srun apptainer exec image.sif {command}\n'
+    )
+    assert template_problems(text, "t") == ()
+
+
+# ---------------------------------------------------------------------------- options
+def arguments(**options: Scalar) -> tuple[str, ...]:
+    return sbatch_arguments(
+        name="train-tok",
+        output="/log/slurm-%j.out",
+        script="/s/job.sh",
+        options=options,
+    )
+
+
+def test_a_single_job_is_one_line_of_options() -> None:
+    assert arguments(
+        partition="main", exclusive=True, time=60, qos=None, hold=False
+    ) == (
+        "sbatch",
+        "--parsable",
+        "--job-name=train-tok",
+        "--output=/log/slurm-%j.out",
+        "--open-mode=append",
+        "--partition=main",
+        "--exclusive",
+        "--time=60",
+        "/s/job.sh",
+    )
+
+
+def test_more_than_one_task_are_an_array_with_its_throttle() -> None:
+    words = sbatch_arguments(
+        name="n", output="o", script="s", options={}, count=10, throttle=2
+    )
+    assert "--array=0-9%2" in words
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"), [("USR1@300", "B:USR1@300"), ("B:USR1@300", "B:USR1@300")]
+)
+def test_a_signal_before_the_limit_goes_to_the_wrapper(given: str, sent: str) -> None:
+    assert f"--signal={sent}" in arguments(signal=given)
+
+
+def test_output_is_appended_so_that_a_requeue_does_not_truncate_it() -> None:
+    assert "--open-mode=append" in arguments()
+
+
+def test_a_percent_in_a_path_is_no_pattern_of_slurm_s() -> None:
+    assert escaped("/log/50%j") == "/log/50%%j"
+
+
+def test_an_option_s_value_is_one_word_whatever_it_holds() -> None:
+    assert "--comment=a b; $(x)" in arguments(comment="a b; $(x)")
+
+
+def test_what_was_sent_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
+    words = arguments(comment="it's; $(x)")
+    said = run(f"printf '%s\\n' {shlex.join(words)}").stdout.splitlines()
+    assert tuple(said) == words

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from autoexp_tui.events.events import MessageLogged, Recorded
+from autoexp_tui.model import state
+from autoexp_tui.model.fast_replace import amended, changed, setters
+from tests.model.builders import job, plan, run, started
+
+
+def test_a_copy_equals_what_the_standard_library_makes() -> None:
+    session = started(plan(job("a")))
+    run(session, "a")
+    record = session.jobs["a"]
+    assert changed(record, since=9.0) == replace(record, since=9.0)
+    assert changed(record).attempts is record.attempts
+
+
+def test_the_original_stays_as_it_was() -> None:
+    record = started(plan(job("a"))).jobs["a"]
+    before = record.since
+    changed(record, since=before + 1)
+    assert record.since == before
+
+
+def test_a_field_that_is_none_is_refused() -> None:
+    with pytest.raises(KeyError):
+        changed(started(plan(job("a"))).jobs["a"], sinse=1.0)
+
+
+@pytest.mark.parametrize("kind", [state.JobRecord, state.Attempt, state.Ask, Recorded])
+def test_the_records_it_copies_check_nothing_when_they_are_made(kind: type) -> None:
+    assert not hasattr(kind, "__post_init__")
+    assert all(field.init for field in fields(kind))
+
+
+def test_a_record_of_ones_own_is_changed_where_it_is() -> None:
+    record = started(plan(job("a"))).jobs["a"]
+    assert amended(record, since=9.0) is record
+    assert record.since == 9.0
+
+
+def test_setters_come_in_the_order_of_the_fields() -> None:
+    event = MessageLogged(text="x")
+    made = Recorded.__new__(Recorded)
+    values = (1, 2, 3.0, None, None, "e", "", "", event, False, 1)
+    for setter, value in zip(setters(Recorded), values, strict=True):
+        setter(made, value)
+    assert made == Recorded(seq=1, epoch=2, t=3.0, event_id="e", event=event)

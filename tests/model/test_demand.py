@@ -1,0 +1,49 @@
+"""What jobs hold, as sbatch's options say it."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoexp_tui.model.resource_totals import count_of, cpus_of, gpus_of, nodes_of
+from autoexp_tui.model.scalars import Scalar
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"nodes": "2-4", "gpus-per-node": 4}, 16),
+        ({"gpus": "a100:2,v100:1"}, 3),
+        ({"nodes": 2, "gpus-per-socket": 2, "sockets-per-node": 2}, 8),
+        ({"ntasks": 4, "tres-per-task": "cpu:8,gres/gpu:2"}, 8),
+        ({"gres": "gpu:a100:4(S:0-1)", "ntasks": 16, "ntasks-per-node": 8}, 8),
+        ({"gres": "gpumem:40"}, 0),
+    ],
+)
+def test_gpus_are_counted_for_the_most_nodes(
+    options: dict[str, Scalar], expected: int
+) -> None:
+    assert gpus_of(options) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "nodes", "cpus"),
+    [
+        ({}, 1, 1),
+        ({"nodes": 3}, 3, 3),
+        ({"nodes": "2-4", "ntasks-per-node": 2, "cpus-per-task": 8}, 4, 64),
+        ({"ntasks": 5, "ntasks-per-node": 2}, 3, 5),
+        ({"gpus": 4, "cpus-per-gpu": 16}, 1, 64),
+    ],
+)
+def test_nodes_and_cpus_are_what_the_options_say(
+    options: dict[str, Scalar], nodes: int, cpus: int
+) -> None:
+    assert (nodes_of(options), cpus_of(options)) == (nodes, cpus)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("4", 4), (4, 4), ("2-4", 4), ("1k", 1024), ("gpu", 1), (None, 0), ("x-y", 0)],
+)
+def test_a_count_is_read_as_slurm_writes_it(text: Scalar, number: int) -> None:
+    assert count_of(text) == number

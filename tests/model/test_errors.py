@@ -1,0 +1,44 @@
+"""How an error reads: what, where, and the next step below it."""
+
+from __future__ import annotations
+
+from autoexp_tui.model.errors import MOST_TOLD, Problem, UsageError, ValidationFailed
+
+STEPS = "script: |\n  ./train.sh"
+
+
+def test_a_next_step_of_several_lines_stays_below_its_error() -> None:
+    assert str(UsageError("is missing", "script", STEPS)) == (
+        "script: is missing\n  script: |\n    ./train.sh"
+    )
+
+
+def test_a_next_step_of_several_lines_stays_below_its_finding() -> None:
+    assert str(Problem("is missing", "script", hint=STEPS)) == (
+        "script: is missing\n    script: |\n      ./train.sh"
+    )
+
+
+def test_a_finding_says_its_place_beside_the_next_step() -> None:
+    found = Problem("is missing", "a.b", "job 1", "set it", place="config/x.yaml:4")
+    assert str(found) == "job 1 a.b: is missing\n    config/x.yaml:4: set it"
+
+
+def test_a_finding_without_a_next_step_says_its_place_alone() -> None:
+    found = Problem("is missing", "a.b", place="config/x.yaml:4")
+    assert str(found) == "a.b: is missing\n    config/x.yaml:4"
+
+
+def test_of_thousands_of_findings_the_first_are_told_and_the_others_counted() -> None:
+    found = tuple(Problem("is wrong", f"k{n}") for n in range(MOST_TOLD + 3))
+    lines = str(ValidationFailed("the plan has errors", problems=found)).splitlines()
+    assert lines[0] == "the plan has errors"
+    assert lines[MOST_TOLD] == f"  - k{MOST_TOLD - 1}: is wrong"
+    assert lines[MOST_TOLD + 1 :] == [
+        "  ... and 3 errors more; `autoexp-plan --json` has them all"
+    ]
+
+
+def test_few_findings_are_all_told() -> None:
+    found = tuple(Problem("is wrong", f"k{n}") for n in range(MOST_TOLD))
+    assert len(str(ValidationFailed("x", problems=found)).splitlines()) == MOST_TOLD + 1

@@ -1,0 +1,63 @@
+"""A plan and one that joins it: the jobs in their places, under their own rules."""
+
+from __future__ import annotations
+
+from autoexp_tui.model.joining import joined
+from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.specs import Edge
+from tests.model.builders import job, plan
+
+FIRST = plan(job("a"), job("b", 1, depends_on=("a",)))
+OTHER = Monitoring(loss="perplexity")
+
+
+def test_what_joins_stands_behind_in_its_own_order() -> None:
+    merged, new = joined(FIRST, plan(job("x"), job("y", 1)), "s")
+    assert [(one.name, one.index) for one in merged.jobs] == [
+        ("a", 0),
+        ("b", 1),
+        ("x", 2),
+        ("y", 3),
+    ]
+    assert new == merged.jobs[2:]
+
+
+def test_places_that_are_free_are_kept() -> None:
+    _, new = joined(FIRST, plan(job("x", 5)), "s")
+    assert new[0].index == 5
+
+
+def test_jobs_that_are_there_already_stay_as_they_are() -> None:
+    merged, new = joined(FIRST, plan(job("b", 1, stage="other"), job("x", 2)), "s")
+    assert [one.name for one in new] == ["x"]
+    assert merged.jobs[:2] == FIRST.jobs
+
+
+def test_waits_of_both_are_kept_once() -> None:
+    further = plan(job("x", 2), edges=(*FIRST.edges, edge := wait("b", "x")))
+    merged, _ = joined(FIRST, further, "s")
+    assert merged.edges == (*FIRST.edges, edge)
+
+
+def wait(before: str, after: str) -> Edge:
+    return Edge(before=before, after=after, mode="waits")
+
+
+def test_each_job_is_under_the_rules_of_the_plan_that_it_came_with() -> None:
+    further = plan(
+        job("x", 2),
+        job("y", 3, rules="own"),
+        monitoring=OTHER,
+        rule_sets={"own": Monitoring(loss="mine")},
+    )
+    merged, new = joined(FIRST, further, "s")
+    losses = [merged.rules_of(one).loss for one in (FIRST.jobs[0], *new)]
+    assert losses == ["loss", "perplexity", "mine"]
+
+
+def test_several_plans_join_one_after_the_other() -> None:
+    merged, _ = joined(FIRST, plan(job("x"), monitoring=OTHER), "s")
+    merged, new = joined(merged, plan(job("y")), "t")
+    assert new[0].index == 3
+    assert merged.rules_of(merged.jobs[2]) == OTHER
+    assert merged.rules_of(new[0]) == FIRST.monitoring

@@ -1,0 +1,420 @@
+"""Reasons as sentences, and how numbers and times are spelled in them."""
+
+from __future__ import annotations
+
+import ast
+import math
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import autoexp_tui
+from autoexp_tui.model.states import Cause, JobState
+from autoexp_tui.model.verdicts import Why, why
+from autoexp_tui.model.wording import (
+    CAUSES,
+    CODES,
+    SHORT_COLUMNS,
+    STATES,
+    clock_time,
+    columns,
+    count,
+    duration,
+    fit,
+    number,
+    ordinal,
+    plural,
+    reason_of,
+    sentence,
+    short,
+    size,
+    spell_float,
+)
+from autoexp_tui.text.sanitize import clean
+
+NOW = 1_700_000_000.0
+"""2023-11-14 22:13:20 UTC."""
+SOURCE = Path(autoexp_tui.__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def utc() -> Iterator[None]:
+    """`conftest` sets TZ; this makes the C library read it."""
+    time.tzset()
+    yield
+    time.tzset()
+
+
+# ---------------------------------------------------------------------- sentences
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        (
+            why(
+                "file_missing",
+                path="/o/stable/iter_8000/done.txt",
+                writer="stable lr=1e-3",
+                newest="iter_7200",
+                age=40.0,
+                expected=NOW + 600,
+            ),
+            "waits for /o/stable/iter_8000/done.txt of stable lr=1e-3; newest is "
+            "iter_7200, 40 s ago; expected 22:23",
+        ),
+        (why("file_missing", path="/o/done.txt"), "waits for /o/done.txt"),
+        (
+            why("held_by_slots", slots=16, limit="max_parallel"),
+            "ready; waits for a slot: max_parallel allows 16 at a time",
+        ),
+        (why("held_by_slots", used=8, slots=8), "ready; waits for a slot"),
+        (
+            why("exit_code", code=127, note="command not found: trian"),
+            "ended with exit 127: command not found: trian",
+        ),
+        (
+            why("job_waits", job="a", wanted="COMPLETED"),
+            "waits for a to be completed",
+        ),
+        (
+            why("asks_you", prompt="Promote it?"),
+            "waits for your approval: Promote it? A shows what will be done.",
+        ),
+        (
+            why("queued", reason="lower priority", expected=NOW + 86400),
+            "queued: lower priority; expected 2023-11-15 22:13",
+        ),
+        (
+            why(
+                "doomed_file",
+                path="/o/iter_48000/done.txt",
+                writer="stable",
+                state="FAILED",
+                step=31200,
+            ),
+            "can never start: /o/iter_48000/done.txt will not come, its writer stable "
+            "failed at step 31200 and no restart is left. R retries the writer, X "
+            "skips this.",
+        ),
+        (
+            why(
+                "upstream", job="a", state="CANCELLED", cause="user", wanted="COMPLETED"
+            ),
+            "can never start: a was cancelled (cancelled by a person), it had to be "
+            "completed. R retries it, X skips this.",
+        ),
+        (
+            why("in_doubt", message="sbatch timed out", at=NOW, place="slurm"),
+            "Slurm may have taken this job: sbatch timed out, 22:13. The queue and "
+            "the records are asked for it by name; it is sent again only after both "
+            "say no.",
+        ),
+        (
+            why("nan", metric="loss", value="nan", step=310, last=2.914),
+            "loss is nan since step 310, was 2.914 before",
+        ),
+        (
+            why("stall", step=31200, seconds=3120.0),
+            "no step after 31200 for 52 min; the counter stands, whatever the log says",
+        ),
+        (
+            why("start_timeout", seconds=7200.0, what="/o/done.txt"),
+            "gave up after 2 h of waiting for /o/done.txt. R makes it wait again.",
+        ),
+        (why("cancelled_by", by="cockpit"), "cancelled by a person. R resubmits."),
+        (why("exit_code", code=137), "ended with exit 137"),
+        (
+            why(
+                "metadata_is_not",
+                key="k",
+                job="up",
+                op=">=",
+                wanted="8000",
+                value="7e3",
+            ),
+            "waits until k of up >= 8000: it is 7e3",
+        ),
+    ],
+)
+def test_a_reason_reads_as_a_sentence(reason: Why, expected: str) -> None:
+    assert sentence(reason, NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        (why("out_of_memory", node="nid001"), "out of memory"),
+        (why("exit_code", code=1), "exit 1"),
+        (why("signal", signal="SIGKILL"), "SIGKILL"),
+        (why("asks_you"), "waits for you"),
+        (why("doomed_file", writer="w", state="LOST"), "its w was lost"),
+        (why("stall", seconds=3120), "no step for 52 min"),
+        (why("notice", text="x" * 40), "x" * 29 + "…"),
+    ],
+)
+def test_a_reason_has_a_short_form(reason: Why, expected: str) -> None:
+    assert short(reason) == expected
+
+
+def test_a_code_nobody_knows_is_printed_plainly() -> None:
+    assert sentence(why("odd_thing", a=1, b="x"), NOW) == "odd_thing (a=1, b=x)"
+
+
+def test_a_code_without_arguments_is_printed_alone() -> None:
+    assert short(why("odd_thing")) == "odd_thing"
+
+
+def test_text_from_outside_is_never_read_as_a_template() -> None:
+    told = sentence(why("notice", text="[{step}] {0} x[/red]"), NOW)
+    assert told == "[{step}] {0} x[/red]"
+
+
+def test_text_from_outside_is_cleaned() -> None:
+    assert sentence(why("notice", text="a\x1b]52;c;x\x07b\n"), NOW) == "ab "
+
+
+ARGS = st.one_of(
+    st.text(max_size=30),
+    st.integers(-(10**20), 10**20),
+    st.floats(),
+    st.sampled_from(["FAILED", "out_of_memory", "x[/red]\x1b[2J", "語" * 30]),
+)
+NAMES = sorted(
+    {
+        name
+        for phrases in CODES.values()
+        for name in ("step", "seconds", "at", "path", "job", "state", "value", "by")
+        if name in phrases.sentence
+    }
+    | {"cause", "writer", "reason", "message", "text", "until", "place", "size", "line"}
+)
+
+
+@given(
+    st.one_of(st.sampled_from(sorted(CODES)), st.text(max_size=8)),
+    st.dictionaries(st.sampled_from(NAMES), ARGS, max_size=6),
+)
+def test_every_reason_can_be_told_whatever_its_arguments(
+    code: str, args: dict[str, str | int | float]
+) -> None:
+    reason = Why(code, tuple(args.items()))
+    told, brief = sentence(reason, NOW), short(reason)
+    assert (clean(told), clean(brief)) == (told, brief)
+    assert columns(brief) <= SHORT_COLUMNS
+
+
+@pytest.mark.parametrize("code", sorted(CODES))
+def test_a_template_uses_known_forms_and_matching_brackets(code: str) -> None:
+    names = {"count": 1, "seconds": 1.0, "at": NOW, "step": 1, "left": 5}
+    text = {name: name for name in _arguments(code) if name not in names}
+    told = sentence(Why(code, (*names.items(), *text.items())), NOW)
+    assert not set("[]{}?") & set(told)
+
+
+def _arguments(code: str) -> set[str]:
+    phrases = CODES[code]
+    inside = (phrases.short + phrases.sentence).split("{")[1:]
+    return {part.partition("}")[0].partition(":")[0] for part in inside}
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_every_cause_has_words_and_a_sentence(cause: Cause) -> None:
+    assert cause in CAUSES
+    assert cause.value in CODES
+
+
+@pytest.mark.parametrize("state", JobState)
+def test_every_state_has_a_word(state: JobState) -> None:
+    assert state in STATES
+
+
+def recorded_codes(source: str) -> Iterator[str]:
+    """Codes that a module writes into reasons as literals."""
+    makers = {"why", "Why", "say_pass", "say_wait", "say_fail"}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            first = node.args[0] if node.args else None
+            if node.func.id in makers and isinstance(first, ast.Constant):
+                yield str(first.value)
+
+
+def test_every_code_that_is_recorded_anywhere_has_words() -> None:
+    recorded = {
+        (code, path.name)
+        for path in SOURCE.rglob("*.py")
+        for code in recorded_codes(path.read_text(encoding="utf-8"))
+    }
+    assert {entry for entry in recorded if entry[0] not in CODES} == set()
+
+
+# ---------------------------------------------------------------------- spelling
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (0, "0 s"),
+        (40.9, "40 s"),
+        (99, "99 s"),
+        (100, "1 min"),
+        (3120, "52 min"),
+        (6000, "1 h 40"),
+        (7200, "2 h"),
+        (11520, "3 h 12"),
+        (10980, "3 h 03"),
+        (172800, "2 d"),
+        (190800, "2 d 5 h"),
+        (-5, "0 s"),
+        (math.inf, "?"),
+        (math.nan, "?"),
+    ],
+)
+def test_a_span_of_time_has_two_units(seconds: float, expected: str) -> None:
+    assert duration(seconds) == expected
+
+
+@pytest.mark.parametrize(
+    ("t", "now", "expected"),
+    [
+        (NOW, None, "22:13"),
+        (NOW, NOW + 60, "22:13"),
+        (NOW, NOW + 86400, "2023-11-14 22:13"),
+        (1e300, NOW, "?"),
+        (math.nan, None, "?"),
+    ],
+)
+def test_a_time_of_day_has_its_date_on_other_days(
+    t: float, now: float | None, expected: str
+) -> None:
+    assert clock_time(t, now) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (812, "812"),
+        (9999, "9999"),
+        (31_200, "31.2k"),
+        (60_000, "60k"),
+        (999_600, "1M"),
+        (1.5e9, "1.5G"),
+        (-31_200, "-31.2k"),
+        (math.nan, "?"),
+    ],
+)
+def test_a_count_fits_a_column(value: float, expected: str) -> None:
+    assert count(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0, "0 B"),
+        (312, "312 B"),
+        (1000, "1 kB"),
+        (4_100_000, "4.1 MB"),
+        (1e13, "10 TB"),
+    ],
+)
+def test_a_size_is_in_powers_of_ten(value: float, expected: str) -> None:
+    assert size(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (1e-4, "1e-4"),
+        (2.5e-4, "2.5e-4"),
+        (0.01, "0.01"),
+        (0.001, "1e-3"),
+        (50.0, "50"),
+        (100.0, "100"),
+        (1000.0, "1e3"),
+        (123456.789, "123456.789"),
+        (-2.5, "-2.5"),
+        (0.0, "0"),
+        (-0.0, "0"),
+        (1e22, "1e22"),
+        (math.inf, "inf"),
+        (1000, "1000"),
+    ],
+)
+def test_a_float_is_spelled_the_shorter_way(value: float, expected: str) -> None:
+    assert spell_float(value) == expected
+
+
+@given(st.floats(allow_nan=False))
+def test_a_spelled_float_reads_back_as_itself(value: float) -> None:
+    assert float(spell_float(value)) == value
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_spelled_float_is_no_longer_than_pythons(value: float) -> None:
+    assert len(spell_float(value)) <= len(repr(value))
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(2.9144999, "2.914"), (1e-4, "1e-4"), (8000.0, "8000"), (7, "7"), (1e9, "1e9")],
+)
+def test_a_measured_number_has_four_digits(value: float, expected: str) -> None:
+    assert number(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(1, "first"), (3, "third"), (7, "7th"), (11, "11th"), (22, "22nd"), (0, "0th")],
+)
+def test_a_place_in_line_has_a_word(value: int, expected: str) -> None:
+    assert ordinal(value) == expected
+
+
+def test_a_number_of_things_has_its_plural() -> None:
+    assert (plural(1, "job"), plural(0, "job")) == ("1 job", "0 jobs")
+
+
+@given(st.text(max_size=20), st.integers(0, 12))
+def test_text_is_cut_to_its_columns(text: str, width: int) -> None:
+    assert columns(fit(text, width)) <= width
+
+
+def test_wide_characters_take_two_columns() -> None:
+    assert fit("日本語", 5) == "日本…"
+
+
+# ------------------------------------------------------------------ what ended a job
+LINE = why("log_matched", line="FATAL ERROR")
+RULE = why("cancelled_by_rule", rule="diverged")
+
+
+def test_what_a_cancel_condition_found_is_told_as_one() -> None:
+    told = reason_of(LINE, Cause.CANCEL_CONDITION, NOW)
+    assert told == "cancel condition: the log says: FATAL ERROR"
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [(LINE, None), (LINE, Cause.UPSTREAM), (RULE, Cause.CANCEL_CONDITION)],
+)
+def test_nothing_else_is_told_as_a_cancel_condition(
+    reason: Why, cause: Cause | None
+) -> None:
+    assert reason_of(reason, cause, NOW) == sentence(reason, NOW)
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        (why("asks_you", prompt="Go. A b."), "waits for your approval: Go. A b."),
+        (
+            why("doomed_value", job="a", state="FAILED", key="k"),
+            "can never start: a failed and k is not as asked",
+        ),
+        (why("job_waits", job="a"), "waits for a"),
+    ],
+)
+def test_without_a_cockpit_a_sentence_names_none_of_its_keys(
+    reason: Why, said: str
+) -> None:
+    assert sentence(reason, NOW, keys=False) == said

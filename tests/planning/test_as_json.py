@@ -1,0 +1,246 @@
+"""The plan as JSON: the documented shape, conditions in config words, always safe."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import date
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autoexp_tui.conditions import kinds as condition_kinds
+from autoexp_tui.config import condition_specs
+from autoexp_tui.model.specs import Edge, ExecutorSpec, Hole, PlanFinding
+from autoexp_tui.planning.as_json import (
+    CLASS_NAMES,
+    condition_to_json,
+    json_safe,
+    plan_to_json,
+)
+from tests.planning.chart_plans import job, plan, ten_jobs
+
+CONDITIONS: list[condition_kinds.Condition] = [
+    condition_kinds.FileExists(
+        path="/x/*", glob=True, min_size=3, timeout_seconds=60.0
+    ),
+    condition_kinds.FileContent(
+        path="/x", pattern="a+", mode="regex", description="data"
+    ),
+    condition_kinds.MetadataIs(
+        key="step", job="a", op=">=", value=8000, blocking=False
+    ),
+    condition_kinds.MetricIs(name="loss", op="<", value=3.5, after_step=10),
+    condition_kinds.JobStateIs(jobs=("a", "b"), state="COMPLETED"),
+    condition_kinds.CommandPasses(command=("test", "-f", "x"), timeout=5.0),
+    condition_kinds.LogPattern(
+        log_path="/l", pattern="FATAL", check_mode="all", tail_bytes=9
+    ),
+    condition_kinds.TimeReached(after_seconds=30.0),
+    condition_kinds.Approval(
+        prompt="Go?", show_files=("/a", "/b"), on_timeout="reject"
+    ),
+    condition_kinds.MaxAttempts(max_attempts=2),
+    condition_kinds.Cooldown(cooldown_seconds=60.0),
+    condition_kinds.OwnCondition(
+        class_path="tests.conditions.own_classes:EnoughLines",
+        fields={"path": "/a", "lines": 2},
+    ),
+    condition_kinds.Composite(
+        mode="any",
+        conditions=(condition_kinds.FileExists(path="/x"), condition_kinds.Approval()),
+    ),
+    condition_kinds.Not(
+        condition=condition_kinds.JobStateIs(jobs=("a",), state="FAILED")
+    ),
+]
+
+
+def of_one_job(**fields: Any) -> dict[str, Any]:
+    """The JSON of the only job of a plan."""
+    tree: Any = plan_to_json(plan([job("a", **fields)]))
+    return dict(tree["jobs"][0])
+
+
+# -------------------------------------------------------------------------- shape
+def test_the_plan_has_the_documented_keys() -> None:
+    tree = plan_to_json(ten_jobs())
+    assert list(tree) == [
+        *("version", "name", "jobs", "edges"),
+        *("holes", "holes_more", "errors", "warnings"),
+    ]
+    assert (tree["version"], tree["name"], tree["errors"]) == (1, "exp", [])
+
+
+def test_a_job_has_the_documented_keys() -> None:
+    assert list(of_one_job()) == [
+        "index",
+        "name",
+        "stage",
+        "family",
+        "parameters",
+        "overrides",
+        "output_dir",
+        "log_path_current",
+        "script_path",
+        "fingerprint",
+        "depends_on",
+        "start_conditions",
+        "cancel_conditions",
+    ]
+
+
+def test_a_job_is_told_as_it_was_resolved() -> None:
+    told = of_one_job(
+        stage="train",
+        family="f0",
+        parameters={"optim.lr": 1e-4, "betas": (0.9, 0.95)},
+        overrides=("optim.lr=1e-4",),
+        fingerprint="abc",
+        depends_on=("b",),
+    )
+    assert told == {
+        "index": 0,
+        "name": "a",
+        "stage": "train",
+        "family": "f0",
+        "parameters": {"optim.lr": 1e-4, "betas": [0.9, 0.95]},
+        "overrides": ["optim.lr=1e-4"],
+        "output_dir": "outputs/exp/a",
+        "log_path_current": "outputs/logs/a/current.log",
+        "script_path": "outputs/exp/scripts/a.sbatch",
+        "fingerprint": "abc",
+        "depends_on": ["b"],
+        "start_conditions": [],
+        "cancel_conditions": [],
+    }
+
+
+def test_scripts_lie_where_the_config_says() -> None:
+    executor = ExecutorSpec(settings={"script_dir": "out/scripts/"})
+    tree: Any = plan_to_json(plan([job("a")], executor=executor))
+    assert tree["jobs"][0]["script_path"] == "out/scripts/a.sbatch"
+
+
+def test_edges_say_from_to_and_kind() -> None:
+    edges = (Edge(before="a", after="b", mode="reads"),)
+    tree = plan_to_json(plan([job("a"), job("b", 1)], edges=edges))
+    assert tree["edges"] == [{"from": "a", "to": "b", "kind": "reads"}]
+
+
+def test_holes_say_values_stage_and_the_filter_with_its_place() -> None:
+    hole = Hole(
+        parameters={"lr": math.inf, "n": 1}, stage="b", filter="n > 1", where="sweep"
+    )
+    tree = plan_to_json(plan([job("a")], holes=(hole,), holes_more=7))
+    assert tree["holes"] == [
+        {
+            "parameters": {"lr": "inf", "n": 1},
+            "stage": "b",
+            "filter": "n > 1",
+            "where": "sweep",
+        }
+    ]
+    assert tree["holes_more"] == 7
+
+
+def test_warnings_say_job_where_message_hint_and_place() -> None:
+    words = {"job": "a", "where": "lr", "message": "odd", "hint": "mend it"}
+    warning = PlanFinding(**words, place="exp.yaml:3")
+    tree = plan_to_json(plan([job("a")], warnings=(warning,)))
+    assert tree["warnings"] == [{**words, "place": "exp.yaml:3"}]
+
+
+# --------------------------------------------------------------------- conditions
+def test_every_kind_of_condition_has_a_class_name() -> None:
+    assert set(CLASS_NAMES) == set(get_args(condition_kinds.Condition))
+    assert {type(one) for one in CONDITIONS} == set(CLASS_NAMES)
+
+
+@pytest.mark.parametrize("spec", CONDITIONS, ids=lambda spec: spec.kind)
+def test_a_condition_reads_back_as_a_config_would_write_it(
+    spec: condition_kinds.Condition,
+) -> None:
+    written = json.loads(json.dumps(condition_to_json(spec)))
+    assert condition_specs.condition(written, "here") == spec
+
+
+def test_the_writer_of_a_file_is_told_when_planning_knows_it() -> None:
+    spec = condition_kinds.FileExists(path="/x", writer="a")
+    assert condition_to_json(spec) == {
+        "class_name": "FileExistsCondition",
+        "timeout_seconds": None,
+        "blocking": True,
+        "description": "",
+        "path": "/x",
+        "glob": False,
+        "min_size": 0,
+        "fresh": True,
+        "writer": "a",
+    }
+
+
+def test_conditions_within_conditions_are_mappings_too() -> None:
+    spec = condition_kinds.Not(condition=condition_kinds.MaxAttempts(max_attempts=2))
+    inner: Any = condition_to_json(spec)["condition"]
+    assert inner["class_name"] == "MaxAttemptsCondition"
+
+
+# ------------------------------------------------------------------------- safety
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf")],
+)
+def test_numbers_that_json_lacks_become_text(value: float, text: str) -> None:
+    assert of_one_job(parameters={"x": value})["parameters"] == {"x": text}
+
+
+def test_a_limit_that_is_not_finite_becomes_text() -> None:
+    spec = condition_kinds.MetricIs(name="loss", value=math.inf)
+    assert condition_to_json(spec)["value"] == "inf"
+
+
+def test_dates_and_keys_that_are_no_text_become_text() -> None:
+    told = of_one_job(parameters={"x": {3: date(2030, 5, 1)}})
+    assert told["parameters"] == {"x": {"3": "2030-05-01"}}
+
+
+def test_undecodable_bytes_of_a_name_can_be_written() -> None:
+    assert of_one_job(output_dir="a\udcff")["output_dir"] == "a\ufffd"
+
+
+PLAIN = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+)
+STRANGE = PLAIN | st.floats() | st.dates() | st.binary(max_size=3)
+
+
+def trees(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Lists and mappings of leaves, nested."""
+    return st.recursive(
+        leaves,
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+        ),
+        max_leaves=8,
+    )
+
+
+@settings(deadline=None)
+@given(trees(STRANGE))
+def test_anything_is_safe_to_dump_and_encode(tree: object) -> None:
+    text = json.dumps(json_safe(tree), allow_nan=False, ensure_ascii=False)
+    assert text.encode("utf-8").decode("utf-8") == text
+
+
+@settings(deadline=None)
+@given(trees(PLAIN))
+def test_what_json_can_hold_stays_as_it_is(tree: object) -> None:
+    assert json_safe(tree) == tree

@@ -1,0 +1,97 @@
+"""What differs between two recorded configs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoexp_tui.planning.config_lines import ABSENT, differing
+from autoexp_tui.probes.yaml_text import YamlWriter
+
+CONFIG: dict[str, Any] = {
+    "optim": {"lr": 1e-3, "betas": [0.9, 0.95], "kind": "adam"},
+    "data": {"files": [{"path": "a.bin", "weight": 1}, {"path": "b.bin"}]},
+    "note": "two\nlines: yes",
+    "empty": {},
+}
+
+
+def text(**changed: object) -> str:
+    return YamlWriter().text({**CONFIG, **changed})
+
+
+def test_equal_configs_do_not_differ() -> None:
+    assert differing(text(), text()) == {}
+
+
+def test_a_value_is_told_with_its_whole_key_and_type() -> None:
+    new = text(optim={"lr": 3e-4, "betas": [0.9, 0.95], "kind": "adam"})
+    assert differing(text(), new) == {"optim.lr": (1e-3, 3e-4)}
+
+
+def test_a_list_of_plain_values_is_one_value() -> None:
+    new = text(optim={"lr": 1e-3, "betas": [0.9, 0.99], "kind": "adam"})
+    assert differing(text(), new) == {"optim.betas": ((0.9, 0.95), (0.9, 0.99))}
+
+
+def test_an_item_of_a_list_of_mappings_has_its_number() -> None:
+    files = [{"path": "a.bin", "weight": 2}, {"path": "b.bin"}]
+    assert differing(text(), text(data={"files": files})) == {
+        "data.files.0.weight": (1, 2)
+    }
+
+
+def test_a_key_of_one_side_alone_is_absent_on_the_other() -> None:
+    assert differing(text(), text(extra={"x": None})) == {"extra.x": (ABSENT, None)}
+    assert differing(text(extra=1), text()) == {"extra": (1, ABSENT)}
+
+
+def test_text_with_line_breaks_is_one_value() -> None:
+    assert differing(text(), text(note="é\u2028")) == {
+        "note": ("two\nlines: yes", "é\u2028")
+    }
+
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-9, 9),
+    st.floats(-9, 9),
+    st.text("ab: -\"'{}[]\n#\x85é", max_size=5),
+)
+TREES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text("ab.-: 1\"'", min_size=1, max_size=3), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(
+    st.dictionaries(st.text("abc-", min_size=1, max_size=2), TREES, max_size=4),
+    st.sampled_from(["zz", "0", "- x"]),
+    SCALARS,
+)
+def test_a_key_that_is_added_is_all_that_differs(
+    tree: dict[str, Any], key: str, value: object
+) -> None:
+    tree.pop(key, None)
+    found = differing(
+        YamlWriter().text({"top": tree}),
+        YamlWriter().text({"top": {**tree, key: value}}),
+    )
+    if tree:
+        assert found == {f"top.{key}": (ABSENT, value)}
+    else:
+        assert found[f"top.{key}"] == (ABSENT, value)
+
+
+@given(TREES)
+def test_a_tree_does_not_differ_from_itself(tree: object) -> None:
+    assert (
+        differing(YamlWriter().text({"t": tree}), YamlWriter().text({"t": tree})) == {}
+    )

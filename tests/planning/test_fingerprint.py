@@ -1,0 +1,153 @@
+"""What makes two jobs the same work."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoexp_tui.planning.fingerprint import CanonicalWriter, canonical, fingerprint
+from autoexp_tui.text.structural_cache import Patched
+
+CONFIG: dict[str, Any] = {
+    "project": {"name": "x", "base_output_dir": "/out"},
+    "backend": {"lr": 1e-3, "args": {"save": "/out/x/ckpt"}},
+    "slurm": {"log_dir": "/logs", "sbatch": {"time": 1}},
+    "monitoring": {"poll_seconds": 1},
+    "index": 3,
+}
+
+
+def of(config: dict[str, Any], *command: str, paths: tuple[str, ...] = ()) -> str:
+    return fingerprint(config, command or ("train",), paths)
+
+
+def test_a_fingerprint_is_a_sha256_in_hex() -> None:
+    assert len(bytes.fromhex(of(CONFIG))) == 32
+
+
+def test_fingerprints_of_earlier_versions_are_the_same() -> None:
+    """They are kept in done.json beside results: another one would make jobs anew."""
+    config = {
+        "b": {"x": 1.5, "y": ["/o/a", None, True]},
+        "a": "ä",
+        "slurm": {"launcher_cmd": "l", "partition": "p"},
+        "monitoring": {"k": 1},
+    }
+    known = "085424c9d25d8d48b9ca34415bf5cc6566c4839c2d44366d95c2667c440934c7"
+    assert of(config, "train", "--lr", "1e-3", "/o/a/ckpt", paths=("/o/a",)) == known
+
+
+def test_order_of_keys_does_not_count() -> None:
+    assert of(dict(reversed(CONFIG.items()))) == of(CONFIG)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"index": 4},
+        {"family": "f1"},
+        {"monitoring": {"poll_seconds": 9}},
+        {"ui": {"theme": "light"}},
+        {"project": {"name": "x", "base_output_dir": "/elsewhere"}},
+        {"slurm": {"log_dir": "/l", "client": "S", "sbatch": {"time": 1}}},
+        {"slurm": {"sbatch": {"time": 2, "partition": "gpu"}, "srun_opts": "-v"}},
+        {"slurm": {"template_path": "/a.sbatch", "launcher_cmd": ""}},
+    ],
+)
+def test_what_does_not_change_the_work_does_not_count(change: dict[str, Any]) -> None:
+    assert of({**CONFIG, **change}) == of(CONFIG)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"backend": {"lr": 2e-3, "args": {"save": "/out/x/ckpt"}}},
+        {"project": {"name": "y"}},
+        {"slurm": {"launcher_cmd": "apptainer exec a.sif"}},
+        {"seed": 1},
+    ],
+)
+def test_what_changes_the_work_counts(change: dict[str, Any]) -> None:
+    assert of({**CONFIG, **change}) != of(CONFIG)
+
+
+def test_the_command_counts() -> None:
+    assert of(CONFIG, "train", "--fast") != of(CONFIG)
+
+
+def test_our_paths_do_not_count_wherever_they_stand() -> None:
+    moved = {**CONFIG, "backend": {"lr": 1e-3, "args": {"save": "/new/x/ckpt"}}}
+    here = of(CONFIG, "train", "--save=/out/x", paths=("/out", "/logs"))
+    there = of(moved, "train", "--save=/new/x", paths=("/new", "/logs"))
+    assert here == there
+
+
+def test_a_word_that_only_holds_a_path_of_ours_stays() -> None:
+    config = {"backend": {"dropout": "no dropout"}}
+    assert of(config, paths=("out",)) == of(config, paths=("runs",))
+
+
+# ------------------------------------------------------------------ how it is written
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6)
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=4) | st.integers(0, 9), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+@given(TREES)
+def test_canonical_text_is_json_with_sorted_keys(tree: Any) -> None:
+    assert canonical(tree) == json.dumps(
+        _with_text_keys(tree), sort_keys=True, separators=(",", ":")
+    )
+
+
+def _with_text_keys(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {str(key): _with_text_keys(value) for key, value in tree.items()}
+    return [_with_text_keys(one) for one in tree] if isinstance(tree, list) else tree
+
+
+@given(TREES, TREES)
+def test_what_a_writer_has_written_before_changes_nothing(one: Any, other: Any) -> None:
+    writer = CanonicalWriter()
+    writer.text({"a": one, "b": other})
+    assert writer.text([other, one], ["/out"]) == canonical([other, one], ["/out"])
+    assert writer.text({"b": one}) == canonical({"b": one})
+
+
+CONFIGS = st.fixed_dictionaries(
+    {"lr": st.integers(0, 2)},
+    optional={
+        "project": st.fixed_dictionaries({"name": st.text(max_size=2)}),
+        "monitoring": st.fixed_dictionaries({"poll_seconds": st.integers(0, 2)}),
+        "slurm": st.dictionaries(
+            st.sampled_from(["launcher_cmd", "partition"]), st.text(max_size=2)
+        ),
+        "index": st.integers(0, 2),
+    },
+)
+
+
+@given(st.lists(st.tuples(CONFIGS, CONFIGS), min_size=1, max_size=3))
+def test_a_config_that_is_another_but_for_some_keys_counts_by_what_it_holds(
+    pairs: list[tuple[dict[str, Any], dict[str, Any]]],
+) -> None:
+    writer = CanonicalWriter()
+    for origin, changes in pairs:
+        config = Patched(origin, changes)
+        alone = fingerprint({**origin, **changes}, ["x"], ["/out"])
+        assert fingerprint(config, ["x"], ["/out"], writer) == alone
+
+
+def test_a_path_without_a_slash_does_not_count_either() -> None:
+    relative = fingerprint({"a": "out/x"}, ("train", "out"), ("out", "/logs"))
+    assert relative == fingerprint({"a": "new/x"}, ("train", "new"), ("new", "/logs"))

@@ -1,0 +1,430 @@
+"""Parameters as Hydra overrides: spelling that reads back, and what keys mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from autoexp_tui.planning.odd_values import find_numbers
+from autoexp_tui.planning.overrides import (
+    CannotSpell,
+    OverrideWriter,
+    literal,
+    spell_override,
+    spell_value,
+)
+from tests.sweep.fakes import FakeComposer, FakeView
+
+PARSER = OverridesParser.create()
+
+
+def read_back(value: object) -> object:
+    return PARSER.parse_override(f"k={spell_value(value)}").value()
+
+
+TEXTS = st.one_of(
+    st.text(max_size=20),
+    st.text(alphabet="'\"\\${}[](),:=# \n\tab1~.+-", max_size=12),
+    st.sampled_from(["null", "True", "nan", "inf", "+inf", "1e-4", "1_0", "0x1", ""]),
+)
+NUMBERS = st.one_of(st.integers(), st.floats(allow_nan=False))
+KEYS = st.from_regex(r"[A-Za-z_][\w./\-]{0,6}( [:=,\[\]{}()\\]{1,3}x)?", fullmatch=True)
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(KEYS, inner, max_size=3),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=150)
+@given(VALUES)
+@example("it's")
+@example("both ' and \"")
+@example("ends with \\")
+@example("\\'")
+@example("${a.b} and ${oc.eval:'${x}*2'}")
+@example("a,b")
+@example("key=value")
+@example("sum(1)")
+@example({"a b": [1, {"c": None}]})
+@example(-0.0)
+@example(1e16)
+@example(".5")
+@example(math.inf)
+def test_what_is_written_is_what_hydra_reads(value: object) -> None:
+    try:
+        found = read_back(value)
+    except CannotSpell:
+        return
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_nan_is_written_too() -> None:
+    assert math.isnan(float(str(read_back(math.nan))))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (5, "5"),
+        (1e-4, "0.0001"),
+        (5e-5, "5e-05"),
+        ("megatron_fsdp", "megatron_fsdp"),
+        ("/out/lr1e-4_stable/iter_1", "/out/lr1e-4_stable/iter_1"),
+        ("1e-4", "'1e-4'"),
+        (".5", "'.5'"),
+        ("null", "'null'"),
+        ("a b", "'a b'"),
+        ("it's", '"it\'s"'),
+        ("${aux.x}", "'${aux.x}'"),
+        ([1, "a b"], "[1,'a b']"),
+        ({"a": 1, "b": [None]}, "{a:1,b:[null]}"),
+    ],
+)
+def test_values_are_spelled_as_a_person_would(value: object, text: str) -> None:
+    assert spell_value(value) == text
+
+
+@pytest.mark.parametrize(
+    "value", [object(), {1, 2}, {"'": 1}, {"a ": 1}, {"null": 1}, {(): 1}]
+)
+def test_what_the_grammar_lacks_is_refused(value: object) -> None:
+    with pytest.raises(CannotSpell):
+        spell_value(value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("a.b", 1, "a.b=1"),
+        ("++a", 1, "++a=1"),
+        ("~a", None, "~a"),
+        ("~a", 1, "~a=1"),
+        ("a", None, "a=null"),
+    ],
+)
+def test_an_override_is_key_and_value(key: str, value: object, text: str) -> None:
+    assert spell_override(key, value) == text
+
+
+# --------------------------------------------------------------------- literals
+@given(st.text(alphabet="\\${}ab", max_size=12))
+@example("${a}")
+@example(r"\${a}")
+@example(r"a\\${b}")
+def test_a_literal_reads_as_itself_in_a_config(text: str) -> None:
+    config = OmegaConf.create({"k": literal(text)})
+    assert config.k == text
+
+
+def test_literals_reach_into_containers() -> None:
+    assert literal({"a": ["${x}", 1]}) == {"a": [r"\${x}", 1]}
+
+
+# ------------------------------------------------------------------------- keys
+CONFIG: Mapping[str, Any] = {
+    "backend": {
+        "lr": 1e-3,
+        "batch_size": 64,
+        "args": {"save": None},
+        "betas": [0.9, 0.95],
+    },
+    "slurm": {"log_dir": "logs", "held": True},
+}
+GROUPS = {"backend": {"other": {"backend": {"beta": 0.9}}}}
+
+
+def write(parameters: Mapping[str, object]) -> Any:
+    return OverrideWriter(FakeComposer(CONFIG, groups=GROUPS)).write(parameters)
+
+
+def test_a_key_that_is_there_is_set() -> None:
+    made = write({"backend.lr": 0.1, "backend.args.save": "/x"})
+    assert list(made.texts.values()) == ["backend.lr=0.1", "backend.args.save=/x"]
+    assert not made.errors
+    assert not made.warnings
+
+
+def test_a_group_is_selected() -> None:
+    assert list(write({"backend": "other"}).texts.values()) == ["backend=other"]
+
+
+def test_a_key_that_the_selected_group_brings_is_there() -> None:
+    made = write({"backend": "other", "backend.beta": 0.5})
+    assert list(made.texts.values()) == ["backend=other", "backend.beta=0.5"]
+    assert not made.warnings
+
+
+def test_a_mapping_on_a_group_sets_the_keys_below_it() -> None:
+    made = write({"backend": {"lr": 2, "args": {"save": "x"}}})
+    assert made.texts["backend.lr"] == "backend.lr=2"
+    assert made.texts["backend.args"] == "backend.args={save:x}"
+
+
+def test_a_missing_key_is_added_with_a_warning() -> None:
+    made = write({"backend.momentum": 0.9})
+    assert made.texts["backend.momentum"] == "++backend.momentum=0.9"
+    (warning,) = made.warnings
+    assert warning.where == "backend.momentum"
+    assert "is added" in warning.message
+
+
+def warned(key: str, value: object) -> list[tuple[str, str]]:
+    return [(one.where, one.message) for one in write({key: value}).warnings]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "where", "message"),
+    [
+        (
+            "backend.lr",
+            {"a": 1},
+            "backend.lr",
+            "is set to a mapping, and was `1e-3`",
+        ),
+        (
+            "backend.lr",
+            {"values": [1, 2]},
+            "backend.lr",
+            "is set to a mapping, and was `1e-3`",
+        ),
+        ("slurm.log_dir", {"a": 1}, "slurm.log_dir", "is set to a mapping, and was `l"),
+        ("slurm.held", {"a": 1}, "slurm.held", "is set to a mapping, and was `true`"),
+        ("backend.lr", [1, 2], "backend.lr", "is set to a list, and was `1e-3`"),
+        (
+            "backend",
+            {"lr": [1, 2]},
+            "backend.lr",
+            "is set to a list, and was `1e-3`",
+        ),
+        (
+            "backend.args.save",
+            {"type": "zip", "values": [1, 2]},
+            "backend.args.save",
+            "is a mapping, one value: what its `values` holds is not tried",
+        ),
+    ],
+)
+def test_a_value_that_looks_like_values_to_try_is_warned_about(
+    key: str, value: object, where: str, message: str
+) -> None:
+    ((place, said),) = warned(key, value)
+    assert place == where
+    assert said.startswith(message)
+
+
+def test_the_mend_of_an_odd_value_names_the_key() -> None:
+    (warning,) = write({"backend": {"lr": [1, 2]}}).warnings
+    assert warning.hint == (
+        "values to try are a list right below `params`: `backend.lr: [1, 2]`; "
+        "`++backend.lr` says that this is meant"
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("backend.args", {"save": "x"}),
+        ("backend.args.save", {"a": 1}),
+        ("backend.args.save", {"type": "cosine"}),
+        ("backend.args.save", [1, 2]),
+        ("backend.betas", [0.8, 0.9]),
+        ("++backend.lr", [1, 2]),
+        ("++backend.lr", {"values": [1]}),
+        ("slurm.log_dir", ["a", "b"]),
+    ],
+)
+def test_a_list_or_mapping_that_may_well_be_meant_is_one_value(
+    key: str, value: object
+) -> None:
+    assert not warned(key, value)
+
+
+@pytest.mark.parametrize("prefix", ["+", "++", "~"])
+def test_a_prefix_says_that_it_is_meant(prefix: str) -> None:
+    made = write({f"{prefix}backend.lrr": 1})
+    assert list(made.texts.values()) == [f"{prefix}backend.lrr=1"]
+    assert not made.errors
+    assert not made.warnings
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("backend.lrr", "backend.lr"),
+        ("backend.batchsiz", "backend.batch_size"),
+        ("bakend.lr", "backend.lr"),
+        ("backend.args.sav", "backend.args.save"),
+    ],
+)
+def test_a_slip_is_an_error_that_names_what_was_meant(key: str, meant: str) -> None:
+    (error,) = write({key: 1}).errors
+    assert error.where == key
+    assert error.hint == f"did you mean `{meant}`? write `++{key}` to add it"
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("stge", "stage"),
+        ("_stagee", "_stage"),
+        ("start_condition", "start_conditions"),
+        ("cancel_condtions", "cancel_conditions"),
+        ("start_conditon_cmd", "start_condition_cmd"),
+        ("auxx", "aux"),
+    ],
+)
+def test_a_slip_of_a_key_of_ours_is_an_error_too(key: str, meant: str) -> None:
+    (error,) = write({key: "x"}).errors
+    assert error.hint.startswith(f"did you mean `{meant}`?")
+
+
+@pytest.mark.parametrize("name", ["FileExists", "FileExistsCondition", "SlurmState"])
+def test_a_condition_under_a_key_of_ones_own_is_an_error(name: str) -> None:
+    (error,) = write({"waits": [{"class_name": name, "path": "x"}]}).errors
+    assert error.where == "waits"
+    assert error.hint.startswith("did you mean `start_conditions`?")
+
+
+def test_a_class_that_is_no_condition_may_be_added() -> None:
+    made = write({"logger": {"class_name": "WandbLogger"}})
+    assert not made.errors
+
+
+def test_a_condition_that_is_added_on_purpose_is_let_be() -> None:
+    assert not write({"++waits": [{"class_name": "FileExists"}]}).errors
+
+
+def test_a_value_that_cannot_be_written_is_an_error() -> None:
+    (error,) = write({"backend.lr": object()}).errors
+    assert "write it as text" in error.message
+
+
+def test_all_errors_of_a_point_come_at_once() -> None:
+    assert len(write({"backend.lrr": 1, "slurm.log_dirr": 2}).errors) == 2
+
+
+def test_a_mapping_on_a_section_of_ours_sets_the_keys_below_it() -> None:
+    made = write({"backend": {"seed": 1, "batch_size": 2}, "++backend": {"new": 3}})
+    assert list(made.texts.values()) == [
+        "++backend.seed=1",
+        "backend.batch_size=2",
+        "++backend.new=3",
+    ]
+
+
+def test_a_setting_that_the_config_leaves_out_is_set_without_a_warning() -> None:
+    made = write({"backend.seed": 1})
+    assert made.texts == {"backend.seed": "++backend.seed=1"}
+    assert not made.warnings
+
+
+def test_the_config_is_asked_once_for_a_key_that_many_jobs_set() -> None:
+    asked: list[str] = []
+
+    class Counting(FakeView):
+        def has(self, path: str) -> bool:
+            asked.append(path)
+            return super().has(path)
+
+    class Composer(FakeComposer):
+        def base(self) -> FakeView:
+            return Counting(super().base().config)
+
+    writer = OverrideWriter(Composer(CONFIG, groups=GROUPS))
+    for rate in (0.1, 0.2, 0.3):
+        writer.write({"backend.lr": rate})
+    assert asked == ["backend.lr"]
+
+
+def test_choices_that_do_not_compose_are_composed_once_for_all_jobs() -> None:
+    composer = FakeComposer({"backend": {"lr": 1}}, groups={"backend": {"train": {}}})
+    writer = OverrideWriter(composer)
+    made = [writer.write({"backend": "trian", "lr": at}) for at in range(50)]
+    assert {one.errors[0].message for one in made} == {"there is no trian"}
+    assert composer.asked == [("backend=trian",)]
+
+
+# ------------------------------------------------------------- literals among numbers
+def test_a_list_without_brackets_is_refused_where_the_config_has_a_number() -> None:
+    made = write({"backend.lr": "1e-3, 3e-3"})
+
+    (error,) = made.errors
+    assert error.where == "backend.lr"
+    assert error.message == "is the text `1e-3, 3e-3`, and was the number `1e-3`"
+    assert error.hint.startswith("values to try have brackets: `backend.lr: [1e-3, 3e")
+
+
+def test_commas_are_text_where_the_config_has_text() -> None:
+    made = write({"slurm.log_dir": "a, b"})
+
+    assert not made.errors
+    assert not made.warnings
+
+
+def test_two_pluses_say_that_text_among_numbers_is_meant() -> None:
+    made = write({"++backend.lr": "1e-3, 3e-3"})
+
+    assert not made.errors
+    assert not made.warnings
+
+
+@pytest.mark.parametrize(
+    ("value", "message", "hint"),
+    [
+        ("0o17", "is the text `0o17`, and was", "YAML has no such number; write 15"),
+        ("1e-4", "is the text `1e-4`, and was", "take the quotes away: 1e-4"),
+        ("2024-01-01", "is the text `2024-01-01`, and was", "`++backend.lr` says"),
+        ("auto", "is the text `auto`, and was", "`++backend.lr` says"),
+        (True, "is `true`, and was", "`++backend.lr` says"),
+    ],
+)
+def test_text_among_numbers_is_warned_about(
+    value: object, message: str, hint: str
+) -> None:
+    (warning,) = write({"backend.lr": value}).warnings
+
+    assert warning.message.startswith(message)
+    assert warning.hint.startswith(hint)
+
+
+def test_numbers_of_other_points_tell_where_the_config_has_no_key() -> None:
+    points: list[dict[str, object]] = [{"backend.new": "0o17"}, {"backend.new": 3}]
+    numbers = find_numbers(points)
+    writer = OverrideWriter(FakeComposer(CONFIG, groups=GROUPS), numbers)
+    messages = [one.message for one in writer.write(points[0]).warnings]
+
+    assert numbers == {"backend.new": 3}
+    assert messages[0] == ("is the text `0o17`, where other jobs have the number `3`")
+
+
+def test_an_interpolation_among_numbers_is_no_text() -> None:
+    assert not write({"backend.lr": "${backend.batch_size}"}).warnings
+
+
+# -------------------------------------------------------------------- keys of Hydra
+@pytest.mark.parametrize("key", ["hydra.sweeper.params.lr", "hydra/launcher"])
+def test_hydras_sweeper_and_launcher_are_refused(key: str) -> None:
+    error = write({key: "1,2"}).errors[0]
+
+    assert error.where == key
+    assert "is not used" in error.message
+
+
+def test_another_key_of_hydra_has_no_effect_and_says_so() -> None:
+    messages = [one.message for one in write({"hydra.run.dir": "x"}).warnings]
+
+    assert "has no effect here" in messages

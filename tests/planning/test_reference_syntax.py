@@ -1,0 +1,218 @@
+"""Texts with references, read into pieces."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoexp_tui.planning.reference_syntax import (
+    Interpolation,
+    NotAReference,
+    Reference,
+    address_of,
+    parse_template,
+    split_pattern,
+)
+
+
+def ref(inside: str) -> Reference:
+    return Reference((inside,), f"{{{inside}}}")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("plain", ("plain",)),
+        ("", ()),
+        ("{stage}", (ref("stage"),)),
+        ("lr{lr}_{stage}", ("lr", ref("lr"), "_", ref("stage"))),
+        ("a{{b}}c", ("a{b}c",)),
+        ("a}b", ("a}b",)),
+        ("{{{a}}}", ("{", ref("a"), "}")),
+        ("{sibling[a=1, b=2].x}", (ref("sibling[a=1, b=2].x"),)),
+        ("${a}", (Interpolation(("${a}",)),)),
+        ("${a.${b}}x", (Interpolation(("${a.${b}}",)), "x")),
+        ("${f:{a:1}}", (Interpolation(("${f:{a:1}}",)),)),
+        ("${f:{a:{b:1}}}", (Interpolation(("${f:{a:{b:1}}}",)),)),
+        (r"\${a}", (r"\${a}",)),
+        ("${a", ("${a",)),
+        ("${base.lr}", (Reference(("base.lr",), "${base.lr}"),)),
+        ("${base.lr}x", (Reference(("base.lr",), "${base.lr}"), "x")),
+    ],
+)
+def test_a_text_is_read_into_pieces(text: str, parts: tuple[object, ...]) -> None:
+    assert parse_template(text).parts == parts
+
+
+def test_references_nest() -> None:
+    (outer,) = parse_template("{runtime.{sibling.stable.name}.key}").parts
+    assert outer == Reference(
+        ("runtime.", ref("sibling.stable.name"), ".key"),
+        "{runtime.{sibling.stable.name}.key}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "inside"),
+    [
+        ("${oc.eval:int({sibling.stable.iters}*0.8)}", "sibling.stable.iters"),
+        ("${oc.eval:{aux.x}+1}", "aux.x"),
+        ("${oc.eval:{stage}}", "stage"),
+        ("${oc.eval:'{all.x.y}'}", "all.x.y"),
+        ("${oc.eval:int(${base.train_iters}*0.8)}", "base.train_iters"),
+    ],
+)
+def test_references_are_found_inside_interpolations(text: str, inside: str) -> None:
+    template = parse_template(text)
+    assert [found.parts for found in template.references] == [(inside,)]
+    assert isinstance(template.parts[0], Interpolation)
+
+
+def test_a_config_may_have_a_base_of_its_own() -> None:
+    template = parse_template("${base.lr}", base_is_a_key=True)
+    assert template.parts == (Interpolation(("${base.lr}",)),)
+
+
+def test_one_reference_alone_is_single() -> None:
+    assert parse_template("{a}").single == ref("a")
+    assert parse_template("{a} ").single is None
+
+
+def test_text_without_references_is_plain() -> None:
+    assert parse_template("{{a}} ${b}").plain == "{a} ${b}"
+    assert parse_template("{a}").plain is None
+    assert parse_template("${oc.eval:{aux.x}}").plain is None
+
+
+@pytest.mark.parametrize("text", ["{}", "{ }", "{1}", '{"a": 1}', "{print $1}", "{a'}"])
+def test_other_braces_are_refused_with_the_way_to_write_them(text: str) -> None:
+    with pytest.raises(NotAReference, match=r"is no reference; write \{\{ and \}\}"):
+        parse_template(text)
+
+
+@pytest.mark.parametrize("text", ["{a", "x{sibling.{b}"])
+def test_a_reference_that_does_not_close_is_refused(text: str) -> None:
+    with pytest.raises(NotAReference, match="does not close"):
+        parse_template(text)
+
+
+def test_an_interpolation_cannot_stand_inside_a_reference() -> None:
+    with pytest.raises(NotAReference, match=r"write \{aux\.x\}"):
+        parse_template("{sibling.${stage}.name}")
+
+
+@pytest.mark.parametrize("text", ["{" * 3000, "{a" * 3000, "${{a}" * 500])
+def test_hostile_braces_are_refused_fast(text: str) -> None:
+    began = time.thread_time()
+    try:
+        parse_template(text)
+    except NotAReference as error:
+        text = str(error)
+    assert time.thread_time() - began < 0.5
+    assert text
+
+
+@given(st.text(alphabet="{}$\\ab.", max_size=30))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        template = parse_template(text)
+    except NotAReference:
+        return
+    assert template.parts or not text
+
+
+@given(st.text(alphabet="ab${}\\", max_size=20))
+def test_doubled_braces_are_literal(text: str) -> None:
+    quoted = text.replace("{", "{{").replace("}", "}}")
+    if "$" not in text:
+        assert parse_template(quoted).plain == text
+
+
+# --------------------------------------------------------------------- addresses
+@pytest.mark.parametrize(
+    ("inside", "kind", "rest"),
+    [
+        ("sibling.stable.name", "sibling", "stable.name"),
+        ("sibling[lr=1].name", "sibling", "[lr=1].name"),
+        ("all.stable.name", "all", "stable.name"),
+        ("base.name", "base", "name"),
+        ("parent.name", "base", "name"),
+        ("runtime.job.key", "runtime", "job.key"),
+        ("aux.x", "own", "aux.x"),
+        ("basement.x", "own", "basement.x"),
+        ("stage", "own", "stage"),
+    ],
+)
+def test_the_head_says_whose_value_is_wanted(inside: str, kind: str, rest: str) -> None:
+    address = address_of(inside)
+    assert (address.kind, address.rest) == (kind, rest)
+
+
+@pytest.mark.parametrize(
+    ("rest", "pattern", "accessor"),
+    [
+        ("stable.output_dir", "stable", "output_dir"),
+        ("stable.backend.lr", "stable", "backend.lr"),
+        ("v1.5.name", "v1.5", "name"),
+        ("[lr=1].name", "[lr=1]", "name"),
+        ("[a=1,b=2].x.y", "[a=1,b=2]", "x.y"),
+        ("lr=2.5e-4.backend.lr", "lr=2.5e-4", "backend.lr"),
+        ("lr=9.5.x", "lr=9", "5.x"),
+        ("index=0.name", "index=0", "name"),
+        ("stabble.name", "stabble", "name"),
+    ],
+)
+def test_pattern_and_accessor_are_told_apart(
+    rest: str, pattern: str, accessor: str
+) -> None:
+    known = {"lr=2.5e-4", "index=0"}
+    found = split_pattern(rest, ["stable", "v1", "v1.5"], known.__contains__)
+    assert found == (pattern, accessor)
+
+
+class Stages(frozenset[str]):
+    """Stages through which nobody goes: there may be thousands."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError
+
+
+def test_a_stage_is_looked_up_among_thousands() -> None:
+    stages = Stages(["v1", "v1.5"])
+    found = split_pattern("v1.5.backend.lr", stages, lambda _: False)
+    assert found == ("v1.5", "backend.lr")
+
+
+@pytest.mark.parametrize("rest", ["stable", "", "[a=1]", ".name", "lr=1"])
+def test_a_reference_must_say_what_of_the_job(rest: str) -> None:
+    with pytest.raises(NotAReference, match="does not say what of the job"):
+        split_pattern(rest, ["stable"], lambda _: False)
+
+
+@pytest.mark.parametrize(
+    ("text", "mend"),
+    [
+        ("{{sibling.stable.name}}", "write one brace: {sibling...}"),
+        ("a/{{ base.name }}", "write one brace: {base...}"),
+        (r"\${sibling.stable.name}", "write {sibling...}"),
+        (r"x \${aux.tokens}", "write ${aux...}"),
+    ],
+)
+def test_references_of_other_programs_are_refused_with_ours(
+    text: str, mend: str
+) -> None:
+    with pytest.raises(NotAReference) as caught:
+        parse_template(text)
+
+    assert str(caught.value).endswith(mend)
+
+
+@pytest.mark.parametrize(
+    "text", ["{{x}}", "{{{sibling.a.name}}}", r"\${own}", "{{siblings.x}}"]
+)
+def test_other_braces_stay_literal(text: str) -> None:
+    parse_template(text)

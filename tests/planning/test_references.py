@@ -1,0 +1,361 @@
+"""What references stand for, and how they get into the values of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from autoexp_tui.planning.reference_syntax import NotAReference
+from autoexp_tui.planning.references import Identity, UnknownKey, Values, accessed
+from autoexp_tui.planning.substitution import (
+    After,
+    Before,
+    Unfinished,
+    finished,
+    placeholder,
+    unfinished_in,
+)
+from autoexp_tui.sweep.expand import expand
+from autoexp_tui.sweep.families import Families, SiblingNotFound
+from tests.sweep.fakes import FakeView, use_resolvers
+
+LOAD = ["{sibling.stable.output_dir}/{sibling.none.x}", "{oops"]
+SWEEP = {
+    "groups": [
+        {"params": {"lr": [1e-4, 5e-4]}},
+        {"configs": [{"stage": "stable"}, {"stage": "cooldown", "load": LOAD}]},
+    ]
+}
+CONFIGS: list[Mapping[str, Any]] = [
+    {"backend": {"lr": lr, "iters": 100, "text": "it's ${lr}", "tags": ["a", "b"]}}
+    for lr in (1e-4, 1e-4, 5e-4, 5e-4)
+]
+
+
+@dataclass
+class FakeWorld:
+    """Four jobs, all composed."""
+
+    families: Families
+    views: list[FakeView]
+    metadata_keys: frozenset[str] = frozenset({"checkpoint_iteration"})
+    asked: list[int] = field(default_factory=list)
+
+    def identity(self, at: int) -> Identity:
+        self.asked.append(at)
+        name = f"job{at}.1"
+        return Identity(
+            name=name,
+            output_dir=f"/out/{name}",
+            log_dir=f"/logs/{name}",
+            script_path=f"/scripts/{name}.sbatch",
+            stage=self.families.points[at].stage,
+            index=at,
+            family=self.families.family(at),
+        )
+
+    def view(self, at: int) -> FakeView:
+        return self.views[at]
+
+    def read(self, at: int, accessor: str) -> object:
+        keys = self.metadata_keys
+        return accessed(self.identity(at), lambda: self.view(at), keys, accessor)
+
+
+@pytest.fixture
+def world() -> FakeWorld:
+    use_resolvers()
+    made = expand(SWEEP)
+    views = [
+        FakeView(OmegaConf.create({**config, "lr": 7, "aux": {"n": 0.5}}))
+        for config in CONFIGS
+    ]
+    for view in views:
+        view.put("backend.text", "it's \\${lr}")
+    return FakeWorld(Families(made.points, made.removed), views)
+
+
+class Mounts:
+    """Keeps what would be mounted."""
+
+    def __init__(self) -> None:
+        self.held: list[object] = []
+
+    def __call__(self, value: object) -> str:
+        self.held.append(value)
+        return f"${{_refs.r{len(self.held) - 1}}}"
+
+
+def before(world: FakeWorld, value: object, at: int = 1) -> Any:
+    return Before(Values(world, at), Mounts()).value(value)
+
+
+def after(world: FakeWorld, value: object, at: int = 1) -> Any:
+    view = world.view(at)
+
+    def mount(held: object) -> str:
+        view.put("_refs.r0", held)
+        return "${_refs.r0}"
+
+    values = Values(world, at, (world.identity(at), view))
+    return After(values, view, mount).value(value)
+
+
+# ------------------------------------------------------------------- other jobs
+@pytest.mark.parametrize(
+    ("reference", "value"),
+    [
+        ("sibling.stable.name", "job0.1"),
+        ("sibling.stable.project.name", "job0.1"),
+        ("sibling.stable.output_dir", "/out/job0.1"),
+        ("sibling.stable.log_dir", "/logs/job0.1"),
+        ("sibling.stable.log_path", "/logs/job0.1/slurm-%j.out"),
+        ("sibling.stable.log_path_current", "/logs/job0.1/current.log"),
+        ("sibling.stable.script_path", "/scripts/job0.1.sbatch"),
+        ("sibling.stable.stage", "stable"),
+        ("sibling.stable._stage", "stable"),
+        ("sibling.stable.index", 0),
+        ("sibling.stable.family", "f0"),
+        ("sibling[stage=stable].index", 0),
+        ("sibling._stage=stable.index", 0),
+        ("sibling[lr=5e-4].index", 3),
+        ("sibling.lr=5e-4.index", 3),
+        ("sibling.index=2.name", "job2.1"),
+        ("sibling.stable.backend.lr", 1e-4),
+        ("sibling.stable.backend.iters", 100),
+        ("sibling.stable.iters", 100),
+        ("sibling.stable.backend.tags", ["a", "b"]),
+        ("sibling.stable.aux.n", 0.5),
+        ("base.name", "job0.1"),
+        ("all.stable.name", ["job0.1", "job2.1"]),
+        ("all.stable.backend.lr", [1e-4, 5e-4]),
+        ("all[lr=1e-4].name", ["job0.1", "job1.1"]),
+        ("stage", "cooldown"),
+        ("index", 1),
+        ("family", "f0"),
+    ],
+)
+def test_a_reference_alone_keeps_its_type(
+    world: FakeWorld, reference: str, value: object
+) -> None:
+    given = [f"{{{reference}}}", "{sibling.stable.name}"]
+    found = before(world, given)
+    wanted = value if isinstance(value, list) and "all" in reference else [value]
+    assert found[:-1] == wanted
+
+
+def test_inside_a_text_values_are_spelled_as_in_names(world: FakeWorld) -> None:
+    text = "lr{sibling.stable.backend.lr}_{sibling.stable.iters}"
+    assert before(world, text) == "lr1e-4_100"
+
+
+def test_values_are_replaced_wherever_they_lie(world: FakeWorld) -> None:
+    value = {"a": ["{sibling.stable.index}", 1], "b": {"c": "{{x}}"}}
+    assert before(world, value) == {"a": [0, 1], "b": {"c": "{x}"}}
+
+
+def test_what_has_no_braces_is_left_alone(world: FakeWorld) -> None:
+    value = {"a": [1, "x"], "b": None}
+    assert before(world, value) is value
+
+
+def test_a_substituted_value_is_a_literal(world: FakeWorld) -> None:
+    assert before(world, "{sibling.stable.text}") == r"it's \${lr}"
+    assert before(world, "x {sibling.stable.text}") == r"x it's \${lr}"
+
+
+def test_a_substituted_value_hides_no_interpolation(world: FakeWorld) -> None:
+    world.view(0).put("backend.text", "C:\\")
+    found = before(world, "{sibling.stable.text}${lr}")
+    assert OmegaConf.create({"lr": 1, "x": found}).x == "C:\\1"
+
+
+def test_a_substituted_value_makes_no_interpolation(world: FakeWorld) -> None:
+    world.view(0).put("backend.text", "{lr}")
+    found = before(world, "a${sibling.stable.text}".replace("${", "$ {"))
+    assert found == "a$ {lr}"
+
+
+def test_a_text_over_all_jobs_of_a_stage_is_a_list(world: FakeWorld) -> None:
+    assert before(world, "{all.stable.output_dir}/x_{all.stable.index}") == [
+        "/out/job0.1/x_0",
+        "/out/job2.1/x_2",
+    ]
+
+
+def test_a_list_over_a_stage_joins_the_list_around_it(world: FakeWorld) -> None:
+    assert before(world, ["cat", "{all.stable.name}", "a{all.stable.index}"]) == [
+        *("cat", "job0.1", "job2.1", "a0", "a2")
+    ]
+
+
+def test_only_the_selected_path_of_a_sibling_is_resolved(world: FakeWorld) -> None:
+    world.view(0).put("broken", "${nowhere}")
+    before(world, "{sibling.stable.backend.lr}")
+    assert world.view(0).selected == ["backend.lr"]
+
+
+def test_the_jobs_that_were_read_are_noted(world: FakeWorld) -> None:
+    values = Values(world, 1)
+    Before(values, Mounts()).value("{sibling.stable.name} {base.index} {stage}")
+    assert values.read == {0}
+
+
+def test_nested_references_are_resolved_innermost_first(world: FakeWorld) -> None:
+    points = expand({"configs": [{"stage": "a"}, {"stage": "b", "from": "a"}]}).points
+    world.families = Families(points)
+    assert before(world, "{sibling.{from}.name}") == "job0.1"
+
+
+def test_an_inner_reference_must_be_written_in_the_point(world: FakeWorld) -> None:
+    with pytest.raises(NotAReference, match="only values that are written"):
+        before(world, "{sibling.{aux.n}.name}")
+
+
+# ---------------------------------------------------------------- interpolations
+def test_inside_an_interpolation_a_value_is_mounted_with_its_type(
+    world: FakeWorld,
+) -> None:
+    mounts = Mounts()
+    text = "${oc.eval:int({sibling.stable.backend.lr}*{aux.n})}"
+    found = Before(Values(world, 1), mounts).value(text)
+    assert found == "${oc.eval:int(${_refs.r0}*${aux.n})}"
+    assert mounts.held == [1e-4]
+
+
+def test_base_may_be_written_as_an_interpolation(world: FakeWorld) -> None:
+    assert before(world, "${base.backend.iters}") == 100
+
+
+def test_a_late_attribute_cannot_stand_inside_an_interpolation(
+    world: FakeWorld,
+) -> None:
+    with pytest.raises(NotAReference, match="is not known yet"):
+        before(world, "${oc.eval:{output_dir}}")
+
+
+# ------------------------------------------------------------------- its own job
+def test_what_reads_the_job_itself_waits_for_its_config(world: FakeWorld) -> None:
+    found = before(world, "{output_dir}/{sibling.stable.index}/{backend.lr}")
+    assert isinstance(found, Unfinished)
+    assert found.accessors == ["output_dir", "backend.lr"]
+    assert placeholder(found) == "${output_dir}/0/${backend.lr}"
+
+
+def test_an_unfinished_text_is_finished_with_values_spelled(world: FakeWorld) -> None:
+    found = before(world, {"a": ["it_{aux.n}_${x}", "{aux.n}"]})
+    assert len(list(unfinished_in(found))) == 2
+    assert finished(found, lambda _: 5e-4) == {"a": ["it_5e-4_${x}", 5e-4]}
+
+
+def test_an_unfinished_text_takes_no_expression(world: FakeWorld) -> None:
+    found = before(world, ["{aux.n}", "x{aux.n}"])
+    assert finished(found, lambda _: "${lr}") == [r"\${lr}", r"x\${lr}"]
+
+
+# --------------------------------------------------------------------- metadata
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "{sibling.stable.metadata.checkpoint_iteration}",
+        "{sibling.stable.checkpoint_iteration}",
+        "{base.checkpoint_iteration}",
+        "{runtime.{sibling.stable.name}.checkpoint_iteration}",
+    ],
+)
+def test_metadata_stays_for_later_in_conditions(
+    world: FakeWorld, reference: str
+) -> None:
+    wanted = "{runtime.job0.1.checkpoint_iteration}"
+    assert after(world, reference) == wanted
+    assert after(world, f"a {reference}") == f"a {wanted}"
+
+
+@pytest.mark.parametrize("rest", ["", "!"])
+def test_metadata_in_a_parameter_stays_for_its_start(
+    world: FakeWorld, rest: str
+) -> None:
+    found = before(world, f"{{sibling.stable.metadata.x}}{rest}")
+
+    assert found == f"{{runtime.job0.1.x}}{rest}"
+
+
+def test_metadata_cannot_stand_inside_an_interpolation(world: FakeWorld) -> None:
+    with pytest.raises(NotAReference, match="set it as a parameter of its own"):
+        before(world, "${oc.eval:{sibling.stable.metadata.x} + 1}")
+
+
+def test_own_metadata_is_known_in_conditions(world: FakeWorld) -> None:
+    found = after(world, "{checkpoint_iteration}")
+    assert found == "{runtime.job1.1.checkpoint_iteration}"
+
+
+# ---------------------------------------------------------------- after composing
+@pytest.mark.parametrize(
+    ("value", "resolved"),
+    [
+        ("{output_dir}/x", "/out/job1.1/x"),
+        ("{backend.lr}", 1e-4),
+        ("{iters}", 100),
+        ("lr{backend.lr}", "lr1e-4"),
+        ("${backend.iters}", 100),
+        ("{sibling.stable.name}_${lr}", "job0.1_7"),
+        ("${oc.eval:'_0*2',{sibling.stable.iters}}", 200),
+        (r"\${lr}", "${lr}"),
+        ("{sibling.stable.text}", "it's ${lr}"),
+        ("{sibling.stable.text}${lr}", "it's ${lr}7"),
+        ("{{a}}", "{a}"),
+        (["{all.stable.name}"], ["job0.1", "job2.1"]),
+        ("{all.stable.name}", ["job0.1", "job2.1"]),
+        ("{all.stable.name}_${lr}", ["job0.1_7", "job2.1_7"]),
+    ],
+)
+def test_conditions_are_resolved_as_a_whole(
+    world: FakeWorld, value: object, resolved: object
+) -> None:
+    assert after(world, value) == resolved
+
+
+# --------------------------------------------------------------------- failures
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("{sibling.stable.outputdir}", "did you mean `output_dir`?"),
+        ("{sibling.stable.backend.itres}", "did you mean `backend.iters`?"),
+        ("{sibling.stable.backend.megatron.iters}", "did you mean `backend.iters`?"),
+    ],
+)
+def test_an_unknown_key_is_answered_with_the_near_one(
+    world: FakeWorld, text: str, hint: str
+) -> None:
+    with pytest.raises(UnknownKey) as caught:
+        before(world, text)
+    assert str(caught.value).startswith("stable has no attribute, config key or")
+    assert caught.value.hint == hint
+
+
+def test_the_end_of_several_keys_is_refused_with_them(world: FakeWorld) -> None:
+    world.view(0).put("other.iters", 3)
+    with pytest.raises(UnknownKey, match="2 keys that end in `iters`") as caught:
+        before(world, "{sibling.stable.iters}")
+    assert caught.value.hint == "write one whole: backend.iters, other.iters"
+
+
+@pytest.mark.parametrize("text", ["{sibling.stabble.name}", "{all.stabble.name}"])
+def test_an_unknown_stage_is_answered_with_the_near_one(
+    world: FakeWorld, text: str
+) -> None:
+    with pytest.raises(SiblingNotFound) as caught:
+        before(world, text)
+    assert "did you mean `stable`?" in caught.value.hint
+
+
+def test_stages_of_different_size_do_not_fit_in_one_text(world: FakeWorld) -> None:
+    points = expand({"configs": [{"stage": s} for s in ("a", "a", "b")]}).points
+    world.families = Families(points)
+    with pytest.raises(NotAReference, match="different size"):
+        before(world, "{all.a.name}{all.b.name}", at=2)

@@ -1,0 +1,297 @@
+"""What can be said against a plan as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from autoexp_tui.conditions.kinds import (
+    Approval,
+    Composite,
+    Condition,
+    FileExists,
+    JobStateIs,
+    LogPattern,
+    MetadataIs,
+    MetricIs,
+    Not,
+)
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.specs import Edge, ExecutorSpec, Plan
+from autoexp_tui.planning.validate import (
+    told_once,
+    validate_execution_plan,
+    validate_unfinished,
+)
+from tests.model.builders import job, plan
+
+
+def errors(the_plan: Plan) -> list[str]:
+    return [str(error) for error in validate_execution_plan(the_plan).errors]
+
+
+def warnings(the_plan: Plan) -> list[str]:
+    return [str(warning) for warning in validate_execution_plan(the_plan).warnings]
+
+
+def test_a_sound_plan_has_no_findings() -> None:
+    wait = JobStateIs(jobs=("a",), state="COMPLETED", timeout_seconds=5)
+    sound = plan(job("a"), job("b", 1, depends_on=("a",), start_conditions=(wait,)))
+    assert errors(sound) == []
+    assert warnings(sound) == []
+
+
+def test_a_plan_without_jobs_is_an_error() -> None:
+    assert "sweep: makes no job" in errors(plan())[0]
+
+
+def test_a_name_that_leads_elsewhere_is_an_error() -> None:
+    assert errors(plan(job("../a"))) == [
+        "../a project.name: '../a': the name holds `..`; it must stay below "
+        "base_output_dir"
+    ]
+
+
+def test_equal_names_are_an_error_with_what_tells_them_apart() -> None:
+    twice = plan(job("a", parameters={"lr": 1}), job("a", 1, parameters={"lr": 2}))
+    assert errors(twice) == [
+        "a project.name: 2 jobs have the name a\n    add what tells them apart: ${lr}"
+    ]
+
+
+def test_thousands_of_equal_names_are_found_in_one_go() -> None:
+    asked: list[str] = []
+
+    class Named:
+        def __init__(self, name: str) -> None:
+            self._name = name
+            self.stage, self.parameters = "", {"lr": 1}
+
+        @property
+        def name(self) -> str:
+            asked.append(self._name)
+            return self._name
+
+    jobs: list[Any] = [Named(f"x{at // 2}") for at in range(200)]
+    assert len(validate_unfinished(jobs, [])) == 100
+    assert len(asked) <= 4 * len(jobs)
+
+
+def test_candidates_for_a_job_that_is_not_in_the_plan_are_in_its_order() -> None:
+    wait = JobStateIs(jobs=("nobody",), state="COMPLETED", timeout_seconds=5)
+    names = [f"j{at}" for at in range(11)]
+    waiting = job("zz", 11, start_conditions=(wait,))
+    (told,) = errors(plan(*map(job, names, range(11)), waiting))
+    assert told.endswith(f"jobs: {', '.join(names)}, zz")
+
+
+def test_equal_names_without_a_difference_may_take_the_index() -> None:
+    alike = plan(job("a", parameters={"lr": 1}), job("a", 1, parameters={"lr": 1.0}))
+    assert errors(alike)[0].endswith(
+        "they set the same values: take one out, or add ${index} to the name"
+    )
+
+
+def test_what_cannot_stand_in_a_name_tells_no_jobs_apart() -> None:
+    one, two = ({"stage": s, "++lr": s, "aux": {"x": s}} for s in "ab")
+    twice = plan(job("a", parameters=one), job("a", 1, parameters=two))
+    assert errors(twice)[0].endswith("apart: ${stage}, ${lr}")
+    waits = ({"start_conditions": [s]} for s in "ab")
+    twice = plan(*(job("a", at, parameters=own) for at, own in enumerate(waits)))
+    assert errors(twice)[0].endswith("apart: ${index}")
+
+
+def test_one_directory_for_two_jobs_is_an_error() -> None:
+    shared = plan(
+        job("a/b", output_dir="/out/a/b"), job("b", 1, output_dir="/out/a//b")
+    )
+    assert errors(shared) == [
+        "b project.name: writes into the same directory as a/b: /out/a/b"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("output_dir", "message"),
+    [
+        ("/logs/b", "its output directory is the log directory of b: /logs/b"),
+        (
+            "/logs/b/out",
+            "its output directory lies inside the log directory of b: /logs/b/out",
+        ),
+        ("/logs", "its output directory holds the log directory of b: /logs/b"),
+        ("/state", "its output directory is the directory of sessions: /state"),
+        (
+            "/state/x",
+            "its output directory lies inside the directory of sessions: /state/x",
+        ),
+        ("/scripts", "its output directory is the directory of scripts: /scripts"),
+    ],
+)
+def test_outputs_do_not_overlap_what_is_ours(output_dir: str, message: str) -> None:
+    made = plan(
+        job("a", output_dir=output_dir),
+        job("b", 1),
+        executor=ExecutorSpec(settings={"script_dir": "/scripts"}),
+    )
+    assert message in "\n".join(errors(made))
+
+
+def test_a_jobs_own_logs_may_lie_inside_its_output() -> None:
+    assert errors(plan(job("a", log_dir="/out/a/logs"))) == []
+
+
+def test_a_namesake_is_not_inside() -> None:
+    assert errors(plan(job("a", output_dir="/logs/bb"), job("b", 1))) == []
+
+
+def test_a_directory_inside_another_jobs_is_a_warning() -> None:
+    assert warnings(plan(job("a"), job("a/b", 1), job("ab", 2))) == [
+        "a/b project.name: its directory lies inside the one of a: /out/a/b\n"
+        "    a name with `/` is a directory for each part"
+    ]
+
+
+def test_waiting_in_a_ring_is_an_error_that_names_it() -> None:
+    ring = plan(job("a", depends_on=("b",)), job("b", 1, depends_on=("a",)))
+    assert errors(ring) == [
+        "a start_conditions: jobs wait for each other in a ring: a -> b -> a\n"
+        "    one of these conditions has to go: nothing could ever start"
+    ]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        JobStateIs(jobs=("a", "stabel"), state="COMPLETED", timeout_seconds=1),
+        MetadataIs(key="k", job="stabel", timeout_seconds=1),
+        Not(condition=JobStateIs(jobs=("stabel",), state="X"), timeout_seconds=1),
+        Composite(conditions=(MetadataIs(key="k", job="stabel"),), timeout_seconds=1),
+    ],
+)
+@pytest.mark.parametrize("field", ["start_conditions", "cancel_conditions"])
+def test_a_condition_on_a_stranger_is_an_error(
+    condition: Composite, field: str
+) -> None:
+    strange = plan(job("stable"), job("a", 1, **{field: (condition,)}))
+    assert errors(strange) == [
+        f"a {field}: names the job stabel, which is not in the plan\n"
+        "    did you mean `stable`?"
+    ]
+
+
+def test_a_wait_without_an_end_is_warned_about() -> None:
+    endless = plan(
+        job("a", start_conditions=(Approval(), FileExists(path="x"))),
+        job("b", 1, start_conditions=(Approval(), FileExists(path="x"))),
+    )
+    assert warnings(endless) == [
+        "a start_conditions.1: waits without a time-out (and for 1 more job)\n"
+        "    timeout_seconds: 86400"
+    ]
+
+
+def test_what_many_jobs_share_is_told_once() -> None:
+    found = told_once(Problem("is bad", "x", name) for name in ("a", "b", "c", "b"))
+    message = "is bad (and for 2 more jobs)"
+    assert found == (Problem(message, "x", "a", others=("b", "c")),)
+
+
+def test_what_differs_is_told_apart() -> None:
+    found = told_once(
+        [Problem("1", job="a"), Problem("2", job="a"), Problem("1", job="b")]
+    )
+    assert [problem.message for problem in found] == ["1 (and for 1 more job)", "2"]
+
+
+def test_what_the_config_has_without_any_job_is_told_for_the_config() -> None:
+    found = told_once([Problem("1"), Problem("1", job="a"), Problem("1", job="b")])
+    assert found == (Problem("1"),)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SweepPoint",
+        "build_execution_plan",
+        "expand_sweep",
+        "find_sibling",
+        "validate_execution_plan",
+    ],
+)
+def test_the_package_gives_its_public_names(name: str) -> None:
+    package = import_module("autoexp_tui.plan")
+    found: Callable[..., object] = getattr(package, name)
+    assert found.__name__ == name
+
+
+def test_the_package_gives_nothing_else() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        import_module("autoexp_tui.plan").__getattr__("nothing")
+
+
+OWN = [
+    MetadataIs(key="k", value=1),
+    MetadataIs(key="k", job="a", value=1),
+    MetricIs(name="loss", value=2.0),
+    LogPattern(log_path="/logs/a/current.log", pattern="x", writer="a"),
+]
+
+
+@pytest.mark.parametrize("own", OWN)
+def test_waiting_for_what_ones_own_run_says_is_warned_about(own: Condition) -> None:
+    waits = replace(own, timeout_seconds=60)
+    (found,) = warnings(plan(job("a", start_conditions=(waits,))))
+    assert found.startswith(
+        "a start_conditions.0: waits for what its own run is to say"
+    )
+
+
+@pytest.mark.parametrize("own", OWN)
+def test_an_alternative_to_ones_own_word_is_none(own: Condition) -> None:
+    stop = FileExists(path="/go")
+    either = Composite(mode="any", conditions=(own, stop), timeout_seconds=60)
+    assert warnings(plan(job("a", start_conditions=(either,)))) == []
+    assert warnings(plan(job("a", cancel_conditions=(own,)))) == []
+
+
+# ------------------------------------------------------------------ reads without waits
+class Searched(str):
+    """A text that counts how often something is looked for in it."""
+
+    __slots__ = ()
+    times = 0
+
+    def __contains__(self, text: object, /) -> bool:
+        Searched.times += 1
+        return super().__contains__(str(text))
+
+
+def reading_all(count: int, text: str) -> Plan:
+    """A job that reads so many of one stage, started with a text."""
+    Searched.times = 0
+    befores = [job(f"a{at}", at, stage="a") for at in range(count)]
+    reader = job("z", count, stage="z", command=(Searched(text),), env={})
+    edges = [Edge(before=one.name, after="z", mode="reads") for one in befores]
+    return replace(plan(*befores, reader), edges=tuple(edges))
+
+
+def test_a_job_that_uses_what_a_whole_stage_writes_is_warned_about_once() -> None:
+    befores = reading_all(100, "").jobs[:100]
+    text = f"[{','.join(one.output_dir for one in befores)}]"
+    (told,) = warnings(reading_all(100, text))
+    assert told.startswith("z start_conditions: reads what a writes, and does not wait")
+    assert Searched.times <= 2
+
+
+def test_a_job_that_reads_but_no_directory_is_not_searched_for_each_of_them() -> None:
+    assert warnings(reading_all(100, "[1,2,3]")) == []
+    assert Searched.times <= 1
+
+
+def test_a_job_that_uses_one_directory_of_a_stage_is_warned_about() -> None:
+    last = reading_all(100, "").jobs[99]
+    assert len(warnings(reading_all(100, f"--load={last.output_dir}/x"))) == 1

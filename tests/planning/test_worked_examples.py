@@ -1,0 +1,229 @@
+"""Whole experiments as people write them, through Hydra itself.
+
+Each is a chain of stages with parameters that read one another; the composed configs
+are the ones that matter, so nothing here is a fake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from autoexp_tui.conditions.kinds import FileExists, JobStateIs, MetadataIs
+from autoexp_tui.config.hydra_compose import HydraComposer
+from autoexp_tui.config.settings import HouseParser
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.planning.build import (
+    PlanOutcome,
+    build_execution_plan,
+    plan_outcome,
+)
+from autoexp_tui.planning.replan_job import job_with
+
+EXAMPLES = Path(__file__).parent / "examples"
+BACKENDS = {"torchrun": {"class_name": "Null"}, "fsdp": {"class_name": "Null", "f": 1}}
+
+
+class Bench:
+    """A config directory, and what is planned from it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._composers: list[HydraComposer] = []
+        (directory / "backend").mkdir()
+        for name, backend in BACKENDS.items():
+            (directory / "backend" / f"{name}.yaml").write_text(yaml.safe_dump(backend))
+
+    def composer(self, example: str, sweep: str = "") -> HydraComposer:
+        """A composer of an example, with a sweep below it."""
+        written = (EXAMPLES / f"{example}.yaml").read_text() + sweep
+        (self._directory / "exp.yaml").write_text(written)
+        made = HydraComposer("exp", self._directory)
+        self._composers.append(made)
+        return made
+
+    def outcome(self, example: str, sweep: str = "") -> PlanOutcome:
+        """What comes of planning it."""
+        composer = self.composer(example, sweep)
+        return plan_outcome(composer=composer, parser=HouseParser("/cwd"))
+
+    def plan(self, example: str, sweep: str = "") -> Plan:
+        """The plan; there must be one."""
+        found = self.outcome(example, sweep)
+        assert found.plan is not None, [str(error) for error in found.errors]
+        return found.plan
+
+    def close(self) -> None:
+        """Give Hydra's globals back."""
+        for composer in self._composers:
+            composer.close()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_cooldown_starts_from_its_own_stable_run(bench: Bench) -> None:
+    composer = bench.composer("stable_and_cooldown")
+    parser = HouseParser("/cwd")
+    plan = build_execution_plan(composer=composer, parser=parser)
+    stages, samples = 2, 1
+    assert composer.composed == 1 + stages + samples
+    assert [job.name for job in plan.jobs[:4]] == [
+        "lr2.5e-4_bsz64_stable",
+        "lr2.5e-4_bsz64_cooldown",
+        "lr2.5e-4_bsz128_stable",
+        "lr2.5e-4_bsz128_cooldown",
+    ]
+    cooldown = plan.jobs[3]
+    # 50e9 // 4096 // 128 = 95367 iterations; 80 % of it, rounded to a save: 76000.
+    path = "/out/lr2.5e-4_bsz128_stable/checkpoints/iter_76000"
+    assert f"backend.megatron.load={path}" in cooldown.overrides
+    assert "backend.megatron.aux.tokens=50000000000" in cooldown.overrides
+    assert cooldown.start_conditions == (
+        FileExists(
+            path=f"{path}/latest.txt",
+            timeout_seconds=7200,
+            writer="lr2.5e-4_bsz128_stable",
+        ),
+        MetadataIs(
+            job="lr2.5e-4_bsz128_stable", key="checkpoint_iteration", value=76000
+        ),
+    )
+    assert cooldown.depends_on == ("lr2.5e-4_bsz128_stable",)
+    assert {job.family for job in plan.jobs} == {"f0", "f1", "f2", "f3"}
+    assert (
+        job_with(cooldown, (), plan=plan, composer=composer, parser=parser) == cooldown
+    )
+
+
+def test_derived_jobs_are_planned_for_each_base(bench: Bench) -> None:
+    plan = bench.plan("progressive")
+    assert [job.name for job in plan.jobs] == [
+        "lr5e-4_bsz64",
+        "lr5e-4_bsz64_decay_6B",
+        "lr5e-4_bsz64_evaluate",
+        "lr1e-3_bsz64",
+        "lr1e-3_bsz64_decay_6B",
+        "lr1e-3_bsz64_evaluate",
+    ]
+    decay = plan.jobs[4]
+    # 6e9 // 4096 // 64 = 22888; 80 % of it, rounded to a save: 18000.
+    assert "backend.megatron.load=/out/lr1e-3_bsz64/checkpoints/iter_18000" in (
+        decay.overrides
+    )
+    assert decay.start_conditions[1] == MetadataIs(
+        job="lr1e-3_bsz64", key="checkpoint_iteration", value=18000
+    )
+    assert plan.jobs[5].start_conditions == (
+        JobStateIs(
+            jobs=("lr1e-3_bsz64_decay_6B",), state="COMPLETED", timeout_seconds=86400
+        ),
+    )
+
+
+def test_chains_and_branches_are_planned_for_each_family(bench: Bench) -> None:
+    plan = bench.plan("chain")
+    waits = {
+        edge.after: edge.before
+        for edge in plan.edges
+        if edge.mode == "waits" and edge.after != "lr1e-4_f0_path_b"
+    }
+    assert waits == {
+        "lr1e-4_f0_mid": "lr1e-4_f0_pre",
+        "lr1e-4_f0_path_a": "lr1e-4_f0_mid",
+        "lr1e-4_f1_mid": "lr1e-4_f1_pre",
+        "lr1e-4_f1_path_a": "lr1e-4_f1_mid",
+    }
+    branch = plan.jobs[3]
+    assert branch.depends_on == ("lr1e-4_f0_mid", "lr1e-4_f0_path_a")
+    assert len(plan.jobs) == 7
+    assert plan.jobs[4].overrides[0] == "backend=fsdp"
+
+
+def test_two_structures_can_stand_side_by_side(bench: Bench) -> None:
+    plan = bench.plan(
+        "head",
+        """
+sweep:
+  type: list
+  groups:
+    - params: {backend.megatron.lr: [1e-4, 5e-4], stage: small}
+    - params: {backend.megatron.lr: [1e-5], stage: large}
+""",
+    )
+    assert [job.name for job in plan.jobs] == [
+        "lr1e-4_bsz64_small",
+        "lr5e-4_bsz64_small",
+        "lr1e-5_bsz64_large",
+    ]
+
+
+def test_a_filter_over_the_composed_config_is_resolved_for_each_job(
+    bench: Bench,
+) -> None:
+    plan = bench.plan(
+        "head",
+        """
+sweep:
+  params: {backend.megatron.lr: [1e-4, 5e-4], stage: a}
+  filter: "${oc.eval:'${backend.megatron.lr} < 2e-4'} and lr > 0"
+""",
+    )
+    assert [(job.index, job.name) for job in plan.jobs] == [(0, "lr1e-4_bsz64_a")]
+
+
+def test_typos_are_told_all_at_once_with_what_was_meant(bench: Bench) -> None:
+    found = bench.outcome(
+        "head",
+        """
+sweep:
+  groups:
+    - params: {backend.megatron.lr: [1e-4, 5e-4]}
+    - configs:
+        - stage: stable
+        - stage: cooldown
+          backend: fsdpp
+        - stage: late
+          backend.megatron.lod: "{sibling.stabble.output_dir}"
+        - stage: last
+          start_conditions:
+            - class_name: FileExist
+              path: "{sibling.stable.outputdir}"
+            - class_name: LogPatternCondition
+              log_path: x
+              pattern: "a{b("
+""",
+    )
+    said = "\n".join(str(error) for error in found.errors)
+    for words in (
+        "did you mean `fsdp`?",
+        "No sibling found matching pattern: stabble",
+        "did you mean `stable`?",
+        "did you mean `output_dir`?",
+        "does not compile",
+        "more job",
+    ):
+        assert words in said
+
+
+def test_a_rewritten_value_of_another_job_stays_text(bench: Bench) -> None:
+    plan = bench.plan(
+        "head",
+        """
+sweep:
+  configs:
+    - stage: a
+      backend.megatron.load: "it's ${oc.eval:'1+1'} \\\\${oc.env:HOME} x"
+    - stage: b
+      backend.megatron.load: "{sibling.a.backend.megatron.load}!"
+""",
+    )
+    text = r"it's 2 \${oc.env:HOME} x!"
+    assert plan.jobs[1].overrides == (f'backend.megatron.load="{text}"',)

@@ -1,0 +1,169 @@
+"""The thread pool: one call a key, answers in order, threads that survive."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from autoexp_tui.probes.pools import ThreadPool
+
+WAIT = 10.0
+"""Seconds before a test that hangs is failed."""
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPool]:
+    made = ThreadPool("test", 2)
+    yield made
+    made.close()
+
+
+class Answers:
+    """Collects answers; tells when enough have come."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[object, BaseException | None]] = []
+        self._changed = threading.Condition()
+
+    def __call__(self, answer: object, error: BaseException | None) -> None:
+        with self._changed:
+            self.got.append((answer, error))
+            self._changed.notify_all()
+
+    def wait(self, count: int) -> list[tuple[object, BaseException | None]]:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.got) >= count, WAIT)
+            return self.got
+
+
+class Held:
+    """A call that lasts until it is let go."""
+
+    def __init__(self, answer: object = None) -> None:
+        self.started = threading.Event()
+        self.release = threading.Event()
+        self.answer = answer
+
+    def __call__(self) -> object:
+        self.started.set()
+        assert self.release.wait(WAIT)
+        return self.answer
+
+
+def test_a_call_runs_elsewhere_and_its_answer_is_delivered(pool: ThreadPool) -> None:
+    answers = Answers()
+    here = threading.get_ident()
+    assert pool.submit("a", lambda: threading.get_ident() != here, answers)
+    assert answers.wait(1) == [(True, None)]
+
+
+def test_an_exception_is_an_answer_and_the_thread_goes_on(pool: ThreadPool) -> None:
+    answers = Answers()
+    for number in range(5):
+        pool.submit(str(number), lambda: 1 / 0, answers)
+    pool.submit("good", lambda: 7, answers)
+    got = answers.wait(6)
+    assert sum(isinstance(error, ZeroDivisionError) for _, error in got) == 5
+    assert (7, None) in got
+
+
+def test_a_key_that_is_running_is_refused(pool: ThreadPool) -> None:
+    answers = Answers()
+    held = Held()
+    pool.submit("a", held, answers)
+    assert held.started.wait(WAIT)
+    assert not pool.submit("a", lambda: 2, answers)
+    held.release.set()
+    answers.wait(1)
+
+
+def test_other_keys_run_beside_a_hung_one(pool: ThreadPool) -> None:
+    hung = Held()
+    answers = Answers()
+    pool.submit("hung", hung, Answers())
+    assert hung.started.wait(WAIT)
+    for number in range(3):
+        pool.submit(str(number), lambda: 1, answers)
+    assert answers.wait(3) == [(1, None)] * 3
+    hung.release.set()
+
+
+def test_there_are_never_more_threads_than_were_asked_for(pool: ThreadPool) -> None:
+    held = [Held() for _ in range(5)]
+    answers = Answers()
+    for number, call in enumerate(held):
+        pool.submit(str(number), call, answers)
+    assert held[0].started.wait(WAIT)
+    assert held[1].started.wait(WAIT)
+    assert sum(call.started.is_set() for call in held) == 2
+    for call in held:
+        call.release.set()
+    answers.wait(5)
+
+
+def test_a_key_is_free_again_when_its_answer_arrives(pool: ThreadPool) -> None:
+    answers = Answers()
+
+    def again(answer: object, error: BaseException | None) -> None:
+        answers("taken" if pool.submit("a", lambda: 2, answers) else "refused", None)
+
+    pool.submit("a", lambda: 1, again)
+    assert answers.wait(2) == [("taken", None), (2, None)]
+
+
+def test_answers_of_one_key_do_not_overtake_each_other(pool: ThreadPool) -> None:
+    order: list[str] = []
+    second_ran = threading.Event()
+    all_done = threading.Event()
+
+    def second(answer: object, error: BaseException | None) -> None:
+        order.append("2")
+        all_done.set()
+
+    def first(answer: object, error: BaseException | None) -> None:
+        pool.submit("a", second_ran.set, second)
+        assert not second_ran.wait(0.05)
+        order.append("1")
+
+    pool.submit("a", lambda: None, first)
+    assert all_done.wait(WAIT)
+    assert order == ["1", "2"]
+
+
+def test_a_delivery_that_fails_is_logged_and_the_thread_goes_on(
+    pool: ThreadPool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(answer: object, error: BaseException | None) -> None:
+        raise ValueError("no room")
+
+    answers = Answers()
+    with caplog.at_level(logging.ERROR):
+        for number in range(4):
+            pool.submit(str(number), lambda: 1, broken)
+        pool.submit("good", lambda: 2, answers)
+        answers.wait(1)
+    assert "could not be delivered" in caplog.text
+
+
+def test_after_close_nothing_is_taken_and_nothing_is_delivered() -> None:
+    pool = ThreadPool("test", 1)
+    answers = Answers()
+    held = Held()
+    pool.submit("running", held, answers)
+    assert held.started.wait(WAIT)
+    pool.submit("waiting", lambda: 1, answers)
+    pool.close()
+    assert not pool.submit("late", lambda: 1, answers)
+    threads = [t for t in threading.enumerate() if t.name.startswith("test-")]
+    held.release.set()
+    for thread in threads:
+        thread.join(WAIT)
+    assert answers.got == []
+
+
+def test_a_pool_without_threads_is_refused() -> None:
+    with pytest.raises(ValueError, match="needs a thread"):
+        ThreadPool("test", 0)

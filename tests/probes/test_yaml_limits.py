@@ -1,0 +1,175 @@
+"""Files that would run away, or hold what no config holds, are refused in time."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.planning.ports import CannotCompose
+from autoexp_tui.probes.yaml_files import parse_yaml
+from autoexp_tui.probes.yaml_limits import MAX_DEPTH
+
+CPU_SECONDS = 2.0
+"""Far above what a refusal takes; what it stands against would take hours."""
+DEEP = (
+    "is nested more than 60 levels deep",
+    "keep what belongs together in one mapping, and name it",
+)
+LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)
+)
+MERGED = "a0: &a0 {k: 1}\n" + "".join(
+    f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}\n" for n in range(1, 12)
+)
+TOO_MANY = (
+    "stands for more than 500,000 values, aliases followed",
+    "a sweep of params makes many jobs of few lines; aliases repeat values",
+)
+NO_TAGS = "leave the tag out: text, numbers, true, false, null, lists, mappings"
+
+
+def problems_of(text: str) -> tuple[Problem, ...]:
+    """What is said of a file, which takes next to no time."""
+    begun = time.process_time()
+    with pytest.raises(CannotCompose) as caught:
+        parse_yaml(text, "exp.yaml")
+    assert time.process_time() - begun < CPU_SECONDS
+    return caught.value.problems
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message", "hint"),
+    [
+        pytest.param(LAUGHS, 6, *TOO_MANY, id="a billion laughs"),
+        pytest.param(MERGED, 7, *TOO_MANY, id="a billion merges"),
+        pytest.param(
+            "a: &a [1, *a]",
+            1,
+            "holds itself, by an alias",
+            "an alias (`*name`) cannot stand below its own anchor (`&name`)",
+            id="a list in itself",
+        ),
+        pytest.param("a: " + "[" * 80 + "]" * 80, 1, *DEEP, id="lists"),
+        pytest.param(
+            "b: 1\na: '" + "${b." * 80 + "}" * 80 + "'", 2, *DEEP, id="interpolations"
+        ),
+        pytest.param(
+            "a: '" + "${oc.eval:" * 300 + "}" * 300 + "'", 1, *DEEP, id="expressions"
+        ),
+        pytest.param(
+            "a: 1\nb: " + "9" * 5000,
+            2,
+            "9" * 57 + "... is no number that can be read",
+            "quote it, if it is text",
+            id="a number of 5000 digits",
+        ),
+        (
+            "a: !!int", 1, "an empty text is no number that can be read",
+            'quote it: ""',
+        ),
+        pytest.param(
+            "a: !!int abc", 1, "abc is no number that can be read", 'quote it: "abc"',
+            id="a tag that lies",
+        ),
+        pytest.param(
+            "a: !!bool perhaps", 1, "perhaps is no truth value that can be read",
+            'quote it: "perhaps"', id="no truth value",
+        ),
+        pytest.param(
+            "a: !!set {x, y}", 1, "!!set is no kind of value for configs", NO_TAGS,
+            id="a set",
+        ),
+        pytest.param(
+            "a: !!timestamp 2020-01-01", 1,
+            "!!timestamp is no kind of value for configs", NO_TAGS, id="a date",
+        ),
+        pytest.param(
+            'a: !!python/object/apply:os.system ["ls"]', 1,
+            "!!python/object/apply:os.system is no kind of value for configs", NO_TAGS,
+            id="an object",
+        ),
+        pytest.param("a: =", 1, "`=` by itself is no value", '"="', id="="),
+        pytest.param(
+            "null: 1", 1, "the key null is nothing to YAML", 'quote it: "null"',
+            id="null as a key",
+        ),
+        pytest.param(
+            "? [a]\n: 1", 1, "a list cannot be a key",
+            "a key is a name; quote text that begins with [ or {", id="a list as a key",
+        ),
+        pytest.param(
+            "a: 1\nb: \0", 2,
+            "is not YAML: the character '\\x00' is not allowed", "take it out",
+            id="a character that YAML lacks",
+        ),
+        pytest.param(
+            "a: 1\n---\nb: 2", 2,
+            "is not YAML: but found another document (expected a single document in "
+            "the stream that begins in line 1): '---'",
+            "a file is one document: take out the second `---`", id="two documents",
+        ),
+        pytest.param(
+            "a: *b", 1, "is not YAML: found undefined alias 'b': 'a: *b'",
+            "name it before with `&`; text that begins with * wants quotes",
+            id="an alias of nothing",
+        ),
+        pytest.param(
+            r'a: "\q"', 1,
+            "is not YAML: found unknown escape character 'q' (while scanning a "
+            r"""double-quoted scalar): 'a: "\\q"'""",
+            "double the backslash, or use single quotes", id="an escape",
+        ),
+        pytest.param(
+            "a: 1\na: 2", 2,
+            "is not YAML: found duplicate key a (while constructing a mapping that "
+            "begins in line 1): 'a: 2'",
+            "keep one of the two", id="a key twice",
+        ),
+        pytest.param(
+            "k" * 2000 + ": 1", 1,
+            "is not YAML: mapping values are not allowed here: '" + "k" * 97 + "...'",
+            "check indentation, and quote text that holds : # { } [ ] or *",
+            id="a key of 2000 characters",
+        ),
+    ],
+)  # fmt: skip
+def test_what_no_config_holds_is_refused_by_line(
+    text: str, line: int, message: str, hint: str
+) -> None:
+    assert problems_of(text)[0] == Problem(message, f"exp.yaml:{line}", hint=hint)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: " + "[" * 5000, "".join(" " * at + f"k{at}:\n" for at in range(2000))],
+)
+def test_a_file_too_deep_for_the_parser_itself_is_refused(text: str) -> None:
+    assert problems_of(text) == (Problem(DEEP[0], "exp.yaml", hint=DEEP[1]),)
+
+
+def test_everything_odd_is_told_at_once() -> None:
+    found = problems_of("a: !!set {x}\nb: !!binary aGk=\nnull: 1\n")
+    assert [one.where for one in found] == [f"exp.yaml:{line}" for line in (1, 2, 3)]
+
+
+def test_as_many_levels_as_are_allowed_are_read() -> None:
+    brackets = MAX_DEPTH - 2
+    found = parse_yaml("a: " + "[" * brackets + "]" * brackets, "exp.yaml")
+    assert str(found).count("[") == brackets
+
+
+def test_an_alias_repeats_its_anchor() -> None:
+    tree = parse_yaml("a: &a {x: 1}\nb: *a\nc: {<<: *a, y: 2}\n", "exp.yaml")
+    assert tree == {"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 1, "y": 2}}
+
+
+def test_many_interpolations_beside_one_another_are_read() -> None:
+    assert parse_yaml("a: '" + "${b}" * 500 + "'", "exp.yaml")
+
+
+@pytest.mark.parametrize("text", ['a: 1\nb: "x\\0y"\n', 'a: 1\n"b\\0": 1\n'])
+def test_a_null_character_is_refused_at_its_line(text: str) -> None:
+    (found,) = problems_of(text)
+    assert (found.where, found.message) == ("exp.yaml:2", "holds a null character")

@@ -1,0 +1,100 @@
+"""YAML of our own writing is what PyYAML reads back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoexp_tui.probes.yaml_text import YamlWriter
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(TEXTS | st.integers(), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+def read_back(tree: Any) -> Any:
+    return yaml.safe_load(YamlWriter().text(tree))
+
+
+@given(st.dictionaries(TEXTS, TREES, max_size=4))
+def test_what_is_written_reads_back_equal(tree: dict[str, Any]) -> None:
+    assert repr(read_back(tree)) == repr(tree)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "yes",
+        "NO",
+        "null",
+        "~",
+        "1",
+        "1.5",
+        "1e5",
+        "0x1f",
+        "2026-11-22",
+        "a: b",
+        "# c",
+        "- a",
+        "?",
+        "${a.b}",
+        "{x}",
+        "&a",
+        "*a",
+        "!t",
+        "|",
+        ">",
+        "%",
+        "@",
+        "`",
+        "\x85",
+        "\u2028",
+        "\ufeff",
+        "\x7f",
+        "\x00",
+        "é",
+        "😀",
+        " a ",
+        "a\n",
+        "=",
+        "<<",
+        ".inf",
+        "1:30",
+        "a\tb",
+        "'",
+        '"',
+        "\\",
+        "no.",
+        "y/n",
+        "off-line",
+    ],
+)
+def test_a_text_stays_a_text(text: str) -> None:
+    tree = {"a": text, text: [text, {"b": [text]}]}
+    assert read_back(tree) == tree
+
+
+def test_keys_stay_in_their_order_in_blocks() -> None:
+    tree = {"b": {"z": 1, "a": [1, {"x": 1e-05}]}, "a": {}, "c": []}
+    assert YamlWriter().text(tree) == (
+        "b:\n  z: 1\n  a:\n  - 1\n  -\n    x: 1.0e-05\na: {}\nc: []\n"
+    )
+
+
+def test_a_shared_part_is_written_alike_wherever_it_stands() -> None:
+    part = {"x": [1, 2], "y": {"z": "w"}}
+    writer = YamlWriter()
+    for tree in ({"a": part, "b": {"c": part}}, {"l": [part, part]}):
+        assert yaml.safe_load(writer.text(tree)) == tree

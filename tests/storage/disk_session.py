@@ -1,0 +1,117 @@
+"""A session on a real disk, with an engine as small as the journal's contract needs."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.events.events import Recorded
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.storage.atomic import sync_data
+from autoexp_tui.storage.file_journal import FileJournal, Rotation
+from autoexp_tui.storage.journal import load_state, read_session
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.state_keeper import KEEP_RECORDS
+from tests.support.inline_pool import InlinePool
+
+SYNC = "autoexp_tui.storage.file_journal.sync_data"
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class Died(BaseException):
+    """Stands for the end of the process at this very point."""
+
+
+def die(*_args: object, **_named: object) -> None:
+    """What a call does that the process does not survive."""
+    raise Died
+
+
+def tear(share: float) -> Callable[[int, bytes, int], None]:
+    """A write that dies when only a part of the bytes is out."""
+
+    def write(descriptor: int, data: bytes, offset: int) -> None:
+        os.pwrite(descriptor, data[: int(len(data) * share)], offset)
+        raise Died
+
+    return write
+
+
+KILLS: dict[str, tuple[str, object]] = {
+    "no part yet": ("os.open", die),
+    "part made, not durable": ("sync_directory", die),
+    "part made, no link": ("FileJournal._show_current", die),
+    "part empty": ("write_all", die),
+    "seal torn": ("write_all", tear(0.5)),
+    "seal whole, second event torn": ("write_all", tear(0.99)),
+    "seal written, not synced": ("sync_data", die),
+}
+"""The steps at which a part begins, and what of `file_journal` to replace there."""
+
+
+@dataclass(eq=False)
+class FixedLease:
+    """A lease that a test takes away by hand."""
+
+    epoch: int
+    ours: bool = True
+    asked: list[bool] = field(default_factory=list)
+
+    def held(self) -> bool:
+        self.asked.append(self.ours)
+        return self.ours
+
+    def heartbeat(self) -> bool:
+        return self.ours
+
+    def release(self) -> None:
+        self.ours = False
+
+
+class DiskStore:
+    """`journal_contract.Store` on a directory."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        self.session = SessionDir(path)
+        self.session.make()
+        self.rotation = Rotation()
+        self.keep_every = KEEP_RECORDS
+        self.pool = InlinePool()
+        self.faults: list[str] = []
+        self._leases: list[FixedLease] = []
+        self._monkeypatch = monkeypatch
+
+    def acquire(self) -> tuple[FixedLease, FileJournal]:
+        for former in self._leases:
+            former.ours = False
+        lease = FixedLease(len(self._leases) + 1)
+        self._leases.append(lease)
+        return lease, FileJournal(
+            self.session,
+            lease,
+            rotation=self.rotation,
+            keep_every=self.keep_every,
+            pool=self.pool,
+            log_fault=self.faults.append,
+        )
+
+    def load(self) -> SessionState:
+        return load_state(self.session).state
+
+    def records(self) -> Sequence[Recorded]:
+        return list(read_session(self.session))
+
+    def refuse(self) -> None:
+        """The next sync fails, after the bytes were written."""
+
+        def failing(_descriptor: int) -> None:
+            self._monkeypatch.setattr(SYNC, sync_data)
+            raise FULL
+
+        self._monkeypatch.setattr(SYNC, failing)

@@ -1,0 +1,422 @@
+"""Journal lines, plans, orders and live detail: what goes out comes back the same."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autoexp_tui.events.events import (
+    Event,
+    JobEnded,
+    LogMatched,
+    MessageLogged,
+    MetricsNoted,
+    Recorded,
+    RunBegan,
+    SubmissionPaused,
+)
+from autoexp_tui.model.commands import Kill, Order
+from autoexp_tui.model.errors import JournalDamaged, ValidationFailed
+from autoexp_tui.model.snapshot import Curve, EngineView, Live
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.states import JobState
+from autoexp_tui.model.verdicts import why
+from autoexp_tui.storage import codec
+from autoexp_tui.storage.codec import (
+    LiveDetail,
+    decode_live,
+    decode_order,
+    decode_record,
+    encode_live,
+    encode_order,
+    encode_record,
+    parse_record,
+)
+from autoexp_tui.storage.core_json import Undecodable, Unencodable
+from autoexp_tui.storage.line_check import one_bit_back
+from autoexp_tui.storage.plan_codec import (
+    PLAN_VERSION,
+    decode_job,
+    decode_plan,
+    encode_job,
+    encode_plan,
+)
+from autoexp_tui.telemetry.curves import Curves, Thinned, Trend
+
+from .strategies import values_of
+
+EVENTS: tuple[type, ...] = get_args(Event)
+JOB = JobSpec(name="a", index=0, command=("x",), output_dir="/o", log_dir="/l")
+PLAN = Plan(plan_id="p", name="n", state_dir="/s", jobs=(JOB,))
+
+
+def recorded(event: Event, **fields: Any) -> Recorded:
+    given_fields: dict[str, Any] = {
+        "seq": 1,
+        "epoch": 1,
+        "t": 2.5,
+        "event_id": "s-1-1",
+        **fields,
+    }
+    return Recorded(event=event, **given_fields)
+
+
+def line(**fields: object) -> bytes:
+    envelope = {"v": 1, "seq": 1, "epoch": 1, "t": 1.0, "event_id": "e"}
+    return json.dumps({**envelope, **fields}).encode()
+
+
+def metrics(**values: float | str) -> MetricsNoted:
+    return MetricsNoted(job="a", attempt=1, run=0, step=1, total=None, values=values)
+
+
+# ---------------------------------------------------------------------- records
+@pytest.mark.parametrize("event_type", EVENTS, ids=lambda kind: kind.__name__)
+@given(data=st.data())
+@settings(max_examples=15, deadline=None)
+def test_every_event_comes_back_as_it_went(
+    event_type: type, data: st.DataObject
+) -> None:
+    event = data.draw(values_of(event_type))
+    record = recorded(event, cause_id="c", command_id="k")
+    assert decode_record(encode_record(record)) == record
+
+
+def test_a_record_is_one_flat_line() -> None:
+    event = JobEnded(job="a", state=JobState.COMPLETED)
+    assert encode_record(recorded(event)) == (
+        b'{"v":1,"seq":1,"epoch":1,"t":2.5,"event_id":"s-1-1","type":"JobEnded",'
+        b'"job":"a","state":"COMPLETED","cause":null,"why":null,"keeps":[],'
+        b'"crc":"8a92186e"}\n'
+    )
+
+
+def test_the_check_of_a_line_is_the_crc_of_all_before_it() -> None:
+    line = encode_record(recorded(MessageLogged(text="x")))
+    body, mark, _ = line.rpartition(b',"crc":"')
+    assert mark
+    assert json.loads(line)["crc"] == f"{zlib.crc32(body):08x}"
+
+
+def test_every_flipped_bit_of_a_line_is_noticed() -> None:
+    line = encode_record(recorded(MessageLogged(text="loss 2.5"), command_id="k"))
+    for index in range(8 * (len(line) - 1)):
+        flipped = bytearray(line)
+        flipped[index // 8] ^= 1 << index % 8
+        with pytest.raises(Undecodable):
+            parse_record(bytes(flipped))
+
+
+def test_every_flipped_bit_of_a_line_is_told_by_its_check() -> None:
+    line = encode_record(recorded(MessageLogged(text="loss 2.5"), command_id="k"))
+    for index in range(8 * (len(line) - 1)):
+        flipped = bytearray(line)
+        flipped[index // 8] ^= 1 << index % 8
+        assert one_bit_back(bytes(flipped)) == line
+        assert decode_record(bytes(flipped)) == decode_record(line)
+
+
+@given(bits=st.sets(st.integers(0, 999), min_size=2, max_size=2))
+def test_two_flipped_bits_are_never_taken_for_one(bits: set[int]) -> None:
+    line = encode_record(recorded(MessageLogged(text="x" * 60), command_id="k"))
+    flipped = bytearray(line)
+    for index in bits:
+        flipped[index // 8] ^= 1 << index % 8
+    assert one_bit_back(bytes(flipped)) is None
+
+
+def test_a_line_without_a_check_tells_no_bit() -> None:
+    assert one_bit_back(line(type="JobsHeld", jobs=["a"])) is None
+
+
+def test_a_line_without_a_check_is_one_of_an_earlier_version() -> None:
+    record = recorded(MessageLogged(text="x"))
+    earlier = encode_record(record).partition(b',"crc":"')[0] + b"}\n"
+    assert decode_record(earlier) == record
+
+
+def test_a_field_that_nobody_knows_is_of_a_newer_version() -> None:
+    with pytest.raises(JournalDamaged, match="newer autoexp-tui"):
+        decode_record(line(type="JobsHeld", jobs=["a"], further=1))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda data: b"\xef\xbb\xbf" + data, "byte-order mark"),
+        (lambda data: data.replace(b"\n", b"\r\n"), "ends in CR"),
+    ],
+)
+def test_a_line_that_an_editor_rewrote_is_refused(
+    change: Callable[[bytes], bytes], said: str
+) -> None:
+    with pytest.raises(JournalDamaged, match=said):
+        decode_record(change(encode_record(recorded(MessageLogged(text="x")))))
+
+
+def test_empty_ids_are_left_out_of_the_line() -> None:
+    text = encode_record(recorded(MessageLogged(text="x"))).decode()
+    assert "cause_id" not in text
+    assert "command_id" not in text
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\r\nb", "\u2028", "\0", '"}\n{"', "\x1b["])
+def test_hostile_text_stays_within_its_line(text: str) -> None:
+    data = encode_record(recorded(MessageLogged(text=text)))
+    assert data.count(b"\n") == 1
+    assert decode_record(data).event == MessageLogged(text=text)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf")]
+)
+def test_a_number_that_json_lacks_becomes_text_where_text_may_stand(
+    number: float, text: str
+) -> None:
+    data = encode_record(recorded(metrics(loss=number, step=1.5)))
+    assert decode_record(data).event == metrics(loss=text, step=1.5)
+
+
+def test_a_reason_may_carry_a_number_that_json_lacks() -> None:
+    event = SubmissionPaused(why=why("nan", loss=math.nan))
+    paused = decode_record(encode_record(recorded(event))).event
+    assert paused == SubmissionPaused(why=why("nan", loss="nan"))
+
+
+def test_a_number_that_json_lacks_is_refused_where_only_numbers_stand() -> None:
+    event = RunBegan(job="a", attempt=1, run=0, began_at=math.inf)
+    with pytest.raises(Unencodable, match="began_at"):
+        encode_record(recorded(event))
+
+
+def test_a_time_that_json_lacks_is_refused() -> None:
+    with pytest.raises(Unencodable, match="not a number"):
+        encode_record(recorded(MessageLogged(text="x"), t=math.nan))
+
+
+def test_undecodable_bytes_of_a_file_name_become_the_replacement_character() -> None:
+    data = encode_record(recorded(MessageLogged(text="log-\udcff.txt")))
+    assert decode_record(data).event == MessageLogged(text="log-\ufffd.txt")
+
+
+def test_an_object_of_another_library_is_refused() -> None:
+    event = MessageLogged(text=object())  # type: ignore[arg-type]
+    with pytest.raises(Unencodable, match="no JSON form"):
+        encode_record(recorded(event))
+
+
+def test_numbers_keep_their_kind() -> None:
+    data = encode_record(recorded(metrics(a=1.0, b="1.0")))
+    event = decode_record(data).event
+    assert isinstance(event, MetricsNoted)
+    assert {key: type(value) for key, value in event.values.items()} == {
+        "a": float,
+        "b": str,
+    }
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "not a line of JSON"),
+        (b'{"v":1', "not a line of JSON"),
+        (b"\xff\xfe", "not a line of JSON"),
+        (b"\0\0\0", "not a line of JSON"),
+        (b"12", "not a JSON object"),
+        (b"[]", "not a JSON object"),
+        (b"{}", "no 'type'"),
+        (line(type="JobsHeld"), "JobsHeld: jobs: Field required"),
+        (line(type="JobsHeld", jobs=["a"], further=1), "further: Unexpected"),
+        (line(type="JobsHeld", jobs="a"), "jobs: "),
+        (line(type="JobEnded", job="a", state="ODD"), "state: "),
+        (line(type=7), "unknown type of event 7"),
+        (line(type="JobsHeld", jobs=[], seq="1"), "not a number"),
+        (line(type="JobsHeld", jobs=[], t=None), "not a number"),
+        (line(type="JobsHeld", jobs=[], v=True), "not a number"),
+        (b'{"v":1,"seq":1,"epoch":1,"t":NaN}', "not a line of JSON"),
+    ],
+)
+def test_a_line_that_does_not_read_is_refused_with_its_place(
+    data: bytes, said: str
+) -> None:
+    with pytest.raises(JournalDamaged) as caught:
+        decode_record(data, "journal.jsonl, line 7")
+    assert caught.value.where == "journal.jsonl, line 7"
+    assert said in caught.value.problem
+
+
+def test_an_unknown_event_is_refused_with_a_remedy() -> None:
+    with pytest.raises(JournalDamaged, match="newer autoexp-tui"):
+        decode_record(line(type="JobTeleported"))
+
+
+# --------------------------------------------------------------------- versions
+def test_a_newer_version_of_an_event_is_refused_with_a_remedy() -> None:
+    with pytest.raises(JournalDamaged, match=r"version 2.*knows 1") as caught:
+        decode_record(line(type="JobsHeld", v=2, jobs=[]))
+    assert "newer autoexp-tui" in caught.value.hint
+
+
+def test_an_older_version_is_brought_up_step_by_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def say(fields: dict[str, Any]) -> dict[str, Any]:
+        return {"said": fields["words"]}
+
+    def text(fields: dict[str, Any]) -> dict[str, Any]:
+        return {"text": fields["said"]}
+
+    monkeypatch.setitem(codec.UPCASTERS, ("MessageLogged", 1), say)
+    monkeypatch.setitem(codec.UPCASTERS, ("MessageLogged", 2), text)
+    record = decode_record(line(type="MessageLogged", words="hello"))
+    assert record.event == MessageLogged(text="hello")
+
+
+def test_a_record_is_written_in_the_newest_version_of_its_type(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(codec.UPCASTERS, ("MessageLogged", 1), dict)
+    data = encode_record(recorded(MessageLogged(text="x")))
+    assert json.loads(data)["v"] == 2
+
+
+def test_upcasters_of_one_type_leave_the_others_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(codec.UPCASTERS, ("MessageLogged", 1), dict)
+    record = recorded(JobEnded(job="a", state=JobState.LOST))
+    assert decode_record(encode_record(record)) == record
+
+
+# -------------------------------------------------------- plans, jobs and orders
+@given(plan=values_of(Plan))
+@settings(max_examples=25, deadline=None)
+def test_every_plan_comes_back_as_it_went(plan: Plan) -> None:
+    plan = replace(plan, version=PLAN_VERSION)  # a newer one is refused
+    assert decode_plan(encode_plan(plan)) == plan
+
+
+@given(job=values_of(JobSpec))
+@settings(max_examples=25, deadline=None)
+def test_every_job_comes_back_as_it_went(job: JobSpec) -> None:
+    assert decode_job(encode_job(job)) == job
+
+
+@given(order=values_of(Order))
+@settings(max_examples=50, deadline=None)
+def test_every_order_comes_back_as_it_went(order: Order) -> None:
+    assert decode_order(encode_order(order)) == order
+
+
+def test_equal_plans_have_equal_bytes() -> None:
+    assert encode_plan(PLAN) == encode_plan(replace(PLAN))
+
+
+def test_a_plan_with_an_impossible_value_names_the_field() -> None:
+    odd = replace(JOB, progress_total=math.inf)  # type: ignore[arg-type]
+    with pytest.raises(ValidationFailed, match="progress_total"):
+        encode_plan(replace(PLAN, jobs=(odd,)))
+
+
+def test_an_infinite_parameter_is_kept_as_text() -> None:
+    job = replace(JOB, parameters={"clip": math.inf})
+    assert decode_job(encode_job(job)).parameters == {"clip": "inf"}
+
+
+def test_a_plan_takes_no_text_for_a_number() -> None:
+    data = encode_plan(PLAN).replace(b'"index":0', b'"index":"0"')
+    with pytest.raises(JournalDamaged, match=r"jobs.0.index"):
+        decode_plan(data)
+
+
+@pytest.mark.parametrize("data", [b"", b"null", b"[]", b"{}", b'{"plan_id":"x"}'])
+def test_what_is_no_plan_is_refused(data: bytes) -> None:
+    with pytest.raises(JournalDamaged, match=r"plan\.json"):
+        decode_plan(data, "plan.json")
+
+
+def test_an_order_of_an_unknown_kind_is_refused() -> None:
+    data = encode_order(Order(command_id="c", command=Kill(jobs=("a",))))
+    with pytest.raises(JournalDamaged, match="command"):
+        decode_order(data.replace(b'"kill"', b'"explode"'))
+
+
+def test_an_order_takes_no_word_for_a_yes() -> None:
+    data = b'{"command_id":"c","command":{"kind":"answer","job":"a","digest":"d",'
+    with pytest.raises(JournalDamaged, match="approved"):
+        decode_order(data + b'"approved":"yes"}}')
+
+
+# ------------------------------------------------------------------ live detail
+def test_live_detail_keeps_numbers_that_json_lacks() -> None:
+    live = Live(
+        metrics={"loss": math.nan},
+        curves={"loss": Curve((1, 2), (math.inf, -math.inf))},
+    )
+    detail = LiveDetail(seq=1, t=2.0, engine=EngineView(role="live"), jobs={"a": live})
+    back = decode_live(encode_live(detail)).jobs["a"]
+    assert math.isnan(back.metrics["loss"])
+    assert back.curves["loss"].values == (math.inf, -math.inf)
+
+
+# ----------------------------------------------------------------------- imports
+def test_importing_and_encoding_need_no_pydantic() -> None:
+    script = (
+        "import sys\n"
+        "from autoexp_tui.storage.codec import encode_record\n"
+        "from autoexp_tui.events.events import MessageLogged, Recorded\n"
+        "encode_record(Recorded(seq=1, epoch=1, t=1.0, event_id='e',"
+        " event=MessageLogged(text='x')))\n"
+        "print(sorted(name for name in sys.modules if 'pydantic' in name))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
+def test_a_mapping_of_any_kind_is_written() -> None:
+    class Frozen(Mapping[str, str]):
+        def __getitem__(self, key: str) -> str:
+            return {"k": "v"}[key]
+
+        def __iter__(self) -> Any:
+            return iter(["k"])
+
+        def __len__(self) -> int:
+            return 1
+
+    event = LogMatched(
+        match_id="m",
+        job="a",
+        attempt=1,
+        run=0,
+        rule="r",
+        offset=0,
+        line="l",
+        metadata=Frozen(),
+    )
+    back = decode_record(encode_record(recorded(event))).event
+    assert isinstance(back, LogMatched)
+    assert back.metadata == {"k": "v"}
+
+
+def test_curves_that_nobody_looked_at_go_out_as_they_are() -> None:
+    loss = Thinned()
+    for step in range(3):
+        loss.add(step, step / 2)
+    live = Live(curves=Curves({"loss": loss}), trend=Trend(loss))
+    detail = LiveDetail(seq=1, t=2.0, engine=EngineView(role="live"), jobs={"a": live})
+    back = decode_live(encode_live(detail)).jobs["a"]
+    assert back.curves["loss"].values == (0.0, 0.5, 1.0)
+    assert tuple(back.trend) == (0.0, 0.5, 1.0)

@@ -1,0 +1,715 @@
+"""The journal on disk: what counts after faults, kills, take-overs and damage."""
+
+from __future__ import annotations
+
+import os
+import resource
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from autoexp_tui.events.events import (
+    EngineStarted,
+    Event,
+    JobEnded,
+    JobReplanned,
+    JobsReleased,
+    PlanAdded,
+    Recorded,
+)
+from autoexp_tui.model.errors import (
+    EnvironmentFailed,
+    JournalDamaged,
+    SessionOwned,
+)
+from autoexp_tui.model.specs import JobSpec
+from autoexp_tui.model.states import JobState
+from autoexp_tui.model.verdicts import why
+from autoexp_tui.storage.atomic import sync_data
+from autoexp_tui.storage.codec import decode_record, encode_record
+from autoexp_tui.storage.file_journal import FileJournal
+from autoexp_tui.storage.journal import (
+    load_state,
+    read_session,
+)
+from autoexp_tui.storage.journal_follow import JournalFollower
+from autoexp_tui.storage.journal_parts import Notices, Part, find_seal
+from autoexp_tui.testing.journal_contract import (
+    PLAN,
+    JournalContract,
+    Store,
+    Writer,
+    message,
+)
+
+from .disk_session import FULL, KILLS, SYNC, Died, DiskStore, FixedLease
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DiskStore:
+    return DiskStore(tmp_path / "k7f2", monkeypatch)
+
+
+class TestFileJournal(JournalContract):
+    @pytest.fixture(autouse=True)
+    def _place(self, store: DiskStore) -> None:
+        self._store = store
+
+    def new_store(self) -> Store:
+        return self._store
+
+
+def part(store: DiskStore, epoch: int) -> Path:
+    return store.session.journal_part(epoch)
+
+
+def texts(records: list[Recorded]) -> list[str]:
+    return [getattr(record.event, "text", "") for record in records]
+
+
+def counting(store: DiskStore) -> list[Recorded]:
+    return list(read_session(store.session))
+
+
+def append_bytes(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)
+
+
+# ------------------------------------------------------------------------ files
+def test_a_part_is_private(store: DiskStore) -> None:
+    Writer(store).begin()
+    assert part(store, 1).stat().st_mode & 0o777 == 0o600
+
+
+def test_the_current_part_has_a_name_that_stays(store: DiskStore) -> None:
+    Writer(store).begin()
+    Writer(store).begin()
+    assert store.session.journal.resolve() == part(store, 2).resolve()
+
+
+def test_opening_a_journal_writes_nothing(store: DiskStore) -> None:
+    Writer(store)
+    assert store.session.journal_parts() == []
+
+
+def test_one_commit_is_one_write_and_one_sync(
+    store: DiskStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(store)
+    writer.begin()
+    calls: list[str] = []
+    real = os.pwrite
+
+    def write(descriptor: int, data: bytes, offset: int) -> int:
+        calls.append("write")
+        return real(descriptor, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", write)
+    monkeypatch.setattr(SYNC, lambda _descriptor: calls.append("sync"))
+    writer.journal.append(writer.draft(*(message(str(n)) for n in range(100))))
+    assert calls == ["write", "sync"]
+
+
+def test_two_journals_under_one_lease_are_refused(store: DiskStore) -> None:
+    writer = Writer(store)
+    records = writer.draft(*writer.first_events())
+    again = FileJournal(store.session, FixedLease(1))
+    writer.journal.append(records)
+    with pytest.raises(EnvironmentFailed, match="written already"):
+        again.append(records)
+
+
+# ----------------------------------------------------------------- refused writes
+@pytest.fixture
+def file_limit() -> Iterator[Callable[[int], None]]:
+    """Sets how long a file of this process may be; put back at the end."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def limit(size: int) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+
+    yield limit
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_write_that_the_disk_cuts_short_is_cut_back(
+    store: DiskStore, file_limit: Callable[[int], None]
+) -> None:
+    writer = Writer(store)
+    writer.begin()
+    size = part(store, 1).stat().st_size
+    file_limit(size + 300)
+    records = writer.draft(*(message("x" * 100) for _ in range(5)))
+    with pytest.raises(EnvironmentFailed, match=r"journal\.1\.jsonl"):
+        writer.journal.append(records)
+    assert part(store, 1).stat().st_size == size
+
+
+def test_nothing_counts_that_is_written_to_a_session_that_is_gone(
+    store: DiskStore,
+) -> None:
+    writer = Writer(store)
+    writer.begin()
+    path = store.session.path
+    path.rename(path.with_name("gone"))
+    with pytest.raises(EnvironmentFailed, match="The directory is gone"):
+        writer.write(message("lost"))
+    path.with_name("gone").rename(path)
+    writer.write(message("kept"))
+    assert texts(counting(store))[-1] == "kept"
+    assert "lost" not in texts(counting(store))
+
+
+def test_what_a_full_disk_refused_is_written_when_there_is_room(
+    store: DiskStore, file_limit: Callable[[int], None]
+) -> None:
+    writer = Writer(store)
+    before = writer.begin()
+    file_limit(part(store, 1).stat().st_size + 300)
+    records = writer.draft(*(message("x" * 100) for _ in range(5)))
+    with pytest.raises(EnvironmentFailed):
+        writer.journal.append(records)
+    file_limit(1 << 30)
+    writer.journal.append(records)
+    assert counting(store) == before + records
+
+
+def test_a_cut_that_fails_too_is_made_up_before_the_next_append(
+    store: DiskStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(store)
+    before = writer.begin()
+
+    def refuse(*_args: object) -> None:
+        raise FULL
+
+    with monkeypatch.context() as broken:
+        broken.setattr(SYNC, refuse)
+        broken.setattr(os, "ftruncate", refuse)
+        with pytest.raises(EnvironmentFailed):
+            writer.journal.append(writer.draft(message("a much longer line")))
+    records = writer.draft(message("short"))
+    writer.journal.append(records)
+    assert counting(store) == before + records
+
+
+def test_a_lease_that_cannot_be_asked_refuses_the_append(
+    store: DiskStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(store)
+    before = writer.begin()
+    records = writer.draft(message("x"))
+
+    def unknown(_lease: FixedLease) -> bool:
+        raise FULL
+
+    with monkeypatch.context() as broken:
+        broken.setattr(FixedLease, "held", unknown)
+        with pytest.raises(EnvironmentFailed):
+            writer.journal.append(records)
+    writer.journal.append(records)
+    assert counting(store) == before + records
+
+
+def test_a_part_whose_directory_would_not_sync_is_tried_again(
+    store: DiskStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(store)
+    records = writer.draft(*writer.first_events())
+
+    def refuse(_path: Path) -> None:
+        raise FULL
+
+    with monkeypatch.context() as broken:
+        broken.setattr("autoexp_tui.storage.file_journal.sync_directory", refuse)
+        with pytest.raises(EnvironmentFailed):
+            writer.journal.append(records)
+    writer.journal.append(records)
+    assert counting(store) == records
+
+
+# -------------------------------------------------------------------- take-overs
+def test_a_seal_ends_after_the_last_whole_line(store: DiskStore) -> None:
+    Writer(store).begin()
+    size = part(store, 1).stat().st_size
+    append_bytes(part(store, 1), b'{"v":1,"seq":3,')
+    second = Writer(store)
+    assert (second.journal.seal.part, second.journal.seal.bytes) == (
+        "journal.1.jsonl",
+        size,
+    )
+
+
+def test_a_torn_line_is_dropped_with_a_notice(store: DiskStore) -> None:
+    before = Writer(store).begin()
+    append_bytes(part(store, 1), b'{"v":1,"seq":3,')
+    loaded = FileJournal(store.session, FixedLease(2)).load()
+    assert list(loaded.events) == before
+    assert any("15 bytes of an unfinished" in notice for notice in loaded.notices)
+
+
+def test_zeros_that_a_power_cut_left_are_a_torn_line(store: DiskStore) -> None:
+    before = Writer(store).begin()
+    append_bytes(part(store, 1), b"\0" * 4096)
+    assert counting(store) == before
+
+
+def test_late_bytes_of_a_deposed_engine_do_not_count(store: DiskStore) -> None:
+    first = Writer(store)
+    before = first.begin()
+    late = first.draft(message("late"))
+    second = Writer(store)
+    after = second.begin()
+    append_bytes(part(store, 1), b"".join(encode_record(record) for record in late))
+    notices = Notices()
+    assert list(read_session(store.session, notices)) == before + after
+    assert any("no later part counts" in line for line in notices.lines)
+
+
+def test_an_engine_deposed_between_its_sync_and_its_question_is_told(
+    store: DiskStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Writer(store)
+    before = first.begin()
+    after: list[Recorded] = []
+
+    def taken_over_after(descriptor: int) -> None:
+        sync_data(descriptor)
+        monkeypatch.setattr(SYNC, sync_data)
+        after.extend(Writer(store).begin())
+
+    records = first.draft(message("x"))
+    monkeypatch.setattr(SYNC, taken_over_after)
+    with pytest.raises(SessionOwned):
+        first.journal.append(records)
+    # It was on disk when the successor sealed the part: for that one it counts.
+    assert counting(store) == before + records + after
+
+
+def test_a_deposed_engine_does_not_cut_what_its_successor_sealed(
+    store: DiskStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Writer(store)
+    before = first.begin()
+    records = first.draft(message("x"))
+    after: list[Recorded] = []
+
+    def taken_over_then_failing(_descriptor: int) -> None:
+        monkeypatch.undo()
+        after.extend(Writer(store).begin())
+        raise FULL
+
+    monkeypatch.setattr(SYNC, taken_over_then_failing)
+    with pytest.raises(SessionOwned):
+        first.journal.append(records)
+    assert counting(store) == before + records + after
+
+
+def test_a_deposed_engine_is_told_each_time(store: DiskStore) -> None:
+    first = Writer(store)
+    first.begin()
+    Writer(store)
+    for _ in range(2):
+        with pytest.raises(SessionOwned):
+            first.journal.append(first.draft(message("x")))
+
+
+def test_a_long_line_of_succession_is_read_in_order(store: DiskStore) -> None:
+    written: list[Recorded] = []
+    for number in range(5):
+        writer = Writer(store)
+        written += writer.begin()
+        written += writer.write(message(str(number)))
+    assert counting(store) == written
+
+
+def test_an_engine_that_began_late_changes_nothing(store: DiskStore) -> None:
+    first = Writer(store)
+    before = first.begin()
+    slow = Writer(store)
+    late = slow.draft(*slow.first_events())
+    third = Writer(store)
+    after = third.begin()
+    with pytest.raises(SessionOwned):
+        slow.journal.append(late)
+    assert counting(store) == before + after
+    fourth = Writer(store)
+    assert counting(store) + fourth.begin() == counting(store)
+
+
+# ---------------------------------------------------- kills at each step of a start
+@pytest.mark.parametrize("step", KILLS)
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_kill_at_any_step_of_a_take_over_loses_nothing(
+    store: DiskStore,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    twice: bool,
+) -> None:
+    before = Writer(store).begin()
+    for _ in range(1 + twice):
+        victim = Writer(store)
+        records = victim.draft(*victim.first_events(), message("of the victim"))
+        name, replacement = KILLS[step]
+        with monkeypatch.context() as killing:
+            killing.setattr(f"autoexp_tui.storage.file_journal.{name}", replacement)
+            with pytest.raises(Died):
+                victim.journal.append(records)
+    heir = Writer(store)
+    heir.begin()
+    heir.write(message("of the heir"))
+    found = counting(store)
+    assert found[: len(before)] == before
+    assert texts(found)[-1] == "of the heir"
+    assert [record.seq for record in found] == list(range(1, len(found) + 1))
+
+
+@pytest.mark.parametrize("step", KILLS)
+def test_a_kill_at_any_step_of_a_first_start_leaves_a_new_session(
+    store: DiskStore, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    victim = Writer(store)
+    records = victim.draft(*victim.first_events())
+    name, replacement = KILLS[step]
+    with monkeypatch.context() as killing:
+        killing.setattr(f"autoexp_tui.storage.file_journal.{name}", replacement)
+        with pytest.raises(Died):
+            victim.journal.append(records)
+    heir = Writer(store)
+    heir.begin()
+    assert store.load().session == "s"
+
+
+def test_a_kill_at_every_byte_of_a_commit_leaves_all_of_it_or_nothing(
+    store: DiskStore,
+) -> None:
+    writer = Writer(store)
+    before = writer.begin()
+    size = part(store, 1).stat().st_size
+    added = writer.write(message("a"), message("b"))
+    data = part(store, 1).read_bytes()
+    for end in range(size, len(data) + 1):
+        part(store, 1).write_bytes(data[:end])
+        whole = end == len(data)
+        assert counting(store) == (before + added if whole else before)
+
+
+# ------------------------------------------------------------------------ damage
+def damaged(store: DiskStore) -> JournalDamaged:
+    with pytest.raises(JournalDamaged) as caught:
+        load_state(store.session)
+    assert caught.value.exit_code == 5
+    assert caught.value.hint
+    return caught.value
+
+
+def test_damage_in_the_midst_is_refused_with_line_byte_and_remedy(
+    store: DiskStore,
+) -> None:
+    Writer(store).begin()
+    lines = part(store, 1).read_bytes().splitlines(keepends=True)
+    part(store, 1).write_bytes(lines[0] + b"oh no\n" + lines[1])
+    error = damaged(store)
+    assert f"journal.1.jsonl, line 2 (byte {len(lines[0])})" in error.where
+    assert "autoexp-sessions check k7f2 --repair" in error.hint
+
+
+def test_a_missing_line_is_refused(store: DiskStore) -> None:
+    writer = Writer(store)
+    writer.begin()
+    writer.write(message("1"), message("2"))
+    lines = part(store, 1).read_bytes().splitlines(keepends=True)
+    part(store, 1).write_bytes(b"".join([*lines[:2], *lines[3:]]))
+    assert "record 4 of epoch 1 stands where record 3" in str(damaged(store))
+
+
+def test_a_missing_part_is_refused(store: DiskStore) -> None:
+    Writer(store).begin()
+    Writer(store).begin()
+    part(store, 1).unlink()
+    assert "journal.1.jsonl" in damaged(store).problem
+
+
+def test_missing_sealed_bytes_are_refused(store: DiskStore) -> None:
+    Writer(store).begin()
+    Writer(store).begin()
+    size = part(store, 1).stat().st_size
+    first = part(store, 1).read_bytes().splitlines(keepends=True)[0]
+    os.truncate(part(store, 1), len(first))
+    assert f"{size - len(first)} bytes are missing" in damaged(store).problem
+
+
+def test_an_heir_of_a_damaged_journal_is_told_the_remedy(store: DiskStore) -> None:
+    Writer(store).begin()
+    append_bytes(part(store, 1), b"oh no\n")
+    with pytest.raises(JournalDamaged, match="check k7f2 --repair"):
+        FileJournal(store.session, FixedLease(2)).load()
+
+
+@pytest.mark.parametrize(
+    "name", ["../journal.1.jsonl", "/etc/passwd", "journal.9.jsonl"]
+)
+def test_a_seal_names_only_an_older_part(store: DiskStore, name: str) -> None:
+    Writer(store).begin()
+    Writer(store).begin()
+    lines = part(store, 2).read_bytes().splitlines(keepends=True)
+    first = decode_record(lines[0])
+    event = replace(cast(EngineStarted, first.event), sealed_part=name)
+    part(store, 2).write_bytes(encode_record(replace(first, event=event)))
+    assert "is missing" in damaged(store).problem
+
+
+def test_an_event_that_does_not_follow_is_damage(store: DiskStore) -> None:
+    writer = Writer(store)
+    writer.begin()
+    (first,) = writer.draft(message("x"))
+    ended = JobEnded(job="nobody", state=JobState.COMPLETED)
+    writer.journal.append([replace(first, event=ended)])
+    assert "JobEnded" in damaged(store).problem
+
+
+def test_a_part_that_cannot_be_read_is_an_error_with_its_path(
+    store: DiskStore,
+) -> None:
+    part(store, 1).mkdir()
+    with pytest.raises(EnvironmentFailed, match=r"journal\.1\.jsonl"):
+        load_state(store.session)
+
+
+# ----------------------------------------------------------------------- loading
+def test_a_loaded_session_has_its_plan(store: DiskStore) -> None:
+    writer = Writer(store)
+    writer.begin()
+    sha = writer.journal.add_plan(PLAN)
+    writer.write(PlanAdded(sha=sha), JobsReleased(jobs=("a",)))
+    assert store.load().jobs["a"].state is JobState.WAITING
+
+
+def test_a_lost_plan_is_refused_with_a_remedy(store: DiskStore) -> None:
+    writer = Writer(store)
+    writer.begin()
+    writer.write(PlanAdded(sha=writer.journal.add_plan(PLAN)))
+    store.session.plan.unlink()
+    assert "plan" in damaged(store).problem
+
+
+def test_an_engine_loads_up_to_its_seal(store: DiskStore) -> None:
+    first = Writer(store)
+    before = first.begin()
+    late = first.draft(message("late"))
+    heir = FileJournal(store.session, FixedLease(2))
+    append_bytes(part(store, 1), encode_record(late[0]))
+    assert list(heir.load().events) == before
+
+
+def test_only_the_newest_events_are_handed_out(store: DiskStore) -> None:
+    writer = Writer(store)
+    writer.begin()
+    newest = writer.write(*(message(str(number)) for number in range(10)))[-3:]
+    assert list(load_state(store.session, tail=3).events) == newest
+
+
+def test_a_session_without_a_journal_is_empty(store: DiskStore) -> None:
+    assert load_state(store.session).state.seq == 0
+
+
+# --------------------------------------------------------------------- following
+def follow(store: DiskStore) -> JournalFollower:
+    return JournalFollower(store.session, load_state(store.session))
+
+
+def test_a_follower_sees_what_is_appended(store: DiskStore) -> None:
+    writer = Writer(store)
+    writer.begin()
+    follower = follow(store)
+    added = writer.write(message("1"), message("2"))
+    assert list(follower.poll().records) == added
+    assert follower.poll().records == ()
+
+
+def test_a_follower_from_before_the_first_event_sees_all(store: DiskStore) -> None:
+    follower = follow(store)
+    assert follower.poll().records == ()
+    written = Writer(store).begin()
+    assert list(follower.poll().records) == written
+
+
+def test_a_follower_waits_for_the_end_of_a_line(store: DiskStore) -> None:
+    writer = Writer(store)
+    writer.begin()
+    follower = follow(store)
+    (record,) = writer.draft(message("x"))
+    data = encode_record(record)
+    append_bytes(part(store, 1), data[:20])
+    assert follower.poll().records == ()
+    append_bytes(part(store, 1), data[20:])
+    assert follower.poll().records == (record,)
+
+
+def test_a_follower_waits_for_the_end_of_a_commit(store: DiskStore) -> None:
+    writer = Writer(store)
+    writer.begin()
+    follower = follow(store)
+    records = writer.draft(message("1"), message("2"))
+    append_bytes(part(store, 1), encode_record(records[0]))
+    assert follower.poll().records == ()
+    append_bytes(part(store, 1), encode_record(records[1]))
+    assert list(follower.poll().records) == records
+
+
+def test_a_follower_goes_on_over_take_overs(store: DiskStore) -> None:
+    first = Writer(store)
+    first.begin()
+    follower = follow(store)
+    expected = first.write(message("1"))
+    expected += Writer(store).begin()
+    third = Writer(store)
+    expected += third.begin()
+    expected += third.write(message("3"))
+    assert list(follower.poll().records) == expected
+
+
+def test_a_follower_is_not_disturbed_by_an_engine_that_never_began(
+    store: DiskStore,
+) -> None:
+    writer = Writer(store)
+    writer.begin()
+    follower = follow(store)
+    part(store, 2).write_bytes(b'{"v":1')
+    added = writer.write(message("1"))
+    assert list(follower.poll().records) == added
+
+
+def test_a_follower_that_read_void_bytes_says_so(store: DiskStore) -> None:
+    first = Writer(store)
+    first.begin()
+    _, second = store.acquire()
+    late = first.draft(message("late"))
+    append_bytes(part(store, 1), encode_record(late[0]))
+    follower = follow(store)
+    start = EngineStarted(
+        host="h",
+        pid=1,
+        sealed_part=second.seal.part,
+        sealed_bytes=second.seal.bytes,
+    )
+    second.append([replace(late[0], event=start, epoch=2)])
+    assert follower.poll().rewound
+
+
+def test_a_follower_that_read_what_was_cut_back_says_so(store: DiskStore) -> None:
+    writer = Writer(store)
+    writer.begin()
+    size = part(store, 1).stat().st_size
+    (refused,) = writer.draft(message("refused"))
+    append_bytes(part(store, 1), encode_record(refused))
+    follower = follow(store)
+    os.truncate(part(store, 1), size)
+    assert follower.poll().rewound
+
+
+def test_a_follower_notices_another_line_where_one_was_cut_back(
+    store: DiskStore,
+) -> None:
+    writer = Writer(store)
+    writer.begin()
+    size = part(store, 1).stat().st_size
+    refused, further = writer.draft(message("refused"), message("x"))
+    refused = replace(refused, more=False)
+    append_bytes(part(store, 1), encode_record(refused))
+    follower = follow(store)
+    os.truncate(part(store, 1), size)
+    instead = replace(refused, event=message("instead"))
+    for record in (instead, further):
+        append_bytes(part(store, 1), encode_record(record))
+    assert follower.poll().rewound
+
+
+def test_after_a_rewind_loading_anew_tells_the_truth(store: DiskStore) -> None:
+    writer = Writer(store)
+    before = writer.begin()
+    size = part(store, 1).stat().st_size
+    append_bytes(part(store, 1), encode_record(writer.draft(message("refused"))[0]))
+    follower = follow(store)
+    os.truncate(part(store, 1), size)
+    assert follower.poll().rewound
+    loaded = load_state(store.session)
+    assert list(loaded.events) == before
+    assert JournalFollower(store.session, loaded).poll().records == ()
+
+
+def test_an_idle_look_reads_no_journal(
+    store: DiskStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Writer(store).begin()
+    follower = follow(store)
+    opened: list[object] = []
+    monkeypatch.setattr(Path, "open", lambda path, *_args: opened.append(path))
+    assert follower.poll().records == ()
+    assert opened == []
+
+
+def test_a_commit_that_was_torn_between_two_of_its_records_does_not_count(
+    store: DiskStore,
+) -> None:
+    writer = Writer(store)
+    writer.begin()
+    part = store.session.journal_part(1)
+    whole = part.stat().st_size
+    first = load_state(store.session).state.seq + 1
+    lines = [
+        encode_record(
+            Recorded(
+                seq=first + n,
+                epoch=1,
+                t=1.0,
+                event_id=f"e{n}",
+                event=message("x"),
+                more=n < 2,
+            )
+        )
+        for n in range(3)
+    ]
+    with part.open("ab") as file:
+        file.write(b"".join(lines[:2]))
+    loaded = load_state(store.session)
+    assert loaded.position.offset == whole
+    assert "2 records of an unfinished commit" in loaded.notices[0]
+    assert find_seal(Part(id=(1, 0), path=part)).bytes == whole
+    with part.open("ab") as file:
+        file.write(lines[2])
+    assert load_state(store.session).position.seq == first + 2
+
+
+# ----------------------------------------------------------------------- for the group
+def replanned(env: dict[str, str]) -> JobReplanned:
+    spec = JobSpec(
+        name="a", index=0, command=("x",), env=env, output_dir="/o", log_dir="/l"
+    )
+    return JobReplanned(job="a", spec=spec, why=why("x"))
+
+
+@pytest.mark.parametrize(
+    ("env", "mode"), [({"STEPS": "text"}, 0o640), ({"HF_TOKEN": "abcdef"}, 0o600)]
+)
+def test_a_part_for_the_group_is_closed_before_it_holds_a_secret(
+    store: DiskStore, env: dict[str, str], mode: int
+) -> None:
+    store.session.path.chmod(0o2750)
+    _, journal = store.acquire()
+    told: tuple[Event, ...] = (message("x"), replanned(env))
+    for seq, event in enumerate(told, 1):
+        journal.append(
+            [Recorded(seq=seq, epoch=1, t=1.0, event_id=f"e{seq}", event=event)]
+        )
+        if seq == 1:
+            assert stat.S_IMODE(part(store, 1).stat().st_mode) == 0o640
+    assert stat.S_IMODE(part(store, 1).stat().st_mode) == mode
+    assert any("closed to the group" in text for text in store.faults) == (
+        mode == 0o600
+    )

@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.storage import git as git_module
+from autoexp_tui.storage import provenance
+from autoexp_tui.storage.kept_configs import JobConfigs
+from autoexp_tui.storage.provenance import (
+    GitState,
+    ProvenanceRecord,
+    RecordBuilder,
+    git_state,
+    load_record,
+    record_of,
+    record_path,
+    store_record,
+    write_provenance,
+)
+
+SHARED = {f"shared{n}": "é" for n in range(40)}
+TREES = [({"lr": n, **SHARED}, {"lr": f"${{x{n}}}"}) for n in range(50)]
+
+
+def texts(n: int) -> JobConfigs:
+    resolved = f"lr: {n}\n" + "".join(f'{key}: "é"\n' for key in SHARED)
+    return JobConfigs(resolved=resolved, unresolved=f'lr: "${{x{n}}}"\n')
+
+
+CONFIGS = {f"job{n}": texts(n) for n in range(50)}
+
+
+def make_record(git: GitState) -> ProvenanceRecord:
+    builder = RecordBuilder()
+    for index, (resolved, unresolved) in enumerate(TREES):
+        builder.add(index, resolved, unresolved)
+    return builder.record((job_in(Path(), n) for n in range(50)), git)
+
+
+def job_in(tmp_path: Path, index: int = 7) -> JobSpec:
+    name = f"job{index}"
+    return JobSpec(
+        name=name,
+        index=index,
+        command=("python", "train.py"),
+        overrides=("lr=7",),
+        output_dir=str(tmp_path / "out" / name),
+        log_dir=str(tmp_path / "logs"),
+    )
+
+
+def plan_in(tmp_path: Path) -> Plan:
+    return Plan(
+        plan_id="p1",
+        name="n",
+        state_dir=str(tmp_path / "state"),
+        overrides=("slurm=local",),
+        jobs=(job_in(tmp_path),),
+        environment={"HOME": "abc", "NOT_SET": ""},
+    )
+
+
+def written(tmp_path: Path, record: ProvenanceRecord | None) -> dict[str, str]:
+    place = write_provenance(plan_in(tmp_path), job_in(tmp_path), record)
+    return {path.name: path.read_text() for path in place.iterdir()}
+
+
+def test_each_jobs_configs_survive_the_record(tmp_path: Path) -> None:
+    store_record(tmp_path, "p1", make_record(GitState(commit="c")))
+    record = load_record(tmp_path, "p1")
+
+    assert record is not None
+    assert {name: record.of(name) for name in CONFIGS} == CONFIGS
+    assert record.git == GitState(commit="c")
+    assert record.of("unknown") is None
+
+
+def test_configs_that_are_alike_take_little_room(tmp_path: Path) -> None:
+    path = store_record(tmp_path, "p1", make_record(GitState()))
+
+    assert path.stat().st_size < 6000
+
+
+def test_a_job_gets_everything_it_was_made_from(tmp_path: Path) -> None:
+    git = GitState(commit="0123", diff="-a\n+b\n")
+    files = written(tmp_path, make_record(git))
+
+    assert files == {
+        "resolved_config.yaml": CONFIGS["job7"].resolved,
+        "unresolved_config.yaml": CONFIGS["job7"].unresolved,
+        "overrides.txt": "slurm=local\nlr=7\n",
+        "environment.txt": "HOME hmac-sha256:abc\nNOT_SET not set\n",
+        "git.txt": "commit 0123\nwith uncommitted changes: git.diff\n",
+        "git.diff": "-a\n+b\n",
+        "command.json": '[\n "python",\n "train.py"\n]\n',
+    }
+
+
+def test_without_a_record_a_note_says_so(tmp_path: Path) -> None:
+    files = written(tmp_path, None)
+
+    assert "without the record" in files["MISSING.txt"]
+    assert files["git.txt"] == "not recorded\n"
+
+
+def test_writing_again_changes_nothing(tmp_path: Path) -> None:
+    record = make_record(GitState())
+
+    assert written(tmp_path, record) == written(tmp_path, record)
+
+
+def test_no_record_and_a_foreign_one_read_as_none(tmp_path: Path) -> None:
+    path = store_record(tmp_path, "p1", ProvenanceRecord())
+    path.write_text("{}")
+
+    assert load_record(tmp_path, "p1") is None
+    assert load_record(tmp_path, "p2") is None
+
+
+def test_a_damaged_config_says_so() -> None:
+    record = ProvenanceRecord(configs={"a": "not packed"})
+    with pytest.raises(EnvironmentFailed, match="damaged"):
+        record.of("a")
+
+
+def test_an_output_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(EnvironmentFailed):
+        written(tmp_path, None)
+
+
+def git(directory: Path, *words: str) -> None:
+    identity = ("-c", "user.name=t", "-c", "user.email=t@t")
+    subprocess.run(("git", "-C", directory, *identity, *words), check=True)
+
+
+def test_the_commit_and_the_changes_since_are_read(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "a.txt").write_text("one\n")
+    git(tmp_path, "add", "a.txt")
+    git(tmp_path, "commit", "-q", "-m", "first")
+    (tmp_path / "a.txt").write_text("two\n")
+    state = git_state(tmp_path)
+
+    assert len(state.commit) == 40
+    assert "+two" in state.diff
+    assert state.note == ""
+
+
+def test_outside_a_repository_a_note_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+
+    assert git_state(tmp_path).note.startswith("not in a git repository")
+
+
+def test_without_git_a_note_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert git_state(tmp_path).note.startswith("git did not answer")
+
+
+def test_files_that_git_does_not_track_are_named(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / ".gitignore").write_text("ignored\n")
+    git(tmp_path, "add", ".gitignore")
+    git(tmp_path, "commit", "-q", "-m", "first")
+    for name in ("new file.py", "ignored"):
+        (tmp_path / name).touch()
+    state = git_state(tmp_path)
+    assert state.untracked == ("new file.py",)
+    files = written(tmp_path, make_record(state))
+    assert files["git_untracked.txt"] == "new file.py\n"
+    assert "does not track: git_untracked.txt" in files["git.txt"]
+
+
+def test_a_binary_change_is_told_without_its_bytes(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "data.bin").write_bytes(bytes(range(256)))
+    git(tmp_path, "add", "data.bin")
+    git(tmp_path, "commit", "-q", "-m", "first")
+    (tmp_path / "data.bin").write_bytes(bytes(range(255, -1, -1)))
+    assert "Binary files a/data.bin and b/data.bin differ" in git_state(tmp_path).diff
+
+
+def test_a_diff_without_end_is_cut_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provenance, "_MOST_DIFF", 4096)
+    git(tmp_path, "init", "-q")
+    (tmp_path / "a.txt").write_text("")
+    git(tmp_path, "add", "a.txt")
+    git(tmp_path, "commit", "-q", "-m", "first")
+    (tmp_path / "a.txt").write_text("line\n" * 100_000)
+    state = git_state(tmp_path)
+    assert len(state.diff) == 4096
+    assert state.note == "the diff was cut at 4096 bytes"
+
+
+def test_a_git_that_hangs_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = tmp_path / "git"
+    fake.write_text("#!/bin/sh\nexec sleep 600\n")
+    fake.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(git_module, "_SECONDS", 0.2)
+    assert git_state(tmp_path).note.startswith("git did not answer")
+
+
+def test_a_record_is_found_where_the_plan_was_made(tmp_path: Path) -> None:
+    plan = plan_in(tmp_path)
+    store_record(Path(plan.state_dir), plan.plan_id, make_record(GitState(commit="c")))
+    found = record_of(plan, tmp_path / "elsewhere")
+    assert found is not None
+    assert found.git.commit == "c"
+    assert record_of(replace(plan, state_dir=""), tmp_path / "elsewhere") is None
+
+
+def test_a_record_without_its_parts_reads_as_none(tmp_path: Path) -> None:
+    store_record(tmp_path, "p1", make_record(GitState()))
+    record_path(tmp_path, "p1").write_text('{"version": 2, "git": {"x": 1}}')
+    assert load_record(tmp_path, "p1") is None

@@ -1,0 +1,543 @@
+"""What a check finds in a session, and that it changes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.events.events import MessageLogged
+from autoexp_tui.model.errors import JournalDamaged, SessionOwned
+from autoexp_tui.probes.clock import SystemClock
+from autoexp_tui.storage.integrity_issue import Flaw
+from autoexp_tui.storage.journal import load_state, read_session
+from autoexp_tui.storage.journal_repair import find_salvage
+from autoexp_tui.storage.lease import acquire
+from autoexp_tui.storage.session_check import Checked, check_session
+from autoexp_tui.storage.session_dir import SessionDir
+
+from .whole_session import WholeSession, whole
+
+Change = Callable[[WholeSession], object]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> WholeSession:
+    return whole(tmp_path / "k7f2")
+
+
+def check(session: SessionDir) -> Checked:
+    return check_session(session, SystemClock())
+
+
+def found(made: WholeSession) -> list[Flaw]:
+    return list(check(made.session).flaws)
+
+
+def only(made: WholeSession) -> Flaw:
+    (flaw,) = found(made)
+    return flaw
+
+
+def tree(path: Path) -> dict[str, str]:
+    """Every file and what is in it."""
+    return {
+        str(file.relative_to(path)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(path.rglob("*"))
+        if file.is_file() and not file.is_symlink()
+    }
+
+
+def part(made: WholeSession, epoch: int) -> Path:
+    return made.session.journal_part(epoch)
+
+
+def forget_kept(made: WholeSession) -> None:
+    for epoch in made.session.state_caches():
+        made.session.state_cache(epoch).unlink()
+
+
+# ------------------------------------------------------------------------ all is well
+def test_a_session_that_was_left_in_order_is_sound(made: WholeSession) -> None:
+    checked = check(made.session)
+    assert checked.flaws == ()
+    assert checked.sound
+    assert (checked.parts, checked.records, checked.jobs) == (2, len(made.records), 1)
+
+
+def test_a_session_that_an_engine_runs_is_sound(tmp_path: Path) -> None:
+    made = WholeSession(tmp_path / "k7f2")
+    made.submit()
+    made.begin()
+    checked = check(made.session)
+    assert checked.flaws == ()
+    assert f"pid {os.getpid()}" in checked.engine
+
+
+def test_a_session_of_many_kept_states_and_parts_is_sound(tmp_path: Path) -> None:
+    made = WholeSession(tmp_path / "k7f2")
+    for _ in range(3):
+        made.take_over()
+        made.write(MessageLogged(text="x"))
+    made.leave()
+    assert check(made.session).flaws == ()
+
+
+# --------------------------------------------------------------------------- damage
+def flip(path: Path, offset: int, bits: int = 0b11000) -> None:
+    data = bytearray(path.read_bytes())
+    data[offset] ^= bits
+    path.write_bytes(bytes(data))
+
+
+def duplicate_line(path: Path) -> None:
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], lines[1], *lines[2:]]))
+
+
+def interleave(made: WholeSession) -> None:
+    """A record of another engine in the midst of a part."""
+    mine = part(made, 2).read_bytes().splitlines(keepends=True)
+    theirs = part(made, 1).read_bytes().splitlines(keepends=True)
+    part(made, 2).write_bytes(b"".join([mine[0], theirs[-1], *mine[1:]]))
+
+
+def zero(path: Path, start: int, length: int) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[:start] + b"\0" * length + data[start + length :])
+
+
+def put_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def rewrite(made: WholeSession, old: bytes, new: bytes) -> None:
+    """Change a part as another program would, the lines' checks included."""
+    data = part(made, 2).read_bytes().replace(old, new)
+    bare = [line.rpartition(b',"crc":"')[0] for line in data.splitlines()]
+    part(made, 2).write_bytes(
+        b"".join(b'%s,"crc":"%08x"}\n' % (line, zlib.crc32(line)) for line in bare)
+    )
+
+
+DAMAGE: dict[str, tuple[Change, str, str]] = {
+    "two bits in a text": (
+        lambda made: flip(part(made, 2), part(made, 2).read_bytes().index(b"loss")),
+        "journal.2.jsonl, line 4",
+        "not those that were written",
+    ),
+    "a line twice": (
+        lambda made: duplicate_line(part(made, 1)),
+        "journal.1.jsonl",
+        "stands where record",
+    ),
+    "a block of zeros in the midst": (
+        lambda made: zero(part(made, 1), 300, 64),
+        "journal.1.jsonl, line",
+        "not those that were written",
+    ),
+    "the writes of two engines": (
+        interleave,
+        "journal.2.jsonl",
+        "of epoch 1 stands where record",
+    ),
+    "a truncated sealed part": (
+        lambda made: os.truncate(part(made, 1), 500),
+        "journal.1.jsonl",
+        "bytes are missing",
+    ),
+    "an empty sealed part": (
+        lambda made: os.truncate(part(made, 1), 0),
+        "journal.1.jsonl",
+        "bytes are missing after byte 0",
+    ),
+    "a missing part": (
+        lambda made: part(made, 1).unlink(),
+        "journal.2.jsonl",
+        "'journal.1.jsonl', is missing",
+    ),
+    "CR LF": (
+        lambda made: part(made, 2).write_bytes(
+            part(made, 2).read_bytes().replace(b"\n", b"\r\n")
+        ),
+        "journal.2.jsonl, line 1",
+        "ends in CR",
+    ),
+    "a byte-order mark": (
+        lambda made: part(made, 2).write_bytes(
+            b"\xef\xbb\xbf" + part(made, 2).read_bytes()
+        ),
+        "journal.2.jsonl, line 1",
+        "byte-order mark",
+    ),
+    "a directory in its place": (
+        lambda made: put_directory(part(made, 1)),
+        "journal.1.jsonl",
+        "cannot read the journal",
+    ),
+    "a record of a newer version amid older ones": (
+        lambda made: rewrite(made, b'"v":1,"seq":9', b'"v":2,"seq":9'),
+        "journal.2.jsonl, line",
+        "version 2; this program knows 1",
+    ),
+    "an event of a newer version": (
+        lambda made: rewrite(
+            made, b'"type":"MessageLogged"', b'"type":"JobTeleported"'
+        ),
+        "journal.2.jsonl, line",
+        "unknown type of event 'JobTeleported'",
+    ),
+    "a field of a newer version": (
+        lambda made: rewrite(made, b'"text":"loss', b'"mood":1,"text":"loss'),
+        "journal.2.jsonl, line",
+        "mood: Unexpected keyword argument",
+    ),
+    "a lost plan": (lambda made: made.session.plan.unlink(), "plan.json", "is gone"),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+@pytest.mark.parametrize("kept", [True, False])
+def test_damage_is_named_with_its_place(
+    made: WholeSession, what: str, kept: bool
+) -> None:
+    change, where, problem = DAMAGE[what]
+    if not kept:
+        forget_kept(made)
+    change(made)
+    errors = [flaw for flaw in found(made) if flaw.severity == "error"]
+    assert where in errors[0].where
+    assert problem in errors[0].problem
+    assert errors[0].hint
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_a_check_changes_nothing(made: WholeSession, what: str) -> None:
+    DAMAGE[what][0](made)
+    before = tree(made.session.path)
+    check(made.session)
+    assert tree(made.session.path) == before
+
+
+def test_damage_that_a_kept_state_covers_stops_nobody(made: WholeSession) -> None:
+    flip(part(made, 1), 400)
+    flaw = only(made)
+    assert "the session goes on all the same" in flaw.hint
+    assert flaw.mend is None
+    assert load_state(made.session).state == made.state
+
+
+def test_one_flipped_bit_is_told_and_read_as_it_was_written(
+    made: WholeSession,
+) -> None:
+    forget_kept(made)
+    flip(part(made, 2), part(made, 2).read_bytes().index(b"loss"), 0b1000)
+    flaw = only(made)
+    assert flaw.severity == "warning"
+    assert "journal.2.jsonl" in flaw.where
+    assert "one bit had flipped" in flaw.problem
+    assert list(read_session(made.session)) == made.records
+
+
+@pytest.mark.parametrize("tail", [b"\0" * 4096, b'{"v":1,"seq":99', b"\0\0{"])
+def test_a_torn_tail_is_only_noted(made: WholeSession, tail: bytes) -> None:
+    with part(made, 2).open("ab") as file:
+        file.write(tail)
+    flaw = only(made)
+    assert flaw.severity == "note"
+    assert "torn line" in flaw.problem
+    assert check(made.session).sound
+
+
+def test_void_bytes_are_only_noted(made: WholeSession) -> None:
+    with part(made, 1).open("ab") as file:
+        file.write(b"late\n")
+    assert "5 bytes that no later part counts" in only(made).problem
+    assert check(made.session).sound
+
+
+def test_a_part_with_another_name_is_told(made: WholeSession) -> None:
+    (made.session.path / "journal.1.jsonl.bak").write_bytes(b"")
+    (made.session.path / "journal.1.jsonl.bak").chmod(0o600)
+    assert "is not read" in only(made).problem
+
+
+def test_a_kept_state_that_differs_is_an_error(
+    made: WholeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "autoexp_tui.storage.check_journal._with_tail", lambda *_args: None
+    )
+    flaw = only(made)
+    assert (flaw.severity, flaw.repair) == ("error", "remove state.2.json")
+
+
+def test_a_kept_state_that_does_not_count_is_noted_and_removed(
+    made: WholeSession,
+) -> None:
+    path = made.session.state_cache(2)
+    flip(path, -50)
+    flaw = only(made)
+    assert flaw.severity == "note"
+    assert flaw.mend is not None
+    assert flaw.mend() == "removed state.2.json"
+    assert check(made.session).flaws == ()
+
+
+# --------------------------------------------------------------------------- repair
+MENDED_OTHERWISE = ("a lost plan", "a directory in its place")
+NEWER = [what for what in DAMAGE if "newer version" in what]
+
+
+@pytest.mark.parametrize("what", NEWER)
+def test_what_a_newer_version_wrote_is_not_repaired_away(
+    made: WholeSession, what: str
+) -> None:
+    forget_kept(made)
+    DAMAGE[what][0](made)
+    (flaw,) = found(made)
+    assert "newer autoexp-tui" in flaw.hint
+    assert flaw.mend is None
+
+
+@pytest.mark.parametrize(
+    "what", [what for what in DAMAGE if what not in (*MENDED_OTHERWISE, *NEWER)]
+)
+def test_a_repair_goes_on_from_the_last_commit_that_reads(
+    made: WholeSession, what: str
+) -> None:
+    forget_kept(made)
+    DAMAGE[what][0](made)
+    before = tree(made.session.path)
+    with pytest.raises(JournalDamaged):
+        load_state(made.session)
+    flaw = next(flaw for flaw in found(made) if flaw.severity == "error")
+    salvage = find_salvage(made.session)
+    if salvage is None:
+        assert flaw.mend is None  # the very first commit is gone
+        return
+    assert flaw.mend is not None
+    flaw.mend()
+    records = list(read_session(made.session))
+    assert records[: salvage.records] == made.records[: salvage.records]
+    assert records[-2:-1][0].event == MessageLogged(
+        text=f"the journal was damaged: a person let it {salvage.words}",
+        level="warning",
+    )
+    after = tree(made.session.path)
+    assert {name: after[name] for name in before} == before
+
+
+def test_a_repair_says_what_it_would_leave_out(made: WholeSession) -> None:
+    forget_kept(made)
+    flip(part(made, 2), part(made, 2).read_bytes().index(b"loss"))
+    (flaw,) = (one for one in found(made) if one.severity == "error")
+    good = len(made.records) - 2
+    assert f"go on after record {good}" in flaw.repair
+    assert "leave out 2 lines" in flaw.repair
+
+
+def test_nothing_is_repaired_while_an_engine_lives(made: WholeSession) -> None:
+    forget_kept(made)
+    flip(part(made, 2), part(made, 2).read_bytes().index(b"loss"))
+    acquire(made.session, SystemClock())
+    (flaw,) = (one for one in found(made) if one.severity == "error")
+    assert flaw.mend is not None
+    with pytest.raises(SessionOwned):
+        flaw.mend()
+
+
+def test_a_lost_plan_is_not_repaired_by_forgetting_what_followed(
+    made: WholeSession,
+) -> None:
+    forget_kept(made)
+    made.session.plan.unlink()
+    assert all(flaw.mend is None for flaw in found(made))
+
+
+def test_after_a_repair_the_next_engine_goes_on(made: WholeSession) -> None:
+    forget_kept(made)
+    flip(part(made, 2), part(made, 2).read_bytes().index(b"loss"))
+    (flaw,) = (one for one in found(made) if one.severity == "error")
+    assert flaw.mend
+    flaw.mend()
+    made._take(first=False)
+    made.write(MessageLogged(text="after"))
+    texts = [getattr(record.event, "text", "") for record in read_session(made.session)]
+    assert "loss 2.5" not in texts
+    assert texts[-1] == "after"
+
+
+# ----------------------------------------------------------------- jobs and records
+def test_a_record_that_nobody_recorded_is_noted(tmp_path: Path) -> None:
+    made = WholeSession(tmp_path / "k7f2")
+    made.submit()
+    made.begin()
+    made.record_exit()
+    made.leave()
+    flaw = only(made)
+    assert flaw.severity == "note"
+    assert "a ended, and no engine has recorded it yet" in flaw.problem
+
+
+def test_a_running_job_without_records_is_told(tmp_path: Path) -> None:
+    made = WholeSession(tmp_path / "k7f2")
+    made.submit()
+    made.begin()
+    (made.session.attempt("a", 1) / "begin.0.json").unlink()
+    made.leave()
+    assert "no record that it began" in only(made).problem
+
+
+def test_a_completed_job_without_an_exit_record_is_told(made: WholeSession) -> None:
+    (made.session.attempt("a", 1) / "exit.0.json").unlink()
+    assert "there is no exit record" in only(made).problem
+
+
+def test_an_attempt_that_the_journal_does_not_know_is_an_error(
+    made: WholeSession,
+) -> None:
+    made.record_begin(2)
+    flaw = only(made)
+    assert flaw.severity == "error"
+    assert "an attempt of a never ordered" in flaw.problem
+
+
+def test_records_of_an_unknown_job_are_an_error(made: WholeSession) -> None:
+    (made.session.attempts / "b" / "1").mkdir(parents=True)
+    assert "a job that the journal does not know" in only(made).problem
+
+
+def test_a_record_that_does_not_read_is_named(made: WholeSession) -> None:
+    (made.session.attempt("a", 1) / "begin.0.json").write_bytes(b"\0\0\0")
+    named = [flaw.where for flaw in found(made)]
+    assert str(made.session.attempt("a", 1) / "begin.0.json") in named
+
+
+def test_an_exit_record_of_another_hand_is_named(made: WholeSession) -> None:
+    place = made.session.attempt("a", 1)
+    begin = json.loads((place / "begin.0.json").read_text())
+    (place / "begin.0.json").write_text(json.dumps({**begin, "nonce": "abcd"}))
+    [flaw] = [one for one in found(made) if one.where.endswith("exit.0.json")]
+    assert "not written by the job's supervisor" in flaw.problem
+
+
+def test_a_directory_that_another_session_owns_is_an_error(tmp_path: Path) -> None:
+    made = WholeSession(tmp_path / "k7f2")
+    made.submit()
+    made.begin()
+    made.leave()
+    owner = made.output / ".autoexp" / "owner.json"
+    owner.write_text(owner.read_text().replace("k7f2", "b2bb"))
+    assert "session b2bb owns it" in only(made).problem
+
+
+# --------------------------------------------------------------------- what lies around
+AROUND: dict[str, tuple[Change, str, str]] = {
+    "an empty lease": (
+        lambda made: (made.session.lease / "1.json").write_bytes(b""),
+        "warning",
+        "there is nothing in it",
+    ),
+    "garbage in a lease": (
+        lambda made: (made.session.lease / "2.json").write_bytes(b"\xff\0?"),
+        "warning",
+        "there is no lease in it",
+    ),
+    "a lease that was removed": (
+        lambda made: (made.session.lease / "1.json").unlink(),
+        "error",
+        "lease/1.json, is gone",
+    ),
+    "a lease from the future": (
+        lambda made: (made.session.lease / "900000.json").write_bytes(
+            (made.session.lease / "1.json").read_bytes()
+        ),
+        "warning",
+        "far above the journal's newest, 2",
+    ),
+    "a command that waits": (
+        lambda made: (made.session.inbox / "1-x.json").write_bytes(b"{}"),
+        "note",
+        "1 commands wait",
+    ),
+    "rubbish that was rejected": (
+        lambda made: (made.session.inbox_rejected / "x.reason.txt").write_bytes(b"?"),
+        "note",
+        "were no commands",
+    ),
+    "a file that others may read": (
+        lambda made: made.session.plan.chmod(0o644),
+        "warning",
+        "mode 644",
+    ),
+    "a temporary file": (
+        lambda made: left_over(made.session.path / ".plan.json.a1b2.tmp"),
+        "note",
+        "was killed amid it",
+    ),
+}
+
+
+def left_over(path: Path) -> None:
+    path.write_bytes(b"half")
+    path.chmod(0o600)
+    os.utime(path, (0, 0))
+
+
+@pytest.mark.parametrize("what", AROUND)
+def test_what_is_odd_around_the_journal_is_told(made: WholeSession, what: str) -> None:
+    change, severity, problem = AROUND[what]
+    change(made)
+    told = [flaw for flaw in found(made) if problem in flaw.problem]
+    assert [flaw.severity for flaw in told] == [severity]
+
+
+@pytest.mark.parametrize("what", ["a file that others may read", "a temporary file"])
+def test_what_can_be_put_right_is_put_right(made: WholeSession, what: str) -> None:
+    AROUND[what][0](made)
+    flaw = only(made)
+    assert flaw.mend
+    flaw.mend()
+    assert check(made.session).flaws == ()
+
+
+def test_without_a_directory_of_leases_the_check_goes_on(made: WholeSession) -> None:
+    for path in made.session.lease.iterdir():
+        path.unlink()
+    made.session.lease.rmdir()
+    assert "there is no directory of leases" in only(made).problem
+
+
+def test_a_full_disk_is_told(
+    made: WholeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.statvfs(made.session.path)
+    full = os.statvfs_result([*real[:4], 10, *real[5:]])
+    monkeypatch.setattr("autoexp_tui.storage.check_files.os.statvfs", lambda _p: full)
+    assert "MiB are free" in only(made).problem
+
+
+def test_a_disk_that_is_mounted_read_only_is_one_finding(
+    made: WholeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, may = os.statvfs, os.access
+
+    def read_only(path: Path) -> os.statvfs_result:
+        fields = list(real(path))
+        fields[8] |= os.ST_RDONLY
+        return os.statvfs_result(fields)
+
+    monkeypatch.setattr(os, "statvfs", read_only)
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: not mode & os.W_OK and may(path, mode)
+    )
+    flaw = only(made)
+    assert "read-only" in flaw.problem
+    assert "copy" in flaw.hint

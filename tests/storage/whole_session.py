@@ -1,0 +1,168 @@
+"""A session on disk as an engine leaves it: leases, parts, a plan, a job that ran."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from autoexp_tui.effects.effects import SubmitTasks
+from autoexp_tui.events.draft import Draft
+from autoexp_tui.events.events import (
+    AttemptEnded,
+    EffectOrdered,
+    EffectSettled,
+    EngineStarted,
+    Event,
+    JobEnded,
+    JobsReleased,
+    MessageLogged,
+    PlanAdded,
+    Recorded,
+    RunBegan,
+    SessionStarted,
+    SubmissionAccepted,
+)
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import JobState, Outcome
+from autoexp_tui.storage.file_journal import FileJournal
+from autoexp_tui.storage.journal import load_state
+from autoexp_tui.storage.lease import FileLease, acquire
+from autoexp_tui.storage.output_dir_lock import Owner, take_ownership
+from autoexp_tui.storage.process_identity import Identity
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.testing.clock import ManualClock
+from tests.model.builders import at
+
+ME = Identity.of_this_process().as_json()
+
+
+class WholeSession:
+    """One session, and the engine that has it just now."""
+
+    def __init__(self, path: Path) -> None:
+        self.output = path.parent / "out"
+        self.session = SessionDir(path)
+        self.session.make()
+        self.records: list[Recorded] = []
+        self.lease: FileLease
+        self.journal: FileJournal
+        self.state = SessionState()
+        self._take(first=True)
+
+    def plan(self) -> Plan:
+        """One job."""
+        spec = JobSpec(
+            name="a",
+            index=0,
+            command=("true",),
+            output_dir=str(self.output),
+            log_dir=str(self.output / "log"),
+        )
+        return Plan(plan_id="p", name="test", state_dir="/state", jobs=(spec,))
+
+    def take_over(self) -> None:
+        """The engine leaves, and another one comes."""
+        self.leave()
+        self._take(first=False)
+
+    def leave(self) -> None:
+        """The engine gives the session back."""
+        self.journal.keep(self.state, last=True)
+        self.journal.close()
+        self.lease.release()
+
+    def write(self, *happened: Event) -> list[Recorded]:
+        """One commit."""
+        draft = Draft(self.state, at(100.0 + self.state.seq), self.lease.epoch)
+        for event in happened:
+            draft.emit(event)
+        records = draft.commit()
+        self.journal.append(records)
+        self.records += records
+        self.state = load_state(self.session).state
+        return records
+
+    def _take(self, *, first: bool) -> None:
+        self.lease = acquire(self.session, ManualClock())
+        self.journal = FileJournal(self.session, self.lease)
+        self.state = self.journal.load().state
+        seal = self.journal.seal
+        started = EngineStarted(
+            host="h", pid=1, sealed_part=seal.part, sealed_bytes=seal.bytes
+        )
+        if not first:
+            self.write(started)
+            return
+        sha = self.journal.add_plan(self.plan())
+        self.state = replace(self.state, plans={sha: self.plan()})
+        opened = SessionStarted(
+            session=self.session.id,
+            name="test",
+            engine_version="1",
+            wrapper_version="1",
+            plan_sha=sha,
+        )
+        self.write(opened, started, PlanAdded(sha=sha))
+
+    # -------------------------------------------------------------------- the job
+    def submit(self) -> None:
+        """The job is ordered and taken."""
+        mine = Owner(session=self.session.id, state_dir="/state", job="a")
+        take_ownership(self.output, mine)
+        submit = SubmitTasks(token="t1", tasks=(("a", 1),))
+        self.write(
+            JobsReleased(jobs=("a",)), EffectOrdered(effect_id="e1", effect=submit)
+        )
+        self.write(
+            SubmissionAccepted(token="t1", executor_ids=("7",), submitted_at=1.0),
+            EffectSettled(effect_id="e1", outcome="ok"),
+        )
+
+    def begin(self) -> None:
+        """The job runs, and the journal knows it."""
+        self.record_begin()
+        self.write(RunBegan(job="a", attempt=1, run=0, began_at=2.0, pid=1))
+
+    def end(self) -> None:
+        """The job completes, and the journal knows it."""
+        self.record_exit()
+        self.write(
+            AttemptEnded(
+                job="a", attempt=1, outcome=Outcome.COMPLETED, exit_code=0, ended_at=3.0
+            ),
+            JobEnded(job="a", state=JobState.COMPLETED),
+        )
+
+    def record_begin(self, number: int = 1) -> None:
+        """What the wrapper leaves when it starts."""
+        begun = {
+            "run": 0,
+            "began_at": 2.0,
+            "executor_id": "7",
+            "log_path": "x",
+            "process": ME,
+        }
+        self._record(number, "begin.0.json", begun)
+
+    def record_exit(self, number: int = 1) -> None:
+        """What the wrapper leaves in the end."""
+        self._record(number, "exit.0.json", {"ended_at": 3.0, "exit_code": 0})
+
+    def _record(self, number: int, name: str, fields: dict[str, object]) -> None:
+        place = self.session.attempt("a", number)
+        place.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(json.dumps(fields))
+
+
+def whole(path: Path) -> WholeSession:
+    """A session of two engines whose job completed, without an engine now."""
+    made = WholeSession(path)
+    made.submit()
+    made.begin()
+    made.take_over()
+    made.end()
+    made.write(MessageLogged(text="loss 2.5"), MessageLogged(text="bye"))
+    made.leave()
+    return made

@@ -1,0 +1,317 @@
+"""Slurm's commands without a Slurm: the same words in, the same words out.
+
+It understands the command lines that our adapter sends and answers in the real
+formats, from a made-up cluster (`fake_slurm_cluster`) on a manual clock. What may go
+wrong between a client and its cluster is asked for as data. It is made with the type
+that the caller wants answers in, so that it stands where the real commands stand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Generic, Protocol, TypeVar
+
+from autoexp_tui.testing.clock import ManualClock
+from autoexp_tui.testing.fake_script import Script
+from tests.support.fake_slurm_cluster import Cluster
+from tests.support.fake_slurm_faults import (
+    PlannedSlurmFaults,
+    SlurmFault,
+    SlurmFaults,
+)
+from tests.support.fake_slurm_jobs import ClusterSettings, Job, Shown
+from tests.support.fake_slurm_text import (
+    Line,
+    Refused,
+    check_script,
+    config_text,
+    expand_names,
+    parse_line,
+    parse_order,
+    ranges,
+    sacct_text,
+    squeue_text,
+)
+
+R = TypeVar("R", covariant=True)
+
+NO_CONTROLLER: Final = "Unable to contact slurm controller (connect failure)"
+NO_DATABASE: Final = "Problem talking to the database: Connection refused"
+NO_ACCOUNTING: Final = "Slurm accounting storage is disabled"
+TIMED_OUT: Final = "Socket timed out on send/recv operation"
+STANDBY: Final = "Slurm backup controller in standby mode"
+UNKNOWN_REFUSAL: Final = "Cluster is rebalancing its tranches"
+"""No Slurm says so."""
+BANNER: Final = "*** Maintenance on Friday, 8:00 to 12:00 ***\n"
+STRANGE: Final = "MIGRATING"
+"""A state that no Slurm knows."""
+_LIVING_WORDS: Final = re.compile(r"\|(?:PENDING|RUNNING|COMPLETING|SUSPENDED)\|")
+RETRY_SECONDS: Final = 95.0
+"""For which scancel tries to signal a job that waits."""
+
+
+class Answer(Protocol[R]):
+    """Makes what the caller wants of a command's end."""
+
+    def __call__(
+        self,
+        *,
+        arguments: tuple[str, ...],
+        status: int | None,
+        stdout: str = "",
+        stderr: str = "",
+        missing: str = "",
+    ) -> R: ...
+
+
+class FakeSlurm(Generic[R]):
+    """sbatch, squeue, sacct, scancel and scontrol in memory."""
+
+    def __init__(
+        self,
+        clock: ManualClock,
+        answer: Answer[R],
+        script: Script | None = None,
+        settings: ClusterSettings | None = None,
+        *,
+        faults: SlurmFaults | None = None,
+    ) -> None:
+        self.cluster = Cluster(clock, script, settings)
+        self.calls: Counter[str] = Counter()
+        self.lines: list[tuple[str, ...]] = []
+        """Every command line, in order."""
+        self.faults = faults or PlannedSlurmFaults()
+        self.away = False
+        """The controller does not run."""
+        self.database_away = False
+        self.refuses = ""
+        """Why sbatch takes nothing, in Slurm's words; empty: it does."""
+        self.banner = ""
+        """What a site has every look at the queue or at accounting say first."""
+        self._clock = clock
+        self._answer = answer
+        self._last: dict[str, str] = {}
+
+    def run(self, arguments: Sequence[str], timeout: float) -> R:
+        """One command to its end; one that never comes back takes `timeout`."""
+        words = tuple(arguments)
+        self.calls[words[0]] += 1
+        self.lines.append(words)
+        self.cluster.settle()
+        try:
+            out = self._with_fault(words, self.faults(words[0]), timeout)
+        except _Silence:
+            self._pass(timeout)
+            return self._answer(arguments=words, status=None)
+        except _Missing as error:
+            return self._answer(arguments=words, status=None, missing=str(error))
+        except Refused as error:
+            return self._answer(
+                arguments=words, status=error.status, stderr=error.stderr
+            )
+        return self._answer(arguments=words, status=0, stdout=out)
+
+    def _pass(self, seconds: float) -> None:
+        self._clock.advance(seconds)
+        self.cluster.settle()
+
+    def _with_fault(
+        self, words: tuple[str, ...], fault: SlurmFault | None, timeout: float
+    ) -> str:
+        program = words[0]
+        match fault:
+            case None:
+                self._last[program] = self._do(words, timeout)
+                return self._last[program]
+            case SlurmFault.ANSWER_LOST:
+                self._do(words, timeout)
+                raise _Silence
+            case SlurmFault.ARRIVES_LATE:
+                self._pass(timeout)
+                self._do(words, timeout)
+                raise _Silence
+            case SlurmFault.TOLD_FAILED:
+                self._do(words, timeout)
+                raise _failed(program, TIMED_OUT)
+            case SlurmFault.REQUEST_LOST:
+                raise _Silence
+            case SlurmFault.AWAY:
+                raise _failed(program, NO_CONTROLLER)
+            case SlurmFault.STANDBY:
+                raise _failed(program, STANDBY)
+            case SlurmFault.REFUSED:
+                raise _failed(program, UNKNOWN_REFUSAL)
+            case SlurmFault.BANNER:
+                return BANNER + self._do(words, timeout)
+            case SlurmFault.MISSING:
+                raise _Missing(f"{program} is not on this machine's PATH")
+            case SlurmFault.EMPTY:
+                return ""
+            case SlurmFault.STALE:
+                return self._last.get(program, "")
+            case SlurmFault.GARBLED:
+                return self._do(words, timeout)[:-9]
+            case SlurmFault.STRANGE:
+                return _LIVING_WORDS.sub(f"|{STRANGE}|", self._do(words, timeout))
+
+    # ...................................................................... commands
+    def _do(self, words: tuple[str, ...], timeout: float) -> str:
+        program = words[0]
+        if program == "scontrol":
+            return self._scontrol(words[1:])
+        line = parse_line(words)
+        if self.away and program != "sacct":
+            raise _failed(program, NO_CONTROLLER)
+        if program == "sbatch" and self.refuses:
+            raise _failed(program, self.refuses)
+        match program:
+            case "sbatch":
+                return self._sbatch(line)
+            case "squeue":
+                return self.banner + self._squeue(line)
+            case "sacct":
+                return self.banner + self._sacct(line)
+            case "scancel":
+                return self._scancel(line, timeout)
+        raise _Missing(f"{program} is not on this machine's PATH")
+
+    def _sbatch(self, line: Line) -> str:
+        path = Path(line.names[0])
+        try:
+            text = path.read_text()
+        except OSError:
+            raise Refused(1, f"sbatch: error: Unable to open file {path}") from None
+        check_script(text)
+        return f"{self.cluster.submit(parse_order(line, text))}\n"
+
+    def _squeue(self, line: Line) -> str:
+        rows: Iterable[Shown] = self.cluster.queue()
+        if line.options.get("-t") != "all":
+            rows = [row for row in rows if row.word in _WAITS_OR_RUNS]
+        if "-r" not in line.options:
+            rows = _collapsed(rows)
+        heading = "-h" not in line.options
+        return squeue_text(rows, line.options["-o"], heading=heading)
+
+    def _sacct(self, line: Line) -> str:
+        if not self.cluster.settings.accounting:
+            raise Refused(1, NO_ACCOUNTING)
+        if self.database_away:
+            raise Refused(1, f"sacct: error: {NO_DATABASE}")
+        since = line.options["-S"]
+        if not since.startswith("uts") or len(since) < 7:
+            raise Refused(1, f"Invalid time specification (pos=0): {since}")
+        rows = self.cluster.accounts(float(since.removeprefix("uts")))
+        heading = "-n" not in line.options
+        return sacct_text(_collapsed(rows), line.options["-o"], heading=heading)
+
+    def _scancel(self, line: Line, timeout: float) -> str:
+        """Cancel or signal; with a filter it looks before, and tells what is over."""
+        state, signal = line.options.get("--state"), line.options.get("--signal")
+        looks = bool(state or signal)
+        problems = []
+        for name in expand_names(line.names):
+            live = [job for job in self.cluster.find(name) if job.live]
+            if not live and looks:
+                problems.append(_not_killed(name, "Invalid job id specified"))
+            for job in self._with_unsplit(live) if looks else live:
+                if state in (None, job.word):
+                    self._end(job, signal, timeout)
+        if problems:
+            raise Refused(1, *problems)
+        return ""
+
+    def _with_unsplit(self, jobs: Sequence[Job]) -> list[Job]:
+        """Who looks before sees the waiting tasks of an array as a single job."""
+        arrays = {job.parent for job in jobs if job.unsplit}
+        return [
+            job
+            for job in self.cluster.jobs
+            if job in jobs or (job.unsplit and job.parent in arrays)
+        ]
+
+    def _end(self, job: Job, signal: str | None, timeout: float) -> None:
+        if signal is None:
+            self.cluster.cancel(job)
+        elif job.word == "PENDING":
+            self._pass(min(timeout, RETRY_SECONDS))
+            if timeout < RETRY_SECONDS:
+                raise _Silence
+            text = "Job can not be altered now, try again later"
+            raise Refused(228, _not_killed(job.id, text))
+        else:
+            self.cluster.terminate(job)
+
+    def _scontrol(self, words: Sequence[str]) -> str:
+        if self.away:
+            raise _failed("scontrol", NO_CONTROLLER)
+        match words:
+            case ("show", "config"):
+                return self._config()
+            case ("requeue" | "suspend" | "resume" | "release" as verb, names):
+                for name in names.split(","):
+                    for job in self.cluster.find(name):
+                        getattr(self.cluster, verb)(job)
+                return ""
+        raise Refused(1, f"invalid keyword: {words[0]}")
+
+    def _config(self) -> str:
+        settings = self.cluster.settings
+        kind = "slurmdbd" if settings.accounting else "none"
+        return config_text(
+            {
+                "AccountingStorageType": f"accounting_storage/{kind}",
+                "BOOT_TIME": str(int(self.cluster.booted_utc)),
+                "ClusterName": "fake",
+                "KillWait": f"{settings.kill_wait:.0f} sec",
+                "MaxArraySize": str(settings.max_array_size),
+                "MinJobAge": f"{settings.min_job_age:.0f} sec",
+                "SLURM_VERSION": "22.05.8",
+            },
+            self._clock.utc(),
+        )
+
+
+class _Silence(Exception):
+    """The command never comes back."""
+
+
+class _Missing(Exception):
+    """There is no such program."""
+
+
+_WAITS_OR_RUNS: Final = ("PENDING", "RUNNING", "COMPLETING", "SUSPENDED")
+_ASKING: Final = {
+    "sbatch": "sbatch: error: Batch job submission failed",
+    "scontrol": "slurm_load_ctl_conf error",
+}
+
+
+def _failed(program: str, why: str) -> Refused:
+    """How a client says that the controller could not be asked."""
+    return Refused(1, f"{_ASKING.get(program, 'slurm_load_jobs error')}: {why}")
+
+
+def _not_killed(name: str, why: str) -> str:
+    return f"scancel: error: Kill job error on job id {name}: {why}"
+
+
+def _collapsed(rows: Iterable[Shown]) -> list[Shown]:
+    """Waiting tasks of an array as one row, `6_[2-9]`."""
+    waiting: dict[str, list[Shown]] = {}
+    kept: list[Shown] = []
+    for row in rows:
+        if row.unsplit:
+            waiting.setdefault(row.raw_id, []).append(row)
+        else:
+            kept.append(row)
+    return kept + [_one_row(tasks) for tasks in waiting.values()]
+
+
+def _one_row(tasks: Sequence[Shown]) -> Shown:
+    indices = ranges(int(task.id.partition("_")[2]) for task in tasks)
+    return replace(tasks[0], id=f"{tasks[0].raw_id}_[{indices}]")

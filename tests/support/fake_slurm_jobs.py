@@ -1,0 +1,183 @@
+"""What a made-up cluster holds: partitions, jobs, and how a job looked at a moment.
+
+Values only. Monotonic times are called `..._at`, those for people `..._utc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from tests.support.fake_slurm_wrapper import PlayedRun
+
+LIVE: Final = frozenset({"PENDING", "RUNNING", "COMPLETING", "SUSPENDED"})
+LAUNCH_FAILED: Final = "launch failed requeued held"
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition over all nodes."""
+
+    name: str
+    tier: int = 1
+    """Jobs of a higher tier go first, and preempt those of a lower one."""
+    preempt: Literal["requeue", "cancel", "off"] = "off"
+    """What becomes of its jobs when they are preempted."""
+
+
+PARTITIONS: Final = (
+    Partition("main", 1, "requeue"),
+    Partition("kill", 1, "cancel"),
+    Partition("urgent", 10, "off"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """What a made-up cluster is like. Times in seconds."""
+
+    nodes: int = 4
+    node_jobs: int = 4
+    """Jobs that share a node, unless one is exclusive."""
+    partitions: tuple[Partition, ...] = PARTITIONS
+    min_job_age: float = 300.0
+    max_array_size: int = 10001
+    max_jobs: int = 10000
+    accounting: bool = True
+    account_lag: float = 0.5
+    """By how much sacct trails squeue."""
+    schedule_seconds: float = 0.1
+    """From a change to the start of what may start."""
+    requeue_seconds: float = 2.0
+    """Before a requeued job may start again."""
+    kill_wait: float = 30.0
+    save_seconds: float = 5.0
+    """A job younger than that is forgotten by a killed controller."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What sbatch was told."""
+
+    name: str
+    script: str
+    """The text of the script, as it was then."""
+    output: str
+    options: Mapping[str, str]
+    """The rest, by long name; a bare flag is empty."""
+    indices: tuple[int, ...] = ()
+    """Of an array; empty for a single job."""
+    throttle: int = 0
+
+    @property
+    def partition(self) -> str:
+        return self.options.get("partition", "main")
+
+    @property
+    def nodes(self) -> int:
+        return int(self.options.get("nodes", "1"))
+
+    @property
+    def exclusive(self) -> bool:
+        return "exclusive" in self.options
+
+    @property
+    def requeue(self) -> bool:
+        return "no-requeue" not in self.options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A job as squeue or sacct shows it."""
+
+    id: str
+    raw_id: str
+    word: str
+    reason: str
+    nodes: tuple[str, ...]
+    partition: str
+    submitted_utc: float
+    started_utc: float | None
+    ended_utc: float | None
+    exit_code: int
+    signal: int
+    name: str
+    unsplit: bool = False
+    """A waiting task of an array: all of them are one line."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """A single job, or one task of an array."""
+
+    parent: int
+    index: int | None
+    order: Order
+    taken_at: float
+    submitted_utc: float
+    raw_id: int
+    word: str = "PENDING"
+    reason: str = "Priority"
+    nodes: tuple[str, ...] = ()
+    eligible_at: float = 0.0
+    started_utc: float | None = None
+    ended_utc: float | None = None
+    ended_at: float | None = None
+    exit_code: int = 0
+    signal: int = 0
+    restarts: int = 0
+    held: bool = False
+    run: PlayedRun | None = None
+    """What runs, once it has been started."""
+    leaves_as: str = ""
+    """The state it takes when its processes are gone; empty: by its exit status."""
+    history: list[tuple[float, Shown]] = field(default_factory=list)
+    """What accounting was told, and when."""
+
+    @property
+    def id(self) -> str:
+        """`51`, or `51_3` for an array's task."""
+        return f"{self.parent}" if self.index is None else f"{self.parent}_{self.index}"
+
+    @property
+    def live(self) -> bool:
+        return self.word in LIVE
+
+    @property
+    def unsplit(self) -> bool:
+        """Whether it has no record of its own yet."""
+        waits = self.word == "PENDING" and self.restarts == 0
+        return self.index is not None and waits
+
+    def shown(self) -> Shown:
+        """How it looks now."""
+        return Shown(
+            id=self.id,
+            raw_id=str(self.raw_id),
+            word=self.word,
+            reason=self.reason,
+            nodes=self.nodes,
+            partition=self.order.partition,
+            submitted_utc=self.submitted_utc,
+            started_utc=self.started_utc,
+            ended_utc=self.ended_utc,
+            exit_code=self.exit_code,
+            signal=self.signal,
+            name=self.order.name,
+            unsplit=self.unsplit,
+        )
+
+    def open_output(self) -> bool:
+        """Whether Slurm could open its file for the job's output."""
+        index = "" if self.index is None else str(self.index)
+        values = {"%j": str(self.raw_id), "%A": str(self.parent), "%a": index}
+        path = self.order.output.replace("%%", "\0")
+        for key, value in values.items():
+            path = path.replace(key, value)
+        try:
+            with Path(path.replace("\0", "%")).open("ab"):
+                return True
+        except OSError:
+            return False

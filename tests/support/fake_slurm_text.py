@@ -1,0 +1,254 @@
+"""The words of Slurm's commands: command lines in, lines of answers out, pure.
+
+Only what our adapter sends is understood; any other option is an error, in the real
+commands' own words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tests.support.fake_slurm_jobs import Order, Shown
+
+
+class Refused(Exception):
+    """A command's failure: its exit status and what it says on stderr."""
+
+    def __init__(self, status: int, *lines: str) -> None:
+        super().__init__(*lines)
+        self.status = status
+        self.stderr = "".join(f"{line}\n" for line in lines)
+
+
+# ---------------------------------------------------------------------- command lines
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A command line taken apart."""
+
+    options: Mapping[str, str]
+    """By name, with dashes; a bare flag is empty."""
+    names: tuple[str, ...]
+
+
+_VALUED: Final = {
+    "squeue": frozenset({"-t", "-u", "-o"}),
+    "sacct": frozenset({"-u", "-S", "-o"}),
+}
+_BARE: Final = {
+    "squeue": frozenset({"-h", "-a", "-r"}),
+    "sacct": frozenset({"-X", "-P", "-n"}),
+    "scancel": frozenset({"--batch"}),
+}
+_LONG: Final = {
+    "scancel": frozenset({"--state", "--signal"}),
+    "sbatch": frozenset(
+        f"--{name}"
+        for name in (
+            *("job-name", "output", "open-mode", "array", "parsable", "nodes"),
+            *("exclusive", "time", "partition", "ntasks", "cpus-per-task", "mem"),
+            *("gres", "gpus", "requeue", "no-requeue", "account", "qos", "hold"),
+            *("signal", "comment", "exclude", "nodelist", "constraint"),
+        )
+    ),
+}
+
+
+def parse_line(arguments: Sequence[str]) -> Line:
+    """A command line as options and names.
+
+    Raises:
+        Refused: an option is unknown.
+    """
+    program, words = arguments[0], list(arguments[1:])
+    options: dict[str, str] = {}
+    while words and words[0].startswith("-"):
+        word = words.pop(0)
+        key, _, value = word.partition("=")
+        if word in _VALUED.get(program, ()) and words:
+            options[word] = words.pop(0)
+        elif word in _BARE.get(program, ()):
+            options[word] = ""
+        elif key in _LONG.get(program, ()):
+            options[key] = value
+        else:
+            raise _unknown(program, word)
+    return Line(options, tuple(words))
+
+
+def _unknown(program: str, word: str) -> Refused:
+    return Refused(
+        255 if program == "sbatch" else 1,
+        f"{program}: unrecognized option '{word}'",
+        f'Try "{program} --help" for more information',
+    )
+
+
+def parse_order(line: Line, script: str) -> Order:
+    """An sbatch command line.
+
+    Raises:
+        Refused: Slurm would not have it.
+    """
+    given = {key.removeprefix("--"): value for key, value in line.options.items()}
+    name = given.pop("job-name", "wrap")
+    output = given.pop("output", "slurm-%j.out")
+    if given.pop("parsable", None) is None:
+        raise ValueError("the adapter always wants it parsable")
+    first, _, throttle = given.pop("array", "").partition("%")
+    return Order(
+        name=name,
+        script=script,
+        output=output,
+        options=given,
+        indices=parse_indices(first) if first else (),
+        throttle=int(throttle or 0),
+    )
+
+
+def check_script(text: str) -> None:
+    """Refuse what does not look like a script, as sbatch does."""
+    if not text:
+        raise Refused(1, "sbatch: error: Batch script is empty!")
+    if not text.startswith("#!"):
+        raise Refused(
+            1,
+            "sbatch: error: This does not look like a batch script.  The first",
+            "sbatch: error: line must start with #! followed by the path to an "
+            "interpreter.",
+            "sbatch: error: For instance: #!/bin/sh",
+        )
+
+
+def parse_indices(text: str) -> tuple[int, ...]:
+    """`0-2,5` as numbers.
+
+    Raises:
+        Refused: it is not such a text.
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        if match is None:
+            raise no_submission("Invalid job array specification")
+        found += range(int(match[1]), int(match[2] or match[1]) + 1)
+    return tuple(found)
+
+
+def no_submission(reason: str) -> Refused:
+    """sbatch's failure by the controller's word."""
+    return Refused(1, f"sbatch: error: Batch job submission failed: {reason}")
+
+
+def expand_names(names: Iterable[str]) -> tuple[str, ...]:
+    """`51_[1-2] 60` as `51_1 51_2 60`."""
+    found: list[str] = []
+    for name in names:
+        job, bracket, indices = name.partition("_[")
+        if bracket:
+            found += (f"{job}_{n}" for n in parse_indices(indices.removesuffix("]")))
+        else:
+            found.append(name)
+    return tuple(found)
+
+
+def seconds_of(time: str) -> float | None:
+    """A `--time`: minutes, `h:m:s` or `d-h:m:s`; None: no limit."""
+    if not time:
+        return None
+    days, dash, rest = time.rpartition("-")
+    parts = [float(part) for part in rest.split(":")]
+    if dash or len(parts) == 3:
+        parts += [0.0] * (3 - len(parts))
+        hours, minutes, seconds = parts
+    else:
+        hours, (minutes, seconds) = 0.0, (*parts, 0.0)[:2]
+    return int(days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds
+
+
+# ---------------------------------------------------------------------------- answers
+def squeue_text(rows: Iterable[Shown], pattern: str, *, heading: bool) -> str:
+    """The lines of squeue, in its `-o` format."""
+    shown: list[Shown | None] = [None] if heading else []
+    lines = (_squeue_line(row, pattern) for row in [*shown, *rows])
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _squeue_line(row: Shown | None, pattern: str) -> str:
+    """A row; without one, the heading."""
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in _SQUEUE:
+            raise Refused(1, f"squeue: error: Unrecognized option: {found[1]}")
+        heading, shown = _SQUEUE[found[1]]
+        return heading if row is None else shown(row)
+
+    return re.sub(r"%(\w)", value, pattern)
+
+
+_SQUEUE: Final[Mapping[str, tuple[str, Callable[[Shown], str]]]] = {
+    "i": ("JOBID", lambda row: row.id),
+    "A": ("JOBID", lambda row: row.raw_id),
+    "T": ("STATE", lambda row: row.word.split()[0]),
+    "r": ("REASON", lambda row: row.reason),
+    "N": ("NODELIST", lambda row: _nodes(row.nodes)),
+    "P": ("PARTITION", lambda row: row.partition),
+    "S": ("START_TIME", lambda row: _time(row.started_utc, "N/A")),
+    "e": ("END_TIME", lambda row: _time(row.ended_utc, "N/A")),
+    "V": ("SUBMIT_TIME", lambda row: _time(row.submitted_utc, "N/A")),
+    "j": ("NAME", lambda row: row.name),
+}
+"""Heading and value of each field."""
+
+
+def sacct_text(rows: Iterable[Shown], fields: str, *, heading: bool) -> str:
+    """The lines of `sacct -P`."""
+    names = fields.split(",")
+    if unknown := [name for name in names if name not in _SACCT]:
+        raise Refused(1, f'sacct: error: Invalid field requested: "{unknown[0]}"')
+    lines = [names] if heading else []
+    lines += [[_SACCT[name](row) for name in names] for row in rows]
+    return "".join("|".join(line) + "\n" for line in lines)
+
+
+_SACCT: Final[Mapping[str, Callable[[Shown], str]]] = {
+    "JobID": lambda row: row.id,
+    "JobIDRaw": lambda row: row.raw_id,
+    "State": lambda row: row.word,
+    "ExitCode": lambda row: f"{row.exit_code}:{row.signal}",
+    "Submit": lambda row: _time(row.submitted_utc, "Unknown"),
+    "Start": lambda row: _time(row.started_utc, "None" if row.ended_utc else "Unknown"),
+    "End": lambda row: _time(row.ended_utc, "Unknown"),
+    "NodeList": lambda row: _nodes(row.nodes) or "None assigned",
+    "JobName": lambda row: row.name,
+}
+
+
+def _time(utc: float | None, none: str) -> str:
+    return none if utc is None else str(int(utc))
+
+
+def _nodes(names: Sequence[str]) -> str:
+    if len(names) < 2:
+        return "".join(names)
+    return f"n[{ranges([int(name[1:]) for name in names])}]"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """`1 2 3 5` as `1-3,5`."""
+    found: list[list[int]] = []
+    for number in sorted(numbers):
+        if found and found[-1][-1] == number - 1:
+            found[-1][1:] = [number]
+        else:
+            found.append([number])
+    return ",".join("-".join(map(str, pair)) for pair in found)
+
+
+def config_text(values: Mapping[str, str], now: float) -> str:
+    """`scontrol show config`; `now`: UTC, by the controller."""
+    lines = [f"{key:<23} = {value}" for key, value in sorted(values.items())]
+    head = f"Configuration data as of {int(now)}"
+    return "\n".join([head, *lines, "", "Slurmctld(primary) at head is UP", "", ""])

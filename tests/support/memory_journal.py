@@ -1,0 +1,218 @@
+"""A session's disk in memory: what is synced survives, and faults strike when told.
+
+Keeps the contract of the journal on disk (`journal_contract`): seals, epochs, order.
+A fault is set for the n-th append, counted over the life of the session: the disk
+refuses, or the engine is killed before, amid, or after the write. No threads,
+no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from autoexp_tui.events.apply import fold
+from autoexp_tui.events.events import EngineStarted, JournalRotated, Recorded
+from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
+from autoexp_tui.model.ids import digest
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.state import SessionState
+
+
+class Killed(BaseException):
+    """The engine's process is gone. Nothing may catch it but the simulator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What becomes of one append."""
+
+    kind: Literal["refused", "killed_before", "killed_amid", "killed_after"]
+    kept: int = 0
+    """`killed_amid`: how many of its records are on the disk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySeal:
+    """Where the predecessor's part ends, in records instead of bytes."""
+
+    part: str = ""
+    bytes: int = 0
+
+
+@dataclass(eq=False)
+class MemorySession:
+    """What survives engines: records, plans, and who owns the session."""
+
+    records: list[Recorded] = field(default_factory=list)
+    plans: dict[str, Plan] = field(default_factory=dict)
+    epoch: int = 0
+    """Of the newest lease."""
+    released: bool = True
+    faults: dict[int, Fault] = field(default_factory=dict)
+    """By the number of the append, from 0."""
+    appends: int = 0
+    rotate_records: int = 0
+    """How many records make a part long enough for the next one; 0: no number."""
+    on_keep: Callable[[SessionState], None] = lambda _state: None
+    """Called with the state after each commit of an engine."""
+    check: Callable[[Recorded], None] = lambda _record: None
+    """Called with each record before it counts, for a codec's round trip."""
+
+    def acquire(self, *, holder_is_dead: bool = False) -> MemoryLease:
+        """Become the owner.
+
+        Raises:
+            SessionOwned: another has not released it, and is not said to be dead.
+        """
+        if not self.released and not holder_is_dead:
+            raise SessionOwned(f"the session is owned by epoch {self.epoch}")
+        self.epoch += 1
+        self.released = False
+        while self.records and self.records[-1].more:
+            self.records.pop()  # of a commit that is not whole
+        return MemoryLease(self, self.epoch)
+
+    def open(self, lease: MemoryLease) -> MemoryJournal:
+        """The journal of a held lease."""
+        return MemoryJournal(self, lease)
+
+    def load(self) -> SessionState:
+        """The fold of what is synced."""
+        return fold(SessionState(plans=self.plans), self.records)
+
+
+@dataclass(eq=False)
+class MemoryLease:
+    """Implements `session_ports.Lease`."""
+
+    session: MemorySession
+    epoch: int
+
+    def held(self) -> bool:
+        """Whether no successor has taken the session."""
+        return self.session.epoch == self.epoch
+
+    def heartbeat(self) -> bool:
+        """As `held`."""
+        return self.held()
+
+    def release(self) -> None:
+        """Let a successor take it at once."""
+        if self.held():
+            self.session.released = True
+
+
+class MemoryJournal:
+    """Implements `session_ports.Journal`."""
+
+    def __init__(self, session: MemorySession, lease: MemoryLease) -> None:
+        self._session = session
+        self._lease = lease
+        self._begun = False
+        self._closed = False
+        self._part = _part(lease.epoch)
+        self._part_begins = len(session.records)
+        records = session.records
+        self.seal = MemorySeal()
+        if records:
+            self.seal = MemorySeal(part=_part(records[-1].epoch), bytes=len(records))
+
+    def append(self, records: Sequence[Recorded]) -> None:
+        """As `session_ports.Journal.append`, or as the fault for this append says.
+
+        Raises:
+            EnvironmentFailed: the fault is a refusal; nothing of this call counts.
+            SessionOwned: a successor has taken the session.
+            Killed: the engine died here.
+            ValueError: the records do not continue the journal: a bug.
+        """
+        if not records:
+            return
+        if not self._lease.held():
+            raise SessionOwned("another engine has taken the session")
+        self._check(records)
+        fault = self._session.faults.get(self._session.appends)
+        self._session.appends += 1
+        self._strike(fault, records)
+        self._session.records.extend(records)
+        self._count(records)
+        if fault is not None:
+            raise Killed(f"after append {self._session.appends - 1}")
+
+    def append_unfenced(self, records: Sequence[Recorded]) -> None:
+        """As `append`, but a deposed engine's records count too: a deliberate bug."""
+        if self._lease.held():
+            self.append(records)
+        else:
+            self._session.records.extend(records)
+
+    def rotation(self) -> JournalRotated | None:
+        """What opens the next part, once this one has `rotate_records`."""
+        now, longest = len(self._session.records), self._session.rotate_records
+        if not longest or now - self._part_begins < longest:
+            return None
+        return JournalRotated(sealed_part=self._part, sealed_bytes=now)
+
+    def add_plan(self, plan: Plan) -> str:
+        """Keep a plan; returns its sha."""
+        sha = digest(plan, length=16)
+        self._session.plans[sha] = plan
+        return sha
+
+    def keep(self, state: SessionState, *, last: bool = False) -> None:
+        """Show the state to whoever wants to compare it."""
+        self._session.on_keep(state)
+
+    def close(self) -> None:
+        """Appending ends."""
+        self._closed = True
+
+    def _count(self, records: Sequence[Recorded]) -> None:
+        first = records[0].event
+        if isinstance(first, JournalRotated):
+            self._part_begins = len(self._session.records) - len(records)
+            self._part = _part(self._lease.epoch, records[0].seq)
+        self._begun = True
+
+    def _strike(self, fault: Fault | None, records: Sequence[Recorded]) -> None:
+        if fault is None or fault.kind == "killed_after":
+            return
+        if fault.kind == "refused":
+            raise EnvironmentFailed("cannot write the journal: no space left on device")
+        kept = fault.kept if fault.kind == "killed_amid" else 0
+        self._session.records.extend(records[:kept])
+        raise Killed(f"with {kept} of {len(records)} records written")
+
+    def _check(self, records: Sequence[Recorded]) -> None:
+        if self._closed:
+            raise ValueError("the journal is closed")
+        if not self._begun:
+            self._check_seal(records[0])
+        elif isinstance(records[0].event, JournalRotated):
+            self._check_rotated(records[0].event)
+        first = len(self._session.records) + 1
+        for expected, record in enumerate(records, first):
+            if record.seq != expected or record.epoch != self._lease.epoch:
+                raise ValueError(f"record {record.seq} where {expected} belongs")
+            self._session.check(record)
+
+    def _check_seal(self, first: Recorded) -> None:
+        event = first.event
+        seal = MemorySeal()
+        if isinstance(event, EngineStarted):
+            seal = MemorySeal(part=event.sealed_part, bytes=event.sealed_bytes)
+        if seal != self.seal:
+            raise ValueError(f"the first record seals {seal}, not {self.seal}")
+
+    def _check_rotated(self, event: JournalRotated) -> None:
+        if (event.sealed_part, event.sealed_bytes) != (
+            self._part,
+            len(self._session.records),
+        ):
+            raise ValueError(f"the part seals {event}, not {self._part}")
+
+
+def _part(epoch: int, since: int = 0) -> str:
+    return f"journal.{epoch}.{since}.jsonl" if since else f"journal.{epoch}.jsonl"

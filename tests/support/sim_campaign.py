@@ -1,0 +1,500 @@
+"""One simulated campaign: the real engine over a made-up cluster, from one seed.
+
+The engine is killed between any two steps and at named points, is stopped, or sleeps
+while another takes the session; its disk is full, its clock jumps; a person meddles and
+the cluster lies. After every step the invariants of `sim_checks` hold. When enough has
+happened all is mended, and the campaign must come to its end.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Container
+from dataclasses import dataclass, replace
+from typing import Final
+
+from autoexp_tui.engine.loop import Engine
+from autoexp_tui.events import events
+from autoexp_tui.model.checkpoints import Checkpoint
+from autoexp_tui.model.commands import Submit
+from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.testing.clock import ManualClock, SkewedClock
+from tests.support import sim_ends
+from tests.support.inline_pool import InlinePool
+from tests.support.memory_journal import Fault as DiskFault
+from tests.support.memory_journal import Killed, MemoryJournal, MemoryLease
+from tests.support.sim_bugs import Bug
+from tests.support.sim_checks import Checks, Violation
+from tests.support.sim_clusters import Danger, Kind
+from tests.support.sim_house import ClusterHouse
+from tests.support.sim_person import Person
+from tests.support.sim_plans import make_plan
+from tests.support.sim_scripts import make_scripts
+from tests.support.sim_tally import Tally
+from tests.support.sim_watched import ShakyFacts, WatchedExecutor
+from tests.support.sim_world import Recompose
+
+MOST_STEPS: Final = 200_000
+FAMILIES: Final = (2, 6, 12, 24, 48, 72, 96)
+"""Sizes of plans; three jobs or so a family."""
+REACTING: Final = 0.4
+"""Share of campaigns whose rules let further jobs join."""
+STEPS_A_JOB: Final = 30
+"""With faults."""
+HOPS: Final = (0.1, 0.5, 2.0, 5.0, 5.0, 10.0)
+"""Seconds that pass between two rounds of an engine that has nothing to do."""
+CALM_HOPS: Final = (2.0, 10.0, 20.0)
+ORPHAN_SECONDS: Final = 7200.0
+"""After a campaign's end, for whatever still runs to show itself."""
+
+
+@dataclass(slots=True)
+class Holder:
+    """An engine and what it holds."""
+
+    engine: Engine
+    pool: InlinePool
+    lease: MemoryLease
+
+
+class Campaign:
+    """One seed's campaign, step by step."""
+
+    def __init__(
+        self,
+        seed: int,
+        make: Kind,
+        *,
+        bug: Bug | None = None,
+        families: int = 0,
+        without: Container[str] = (),
+        led: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        """`families`: of the plan, 0 as the seed says; `without`: happenings, by name,
+        that do not come to pass; `led`: nothing comes by itself, everything is asked
+        for with `do`.
+        """
+        self.seed = seed
+        self.tally = Tally(campaigns=1)
+        self._verbose = verbose
+        self._told = 0
+        self._happenings = [h for h in HAPPENINGS if h[2].__name__ not in without]
+        self._bug = bug or Bug()
+        self._rng = random.Random(seed)
+        self._true_clock = ManualClock()
+        self._clock = SkewedClock(self._true_clock)
+        self.danger = Danger(self._rng, self.tally.faults, Killed)
+        self.cluster = make(self._rng, self._true_clock, self.danger)
+        self.tally.kinds[self.cluster.kind] += 1
+        families = families or self._rng.choice(FAMILIES)
+        self._reacts = random.Random(f"{seed} reacts").random() < REACTING
+        self.plan = self._make_plan(families, "", 0)
+        self._later = self._make_plan(2, "_later", len(self.plan.jobs))
+        self._joins = self._rng.random() < 0.3
+        self.world = self._make_world()
+        self._stock_shelf()
+        self.session = self.world.session
+        self.session.rotate_records = self._rng.choice([0, 0, 150])
+        self.checks = Checks(self.session, self.cluster, self._true_clock.monotonic)
+        self._bug.cluster(self.cluster)
+        self.person = Person(self._rng, self.world.inbox, self.tally.faults)
+        self._paused: list[Holder] = []
+        self._calm = False
+        self._rests = False
+        """The engine has nothing to do until time passes."""
+        self._faulty_steps = STEPS_A_JOB * (len(self.plan.jobs) + 10)
+        self._begun_at = self._true_clock.monotonic()
+        self._led = led
+        self.danger.over = led
+        self.holder = self._first_engine()
+
+    def _make_plan(self, families: int, series: str, first: int) -> Plan:
+        shape = self.cluster.shape(families, series, first)
+        shape = replace(shape, reacts=self._reacts)
+        plan = make_plan(self._rng, shape)
+        scripts = make_scripts(plan, self._rng, pace=shape.pace)
+        self.cluster.scripts.update(scripts)
+        self.cluster.prepare(plan.jobs)
+        return plan
+
+    def _stock_shelf(self) -> None:
+        """Each job has two checkpoints to go on from."""
+        for spec in (*self.plan.jobs, *self._later.jobs):
+            self.world.shelf.saved[spec.output_dir] = [
+                Checkpoint(path=f"{spec.output_dir}/iter_{step}", step=step)
+                for step in (20, 40)
+            ]
+
+    def _make_world(self) -> ClusterHouse:
+        everybody = frozenset({"*"})
+        return ClusterHouse(
+            cluster=self.cluster,
+            seed=self.seed,
+            clock=self._clock,
+            planner=Recompose(monitoring=self.plan.monitoring),
+            executor=self.cluster.executor(self._clock),
+            files=ShakyFacts(
+                self.cluster.facts, self._rng, self.danger, self._true_clock
+            ),
+            auto_approve=everybody if self._rng.random() < 0.6 else frozenset(),
+            slots=self._rng.choice([0, 0, 0, 6, 20]),
+            has_nodes=self._rng.random() < 0.5,
+        )
+
+    @property
+    def state(self) -> SessionState:
+        """Of the engine that owns the session."""
+        return self.holder.engine.state
+
+    # -------------------------------------------------------------------- engines
+    def _first_engine(self) -> Holder:
+        lease = self.session.acquire()
+        holder, journal = self._holder(lease, SessionState(plans=self.session.plans))
+        sha = journal.add_plan(self.plan)
+        holder.engine.begin(
+            [
+                events.SessionStarted(
+                    session="sim",
+                    name="sim",
+                    engine_version="0",
+                    wrapper_version="0",
+                    plan_sha=sha,
+                ),
+                events.EngineStarted(host="sim", pid=1),
+                events.PlanAdded(sha=sha),
+            ]
+        )
+        some = tuple(spec.name for spec in self.plan.jobs if self._rng.random() < 0.9)
+        self.person.order(Submit(jobs=some if self._rng.random() < 0.3 else ()))
+        return holder
+
+    def _holder(
+        self, lease: MemoryLease, state: SessionState
+    ) -> tuple[Holder, MemoryJournal]:
+        pool = InlinePool(seed=self._rng.randrange(1 << 30))
+        self.world.executor = WatchedExecutor(
+            self._bug.executor(self.cluster.executor(self._clock)),
+            self.checks,
+            self.danger,
+            lambda: not lease.held(),
+        )
+        parts = self.world.parts(lease, pool)
+        journal = parts.journal
+        assert isinstance(journal, MemoryJournal)
+        engine = self._bug.engine(
+            state, replace(parts, journal=self._bug.journal(journal))
+        )
+        return Holder(engine, pool, lease), journal
+
+    def _next_engine(self, *, dead: bool = True) -> Holder:
+        """A successor; it may itself be killed while it begins."""
+        while True:
+            lease = self.session.acquire(holder_is_dead=dead)
+            dead = True
+            loaded = self.session.load()
+            holder, journal = self._holder(lease, loaded)
+            try:
+                self.danger.point("as it began", 0.05)
+                holder.engine.begin(self._first_events(loaded, journal))
+            except Killed as killed:
+                self._say(f"killed {killed} as it began")
+            except EnvironmentFailed:
+                self._say("the disk was full as it began")
+            else:
+                self.checks.look_whole(holder.engine.state)
+                return holder
+
+    def _first_events(
+        self, loaded: SessionState, journal: MemoryJournal
+    ) -> list[events.Event]:
+        started = events.EngineStarted(
+            host="sim",
+            pid=1,
+            sealed_part=journal.seal.part,
+            sealed_bytes=journal.seal.bytes,
+            gap_seconds=loaded.seconds_until(self._clock.utc()),
+        )
+        if not self._joins or self._later.jobs[0].name in loaded.jobs:
+            return [started]
+        self.tally.faults["plan joined later"] += 1
+        self.person.order(Submit(jobs=tuple(spec.name for spec in self._later.jobs)))
+        return [started, events.PlanAdded(sha=journal.add_plan(self._later))]
+
+    # ----------------------------------------------------------------------- steps
+    def run(self) -> Tally:
+        """Go through the campaign.
+
+        Raises:
+            Violation: an invariant does not hold.
+        """
+        try:
+            while not self.is_over():
+                self.step()
+                if self.tally.steps > MOST_STEPS:
+                    rest = sim_ends.unfinished(self.state, self.world)
+                    raise Violation(f"it does not end: {rest}")
+            self.check_end()
+        finally:
+            self.cluster.close()
+        return self.tally
+
+    def step(self) -> None:
+        """One step of anybody, and a look at the invariants.
+
+        Raises:
+            Violation: one does not hold.
+        """
+        if not self._calm and self.tally.steps >= self._faulty_steps:
+            self.calm_down()
+        self.do(Campaign._happen_or_work)
+
+    def do(self, act: Callable[[Campaign], object]) -> None:
+        """Take a certain step, and look at the invariants.
+
+        Raises:
+            Violation: one does not hold.
+        """
+        self.tally.steps += 1
+        try:
+            act(self)
+        except Killed as killed:
+            self._say(f"killed {killed}")
+            self.holder = self._next_engine()
+        self._look()
+
+    def _look(self) -> None:
+        if self._verbose:
+            self._tell()
+        self.checks.look(self.state)
+        if traces := [text for text in self.world.faults if "Traceback" in text]:
+            raise Violation(traces[0])
+        if self.holder.engine.stopped:
+            self._say("the engine has stopped")
+            self.holder.lease.release()
+            self.holder = self._next_engine(dead=False)
+
+    def _happen_or_work(self) -> None:
+        if self._calm or not self._happens():
+            self.work()
+
+    def work(self) -> None:
+        """The engine goes on, or time does."""
+        draw = self._rng.random()
+        pool = self.holder.pool
+        if draw < 0.7 and pool.step():
+            return
+        if draw < 0.9 and not self._rests:
+            self.holder.engine.commit()
+            self._rests = not pool.pending
+        elif self._calm and self._rng.random() < 0.1:
+            self.person.bring_home(self.state)
+        else:
+            self._rests = False
+            self.hop(self._rng.choice(CALM_HOPS if self._calm else HOPS))
+
+    def hop(self, seconds: float) -> None:
+        """Time passes."""
+        self._true_clock.advance(seconds)
+        self.cluster.settle()
+
+    # ------------------------------------------------------------------- happenings
+    def _happens(self) -> bool:
+        """Draw what befalls the campaign now; whether anything does."""
+        draw = self._rng.random()
+        for share, a_campaign, happening in self._happenings:
+            draw -= share + a_campaign / self._faulty_steps
+            if draw < 0:
+                happening(self)
+                return True
+        return False
+
+    def kill(self) -> None:
+        """The engine dies between two steps."""
+        self.tally.faults["killed between two steps"] += 1
+        raise Killed("between two steps")
+
+    def stop(self) -> None:
+        """A person ends the engine."""
+        self.tally.faults["stopped by a person"] += 1
+        self.person.stop_engine()
+
+    def pause_engine(self) -> None:
+        """The engine sleeps; another one takes the session, as from a dead one."""
+        self._say("the engine sleeps")
+        self.tally.faults["taken over while paused"] += 1
+        self._paused.append(self.holder)
+        self.hop(self._rng.choice([1.0, 60.0, 600.0]))
+        self.holder = self._next_engine()
+
+    def wake_paused(self) -> None:
+        """A deposed engine goes on as if nothing had happened, until it notices."""
+        if not self._paused:
+            return
+        self._say("a deposed engine wakes")
+        self.tally.faults["paused engine woke"] += 1
+        holder = self._paused.pop(0)
+        before = len(self.session.records)
+        try:
+            for _ in range(self._rng.randint(1, 40)):
+                if self._rng.random() < 0.5 or not holder.pool.step():
+                    holder.engine.commit()
+                self.checks.look_outside()
+                if holder.engine.stopped:
+                    break
+        except Killed as killed:
+            self._say(f"it was killed {killed}")
+        if len(self.session.records) != before:
+            raise Violation("a deposed engine wrote what is believed")
+
+    def second_starter(self) -> None:
+        """Another engine wants the session of a living one."""
+        try:
+            self.session.acquire()
+        except SessionOwned:
+            self.tally.faults["second starter refused"] += 1
+        else:
+            raise Violation("two engines own the session")
+
+    def break_disk(self) -> None:
+        """The next write is refused, or the engine dies at it."""
+        kind = self._rng.choice(tuple(_DISK))
+        self.tally.faults[_DISK[kind]] += 1
+        self.session.faults[self.session.appends] = DiskFault(
+            kind=kind,  # type: ignore[arg-type]
+            kept=self._rng.randint(0, 3),
+        )
+
+    def break_errands(self) -> None:
+        """What rules ask for beside the jobs goes wrong for a while, or goes again."""
+        if self.world.errands.problem:
+            self._mend_errands()
+            return
+        self.tally.faults["errands fail"] += 1
+        trouble = "no space left on device"
+        self.world.errands.problem = self.world.shelf.problem = trouble
+        self.world.errands.exit_code = self._rng.choice([1, None])
+
+    def _mend_errands(self) -> None:
+        self.world.errands.problem = self.world.shelf.problem = ""
+        self.world.errands.exit_code = 0
+
+    def jump(self) -> None:
+        """The engine's wall clock is set."""
+        name, least, most = self._rng.choice(_JUMPS)
+        self.tally.faults[name] += 1
+        self._clock.offset += self._rng.uniform(least, most)
+
+    def strike(self) -> None:
+        """Something befalls the cluster."""
+        if name := self.cluster.strike(self._rng):
+            self._say(name)
+            self.tally.faults[name] += 1
+
+    def meddle(self) -> None:
+        """A person gives an order."""
+        if said := self.person.meddle(self.state):
+            self._say(f"a person {said}")
+
+    def refold(self) -> None:
+        """The journal, folded from its begin, and from somewhere in it."""
+        self.tally.faults["snapshot and tail"] += 1
+        cut = self._rng.randint(0, len(self.session.records))
+        self.checks.look_by_parts(self.state, cut)
+
+    def calm_down(self) -> None:
+        """Mend everything: the campaign must come to its end now."""
+        self._say("all is mended")
+        self._calm = True
+        self.danger.end()
+        self.session.faults.clear()
+        self.cluster.heal()
+        self._mend_errands()
+        while self._paused:
+            self.wake_paused()
+
+    # -------------------------------------------------------------------------- end
+    def is_over(self) -> bool:
+        """Whether all is mended, and everything has come to its end."""
+        if not self._calm or self.world.inbox.orders:
+            return False
+        state = self.state
+        return (
+            not state.pending
+            and len(state.jobs) >= len(self.plan.jobs)
+            and all(job.ended for job in state.jobs.values())
+        )
+
+    def check_end(self) -> None:
+        """Look at the whole, and whether anything lives on; count it.
+
+        Raises:
+            Violation: something is not as it must be.
+        """
+        self.checks.look_whole(self.state)
+        self.checks.look_by_parts(self.state, len(self.session.records) // 2)
+        wanted = {spec.name for spec in self.plan.jobs}
+        if lost := wanted - set(self.state.jobs):
+            raise Violation(f"jobs are lost: {sorted(lost)}")
+        sim_ends.check_words(self.state, self.world)
+        sim_ends.check_ledger(self.world)
+        self.hop(ORPHAN_SECONDS)
+        self.checks.look_outside()
+        if living := self.cluster.living():
+            raise Violation(f"orphans run on: {living}")
+        self._count()
+
+    def digest(self) -> str:
+        """Of all that was journaled: equal for equal seeds."""
+        return sim_ends.digest(self.session, self.cluster.root)
+
+    def _count(self) -> None:
+        self.tally.seconds = self._elapsed() - ORPHAN_SECONDS
+        sim_ends.count(self.tally, self.state, self.session, self.cluster)
+
+    def _elapsed(self) -> float:
+        return self._true_clock.monotonic() - self._begun_at
+
+    def _say(self, text: str) -> None:
+        if self._verbose:
+            print(f"{self._elapsed():9.1f}  {text}", file=sys.stderr)
+
+    def _tell(self) -> None:
+        """Print what was synced since the last time."""
+        for record in self.session.records[self._told :]:
+            self._say(f"{record.seq:5} {record.epoch} {record.event!r}"[:400])
+        self._told = len(self.session.records)
+
+
+_DISK: Final = {
+    "refused": "disk full",
+    "killed_before": "killed before a write",
+    "killed_amid": "killed amid a write",
+    "killed_after": "killed after a write",
+}
+_JUMPS: Final = (
+    ("clock forward", 5.0, 7200.0),
+    ("clock back", -7200.0, -5.0),
+    ("clock a year forward", 3e7, 4e7),
+    ("clock a year back", -4e7, -3e7),
+    ("clock slewed", -0.5, 0.5),
+)
+HAPPENINGS: Final[tuple[tuple[float, float, Callable[[Campaign], None]], ...]] = (
+    (0.0, 4.0, Campaign.kill),
+    (0.0, 0.5, Campaign.stop),
+    (0.0, 1.0, Campaign.pause_engine),
+    (0.0, 4.0, Campaign.wake_paused),
+    (0.0, 1.0, Campaign.second_starter),
+    (0.0, 3.0, Campaign.break_disk),
+    (0.0, 2.0, Campaign.break_errands),
+    (0.0, 2.0, Campaign.jump),
+    (0.003, 6.0, Campaign.strike),
+    (0.004, 4.0, Campaign.meddle),
+    (0.0, 0.5, Campaign.refold),
+)
+"""How often each comes: a share of the steps with faults, and times a campaign. What
+makes a new engine fold the journal is counted by campaign: its price grows with that.
+"""

@@ -1,0 +1,488 @@
+"""The invariants of a simulated campaign, looked at after every step.
+
+A state of its own is fed with every record that is synced, so that *replay == live*
+costs what changed and not the whole history. What the executor is asked to do is held
+against the same state: an order that is not on the disk must not reach the outside.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Final, Protocol
+
+from autoexp_tui.actions import derived_jobs as lineage
+from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.conditions.kinds import FileContent, FileExists, MaxAttempts
+from autoexp_tui.effects.effects import ComposeJob, SubmitTasks, TaskId
+from autoexp_tui.events import events
+from autoexp_tui.events.apply import apply, fold
+from autoexp_tui.events.events import Recorded
+from autoexp_tui.model.decision_context import rules_of
+from autoexp_tui.model.freshness import awaits_look, files_aside
+from autoexp_tui.model.sentences import CODES
+from autoexp_tui.model.state import ConditionStatus, JobRecord, SessionState
+from autoexp_tui.model.states import ACTIVE, JobState
+from autoexp_tui.model.verdicts import Result, Why
+from autoexp_tui.model.wording import sentence, short
+from autoexp_tui.testing.fake_ends import Befallen
+from tests.support.memory_journal import MemorySession
+from tests.support.sim_causes import Memory
+from tests.support.sim_causes import problem as cause_problem
+
+PARTS: Final = tuple(
+    field.name
+    for field in fields(SessionState)
+    if field.name not in ("plans", "plan", "jobs", "renew", "seq")
+)
+"""What of a state must be equal, beside its jobs."""
+GROWS: Final = frozenset({"matches", "commands", "tokens", "order"})
+SMALL: Final = tuple(part for part in PARTS if part not in GROWS)
+"""What of it is compared after every commit: it stays small."""
+
+
+class Violation(Exception):
+    """An invariant does not hold: the seed has found a bug."""
+
+
+class Truth(Protocol):
+    """What really happened outside, whatever anybody says."""
+
+    def begun(self, since: int) -> Sequence[tuple[TaskId, int, str]]:
+        """Commands that were started after the first `since`: task, run, start."""
+        ...
+
+    def living(self) -> Sequence[TaskId]:
+        """Tasks whose command runs now."""
+        ...
+
+    def succeeded(self, task: TaskId) -> bool:
+        """Whether the task's command ended by itself with status 0."""
+        ...
+
+    def befallen(self, task: TaskId) -> Sequence[Befallen]:
+        """What has befallen the task's runs, in order."""
+        ...
+
+    @property
+    def memory(self) -> Memory:
+        """What is still known when a run has ended."""
+        ...
+
+
+HANG_SECONDS: Final = 600.0
+"""By which a timer may be off: engines hold, and commits and looks are seldom."""
+
+
+class Timers:
+    """Time passes for timers as it does in truth, and whose time has come goes on."""
+
+    def __init__(self, elapsed: Callable[[], float]) -> None:
+        """`elapsed`: seconds that passed in truth, whatever any clock shows."""
+        self._elapsed = elapsed
+        self._epoch = 0
+        self._began = (0.0, 0.0)
+        """`lived` and the true time of the epoch's first record."""
+        self._due: dict[str, float] = {}
+        """Job -> the `lived` since when only the engine keeps it from being tried anew:
+        its wait is over, and whatever else held it back has gone."""
+
+    def problems(self, record: Recorded, state: SessionState) -> Iterator[str]:
+        """What is wrong once `record` counts."""
+        if record.epoch != self._epoch:
+            self._epoch, self._began = record.epoch, (state.lived, self._elapsed())
+        lived, passed = state.lived - self._began[0], self._elapsed() - self._began[1]
+        if abs(lived - passed) > HANG_SECONDS:
+            yield f"timers went on by {lived:.0f} s in {passed:.0f} s"
+        yield from self._late(record, state, lived)
+
+    def _late(
+        self, record: Recorded, state: SessionState, lived: float
+    ) -> Iterator[str]:
+        event = record.event
+        if isinstance(event, events.RetryOrdered) and not event.held:
+            self._due[event.job] = state.lived + (event.wait_seconds or 0.0)
+        for name, due in list(self._due.items()):
+            job = state.jobs[name]
+            if job.state is not JobState.RETRYING:
+                del self._due[name]
+            elif not _is_free(job, state):
+                self._due[name] = max(due, state.lived)
+            elif state.lived - due > HANG_SECONDS < lived:
+                yield f"{name} is {state.lived - due:.0f} s late to be tried again"
+
+
+def _is_free(job: JobRecord, state: SessionState) -> bool:
+    """Whether nothing but time keeps a job from being tried again."""
+    composes = any(
+        isinstance(one.effect, ComposeJob) and one.effect.job == job.name
+        for one in state.pending.values()
+    )
+    told = job.why is not None and job.why.code.startswith("held_by")
+    return not (composes or told or state.paused)
+
+
+class Checks:
+    """Holds a campaign to its invariants."""
+
+    def __init__(
+        self, session: MemorySession, truth: Truth, elapsed: Callable[[], float]
+    ) -> None:
+        """`elapsed`: seconds that passed in truth, whatever any clock shows."""
+        self._timers = Timers(elapsed)
+        self.shadow = SessionState(plans=session.plans)
+        """The fold of what is synced."""
+        self._session = session
+        self._truth = truth
+        self._fed = 0
+        self._effects: set[str] = set()
+        self._matches: set[str] = set()
+        """Of all that rules ever found: a state keeps only what it needs."""
+        self._credit: Counter[str] = Counter()
+        """How often a submission may still be sent."""
+        self._live: dict[str, JobRecord] = {}
+        self._folded: dict[str, JobRecord] = {}
+        self._begun = 0
+        self._owners: dict[TaskId, str] = {}
+        self._runs: set[tuple[TaskId, int]] = set()
+        self._spelt: set[tuple[str, tuple[str, ...]]] = set()
+        self._broken: list[str] = []
+
+    def look(self, live: SessionState) -> None:
+        """After a step of the engine that owns the session.
+
+        Raises:
+            Violation: an invariant does not hold.
+        """
+        self.look_outside()
+        if self._feed() or live.seq != self.shadow.seq:
+            self._compare(live)
+
+    def look_outside(self) -> None:
+        """After a step of anybody: what was sent, and what was begun.
+
+        Raises:
+            Violation: an invariant does not hold.
+        """
+        if self._broken:
+            raise Violation(self._broken[0])
+        for task, run, start in self._truth.begun(self._begun):
+            self._begun += 1
+            self._note_begun(task, run, start)
+
+    def look_whole(self, live: SessionState) -> None:
+        """Everything, compared in full.
+
+        Raises:
+            Violation: the live state is not what the journal says.
+        """
+        self._feed()
+        _equal(live, self.shadow, "the live state", "the journal")
+
+    def look_by_parts(self, live: SessionState, cut: int) -> None:
+        """A state of the first `cut` records and the rest of them make the whole.
+
+        Raises:
+            Violation: they do not.
+        """
+        self._feed()
+        base = SessionState(plans=self._session.plans)
+        records = self._session.records
+        fold(base, records[:cut])
+        draft = base.fork()
+        for record in records[cut : self._fed]:
+            apply(draft, record)
+        _equal(live, draft, "the live state", "a snapshot and its tail")
+
+    # ------------------------------------------------------------------------ records
+    def _feed(self) -> bool:
+        """Take in whole commits that are new; whether there were any."""
+        records = self._session.records
+        end = len(records)
+        while end > self._fed and records[end - 1].more:
+            end -= 1
+        for record in records[self._fed : end]:
+            self._take(record)
+        fed, self._fed = self._fed, end
+        return end > fed
+
+    def _take(self, record: Recorded) -> None:
+        for problem in self._problems(record):
+            raise Violation(f"record {record.seq} ({record.event!r}): {problem}")
+        apply(self.shadow, record)
+        for problem in self._timers.problems(record, self.shadow):
+            raise Violation(f"record {record.seq} ({record.event!r}): {problem}")
+        if isinstance(record.event, events.JobEnded):
+            self._check_end(self.shadow.jobs[record.event.job])
+
+    def _problems(self, record: Recorded) -> Iterator[str]:
+        shadow = self.shadow
+        if record.seq != shadow.seq + 1:
+            yield f"it does not follow {shadow.seq}"
+        if record.epoch < shadow.epoch:
+            yield f"epoch {record.epoch} was deposed by {shadow.epoch}"
+        if record.t < shadow.t:
+            yield "its time is before the last one's"
+        reason = getattr(record.event, "why", None)
+        if isinstance(reason, Why) and (problem := self._unspoken(reason)):
+            yield problem
+        found = _CHECKS.get(type(record.event))
+        if found is not None:
+            yield from found(self, record.event)
+
+    def _ordered(self, event: events.EffectOrdered) -> Iterator[str]:
+        if event.effect_id in self._effects:
+            yield "an effect of that id was ordered before"
+        self._effects.add(event.effect_id)
+        if not isinstance(event.effect, SubmitTasks):
+            return
+        token = event.effect.token
+        self._credit[token] += 1
+        if self.shadow.tokens.get(token, event.effect.tasks) != event.effect.tasks:
+            yield "its token stands for other tasks"
+        for name, number in event.effect.tasks:
+            job = self.shadow.jobs[name]
+            if job.state is JobState.COMPLETED:
+                yield f"{name} has succeeded"
+            live = [a.number for a in job.attempts if a.outcome is None]
+            if live not in ([], [number]):
+                yield f"attempt {live} of {name} has not ended"
+            yield from unsure_files(self.shadow, job)
+
+    def _added(self, event: events.PlanAdded) -> Iterator[str]:
+        if not event.job:
+            return
+        for spec in self._session.plans[event.sha].jobs:
+            if spec.name in self.shadow.jobs:
+                yield f"{spec.name} is there already"
+        line = lineage.line_of(self.shadow, self.shadow.jobs[event.job])
+        if sum(one.parent_action == event.action for one in line) > MOST_OFFSPRING:
+            yield f"{event.action} feeds itself"
+
+    def _settled(self, event: events.EffectSettled) -> Iterator[str]:
+        if event.effect_id not in self.shadow.pending:
+            yield "nothing of that id is pending"
+
+    def _ended(self, event: events.AttemptEnded) -> Iterator[str]:
+        if (event.job, event.attempt) in self._truth.living():
+            yield "its command runs on"
+        attempt = self.shadow.jobs[event.job].attempts[event.attempt - 1]
+        befallen = self._truth.befallen((event.job, event.attempt))
+        if wrong := cause_problem(event, attempt, befallen, self._truth.memory):
+            yield wrong
+
+    def _absent(self, event: events.SubmissionAbsent) -> Iterator[str]:
+        self._credit[event.token] += 1
+        yield from ()
+
+    def _retried(self, event: events.RetryOrdered) -> Iterator[str]:
+        job = self.shadow.jobs[event.job]
+        most = _most_attempts(self.shadow, job)
+        if job.retry is not None and not job.retry.held:
+            yield f"it was decided before that {event.job} runs again"
+        if len(job.attempts) >= most:
+            yield f"{len(job.attempts)} attempts were made, {most} are allowed"
+
+    def _matched(self, event: events.LogMatched) -> Iterator[str]:
+        if event.match_id in self._matches:
+            yield "the line was matched before"
+        self._matches.add(event.match_id)
+
+    def _warned(self, event: events.WarningRaised) -> Iterator[str]:
+        if event.job and event.job not in self.shadow.jobs:
+            yield f"nobody knows {event.job}"
+
+    def _faulted(self, event: events.EngineFaulted) -> Iterator[str]:
+        yield "a bug was met"
+
+    def _check_end(self, job: JobRecord) -> None:
+        if job.ended and job.state is not JobState.COMPLETED and job.cause is None:
+            raise Violation(f"{job.name} ended {job.state} without a cause")
+        if job.state is JobState.COMPLETED and job.attempts:
+            tasks = [(job.name, attempt.number) for attempt in job.attempts]
+            done = any(attempt.finished for attempt in job.attempts)
+            if not done and not any(map(self._truth.succeeded, tasks)):
+                raise Violation(f"{job.name} is completed, but never succeeded")
+
+    # ------------------------------------------------------------------------- states
+    def _compare(self, live: SessionState) -> None:
+        """What has changed of the live state against what the journal says."""
+        if live.seq != self.shadow.seq:
+            raise Violation(
+                f"the live state is at {live.seq}, the journal at {self.shadow.seq}"
+            )
+        for part in SMALL:
+            if getattr(live, part) != getattr(self.shadow, part):
+                raise Violation(_differ(part, live, self.shadow))
+        for name in self._moved(live):
+            job, folded = live.jobs[name], self.shadow.jobs.get(name)
+            if folded is None or job != folded:
+                raise Violation(f"replay differs from the live state of {name}")
+            self._check_job(job)
+            self._live[name], self._folded[name] = job, folded
+
+    def _moved(self, live: SessionState) -> list[str]:
+        """Jobs that are not what they were at the last comparison, in one or in both:
+        records are never changed where they are, so that the same ones are equal."""
+        seen, folded, before = self._live, self.shadow.jobs, self._folded
+        return [
+            name
+            for name, job in live.jobs.items()
+            if job is not seen.get(name) or folded.get(name) is not before.get(name)
+        ]
+
+    def _check_job(self, job: JobRecord) -> None:
+        live = [a.number for a in job.attempts if a.outcome is None]
+        if len(live) > 1:
+            raise Violation(f"{job.name} has {len(live)} living attempts")
+        if job.state in ACTIVE and not live:
+            raise Violation(f"{job.name} is {job.state} without a living attempt")
+        if job.state in _WAITS and not self._is_told(job):
+            raise Violation(f"nothing says why {job.name} is {job.state}")
+
+    def _is_told(self, job: JobRecord) -> bool:
+        """Whether a person can be told why a job stands still."""
+        reasons: list[Why | None] = [job.why]
+        if job.state is JobState.WAITING:
+            unmet = [status for status in job.start if _holds_back(status)]
+            reasons = [status.why for status in unmet if status] or reasons
+        elif job.state is JobState.QUEUED:
+            attempt = job.attempt
+            return attempt is not None and attempt.submitted_at is not None
+        return all(
+            reason is not None and not self._unspoken(reason) for reason in reasons
+        )
+
+    def _unspoken(self, reason: Why) -> str:
+        """Why a reason says nothing to a person; empty when it does."""
+        kind = (reason.code, tuple(name for name, _ in reason.args))
+        if kind in self._spelt:
+            return ""
+        if reason.code not in CODES:
+            return f"nobody has words for {reason.code!r}"
+        if not sentence(reason, 0.0).strip() or not short(reason).strip():
+            return f"{reason} says nothing"
+        self._spelt.add(kind)
+        return ""
+
+    # ------------------------------------------------------------------------ outside
+    def _note_begun(self, task: TaskId, run: int, start: str) -> None:
+        owner = self._owners.setdefault(task, start)
+        if owner != start:
+            raise Violation(f"{task} was begun by {owner} and by {start}")
+        if (task, run) in self._runs:
+            raise Violation(f"run {run} of {task} was begun twice")
+        self._runs.add((task, run))
+        job = self.shadow.jobs[task[0]]
+        if task[1] > len(job.attempts):
+            raise Violation(f"{task} was begun and never ordered")
+        if job.state is JobState.COMPLETED:
+            raise Violation(f"{task} was begun after {task[0]} had succeeded")
+        beside = [other for other in self._truth.living() if other[0] == task[0]]
+        if len(beside) > 1:
+            raise Violation(f"{task[0]} runs {len(beside)} times at a time: {beside}")
+
+    def may_send(self, token: str, *, deposed: bool) -> None:
+        """A submission is about to be sent: it was ordered, and is nowhere yet.
+
+        What is wrong is told at the next look: here an engine would catch it.
+        """
+        self._feed()
+        if token not in self.shadow.tokens:
+            self._broken.append(f"{token} is sent and was never ordered")
+        if deposed:
+            return  # its order is older than its fall: the claim decides
+        if self._credit[token] <= 0:
+            text = f"{token} is sent again and not known to be absent"
+            self._broken.append(text)
+        self._credit[token] -= 1
+
+    def was_not_taken(self, token: str) -> None:
+        """It was sent, and refused for now: it may be sent again."""
+        self._credit[token] += 1
+
+    def may_cancel(self, tasks: Sequence[TaskId]) -> None:
+        """Tasks are about to be cancelled: each was ordered to end."""
+        self._feed()
+        for name, number in tasks:
+            job = self.shadow.jobs[name]
+            ordered = [a for a in job.attempts if a.number == number]
+            if not ordered or not ordered[0].told_to_end:
+                text = f"{(name, number)} is cancelled without an order"
+                self._broken.append(text)
+
+
+_WAITS = frozenset(
+    {JobState.WAITING, JobState.QUEUED, JobState.RETRYING, JobState.SUBMIT_UNKNOWN}
+)
+MOST_OFFSPRING: Final = 1
+"""How often an action of these plans may stand in a line of jobs, before one more."""
+_CHECKS: Mapping[type, Callable[[Checks, events.Event], Iterator[str]]] = {
+    events.EffectOrdered: Checks._ordered,  # type: ignore[dict-item]
+    events.PlanAdded: Checks._added,  # type: ignore[dict-item]
+    events.EffectSettled: Checks._settled,  # type: ignore[dict-item]
+    events.SubmissionAbsent: Checks._absent,  # type: ignore[dict-item]
+    events.AttemptEnded: Checks._ended,  # type: ignore[dict-item]
+    events.RetryOrdered: Checks._retried,  # type: ignore[dict-item]
+    events.LogMatched: Checks._matched,  # type: ignore[dict-item]
+    events.WarningRaised: Checks._warned,  # type: ignore[dict-item]
+    events.EngineFaulted: Checks._faulted,  # type: ignore[dict-item]
+}
+
+
+def unsure_files(state: SessionState, job: JobRecord) -> Iterator[str]:
+    """What is wrong with the files of a job that is submitted now: it writes them anew
+    or begins from them, and nobody knows yet which of them are old."""
+    if awaits_look(job):
+        yield f"{job.name} begins anew, and nobody has looked at what lies there"
+    if job.state is not JobState.WAITING:
+        return
+    for spec, status in zip(job.spec.start_conditions, job.start, strict=True):
+        if not isinstance(spec, FileExists | FileContent) or not spec.blocking:
+            continue
+        writer = state.jobs.get(spec.writer) if spec.fresh else None
+        unsure = writer is not None and files_aside(writer) is None
+        if unsure and not (status and status.waived):
+            yield f"{job.name} begins from {spec.path}, and {spec.writer} begins anew"
+
+
+def _holds_back(status: ConditionStatus | None) -> bool:
+    return status is None or (status.result is not Result.PASS and not status.waived)
+
+
+def _most_attempts(state: SessionState, job: JobRecord) -> int:
+    """What the rules that may restart a job allow."""
+    rules = rules_of(state, job.spec)
+    limits = [
+        condition.max_attempts
+        for actions in (
+            *(rule.actions for rule in rules.log_events),
+            *(rule.actions for rule in rules.state_events),
+        )
+        for action in actions
+        if isinstance(action, Restart)
+        for condition in action.conditions
+        if isinstance(condition, MaxAttempts)
+    ]
+    return max(limits, default=0)
+
+
+def _equal(one: SessionState, other: SessionState, first: str, second: str) -> None:
+    if one.seq != other.seq:
+        raise Violation(f"{first} is at {one.seq}, {second} at {other.seq}")
+    for part in PARTS:
+        mine, theirs = getattr(one, part), getattr(other, part)
+        if _plain(mine) != _plain(theirs):
+            raise Violation(f"{first} and {second}: {_differ(part, one, other)}")
+    if dict(one.jobs) != dict(other.jobs):
+        names = [n for n in one.jobs if one.jobs[n] != other.jobs.get(n)]
+        raise Violation(f"{first} and {second} differ about {names}")
+
+
+def _plain(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _differ(part: str, one: SessionState, other: SessionState) -> str:
+    return f"{part} is {getattr(one, part)!r} and {getattr(other, part)!r}"

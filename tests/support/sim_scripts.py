@@ -1,0 +1,152 @@
+"""What each run of a simulated campaign does, from one seed.
+
+Most go well; the others fail in every way that a run has: they crash, are killed, use
+too much memory or time, diverge, hang, stand still, ask to be requeued, or vanish
+without a record.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.states import Cause
+from autoexp_tui.testing.fake_script import RunScript, Write
+from tests.support.sim_plans import DONE_FILE, MOST_ATTEMPTS
+
+Scripts = dict[str, Sequence[Sequence[RunScript]]]
+"""Job -> attempts -> runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run in the making."""
+
+    spec: JobSpec
+    rng: random.Random
+    seconds: float
+    usual: RunScript
+
+
+def make_scripts(plan: Plan, rng: random.Random, *, pace: float = 1.0) -> Scripts:
+    """What each attempt at each job will do."""
+    return {
+        spec.name: [_attempt(spec, rng, pace) for _ in range(MOST_ATTEMPTS)]
+        for spec in plan.jobs
+    }
+
+
+def _attempt(spec: JobSpec, rng: random.Random, pace: float) -> Sequence[RunScript]:
+    last = _run(spec, rng, pace)
+    if rng.random() < 0.06:
+        first = replace(_usual(spec, rng, pace).usual, ends="requeue")
+        return (first, last)
+    return (last,)
+
+
+def _run(spec: JobSpec, rng: random.Random, pace: float) -> RunScript:
+    made = _usual(spec, rng, pace)
+    draw = rng.random()
+    for share, fate in FATES:
+        draw -= share
+        if draw < 0:
+            return fate(made)
+    return made.usual
+
+
+def _usual(spec: JobSpec, rng: random.Random, pace: float) -> _Run:
+    seconds = rng.uniform(1.0, 60.0) * pace
+    lines = [_line(share * seconds, step) for share, step in ((0.5, 50), (0.8, 80))]
+    done = Write(at=0.8 * seconds, data=b"done", path=f"{spec.output_dir}/{DONE_FILE}")
+    usual = RunScript(
+        begin_delay=rng.choice([0.0, 0.0, 5.0]),
+        record_lag=rng.choice([0.0, 0.0, 3.0, 8.0]),
+        ignores_term=rng.random() < 0.1,
+        seconds=seconds,
+        writes=(*lines, done),
+    )
+    return _Run(spec, rng, seconds, usual)
+
+
+def _line(at: float, step: int, loss: str = "") -> Write:
+    loss = loss or f"{3.0 - step / 100:.3f}"
+    text = f"iteration {step}/100 | lm loss: {loss}\nsaved checkpoint {step}\n"
+    return Write(at=at, data=text.encode())
+
+
+def _says(at: float, text: str) -> Write:
+    return Write(at=at, data=f"{text}\n".encode())
+
+
+# ---------------------------------------------------------------------------- fates
+def _crash(run: _Run) -> RunScript:
+    early = run.rng.random() * run.seconds
+    fatal = _says(early * 0.9, "FATAL something broke")
+    writes = (run.usual.writes[0], fatal)
+    return replace(run.usual, seconds=early, exit_code=1, writes=writes)
+
+
+def _fail(run: _Run) -> RunScript:
+    return replace(run.usual, exit_code=run.rng.choice([2, 77]))
+
+
+def _signal(run: _Run) -> RunScript:
+    return replace(run.usual, exit_code=None, signal=9, writes=())
+
+
+def _vanish(run: _Run) -> RunScript:
+    return replace(run.usual, ends="vanish", writes=())
+
+
+def _memory(run: _Run) -> RunScript:
+    return replace(run.usual, exit_code=None, signal=9, cause=Cause.OUT_OF_MEMORY)
+
+
+def _overrun(run: _Run) -> RunScript:
+    limit = run.spec.resources.time_limit_seconds
+    return replace(run.usual, seconds=limit + 60.0 if limit else run.seconds)
+
+
+def _diverge(run: _Run) -> RunScript:
+    bad = _line(0.6 * run.seconds, 60, "nan")
+    return replace(run.usual, writes=(run.usual.writes[0], bad))
+
+
+def _stall(run: _Run) -> RunScript:
+    """It says its first steps, and then it only lives."""
+    limit = run.spec.resources.time_limit_seconds or 300.0
+    return replace(run.usual, seconds=limit - 5.0, writes=(_line(0.5, 10),))
+
+
+def _hang(run: _Run) -> RunScript:
+    told = _says(0.6 * run.seconds, "collective timed out after 1800 s")
+    return replace(run.usual, writes=(run.usual.writes[0], told))
+
+
+def _suffice(run: _Run) -> RunScript:
+    told = _says(0.9 * run.seconds, "the loss is low enough")
+    return replace(run.usual, writes=(*run.usual.writes, told), exit_code=1)
+
+
+def _despair(run: _Run) -> RunScript:
+    told = _says(0.4 * run.seconds, "cannot go on like this")
+    return replace(run.usual, writes=(told, *run.usual.writes))
+
+
+FATES: Final[tuple[tuple[float, Callable[[_Run], RunScript]], ...]] = (
+    (0.08, _crash),
+    (0.02, _fail),
+    (0.02, _signal),
+    (0.02, _vanish),
+    (0.02, _memory),
+    (0.02, _overrun),
+    (0.02, _diverge),
+    (0.02, _stall),
+    (0.02, _hang),
+    (0.01, _despair),
+    (0.02, _suffice),
+)
+"""Which share of the runs comes to which end; the rest goes well."""

@@ -1,0 +1,383 @@
+"""A made-up Slurm for simulated campaigns: its commands lie, its nodes and jobs suffer.
+
+The executor that asks it is the real one, handed in by whoever runs the simulation,
+since adapters are not known here. Records, logs and scripts are real files below a
+directory of the campaign's own, in memory where the machine has such a place.
+
+The cluster never lies about the same thing for as long as it remembers an ended job: a
+controller that denied a living job for so long could not be told from one that lost it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+from autoexp_tui.effects.effects import TaskId
+from autoexp_tui.engine.executor_port import Executor
+from autoexp_tui.engine.ports import Clock
+from autoexp_tui.engine.reading_ports import FactSource, LogSource
+from autoexp_tui.model.ids import safe_filename
+from autoexp_tui.model.specs import JobSpec
+from autoexp_tui.testing.clock import ManualClock
+from autoexp_tui.testing.fake_ends import Befallen
+from autoexp_tui.testing.fake_script import by_job
+from tests.support import fake_slurm_wrapper
+from tests.support.fake_slurm import Answer, FakeSlurm
+from tests.support.fake_slurm_faults import SlurmFault
+from tests.support.fake_slurm_jobs import ClusterSettings, Job
+from tests.support.sim_causes import Memory
+from tests.support.sim_clusters import Attempts, Danger
+from tests.support.sim_plans import Shape
+from tests.support.sim_room import Room
+from tests.support.sim_tally import CALLS
+from tests.support.sim_world import Watcher
+
+R = TypeVar("R")
+
+RATES: Final[Mapping[str, float]] = {
+    "sbatch": 0.02,
+    "squeue": 0.03,
+    "sacct": 0.04,
+    "scancel": 0.05,
+    "scontrol": 0.05,
+}
+"""Of each fault that the command can have."""
+RARE: Final = frozenset({SlurmFault.MISSING})
+"""A tenth as often: it ends the job for good."""
+LIES: Final = frozenset(
+    {SlurmFault.EMPTY, SlurmFault.STALE, SlurmFault.GARBLED, SlurmFault.STRANGE}
+)
+COMMAND_RATE: Final = 0.002
+"""Of deaths of the engine, before a command and after one."""
+LYING_SHARE: Final = 0.5
+"""Of the time for which an ended job is remembered: nobody lies for longer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """How patient an executor is with its cluster, in seconds."""
+
+    ask: float
+    submit: float
+    settle: float
+    patience: float
+    lost: float
+    first: float
+    latest: float
+    grace: float
+
+
+AS_SHIPPED: Final = Times(
+    ask=30, submit=60, settle=60, patience=90, lost=300, first=15, latest=60, grace=60
+)
+SWIFT: Final = Times(
+    ask=5, submit=10, settle=30, patience=45, lost=90, first=6, latest=15, grace=10
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapters(Generic[R]):
+    """The real things that stand between an engine and its cluster."""
+
+    answer: Answer[R]
+    executor: Callable[[FakeSlurm[R], Clock, Path, Times, int], Executor]
+    """Of a cluster, the engine's clock, a directory, times, and the largest array."""
+    facts: Callable[[Clock], FactSource]
+    logs: Callable[[Clock], LogSource]
+
+
+class DeadlySlurm(FakeSlurm[R]):
+    """Some of its callers die before they have asked, or before they hear of it."""
+
+    danger: Danger
+
+    def run(self, arguments: Sequence[str], timeout: float) -> R:
+        """One command, if its caller lives to give it."""
+        self.danger.point("before a command", COMMAND_RATE)
+        answer = super().run(arguments, timeout)
+        self.danger.point("after a command", COMMAND_RATE)
+        return answer
+
+
+class SlurmCluster(Generic[R]):
+    """A `SimCluster` behind Slurm's commands."""
+
+    def __init__(
+        self,
+        rng: random.Random,
+        clock: ManualClock,
+        danger: Danger,
+        adapters: Adapters[R],
+        *,
+        accounting: bool,
+    ) -> None:
+        self.kind = "slurm" if accounting else "slurm without accounting"
+        self.scripts: Attempts = {}
+        self.facts = adapters.facts(clock)
+        self.logs = adapters.logs(clock)
+        self._danger = danger
+        self._adapters = adapters
+        self._times = AS_SHIPPED if rng.random() < 0.25 else SWIFT
+        self._pace = 4.0 if self._times is AS_SHIPPED else 1.5
+        self._arrays = rng.choice([1, 3, 50])
+        self._clock = clock
+        self._lying_since: dict[str, float] = {}
+        """By program: since when all its answers were lies."""
+        self._silent_at = float("-inf")
+        """When the controller or accounting was last away."""
+        self._gave_ids_again = False
+        self._rng = random.Random(rng.randrange(1 << 30))
+        settings = ClusterSettings(
+            nodes=rng.choice([2, 6, 20]),
+            node_jobs=4,
+            min_job_age=300.0 if self._times is AS_SHIPPED else 60.0,
+            accounting=accounting,
+            account_lag=rng.choice([0.5, 5.0, 40.0]),
+            save_seconds=20.0,
+        )
+        self.slurm: DeadlySlurm[R] = DeadlySlurm(
+            clock, adapters.answer, by_job(self.scripts), settings, faults=self._fault
+        )
+        self.slurm.danger = danger
+        self._room = Room(self._rng)
+        self._root = self._room.path
+
+    # ------------------------------------------------------------------------ places
+    @property
+    def root(self) -> str:
+        return str(self._root)
+
+    def shape(self, families: int, series: str, first_index: int) -> Shape:
+        return Shape(
+            families=families,
+            series=series,
+            first_index=first_index,
+            root=self.root,
+            pace=self._pace,
+            partitions=("main", "main", "kill"),
+        )
+
+    def prepare(self, specs: Sequence[JobSpec]) -> None:
+        for spec in specs:
+            os.makedirs(spec.output_dir)
+
+    def executor(self, clock: Clock) -> Executor:
+        return self._adapters.executor(
+            self.slurm, clock, self._root, self._times, self._arrays
+        )
+
+    def attempt_dir(self, job: str, number: int) -> Path:
+        return self._root / "attempts" / safe_filename(job) / str(number)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Nobody sees what is written on another machine."""
+
+    def close(self) -> None:
+        self._room.close()
+
+    # ------------------------------------------------------------------------- truth
+    def settle(self) -> None:
+        self.slurm.cluster.settle()
+
+    def begun(self, since: int) -> Sequence[tuple[TaskId, int, str]]:
+        return self.slurm.cluster.begun[since:]
+
+    def living(self) -> Sequence[TaskId]:
+        return self.slurm.cluster.living()
+
+    def succeeded(self, task: TaskId) -> bool:
+        return task in self.slurm.cluster.succeeded
+
+    def befallen(self, task: TaskId) -> Sequence[Befallen]:
+        return self.slurm.cluster.ledger.of(task)
+
+    @property
+    def memory(self) -> Memory:
+        return Memory(
+            forgets=True, mute=self._is_mute(), lost_after_seconds=self._times.lost
+        )
+
+    def _is_mute(self) -> bool:
+        """Whether a run may have been judged without the word that there was on it.
+
+        Without accounting a word is gone with MinJobAge, and with accounting when the
+        job's id is given out again; one that is silent for long is given up.
+        """
+        self._note_silence()
+        silent = self._clock.monotonic() - self._silent_at
+        without = not self.slurm.cluster.settings.accounting
+        return without or self._gave_ids_again or silent < 2 * self._times.lost
+
+    def _note_silence(self) -> None:
+        if self.slurm.away or self.slurm.database_away:
+            self._silent_at = self._clock.monotonic()
+
+    # ------------------------------------------------------------------------ faults
+    def _fault(self, program: str) -> SlurmFault | None:
+        """What goes wrong with a command."""
+        fault = self._ordered(program) or self._drawn(program)
+        if fault not in LIES:
+            self._lying_since.pop(program, None)
+        elif self._lies_too_long(program):
+            return None
+        if fault is not None:
+            self._danger.counts[f"{program}: {fault.value}"] += 1
+        return fault
+
+    def _lies_too_long(self, program: str) -> bool:
+        """Whether a further lie would last longer than anybody can tell it from truth;
+        then there is none, and the next one is a first one."""
+        now = self._clock.monotonic()
+        since = self._lying_since.setdefault(program, now)
+        too_long = now - since > LYING_SHARE * self._times.lost
+        if too_long:
+            del self._lying_since[program]
+        return too_long
+
+    def _ordered(self, program: str) -> SlurmFault | None:
+        ordered = self._danger.ordered(program)
+        return ordered if isinstance(ordered, SlurmFault) else None
+
+    def _drawn(self, program: str) -> SlurmFault | None:
+        if self._danger.over:
+            return None
+        return next(filter(self._is_drawn(program), CALLS[program]), None)
+
+    def _is_drawn(self, program: str) -> Callable[[SlurmFault], bool]:
+        rate = RATES[program]
+
+        def drawn(fault: SlurmFault) -> bool:
+            return self._rng.random() < (rate / 10 if fault in RARE else rate)
+
+        return drawn
+
+    def strike(self, rng: random.Random) -> str:
+        """Something befalls a node, a job, or the controller."""
+        return rng.choice(_STRIKES)(self, rng)
+
+    def _running(self) -> list[Job]:
+        self.settle()
+        return [job for job in self.slurm.cluster.jobs if job.word == "RUNNING"]
+
+    def _lose_node(self, rng: random.Random) -> str:
+        for name in self.slurm.cluster.down_nodes():
+            self.slurm.cluster.return_node(name)
+        running = self._running()
+        if not running:
+            return ""
+        self.slurm.cluster.lose_node(rng.choice(running).nodes[0])
+        return "node lost"
+
+    def _preempt(self, rng: random.Random) -> str:
+        return self._befall(rng, self.slurm.cluster.preempt, "job preempted")
+
+    def _requeue(self, rng: random.Random) -> str:
+        return self._befall(rng, self.slurm.cluster.requeue, "job requeued")
+
+    def _forget(self, rng: random.Random) -> str:
+        return self._befall(rng, self.slurm.cluster.forget, "job forgotten")
+
+    def _suspend(self, rng: random.Random) -> str:
+        """A job is suspended, or the suspended ones go on."""
+        if self._resume():
+            return ""
+        return self._befall(rng, self.slurm.cluster.suspend, "job suspended")
+
+    def _resume(self) -> bool:
+        suspended = [job for job in self.slurm.cluster.jobs if job.word == "SUSPENDED"]
+        for job in suspended:
+            self.slurm.cluster.resume(job)
+        return bool(suspended)
+
+    def _fail_launch(self, rng: random.Random) -> str:
+        cluster = self.slurm.cluster
+        return self._befall_one(
+            rng, self._waiting(), cluster.fail_launch, "job not launched"
+        )
+
+    def _cancel_waiting(self, rng: random.Random) -> str:
+        cluster = self.slurm.cluster
+        name = "waiting job cancelled by others"
+        return self._befall_one(rng, self._waiting(), cluster.cancel_by_others, name)
+
+    def _waiting(self) -> list[Job]:
+        self.settle()
+        return [job for job in self.slurm.cluster.jobs if job.word == "PENDING"]
+
+    def _befall(self, rng: random.Random, act: Callable[[Job], None], name: str) -> str:
+        return self._befall_one(rng, self._running(), act, name)
+
+    @staticmethod
+    def _befall_one(
+        rng: random.Random, jobs: list[Job], act: Callable[[Job], None], name: str
+    ) -> str:
+        if not jobs:
+            return ""
+        act(rng.choice(jobs))
+        return name
+
+    def _kill_supervisor(self, rng: random.Random) -> str:
+        living = self.living()
+        if not living:
+            return ""
+        self.slurm.cluster.kill_supervisor(rng.choice(living))
+        return "supervisor killed"
+
+    def _crash(self, rng: random.Random) -> str:
+        self._gave_ids_again = True
+        return "controller crashed" if self.slurm.cluster.crash() else ""
+
+    def _away(self, rng: random.Random) -> str:
+        """The controller goes, or comes back."""
+        self._note_silence()
+        self.slurm.away = not self.slurm.away
+        return "controller away" if self.slurm.away else ""
+
+    def _database(self, rng: random.Random) -> str:
+        self._note_silence()
+        self.slurm.database_away = not self.slurm.database_away
+        return "accounting away" if self.slurm.database_away else ""
+
+    def _wrap(self, rng: random.Random) -> str:
+        self._gave_ids_again = True
+        self.slurm.cluster.wrap_ids()
+        return "ids given out again"
+
+    def heal(self) -> None:
+        """No fault any more, and what is broken is mended."""
+        self._note_silence()
+        self.slurm.away = self.slurm.database_away = False
+        self._resume()
+        for name in self.slurm.cluster.down_nodes():
+            self.slurm.cluster.return_node(name)
+
+    def forget_claims(self) -> None:
+        """A start begins although another has the attempt."""
+        self.slurm.cluster.claims = fake_slurm_wrapper.no_claim
+
+
+_STRIKES: Final = (
+    SlurmCluster._lose_node,
+    SlurmCluster._preempt,
+    SlurmCluster._preempt,
+    SlurmCluster._requeue,
+    SlurmCluster._requeue,
+    SlurmCluster._forget,
+    SlurmCluster._suspend,
+    SlurmCluster._suspend,
+    SlurmCluster._fail_launch,
+    SlurmCluster._cancel_waiting,
+    SlurmCluster._kill_supervisor,
+    SlurmCluster._kill_supervisor,
+    SlurmCluster._crash,
+    SlurmCluster._crash,
+    SlurmCluster._away,
+    SlurmCluster._away,
+    SlurmCluster._database,
+    SlurmCluster._wrap,
+)

@@ -1,0 +1,476 @@
+"""What survives the engines of a simulation: a clock, a cluster, files, a journal.
+
+Everything is in memory and follows one seed. The engine under test is the real one;
+only its ports are of this world.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from autoexp_tui.conditions.kinds import JobStateIs
+from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
+from autoexp_tui.engine.dispatcher import Outside
+from autoexp_tui.engine.executor_port import Executor, Submission
+from autoexp_tui.engine.loop import Engine, Parts
+from autoexp_tui.engine.poller import Sources
+from autoexp_tui.engine.ports import Clock, FurtherPlan
+from autoexp_tui.engine.reading_ports import FactSource, FoundFile, LogChunk, LogSource
+from autoexp_tui.model import ids
+from autoexp_tui.model.checkpoints import Checkpoint, FoundCheckpoint
+from autoexp_tui.model.commands import Order
+from autoexp_tui.model.decision_context import Policy
+from autoexp_tui.model.done import DoneWork, is_of_later
+from autoexp_tui.model.errors import EnvironmentFailed, UsageError
+from autoexp_tui.model.facts import (
+    CommandKey,
+    CommandResult,
+    Fact,
+    FileStat,
+    FileText,
+    GlobKey,
+    LogFound,
+    LogKey,
+    Matches,
+    OutsideKey,
+    StatKey,
+    TextKey,
+)
+from autoexp_tui.model.freshness import FileIdentity
+from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.specs import Edge, JobSpec, Plan
+from autoexp_tui.planning.further import as_further
+from autoexp_tui.testing.clock import ManualClock
+from autoexp_tui.testing.fake_evidence import FakeEvidence
+from autoexp_tui.testing.fake_executor import FakeExecutor
+from autoexp_tui.text.patterns import compile_text_pattern
+from tests.support.inline_pool import InlinePool
+from tests.support.memory_journal import MemoryLease, MemorySession
+
+Watcher: TypeAlias = Callable[[Sequence[str]], None]
+"""Told of paths that were written."""
+
+
+@dataclass(slots=True)
+class Files:
+    """A file system of appended bytes; `current.log` leads to the newest log."""
+
+    clock: Clock
+    data: dict[str, bytes] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+    written: dict[str, int] = field(default_factory=dict)
+    """Path -> how often it was written."""
+    watcher: Watcher = lambda _: None
+    """Told of each write: by the newest engine, to be woken."""
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell `watcher`, and nobody else any more, of writes."""
+        self.watcher = watcher
+
+    def append(self, path: str, data: bytes) -> None:
+        """A run writes; a run's log also becomes the job's current one."""
+        self.data[path] = self.data.get(path, b"") + data
+        self.written[path] = self.written.get(path, 0) + 1
+        directory, _, name = path.rpartition("/")
+        if name.startswith("slurm-"):
+            self.links[f"{directory}/current.log"] = path
+        self.watcher((path,))
+
+    def identity(self, path: str) -> FileIdentity | None:
+        """Which file lies there: bytes are only ever added to it."""
+        place = self.links.get(path, path)
+        if place not in self.data:
+            return None
+        size = len(self.data[place])
+        return FileIdentity(
+            path=path,
+            inode=int(ids.digest(place), 16),
+            size=size,
+            mtime_ns=self.written.get(place, 0),
+            ctime_ns=self.written.get(place, 0),
+        )
+
+    def read(self, path: str) -> bytes | None:
+        """A file's bytes through its link, None when there is none."""
+        return self.data.get(self.links.get(path, path))
+
+    # ------------------------------------------------------------------ FactSource
+    def observe(self, key: OutsideKey) -> Fact:
+        """The fact for `key` as the files stand now."""
+        now = self.clock.monotonic()
+        match key:
+            case StatKey():
+                found = self.read(key.path)
+                file = self.identity(key.path)
+                return Fact(FileStat(file is not None, len(found or b""), 0, file), now)
+            case GlobKey():
+                paths = sorted(fnmatch.filter(self.data, key.pattern))
+                largest = max((len(self.data[p]) for p in paths), default=0)
+                files = tuple(file for p in paths if (file := self.identity(p)))
+                return Fact(Matches(tuple(paths), largest, files), now)
+            case TextKey():
+                text = self.read(key.path)
+                file = self.identity(key.path)
+                if text is None or not key.pattern:
+                    said = None if text is None else text.decode()
+                    return Fact(FileText(said, file), now)
+                match = compile_text_pattern(key.pattern).search(text)
+                return Fact(FileText("", file, holds=match is not None), now)
+            case LogKey():
+                return Fact(self._search(key), now)
+            case CommandKey():
+                return Fact(CommandResult(0), now)
+
+    def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
+        """One by one."""
+        return map(self.observe, keys)
+
+    def _search(self, key: LogKey) -> LogFound:
+        found = self.read(key.path)
+        if found is None:
+            return LogFound()
+        inode = int(ids.digest(self.links.get(key.path, key.path)), 16)
+        found = found[dict(key.skip).get(inode, 0) :]
+        match = compile_text_pattern(key.pattern).search(found)
+        line = (match[0] or b"").decode() if match else ""
+        return LogFound(1, int(match is not None), line, key.path)
+
+
+@dataclass(slots=True)
+class Logs:
+    """Implements `reading_ports.LogSource` over the world's files."""
+
+    files: Files
+
+    def read(
+        self,
+        job: str,
+        attempt: int,
+        run: int,
+        path: str,
+        offset: int,
+        limit: int,
+        *,
+        final: bool = False,
+    ) -> LogChunk | None:
+        """Whole lines from `offset`."""
+        data = (self.files.read(path) or b"")[offset : offset + limit]
+        if not final:
+            data = data[: data.rfind(b"\n") + 1]
+        if not data:
+            return None
+        size = len(self.files.read(path) or b"")
+        return LogChunk(
+            job=job, attempt=attempt, run=run, offset=offset, data=data, size=size
+        )
+
+    def find(
+        self, patterns: Sequence[str], first: str, present: str
+    ) -> Sequence[FoundFile]:
+        """All that match; every byte counts as new."""
+        del first, present
+        data = self.files.data
+        found = {
+            path: index
+            for index, one in reversed(list(enumerate(patterns)))
+            for path in fnmatch.filter(data, one)
+        }
+        return [FoundFile(path, found[path]) for path in sorted(found)]
+
+    def tail(self, path: str, limit: int) -> str:
+        """The last bytes as text."""
+        return (self.files.read(path) or b"")[-limit:].decode("utf-8", "replace")
+
+
+@dataclass(slots=True)
+class Mailbox:
+    """Implements `session_ports.Inbox`: gives an order again until it is done."""
+
+    orders: dict[str, Order] = field(default_factory=dict)
+
+    def take(self) -> Sequence[Order]:
+        """All orders that are not done."""
+        return tuple(self.orders.values())
+
+    def done(self, command_ids: Sequence[str]) -> None:
+        """Forget orders."""
+        for command_id in command_ids:
+            self.orders.pop(command_id, None)
+
+
+@dataclass(slots=True)
+class Ready:
+    """Implements `ports.Preparation`: no directories, words of success are kept."""
+
+    done: dict[str, DoneWork] = field(default_factory=dict)
+    """Job -> what it left."""
+
+    def prepare(
+        self,
+        submission: Submission,
+        specs: Sequence[JobSpec],
+        plans: Sequence[Plan | None],
+    ) -> None:
+        """What runs again is not done."""
+        for spec in specs:
+            left = self.done.get(spec.name)
+            late = left is not None and is_of_later(
+                left, submission.session, submission.ordered_at
+            )
+            if not late:
+                self.done.pop(spec.name, None)
+
+    def note_done(self, spec: JobSpec, work: DoneWork) -> None:
+        """Keep it."""
+        self.done[spec.name] = work
+
+
+@dataclass(slots=True)
+class Shelf:
+    """Implements `ports.Checkpoints`: those of each output directory, newest last."""
+
+    saved: dict[str, list[Checkpoint]] = field(default_factory=dict)
+    """Output directory -> what a job would go on from."""
+    aside: list[str] = field(default_factory=list)
+    """What was moved, as it is called now."""
+    problem: str = ""
+    """Why nothing can be moved."""
+
+    def find(self, look: LookForCheckpoint) -> FoundCheckpoint | None:
+        """The newest."""
+        there = self.saved.get(look.output_dir, [])
+        if not there:
+            return None
+        return FoundCheckpoint(
+            newest=there[-1],
+            target=f"{there[-1].path}.quarantined-1",
+            before=there[-2] if len(there) > 1 else None,
+            others=len(there) - 1,
+        )
+
+    def move(self, move: MoveCheckpoint) -> None:
+        """Take it off the shelf; once is enough."""
+        if self.problem:
+            raise EnvironmentFailed(self.problem)
+        there = self.saved[move.output_dir]
+        if move.checkpoint in there:
+            there.remove(move.checkpoint)
+            self.aside.append(move.target)
+
+
+@dataclass(slots=True)
+class Recompose:
+    """Implements `ports.Planner`: the same job with further overrides noted."""
+
+    monitoring: Monitoring = field(default_factory=Monitoring)
+    """Of plans that are to join."""
+
+    def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
+        """The job of the plan."""
+        spec = next(spec for spec in plan.jobs if spec.name == job)
+        return replace(spec, overrides=tuple(overrides))
+
+    def plan(self, asked: FurtherPlan) -> Plan:
+        """One job, named by `project.name=`, that runs the config's name.
+
+        Raises:
+            UsageError: the config is called `broken`.
+        """
+        ref = asked.config_ref or asked.config_path
+        if ref == "broken":
+            raise UsageError("there is no config `broken`")
+        given = dict(text.partition("=")[::2] for text in asked.overrides)
+        name = given.get("project.name", ref)
+        waits = given.get("after", "")
+        first = asked.base.jobs[0]
+        root = first.output_dir.removesuffix(f"/out/{first.name}")
+        job = JobSpec(
+            name=name,
+            index=0,
+            stage=ref,
+            family="f0",
+            overrides=asked.overrides,
+            command=("run", ref, *asked.overrides),
+            fingerprint=name,
+            output_dir=f"{root}/out/{name}",
+            log_dir=f"{root}/logs/{name}",
+            resources=first.resources,
+            start_conditions=(
+                (JobStateIs(jobs=(waits,), state="COMPLETED"),) if waits else ()
+            ),
+            depends_on=(waits,) if waits else (),
+        )
+        made = Plan(
+            plan_id=f"further-{name}-{asked.now}",
+            name=ref,
+            config_ref=ref,
+            state_dir=asked.base.state_dir,
+            created_at=asked.now,
+            jobs=(job,),
+            monitoring=self.monitoring,
+            edges=tuple(
+                Edge(before=b, after=name, mode="waits") for b in job.depends_on
+            ),
+        )
+        return as_further(made, family=asked.family, families=asked.families)
+
+
+@dataclass(slots=True)
+class Errands:
+    """Implements `ports.Errands`: notes what was done, and does as it is told."""
+
+    ran: list[tuple[str, ...]] = field(default_factory=list)
+    written: dict[str, str] = field(default_factory=dict)
+    exit_code: int | None = 0
+    problem: str = ""
+    """Why nothing can be appended."""
+
+    def run(
+        self,
+        command: Sequence[str],
+        timeout: float,
+        env: Mapping[str, str],
+        cwd: str,
+    ) -> CommandResult:
+        """Note it."""
+        self.ran.append(tuple(command))
+        return CommandResult(self.exit_code, "as told")
+
+    def append(self, path: str, text: str, below: str = "") -> None:
+        """Keep it, unless there is a problem."""
+        if self.problem:
+            raise OSError(self.problem)
+        self.written[path] = self.written.get(path, "") + f"{text}\n"
+
+
+@dataclass(slots=True)
+class Nobody:
+    """Implements `session_ports.LiveSink`: nobody watches."""
+
+    def publish(self, snapshot: object) -> None:
+        """Nothing."""
+
+
+def memory_attempt_dir(job: str, number: int) -> Path:
+    """Where an attempt's records would lie if there were a disk."""
+    return Path("/attempts") / job / str(number)
+
+
+@dataclass(slots=True)
+class House(ABC):
+    """All that outlives an engine, whatever runs its jobs."""
+
+    clock: Clock
+    """The engine's."""
+    executor: Executor
+    files: FactSource
+    session: MemorySession = field(default_factory=MemorySession)
+    inbox: Mailbox = field(default_factory=Mailbox)
+    evidence: FakeEvidence = field(default_factory=FakeEvidence)
+    evidence_pool: InlinePool | None = None
+    """None: the one of everything else."""
+    faults: list[str] = field(default_factory=list)
+    """Tracebacks that engines logged: bugs."""
+    auto_approve: frozenset[str] = frozenset({"*"})
+    slots: int = 0
+    errands: Errands = field(default_factory=lambda: Errands())
+    planner: Recompose = field(default_factory=lambda: Recompose())
+    has_nodes: bool = False
+    ready: Ready = field(default_factory=Ready)
+    shelf: Shelf = field(default_factory=Shelf)
+    place_of: Callable[[str], str] = lambda _path: "/"
+    """The file system of a path."""
+
+    @abstractmethod
+    def log_source(self) -> LogSource:
+        """What reads logs."""
+
+    def attempt_dir(self, job: str, number: int) -> Path:
+        """Where an attempt's records lie."""
+        return memory_attempt_dir(job, number)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Have a new engine told of files that change; here nobody is."""
+        return
+
+    def joins(self, plan: Plan) -> None:
+        """A plan is about to join; may be told again of the same."""
+        return
+
+    def _store(self, plan: Plan, lease: MemoryLease) -> str:
+        self.joins(plan)
+        return self.session.open(lease).add_plan(plan)
+
+    def parts(self, lease: MemoryLease, pool: InlinePool) -> Parts:
+        """An engine's ports, every pool being `pool`."""
+        sources = Sources(
+            executor=self.executor,
+            facts=self.files,
+            logs=self.log_source(),
+            inbox=self.inbox,
+            lease=lease,
+            poll_pool=pool,
+            file_pool=pool,
+            log_pool=pool,
+            command_pool=pool,
+            house_pool=pool,
+            place_of=self.place_of,
+        )
+        outside = Outside(
+            executor=self.executor,
+            facts=self.files,
+            planner=self.planner,
+            preparation=self.ready,
+            place_of=self.place_of,
+            checkpoints=self.shelf,
+            executor_pool=pool,
+            command_pool=pool,
+            planner_pool=pool,
+            errands=self.errands,
+            errand_pool=pool,
+            store_plan=lambda plan: self._store(plan, lease),
+            attempt_dir=self.attempt_dir,
+            evidence=self.evidence,
+            evidence_pool=self.evidence_pool or pool,
+        )
+        return Parts(
+            clock=self.clock,
+            journal=self.session.open(lease),
+            lease=lease,
+            sources=sources,
+            outside=outside,
+            live_sink=Nobody(),
+            policy=Policy(
+                auto_approve=self.auto_approve,
+                slots=self.slots,
+                has_nodes=self.has_nodes,
+            ),
+            log_fault=self.faults.append,
+            watch_files=self.watch,
+        )
+
+    def engine(self, lease: MemoryLease, pool: InlinePool) -> Engine:
+        """An engine over the session as it is synced."""
+        return Engine(self.session.load(), self.parts(lease, pool))
+
+
+@dataclass(slots=True)
+class World(House):
+    """All that outlives an engine, in memory."""
+
+    clock: ManualClock
+    executor: FakeExecutor
+    files: Files
+
+    def log_source(self) -> LogSource:
+        """Of the files in memory."""
+        return Logs(self.files)
+
+    def watch(self, watcher: Watcher) -> None:
+        """The newest engine is told of each write."""
+        self.files.watch(watcher)

@@ -1,0 +1,332 @@
+"""The fault simulator: whole campaigns on a manual clock, from one seed each.
+
+The engine is killed between any two steps and amid a journal write, stopped, deposed
+while it sleeps; the cluster loses answers, takes submissions twice or late, reports
+stale or nothing, loses nodes and jobs; disks fill up, clocks jump, a person meddles.
+After every step the invariants of `sim_checks` hold.
+
+    python -m tests.support.simulate --seeds 200
+    python -m tests.support.simulate --seed 17 --verbose
+
+Here only the cluster in memory is known; `tests.support.simulate` adds those behind the
+real adapters.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from tests.support.sim_bugs import BUGS, Bug
+from tests.support.sim_campaign import HAPPENINGS, Campaign
+from tests.support.sim_checks import Violation
+from tests.support.sim_clusters import KINDS, Kind
+from tests.support.sim_tally import (
+    EVERYWHERE,
+    PERSON,
+    RUNS,
+    Tally,
+    memory_faults,
+    report,
+    slurm_faults,
+)
+
+MODULE: Final = "tests.support.simulate"
+"""What replays a seed of any kind."""
+MIX: Final = ("slurm", "memory", "slurm", "bare")
+"""The kinds of four seeds in a row, as far as they are known."""
+PROGRESS_SECONDS: Final = 2.0
+SMALLEST: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 72, 96)
+"""Plans that a failing seed is tried with, in families."""
+TRIES: Final = 8
+"""Seeds that are tried with each of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One campaign that can be run again."""
+
+    seed: int
+    kind: str = ""
+    """Empty: as the seed says."""
+    bug: str = ""
+    families: int = 0
+    """Of the plan; 0: as the seed says."""
+    without: tuple[str, ...] = ()
+    """Happenings that do not come to pass."""
+
+    @property
+    def command(self) -> str:
+        """What replays it, with every event in words."""
+        words = [f"python -m {MODULE} --seed {self.seed}"]
+        words += [f"--kind {self.kind}"] if self.kind else []
+        words += [f"--bug {self.bug}"] if self.bug else []
+        words += [f"--families {self.families}"] if self.families else []
+        words += [f"--without {','.join(self.without)}"] if self.without else []
+        return " ".join([*words, "--verbose"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a campaign."""
+
+    case: Case
+    tally: Tally = field(default_factory=Tally)
+    problem: str = ""
+    """What was violated; empty: nothing."""
+    cpu: float = 0.0
+    """Seconds of processor time."""
+
+
+def simulate(
+    case: Case, kinds: Mapping[str, Kind] = KINDS, *, verbose: bool = False
+) -> Tally:
+    """One campaign.
+
+    Raises:
+        Violation: with the seed's one-line replay.
+    """
+    return campaign_of(case, kinds, verbose=verbose)[1]
+
+
+def campaign_of(
+    case: Case, kinds: Mapping[str, Kind] = KINDS, *, verbose: bool = False
+) -> tuple[Campaign, Tally]:
+    """The campaign of a case, run to its end.
+
+    Raises:
+        Violation: with the seed's one-line replay.
+    """
+    kind = case.kind or kind_of(case.seed, kinds)
+    bug: Bug | None = BUGS[case.bug]() if case.bug else None
+    try:
+        campaign = Campaign(
+            case.seed,
+            kinds[kind],
+            bug=bug,
+            families=case.families,
+            without=case.without,
+            verbose=verbose,
+        )
+        return campaign, campaign.run()
+    except Exception as problem:
+        raise Violation(
+            f"seed {case.seed} ({kind}): {type(problem).__name__}: {problem}\n"
+            f"replay: {case.command}"
+        ) from problem
+
+
+def kind_of(seed: int, kinds: Collection[str]) -> str:
+    """What runs a seed's jobs."""
+    known = [kind for kind in MIX if kind in kinds]
+    return known[seed % len(known)]
+
+
+# ---------------------------------------------------------------------------- processes
+_kinds: Mapping[str, Kind] = KINDS
+"""Of this process, when it is one of several."""
+
+
+def _prepare(kinds: Mapping[str, Kind]) -> None:
+    global _kinds  # a worker process is told once
+    _kinds = kinds
+    gc.collect()
+    gc.freeze()  # what is there now stays: no collection need look at it
+
+
+def _try(case: Case) -> Outcome:
+    begun = time.process_time()
+    with _garbage_kept():
+        tally, problem = _tried(case)
+    return Outcome(
+        case=case, tally=tally, problem=problem, cpu=time.process_time() - begun
+    )
+
+
+def _tried(case: Case) -> tuple[Tally, str]:
+    try:
+        return simulate(case, _kinds), ""
+    except Violation as problem:
+        return Tally(), str(problem)
+
+
+@contextmanager
+def _garbage_kept() -> Iterator[None]:
+    """Collect garbage when a campaign is over, and not amid it.
+
+    Nearly all that a campaign makes it keeps, or it goes by itself; a collection in
+    between looks at all of it to find next to nothing.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+        gc.collect()
+
+
+def outcomes(
+    cases: Sequence[Case], kinds: Mapping[str, Kind], jobs: int
+) -> Iterator[Outcome]:
+    """Run campaigns, `jobs` at a time; outcomes come as they are had."""
+    if jobs <= 1 or len(cases) <= 1:
+        _prepare(kinds)
+        yield from map(_try, cases)
+        return
+    with ExitStack() as stack:
+        workers = multiprocessing.Pool(jobs, _prepare, (kinds,), maxtasksperchild=500)
+        stack.enter_context(workers)
+        yield from workers.imap_unordered(_try, cases, chunksize=1)
+
+
+# ---------------------------------------------------------------------------- shrinking
+def shrink(case: Case, kinds: Mapping[str, Kind]) -> Case:
+    """A small campaign that is violated too: fewer jobs, and fewer happenings.
+
+    The seed's draws fall otherwise in another plan, so further seeds are tried as well.
+    """
+    kind = case.kind or kind_of(case.seed, kinds)
+    smaller = (
+        Case(seed=case.seed + more, kind=kind, bug=case.bug, families=families)
+        for families in SMALLEST
+        for more in range(TRIES)
+    )
+    found = next((one for one in smaller if _fails(one, kinds)), case)
+    for _, _, happening in HAPPENINGS:
+        fewer = (*found.without, happening.__name__)
+        less = Case(
+            seed=found.seed,
+            kind=kind,
+            bug=found.bug,
+            families=found.families,
+            without=fewer,
+        )
+        found = less if _fails(less, kinds) else found
+    return found
+
+
+def _fails(case: Case, kinds: Mapping[str, Kind]) -> bool:
+    try:
+        simulate(case, kinds)
+    except Violation:
+        return True
+    return False
+
+
+# ------------------------------------------------------------------------ command line
+def main(argv: Sequence[str] | None = None, kinds: Mapping[str, Kind] = KINDS) -> int:
+    """Run many seeds, or one, and say what they went through."""
+    args = _parser(kinds).parse_args(argv)
+    without = tuple(filter(None, args.without.split(",")))
+    chosen = {"kind": args.kind, "bug": args.bug, "families": args.families}
+    if args.seed is not None:
+        case = Case(seed=args.seed, without=without, **chosen)
+        return _one(case, kinds, args)
+    seeds = range(args.first, args.first + args.seeds)
+    cases = [Case(seed=seed, without=without, **chosen) for seed in seeds]
+    return _many(cases, kinds, args)
+
+
+def _parser(kinds: Collection[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="simulate", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add = parser.add_argument
+    add("--seeds", type=int, default=200, help="how many campaigns")
+    add("--first", type=int, default=0, help="the first seed")
+    add("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    add("--seed", type=int, help="one campaign alone")
+    add("--kind", choices=sorted(kinds), default="", help="what runs the jobs")
+    add("--bug", choices=sorted(BUGS), default="", help="a deliberate bug")
+    add("--families", type=int, default=0, help="the size of the plan")
+    add("--without", default="", help="happenings to leave out, by name")
+    add("--verbose", action="store_true", help="with --seed: every event")
+    add("--digest", action="store_true", help="with --seed: of the journal")
+    add("--shrink", action="store_true", help="look for a small failing campaign")
+    return parser
+
+
+def _one(case: Case, kinds: Mapping[str, Kind], args: argparse.Namespace) -> int:
+    begun, cpu = time.monotonic(), time.process_time()
+    try:
+        campaign, tally = campaign_of(case, kinds, verbose=args.verbose)
+    except Violation as problem:
+        _print(str(problem))
+        if args.shrink:
+            _print(f"smaller: {shrink(case, kinds).command}")
+        return 1
+    if args.digest:
+        _print(f"journal {campaign.digest()}")
+    wall = time.monotonic() - begun
+    _print(report(tally, 0, wall, time.process_time() - cpu, _names(kinds)))
+    return 0
+
+
+def _many(
+    cases: Sequence[Case], kinds: Mapping[str, Kind], args: argparse.Namespace
+) -> int:
+    total, failed, cpu = Tally(), list[Outcome](), 0.0
+    begun = shown = time.monotonic()
+    for outcome in outcomes(cases, kinds, args.jobs):
+        total.add(outcome.tally)
+        cpu += outcome.cpu
+        if outcome.problem:
+            failed.append(outcome)
+            _print(outcome.problem)
+        if time.monotonic() - shown >= PROGRESS_SECONDS:
+            shown = time.monotonic()
+            _show_progress(total, len(cases), len(failed), shown - begun)
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K")
+    if failed and args.shrink:
+        _print(f"smaller: {shrink(failed[0].case, kinds).command}")
+    if args.bug:
+        _print(_caught(args.bug, failed, kinds))
+    wall = time.monotonic() - begun
+    _print(report(total, len(failed), wall, cpu, _names(kinds)))
+    return int(bool(failed))
+
+
+def _caught(bug: str, failed: Sequence[Outcome], kinds: Collection[str]) -> str:
+    """At which seed a deliberate bug was caught first."""
+    if not failed:
+        return f"{bug} was not caught"
+    seed = min(outcome.case.seed for outcome in failed)
+    case = next(outcome.case for outcome in failed if outcome.case.seed == seed)
+    return (
+        f"{bug} was caught first at seed {seed} ({case.kind or kind_of(seed, kinds)})"
+    )
+
+
+def _show_progress(total: Tally, wanted: int, failed: int, seconds: float) -> None:
+    rate = total.lifecycles / seconds
+    text = (
+        f"{total.campaigns + failed} of {wanted} campaigns, {total.lifecycles} "
+        f"lifecycles, {rate:.0f}/s, {failed} violations"
+    )
+    start, end = ("\r\033[K", "") if sys.stderr.isatty() else ("", "\n")
+    sys.stderr.write(f"{start}{text}{end}")
+    sys.stderr.flush()
+
+
+def _names(kinds: Collection[str]) -> tuple[str, ...]:
+    """Every fault that may come."""
+    slurm = slurm_faults() if "slurm" in kinds else ()
+    return (*EVERYWHERE, *PERSON, *RUNS, *memory_faults(), *slurm)
+
+
+def _print(text: str) -> None:
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,279 @@
+"""The one safe evaluator: what it computes, and what it refuses, how fast."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoexp_tui.sweep.expression import (
+    ExpressionError,
+    NoneOperand,
+    compile_expression,
+)
+
+
+def value(text: str, **names: object) -> object:
+    return compile_expression(text).evaluate(names)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1  # one\n+ 2", 3),
+        ("1  # it's one\r\n+ 2  # and two", 3),
+        ("# a head\n1", 1),
+        ("'a # b'  # c", "a # b"),
+        ("'it\\'s # b' + \"#\"", "it's # b#"),
+        ('"#"', "#"),
+    ],
+)
+def test_a_comment_ends_with_its_own_line(text: str, expected: object) -> None:
+    assert value(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1 + 2 * 3", 7),
+        ("(1 + 2) * 3", 9),
+        ("7 // 2", 3),
+        ("7 % 4", 3),
+        ("7 / 2", 3.5),
+        ("2 ** 10", 1024),
+        ("2 ** -1", 0.5),
+        ("2 ** 0.5", 2**0.5),
+        ("(-1) ** 999999999999", -1),
+        ("0 ** 99999999999", 0),
+        ("9.5 ** 0", 1.0),
+        ("-3 + +4", 1),
+        ("not 1", False),
+        ("1 < 2 <= 2 != 3", True),
+        ("1 < 2 > 5", False),
+        ("'b' in 'abc'", True),
+        ("3 in (1, 2)", False),
+        ("1 in 'a1'", False),
+        ("3 not in [1, 2]", True),
+        ("[1] in {1, 2}", False),
+        ("'a' < 'b'", True),
+        ("None is None", True),
+        ("1 is not None", True),
+        ("1 if 0 else 2", 2),
+        ("0 or 'x'", "x"),
+        ("0 and fails", 0),
+        ("'a' + 'b'", "ab"),
+        ("int('12') + int(3.9)", 15),
+        ("float('1e-4')", 1e-4),
+        ("round(2.567, 1)", 2.6),
+        ("round(2.5)", 2),
+        ("abs(-3)", 3),
+        ("min(3, 1, 2)", 1),
+        ("max([3, 1, 2])", 3),
+        ("sum([1, 2.5])", 3.5),
+        ("len('abc') + len([1])", 4),
+        ("str(5)", "5"),
+        ("{1, 2} == {2, 1}", True),
+        ("True + 1", 2),
+        ("1\n + 2", 3),
+    ],
+)
+def test_computes_as_python_does(text: str, expected: object) -> None:
+    found = value(text)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+def test_reads_names() -> None:
+    assert value("lr * batch <= 0.1", lr=1e-3, batch=64)
+
+
+def test_names_are_listed_in_order_without_repeats() -> None:
+    assert compile_expression("b + a * b").names == ("b", "a")
+
+
+def test_dotted_names_are_one_name() -> None:
+    expression = compile_expression('optim.lr < p["a b"]', dotted=True)
+    assert expression.names == ("optim.lr", "a b")
+    assert expression.keys == {"a b"}
+    assert expression.evaluate({"optim.lr": 1, "a b": 2}) is True
+
+
+def test_a_name_may_be_called_p() -> None:
+    assert compile_expression("p > 1", dotted=True).evaluate({"p": 2}) is True
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("   ", "is empty"),
+        ("1 +", "does not parse"),
+        ("a && b", "write `and` for `&&`"),
+        ("a || b", "write `or` for `||`"),
+        ("a.b", "values have no attributes"),
+        ("().__class__", "values have no attributes"),
+        ("a[0]", "there are no indices"),
+        ("p['x']", "there are no indices"),
+        ("a & b", "write `and`"),
+        ("a | b", "write `or`"),
+        ("a << 9", "an operator that is not allowed"),
+        ("a @ b", "an operator that is not allowed"),
+        ("~a", "write `not`"),
+        ("a is b", "write `==`"),
+        ("open('x')", "may be called"),
+        ("__import__('os')", "may be called"),
+        ("int(x=1)", "may be called"),
+        ("(lambda: 1)()", "may be called"),
+        ("lambda: 1", "functions are not allowed"),
+        ("[x for x in y]", "comprehensions are not allowed"),
+        ("{x for x in y}", "comprehensions are not allowed"),
+        ("{x: 1 for x in y}", "comprehensions are not allowed"),
+        ("sum(x for x in y)", "comprehensions are not allowed"),
+        ("f'{a}'", "f-strings are not allowed"),
+        ("{'a': 1}", "mappings are not allowed"),
+        ("(a := 1)", "assignments are not allowed"),
+        ("[*a]", "stars are not allowed"),
+        ("b'x'", "not a value for configs"),
+        ("...", "not a value for configs"),
+        ("1j", "not a value for configs"),
+        ("int()", "`int` takes one value"),
+        ("round(1, 2, 3)", "`round` takes 1 to 2 values"),
+        ("min()", "`min` takes 1 or more values"),
+        ("x" * 5000, "longer than 4096 characters"),
+        ("x\0", "does not parse"),
+    ],
+)
+def test_refuses_what_is_not_listed(text: str, message: str) -> None:
+    with pytest.raises(ExpressionError, match=message.replace("(", r"\(")):
+        compile_expression(text)
+
+
+def test_only_the_parameters_take_brackets_in_a_filter() -> None:
+    with pytest.raises(ExpressionError, match=r'only p\["key"\] takes brackets'):
+        compile_expression("q['a']", dotted=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 / 0", "divides by zero"),
+        ("'a' * 3", "wants numbers"),
+        ("[1] * 3", "wants numbers"),
+        ("[1] + [2]", "wants numbers"),
+        ("'%d' % 5", "wants numbers"),
+        ("'a' < 1", "orders str and int"),
+        ("1 in 2", "holds nothing"),
+        ("int('x')", "invalid literal"),
+        ("int(1e999)", "`int` of inf has no value"),
+        ("int([1])", "`int` wants a number or a text"),
+        ("float([1])", "`float` wants a number or a text"),
+        ("str([1])", "`str` wants a text or a number"),
+        ("len(5)", "`len` wants a text or a list"),
+        ("abs('a')", "wants numbers"),
+        ("sum(['a'])", "wants numbers"),
+        ("sum(5)", "wants a list"),
+        ("min([])", "`min` of no values"),
+        ("max(1, 'a')", "no common order"),
+        ("round('a')", "wants numbers"),
+        ("round(1.5, 10 ** 9)", "up to 320 places"),
+        ("(-8) ** 0.5", "has no real value"),
+        ("1e200 ** 2", "too large"),
+        ("{[1]}", "unhashable"),
+        ("nothing", "`nothing` is not known"),
+        ("true", "write `True`"),
+        ("int", r"write `int\(...\)`"),
+    ],
+)
+def test_says_why_it_fails(text: str, message: str) -> None:
+    with pytest.raises(ExpressionError, match=message):
+        value(text)
+
+
+def test_an_unknown_name_is_answered_with_the_near_one() -> None:
+    with pytest.raises(ExpressionError, match="did you mean `batch`"):
+        value("bacth > 1", batch=3)
+
+
+@pytest.mark.parametrize("text", ["x < 1", "1 + x", "-x", "x in 'a'", "1 in x"])
+def test_none_is_named_when_it_is_ordered_or_calculated_with(text: str) -> None:
+    with pytest.raises(NoneOperand) as caught:
+        value(text, x=None)
+    assert caught.value.operand == "x"
+
+
+def test_none_compares_equal_to_none_only() -> None:
+    assert value("x == None and x != 1 and x not in [1]", x=None) is True
+
+
+HOSTILE = [
+    "9**9**9**9",
+    "10**4000",
+    "2**2**20",
+    "9" * 4000,
+    "*".join(["9" * 300] * 12),
+    "'a'*10**9",
+    "(" * 4000,
+    "[" * 200 + "]" * 200,
+    "{" * 100,
+    "-" * 4000 + "1",
+    "- " * 2000 + "1",
+    "not " * 1000 + "1",
+    "1" + "+1" * 2000,
+    "2" + "**2" * 1300,
+    "a" + ".a" * 2000,
+    "1 if 1 else " * 300 + "1",
+    "(1," * 41 + ")" * 41,
+    "a" + "(a" * 200,
+    "'" + "\\" * 4001 + "'",
+    "'" + "\\'" * 2000 + "#",
+    "str(10**300)" + "+str(10**300)" * 60,
+    "round(10**300, -10**9)",
+    "max(" * 41 + "1" + ")" * 41,
+    "lambda:" * 500 + "1",
+    "[[" * 19 + "x" + " for x in x]" * 19,
+    "{" + "{1:" * 39,
+    "f" + "'" * 3 + "{" * 39 + "1" + "}" * 39 + "'" * 3,
+    "().__class__.__bases__[0].__subclasses__()",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:12])
+def test_a_hostile_text_is_refused_in_milliseconds(text: str) -> None:
+    spent = []
+    for _ in range(5):
+        compile_expression.cache_clear()
+        began = time.thread_time()
+        with pytest.raises(ExpressionError):
+            value(text)
+        spent.append(time.thread_time() - began)
+    assert min(spent) < 0.01
+
+
+def attempt(text: str) -> str:
+    """The kind of the outcome; anything but an ExpressionError escapes."""
+    try:
+        found = compile_expression(text, dotted=True).evaluate({"a": 7, "b": None})
+    except ExpressionError as error:
+        return str(error)
+    return repr(found)
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_evaluated_or_refused(text: str) -> None:
+    assert attempt(text)
+
+
+PARTS = ["a", "b", "1", "2.5", "'s'", "None", "(", ")", "[", "]", ",", " "]
+SIGNS = ["+", "-", "*", "**", "//", "<", "==", " in ", " and ", " not ", "int(", "p["]
+
+
+@given(st.lists(st.sampled_from(PARTS + SIGNS), max_size=30).map("".join))
+def test_any_row_of_words_is_evaluated_or_refused(text: str) -> None:
+    assert attempt(text)
+
+
+@given(st.integers(-(10**6), 10**6), st.integers(-(10**6), 10**6))
+def test_numbers_behave_as_in_python(a: int, b: int) -> None:
+    assert value("a * b - (a + b) // 7", a=a, b=b) == a * b - (a + b) // 7

@@ -1,0 +1,677 @@
+"""Families of a sweep, and how siblings are found by place."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autoexp_tui.sweep import families as family_module
+from autoexp_tui.sweep import siblings as sibling_module
+from autoexp_tui.sweep.expand import expand
+from autoexp_tui.sweep.families import (
+    Families,
+    SiblingNotFound,
+    called,
+    find_sibling,
+)
+from autoexp_tui.sweep.points import SweepPoint
+from autoexp_tui.sweep.reference_patterns import Pattern, is_spelled, parse_pattern
+from autoexp_tui.sweep.siblings import Lookup
+
+Sweep = Mapping[str, Any]
+
+STAGES = {
+    "type": "list",
+    "configs": [
+        {"stage": "stable", "iters": 10},
+        {"stage": "cooldown", "iters": 12, "load": "{sibling.stable.output_dir}"},
+    ],
+}
+CROSSED = {"groups": [{"params": {"lr": [1, 2], "batch": [64, 128]}}, STAGES]}
+
+
+def families(sweep: Sweep) -> Families:
+    made = expand(sweep)
+    return Families(made.points, made.removed)
+
+
+def refusal(sweep: Sweep, pattern: str, current: int) -> str:
+    with pytest.raises(SiblingNotFound) as caught:
+        families(sweep).find(pattern, current)
+    return str(caught.value)
+
+
+# --------------------------------------------------------- points made by hand
+HAND = [
+    SweepPoint(parameters={"backend.megatron.lr": 1e-4, "stage": "stable"}),
+    SweepPoint(parameters={"backend.megatron.lr": 1e-4, "stage": "cooldown"}),
+    SweepPoint(parameters={"backend.megatron.lr": 5e-4, "stage": "stable"}),
+]
+
+
+def test_points_made_by_hand_are_siblings_when_their_shared_keys_are_equal() -> None:
+    assert find_sibling("stable", HAND, current_index=1) == (0, HAND[0])
+
+
+def test_points_made_by_hand_of_other_families_are_no_siblings() -> None:
+    with pytest.raises(ValueError, match=r"^No sibling found matching pattern: cool"):
+        find_sibling("cooldown", HAND, current_index=2)
+
+
+def test_a_point_alone_has_no_sibling() -> None:
+    points = [SweepPoint(parameters={"stage": "cooldown"})]
+    with pytest.raises(ValueError, match="No sibling found matching pattern: stable"):
+        find_sibling("stable", points, 0)
+
+
+def test_points_made_by_hand_may_set_different_keys() -> None:
+    points = [
+        SweepPoint(parameters={"stage": "a", "x": 1}),
+        SweepPoint(parameters={"stage": "b", "y": 1}),
+    ]
+    assert find_sibling("a", points, 1)[0] == 0
+
+
+def test_points_made_by_hand_are_numbered_by_place() -> None:
+    assert find_sibling("index=2", HAND, 0)[0] == 2
+
+
+# -------------------------------------------------------------------- by place
+@pytest.mark.parametrize("current", range(0, 8, 2))
+def test_a_sibling_lies_at_the_same_coordinates_stage_apart(current: int) -> None:
+    found = families(CROSSED)
+    assert found.find("cooldown", current) == current + 1
+    assert found.find("stable", current + 1) == current
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["stable", "stage=stable", "_stage=stable", "[stage=stable]", "[_stage=stable]"],
+)
+def test_a_stage_may_be_written_in_several_ways(pattern: str) -> None:
+    assert families(CROSSED).find(pattern, 3) == 2
+
+
+def test_stage_names_match_whole() -> None:
+    sweep = {"configs": [{"stage": "stable2"}, {"stage": "stable"}, {"stage": "x"}]}
+    assert families(sweep).find("stable", 2) == 1
+
+
+def test_a_parameter_names_a_sibling_on_its_own_axis() -> None:
+    assert families(CROSSED).find("[lr=2]", 1) == 5
+
+
+def test_several_conditions_name_a_sibling() -> None:
+    assert families(CROSSED).find("[stage=stable,lr=2]", 1) == 4
+
+
+def test_numbers_of_a_pattern_compare_as_numbers() -> None:
+    sweep = {"params": {"optim.lr": [1e-4, 5e-4]}}
+    assert families(sweep).find("lr=0.0005", 0) == 1
+
+
+def test_an_index_names_any_point() -> None:
+    assert families(CROSSED).find("index=7", 0) == 7
+
+
+@pytest.mark.parametrize(
+    "index",
+    ["-1", "x", "1e3", "9" * 5000],
+    ids=["below 0", "a word", "a float", "a number too long"],
+)
+def test_an_index_that_is_no_whole_number_is_refused(index: str) -> None:
+    said = refusal(CROSSED, f"index={index}", 0)
+    assert said.endswith("an index is a whole number: 0 is the first job's")
+
+
+LIST_AND_CROSS: Sweep = {
+    "groups": [
+        {"params": {"lr": [1, 2], "batch": [64, 128]}},
+        {
+            "type": "list",
+            "groups": [
+                {"configs": [{"stage": "stable", "kind": "x"}]},
+                {
+                    "params": {"decay": [0.1, 0.2]},
+                    "defaults": {"stage": "cooldown", "kind": "y"},
+                },
+            ],
+        },
+    ]
+}
+PATTERNS = ("stable", "cooldown", "[kind=x]", "[lr=1]", "[decay=0.2]", "stage=stable")
+
+
+@pytest.mark.parametrize("sweep", [CROSSED, LIST_AND_CROSS])
+def test_looking_up_by_axes_finds_what_going_through_all_points_finds(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found() -> list[object]:
+        asked = families(sweep)
+        row: list[object] = []
+        for at in range(len(asked.points)):
+            for pattern in PATTERNS:
+                try:
+                    row.append(asked.find(pattern, at))
+                except SiblingNotFound as error:
+                    row.append(str(error))
+        return row
+
+    quick = found()
+    monkeypatch.setattr(sibling_module, "_MOST_SHAPES", 0)
+    assert quick == found()
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One entry for each time that two points were compared."""
+    found: list[int] = []
+    compare = sibling_module.are_siblings
+
+    def counted(*given: Any) -> bool:
+        found.append(1)
+        return compare(*given)
+
+    monkeypatch.setattr(family_module, "are_siblings", counted)
+    return found
+
+
+def test_a_sibling_by_a_key_is_compared_with_few_points(compared: list[int]) -> None:
+    entries = [{"stage": "a", "kind": "x"}, {"stage": "b", "kind": "y"}]
+    asked = families(
+        {"groups": [{"params": {"seed": list(range(50))}}, {"configs": entries}]}
+    )
+    for at in range(1, 100, 2):
+        assert asked.find("[kind=x]", at) == at - 1
+    assert len(compared) == 50
+
+
+def test_a_sibling_by_a_value_of_its_own_is_compared_with_few_points(
+    compared: list[int],
+) -> None:
+    asked = families({"configs": [{"lr": at, "stage": "a"} for at in range(100)]})
+    for at in range(99):
+        assert asked.find(f"[lr={at + 1}]", at) == at + 1
+    assert len(compared) == 99
+
+
+def test_a_sibling_of_another_list_with_the_same_values_is_compared_with_few_points(
+    compared: list[int],
+) -> None:
+    rates = list(range(50))
+    rows = [
+        {"params": {"lr": rates}, "defaults": {"kind": kind}} for kind in ("x", "y")
+    ]
+    asked = families({"type": "list", "groups": rows})
+    for at in range(50):
+        assert asked.find("[kind=x]", 50 + at) == at
+    assert len(compared) == 50
+
+
+def on_other_axes(count: int) -> Sweep:
+    """As many jobs of `a` as of `b`, which share no axis."""
+    return {
+        "type": "list",
+        "groups": [
+            {"params": {"steps": list(range(count))}, "defaults": {"stage": "a"}},
+            {"params": {"lr": list(range(count))}, "defaults": {"stage": "b"}},
+        ],
+    }
+
+
+def test_jobs_that_name_the_same_several_siblings_are_compared_with_them_once(
+    compared: list[int],
+) -> None:
+    asked = families(on_other_axes(50))
+    for at in range(50, 100):
+        with pytest.raises(SiblingNotFound, match="50 siblings match"):
+            asked.find("a", at)
+    assert len(compared) == 50
+
+
+def test_jobs_that_name_all_others_of_their_stage_are_compared_with_them_once(
+    compared: list[int],
+) -> None:
+    asked = families({"configs": [{"lr": at, "stage": "a"} for at in range(60)]})
+    for at in range(60):
+        with pytest.raises(SiblingNotFound, match="59 siblings match") as caught:
+            asked.find("a", at)
+        assert f"job {at} " not in caught.value.hint
+    # Each is asked first where it lies, then anywhere.
+    assert len(compared) <= 2 * 59
+
+
+@pytest.mark.parametrize(
+    "sweep",
+    [CROSSED, LIST_AND_CROSS, on_other_axes(5), {"params": {"stage": ["a", "b"]}}],
+)
+def test_what_a_job_finds_is_the_same_whoever_asked_before(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(asked: Families, pattern: str, at: int) -> object:
+        try:
+            return asked.find(pattern, at)
+        except SiblingNotFound as error:
+            return str(error)
+
+    monkeypatch.setattr(family_module, "_FEW", 0)
+    everybody = families(sweep)
+    for at in range(len(everybody.points)):
+        for pattern in (*PATTERNS, "a", "b"):
+            alone = found(families(sweep), pattern, at)
+            assert found(everybody, pattern, at) == alone
+
+
+def test_why_many_jobs_find_no_sibling_is_looked_into_within_bounds(
+    compared: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(family_module, "_MOST_COMPARED", 200)
+    asked = families({"configs": [{"stage": f"s{at}"} for at in range(100)]})
+    for at in range(100):
+        with pytest.raises(SiblingNotFound, match=r"(siblings|stages): s") as caught:
+            asked.find(f"none{at % 5}", at)
+        assert "and 8" in caught.value.hint
+    assert len(compared) < 400
+
+
+def test_a_missing_sibling_is_looked_for_in_what_was_removed_of_its_stage_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(family_module, "_MOST_COMPARED", 50)
+    entries = [{"stage": f"s{at}", "lr": at % 2} for at in range(100)]
+    asked = families({"configs": entries, "filter": "lr == 0"})
+    for at in range(50):
+        with pytest.raises(SiblingNotFound, match="removed by the filter"):
+            asked.find(f"s{2 * at + 1}", at)
+
+
+def test_all_jobs_of_an_index_are_that_job() -> None:
+    assert families(CROSSED).all_of("index=3") == [3]
+
+
+def test_an_index_beyond_the_last_is_refused() -> None:
+    assert "indices go from 0 to 7" in refusal(CROSSED, "index=8", 0)
+
+
+def test_a_job_is_not_its_own_sibling() -> None:
+    assert "is that job itself" in refusal(CROSSED, "index=1", 1)
+    assert "No sibling found" in refusal(CROSSED, "cooldown", 1)
+
+
+def test_stages_below_lists_of_nodes_find_each_other_by_label() -> None:
+    sweep = {
+        "type": "list",
+        "groups": [
+            {"params": {"lr": [1, 2]}, "defaults": {"stage": "stable"}},
+            {"params": {"lr": [1, 2]}, "defaults": {"stage": "cooldown"}},
+        ],
+    }
+    found = families(sweep)
+    assert [found.find("stable", at) for at in (2, 3)] == [0, 1]
+    assert [found.family(at) for at in range(4)] == ["f0", "f1", "f0", "f1"]
+
+
+def test_branches_of_a_list_with_stages_of_their_own_are_apart() -> None:
+    sweep = {
+        "type": "list",
+        "groups": [
+            {"groups": [{"params": {"lr": [1]}}, STAGES], "name": "small"},
+            {"groups": [{"params": {"lr": [7]}}, STAGES], "name": "large"},
+        ],
+    }
+    assert families(sweep).find("stable", 1) == 0
+    assert families(sweep).find("stable", 3) == 2
+
+
+NESTED = {
+    "groups": [
+        {"params": {"lr": [1, 2]}},
+        {
+            "configs": [
+                {"stage": "stable"},
+                {"params": {"scale": [6, 12]}, "defaults": {"stage": "cooldown"}},
+                {"params": {"scale": [6, 12]}, "defaults": {"stage": "evaluate"}},
+            ]
+        },
+    ]
+}
+
+
+def test_scales_below_a_stage_find_the_stage_above() -> None:
+    assert [families(NESTED).find("stable", at) for at in (1, 2, 8)] == [0, 0, 5]
+
+
+def test_the_remaining_coordinates_decide_among_several() -> None:
+    found = families(NESTED)
+    assert [found.find("cooldown", at) for at in (3, 4, 8, 9)] == [1, 2, 6, 7]
+
+
+def test_several_siblings_are_listed() -> None:
+    said = refusal(NESTED, "cooldown", 0)
+    assert said.startswith("2 siblings match the pattern: cooldown, for job 0")
+    assert "job 1 (stage=cooldown, lr=1, scale=6)" in said
+    assert "{all.cooldown...}" in said
+
+
+def test_scales_below_a_stage_belong_to_its_family() -> None:
+    found = families(NESTED)
+    assert [found.family(at) for at in range(10)] == ["f0"] * 5 + ["f1"] * 5
+
+
+def test_scales_beside_the_stages_are_families() -> None:
+    sweep = {"groups": [STAGES, {"params": {"scale": [6, 12]}}]}
+    found = families(sweep)
+    assert [found.find("stable", at) for at in (2, 3)] == [0, 1]
+    assert [found.family(at) for at in range(4)] == ["f0", "f1", "f0", "f1"]
+
+
+def test_a_stage_may_be_a_parameter() -> None:
+    sweep = {"params": {"stage": ["a", "b"], "lr": [1, 2]}}
+    assert [families(sweep).find("a", at) for at in (2, 3)] == [0, 1]
+
+
+REPORT = {
+    "type": "list",
+    "groups": [
+        {"groups": [{"params": {"lr": [1, 2]}}, STAGES]},
+        {"configs": [{"stage": "report"}]},
+    ],
+}
+
+
+def test_a_point_beside_the_product_is_a_family_of_its_own() -> None:
+    found = families(REPORT)
+    assert [found.family(at) for at in range(5)] == ["f0", "f0", "f1", "f1", "f2"]
+
+
+def test_a_point_beside_the_product_cannot_name_one_of_many() -> None:
+    assert "2 siblings match" in refusal(REPORT, "cooldown", 4)
+
+
+def test_all_jobs_of_a_stage_come_in_index_order() -> None:
+    assert list(families(REPORT).all_of("cooldown")) == [1, 3]
+
+
+def test_without_stages_each_job_is_a_family() -> None:
+    found = families({"params": {"a": [1, 2]}})
+    assert [found.family(at) for at in range(2)] == ["f0", "f1"]
+
+
+def test_a_job_that_looks_for_its_own_stage_is_told_that_it_is_that() -> None:
+    said = refusal({"configs": [{"stage": "a"}, {"stage": "b"}]}, "b", 1)
+    assert said.endswith(
+        "it is that job itself: its own values need no `sibling`, as {name}"
+    )
+
+
+# ------------------------------------------------------------- lists beside lists
+def listed(*branches: object) -> Sweep:
+    """Branches one after another; a name stands for a config of that stage."""
+    nodes = [
+        {"configs": [{"stage": one} for one in branch.split()]}
+        if isinstance(branch, str)
+        else branch
+        for branch in branches
+    ]
+    return {"type": "list", "groups": nodes}
+
+
+def test_a_branch_of_several_stages_finds_the_stage_of_another_branch() -> None:
+    found = families(listed("t", "f g"))
+    assert [found.find("t", at) for at in (1, 2)] == [0, 0]
+
+
+def test_branches_whose_stages_are_their_own_are_one_family() -> None:
+    found = families(listed("t", "f g"))
+    assert [found.family(at) for at in range(3)] == ["f0"] * 3
+
+
+def test_branches_that_share_a_parameter_are_families_by_its_value() -> None:
+    one, two = ({"groups": [{"params": {"lr": [1, 2]}}, listed(s)]} for s in "tf")
+    found = families(listed(one, {"groups": [{"params": {"lr": [1, 2]}}, STAGES]}, two))
+    assert [found.find("f", at) for at in (0, 1, 2, 5)] == [6, 7, 6, 7]
+    assert [found.family(at) for at in (0, 2, 3, 6)] == ["f0"] * 4
+
+
+def test_what_a_branch_can_set_itself_is_not_looked_for_in_another() -> None:
+    sweep = listed("a b", {**listed("a b"), "filter": "stage != 'a'"})
+    said = refusal(sweep, "a", 2)
+    assert said.endswith(
+        "removed by the filter `stage != 'a'` at sweep.groups.1.filter"
+    )
+
+
+def test_a_stage_of_several_jobs_beside_a_branch_is_listed() -> None:
+    trained = {"params": {"seed": [1, 2]}, "defaults": {"stage": "t"}}
+    said = refusal(listed(trained, "f g"), "t", 2)
+    assert said.startswith("2 siblings match the pattern: t, for job 2 (stage=f)")
+    assert "job 0 (stage=t, seed=1); job 1 (stage=t, seed=2)" in said
+
+
+def test_another_key_than_the_stage_is_found_beside_a_branch_too() -> None:
+    one, two, three = ({"kind": kind, "n": kind} for kind in (1, 2.5, "z"))
+    sweep = listed({"configs": [one]}, {"configs": [two, three]})
+    assert [families(sweep).find("[kind=1.0]", at) for at in (1, 2)] == [0, 0]
+    assert families(sweep).find("[kind=2.50]", 0) == 1
+
+
+@st.composite
+def nested_lists(draw: st.DrawFn) -> Any:
+    """Lists inside lists of nodes, in which each stage stands once, and how many."""
+    shape = draw(
+        st.recursive(
+            st.just(None), lambda inner: st.lists(inner, min_size=1, max_size=3)
+        )
+    )
+    names = itertools.count()
+
+    def node(part: Any) -> dict[str, Any]:
+        if part is None:
+            return {"stage": f"s{next(names)}"}
+        held = [node(inner) for inner in part]
+        if draw(st.booleans()):
+            return {"configs": held}
+        nodes = [one if "stage" not in one else {"configs": [one]} for one in held]
+        return {"type": "list", "groups": nodes}
+
+    return node([shape, None]), next(names)
+
+
+@settings(max_examples=150)
+@given(nested=nested_lists())
+def test_stages_that_stand_once_find_each_other_however_lists_nest(
+    nested: tuple[Sweep, int],
+) -> None:
+    tree, count = nested
+    found = families({"groups": [{"params": {"lr": [1, 2]}}, tree]})
+    for row in (0, count):
+        for one, other in itertools.permutations(range(count), 2):
+            assert found.find(f"s{other}", row + one) == row + other
+    assert len({found.family(at) for at in range(count)}) == 1
+    assert found.family(0) != found.family(count)
+
+
+@settings(max_examples=100)
+@given(nested=nested_lists(), twice=st.integers(2, 3))
+def test_structures_of_the_same_stages_side_by_side_stay_apart(
+    nested: tuple[Sweep, int], twice: int
+) -> None:
+    tree, count = nested
+    found = families({"type": "list", "groups": [tree] * twice})
+    for part in range(0, count * twice, count):
+        for one, other in itertools.permutations(range(count), 2):
+            assert found.find(f"s{other}", part + one) == part + other
+
+
+# ------------------------------------------------------------------ paired values
+ZIP = {"type": "zip", "params": {"stage": ["a", "b"], "steps": [10, 20]}}
+
+
+def test_stages_paired_with_values_are_siblings() -> None:
+    found = families({"groups": [{"params": {"lr": [1, 2]}}, ZIP]})
+    assert [found.find("a", at) for at in (1, 3)] == [0, 2]
+    assert [found.family(at) for at in range(4)] == ["f0", "f0", "f1", "f1"]
+
+
+def test_pairs_of_one_stage_are_families() -> None:
+    found = families({"type": "zip", "params": {"stage": "a", "lr": [1, 2]}})
+    assert [found.family(at) for at in range(2)] == ["f0", "f1"]
+
+
+def test_a_value_of_a_pair_names_the_pair() -> None:
+    pairs = {"type": "zip", "params": {"size": ["s", "l"], "lr": [1, 2]}}
+    assert families(pairs).find("[size=s]", 1) == 0
+
+
+def test_a_parameter_that_a_later_group_sets_again_is_told_once() -> None:
+    sweep = {"groups": [{"params": {"lr": [1]}}, {"params": {"++lr": [3]}}]}
+    assert called(expand(sweep).points[0]) == "job 0 (lr=3)"
+
+
+# ------------------------------------------------------------- notes of the stage
+def test_stages_tried_as_notes_are_siblings() -> None:
+    notes = [{"stage": "a"}, {"stage": "b"}]
+    found = families({"params": {"lr": [1, 2], "_meta": notes}})
+    assert [found.find("a", at) for at in (1, 3)] == [0, 2]
+    assert [found.family(at) for at in range(4)] == ["f0", "f0", "f1", "f1"]
+
+
+# --------------------------------------------------------------------- failures
+def test_a_typo_is_answered_with_the_near_stage() -> None:
+    said = refusal(CROSSED, "stabble", 1)
+    assert said.startswith("No sibling found matching pattern: stabble, for job 1")
+    assert "did you mean `stable`?" in said
+
+
+def test_without_a_near_stage_the_siblings_are_listed() -> None:
+    said = refusal(REPORT, "xyz", 1)
+    assert said.endswith("\n  siblings: stable, report")
+
+
+def test_a_stage_that_no_job_has_is_answered_too() -> None:
+    with pytest.raises(SiblingNotFound, match="did you mean `cooldown`"):
+        families(CROSSED).all_of("cooldwn")
+
+
+def test_an_unknown_key_is_answered_with_the_keys() -> None:
+    assert "did you mean `batch`?" in refusal(CROSSED, "[bacth=64]", 0)
+
+
+@pytest.mark.parametrize("pattern", ["", "[]", "a=", "[a=1,]"])
+def test_what_is_no_pattern_is_refused(pattern: str) -> None:
+    assert "is no pattern" in refusal(CROSSED, pattern, 0)
+
+
+def test_the_filter_that_removed_a_sibling_is_named() -> None:
+    sweep = {**CROSSED, "filter": "not (stage == 'stable' and lr == 1)"}
+    said = refusal(sweep, "stable", 0)
+    assert "it was removed by the filter `not (stage" in said
+    assert said.endswith("at sweep.filter")
+
+
+def test_the_filter_of_a_group_is_named_too() -> None:
+    sweep = {
+        "groups": [{"params": {"lr": [1]}}, {**STAGES, "filter": "stage != 'stable'"}]
+    }
+    assert "at sweep.groups.1.filter" in refusal(sweep, "stable", 0)
+
+
+def test_a_stage_removed_as_a_whole_is_named() -> None:
+    made = families({**STAGES, "filter": "stage != 'stable'"})
+    with pytest.raises(SiblingNotFound, match="removed by the filter"):
+        made.all_of("stable")
+
+
+# ------------------------------------------------------------------------- base
+DERIVED = {
+    "params": {"lr": [1, 2]},
+    "derived_jobs": [{"name": "cooldown"}, {"name": "evaluate"}],
+}
+
+
+def test_a_derived_job_knows_its_base() -> None:
+    assert [families(DERIVED).base(at) for at in (1, 2, 4, 5)] == [0, 0, 3, 3]
+
+
+def test_derived_jobs_are_siblings() -> None:
+    found = families(DERIVED)
+    assert found.find("cooldown", 5) == 4
+    assert [found.family(at) for at in range(6)] == ["f0"] * 3 + ["f1"] * 3
+
+
+def test_the_filter_that_removed_a_base_is_named() -> None:
+    made = families({**DERIVED, "filter": "not (stage is None and lr == 1)"})
+    with pytest.raises(SiblingNotFound, match="removed by the filter `not"):
+        made.base(0)
+
+
+def test_the_parent_stage_is_the_base() -> None:
+    sweep = {
+        "configs": [
+            {"stage": "a"},
+            {"stage": "b"},
+            {"_meta": {"stage": "c", "parent_stage": "a"}},
+        ]
+    }
+    assert families(sweep).base(2) == 0
+
+
+def test_the_only_job_referred_to_is_the_base() -> None:
+    assert families(CROSSED).base(1, lambda: [0, 0, 1]) == 0
+
+
+@pytest.mark.parametrize("referred", [[], [0, 2]])
+def test_without_a_hint_there_is_no_base(referred: list[int]) -> None:
+    with pytest.raises(SiblingNotFound, match="has no base"):
+        families(CROSSED).base(1, lambda: referred)
+
+
+# --------------------------------------------------------------------- patterns
+@pytest.mark.parametrize(
+    ("value", "text", "same"),
+    [
+        (1e-4, "0.0001", True),
+        (8000, "8e3", True),
+        (1, "x", False),
+        (True, "true", True),
+        (True, "1", False),
+        (None, "null", True),
+        ("a", "a", True),
+        ("a", "b", False),
+    ],
+)
+def test_a_text_spells_a_value(value: object, text: str, *, same: bool) -> None:
+    assert is_spelled(value, text) is same
+
+
+SPELLINGS: Sequence[object] = (
+    *(0, 1, -1, 1.0, 0.5, 1e-4, 1e300, 10**400, float("inf"), float("nan")),
+    *(True, False, None, "true", "True", "none", "null", "1", "1e-4", "x", "", "-0"),
+    *([1], {"a": 1}),
+)
+TEXTS = ("1", "1.0", "1e-4", "0.0001", "-0", "0", "true", "TRUE", "True", "null")
+MORE_TEXTS = ("None", "NULL", "none", "x", "inf", "nan", "[1]", "{'a': 1}", "1e300")
+
+
+@pytest.mark.parametrize("text", [*TEXTS, *MORE_TEXTS, str(10**400)])
+def test_what_is_looked_up_by_its_value_is_all_that_spells_it(text: str) -> None:
+    points = [
+        SweepPoint(index=at, parameters={"lr": value})
+        for at, value in enumerate(SPELLINGS)
+    ]
+    wanted = Pattern("", (("lr", text),))
+    found = [at for at, value in enumerate(SPELLINGS) if is_spelled(value, text)]
+    assert list(Lookup(points).fitting(wanted)) == found
+
+
+def test_a_pattern_lists_its_keys() -> None:
+    assert parse_pattern("[_stage=a, lr=1]").keys == {"stage", "lr"}
+
+
+def test_a_value_that_no_sibling_has_is_refused() -> None:
+    assert "no job beside it has that lr" in refusal(CROSSED, "[lr=9]", 0)

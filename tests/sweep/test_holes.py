@@ -1,0 +1,61 @@
+"""What a plan keeps of the points that filters took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autoexp_tui.model.specs import Hole
+from autoexp_tui.sweep.expand import expand
+from autoexp_tui.sweep.filtered_points import MOST_HOLES, holes_of
+from autoexp_tui.sweep.points import DeferredFilter
+
+
+def holes(
+    sweep: Mapping[str, object], dropped: Mapping[int, DeferredFilter] | None = None
+) -> tuple[tuple[Hole, ...], int]:
+    return holes_of(expand(sweep), dropped or {})
+
+
+def test_a_hole_keeps_its_values_its_stage_and_its_filter() -> None:
+    found, _ = holes(
+        {
+            "params": {"optim.lr": [0.1, 0.5], "stage": ["a", "b"]},
+            "filter": 'not (optim.lr > 0.2 and stage == "b")',
+        }
+    )
+    assert found == (
+        Hole(
+            parameters={"optim.lr": 0.5},
+            stage="b",
+            filter='not (optim.lr > 0.2 and stage == "b")',
+            where="sweep.filter",
+        ),
+    )
+
+
+def test_a_filter_that_needed_the_config_leaves_a_hole_too() -> None:
+    mark = DeferredFilter("${x} > 1", "sweep.filter")
+    found, _ = holes({"params": {"lr": [1, 2]}}, {1: mark})
+    assert [(one.parameters, one.filter) for one in found] == [({"lr": 2}, "${x} > 1")]
+
+
+def test_conditions_and_notes_are_no_values_of_a_hole() -> None:
+    found, _ = holes(
+        {
+            "configs": [{"lr": 1, "start_conditions": [], "_meta": {"note": "x"}}],
+            "filter": "lr > 1",
+        }
+    )
+    assert dict(found[0].parameters) == {"lr": 1}
+
+
+def test_no_more_are_kept_than_fit_a_plan_and_the_rest_is_counted() -> None:
+    found, more = holes(
+        {"params": {"a": list(range(MOST_HOLES + 5))}, "filter": "a < 0"}
+    )
+    assert (len(found), more) == (MOST_HOLES, 5)
+
+
+def test_what_the_sweep_itself_forgot_is_counted_as_well() -> None:
+    found, more = holes({"params": {"a": list(range(10_050))}, "filter": "a < 0"})
+    assert len(found) + more == 10_050

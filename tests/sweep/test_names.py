@@ -1,0 +1,60 @@
+"""How values are spelled in names, and which names a job may have."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoexp_tui.sweep.names import fault_of_name, inside, spell
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1e-4, "1e-4"),
+        (2.5e-4, "2.5e-4"),
+        (0.01, "0.01"),
+        (50.0, "50"),
+        (64, "64"),
+        ("adam", "adam"),
+        (True, "True"),
+        (None, "None"),
+        ([1e-4, "a"], "[1e-4, a]"),
+        ({"a": 0.5}, "{a: 0.5}"),
+    ],
+)
+def test_values_are_spelled_short(value: object, text: str) -> None:
+    assert spell(value) == text
+
+
+@pytest.mark.parametrize("name", ["lr1e-4_stable", "a/b", "ünï", "a b", "..a", "[x]"])
+def test_a_name_that_stays_below_is_fine(name: str) -> None:
+    assert fault_of_name(name) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("", "is empty"),
+        ("a/.autoexp", "`.autoexp`, where we keep our own files"),
+        ("provenance/a", "`provenance`, where we keep our own files"),
+        (" ", "is empty"),
+        ("a\0b", "control character"),
+        ("a\nb", "control character"),
+        ("a{b", "holds braces"),
+        ("a}b", "holds braces"),
+        ("/a", "a path from the root"),
+        ("~a", "a path from the root"),
+        ("..", "holds `..`"),
+        ("a/../b", "holds `..`"),
+        ("a//b", "an empty part"),
+        ("a/", "an empty part"),
+        ("./a", "an empty part"),
+        ("ü" * 128, "longer than 255 bytes"),
+    ],
+)
+def test_a_name_that_leads_elsewhere_is_not(name: str, fault: str) -> None:
+    assert fault in fault_of_name(name)
+
+
+def test_a_name_lies_inside_a_directory() -> None:
+    assert [inside(d, "x") for d in ("/a", "/a/", "")] == ["/a/x", "/a/x", "x"]

@@ -1,0 +1,694 @@
+"""Points of a sweep: products, lists, zips, nesting, defaults, derived jobs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoexp_tui.sweep.expand import expand, expand_sweep
+from autoexp_tui.sweep.findings import SweepRefused
+from autoexp_tui.sweep.points import points_to_json
+
+Sweep = Mapping[str, Any]
+
+
+def parameters(sweep: Sweep | None) -> list[Mapping[str, object]]:
+    return [point.parameters for point in expand_sweep(sweep)]
+
+
+def refusal(sweep: Any) -> str:
+    with pytest.raises(SweepRefused) as caught:
+        expand_sweep(sweep)
+    return str(caught.value)
+
+
+THOUSANDS = {key: list(range(1000)) for key in "abc"}
+STAGES = {"configs": [{"stage": "stable"}, {"stage": "cooldown"}]}
+
+
+# ----------------------------------------------------------------------- bodies
+def test_params_are_crossed_in_declared_order_last_key_fastest() -> None:
+    assert parameters({"params": {"a": [1, 2], "b": [3, 4]}}) == [
+        {"a": 1, "b": 3},
+        {"a": 1, "b": 4},
+        {"a": 2, "b": 3},
+        {"a": 2, "b": 4},
+    ]
+
+
+def test_a_scalar_is_one_value() -> None:
+    assert parameters({"params": {"a": [1, 2], "b": "x", "c": None}}) == [
+        {"a": 1, "b": "x", "c": None},
+        {"a": 2, "b": "x", "c": None},
+    ]
+
+
+def test_a_list_of_lists_tries_lists() -> None:
+    assert parameters({"params": {"a": [[1, 2], [3]]}}) == [{"a": [1, 2]}, {"a": [3]}]
+
+
+def test_an_empty_list_of_values_makes_no_point() -> None:
+    assert parameters({"params": {"a": [1, 2], "b": []}}) == []
+
+
+def test_zip_pairs_lists_and_repeats_scalars() -> None:
+    sweep = {"type": "zip", "params": {"a": [1, 2], "b": ["x", "y"], "c": 0}}
+    assert parameters(sweep) == [
+        {"a": 1, "b": "x", "c": 0},
+        {"a": 2, "b": "y", "c": 0},
+    ]
+
+
+def test_zip_of_scalars_is_one_point() -> None:
+    assert parameters({"type": "zip", "params": {"a": 1, "b": 2}}) == [{"a": 1, "b": 2}]
+
+
+def test_zip_refuses_lists_of_different_lengths() -> None:
+    said = refusal({"type": "zip", "params": {"a": [1, 2], "b": [1]}})
+    assert "sweep.params: pairs lists of different lengths: a has 2, b has 1" in said
+
+
+def test_configs_are_one_point_each() -> None:
+    assert parameters(STAGES) == [{"stage": "stable"}, {"stage": "cooldown"}]
+
+
+def test_empty_configs_are_no_point() -> None:
+    assert parameters({"groups": [{"type": "list", "configs": []}]}) == []
+
+
+def test_an_entry_with_a_body_expands_in_place() -> None:
+    sweep = {
+        "configs": [
+            {"stage": "stable"},
+            {"params": {"tokens": [6, 12]}, "defaults": {"stage": "cooldown"}},
+            {"stage": "report"},
+        ]
+    }
+    assert parameters(sweep) == [
+        {"stage": "stable"},
+        {"stage": "cooldown", "tokens": 6},
+        {"stage": "cooldown", "tokens": 12},
+        {"stage": "report"},
+    ]
+
+
+def test_groups_are_crossed_first_slowest() -> None:
+    sweep = {"type": "product", "groups": [{"params": {"a": [1, 2]}}, STAGES]}
+    assert parameters(sweep) == [
+        {"a": 1, "stage": "stable"},
+        {"a": 1, "stage": "cooldown"},
+        {"a": 2, "stage": "stable"},
+        {"a": 2, "stage": "cooldown"},
+    ]
+
+
+def test_groups_of_a_list_follow_one_another() -> None:
+    sweep = {
+        "type": "list",
+        "groups": [
+            {"name": "small", "params": {"size": [1, 3], "lr": 1e-4}},
+            {"name": "large", "params": {"size": [7], "lr": 1e-5}},
+        ],
+    }
+    assert [found["size"] for found in parameters(sweep)] == [1, 3, 7]
+
+
+def test_a_later_group_wins_a_shared_key_however_it_is_spelled() -> None:
+    sweep = {"groups": [{"params": {"++lr": 1}}, {"configs": [{"lr": 2}, {"x": 0}]}]}
+    assert parameters(sweep) == [{"lr": 2}, {"++lr": 1, "x": 0}]
+
+
+def test_a_later_stage_wins_however_it_is_spelled() -> None:
+    sweep = {"defaults": {"_stage": "base"}, "configs": [{"stage": "stable"}]}
+    assert parameters(sweep) == [{"stage": "stable"}]
+
+
+@pytest.mark.parametrize("sweep", [None, {}, {"groups": []}, {"type": "product"}])
+def test_no_sweep_is_one_point(sweep: Sweep | None) -> None:
+    assert parameters(sweep) == [{}]
+
+
+def test_indices_are_sequential() -> None:
+    points = expand_sweep({"params": {"a": [1, 2, 3]}, "filter": "a != 2"})
+    assert [point.index for point in points] == [0, 1]
+
+
+# --------------------------------------------------------------------- defaults
+def test_defaults_lie_under_every_point() -> None:
+    sweep = {
+        "base_values": {"a": 0, "b": 0, "c": 0},
+        "defaults": {"b": 1, "c": 1},
+        "configs": [{"c": 2}, {}],
+    }
+    assert parameters(sweep) == [{"a": 0, "b": 1, "c": 2}, {"a": 0, "b": 1, "c": 1}]
+
+
+def test_defaults_of_a_group_lie_over_those_of_the_sweep() -> None:
+    sweep = {
+        "defaults": {"a": 0},
+        "groups": [{"defaults": {"a": 1}, "params": {"b": [1]}}],
+    }
+    assert parameters(sweep) == [{"a": 1, "b": 1}]
+
+
+def test_notes_of_several_groups_are_kept_side_by_side() -> None:
+    sweep = {
+        "defaults": {"_meta": {"why": "x"}},
+        "configs": [{"_meta": {"stage": "stable"}}],
+    }
+    assert parameters(sweep) == [{"_meta": {"why": "x", "stage": "stable"}}]
+
+
+def test_keys_of_list_composition_add_up_over_groups() -> None:
+    sweep = {
+        "list_composition": ["tags"],
+        "defaults": {"tags": "all"},
+        "groups": [{"configs": [{"tags": ["a"]}, {}]}, {"configs": [{"++tags": "b"}]}],
+    }
+    assert [next(iter(found.values())) for found in parameters(sweep)] == [
+        ["all", "a", "b"],
+        ["all", "b"],
+    ]
+
+
+TAGS = {"list_composition": ["tags"]}
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"configs": [{"tags": "a"}, {"tags": "b"}]},
+        {"params": {"tags": ["a", "b"]}},
+        {"configs": [{"configs": [{"tags": "a"}, {"tags": "b"}]}]},
+        {"groups": [{"configs": [{"tags": "a"}, {"tags": "b"}]}]},
+        {"configs": [{}, {"tags": "b"}], "defaults": {"tags": "a"}},
+    ],
+    ids=["configs", "params", "nested", "groups", "defaults"],
+)
+def test_a_filter_on_any_node_sees_a_list_that_adds_up_as_a_list(node: Sweep) -> None:
+    sweep = {**TAGS, "groups": [{**node, "filter": "tags == ['a']"}]}
+    assert parameters(sweep) == [{"tags": ["a"]}]
+
+
+def test_a_filter_inside_sees_what_defaults_around_it_add_to_a_list() -> None:
+    inner = {"configs": [{"tags": "a"}, {}], "filter": "tags == ['all', 'a']"}
+    sweep = {**TAGS, "defaults": {"tags": "all"}, "groups": [inner]}
+    assert parameters(sweep) == [{"tags": ["all", "a"]}]
+
+
+def test_a_key_to_add_up_that_no_point_sets_is_refused_with_the_near_one() -> None:
+    said = refusal({"list_composition": ["tgas"], "params": {"tags": [1]}})
+    assert said.startswith("sweep.list_composition: names `tgas`, which no point sets")
+    assert "did you mean `tags`?" in said
+
+
+def test_a_key_to_add_up_may_be_set_by_derived_jobs_alone() -> None:
+    derived = [{"name": "d", "parameter_overrides": {"++tags": "x"}}]
+    sweep = {**TAGS, "params": {"a": [1]}, "derived_jobs": derived}
+    assert len(expand_sweep(sweep)) == 2
+
+
+# ----------------------------------------------------------- spellings of the stage
+SPELLED = (
+    {"stage": "x"},
+    {"_stage": "x"},
+    {"_meta.stage": "x"},
+    {"_meta": {"stage": "x"}},
+)
+
+
+@pytest.mark.parametrize("later", SPELLED)
+@pytest.mark.parametrize("earlier", SPELLED)
+def test_of_two_groups_the_later_says_the_stage_however_it_is_written(
+    earlier: Sweep, later: Sweep
+) -> None:
+    again = {
+        key: {"stage": "y"} if key == "_meta" else "y" for key, value in later.items()
+    }
+    sweep = {
+        "groups": [{"configs": [{**earlier, "a": 1}]}, {"configs": [{**again, "b": 2}]}]
+    }
+    assert [point.stage for point in expand_sweep(sweep)] == ["y"]
+
+
+@pytest.mark.parametrize("under", SPELLED)
+def test_notes_that_say_the_stage_win_over_defaults(under: Sweep) -> None:
+    sweep = {"defaults": under, "configs": [{"_meta": {"stage": "y", "why": "z"}}]}
+    assert [point.stage for point in expand_sweep(sweep)] == ["y"]
+
+
+@pytest.mark.parametrize("said", SPELLED)
+def test_a_derived_job_may_say_its_stage_in_any_spelling(said: Sweep) -> None:
+    derived = [{"name": "d", "parameter_overrides": said}]
+    sweep = {"params": {"a": [1]}, "derived_jobs": derived}
+    assert [point.stage for point in expand_sweep(sweep)] == ["", "x"]
+
+
+def test_notes_that_a_later_group_adds_keep_the_stage() -> None:
+    sweep = {
+        "groups": [
+            {"configs": [{"stage": "x"}]},
+            {"configs": [{"_meta": {"why": "z"}}]},
+        ]
+    }
+    assert parameters(sweep) == [{"stage": "x", "_meta": {"why": "z"}}]
+
+
+def test_one_config_that_says_two_stages_is_refused() -> None:
+    said = refusal({"configs": [{"stage": "x", "_meta": {"stage": "y"}}]})
+    assert said.startswith(
+        "sweep.configs.0: says two stages, stage: x and _meta.stage: y"
+    )
+    assert "keep one of them" in said
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"params": {"stage": ["x", "y"], "_meta": {"stage": "x"}}},
+        {"params": {"a": [1], "stage": "x", "_meta": [{"stage": "y"}, {}]}},
+        {"grids": [{"stage": ["x"], "_meta": [{"stage": "y"}]}]},
+        {"defaults": {"stage": "x", "_meta": {"stage": "y"}}, "params": {"a": 1}},
+    ],
+)
+def test_tried_values_that_say_two_stages_are_refused(node: Sweep) -> None:
+    assert "says two stages" in refusal(node)
+
+
+@pytest.mark.parametrize(
+    ("node", "where"),
+    [
+        ({"configs": [{"lr": 1, "++lr": 2}]}, "configs.0: has `lr` and `++lr`"),
+        ({"params": {"lr": [1], "+lr": [2]}}, "params: has `lr` and `+lr`"),
+        ({"params": {"stage": ["x"], "_stage": "x"}}, "has `stage` and `_stage`"),
+    ],
+)
+def test_one_key_written_in_two_ways_is_refused(node: Sweep, where: str) -> None:
+    assert where in refusal(node)
+
+
+def test_a_key_may_be_taken_out_and_added_anew() -> None:
+    assert len(expand_sweep({"configs": [{"~lr": None, "+lr": 2}]})) == 1
+
+
+def test_a_stage_written_like_an_added_key_is_the_stage() -> None:
+    sweep = {"params": {"++stage": ["x", "y"]}}
+    assert [point.stage for point in expand_sweep(sweep)] == ["x", "y"]
+
+
+def test_one_config_may_say_its_stage_twice_alike() -> None:
+    sweep = {"configs": [{"stage": "x", "_meta": {"stage": "x"}}]}
+    assert [point.stage for point in expand_sweep(sweep)] == ["x"]
+
+
+def test_of_a_zip_of_empty_lists_single_values_are_not_called_empty() -> None:
+    found = expand({"type": "zip", "params": {"lr": [], "steps": 3}})
+    assert found.empty == ("sweep.params.lr",)
+
+
+def test_an_empty_branch_of_a_list_takes_nothing_with_it() -> None:
+    alone: Sweep = {"configs": []}
+    crossed = {"groups": [{"params": {"a": [1]}}, {"groups": [{"configs": []}]}]}
+    both = {"groups": [{"params": {"a": [1], "b": []}}]}
+    rest = {"configs": [{"a": 1}]}
+    found = expand({"type": "list", "groups": [alone, crossed, both, rest]})
+    assert found.emptied == (
+        "sweep.groups.1.groups.1.groups.0.configs",
+        "sweep.groups.2.groups.0.params.b",
+    )
+
+
+# ---------------------------------------------------------------------- filters
+def test_a_list_of_filters_is_answered_with_how_to_join_them() -> None:
+    assert "join them: '(lr > 1) and" in refusal(
+        {"params": {"lr": [1]}, "filter": ["lr > 1", "lr < 3"]}
+    )
+
+
+def test_a_filter_that_fails_says_for_which_values() -> None:
+    said = refusal({"params": {"lr": [1, 0], "b": [2]}, "filter": "b / lr > 0"})
+    assert "divides by zero, for b=2, lr=0" in said
+
+
+def test_a_group_filter_prunes_its_group() -> None:
+    sweep = {
+        "groups": [
+            {"params": {"a": [1, 2, 3, 4], "b": [10, 20, 30]}, "filter": "a*b <= 60"},
+            STAGES,
+        ]
+    }
+    pairs = {(found["a"], found["b"]) for found in parameters(sweep)}
+    assert len(parameters(sweep)) == 2 * len(pairs) == 18
+
+
+def test_filters_work_on_lists_too() -> None:
+    stages = {**STAGES, "filter": "stage == 'cooldown'"}
+    assert parameters(stages) == [{"stage": "cooldown"}]
+    sweep = {"groups": [{"params": {"a": [1, 2]}}, {"type": "list", **stages}]}
+    assert {found["stage"] for found in parameters(sweep)} == {"cooldown"}
+
+
+def test_the_top_filter_prunes_combinations() -> None:
+    sweep = {
+        "groups": [{"params": {"a": [1, 2]}}, STAGES],
+        "filter": 'not (a == 1 and stage == "cooldown")',
+    }
+    assert len(parameters(sweep)) == 3
+
+
+def test_a_filter_may_remove_all() -> None:
+    assert parameters({"params": {"a": [1, 2]}, "filter": "a > 10"}) == []
+
+
+def test_a_filter_sees_the_defaults_around_its_node() -> None:
+    sweep = {
+        "defaults": {"limit": 2},
+        "groups": [{"params": {"a": [1, 2, 3]}, "filter": "a <= limit"}],
+    }
+    assert [found["a"] for found in parameters(sweep)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("default", "own", "kept"),
+    [
+        ({"lr": 1}, {"params": {"++lr": [1, 2]}, "filter": "lr > 1"}, {"++lr": 2}),
+        (
+            {"stage": "x"},
+            {"params": {"_stage": ["a", "b"]}, "filter": "stage == 'b'"},
+            {"_stage": "b"},
+        ),
+    ],
+)
+def test_a_filter_sees_what_covers_a_default_in_another_spelling(
+    default: Sweep, own: Sweep, kept: Sweep
+) -> None:
+    assert parameters({"defaults": default, "groups": [own]}) == [kept]
+
+
+@pytest.mark.parametrize(("kept", "count"), [(True, 2), (False, 0)])
+def test_a_filter_may_be_a_truth_value(kept: bool, count: int) -> None:
+    assert len(parameters({"params": {"a": [1, 2]}, "filter": kept})) == count
+
+
+def test_a_deferred_filter_stays_with_its_points() -> None:
+    sweep = {"groups": [{"params": {"a": [1, 2]}, "filter": "${b} > a"}, STAGES]}
+    points = expand_sweep(sweep)
+    assert [mark.text for point in points for mark in point.deferred] == [
+        "${b} > a"
+    ] * 4
+    assert points[0].deferred[0].where == "sweep.groups.0.filter"
+
+
+def test_what_a_filter_removed_is_remembered() -> None:
+    removed = expand({**STAGES, "filter": "stage != 'stable'"}).removed
+    assert [(point.stage, point.filter, point.where) for point in removed] == [
+        ("stable", "stage != 'stable'", "sweep.filter")
+    ]
+
+
+def test_a_failing_filter_is_told_with_its_place() -> None:
+    said = refusal({"groups": [{**STAGES, "filter": "lr > 1"}]})
+    assert said.startswith("sweep.groups.0.filter: `lr > 1`: `lr` is not known")
+
+
+def test_an_entry_cannot_have_a_filter() -> None:
+    said = refusal({"configs": [{"stage": "x", "_filter": "a"}]})
+    assert "sweep.configs.0._filter: a config has no filter of its own" in said
+    assert "put it on the node around, or on the sweep" in said
+
+
+def test_a_filter_key_in_an_entry_is_taken_for_a_mistake() -> None:
+    assert "is set by `++filter`" in refusal({"configs": [{"filter": "a"}]})
+
+
+# ------------------------------------------------------------------------ bound
+def test_a_product_is_counted_before_it_is_built() -> None:
+    sweep = {"params": {f"k{at}": list(range(1000)) for at in range(10)}}
+    said = refusal(sweep)
+    assert "makes 1,000,000,000,000,000,000,000,000,000,000 points" in said
+    assert "the bound is 1,000,000" in said
+
+
+@pytest.mark.parametrize(
+    ("sweep", "said"),
+    [
+        pytest.param(
+            {"groups": [{"params": THOUSANDS}, {"configs": []}]},
+            "makes 1,000,000,000 points; the bound is 1,000,000",
+            id="crossed with nothing",
+        ),
+        pytest.param(
+            {"params": {f"k{at}": list(range(10)) for at in range(5000)}},
+            "makes about 10^5000 points; the bound is 1,000,000",
+            id="more digits than Python writes",
+        ),
+        pytest.param(
+            {
+                "params": {"a": list(range(1000)), "b": list(range(900))},
+                "derived_jobs": [{"name": f"d{at}"} for at in range(1000)],
+            },
+            "makes 900,900,000 points; the bound is 1,000,000",
+            id="derived",
+        ),
+        pytest.param(
+            {
+                "params": {"a": list(range(1000)), "b": list(range(900))},
+                "defaults": {f"d{at}": at for at in range(1000)},
+            },
+            "makes 900,000 points that hold 901,800,000 values; the bound is "
+            "20,000,000",
+            id="wide",
+        ),
+        pytest.param(
+            {"configs": [{"groups": [{"params": THOUSANDS}], "filter": "a == b"}]},
+            "makes 1,000,000,000 points; the bound is 1,000,000",
+            id="below a filter",
+        ),
+    ],
+)
+def test_nothing_that_runs_away_is_begun(sweep: Sweep, said: str) -> None:
+    begun = time.process_time()
+    assert f"sweep: {said}" in refusal(sweep)
+    assert time.process_time() - begun < 2.0
+
+
+def test_a_node_that_stands_in_itself_is_refused() -> None:
+    ring: dict[str, Any] = {}
+    ring["groups"] = [ring, ring]
+    assert "is more than the 100,000th node" in refusal(ring)
+
+
+@pytest.mark.parametrize("outer", [list, dict])
+def test_a_value_that_holds_itself_is_refused(outer: type) -> None:
+    ring: Any = outer()
+    if isinstance(ring, list):
+        ring += [ring, ring]
+    else:
+        ring |= {"x": ring, "y": ring}
+    assert "sweep.params.a: is nested more than 60 levels deep" in refusal(
+        {"params": {"a": ring}}
+    )
+
+
+def test_the_bound_can_be_moved() -> None:
+    assert "the bound is 3" in refusal({"params": {"a": [1] * 4}, "max_points": 3})
+
+
+def test_derived_jobs_count() -> None:
+    sweep = {
+        "params": {"a": [1, 2]},
+        "derived_jobs": [{"name": "x"}],
+        "max_points": 3,
+    }
+    assert "makes 4 points" in refusal(sweep)
+
+
+# ------------------------------------------------------------------------ sugar
+def test_grids_are_products_one_after_another() -> None:
+    sweep = {"grids": [{"a": [1, 2], "c": 5}, {"b": [3, 4]}]}
+    assert parameters(sweep) == [
+        {"c": 5, "a": 1},
+        {"c": 5, "a": 2},
+        {"b": 3},
+        {"b": 4},
+    ]
+
+
+DERIVED: Sweep = {
+    "grids": [{"lr": [1, 2], "aux": {"k": 1}, "start_conditions": ["mine"]}],
+    "derived_jobs": [
+        {
+            "name": "cooldown",
+            "aux": {"fraction": 0.2},
+            "start_conditions": ["theirs"],
+            "parameter_overrides": {"load": "{base.output_dir}"},
+        },
+        {"name": "report", "for_each_base_job": False},
+    ],
+}
+
+
+def test_each_base_job_is_followed_by_those_derived_from_it() -> None:
+    points = expand_sweep(DERIVED)
+    assert [(point.stage, point.base) for point in points] == [
+        ("", None),
+        ("cooldown", 0),
+        ("", None),
+        ("cooldown", 2),
+        ("report", None),
+    ]
+
+
+def test_a_derived_job_has_the_parameters_of_its_base_but_not_its_conditions() -> None:
+    assert expand_sweep(DERIVED)[3].parameters == {
+        "lr": 2,
+        "project.name": "{base.name}_cooldown",
+        "stage": "cooldown",
+        "load": "{base.output_dir}",
+        "aux": {"k": 1, "fraction": 0.2},
+        "start_conditions": ["theirs"],
+    }
+
+
+def test_a_filter_sees_derived_jobs_and_bases_are_renumbered() -> None:
+    sweep = {**DERIVED, "filter": "not (stage is None and lr == 1)"}
+    points = expand_sweep(sweep)
+    assert [(point.stage, point.base) for point in points] == [
+        ("cooldown", None),
+        ("", None),
+        ("cooldown", 1),
+        ("report", None),
+    ]
+
+
+def test_a_deferred_top_filter_keeps_the_bases_of_derived_jobs() -> None:
+    points = expand_sweep({**DERIVED, "filter": "${x}"})
+    assert [point.base for point in points] == [None, 0, None, 2, None]
+
+
+# --------------------------------------------------------------------- findings
+@pytest.mark.parametrize(
+    ("sweep", "message"),
+    [
+        ([], "sweep: is [], not a mapping"),
+        ({"parms": {}}, "did you mean `params`?"),
+        ({"type": "produkt", "params": {}}, "did you mean `product`?"),
+        ({"type": "zip", "groups": []}, "for groups write product or list"),
+        ({"type": "list", "params": {}}, "for params write product or zip"),
+        ({"params": {}, "configs": []}, "has params and configs side by side"),
+        ({"params": []}, "sweep.params: is [], not a mapping"),
+        ({"configs": {"a": 1}}, "sweep.configs: is {'a': 1}, not a list"),
+        ({"configs": ["stable"]}, "sweep.configs.0: is 'stable', not a mapping"),
+        ({"groups": [{}]}, "sweep.groups.0: has no body"),
+        ({"groups": [{"stage": "x", "params": {}}]}, "belong into params"),
+        ({"params": {1: 2}}, "has the key 1, which is no text"),
+        ({"filter": 3}, "sweep.filter: is 3, not an expression"),
+        ({"filter": "a.b("}, "does not parse"),
+        ({"filter": "{sibling.stable.lr} > 1"}, "reads another job"),
+        ({"filter": "${x} > {base.lr}"}, "reads another job"),
+        ({"max_points": 0}, "is 0, not a number of points"),
+        ({"derived_jobs": [{}]}, "sweep.derived_jobs.0: has no name"),
+        ({"derived_jobs": [{"name": 5}]}, "sweep.derived_jobs.0: has no name"),
+        ({"derived_jobs": [{"name": ""}]}, "sweep.derived_jobs.0: has no name"),
+        ({"derived_jobs": [{"name": "a"}, {"name": "a"}]}, "two entries named `a`"),
+        (
+            {"derived_jobs": [{"name": "a", "for_each_base_job": "x"}]},
+            "is 'x', not true or false",
+        ),
+        ({"derived_jobs": [{"name": "a", "overrides": {}}]}, "parameter_overrides"),
+    ],
+)
+def test_says_what_is_wrong_and_where(sweep: Any, message: str) -> None:
+    assert message in refusal(sweep)
+
+
+def test_all_findings_come_at_once() -> None:
+    said = refusal({"groups": [{"params": 1}, {"configs": 2}, {}], "max_points": -1})
+    assert len([line for line in said.splitlines() if line.startswith("sweep")]) == 4
+
+
+def test_a_filter_of_pages_is_shown_by_its_beginning() -> None:
+    said = refusal({"params": {"a": [1]}, "filter": "a == " + "9" * 5000})
+    assert "...`: is longer than 4096 characters" in said
+    assert len(said) < 500
+
+
+def test_endless_nesting_is_refused() -> None:
+    node: dict[str, object] = {"params": {"a": 1}}
+    for _ in range(60):
+        node = {"groups": [node]}
+    assert "lies more than 40 nodes deep" in refusal(node)
+
+
+def test_points_are_printed_with_index_and_parameters() -> None:
+    assert points_to_json(expand_sweep(STAGES)) == {
+        "points": [
+            {"index": 0, "parameters": {"stage": "stable"}},
+            {"index": 1, "parameters": {"stage": "cooldown"}},
+        ]
+    }
+
+
+# ------------------------------------------------------------------- properties
+KEYS = st.sampled_from(["a", "b", "c", "d"])
+PARAMS = st.dictionaries(KEYS, st.lists(st.integers(0, 9), max_size=3), max_size=3)
+LEAVES = st.one_of(
+    st.builds(lambda params: {"params": params}, PARAMS),
+    st.builds(
+        lambda configs: {"configs": configs},
+        st.lists(st.dictionaries(KEYS, st.integers(0, 9), max_size=2), max_size=3),
+    ),
+)
+
+
+def _groups(children: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    kinds = st.sampled_from(["product", "list"])
+    return st.builds(
+        lambda kind, nodes: {"type": kind, "groups": nodes},
+        kinds,
+        st.lists(children, max_size=3),
+    )
+
+
+NODES = st.recursive(LEAVES, _groups, max_leaves=5)
+
+
+def naive(node: Sweep) -> list[dict[str, object]]:
+    """What a node means, as plainly as can be."""
+    if "params" in node:
+        rows: list[dict[str, object]] = [{}]
+        for key, values in node["params"].items():
+            rows = [{**row, key: value} for row in rows for value in values]
+        return rows
+    if "configs" in node:
+        return [dict(entry) for entry in node["configs"]]
+    parts: Sequence[list[dict[str, object]]] = [naive(n) for n in node["groups"]]
+    if node["type"] == "list" and parts:
+        return [row for part in parts for row in part]
+    rows = [{}]
+    for part in parts:
+        rows = [{**row, **other} for row in rows for other in part]
+    return rows
+
+
+@given(NODES)
+def test_expansion_means_what_is_written(node: Sweep) -> None:
+    assert parameters(node) == naive(node)
+
+
+@given(NODES)
+def test_no_two_points_lie_in_the_same_place(node: Sweep) -> None:
+    places = [repr(point.coordinates) for point in expand_sweep(node)]
+    assert len(set(places)) == len(places)
+
+
+@given(NODES)
+def test_a_filter_keeps_a_subset_in_order(node: Sweep) -> None:
+    everything = parameters({**node, "defaults": {"a": 1, "z": 0}})
+    kept = parameters({**node, "defaults": {"a": 1, "z": 0}, "filter": "a >= 5"})
+    assert kept == [row for row in everything if row["a"] >= 5]  # type: ignore[operator]

@@ -1,0 +1,192 @@
+"""Which log lines match which rules, and under which names."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoexp_tui.model.rules import LogEvent
+from autoexp_tui.telemetry.log_rules import Match, Scanner, compile_rule, concerns
+from autoexp_tui.text.patterns import MAX_LINE
+
+SAVED = LogEvent(
+    name="saved",
+    pattern=r"successfully saved checkpoint from iteration\s+(?P<it>\d+) to (\S+)",
+    pattern_type="regex",
+    extract_groups={"checkpoint_iteration": "it", "checkpoint_path": "2"},
+)
+
+
+def found(rule: LogEvent, text: bytes, offset: int = 0) -> list[Match]:
+    return Scanner([compile_rule(rule)]).scan(text, offset)
+
+
+def substring(pattern: str, **more: bool) -> LogEvent:
+    return LogEvent(name="r", pattern=pattern, match_once=more.get("match_once", False))
+
+
+def regex(pattern: str) -> LogEvent:
+    return LogEvent(name="r", pattern=pattern, pattern_type="regex")
+
+
+def test_a_substring_is_found_with_its_line_and_place() -> None:
+    assert found(substring("oom"), b"fine\nan oom kill\n", 100) == [
+        Match("r", 105, "an oom kill")
+    ]
+
+
+def test_a_substring_is_no_regex() -> None:
+    assert found(substring("o.m"), b"oom\n") == []
+
+
+def test_a_regex_extracts_groups_by_name_and_number() -> None:
+    line = b"successfully saved checkpoint from iteration    8000 to /o/iter_8000\n"
+    assert found(SAVED, line)[0].metadata == {
+        "checkpoint_iteration": "8000",
+        "checkpoint_path": "/o/iter_8000",
+    }
+
+
+def test_a_group_that_took_no_part_extracts_nothing() -> None:
+    rule = LogEvent(
+        name="r", pattern="a(b)?c", pattern_type="regex", extract_groups={"k": "1"}
+    )
+    assert found(rule, b"ac\n") == [Match("r", 0, "ac", {})]
+
+
+def test_a_line_matches_a_rule_once() -> None:
+    assert len(found(regex("a"), b"aaa\na\n")) == 2
+
+
+def test_matches_come_in_the_order_of_lines_then_rules() -> None:
+    rules = [
+        compile_rule(LogEvent(name=name, pattern=pattern))
+        for name, pattern in (("two", "b"), ("one", "a"))
+    ]
+    names = [
+        (match.rule, match.offset) for match in Scanner(rules).scan(b"a\nab\nb\n", 0)
+    ]
+    assert names == [("one", 0), ("two", 2), ("one", 2), ("two", 5)]
+
+
+def test_a_rule_that_matches_once_is_not_looked_for_again() -> None:
+    rules = [compile_rule(substring("a", match_once=True))]
+    seen: set[str] = set()
+    first = Scanner(rules).scan(b"a\na\n", 0, seen)
+    assert (len(first), Scanner(rules).scan(b"a\n", 4, seen), seen) == (1, [], {"r"})
+
+
+def test_each_state_of_a_progress_bar_is_a_line() -> None:
+    data = b"10%\r20% error\r30%\n"
+    assert found(substring("error"), data) == [Match("r", 4, "20% error")]
+
+
+def test_anchors_hold_for_each_state_of_a_progress_bar() -> None:
+    assert [match.offset for match in found(regex("^2.%$"), b"10%\r20%\r30%\n")] == [4]
+
+
+def test_windows_line_ends_are_no_part_of_a_line() -> None:
+    assert found(regex("done$"), b"done\r\n")[0].line == "done"
+
+
+def test_bad_utf8_is_replaced_and_offsets_stay_bytes() -> None:
+    data = b"\xff\xfe\xc3\xa4\nrank \xff error\n"
+    assert found(substring("error"), data) == [Match("r", 5, "rank ? error")]
+
+
+def test_text_beyond_ascii_is_found() -> None:
+    assert found(regex("Größe=(\\d+)"), "ok\nGröße=5\n".encode())[0].line == "Größe=5"
+
+
+def test_the_far_end_of_a_very_long_line_is_not_looked_at() -> None:
+    long = b"x" * MAX_LINE
+    assert found(substring("error"), long + b"error\nerror\n") == [
+        Match("r", MAX_LINE + 6, "error")
+    ]
+
+
+def test_a_match_keeps_a_bounded_part_of_its_line() -> None:
+    assert len(found(substring("x"), b"x" * 10_000 + b"\n")[0].line) == 2000
+
+
+@pytest.mark.parametrize("rule", [substring(""), regex("")])
+def test_an_empty_pattern_is_refused(rule: LogEvent) -> None:
+    with pytest.raises(ValueError, match="its pattern is empty"):
+        compile_rule(rule)
+
+
+def test_a_last_line_without_its_end_counts() -> None:
+    assert found(substring("a"), b"b\na") == [Match("r", 2, "a")]
+
+
+def test_rules_hold_for_their_stages() -> None:
+    everywhere = LogEvent(name="all", pattern="a")
+    some = LogEvent(name="some", pattern="a", stages=("cooldown",))
+    assert concerns(everywhere, "stable")
+    assert concerns(some, "cooldown")
+    assert not concerns(some, "stable")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "groups", "problem"),
+    [
+        ("(", {}, "rule r: '(' does not compile"),
+        ("a", {"k": "1"}, "no group '1'"),
+        ("(?P<x>a)", {"k": "y"}, "no group 'y'"),
+    ],
+)
+def test_a_rule_that_cannot_work_is_refused(
+    pattern: str, groups: dict[str, str], problem: str
+) -> None:
+    rule = LogEvent(
+        name="r", pattern=pattern, pattern_type="regex", extract_groups=groups
+    )
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        compile_rule(rule)
+
+
+# --------------------------------------------------------------------- properties
+LINES = st.lists(
+    st.sampled_from(
+        [
+            b"",
+            b"a",
+            b"ab error",
+            b"step 5",
+            b"\xffbad",
+            "größe".encode(),
+            b"10%\r20% error\r30%",
+            b"error\r",
+            b"FATAL: x",
+        ]
+    ),
+    max_size=12,
+)
+RULES = (
+    LogEvent(name="error", pattern="error"),
+    regex(r"FATAL|step (\d)"),
+    LogEvent(name="any", pattern=r"^.$", pattern_type="regex"),
+    LogEvent(name="case", pattern="(?i)ERR", pattern_type="regex"),
+    LogEvent(name="once", pattern="a", match_once=True),
+)
+
+
+@given(LINES, st.sets(st.integers(0, 12)), st.integers(0, 1000))
+def test_any_chunking_at_line_ends_gives_the_same_matches(
+    lines: list[bytes], cuts: set[int], offset: int
+) -> None:
+    rules = [compile_rule(rule) for rule in RULES]
+    ended = [line + b"\n" for line in lines]
+    borders = sorted({0, len(ended), *(cut for cut in cuts if cut < len(ended))})
+    seen: set[str] = set()
+    parts: list[Match] = []
+    place = offset
+    for begin, end in pairwise(borders):
+        chunk = b"".join(ended[begin:end])
+        parts += Scanner(rules).scan(chunk, place, seen)
+        place += len(chunk)
+    assert parts == Scanner(rules).scan(b"".join(ended), offset, set())

@@ -1,0 +1,208 @@
+"""What is read of files of metrics."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoexp_tui.model.rules import MetricFile
+from autoexp_tui.telemetry.metric_files import FileReader, place_of, unknown_fields
+from autoexp_tui.telemetry.metrics import Point
+from tests.model.builders import job
+
+
+def jsonl(text: str, **fields: object) -> list[Point]:
+    return FileReader(MetricFile(path="x", format="jsonl", **fields)).feed(  # type: ignore[arg-type]
+        text.encode()
+    )
+
+
+def rows(text: str, **fields: object) -> list[Point]:
+    return FileReader(MetricFile(path="x", format="csv", **fields)).feed(  # type: ignore[arg-type]
+        text.encode()
+    )
+
+
+def told(points: list[Point]) -> list[tuple[int, dict[str, float]]]:
+    return [(point.step, dict(point.values)) for point in points]
+
+
+# --------------------------------------------------------------------------- paths
+def test_a_path_lies_below_the_output_directory() -> None:
+    file = MetricFile(path="{stage}/metrics.jsonl", format="jsonl")
+    assert place_of(file, job("a", stage="train")) == "/out/a/train/metrics.jsonl"
+
+
+def test_an_absolute_path_stays_what_it_is() -> None:
+    file = MetricFile(path="/m/{name}.csv", format="csv")
+    assert place_of(file, job("a")) == "/m/a.csv"
+
+
+def test_values_in_a_pattern_are_no_patterns() -> None:
+    file = MetricFile(path="{name}/v*/m.csv", format="csv")
+    assert place_of(file, job("a[1]")).endswith("/a[[]1]/v*/m.csv")
+
+
+def test_what_no_job_has_is_named() -> None:
+    assert unknown_fields("{name}/{nmae}/{x}.csv") == ["nmae", "x"]
+
+
+# --------------------------------------------------------------------------- JSONL
+def test_every_number_of_an_object_is_a_metric() -> None:
+    text = '{"step": 5, "train_loss": 2.5, "lr": 1e-3, "note": "x", "ok": true}\n'
+    assert told(jsonl(text)) == [(5, {"loss": 2.5, "learning_rate": 1e-3})]
+
+
+def test_nested_keys_are_joined_by_dots() -> None:
+    text = '{"global_step": 3, "eval": {"ppl": 9.0, "by": {"de": 8}}}\n'
+    assert told(jsonl(text)) == [(3, {"eval_ppl": 9.0, "eval_by_de": 8.0})]
+
+
+def test_metrics_and_step_may_be_named() -> None:
+    fields = {"step": "t.n", "metrics": {"loss": "train.nll", "lr": "opt.lr"}}
+    text = '{"t": {"n": "7"}, "train": {"nll": "2.5", "x": 1}, "opt": {"lr": 1}}\n'
+    assert told(jsonl(text, **fields)) == [(7, {"loss": 2.5, "learning_rate": 1.0})]
+
+
+@pytest.mark.parametrize(
+    "spelled", ["NaN", '"nan"', '"NaN"', '"Infinity"', "-Infinity", '"-inf"']
+)
+def test_what_is_no_finite_number_is_read_however_it_is_spelled(spelled: str) -> None:
+    (point,) = jsonl(f'{{"step": 1, "loss": {spelled}}}\n')
+    assert not math.isfinite(point.values["loss"])
+
+
+def test_what_is_no_number_says_nothing() -> None:
+    text = '{"step": 1, "host": "10", "gone": null, "all": [1, 2], "loss": 1}\n'
+    assert told(jsonl(text)) == [(1, {"loss": 1.0})]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "text", "[1, 2]", '{"step": 5, "los', "{" * 2000, '{"loss": 1e9999999}', "3"],
+)
+def test_a_line_that_cannot_be_read_costs_only_itself(line: str) -> None:
+    points = jsonl(f'{line}\n{{"step": 6, "loss": 2}}\n')
+    assert (points[-1].step, points[-1].values) == (6, {"loss": 2.0})
+
+
+def test_private_keys_are_no_metrics_but_may_be_the_step() -> None:
+    text = '{"_step": 4, "_runtime": 12.5, "train/loss": 2.0}\n'
+    assert told(jsonl(text)) == [(4, {"loss": 2.0})]
+
+
+def test_lines_without_a_step_are_counted() -> None:
+    reader = FileReader(MetricFile(path="x", format="jsonl"))
+    points = reader.feed(b'{"loss": 3}\n{"loss": 2}\n')
+    assert [point.step for point in points] == [1, 2]
+    assert not reader.tells_steps
+
+
+def test_new_keys_may_come_at_any_time() -> None:
+    text = '{"step": 1, "loss": 3}\n{"step": 2, "loss": 2, "acc": 0.5}\n'
+    assert told(jsonl(text))[1] == (2, {"loss": 2.0, "acc": 0.5})
+
+
+def test_a_point_knows_where_its_line_begins_in_the_file() -> None:
+    reader = FileReader(MetricFile(path="x", format="jsonl"))
+    assert reader.feed(b'\n{"loss": 3}\n', 100)[0].offset == 101
+
+
+# ----------------------------------------------------------------------------- CSV
+def test_columns_are_named_by_the_header() -> None:
+    assert told(rows("step,loss,lr\n1,2.5,0.1\n2,2.25,0.1\n")) == [
+        (1, {"loss": 2.5, "learning_rate": 0.1}),
+        (2, {"loss": 2.25, "learning_rate": 0.1}),
+    ]
+
+
+def test_empty_cells_say_nothing() -> None:
+    text = "epoch,step,train_loss,val_loss\n0,10,2.5,\n0,20,,2.25\n"
+    assert told(rows(text)) == [
+        (10, {"epoch": 0.0, "loss": 2.5}),
+        (20, {"epoch": 0.0, "eval_loss": 2.25}),
+    ]
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t", ";"])
+def test_cells_are_parted_by_what_the_header_has(delimiter: str) -> None:
+    text = "step,loss\n1,2.5\n".replace(",", delimiter)
+    assert told(rows(text)) == [(1, {"loss": 2.5})]
+
+
+def test_quoted_cells_may_hold_anything() -> None:
+    text = 'step,"note, of ""x""",loss\n1,"a, b\nc ""d""",2.5\n2,e,2.0\n'
+    points = rows(text)
+    assert told(points) == [(1, {"loss": 2.5}), (2, {"loss": 2.0})]
+    assert points[0].offset == text.index("1,")
+
+
+def test_a_quote_that_is_never_closed_costs_a_bounded_part() -> None:
+    lines = "".join(f"{n},2.5\n" for n in range(2, 30_000))
+    points = rows(f'step,loss\n1,"2.5\n{lines}')
+    assert points[-1].step == 29_999
+
+
+def test_a_header_that_comes_again_is_no_row() -> None:
+    text = "step,loss\n1,3\nstep,loss\n2,2\n"
+    assert [point.step for point in rows(text)] == [1, 2]
+
+
+def test_another_header_holds_for_what_follows() -> None:
+    text = "step,loss\n1,3\nstep,acc,loss\n2,0.5,2\n"
+    assert told(rows(text))[1] == (2, {"acc": 0.5, "loss": 2.0})
+
+
+def test_a_row_with_more_or_fewer_cells_is_read_as_far_as_it_goes() -> None:
+    text = "step,loss,lr\n1,3\n2,2,0.1,99\n"
+    assert told(rows(text)) == [
+        (1, {"loss": 3.0}),
+        (2, {"loss": 2.0, "learning_rate": 0.1}),
+    ]
+
+
+def test_a_file_without_a_header_has_numbered_columns() -> None:
+    fields = {"step": "column 1", "metrics": {"loss": "column 2"}}
+    assert told(rows("1,2.5\n2,2.0\n", **fields))[1] == (2, {"loss": 2.0})
+
+
+def test_a_mark_before_the_header_and_carriage_returns_are_no_part_of_names() -> None:
+    assert told(rows("\ufeff# step,loss\r\n1,nan\r\n2,2\r\n"))[1] == (2, {"loss": 2.0})
+
+
+# ---------------------------------------------------------------------- any chunking
+LINES = st.lists(
+    st.sampled_from(
+        [
+            "step,loss",
+            "step,acc,loss",
+            "1,2.5",
+            "2,nan,3",
+            '3,"x\ny",4',
+            '"',
+            "",
+            '{"step": 4, "loss": 1}',
+            '{"step": 5, "a": {"b": -Infinity}}',
+        ]
+    ),
+    max_size=12,
+)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+@given(lines=LINES, cuts=st.sets(st.integers(1, 200)))
+def test_it_does_not_matter_how_a_file_was_cut_at_line_ends(
+    form: str, lines: list[str], cuts: set[int]
+) -> None:
+    data = "".join(f"{line}\n" for line in lines).encode()
+    ends = [at + 1 for at, byte in enumerate(data) if byte == 10]
+    borders = sorted({0, len(data), *(end for end in ends if end in cuts)})
+    file = MetricFile(path="x", format=form)  # type: ignore[arg-type]
+    reader, parts = FileReader(file), []
+    for begin, end in pairwise(borders):
+        parts += reader.feed(data[begin:end], begin)
+    assert repr(parts) == repr(FileReader(file).feed(data))

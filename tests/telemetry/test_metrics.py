@@ -1,0 +1,535 @@
+"""What is read from the lines of training logs."""
+
+from __future__ import annotations
+
+import math
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from autoexp_tui.model.rules import MetricPattern
+from autoexp_tui.telemetry.metric_layouts import Layouts
+from autoexp_tui.telemetry.metric_lines import Reading, fold, read_line
+from autoexp_tui.telemetry.metrics import (
+    MetricReader,
+    OwnMetrics,
+    Point,
+    canonical,
+    compile_metric,
+)
+from autoexp_tui.text.patterns import MAX_LINE
+
+MEGATRON = (
+    " [2026-01-01 12:00:00] iteration     8000/   10000 | consumed samples: 512000 |"
+    " elapsed time per iteration (ms): 1.2 | tokens/s: 51200 | learning rate: 1.000E-03"
+    " | lm loss: 2.915E+00 | loss scale: 1.0 | grad norm: 0.812 |"
+    " number of skipped iterations:   0 | number of nan iterations:   0 |"
+)
+TORCHTITAN = "step: 10  loss:  7.9  grad_norm: 1.2 memory: 30GiB  tps: 2,345  mfu: 30%"
+BAR = "50%|█████     | 500/1000 [00:10<00:10, 50.0it/s, loss=2.91]"
+
+
+def reader_of(*patterns: MetricPattern) -> MetricReader:
+    return MetricReader(OwnMetrics([compile_metric(one) for one in patterns]))
+
+
+def points(text: str, *patterns: MetricPattern) -> list[Point]:
+    return reader_of(*patterns).feed(text.encode() + b"\n")
+
+
+def only(text: str, *patterns: MetricPattern) -> Point:
+    (point,) = points(text, *patterns)
+    return point
+
+
+# ------------------------------------------------------------------------- values
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        (
+            MEGATRON,
+            {
+                "loss": 2.915,
+                "learning_rate": 1e-3,
+                "tokens_per_second": 51200.0,
+                "grad_norm": 0.812,
+            },
+        ),
+        (
+            TORCHTITAN,
+            {"loss": 7.9, "grad_norm": 1.2, "tokens_per_second": 2345.0},
+        ),
+        (
+            "{'loss': 2.9, 'grad_norm': 1.5, 'learning_rate': 1e-4, 'epoch': 0.1}",
+            {"loss": 2.9, "grad_norm": 1.5, "learning_rate": 1e-4},
+        ),
+        (
+            '{"step": 500, "loss": 4.56, "lr": 3e-4}',
+            {"loss": 4.56, "learning_rate": 3e-4},
+        ),
+        ('{"loss": "2.9", "num_updates": "5"}', {"loss": 2.9}),
+        ("lm loss: 2.9E+00", {"loss": 2.9}),
+        ("loss: 2.9", {"loss": 2.9}),
+        ("loss=2.9", {"loss": 2.9}),
+        ("loss 2.9", {"loss": 2.9}),
+        ("Training Loss: 3.5", {"loss": 3.5}),
+        ("train/loss: 2.0", {"loss": 2.0}),
+        ("loss/train: 2.0", {"loss": 2.0}),
+        ("cross_entropy_loss=2.0", {"loss": 2.0}),
+        ("loss: tensor(2.9, device='cuda:0')", {"loss": 2.9}),
+        ("loss: -0.5e-3", {"loss": -0.0005}),
+        ("loss=.5", {"loss": 0.5}),
+        ("lr 0.1 loss 2", {"learning_rate": 0.1, "loss": 2.0}),
+        ("step 5 loss 2, 51.2k tok/s", {"loss": 2.0, "tokens_per_second": 51200.0}),
+        ("step 5 loss 2 | tok/sec: 1,234", {"loss": 2.0, "tokens_per_second": 1234.0}),
+        (
+            "lm loss: 2.9 | load_balancing_loss: 0.01",
+            {"loss": 2.9, "load_balancing_loss": 0.01},
+        ),
+        ("loss: 3.0, interval: 10", {"loss": 3.0}),
+        ("[/home/u/eval/run.py] step 1 loss 2.0", {"loss": 2.0}),
+        (BAR, {"loss": 2.91}),
+    ],
+)
+def test_values_are_read(line: str, values: dict[str, float]) -> None:
+    assert only(line).values == values
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("eval_loss: 2.1", {"eval_loss": 2.1}),
+        ("{'eval_loss': 2.1, 'eval_runtime': 3.0}", {"eval_loss": 2.1}),
+        ("val loss: 2.1", {"eval_loss": 2.1}),
+        ("val/loss=2.1", {"eval_loss": 2.1}),
+        ("loss/val=2.1", {"eval_loss": 2.1}),
+        ("validation loss 2.1", {"eval_loss": 2.1}),
+        ("test loss: 2.1, accuracy: 0.9", {"eval_loss": 2.1}),
+        ("[held-out] loss: 2.1", {"eval_loss": 2.1}),
+        ("[eval] step 3/40 loss 2.1", {"eval_loss": 2.1}),
+        (
+            "validation loss at iteration 10 | lm loss value: 2.1E+00 | lm loss PPL: 8",
+            {"eval_loss": 2.1},
+        ),
+        ("step 250: train loss 1.9, val loss 2.1", {"loss": 1.9, "eval_loss": 2.1}),
+        ("step 250: val loss 2.1, train loss 1.9", {"loss": 1.9, "eval_loss": 2.1}),
+        ("train_loss=1.9, val_loss=2.1", {"loss": 1.9, "eval_loss": 2.1}),
+        ("step 250 | val loss 2.1 | loss 1.9", {"loss": 1.9, "eval_loss": 2.1}),
+    ],
+)
+def test_a_loss_of_an_evaluation_is_never_the_loss(
+    line: str, values: dict[str, float]
+) -> None:
+    assert only(line).values == values
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("held-out loss: 1.576 | bits per byte: 2.2", {"heldout_loss": 1.576}),
+        ("held out loss: 1.576", {"heldout_loss": 1.576}),
+        ("Heldout_Loss=1.576", {"heldout_loss": 1.576}),
+        ("baseline loss: 1.621", {"baseline_loss": 1.621}),
+        ("step 5 | teacher loss: 2.1 | loss: 2.3", {"teacher_loss": 2.1, "loss": 2.3}),
+        ("aux loss: 3.0", {"aux_loss": 3.0}),
+        ("z-loss: 0.1", {"zloss": 0.1}),
+        ("moe/aux_loss=0.01", {"moe_aux_loss": 0.01}),
+        ("best loss: 5", {"best_loss": 5.0}),
+        ("the loss: 2.0", {"loss": 2.0}),
+        ("INFO loss 2.0", {"loss": 2.0}),
+        ("cross-entropy loss 2.0", {"loss": 2.0}),
+    ],
+)
+def test_a_loss_of_another_name_keeps_its_own(
+    line: str, values: dict[str, float]
+) -> None:
+    assert only(line).values == values
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "no loss: 3",
+        "closs: 3",
+        "loss scale: 4096.0",
+        "loss_scale=4096",
+        "loss2: 3.0",
+        "loss: 90%",
+        "loss: high",
+        "loss_fn=CrossEntropy",
+        "Epoch 3/10",
+        "warmup_steps: 500",
+        "3 s/iter: 0.3",
+        "ms per step: 120",
+        "eval step 3/40",
+        "saved checkpoint from iteration 8000 to /o/iter_00008000",
+        "stops at iteration 10000",
+        "learning rate set to 3",
+        "",
+    ],
+)
+def test_what_only_looks_alike_is_no_point(line: str) -> None:
+    assert points(line) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("nan", math.nan), ("NaN", math.nan), ("inf", math.inf), ("-Infinity", -math.inf)],
+)
+def test_losses_that_are_no_numbers_are_read(text: str, value: float) -> None:
+    read = only(f"step 5 | loss: {text} |").values["loss"]
+    assert read == value or (math.isnan(read) and math.isnan(value))
+
+
+def test_a_loss_said_to_be_nan_is_nan() -> None:
+    assert math.isnan(only("iteration 7: loss is NaN").values["loss"])
+
+
+# -------------------------------------------------------------------------- steps
+@pytest.mark.parametrize(
+    ("line", "step", "total"),
+    [
+        (MEGATRON, 8000, 10000),
+        ("step 80/100", 80, 100),
+        ("step 80 of 100", 80, 100),
+        ("Iteration 150 loss=2.34", 150, None),
+        ("iter 100: loss 2.5123, time 23.4ms, mfu 30.1%", 100, None),
+        ("global_step=77 loss 1", 77, None),
+        ('{"step": 500, "loss": 4.56}', 500, None),
+        ("step 1,000/10,000 loss 2", 1000, 10000),
+        ("step 00010/21400 (0.05%) | loss: 10.5", 10, 21400),
+        ("step_time=0.4 step=3 loss=3", 3, None),
+        ("[12:00:00] INFO step 80", 80, None),
+        ("Epoch 2/3 step 80/100 loss 2", 80, 100),
+        (BAR, 500, 1000),
+    ],
+)
+def test_the_step_and_the_last_one_are_read(
+    line: str, step: int, total: int | None
+) -> None:
+    point = only(line)
+    assert (point.step, point.total) == (step, total)
+
+
+def test_a_bar_that_starts_anew_each_epoch_counts_no_steps() -> None:
+    assert only(f"Epoch 3: {BAR}").step == 1
+
+
+def test_a_log_without_steps_counts_its_own_points() -> None:
+    read = points("{'loss': 3.0}\n{'loss': 2.0}\n{'eval_loss': 2.5}\n{'loss': 1.0}")
+    assert [point.step for point in read] == [1, 2, 2, 3]
+
+
+def test_values_below_their_step_belong_to_it() -> None:
+    read = points("step 80/100\n  loss: 2.9\n  val loss: 3.0\nstep 81/100\n  loss: 2.8")
+    assert [(point.step, sorted(point.values)) for point in read] == [
+        (80, []),
+        (80, ["loss"]),
+        (80, ["eval_loss"]),
+        (81, []),
+        (81, ["loss"]),
+    ]
+
+
+def test_the_steps_of_an_evaluation_do_not_turn_training_back() -> None:
+    read = points("step 80/100 loss 2\n[eval] step 3/40 loss 3\nstep 81/100 loss 2")
+    assert [(point.step, point.total) for point in read] == [
+        (80, 100),
+        (80, 100),
+        (81, 100),
+    ]
+
+
+def test_a_resumed_run_goes_back() -> None:
+    read = points("step 80 loss 2\nstep 60 loss 3")
+    assert [point.step for point in read] == [80, 60]
+
+
+def test_the_last_step_holds_until_another_is_told() -> None:
+    read = points("step 80/100 loss 2\nstep 81 loss 2")
+    assert [point.total for point in read] == [100, 100]
+
+
+def test_a_line_without_a_step_is_none_where_the_log_tells_its_steps() -> None:
+    read = points("step 198/200 loss 3\nstep 200/200 loss 2\nfinal loss: 1.5\nloss 2")
+    assert [point.step for point in read] == [198, 200, 200, 200]
+
+
+def test_a_counted_step_never_passes_the_last_one() -> None:
+    read = points("step 600/600 loss 2\nloss 1.5\nloss 1.4")
+    assert [point.step for point in read] == [600, 600, 600]
+
+
+def test_after_one_told_step_alone_points_are_counted() -> None:
+    read = points("resumes at step 500: loss 2\nloss 1.5\nloss 1.4")
+    assert [point.step for point in read] == [500, 501, 502]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"loss:" + b" " * 60_000 + b"x",
+        b"loss" + b" " * 60_000 + b"x",
+        b"loss: " + b"1" * 60_000 + b"x",
+        b"loss: " + b"1" * 60_000 + b"%",
+        b"lr: " + b"." + b"1" * 60_000 + b"x",
+        b"loss: tensor(" + b" " * 60_000 + b"x",
+        b"step" + b" :#" * 20_000 + b"x",
+        b"step " + b"1" * 60_000 + b"x",
+        b"step 1" + b"|111" * 15_000 + b"|1",
+        b"step 1 of" + b" " * 60_000 + b"x",
+        b"loss 1 tokens/s: " + b"1" * 60_000 + b"x",
+        b"loss 1 tok/s: 1" + b"|111" * 15_000 + b"x",
+        b"loss 1 " + b"1/" * 30_000,
+        b"loss" * 15_000,
+        b"val " * 15_000 + b"loss: 1",
+        b"a-" * 15 + b"loss: 1 " + b"loss: -" * 8_000,
+        b"info " * 12_000 + b"step 1",
+    ],
+    ids=lambda line: line[:12].decode(),
+)
+def test_no_line_holds_our_own_reading_up(line: bytes) -> None:
+    reader = MetricReader()
+    begin = time.process_time()
+    for known in (b"step 1 loss: 1.0 lr: 1 tokens/s: 5\n" * 2, line + b"\n"):
+        reader.feed(known)
+    assert time.process_time() - begin < 2
+
+
+def test_a_point_knows_where_its_line_begins() -> None:
+    assert MetricReader().feed(b"\xff text\nloss: 2\n", 1000)[0].offset == 1007
+
+
+def test_each_state_of_a_progress_bar_is_a_line() -> None:
+    read = MetricReader().feed(b"step 1/3 loss 3\rstep 2/3 loss 2\rstep 3/3 loss 1\n")
+    assert [(p.step, p.offset) for p in read] == [(1, 0), (2, 16), (3, 32)]
+
+
+def test_the_far_end_of_a_very_long_line_is_not_read() -> None:
+    data = b"step 1 " + b"x" * 70_000 + b" loss 2\n"
+    assert [point.values for point in MetricReader().feed(data)] == [{}]
+
+
+def test_a_number_at_the_far_end_is_read_whole_or_not_at_all() -> None:
+    line = b"step 1 loss 2.5" + b" " * (MAX_LINE - 22) + b"lr 0.00123456"
+    (point,) = MetricReader().feed(line + b" " * 9 + b"x" * 100 + b"\n")
+    assert point.values == {"loss": 2.5}
+
+
+# -------------------------------------------------------------------------- custom
+def test_a_users_pattern_yields_a_metric() -> None:
+    pattern = MetricPattern(name="perplexity", pattern=r"ppl ([\d.]+)")
+    point = only("at step 5 ppl 12.5 of all", pattern)
+    assert (point.step, point.values) == (5, {"perplexity": 12.5})
+
+
+def test_a_users_loss_replaces_the_known_one() -> None:
+    pattern = MetricPattern(name="loss", pattern=r"objective (\S+)")
+    read = points("step 1 loss 2 objective 7\nstep 2 loss 3", pattern)
+    assert [(point.step, point.values) for point in read] == [
+        (1, {"loss": 7.0}),
+        (2, {}),
+    ]
+
+
+def test_a_users_step_replaces_the_known_one() -> None:
+    pattern = MetricPattern(name="iteration", pattern=r"tick (\d+)")
+    read = points("tick 12\nstep 3 loss 2", pattern)
+    assert [(point.step, point.values) for point in read] == [
+        (12, {}),
+        (12, {"loss": 2.0}),
+    ]
+
+
+def test_a_group_that_is_called_value_holds_the_number() -> None:
+    pattern = MetricPattern(name="x", pattern=r"(\w+)=(?P<value>\d+)")
+    assert only("mine=7", pattern).values == {"x": 7.0}
+
+
+def test_a_users_pattern_sees_the_text_as_written() -> None:
+    pattern = MetricPattern(name="größe", pattern=r"Größe=([\d,]+)")
+    assert only("Größe=1,234", pattern).values == {"größe": 1234.0}
+
+
+def test_what_a_users_pattern_found_may_be_no_number() -> None:
+    assert points("x=abc", MetricPattern(name="x", pattern=r"x=(\w+)")) == []
+
+
+@pytest.mark.parametrize("pattern", ["(", "no group"])
+def test_a_pattern_that_cannot_work_is_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match="metric x: "):
+        compile_metric(MetricPattern(name="x", pattern=pattern))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("lr", "learning_rate"),
+        ("Learning rate", "learning_rate"),
+        ("iteration", "step"),
+        ("val_loss", "eval_loss"),
+        ("LOSS", "loss"),
+        ("Perplexity", "perplexity"),
+        ("Held-out loss", "heldout_loss"),
+        ("val/acc@5 (top)", "val_acc_5_top"),
+        ("z-loss", "zloss"),
+        ("Größe", "größe"),
+        ("tok/s", "tokens_per_second"),
+    ],
+)
+def test_a_metric_has_one_name(name: str, expected: str) -> None:
+    assert canonical(name) == expected
+
+
+# ---------------------------------------------------------------------- properties
+NUMBERS = st.one_of(
+    st.integers(0, 99999).map(str),
+    st.floats(0, 1e6).map(lambda x: f"{x:.3f}"),
+    st.floats(1e-9, 1e9).map(lambda x: f"{x:.3E}"),
+    st.sampled_from(["-0.5", "+3", "nan", "-inf", "1e-05", "2.", "1,234", "80.5k"]),
+)
+KINDS = [
+    st.integers(0, 99999).map(str),
+    st.floats(0, 1e6).map(lambda x: f"{x:.3f}"),
+    st.floats(1e-9, 1e9).map(lambda x: f"{x:.3E}"),
+]
+LABELS = st.sampled_from(
+    [
+        "step {}/{}",
+        "step {}",
+        " {}%|@| {}/{} [0:{}<0:09, {}it/s",
+        "Epoch {}: {}%|@| {}/{} [0:{}<0:09",
+        "iteration {:>8}/{:>8}",
+        "iter -{}",
+        "lm loss: {}",
+        "loss={}",
+        "'loss': {}",
+        "val loss: {}",
+        "val_loss={}",
+        "aux loss {}",
+        "loss {} {}",
+        "lr: {}",
+        "learning rate: {:>9}",
+        "tokens/s: {}",
+        "{} tok/s",
+        "grad norm: {}",
+        "loss scale: {}",
+        "number of nan iterations: {}",
+        "validation at {}",
+        "epoch {}",
+        "[{}:{}]",
+        "{}|{}/{} [{}:00<]",
+        "e{}e",
+        "a-{}",
+    ]
+)
+FILLS = st.sampled_from(
+    ["", "   ", "##5  ", "####", "██▌ ", "██", "7", "0 0", "-|5", "=> "]
+)
+"""Of progress bars."""
+JOINTS = st.sampled_from([" ", " | ", ", ", "; ", "  "])
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> str:
+    return draw(JOINTS).join(draw(st.lists(LABELS, min_size=1, max_size=5)))
+
+
+def _fill(draw: st.DrawFn, layout: str) -> bytes:
+    holes = layout.count("{")
+    return _line(draw, layout.format(*(draw(NUMBERS) for _ in range(holes))))
+
+
+def _line(draw: st.DrawFn, text: str) -> bytes:
+    return text.replace("@", draw(FILLS)).encode() + b"\n"
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[bytes]:
+    """Lines of a few layouts, mixed with text, as real logs are."""
+    shapes = draw(st.lists(layouts(), min_size=1, max_size=3))
+    kinds = draw(st.lists(st.sampled_from([*shapes, *shapes, "text"]), max_size=14))
+    return [_fill(draw, shape) if shape != "text" else b"text\n" for shape in kinds]
+
+
+def same(one: list[Point], two: list[Point]) -> bool:
+    """Equal, where nan equals nan."""
+    return repr([_sorted(p) for p in one]) == repr([_sorted(p) for p in two])
+
+
+def _sorted(point: Point) -> Point:
+    return point._replace(values=dict(sorted(point.values.items())))
+
+
+@given(logs(), st.sets(st.integers(1, 14)), st.booleans())
+def test_any_chunking_at_line_ends_gives_the_same_points(
+    lines: list[bytes], cuts: set[int], custom: bool
+) -> None:
+    patterns = [MetricPattern(name="epoch", pattern=r"epoch (\S+)")] if custom else []
+    reader, parts, place = reader_of(*patterns), [], 50
+    for begin, end in pairwise(
+        sorted({0, len(lines), *(c for c in cuts if c < len(lines))})
+    ):
+        chunk = b"".join(lines[begin:end])
+        parts += reader.feed(chunk, place)
+        place += len(chunk)
+    assert same(parts, reader_of(*patterns).feed(b"".join(lines), 50))
+
+
+@st.composite
+def alike(draw: st.DrawFn) -> list[bytes]:
+    """Lines of one layout: each number is drawn again, mostly of the same kind."""
+    layout = draw(layouts())
+    kinds = [draw(st.sampled_from(KINDS)) for _ in range(layout.count("{"))]
+    odd = st.integers(0, 9).flatmap(lambda n: st.just(None) if n else NUMBERS)
+    lines = []
+    for _ in range(6):
+        numbers = [draw(odd) or draw(kind) for kind in kinds]
+        lines.append(_line(draw, layout.format(*numbers)))
+    return lines
+
+
+@given(alike())
+@example([b"1%|#  | 1/9 [0 loss 1\n", b"1%|## | 2/9 [0 loss 2\n"])
+@example([b"1%|# 5| 1/9 [0 loss 1\n", b"1%|5  | 2/9 [0 loss 2\n"])
+@example([b"a 0.000/0 [0:00<] loss 0 0\n", b"a 1.000E+00/0 [0:00<] loss 0 0\n"])
+@example([b"step 0.000 loss 0\n", b"step 2. loss 0\n"])
+@example([b"step 5.5 step 6 loss 0\n", b"step 5 step 6 loss 0\n"])
+@example([b"step -5 step 6 loss 0\n", b"step 5 step 6 loss 0\n"])
+def test_a_line_of_a_known_layout_says_what_it_says_read_the_long_way(
+    lines: list[bytes],
+) -> None:
+    layouts = Layouts()
+    for line in [lines[0], *lines]:
+        low = fold(line)
+        found = read_line(low, 0, len(low) - 1)
+        known = layouts.find(low, 0)
+        if known is not None:
+            assert found is not None
+            layout, match = known
+            assert match.end() == len(low)
+            [(_, reading)] = layout.read([(0, match.groups())])
+            assert _plain(reading) == _plain(found[0])
+        if found is not None:
+            layouts.learn(low[:-1], 0, *found)
+
+
+def _plain(reading: Reading) -> str:
+    return repr(reading._replace(values=dict(sorted(reading.values.items()))))
+
+
+def test_a_layout_is_known_when_its_text_came_twice() -> None:
+    layouts, low = Layouts(), fold(MEGATRON.encode())
+    for _ in range(2):
+        found = read_line(low, 0, len(low))
+        assert found is not None
+        layouts.learn(low, 0, *found)
+    later = fold(MEGATRON.replace("8000", "8010").encode())
+    known = layouts.find(later, 0)
+    assert known is not None
+    layout, match = known
+    [(_, reading)] = layout.read([(0, match.groups())])
+    assert reading.step == 8010

@@ -1,0 +1,111 @@
+"""Near misses of words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher, get_close_matches
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from autoexp_tui.text import did_you_mean as near_module
+from autoexp_tui.text.did_you_mean import Words, did_you_mean, nearest, slip_of
+
+
+def test_a_near_word_is_offered() -> None:
+    assert did_you_mean("stabble", ["stable", "cooldown"], "stages") == (
+        "did you mean `stable`?"
+    )
+
+
+def test_without_a_near_word_the_candidates_are_listed_in_their_order() -> None:
+    assert did_you_mean("x", ["stable", "cooldown"], "stages") == (
+        "stages: stable, cooldown"
+    )
+
+
+def test_many_candidates_are_counted() -> None:
+    hint = did_you_mean("?", [f"k{at}" for at in range(20)], "keys")
+    assert hint.endswith("k11 and 8 more")
+
+
+def test_no_candidates_is_said() -> None:
+    assert did_you_mean("x", [], "stages") == "there are no stages"
+
+
+def test_case_does_not_matter() -> None:
+    assert nearest("Stable", ["STABLE"]) == "STABLE"
+
+
+WORD = st.text("ab1_\u00df\u00c4", max_size=7)
+
+
+@given(WORD, st.lists(WORD, max_size=12))
+@example("", [""])
+@example("ab", ["abc", "abd"])
+def test_the_nearest_is_the_one_that_going_through_all_finds(
+    word: str, candidates: Sequence[str]
+) -> None:
+    folded = {one.casefold(): one for one in candidates}
+    found = get_close_matches(word.casefold(), folded, n=1, cutoff=0.72)
+    assert nearest(word, candidates) == (folded[found[0]] if found else None)
+
+
+def test_of_thousands_only_those_with_the_same_letters_are_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[str] = []
+
+    class Counting(SequenceMatcher[str]):
+        def set_seq1(self, a: Sequence[str]) -> None:
+            compared.append("".join(a))
+            super().set_seq1(a)
+
+    monkeypatch.setattr(near_module, "SequenceMatcher", Counting)
+    words = Words(f"job_{at}" for at in range(4000))
+    assert words.nearest("jbo_3978") is not None
+    assert words.nearest("nobody_17") is None
+    assert 0 < len(compared) < 400
+
+
+def test_the_same_candidates_are_arranged_once_for_many_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[str] = []
+    letters = near_module._letters
+
+    def counted(word: str) -> int:
+        seen.append(word)
+        return letters(word)
+
+    monkeypatch.setattr(near_module, "_letters", counted)
+    names = [f"argument_{at}" for at in range(100)]
+    for at in range(50):
+        assert nearest(f"argumnt_{at}", list(names)) is not None
+    assert len(seen) == len(names) + 50
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("lrr", "lr"),
+        ("rl", "lr"),
+        ("l", "lr"),
+        ("lx", "lr"),
+        ("xy", None),
+        ("batch_sze", "batch_size"),
+        ("btach_sze", "batch_size"),
+        ("bat_size", "batch_size"),
+        ("ba_size", None),
+        ("lr", None),
+    ],
+)
+def test_a_slip_is_one_edit_or_two_in_long_words(
+    word: str, expected: str | None
+) -> None:
+    assert slip_of(word, ["lr", "batch_size"]) == expected
+
+
+def test_single_letters_are_no_slips_of_each_other() -> None:
+    assert slip_of("a", ["b"]) is None

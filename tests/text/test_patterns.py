@@ -1,0 +1,337 @@
+"""Users' patterns: searched in linear time, and meaning what they mean to `re`."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+import yaml
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from autoexp_tui.model.rules import LogEvent, MetricPattern
+from autoexp_tui.telemetry.inactivity import RunWatch, compile_quiet_rule
+from autoexp_tui.telemetry.log_rules import Scanner, compile_rule
+from autoexp_tui.telemetry.metrics import MetricReader, OwnMetrics, compile_metric
+from autoexp_tui.text.patterns import (
+    MAX_LINE,
+    LineSearch,
+    PatternRefused,
+    compile_line_pattern,
+    compile_text_pattern,
+    literal_pattern,
+    read_text,
+    readable,
+    readable_text,
+)
+
+KNOWN: Final = yaml.safe_load((Path(__file__).parent / "patterns.yaml").read_text())
+"""Patterns of the shipped configs, the documentation and the specs, and lines."""
+
+
+ROOT: Final = Path(__file__).parents[2]
+FILES: Final = [
+    *(ROOT / "config").rglob("*.yaml"),
+    *(ROOT / "docs").rglob("*.md"),
+    *(ROOT / "tests" / "spec").rglob("*.yaml"),
+]
+"""Where patterns are written for people to use."""
+
+
+# ------------------------------------------------------------------ what they mean
+def test_every_pattern_that_is_shipped_or_documented_is_tried_here() -> None:
+    written = re.compile(r"""(?m)^[ #-]*pattern: +(".*"|'.*') *$""")
+    found = {
+        yaml.safe_load(text)
+        for path in FILES
+        for text in written.findall(path.read_text())
+    }
+    assert len(found) > 10
+    assert found <= {entry["pattern"] for entry in KNOWN}
+
+
+@pytest.mark.parametrize("entry", KNOWN, ids=lambda entry: entry["pattern"])
+def test_a_pattern_in_use_gives_the_groups_that_it_gives_in_python(
+    entry: dict[str, object],
+) -> None:
+    pattern, lines = str(entry["pattern"]), entry["lines"]
+    assert isinstance(lines, list)
+    for line in lines:
+        match = re.search(pattern, line)
+        found = compile_line_pattern(pattern).search(line.encode())
+        assert match is not None
+        assert found is not None
+        numbers = range(match.re.groups + 1)
+        texts = [(found[number] or b"").decode() for number in numbers]
+        assert texts == [match[number] or "" for number in numbers]
+        assert dict(compile_line_pattern(pattern).names) == dict(match.re.groupindex)
+
+
+ATOMS = st.sampled_from(
+    [
+        *("a", "b", "ab", "ö", "-", " ", ".", "^", "$", r"\b", r"\A", r"\z"),
+        *(r"\d", r"\w", r"\s", r"\S", r"\D", r"\W", r"\.", r"\x41", r"\t"),
+        *("[ab]", "[^a]", "[a-c1]", r"[\d.]", "[]a]", "[^]a]", "[ö-ü]", "[a[]"),
+    ]
+)
+REGEXES = st.recursive(
+    ATOMS,
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map("".join),
+        st.lists(inner, min_size=1, max_size=3).map(lambda r: f"(?:{'|'.join(r)})"),
+        st.tuples(
+            inner, st.sampled_from(["*", "+", "?", "{2}", "{0}", "{1,}", "+?", "*?"])
+        ).map(lambda pair: f"(?:{pair[0]}){pair[1]}"),
+        inner.map(lambda r: f"(?i:{r})"),
+        inner.map(lambda r: f"({r})"),
+    ),
+    max_leaves=8,
+).flatmap(lambda r: st.sampled_from([r, r, f"(?i){r}", f"(?s){r}"]))
+LINES = st.lists(st.text("abABcöÖ1.- \t[]", max_size=8), max_size=5)
+
+
+@given(REGEXES, LINES)
+def test_a_pattern_that_parses_in_both_matches_where_python_matches(
+    pattern: str, lines: list[str]
+) -> None:
+    ascii_only = pattern.replace(r"\z", r"\Z")
+    compiled = compile_line_pattern(pattern)
+    for line in lines:
+        assume(line.isascii() or not re.search(r"\\[wWbBdDsS]", pattern))
+        match = re.search(ascii_only, line, re.ASCII if "(?i" not in pattern else 0)
+        found = compiled.search(line.encode())
+        expected = match and match[0].encode()
+        assert (found and found[0]) == expected
+
+
+@given(st.lists(REGEXES, min_size=1, max_size=4), LINES)
+def test_many_patterns_at_once_find_each_line_that_one_alone_finds(
+    patterns: list[str], lines: list[str]
+) -> None:
+    compiled = [compile_line_pattern(pattern) for pattern in patterns]
+    text = "".join(f"{line}\n" for line in lines).encode()
+    found = {
+        (line.start, at)
+        for line in LineSearch(compiled).find(text)
+        for at, one in enumerate(compiled)
+        if one.search(line.text)
+    }
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line.encode()) + 1)
+    assert found == {
+        (start, at)
+        for start, line in zip(starts, lines, strict=False)
+        for at, one in enumerate(compiled)
+        if one.search(line.encode())
+    }
+
+
+def test_no_match_of_a_line_pattern_reaches_into_the_next_line() -> None:
+    search = LineSearch(
+        [compile_line_pattern(r"a\s+b"), compile_line_pattern("a[^x]b")]
+    )
+    assert list(search.find(b"a\nb\n")) == []
+
+
+def test_a_text_pattern_may_span_lines_and_anchors_hold_for_each() -> None:
+    assert compile_text_pattern(r"a\s+b").search(b"a\nb")
+    assert compile_text_pattern("^b$").search(b"a\nb\nc")
+    assert not compile_text_pattern(r"\Ab").search(b"a\nb")
+
+
+def test_a_literal_has_no_special_signs() -> None:
+    assert literal_pattern("a.c[1]*").search(b"x a.c[1]* y")
+    assert not literal_pattern("a.c").search(b"abc")
+
+
+def test_what_is_no_utf8_reads_as_a_question_mark_in_its_place() -> None:
+    data = b"a\xffb\xc3\xa4\r\xe2\x82x\n"
+    assert readable(data) == "a?bä\n??x\n".encode()
+    assert len(readable(data)) == len(data)
+
+
+BAD: Final = b"rank \xff\xfe 3 failed: \xc3\xa4\x80 done\r\n"
+
+
+def test_bad_bytes_read_alike_everywhere() -> None:
+    pattern = r"rank .. (\d) failed: ä. done$"
+    rule = LogEvent(
+        name="r", pattern=pattern, pattern_type="regex", extract_groups={"n": "1"}
+    )
+    (match,) = Scanner([compile_rule(rule)]).scan(BAD, 0)
+    assert (match.line, match.metadata) == ("rank ?? 3 failed: ä? done", {"n": "3"})
+    metric = compile_metric(MetricPattern(name="n", pattern=pattern))
+    (point,) = MetricReader(OwnMetrics([metric])).feed(BAD)
+    assert point.values == {"n": 3.0}
+    quiet = LogEvent(name="q", pattern=pattern, pattern_type="inactivity")
+    assert compile_quiet_rule(quiet, 60.0).pattern is not None
+    assert content_holds(pattern, read_text(BAD))
+
+
+def content_holds(pattern: str, text: str) -> bool:
+    found = compile_text_pattern(pattern).search(readable_text(text.encode()))
+    return found is not None
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_the_end_of_a_line_is_none_of_it_whichever_it_is(end: str) -> None:
+    text = f"one{end}done{end}two{end}"
+    assert compile_line_pattern("^done$").search(b"done")
+    search = LineSearch([compile_line_pattern("^done$")])
+    assert [line.text for line in search.find(readable(text.encode()))] == [b"done"]
+    assert content_holds("^done$", text)
+    assert content_holds("one\ndone", text)
+
+
+# --------------------------------------------------------------------- refused ones
+@pytest.mark.parametrize(
+    ("pattern", "problem", "hint"),
+    [
+        ("a(?=b)", "looks around itself (`(?=`)", "put what counts into a group"),
+        ("(?<!a)b", "looks around itself (`(?<!`)", "put what counts into a group"),
+        (r"(a)\1", r"refers back to a group (`\1`)", "write out what may stand there"),
+        ("(?P<x>a)(?P=x)", "refers back", "write out"),
+        ("(a)(?(1)b)", "refers back", "write out"),
+        ("(?x) a b", "has the flag x", "without blanks"),
+        ("(?ix) a b", "has the flag x", "without blanks"),
+        ("a(?#b)c", "holds a comment", "behind # in the YAML"),
+        ("a++b", "possessive", "leave out the second +"),
+        ("a{2,}+b", "possessive", "leave out the second +"),
+        ("(?>a+)b", "atomic", "write (?:...)"),
+        (r"a\Z", r"has \Z", r"write $ or \z"),
+        (r"\u20ac", r"has \u, \U or \N", r"write \x{20AC}"),
+        (r"[\u20ac]", r"has \u, \U or \N", r"write \x{20AC}"),
+        (r"a\Cb", r"has \C or \Q", "write . or a backslash"),
+        ("a{1001}", "repeats too often", "at most 1000"),
+        ("(?:a{100}){100}", "repeats too often", "at most 1000"),
+        ("a{,3}", "counts as {,n} (`{,3}`)", "write {0,n}"),
+        ("a{,}", "counts as {,n}", "write {0,n}"),
+        ("(?P<n>a)(?P<n>b)", "has two groups `n`", "name each group once"),
+        ("[[:alpha:]]", "has a class as [:alpha:]", "write a-z"),
+        ("[x[:^digit:]]", "has a class as [:alpha:]", "write a-z"),
+        ("(?a)x", "has a flag a, u or L", "leave it out"),
+        ("(?-m:^a)", "turns the flag m off", r"write \A and \z"),
+        ("(", "does not compile: missing ): (", "RE2 regex"),
+        (".{0,1000}x", "is too large", "smaller counts"),
+        ("\ud800", "no UTF-8 spells", "leave it out"),
+    ],
+)
+def test_what_re2_lacks_or_takes_otherwise_is_refused_with_the_way_to_write_it(
+    pattern: str, problem: str, hint: str
+) -> None:
+    with pytest.raises(PatternRefused) as refused:
+        compile_line_pattern(pattern)
+    assert problem in refused.value.problem
+    assert hint in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"\(?=", "(="),
+        (r"[(?=]", "?"),
+        (r"a\+\+", "a++"),
+        (r"[*+]+", "*+"),
+        (r"\{[^}]*}+", "{x}}"),
+        (r"\\Z", "\\Z"),
+        (r"x\{,3}", "x{,3}"),
+        (r"(?P<n>a)(?P<m>b)", "ab"),
+        (r"[\]:]+", "]:"),
+    ],
+)
+def test_what_only_looks_like_it_is_taken(pattern: str, text: str) -> None:
+    found = compile_line_pattern(pattern).search(text.encode())
+    match = re.search(pattern, text)
+    assert found is not None
+    assert match is not None
+    assert found[0] == match[0].encode()
+
+
+@given(st.text("ab(?:=!<P>x)[]{},1*+^$\\ZuA|-i", max_size=10))
+def test_what_both_take_as_written_matches_alike(pattern: str) -> None:
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            regex = re.compile(pattern)
+        compiled = compile_line_pattern(pattern)
+    except (re.error, PatternRefused):
+        return
+    for text in ("", "a", "ab1x", "a{,1}", "ab(?:=!<P>x)[]{},1*+^$\\ZuA|-i", "-[1]"):
+        match, found = regex.search(text), compiled.search(text.encode())
+        assert (found and found[0]) == (match and match[0].encode())
+
+
+# ------------------------------------------------------------------------ hostile ones
+HOSTILE: Final = [
+    (r"(a+)+$", b"a" * 5000 + b"! a" + b"b"),
+    (r"(a+)+b|ERROR", b"a" * 60_000),
+    (r"(?:\w+\s?)+: failed", b"word " * 12_000),
+    (r"(x+x+)+y", b"x" * 60_000),
+    (r"z.*z.*z.*q", b"z" * 60_000),
+    (r"^(\w+\s*)*;$", "é".encode() + b"a" * 60_000),
+    (r"(?:a?){30}a{30}#", b"a" * 60_000),
+    (r"[ab]*a[ab]{300}#", bytes(random.Random(1).choices(b"ab", k=60_000))),
+]
+
+
+def over_rule(pattern: str, data: bytes) -> None:
+    rule = LogEvent(name="r", pattern=pattern, pattern_type="regex")
+    Scanner([compile_rule(rule)]).scan(data, 0)
+
+
+def over_metric(pattern: str, data: bytes) -> None:
+    metric = compile_metric(MetricPattern(name="m", pattern=f"{pattern}|(m)"))
+    MetricReader(OwnMetrics([metric])).feed(data)
+
+
+def over_content(pattern: str, data: bytes) -> None:
+    content_holds(pattern, data.decode())
+
+
+def over_silence(pattern: str, data: bytes) -> None:
+    quiet = LogEvent(name="q", pattern=pattern, pattern_type="inactivity")
+    RunWatch([compile_quiet_rule(quiet, 60.0)]).read(data, 0, 0.0)
+
+
+@pytest.mark.parametrize("over", [over_rule, over_metric, over_content, over_silence])
+@pytest.mark.parametrize(("pattern", "line"), HOSTILE, ids=lambda one: str(one)[:24])
+def test_no_text_holds_a_search_up(
+    pattern: str, line: bytes, over: Callable[[str, bytes], None]
+) -> None:
+    data = (line + b"\n") * (500_000 // len(line))
+    begin = time.process_time()
+    over(pattern, data)
+    assert time.process_time() - begin < 20  # a backtracking search takes years
+
+
+def test_patterns_that_are_too_large_together_still_match(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("autoexp_tui.text.patterns._MEMORY_OF_ALL", 1 << 14)
+    compiled = [compile_line_pattern(f"x{number}[ab]{{0,50}}y") for number in range(20)]
+    lines = list(LineSearch(compiled).find(b"a\nx19aby\nb\n"))
+    assert [line.start for line in lines if compiled[19].search(line.text)] == [2]
+
+
+def test_the_far_end_of_a_very_long_line_is_not_searched() -> None:
+    search = LineSearch([compile_line_pattern("error")])
+    data = b"x" * MAX_LINE + b"error\nan error\n"
+    matched = [
+        line.start
+        for line in search.find(data)
+        if compile_line_pattern("error").search(line.text)
+    ]
+    assert matched == [MAX_LINE + 6]
+
+
+def test_re2_writes_nothing_to_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(PatternRefused):
+        compile_line_pattern("(")
+    over_rule(r"[ab]*a[ab]{300}#", b"ab" * 10_000)
+    assert capfd.readouterr() == ("", "")
