@@ -14,7 +14,7 @@ import pytest
 from tests.cockpit.ptys import ROOT, OnTerminal
 
 pytestmark = pytest.mark.pty
-APP = str(ROOT / "tests" / "ui" / "terminal_app.py")
+APP = str(ROOT / "tests" / "cockpit" / "terminal_app.py")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.model.done import DoneWork, done_before, is_of_later
+from autoexp_tui.model.done import DoneWork, done_before, is_of_attempt
 from autoexp_tui.model.specs import JobSpec, Plan
 from tests.model.builders import job, plan
 
@@ -100,11 +100,12 @@ def test_jobs_without_a_fingerprint_always_run() -> None:
     assert not done_before(plan(bare), {"a": left(bare)}).done
 
 
-def test_a_word_outlives_a_submission_that_was_ordered_before_it() -> None:
-    word = left(made("a"), at=50.0)
-    assert is_of_later(word, word.session, ordered_at=40.0)
-    assert not is_of_later(word, word.session, ordered_at=60.0)
-    assert not is_of_later(word, "another", ordered_at=40.0)
+def test_a_word_outlives_a_late_submission_of_its_own_attempt() -> None:
+    word = left(made("a"), attempts=2)
+    assert is_of_attempt(word, word.session, attempt=1)
+    assert is_of_attempt(word, word.session, attempt=2)
+    assert not is_of_attempt(word, word.session, attempt=3)
+    assert not is_of_attempt(word, "another", attempt=1)
 
 
 @st.composite

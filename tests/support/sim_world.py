@@ -25,7 +25,7 @@ from autoexp_tui.model import ids
 from autoexp_tui.model.checkpoints import Checkpoint, FoundCheckpoint
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.decision_context import Policy
-from autoexp_tui.model.done import DoneWork, is_of_later
+from autoexp_tui.model.done import DoneWork, is_of_attempt
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.model.facts import (
     CommandKey,
@@ -217,12 +217,11 @@ class Ready:
         plans: Sequence[Plan | None],
     ) -> None:
         """What runs again is not done."""
-        for spec in specs:
+        for task, spec in zip(submission.tasks, specs, strict=True):
             left = self.done.get(spec.name)
-            late = left is not None and is_of_later(
-                left, submission.session, submission.ordered_at
-            )
-            if not late:
+            if left is None or not is_of_attempt(
+                left, submission.session, task.attempt
+            ):
                 self.done.pop(spec.name, None)
 
     def note_done(self, spec: JobSpec, work: DoneWork) -> None:

@@ -36,7 +36,7 @@ from autoexp_tui.executors.wrapper_copy import (
     wrapper_problem,
 )
 from autoexp_tui.model.decision_context import Policy
-from autoexp_tui.model.done import DoneWork, is_of_later
+from autoexp_tui.model.done import DoneWork, is_of_attempt
 from autoexp_tui.model.errors import AutoexpError, UsageError
 from autoexp_tui.model.masking import mask_text
 from autoexp_tui.model.snapshot import Snapshot
@@ -409,7 +409,8 @@ class Ground:
             AutoexpError: another living session owns one, it is another user's, or the
                 disk refused.
         """
-        for spec, plan in zip(specs, plans, strict=True):
+        session, tasks = submission.session, submission.tasks
+        for task, spec, plan in zip(tasks, specs, plans, strict=True):
             directory = Path(spec.output_dir)
             share: Share = plan.share if plan is not None else "private"
             base = plan.base_output_dir if plan is not None else ""
@@ -419,13 +420,11 @@ class Ground:
             make_directory(Path(spec.log_dir), modes.directory, place="logs")
             take_ownership(directory, self._owner(spec), self._living, share)
             left = read_done(directory, share)
-            if left is None or not is_of_later(
-                left, submission.session, submission.ordered_at
-            ):
+            if left is None or not is_of_attempt(left, session, task.attempt):
                 forget_done(directory)
             if plan is not None:
                 write_provenance(plan, spec, self._provenance(plan, spec))
-        for task in submission.tasks:
+        for task in tasks:
             note_lengths(Path(task.attempt_dir), task.metric_places)
 
     def note_done(self, spec: JobSpec, work: DoneWork) -> None:

@@ -55,8 +55,8 @@ class DoneReport:
     """Completed before, and build on something that has run, or will run, again."""
 
 
-def is_of_later(work: DoneWork, session: str, ordered_at: float) -> bool:
-    """Whether a word of success is younger than a submission that is about to be sent.
+def is_of_attempt(work: DoneWork, session: str, attempt: int) -> bool:
+    """Whether a word of success is of an attempt that is about to be sent, or later.
 
     An engine that was deposed amid sending may go on when the job has long completed:
     what it sends finds the attempt claimed, and the word must stay.
@@ -64,9 +64,9 @@ def is_of_later(work: DoneWork, session: str, ordered_at: float) -> bool:
     Args:
         work: the word that lies there.
         session: of the submission.
-        ordered_at: when the submission was ordered, UTC of the same session.
+        attempt: number of the attempt that is sent.
     """
-    return work.session == session and work.at >= ordered_at
+    return work.session == session and work.attempts >= attempt
 
 
 def mark_of(state: SessionState) -> str:
