@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from autoexp_tui.demo import corpus
-from autoexp_tui.demo.corpus import batch, read_corpus
-from autoexp_tui.demo.errors import DemoError
+from autoexp_tui.demo import training
+from autoexp_tui.demo.checkpoints import DemoError
+from autoexp_tui.demo.training import batch, read_corpus
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,13 +24,13 @@ def write_library(root: Path, files: int = 60) -> None:
 
 def test_the_standard_library_is_read_up_to_the_caps() -> None:
     text = read_corpus()
-    assert len(text.train) == corpus.TRAIN_BYTES
-    assert len(text.heldout) == corpus.HELDOUT_BYTES
+    assert len(text.train) == training.TRAIN_BYTES
+    assert len(text.heldout) == training.HELDOUT_BYTES
 
 
 def test_only_ascii_is_read() -> None:
     text = read_corpus()
-    assert max(text.train.max(), text.heldout.max()) < corpus.VOCABULARY
+    assert max(text.train.max(), text.heldout.max()) < training.VOCABULARY
 
 
 def test_reading_twice_gives_the_same_text(tmp_path: Path) -> None:
@@ -74,10 +74,10 @@ def test_what_is_no_library_is_left_out(tmp_path: Path, place: str) -> None:
 
 def test_a_large_file_gives_its_beginning_only(tmp_path: Path) -> None:
     write_library(tmp_path)
-    (tmp_path / "module_2.py").write_text("x" * 2 * corpus.FILE_BYTES)
+    (tmp_path / "module_2.py").write_text("x" * 2 * training.FILE_BYTES)
     text = read_corpus(tmp_path)
     whole = text.train.tobytes() + text.heldout.tobytes()
-    assert whole.count(b"x") == corpus.FILE_BYTES
+    assert whole.count(b"x") == training.FILE_BYTES
 
 
 def test_no_text_is_an_error_that_names_the_place(tmp_path: Path) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from autoexp_tui.demo import log_lines
-from autoexp_tui.demo.log_lines import Progress
+from autoexp_tui.demo import training
+from autoexp_tui.demo.training import Progress
 
 PROGRESS = Progress(
     iteration=8000,
@@ -26,7 +25,7 @@ TRAIN_LOSS = re.compile(r"lm loss: (\S+)")
 
 
 def test_a_progress_line_has_the_megatron_form() -> None:
-    line = log_lines.progress_line(PROGRESS, now=0.0)
+    line = training.progress_line(PROGRESS, now=0.0)
     assert re.fullmatch(
         r" \[19(69|70)-\d\d-\d\d \d\d:\d\d:\d\d\] iteration     8000/   10000 \| "
         r"lm loss: 2\.915000E\+00 \| learning rate: 1\.000E-03 \| tokens/s: 51200 \| "
@@ -38,7 +37,7 @@ def test_a_progress_line_has_the_megatron_form() -> None:
 
 @pytest.mark.parametrize("loss", [2.915, 1e-7, math.inf, 12345.678])
 def test_the_loss_can_be_read_back(loss: float) -> None:
-    line = log_lines.progress_line(replace(PROGRESS, loss=loss), now=0.0)
+    line = training.progress_line(replace(PROGRESS, loss=loss), now=0.0)
     match = TRAIN_LOSS.search(line)
     assert match is not None
     assert float(match[1]) == pytest.approx(loss)
@@ -49,25 +48,12 @@ def test_the_loss_can_be_read_back(loss: float) -> None:
 )
 def test_what_is_no_number_is_a_plain_word(value: float, word: str) -> None:
     progress = replace(PROGRESS, loss=value, grad_norm=value)
-    line = log_lines.progress_line(progress, now=0.0)
+    line = training.progress_line(progress, now=0.0)
     assert f"lm loss: {word} |" in line
     assert f"grad norm: {word} |" in line
 
 
 def test_the_validation_line_is_not_taken_for_training() -> None:
-    line = log_lines.validation_line(8000, 2.5)
+    line = training.validation_line(8000, 2.5)
     assert "validation loss at iteration 8000 | lm loss value: 2.500000E+00" in line
     assert TRAIN_LOSS.search(line) is None
-
-
-def test_a_saved_checkpoint_is_named_with_its_iteration() -> None:
-    line = log_lines.saved_line(8000, Path("out/iter_00008000"))
-    assert line == (
-        "successfully saved checkpoint from iteration    8000 to out/iter_00008000"
-    )
-
-
-def test_the_baseline_is_not_taken_for_the_result() -> None:
-    pattern = r"held-out loss: (\S+)"
-    assert re.search(pattern, log_lines.heldout_line(1.5, 2.0))
-    assert not re.search(pattern, log_lines.baseline_line(1.5, 2.0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autoexp_tui.demo.optimizer import Adam, clip
+from autoexp_tui.demo.model import Adam, clip
 
 GRADIENTS = np.array([[1.0, -2.0, 0.5], [0.5, 1.0, 0.0], [-3.0, 0.1, 2.0]])
 

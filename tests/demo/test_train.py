@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from autoexp_tui.demo import checkpoint as checkpoints
+from autoexp_tui.demo import checkpoints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +40,9 @@ def test_a_run_logs_each_interval_and_saves_each_checkpoint(
     assert outcome.lines("starting from random weights")
     iterations = re.findall(r"iteration +(\d+)/ +40 ", outcome.out)
     assert iterations == ["10", "20", "30", "40"]
+    place = tmp_path / FINAL
+    last = f"successfully saved checkpoint from iteration      40 to {place}"
+    assert last in outcome.out.splitlines()
     assert len(outcome.lines("successfully saved checkpoint")) == 4
     assert (tmp_path / FINAL / "done.txt").exists()
 

@@ -10,21 +10,23 @@ import argparse
 import math
 import os
 import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from autoexp_tui.demo.errors import DemoError
-from autoexp_tui.demo.evaluate import EvaluateSettings, evaluate
-from autoexp_tui.demo.report import ReportSettings, report
-from autoexp_tui.demo.schedule import DecayStyle, Schedule
-from autoexp_tui.demo.train import TrainSettings, train
+from autoexp_tui.demo.checkpoints import DemoError
+from autoexp_tui.demo.evaluation import evaluate, report
+from autoexp_tui.demo.model import DECAY_STYLES
+from autoexp_tui.demo.training import TrainSettings, train
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PROGRAM = "autoexp_tui.demo"
-USER_ERROR_EXIT = 2
-MOST_DIGITS = 18
+PROGRAM: Final = "autoexp_tui.demo"
+USER_ERROR_EXIT: Final = 2
+MOST_DIGITS: Final = 18
+RESUME_VARIABLE: Final = "AUTOEXP_RESUME"
+"""0: a first attempt, which starts afresh; 1 or unset: go on where `--save` ends."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -36,168 +38,44 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command; returns the exit status."""
-    options = _parser().parse_args(arguments)
+    options = vars(_make_parser().parse_args(arguments))
+    command = options.pop("command")
     try:
-        _run(options)
+        COMMANDS[command][2](**options)
     except (DemoError, OSError) as error:
-        print(f"{PROGRAM} {options.command}: error: {error}", file=sys.stderr)
+        print(f"{PROGRAM} {command}: error: {error}", file=sys.stderr)
         return USER_ERROR_EXIT
     return 0
 
 
-def _run(options: argparse.Namespace) -> None:
-    if options.command == "train":
-        train(_train_settings(options), _say)
-    elif options.command == "evaluate":
-        evaluate(_evaluate_settings(options), _say)
-    else:
-        report(ReportSettings(tuple(options.results), options.output), _say)
+def _run_train(**options: Any) -> None:
+    resume = os.environ.get(RESUME_VARIABLE) != "0"
+    train(TrainSettings(**options, resume=resume), _print_line)
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     # A line that waits in a buffer is one a supervisor cannot read.
     print(line, flush=True)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog=PROGRAM, description="A small language model trainer.")
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, (about, add_arguments) in COMMANDS.items():
+    for name, (about, options, _) in COMMANDS.items():
         command = commands.add_parser(name, help=about, allow_abbrev=False)
-        add_arguments(command)
+        for flag, settings in options.items():
+            command.add_argument(flag, **settings)
     return parser
 
 
-def _add_train(parser: argparse.ArgumentParser) -> None:
-    _add_schedule(parser)
-    _add_model(parser)
-    _add_rhythm(parser)
-    parser.add_argument(
-        "--save", type=Path, metavar="DIR", help="where checkpoints go; resumed from"
-    )
-    parser.add_argument(
-        "--load", type=Path, metavar="DIR", help="an iter_* or a save directory"
-    )
-    parser.add_argument(
-        "--crash-at",
-        type=_positive,
-        metavar="N",
-        help="raise at iteration N, unless resumed from --save",
-    )
-
-
-def _add_schedule(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--lr", type=_positive_number, default=1e-3, help="peak learning rate")
-    add("--min-lr", type=_number, default=0.0, help="rate at the end of the decay")
-    add("--train-iters", type=_positive, default=10_000, help="last iteration")
-    add("--warmup-iters", type=_count, default=500, help="iterations of linear rise")
-    add("--decay-iters", type=_count, default=0, help="decay over the last N; 0: none")
-    styles = [style.value for style in DecayStyle]
-    add("--decay-style", choices=styles, default=DecayStyle.LINEAR.value)
-
-
-def _add_model(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--batch-size", type=_positive, default=64, help="contexts per iteration")
-    add("--context", type=_positive, default=24, help="bytes the model sees")
-    add("--hidden", type=_positive, default=256, help="width of the hidden layer")
-    add("--seed", type=_count, default=0, help="of the weights and the data order")
-    add("--clip-grad", type=_number, default=1.0, help="largest norm; 0: no clipping")
-    add("--weight-init-scale", type=_positive_number, default=1.0)
-
-
-def _add_rhythm(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--log-interval", type=_positive, default=100, help="iterations per log line")
-    add("--save-interval", type=_count, default=1000, help="0: at the end only")
-    add("--eval-interval", type=_count, default=1000, help="0: never")
-
-
-def _add_evaluate(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--load", type=Path, required=True, metavar="DIR", help="checkpoint to measure")
-    add("--baseline", type=Path, metavar="DIR", help="one to compare, at equal tokens")
-    add("--output", type=_file, required=True, metavar="FILE", help="JSON to write")
-    add("--name", help="name of the run in the report")
-    add("--summary", type=_file, metavar="FILE", help="one line for a person")
-
-
-def _add_report(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--results", type=Path, nargs="+", required=True, metavar="FILE")
-    add("--output", type=_file, required=True, metavar="FILE", help=".json and .md")
-
-
-RESUME_VARIABLE = "AUTOEXP_RESUME"
-"""0: a first attempt, which starts afresh; 1 or unset: go on where `--save` ends."""
-
-COMMANDS = {
-    "train": ("train a model", _add_train),
-    "evaluate": ("held-out loss of a checkpoint", _add_evaluate),
-    "report": ("rank evaluated learning rates", _add_report),
-}
-
-
-def _train_settings(options: argparse.Namespace) -> TrainSettings:
-    return TrainSettings(
-        schedule=_schedule(options),
-        batch_size=options.batch_size,
-        context=options.context,
-        hidden=options.hidden,
-        seed=options.seed,
-        clip_grad=options.clip_grad,
-        weight_init_scale=options.weight_init_scale,
-        log_interval=options.log_interval,
-        save_interval=options.save_interval,
-        eval_interval=options.eval_interval,
-        save=options.save,
-        load=options.load,
-        crash_at=options.crash_at,
-        resume=os.environ.get(RESUME_VARIABLE) != "0",
-    )
-
-
-def _schedule(options: argparse.Namespace) -> Schedule:
-    if options.warmup_iters + options.decay_iters > options.train_iters:
-        raise DemoError("--warmup-iters and --decay-iters exceed --train-iters")
-    if options.min_lr > options.lr:
-        raise DemoError("--min-lr exceeds --lr")
-    return Schedule(
-        peak=options.lr,
-        train_iters=options.train_iters,
-        warmup_iters=options.warmup_iters,
-        decay_iters=options.decay_iters,
-        min_rate=options.min_lr,
-        style=DecayStyle(options.decay_style),
-    )
-
-
-def _evaluate_settings(options: argparse.Namespace) -> EvaluateSettings:
-    return EvaluateSettings(
-        options.load,
-        options.output,
-        options.baseline,
-        options.name,
-        options.summary,
-    )
-
-
-def _file(text: str) -> Path:
+# ------------------------------------------------------------------------------- values
+def _parse_file(text: str) -> Path:
     if not Path(text).name:
         raise argparse.ArgumentTypeError(f"{text!r} is not the name of a file")
     return Path(text)
 
 
-def _positive(text: str) -> int:
-    return _at_least(1, text)
-
-
-def _count(text: str) -> int:
-    return _at_least(0, text)
-
-
-def _at_least(least: int, text: str) -> int:
+def _parse_whole(text: str, *, least: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     if int(text) < least:
@@ -205,7 +83,7 @@ def _at_least(least: int, text: str) -> int:
     return int(text)
 
 
-def _number(text: str) -> float:
+def _parse_number(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -215,8 +93,67 @@ def _number(text: str) -> float:
     return value
 
 
-def _positive_number(text: str) -> float:
-    value = _number(text)
-    if value == 0:
+def _parse_positive_number(text: str) -> float:
+    if (value := _parse_number(text)) == 0:
         raise argparse.ArgumentTypeError("0 is not a number > 0")
     return value
+
+
+# ------------------------------------------------------------------------------ options
+def _option(kind: Any, default: Any = None, about: str = "", **more: Any) -> Any:
+    return {"type": kind, "default": default, "help": about or None, **more}
+
+
+_positive = partial(_option, partial(_parse_whole, least=1))
+_count = partial(_option, partial(_parse_whole, least=0))
+_number = partial(_option, _parse_number)
+_rate = partial(_option, _parse_positive_number)
+_dir = partial(_option, Path, None, metavar="DIR")
+_file = partial(_option, _parse_file, None, metavar="FILE")
+
+_TRAIN: Final = {
+    "--lr": _rate(1e-3, "peak learning rate"),
+    "--min-lr": _number(0.0, "rate at the end of the decay"),
+    "--train-iters": _positive(10_000, "last iteration"),
+    "--warmup-iters": _count(500, "iterations of linear rise"),
+    "--decay-iters": _count(0, "decay over the last N; 0: none"),
+    "--decay-style": {"choices": DECAY_STYLES, "default": DECAY_STYLES[0]},
+    "--batch-size": _positive(64, "contexts per iteration"),
+    "--context": _positive(24, "bytes the model sees"),
+    "--hidden": _positive(256, "width of the hidden layer"),
+    "--seed": _count(0, "of the weights and the data order"),
+    "--clip-grad": _number(1.0, "largest norm; 0: no clipping"),
+    "--weight-init-scale": _rate(1.0),
+    "--log-interval": _positive(100, "iterations per log line"),
+    "--save-interval": _count(1000, "0: at the end only"),
+    "--eval-interval": _count(1000, "0: never"),
+    "--save": _dir("where checkpoints go; resumed from"),
+    "--load": _dir("an iter_* or a save directory"),
+    "--crash-at": _positive(
+        None, "raise at iteration N, unless resumed from --save", metavar="N"
+    ),
+}
+_EVALUATE: Final = {
+    "--load": _dir("checkpoint to measure", required=True),
+    "--baseline": _dir("one to compare, at equal tokens"),
+    "--output": _file("JSON to write", required=True),
+    "--name": _option(str, None, "name of the run in the report"),
+    "--summary": _file("one line for a person"),
+}
+_REPORT: Final = {
+    "--results": _option(Path, nargs="+", required=True, metavar="FILE"),
+    "--output": _file(".json and .md", required=True),
+}
+COMMANDS: Final[dict[str, tuple[str, dict[str, Any], Any]]] = {
+    "train": ("train a model", _TRAIN, _run_train),
+    "evaluate": (
+        "held-out loss of a checkpoint",
+        _EVALUATE,
+        partial(evaluate, say=_print_line),
+    ),
+    "report": (
+        "rank evaluated learning rates",
+        _REPORT,
+        partial(report, say=_print_line),
+    ),
+}

@@ -1,7 +1,8 @@
-"""The language model: a context of bytes in, the next byte out.
+"""The language model, its optimizer and its learning rate.
 
-Embedding, one hidden layer with a squared rectifier, a softmax. Forward and backward
-are written out. Knows nothing of text, optimisers or files.
+A context of bytes in, the next byte out: embedding, one hidden layer with a squared
+rectifier, a softmax. Forward and backward are written out. Knows nothing of text or
+files.
 
 The softmax is the plain one, without the usual subtraction of the row's largest logit:
 it is exact while logits stay below 88, more than twice what healthy runs reach, and a
@@ -75,13 +76,8 @@ class Activations(NamedTuple):
 def views(flat: Floats, shape: Shape) -> Weights:
     """Cut a flat vector of `shape.parameters` numbers into weights, sharing memory."""
     ends = np.cumsum([int(np.prod(part)) for part in shape.parts()])
-    pieces = np.split(flat, ends[:-1])
-    return Weights(
-        *(
-            piece.reshape(part)
-            for piece, part in zip(pieces, shape.parts(), strict=True)
-        )
-    )
+    pieces = zip(np.split(flat, ends[:-1]), shape.parts(), strict=True)
+    return Weights(*(piece.reshape(part) for piece, part in pieces))
 
 
 def initial(shape: Shape, seed: int, scale: float = 1.0) -> Floats:
@@ -143,8 +139,7 @@ def _backward(
     at_hidden *= 2.0
     np.matmul(seen.inputs.T, at_hidden, out=gradient.hidden)
     np.sum(at_hidden, axis=0, out=gradient.hidden_bias)
-    at_inputs = at_hidden @ weights.hidden.T
-    _embedding_gradient(contexts, at_inputs, gradient.embedding)
+    _embedding_gradient(contexts, at_hidden @ weights.hidden.T, gradient.embedding)
 
 
 def _embedding_gradient(contexts: Tokens, at_inputs: Floats, out: Floats) -> None:
@@ -168,3 +163,79 @@ def text_loss(weights: Weights, text: Tokens, context: int, stride: int = 1) -> 
         losses = softmax(logits, rows[:, context])[1]
         total += float(losses.sum(dtype=np.float64))
     return total / len(windows)
+
+
+# ---------------------------------------------------------------------------- optimizer
+BETA_MEAN = 0.9
+BETA_SQUARE = 0.999
+EPSILON = 1e-8
+
+
+class Adam:
+    """The two moments of every parameter."""
+
+    def __init__(self, mean: Floats, square: Floats) -> None:
+        """Take the moments over; zeros of the parameters' shape start afresh."""
+        self.mean = mean
+        self.square = square
+        self._scratch = np.empty_like(mean)
+
+    def update(
+        self, parameters: Floats, gradient: Floats, rate: float, step: int
+    ) -> None:
+        """Move the parameters; `step` counts from 1. Overwrites the gradient."""
+        self._average(gradient)
+        denominator = np.sqrt(self.square, out=self._scratch)
+        denominator *= (1.0 - BETA_SQUARE**step) ** -0.5
+        denominator += EPSILON
+        change = np.divide(self.mean, denominator, out=gradient)
+        change *= rate / (1.0 - BETA_MEAN**step)
+        parameters -= change
+
+    def _average(self, gradient: Floats) -> None:
+        self.mean *= BETA_MEAN
+        self.mean += np.multiply(gradient, 1.0 - BETA_MEAN, out=self._scratch)
+        self.square *= BETA_SQUARE
+        np.multiply(gradient, gradient, out=self._scratch)
+        self._scratch *= 1.0 - BETA_SQUARE
+        self.square += self._scratch
+
+
+def clip(gradient: Floats, limit: float) -> float:
+    """Scale the gradient down to the norm `limit` (0: never); returns the old norm."""
+    norm = float(np.sqrt(np.dot(gradient, gradient)))
+    if limit and norm > limit:
+        gradient *= limit / norm
+    return norm
+
+
+DECAY_STYLES = ("linear", "1-sqrt")
+"""How the rate falls from its peak to its minimum."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """The learning rate over a run: warm-up, stable, decay.
+
+    Iterations count from 1; the decay ends with the run.
+    """
+
+    lr: float
+    """At its peak."""
+    train_iters: int
+    warmup_iters: int = 0
+    decay_iters: int = 0
+    """Length of the decay at the end of the run; 0 keeps the peak to the end."""
+    min_lr: float = 0.0
+    decay_style: str = DECAY_STYLES[0]
+
+    def rate(self, iteration: int) -> float:
+        """The learning rate of an iteration."""
+        if iteration <= self.warmup_iters:
+            return self.lr * iteration / self.warmup_iters
+        into_decay = iteration - (self.train_iters - self.decay_iters)
+        if self.decay_iters == 0 or into_decay <= 0:
+            return self.lr
+        progress = into_decay / self.decay_iters
+        fallen = progress if self.decay_style == "linear" else progress**0.5
+        return self.lr - (self.lr - self.min_lr) * fallen

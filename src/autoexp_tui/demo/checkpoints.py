@@ -19,20 +19,20 @@ from pathlib import Path
 
 import numpy as np
 
-from autoexp_tui.demo.errors import DemoError
-from autoexp_tui.demo.files import (
-    PARTIAL_SUFFIX,
-    partial_path,
-    sync_directory,
-    write_atomic,
-    write_synced,
-)
 from autoexp_tui.demo.model import Floats, Shape
 
 ARRAYS_FILE = "model.npz"
 DONE_FILE = "done.txt"
 LATEST_FILE = "latest_checkpointed_iteration.txt"
+PARTIAL_SUFFIX = ".partial"
 _NAME = re.compile(r"iter_(\d+)")
+
+
+class DemoError(Exception):
+    """A wrong argument or a missing or unusable file: what a user can put right.
+
+    Its text is one line. Everything else is left to end in a traceback.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +77,12 @@ def newest(directory: Path) -> Path | None:
     """The complete checkpoint with the highest iteration in a save directory."""
     if not directory.is_dir():
         return None
-    found = [path for path in directory.iterdir() if _iteration(path) is not None]
-    complete = [path for path in found if is_complete(path)]
-    return max(complete, key=lambda path: _iteration(path) or 0, default=None)
-
-
-def _iteration(path: Path) -> int | None:
-    match = _NAME.fullmatch(path.name)
-    return int(match[1]) if match else None
+    complete = {
+        int(match[1]): path
+        for path in directory.iterdir()
+        if (match := _NAME.fullmatch(path.name)) and is_complete(path)
+    }
+    return complete[max(complete)] if complete else None
 
 
 def locate(path: Path, iteration: int | None = None) -> Path:
@@ -108,8 +106,8 @@ def set_aside(directory: Path) -> Path | None:
     """
     if newest(directory) is None:
         return None
-    taken = itertools.count(1)
-    places = (directory.with_name(f"{directory.name}.earlier-{n}") for n in taken)
+    names = (f"{directory.name}.earlier-{n}" for n in itertools.count(1))
+    places = map(directory.with_name, names)
     place = next(place for place in places if not place.exists())
     directory.rename(place)
     return place
@@ -134,7 +132,12 @@ def save(directory: Path, checkpoint: Checkpoint) -> Path:
     _write_arrays(partial / ARRAYS_FILE, checkpoint)
     write_synced(partial / DONE_FILE, f"{checkpoint.facts.iteration}\n")
     sync_directory(partial)
-    _move_into_place(partial, final)
+    if final.exists():
+        # A rename cannot replace a directory; what stood here was not complete, or
+        # belongs to a run that is being overwritten.
+        shutil.rmtree(final)
+    partial.rename(final)
+    sync_directory(directory)
     write_atomic(directory / LATEST_FILE, f"{checkpoint.facts.iteration}\n")
     return final
 
@@ -153,15 +156,6 @@ def _write_arrays(path: Path, checkpoint: Checkpoint) -> None:
         os.fsync(file.fileno())
 
 
-def _move_into_place(partial: Path, final: Path) -> None:
-    if final.exists():
-        # A rename cannot replace a directory; what stood here was not complete, or
-        # belongs to a run that is being overwritten.
-        shutil.rmtree(final)
-    partial.rename(final)
-    sync_directory(final.parent)
-
-
 def load(path: Path) -> Checkpoint:
     """Read the checkpoint in an `iter_*` directory.
 
@@ -176,18 +170,14 @@ def load(path: Path) -> Checkpoint:
 def _read_arrays(path: Path) -> Checkpoint:
     # Opened here, because np.load leaves a file open that is no archive.
     with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        record = json.loads(str(arrays["facts"]))
+        shape = Shape(**record.pop("shape"))
         return Checkpoint(
-            _facts(str(arrays["facts"])),
+            RunFacts(**record, shape=shape),
             arrays["parameters"],
             arrays["mean"],
             arrays["square"],
         )
-
-
-def _facts(text: str) -> RunFacts:
-    record = json.loads(text)
-    shape = Shape(**record.pop("shape"))
-    return RunFacts(**record, shape=shape)
 
 
 def require_corpus(path: Path, facts: RunFacts, corpus: str) -> None:
@@ -197,3 +187,38 @@ def require_corpus(path: Path, facts: RunFacts, corpus: str) -> None:
             f"{path} was trained on another text (digest {facts.corpus}, here "
             f"{corpus}): use the Python release that trained it"
         )
+
+
+# --------------------------------------------------------- writing that outlives a kill
+def partial_path(path: Path) -> Path:
+    """The hidden neighbour that is written first and then renamed to `path`."""
+    return path.with_name(f".{path.name}{PARTIAL_SUFFIX}")
+
+
+def write_synced(path: Path, text: str) -> None:
+    """Write text and wait until the disk has it; not atomic."""
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_directory(path: Path) -> None:
+    """Wait until the disk has the directory's entries."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Replace `path` with `text` in one step, making its directory if need be.
+
+    Raises OSError when the place cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = partial_path(path)
+    write_synced(partial, text)
+    partial.replace(path)
+    sync_directory(path.parent)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from autoexp_tui.demo import checkpoint as checkpoints
-from autoexp_tui.demo.checkpoint import Checkpoint, RunFacts
-from autoexp_tui.demo.errors import DemoError
+from autoexp_tui.demo import checkpoints
+from autoexp_tui.demo.checkpoints import Checkpoint, DemoError, RunFacts
 from autoexp_tui.demo.model import Shape
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ SHAPE = Shape(context=2, hidden=3, vocabulary=5)
 KILLED_SAVES = """
 import os, signal, sys
 from pathlib import Path
-from autoexp_tui.demo import checkpoint
+from autoexp_tui.demo import checkpoints as checkpoint
 
 def die_in_time(event):
     global left

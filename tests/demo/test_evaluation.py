@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from autoexp_tui.demo import checkpoint as checkpoints
-from autoexp_tui.demo.checkpoint import Checkpoint
-from autoexp_tui.demo.evaluate import summary_line
+from autoexp_tui.demo import checkpoints
+from autoexp_tui.demo.checkpoints import Checkpoint
+from autoexp_tui.demo.evaluation import summary_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,8 +77,9 @@ def test_the_baseline_is_taken_at_the_same_iteration(
     small_train("--save", tmp_path / "stable")
     load = ("--load", tmp_path / "stable" / "iter_00000030")
     arguments = (*load, "--baseline", tmp_path / "stable")
-    demo("evaluate", *load, *arguments, "--output", tmp_path / "result.json")
+    told = demo("evaluate", *load, *arguments, "--output", tmp_path / "result.json")
     found = record(tmp_path / "result.json")
+    assert len(told.lines("held-out loss: ")) == len(told.lines("baseline loss: ")) == 1
     assert found["baseline"]["iteration"] == 30
     assert found["baseline"]["heldout_loss"] == found["heldout_loss"]
 
