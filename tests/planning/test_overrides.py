@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from autoexp_tui.planning.odd_values import find_numbers
+from autoexp_tui.planning.override_checks import find_numbers
 from autoexp_tui.planning.overrides import (
     CannotSpell,
     OverrideWriter,

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 import pytest
 
 from autoexp_tui.conditions.kinds import (
-    Approval,
-    Composite,
-    Condition,
-    FileExists,
     JobStateIs,
-    LogPattern,
-    MetadataIs,
-    MetricIs,
-    Not,
 )
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.model.specs import Edge, ExecutorSpec, Plan
+from autoexp_tui.model.specs import ExecutorSpec, Plan
 from autoexp_tui.planning.validate import (
     told_once,
     validate_execution_plan,
@@ -79,14 +70,6 @@ def test_thousands_of_equal_names_are_found_in_one_go() -> None:
     jobs: list[Any] = [Named(f"x{at // 2}") for at in range(200)]
     assert len(validate_unfinished(jobs, [])) == 100
     assert len(asked) <= 4 * len(jobs)
-
-
-def test_candidates_for_a_job_that_is_not_in_the_plan_are_in_its_order() -> None:
-    wait = JobStateIs(jobs=("nobody",), state="COMPLETED", timeout_seconds=5)
-    names = [f"j{at}" for at in range(11)]
-    waiting = job("zz", 11, start_conditions=(wait,))
-    (told,) = errors(plan(*map(job, names, range(11)), waiting))
-    assert told.endswith(f"jobs: {', '.join(names)}, zz")
 
 
 def test_equal_names_without_a_difference_may_take_the_index() -> None:
@@ -163,37 +146,6 @@ def test_waiting_in_a_ring_is_an_error_that_names_it() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "condition",
-    [
-        JobStateIs(jobs=("a", "stabel"), state="COMPLETED", timeout_seconds=1),
-        MetadataIs(key="k", job="stabel", timeout_seconds=1),
-        Not(condition=JobStateIs(jobs=("stabel",), state="X"), timeout_seconds=1),
-        Composite(conditions=(MetadataIs(key="k", job="stabel"),), timeout_seconds=1),
-    ],
-)
-@pytest.mark.parametrize("field", ["start_conditions", "cancel_conditions"])
-def test_a_condition_on_a_stranger_is_an_error(
-    condition: Composite, field: str
-) -> None:
-    strange = plan(job("stable"), job("a", 1, **{field: (condition,)}))
-    assert errors(strange) == [
-        f"a {field}: names the job stabel, which is not in the plan\n"
-        "    did you mean `stable`?"
-    ]
-
-
-def test_a_wait_without_an_end_is_warned_about() -> None:
-    endless = plan(
-        job("a", start_conditions=(Approval(), FileExists(path="x"))),
-        job("b", 1, start_conditions=(Approval(), FileExists(path="x"))),
-    )
-    assert warnings(endless) == [
-        "a start_conditions.1: waits without a time-out (and for 1 more job)\n"
-        "    timeout_seconds: 86400"
-    ]
-
-
 def test_what_many_jobs_share_is_told_once() -> None:
     found = told_once(Problem("is bad", "x", name) for name in ("a", "b", "c", "b"))
     message = "is bad (and for 2 more jobs)"
@@ -231,67 +183,3 @@ def test_the_package_gives_its_public_names(name: str) -> None:
 def test_the_package_gives_nothing_else() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         import_module("autoexp_tui.plan").__getattr__("nothing")
-
-
-OWN = [
-    MetadataIs(key="k", value=1),
-    MetadataIs(key="k", job="a", value=1),
-    MetricIs(name="loss", value=2.0),
-    LogPattern(log_path="/logs/a/current.log", pattern="x", writer="a"),
-]
-
-
-@pytest.mark.parametrize("own", OWN)
-def test_waiting_for_what_ones_own_run_says_is_warned_about(own: Condition) -> None:
-    waits = replace(own, timeout_seconds=60)
-    (found,) = warnings(plan(job("a", start_conditions=(waits,))))
-    assert found.startswith(
-        "a start_conditions.0: waits for what its own run is to say"
-    )
-
-
-@pytest.mark.parametrize("own", OWN)
-def test_an_alternative_to_ones_own_word_is_none(own: Condition) -> None:
-    stop = FileExists(path="/go")
-    either = Composite(mode="any", conditions=(own, stop), timeout_seconds=60)
-    assert warnings(plan(job("a", start_conditions=(either,)))) == []
-    assert warnings(plan(job("a", cancel_conditions=(own,)))) == []
-
-
-# ------------------------------------------------------------------ reads without waits
-class Searched(str):
-    """A text that counts how often something is looked for in it."""
-
-    __slots__ = ()
-    times = 0
-
-    def __contains__(self, text: object, /) -> bool:
-        Searched.times += 1
-        return super().__contains__(str(text))
-
-
-def reading_all(count: int, text: str) -> Plan:
-    """A job that reads so many of one stage, started with a text."""
-    Searched.times = 0
-    befores = [job(f"a{at}", at, stage="a") for at in range(count)]
-    reader = job("z", count, stage="z", command=(Searched(text),), env={})
-    edges = [Edge(before=one.name, after="z", mode="reads") for one in befores]
-    return replace(plan(*befores, reader), edges=tuple(edges))
-
-
-def test_a_job_that_uses_what_a_whole_stage_writes_is_warned_about_once() -> None:
-    befores = reading_all(100, "").jobs[:100]
-    text = f"[{','.join(one.output_dir for one in befores)}]"
-    (told,) = warnings(reading_all(100, text))
-    assert told.startswith("z start_conditions: reads what a writes, and does not wait")
-    assert Searched.times <= 2
-
-
-def test_a_job_that_reads_but_no_directory_is_not_searched_for_each_of_them() -> None:
-    assert warnings(reading_all(100, "[1,2,3]")) == []
-    assert Searched.times <= 1
-
-
-def test_a_job_that_uses_one_directory_of_a_stage_is_warned_about() -> None:
-    last = reading_all(100, "").jobs[99]
-    assert len(warnings(reading_all(100, f"--load={last.output_dir}/x"))) == 1

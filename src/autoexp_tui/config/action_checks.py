@@ -30,7 +30,7 @@ from autoexp_tui.config.hydra_errors import unreadable_override
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.planning.oversights import all_rules, events_of
+from autoexp_tui.planning.lint_rules import list_rule_sets, list_rules
 from autoexp_tui.probes.config_files import list_configs
 from autoexp_tui.text.did_you_mean import did_you_mean, slip_of
 
@@ -55,7 +55,7 @@ class ActionChecks:
     def look_at(self, plan: Plan) -> None:
         """Check every rule that any job of the plan is under."""
         known = _Known(plan)
-        for job, rules in all_rules(plan):
+        for job, rules in list_rule_sets(plan):
             for where, action in _actions(rules):
                 self._check(action, where, job)
                 self._references(action, known, where, job)
@@ -176,7 +176,7 @@ class _Known:
 
     def __init__(self, plan: Plan) -> None:
         self.jobs = {job.name: job for job in plan.jobs}
-        rules = (rules for _, rules in all_rules(plan))
+        rules = (rules for _, rules in list_rule_sets(plan))
         self.extracted = {_LINE}.union(*map(_extracted, rules))
         """What log events have."""
 
@@ -198,6 +198,6 @@ class _Known:
 
 
 def _actions(rules: Monitoring) -> Iterator[tuple[str, Action]]:
-    for where, event in events_of(rules):
-        for at, action in enumerate(event.actions):
-            yield f"{where}.actions.{at}", action
+    for rule in list_rules(rules, ""):
+        for at, action in enumerate(rule.event.actions):
+            yield f"{rule.where}.actions.{at}", action

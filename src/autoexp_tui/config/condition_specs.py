@@ -26,7 +26,7 @@ from autoexp_tui.config.spec_building import (
     texts,
 )
 from autoexp_tui.model.states import JobState
-from autoexp_tui.planning.odd_values import is_number
+from autoexp_tui.planning.override_checks import is_number
 from autoexp_tui.planning.ports import SpecRefused
 from autoexp_tui.sweep.names import spell
 from autoexp_tui.text.did_you_mean import did_you_mean

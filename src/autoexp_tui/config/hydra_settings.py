@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from autoexp_tui.config.default_files import ConfigFile, child, defaults_entries
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.planning.hydra_keys import check_hydra_key
+from autoexp_tui.planning.override_checks import check_hydra_key
 
 
 def check_hydra_settings(

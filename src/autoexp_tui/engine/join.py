@@ -17,8 +17,10 @@ from autoexp_tui.model.ids import digest
 from autoexp_tui.model.places import Places
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.state import PendingEffect, SessionState
-from autoexp_tui.planning import directories
-from autoexp_tui.planning.validate import validate_execution_plan
+from autoexp_tui.planning.validate import (
+    find_shared_directories,
+    validate_execution_plan,
+)
 
 MOST_TOLD = 3
 """Problems of a plan that are told where it is refused."""
@@ -134,4 +136,4 @@ def _shared(state: SessionState, plan: Plan) -> Iterator[Problem]:
     new = {job.name for job in plan.jobs if job.name not in state.jobs}
     specs: list[JobSpec] = [job.spec for job in state.jobs.values()]
     specs += [job for job in plan.jobs if job.name in new]
-    return (found for found in directories.shared(specs) if found.job in new)
+    return (found for found in find_shared_directories(specs) if found.job in new)

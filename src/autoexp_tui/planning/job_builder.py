@@ -39,7 +39,7 @@ from autoexp_tui.planning.job_places import (
     nobody_yet,
     written_name,
 )
-from autoexp_tui.planning.odd_values import find_numbers, number_at
+from autoexp_tui.planning.override_checks import find_numbers, number_at
 from autoexp_tui.planning.overrides import (
     OverrideWriter,
     bare_reference,

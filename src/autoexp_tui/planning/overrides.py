@@ -16,12 +16,12 @@ from typing import Final
 
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.as_json import CLASS_NAMES
-from autoexp_tui.planning.hydra_keys import check_hydra_key
-from autoexp_tui.planning.odd_values import (
+from autoexp_tui.planning.override_checks import (
     Scalar,
+    check_hydra_key,
     check_list_text,
+    check_value,
     number_at,
-    odd_values,
     warn_of_literal,
 )
 from autoexp_tui.planning.ports import CannotCompose, Composer, ConfigView
@@ -300,7 +300,7 @@ class _Places:
         if key[0] in "+~" or "/" in key:
             return key
         if isinstance(value, Mapping | list | tuple):
-            made.warnings += odd_values(key, value, self._view)
+            made.warnings += check_value(key, value, self._view)
         elif isinstance(value, str | bool):
             self._check_literal(key, value, made)
         if self._is_there(key):

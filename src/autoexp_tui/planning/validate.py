@@ -1,38 +1,27 @@
 """What can be said against a plan as a whole, before anything is submitted.
 
 Looks at the plan alone, so that it holds for one read from a manifest too. What a
-single value has wrong is found while the plan is built (see `build`).
+single value has wrong is found while the plan is built (see `build`). Directories are
+compared by their names, links are not followed: the plan may be for another machine.
 """
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
-from autoexp_tui.conditions.kinds import (
-    Approval,
-    Composite,
-    Condition,
-    MetadataIs,
-    TimeReached,
-)
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.wording import plural
-from autoexp_tui.planning import (
-    approvals,
-    directories,
-    estimate,
-    idle_rules,
-    oversights,
-    unreachable,
-)
+from autoexp_tui.planning import estimate
 from autoexp_tui.planning.dag import rings, spelled_ring
+from autoexp_tui.planning.lint_rules import lint_plan
 from autoexp_tui.sweep.names import fault_of_name, spell
 from autoexp_tui.sweep.points import NOT_OVERRIDES, STAGE, plain_key
 from autoexp_tui.sweep.schema import MOST_OF_A_FILTER, shown
-from autoexp_tui.text.did_you_mean import Words, did_you_mean
 
 _NO_NAMES: Final = (NOT_OVERRIDES - {STAGE}) | {"project.name"}
 """Parameters that cannot stand in a name."""
@@ -74,32 +63,18 @@ def validate_execution_plan(
     `known`: jobs of the session that it is to join, which conditions may name;
     `empty`: places of the empty lists for which the sweep makes no point.
     """
+    linted_errors, linted_warnings = lint_plan(plan, known)
     errors = [
         *_no_jobs(plan, empty),
         *_names(plan.jobs),
-        *directories.shared(plan.jobs),
-        *directories.overlaps(plan),
+        *find_shared_directories(plan.jobs),
+        *_find_overlaps(plan),
         *_rings(plan.jobs, plan.edges),
-        *_strangers(plan.jobs, known),
-        *approvals.never_asked(plan),
-        *oversights.escaped_references(plan.jobs),
-        *(never := list(unreachable.contradictions(plan.jobs))),
+        *linted_errors,
     ]
-    itself = list(oversights.waits_for_itself(plan.jobs))
     warnings = [
-        *directories.nested(plan.jobs),
-        *_reads_without_waits(plan),
-        *_waits_without_end(plan.jobs),
-        *oversights.endless_restarts(plan),
-        *itself,
-        *unreachable.unknown_metadata(plan, known),
-        *unreachable.stages_behind(plan, [one.job for one in (*never, *itself)]),
-        *oversights.unused_scripts(plan),
-        *oversights.unread_references(plan.jobs),
-        *oversights.secrets_in_commands(plan),
-        *approvals.idle_timeouts(plan.jobs),
-        *idle_rules.of_no_stage(plan),
-        *idle_rules.of_strangers(plan, known),
+        *_find_nested_directories(plan.jobs),
+        *linted_warnings,
         *estimate.above_bounds(plan),
     ]
     return ValidationResult(told_once(errors), told_once(warnings))
@@ -212,79 +187,99 @@ def _rings(
         yield Problem(message, where="start_conditions", job=names[0], hint=hint)
 
 
-def _strangers(jobs: Sequence[JobSpec], others: Iterable[str]) -> Iterator[Problem]:
-    """Conditions that name jobs which nobody knows."""
-    known = dict.fromkeys((*others, *(job.name for job in jobs)))
-    words = Words(known)
+# ------------------------------------------------------------------- directories
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A directory that is not for what jobs write."""
+
+    path: str
+    what: str
+    key: str
+    """Where it is set."""
+    job: str = ""
+    """Whose it is; empty: the plan's."""
+
+
+def find_shared_directories(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
+    """Jobs that write into one directory."""
+    owners: dict[str, str] = {}
     for job in jobs:
-        for where, conditions in (
-            ("start_conditions", job.start_conditions),
-            ("cancel_conditions", job.cancel_conditions),
-        ):
-            for name in idle_rules.jobs_named(conditions):
-                if name not in known:
-                    hint = did_you_mean(name, words, "jobs")
-                    message = f"names the job {name}, which is not in the plan"
-                    yield Problem(message, where, job.name, hint)
+        path = posixpath.normpath(job.output_dir)
+        other = owners.setdefault(path, job.name)
+        if other != job.name:
+            message = f"writes into the same directory as {other}: {path}"
+            yield Problem(message, where="project.name", job=job.name)
 
 
-# --------------------------------------------------------------------- warnings
-def _reads_without_waits(plan: Plan) -> Iterator[Problem]:
-    """Jobs that use what another one writes, and wait for nothing.
+def _find_overlaps(plan: Plan) -> Iterator[Problem]:
+    """Output directories that overlap logs, scripts or the state of sessions.
 
-    Told once for each stage that a job reads: it may read all of its jobs.
+    A job's own logs may lie inside its output directory, or the other way round.
     """
-    jobs = {job.name: job for job in plan.jobs}
-    waiting = {edge.after for edge in plan.edges if edge.mode == "waits"}
-    read: dict[tuple[str, str], list[JobSpec]] = {}
-    for edge in plan.edges:
-        if edge.mode != "reads" or edge.after in waiting:
-            continue
-        before = jobs.get(edge.before)
-        if before and edge.after in jobs:
-            stage = before.stage or before.name
-            read.setdefault((edge.after, stage), []).append(before)
-    for (name, stage), befores in read.items():
-        if _uses(jobs[name], [before.output_dir for before in befores]):
-            hint = "add a start condition, such as SlurmStateCondition: COMPLETED"
-            message = f"reads what {stage} writes, and does not wait for it"
-            yield Problem(message, "start_conditions", name, hint)
+    places: dict[str, _Place] = {}
+    for place in _list_places(plan):
+        places.setdefault(place.path, place)
+    outputs = _map_outputs(plan.jobs)
+    for path, job in outputs.items():
+        for outer in _list_upwards(path):
+            if outer in places and places[outer].job != job:
+                yield _describe_overlap(job, path, places[outer])
+    for place in places.values():
+        for outer in _list_upwards(posixpath.dirname(place.path)):
+            if outer in outputs and outputs[outer] != place.job:
+                yield _describe_overlap(outputs[outer], outer, place)
 
 
-def _uses(job: JobSpec, directories: Sequence[str]) -> bool:
-    """Whether one of the directories stands in what a job is started with."""
-    # What all directories begin with, is looked for first: the texts may hold a
-    # thousand of them, or nothing of the kind.
-    common = _beginning(directories)
-    return any(
-        common in text and any(directory in text for directory in directories)
-        for text in (*job.command, *job.env.values(), *job.overrides)
-    )
+def _describe_overlap(job: str, path: str, place: _Place) -> Problem:
+    if path == place.path:
+        message = f"its output directory is {place.what}: {path}"
+    elif path.startswith(place.path):
+        message = f"its output directory lies inside {place.what}: {path}"
+    else:
+        message = f"its output directory holds {place.what}: {place.path}"
+    hint = f"choose another name, or another {place.key}"
+    return Problem(message, where="project.name", job=job, hint=hint)
 
 
-def _beginning(texts: Sequence[str]) -> str:
-    """What all texts begin with: as much as the first and the last in order share."""
-    first, last = min(texts), max(texts)
-    pairs = enumerate(zip(first, last, strict=False))
-    return first[: next((at for at, (a, b) in pairs if a != b), len(first))]
+def _find_nested_directories(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
+    """Jobs whose directory lies inside another one's."""
+    outputs = _map_outputs(jobs)
+    for path, job in outputs.items():
+        above = _list_upwards(posixpath.dirname(path))
+        outer = next((up for up in above if up in outputs), None)
+        if outer is not None:
+            message = f"its directory lies inside the one of {outputs[outer]}: {path}"
+            hint = "a name with `/` is a directory for each part"
+            yield Problem(message, where="project.name", job=job, hint=hint)
 
 
-def _waits_without_end(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
+def _map_outputs(jobs: Iterable[JobSpec]) -> dict[str, str]:
+    """Output directory -> its first job."""
+    found: dict[str, str] = {}
     for job in jobs:
-        for at, condition in enumerate(job.start_conditions):
-            if _may_wait_for_ever(condition):
-                hint = "timeout_seconds: 86400"
-                where = f"start_conditions.{at}"
-                yield Problem("waits without a time-out", where, job.name, hint)
+        found.setdefault(posixpath.normpath(job.output_dir), job.name)
+    return found
 
 
-def _may_wait_for_ever(condition: Condition) -> bool:
-    if condition.timeout_seconds is not None or not condition.blocking:
-        return False
-    match condition:
-        case Approval() | TimeReached() | MetadataIs(op="known"):
-            return False
-        case Composite():
-            held = [_may_wait_for_ever(inner) for inner in condition.conditions]
-            return any(held) if condition.mode == "all" else bool(held) and all(held)
-    return True
+def _list_places(plan: Plan) -> Iterator[_Place]:
+    scripts = plan.executor.settings.get("script_dir")
+    if not scripts and plan.base_output_dir:
+        scripts = posixpath.join(plan.base_output_dir, "scripts")
+    if plan.state_dir:
+        path = posixpath.normpath(plan.state_dir)
+        yield _Place(path, "the directory of sessions", "--state-dir")
+    if scripts:
+        path = posixpath.normpath(str(scripts))
+        yield _Place(path, "the directory of scripts", "slurm.script_dir")
+    for job in plan.jobs:
+        path = posixpath.normpath(job.log_dir)
+        what = f"the log directory of {job.name}"
+        yield _Place(path, what, "slurm.log_dir", job.name)
+
+
+@lru_cache(maxsize=4096)  # most directories lie side by side in a few
+def _list_upwards(path: str) -> tuple[str, ...]:
+    """A directory and those above it, the root left out."""
+    if path in {"", "/", "."}:
+        return ()
+    return (path, *_list_upwards(posixpath.dirname(path)))

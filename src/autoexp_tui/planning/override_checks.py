@@ -1,4 +1,4 @@
-"""Values of a sweep that Hydra takes and that are most likely not meant.
+"""Overrides that Hydra takes and that are most likely not meant, or do nothing here.
 
 A list below `params` is what is tried; a mapping is one value. So a list that slipped
 one level down, or into a mapping of another program's sweeps, is no sweep at all and
@@ -25,17 +25,37 @@ _LISTS: Final = ("values", "choices", "choice", "options", "grid")
 _BESIDE: Final = frozenset({*_LISTS, "type", "method", "distribution"})
 """What stands beside it there."""
 _MISSING: Final = "???"
+_REFUSED: Final = {
+    "sweeper": "put the values to try into `sweep`: sweep.params.KEY=[1,2]",
+    "launcher": "choose where jobs run by the group `slurm`: slurm=generic",
+}
+"""Settings of Hydra's own that would run one job where many were meant."""
 Scalar: TypeAlias = str | bool
 """A value that is written where a number was."""
 
 
-def odd_values(key: str, value: object, view: ConfigView) -> Iterator[Problem]:
+def check_hydra_key(key: str, where: str) -> tuple[Problem, bool] | None:
+    """The finding of a `hydra...` key, and whether it is an error; None for others."""
+    head, _, rest = key.replace("/", ".").partition(".")
+    name = rest.partition(".")[0].partition("@")[0]
+    if head != "hydra" or not name or name == "searchpath":
+        return None
+    if name in _REFUSED:
+        message = f"Hydra's {name} is not used: jobs are swept and submitted from here"
+        return Problem(message, where=where, hint=_REFUSED[name]), True
+    hint = "take it out; of `hydra`, only `hydra.searchpath` is read"
+    return Problem("has no effect here", where=where, hint=hint), False
+
+
+def check_value(key: str, value: object, view: ConfigView) -> Iterator[Problem]:
     """Warnings about a value that a point sets on `key` of a config."""
-    held = _held(view, key)
+    held = _read_value(view, key)
     if isinstance(value, Mapping):
-        yield from _odd_mapping(key, value, held, view)
+        yield from _check_mapping(key, value, held, view)
     elif isinstance(value, list | tuple) and isinstance(held, bool | int | float):
-        yield Problem(f"is set to a list, and was {_told(held)}", key, hint=_mend(key))
+        yield Problem(
+            f"is set to a list, and was {_quote(held)}", key, hint=_hint_list(key)
+        )
 
 
 def find_numbers(
@@ -57,7 +77,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 def number_at(view: ConfigView, key: str) -> int | float | None:
     """The number that a config has at a key; None when it has none there."""
-    held = _held(view, key)
+    held = _read_value(view, key)
     return held if is_number(held) else None
 
 
@@ -65,7 +85,7 @@ def check_list_text(key: str, value: Scalar, number: float) -> Problem | None:
     """The error of a list without brackets where the config has a number."""
     if not isinstance(value, str) or "," not in value:
         return None
-    message = f"is the text `{shown(value)}`, and was the number {_told(number)}"
+    message = f"is the text `{shown(value)}`, and was the number {_quote(number)}"
     hint = (
         f"values to try have brackets: `{key}: [{shown(value)}]`; "
         f"`++{key}` says that the text is meant"
@@ -80,13 +100,13 @@ def warn_of_literal(key: str, value: Scalar, number: float, *, was: bool) -> Pro
     """
     kind = "the text " if isinstance(value, str) else ""
     before = "and was" if was else "where other jobs have"
-    message = f"is {kind}{_told(value)}, {before} the number {_told(number)}"
-    mend = _number_meant(value) if isinstance(value, str) else ""
+    message = f"is {kind}{_quote(value)}, {before} the number {_quote(number)}"
+    mend = _suggest_number(value) if isinstance(value, str) else ""
     hint = f"{mend}; " if mend else ""
     return Problem(message, key, hint=f"{hint}`++{key}` says that it is meant")
 
 
-def _number_meant(text: str) -> str:
+def _suggest_number(text: str) -> str:
     """How to write the number that a text most likely stands for."""
     with suppress(ValueError):
         float(text)
@@ -96,30 +116,30 @@ def _number_meant(text: str) -> str:
     return ""
 
 
-def _odd_mapping(
+def _check_mapping(
     key: str, value: Mapping[object, object], held: object, view: ConfigView
 ) -> Iterator[Problem]:
-    listed = _listed(value)
+    listed = _find_list_key(value)
     if isinstance(held, Mapping):
         for name, inner in value.items():
-            yield from odd_values(f"{key}.{name}", inner, view)
+            yield from check_value(f"{key}.{name}", inner, view)
     elif isinstance(held, bool | int | float | str):
         yield Problem(
-            f"is set to a mapping, and was {_told(held)}", key, hint=_mend(key)
+            f"is set to a mapping, and was {_quote(held)}", key, hint=_hint_list(key)
         )
     elif held is None and listed is not None:
         message = f"is a mapping, one value: what its `{listed}` holds is not tried"
-        yield Problem(message, key, hint=_mend(key))
+        yield Problem(message, key, hint=_hint_list(key))
 
 
-def _mend(key: str) -> str:
+def _hint_list(key: str) -> str:
     return (
         f"values to try are a list right below `params`: `{key}: [1, 2]`; "
         f"`++{key}` says that this is meant"
     )
 
 
-def _held(view: ConfigView, key: str) -> object:
+def _read_value(view: ConfigView, key: str) -> object:
     """What a config has at a key as it is written; None where that is not known."""
     try:
         held = view.raw(key)
@@ -129,7 +149,7 @@ def _held(view: ConfigView, key: str) -> object:
     return None if is_open else held
 
 
-def _listed(value: Mapping[object, object]) -> str | None:
+def _find_list_key(value: Mapping[object, object]) -> str | None:
     """The key under which a mapping holds what another program would try."""
     if not all(name in _BESIDE for name in value):
         return None
@@ -137,7 +157,7 @@ def _listed(value: Mapping[object, object]) -> str | None:
     return next(found, None)
 
 
-def _told(held: object) -> str:
+def _quote(held: object) -> str:
     # As YAML has it.
     text = str(held).lower() if isinstance(held, bool) else spell(held)
     return f"`{shown(text)}`"

@@ -1,0 +1,524 @@
+"""What a plan says plainly and hardly means, job by job and rule by rule.
+
+Looks at the plan alone, so that it holds for one read from a manifest too. A check
+yields what one job, or one rule, has wrong; `lint_plan` walks over all of them for
+each check, so that findings of a kind stand together.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, TypeAlias
+
+from autoexp_tui.actions.kinds import NewJob, Restart, RunAutoexp
+from autoexp_tui.conditions.kinds import (
+    Approval,
+    Composite,
+    Condition,
+    JobStateIs,
+    LogPattern,
+    MetadataIs,
+    MetricIs,
+    Not,
+    TimeReached,
+)
+from autoexp_tui.conditions.limits import limits_attempts
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.masking import mask_words
+from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.states import TERMINAL, JobState
+from autoexp_tui.text.did_you_mean import Words, did_you_mean
+
+_UNREAD: Final = re.compile(
+    r"(?<![{$])\{(?:(?:(?:sibling|all)[.\[]|(?:base|parent|runtime)\.)[^{}]+"
+    r"|output_dir|log_dir|log_path|log_path_current|script_path)\}"
+)
+_ESCAPED: Final = re.compile(
+    r"(?:\$\{|\{\{)\s*((?:sibling|base|parent|aux)\.|sibling\[)"
+)
+_NOBODY_ASKED: Final = "nobody is asked here: an Approval is asked before a job starts"
+_MEND_JOB_APPROVAL: Final = "put it among the start_conditions, or end jobs by hand (K)"
+_MEND_ACTION_APPROVAL: Final = (
+    "use Notify and answer with R; jobs of NewJob and RunAutoexp may have an Approval "
+    "among their start_conditions"
+)
+_NOT_THE_JOBS_FAULT: Final = frozenset({"timeout", "preempted", "node_fail"})
+"""Ends after which starting a job again and again is usual."""
+
+
+# ------------------------------------------------------------------------ the walk
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule of a plan, with its place in the config."""
+
+    event: LogEvent | StateEvent
+    where: str
+    job: str
+    """The job whose own rule it is; empty: the plan's."""
+
+
+@dataclass(frozen=True)
+class PlanContext:
+    """What checks look up about the plan as a whole."""
+
+    plan: Plan
+    session_jobs: Mapping[str, None]
+    """Jobs of the session that the plan is to join, in their order."""
+
+    @cached_property
+    def jobs(self) -> Mapping[str, JobSpec]:
+        """The plan's jobs by name."""
+        return {job.name: job for job in self.plan.jobs}
+
+    @cached_property
+    def names(self) -> Words:
+        """Every job that a condition may name."""
+        return Words((*self.session_jobs, *self.jobs))
+
+    @cached_property
+    def rules(self) -> Sequence[Rule]:
+        """The plan's rules, then those of jobs with their own."""
+        sets = list_rule_sets(self.plan)
+        return [rule for job, one in sets for rule in list_rules(one, job)]
+
+    @cached_property
+    def joining(self) -> Sequence[tuple[Rule, NewJob]]:
+        """The jobs that rules may let join."""
+        found = ((rule, one) for rule in self.rules for one in rule.event.actions)
+        return [(rule, one) for rule, one in found if isinstance(one, NewJob)]
+
+    @cached_property
+    def later_names(self) -> Sequence[str]:
+        """Every job that an action may name: of jobs that join, too."""
+        return sorted({*self.names, *(new.name for _, new in self.joining)})
+
+
+_JobCheck: TypeAlias = Callable[[JobSpec, PlanContext], Iterator[Problem]]
+_RuleCheck: TypeAlias = Callable[[Rule, PlanContext], Iterator[Problem]]
+
+
+def list_rule_sets(plan: Plan) -> Iterator[tuple[str, Monitoring]]:
+    """The plan's rules, then those of jobs with their own: the job, and its rules."""
+    yield "", plan.monitoring
+    for job in plan.jobs:
+        rules = plan.rules_of(job)
+        if rules is not plan.monitoring:
+            yield job.name, rules
+
+
+def list_rules(rules: Monitoring, job: str) -> Iterator[Rule]:
+    """Every rule of a set."""
+    for at, log_event in enumerate(rules.log_events):
+        yield Rule(log_event, f"monitoring.log_events.{at}", job)
+    for at, state_event in enumerate(rules.state_events):
+        yield Rule(state_event, f"monitoring.state_events.{at}", job)
+
+
+def lint_plan(
+    plan: Plan, session_jobs: Iterable[str] = ()
+) -> tuple[Sequence[Problem], Sequence[Problem]]:
+    """Errors, which no run could make good, and what somebody may mean after all.
+
+    `session_jobs`: of the session that the plan is to join; conditions may name them.
+    """
+    context = PlanContext(plan, dict.fromkeys(session_jobs))
+    never = list(_check_jobs(context, _check_contradictions))
+    itself = list(_check_jobs(context, _check_waits_for_itself))
+    errors = [
+        *_check_jobs(context, _check_job_names, _check_cancel_approvals),
+        *_check_rules(context, _check_action_approvals),
+        *_check_jobs(context, _check_escaped_references),
+        *never,
+    ]
+    warnings = [
+        *_find_reads_without_waits(context),
+        *_check_jobs(context, _check_endless_waits),
+        *_check_rules(context, _check_endless_restarts),
+        *itself,
+        *_check_jobs(context, _check_unknown_metadata),
+        *_find_unreachable_stages(plan, {one.job for one in (*never, *itself)}),
+        *_check_jobs(context, _check_unread_references, _check_secrets),
+        *_check_rules(context, _check_stages, _check_jobs_of_actions),
+    ]
+    return errors, warnings
+
+
+def _check_jobs(context: PlanContext, *checks: _JobCheck) -> Iterator[Problem]:
+    for check in checks:
+        for job in context.plan.jobs:
+            yield from check(job, context)
+
+
+def _check_rules(context: PlanContext, *checks: _RuleCheck) -> Iterator[Problem]:
+    for check in checks:
+        for rule in context.rules:
+            yield from check(rule, context)
+
+
+def _flatten(conditions: Iterable[Condition]) -> Iterator[Condition]:
+    """All conditions, those of composites and negations in their place."""
+    for condition in conditions:
+        match condition:
+            case Composite():
+                yield from _flatten(condition.conditions)
+            case Not():
+                yield from _flatten((condition.condition,))
+            case _:
+                yield condition
+
+
+def _list_needed(conditions: Iterable[Condition]) -> Iterator[Condition]:
+    """Conditions that all have to pass, those of `all` taken apart."""
+    for condition in conditions:
+        if not condition.blocking:
+            continue
+        if isinstance(condition, Composite) and condition.mode == "all":
+            yield from _list_needed(condition.conditions)
+        else:
+            yield condition
+
+
+# -------------------------------------------------------------------- names of jobs
+def _check_job_names(job: JobSpec, context: PlanContext) -> Iterator[Problem]:
+    """Conditions that name jobs which nobody knows."""
+    for where, conditions in (
+        ("start_conditions", job.start_conditions),
+        ("cancel_conditions", job.cancel_conditions),
+    ):
+        for name in _list_job_names(conditions):
+            if name not in context.jobs and name not in context.session_jobs:
+                hint = did_you_mean(name, context.names, "jobs")
+                message = f"names the job {name}, which is not in the plan"
+                yield Problem(message, where, job.name, hint)
+
+
+def _check_jobs_of_actions(rule: Rule, context: PlanContext) -> Iterator[Problem]:
+    """Conditions of actions on jobs that nobody knows as yet."""
+    for at, action in enumerate(rule.event.actions):
+        for name in _list_job_names(action.conditions):
+            if "{" not in name and name not in context.later_names:
+                hint = did_you_mean(name, context.later_names, "jobs")
+                message = f"waits for the job {name}, which is not in the plan"
+                where = f"{rule.where}.actions.{at}.conditions"
+                yield Problem(message, where, rule.job, hint)
+
+
+def _list_job_names(conditions: Iterable[Condition]) -> Iterator[str]:
+    """The other jobs that conditions are about."""
+    for condition in _flatten(conditions):
+        match condition:
+            case JobStateIs():
+                yield from condition.jobs
+            case MetadataIs(job=name) | MetricIs(job=name) if name:
+                yield name
+
+
+def _check_stages(rule: Rule, context: PlanContext) -> Iterator[Problem]:
+    """Rules for stages of which the plan has none, and none can join it."""
+    stages = rule.event.stages
+    if not stages or any(
+        isinstance(action, RunAutoexp)
+        for one in context.rules
+        for action in one.event.actions
+    ):
+        return
+    known = {job.stage for job in context.plan.jobs}
+    known |= {new.stage or one.event.name for one, new in context.joining}
+    if known.isdisjoint(stages):
+        wanted = ", ".join(stages)
+        hint = did_you_mean(stages[0], sorted(known - {""}), "stages")
+        message = f"{rule.event.name} applies to no job: no stage is called {wanted}"
+        yield Problem(message, f"{rule.where}.stages", rule.job, hint)
+
+
+# ------------------------------------------------------------------------ approvals
+def _check_cancel_approvals(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
+    """Approvals where no question is ever put: they would wait without a word."""
+    if _has_approval(job.cancel_conditions):
+        hint = _MEND_JOB_APPROVAL
+        yield Problem(_NOBODY_ASKED, "cancel_conditions", job.name, hint)
+
+
+def _check_action_approvals(rule: Rule, _: PlanContext) -> Iterator[Problem]:
+    for at, action in enumerate(rule.event.actions):
+        where = f"{rule.where}.actions.{at}"
+        if _has_approval(action.conditions):
+            place, hint = f"{where}.conditions", _MEND_ACTION_APPROVAL
+            yield Problem(_NOBODY_ASKED, place, rule.job, hint)
+        if isinstance(action, NewJob) and _has_approval(action.cancel_conditions):
+            place, hint = f"{where}.cancel_conditions", _MEND_JOB_APPROVAL
+            yield Problem(_NOBODY_ASKED, place, rule.job, hint)
+
+
+def _has_approval(conditions: Iterable[Condition]) -> bool:
+    return any(isinstance(one, Approval) for one in _flatten(conditions))
+
+
+# ------------------------------------------------------------- what cannot come true
+def _check_contradictions(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
+    """Start conditions that no course of events could meet together."""
+    needed = list(_list_needed(job.start_conditions))
+    yield from _find_exclusive_states(job, needed)
+    fatal = {repr(_strip_condition(one)) for one in job.cancel_conditions}
+    for at, condition in enumerate(needed):
+        if fatal and repr(_strip_condition(condition)) in fatal:
+            yield Problem(
+                "waits for the very thing that cancels it",
+                where=f"start_conditions.{at}",
+                job=job.name,
+                hint="take it out of start_conditions or of cancel_conditions",
+            )
+
+
+def _strip_condition(condition: Condition) -> Condition:
+    """The condition without what does not change when it passes."""
+    return replace(condition, timeout_seconds=None, blocking=True, description="")
+
+
+def _find_exclusive_states(
+    job: JobSpec, needed: Sequence[Condition]
+) -> Iterator[Problem]:
+    before: dict[str, dict[str, None]] = {}
+    for condition in needed:
+        if not isinstance(condition, JobStateIs):
+            continue
+        state = condition.state
+        for name in condition.jobs:
+            states = before.setdefault(name, {})
+            other = next((one for one in states if _is_exclusive(one, state)), None)
+            if other is not None:
+                yield Problem(
+                    f"waits for {name} to be {other} and {state}: it never is both",
+                    where="start_conditions",
+                    job=job.name,
+                    hint="CompositeCondition with mode: any waits for either",
+                )
+            states.setdefault(state)
+
+
+def _is_exclusive(one: str, other: str) -> bool:
+    """Whether a job that ends in one state never is in the other.
+
+    Slurm's own states are ways of failing.
+    """
+    pair = {one.upper(), other.upper()}
+    ends = {state.value for state in TERMINAL}
+    if len(pair) == 1 or not pair & ends:
+        return False
+    moving = {state.value for state in JobState} - ends
+    return pair <= ends or ("COMPLETED" in pair and not pair & moving)
+
+
+def _check_waits_for_itself(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
+    """Start conditions on what only the job's own run could say."""
+    for at, condition in enumerate(job.start_conditions):
+        if _asks_itself(condition, job.name):
+            yield Problem(
+                "waits for what its own run is to say, and so would never start",
+                where=f"start_conditions.{at}",
+                job=job.name,
+                hint='name the job that is meant: "{sibling.STAGE.name}"',
+            )
+
+
+def _asks_itself(condition: Condition, name: str) -> bool:
+    if not condition.blocking:
+        return False
+    match condition:
+        case MetadataIs() | MetricIs():
+            return condition.job in ("", name)
+        case LogPattern():
+            return condition.writer == name
+        case Composite(conditions=parts, mode=mode):
+            return _combine(mode, (_asks_itself(part, name) for part in parts))
+    return False
+
+
+def _combine(mode: str, values: Iterable[bool]) -> bool:
+    """Whether one part holds up `all`; of `any` each one has to."""
+    found = list(values)
+    return any(found) if mode == "all" else bool(found) and all(found)
+
+
+def _check_endless_waits(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
+    for at, condition in enumerate(job.start_conditions):
+        if _is_endless(condition):
+            where, hint = f"start_conditions.{at}", "timeout_seconds: 86400"
+            yield Problem("waits without a time-out", where, job.name, hint)
+
+
+def _is_endless(condition: Condition) -> bool:
+    if condition.timeout_seconds is not None or not condition.blocking:
+        return False
+    match condition:
+        case Approval() | TimeReached() | MetadataIs(op="known"):
+            return False
+        case Composite(conditions=parts, mode=mode):
+            return _combine(mode, map(_is_endless, parts))
+    return True
+
+
+def _check_unknown_metadata(job: JobSpec, context: PlanContext) -> Iterator[Problem]:
+    """Waits for metadata that no log event of the job extracts."""
+    for at, condition in enumerate(_list_needed(job.start_conditions)):
+        if not isinstance(condition, MetadataIs) or "{" in condition.key:
+            continue
+        asked = context.jobs.get(condition.job)
+        if asked is None or asked is job or asked.name in context.session_jobs:
+            continue  # waits for itself, which has its own check; or of a session
+        keys = _list_extracted(context.plan.rules_of(asked), asked.stage)
+        if condition.key not in keys:
+            yield Problem(
+                f"waits for `{condition.key}` of {asked.name}, which no log event "
+                "extracts there",
+                where=f"start_conditions.{at}",
+                job=job.name,
+                hint=did_you_mean(condition.key, sorted(keys), "extracted keys"),
+            )
+
+
+def _list_extracted(rules: Monitoring, stage: str) -> set[str]:
+    return {
+        key
+        for event in rules.log_events
+        if not event.stages or stage in event.stages
+        for key in event.extract_groups
+    }
+
+
+def _find_unreachable_stages(plan: Plan, stuck: set[str]) -> Iterator[Problem]:
+    """Stages of which every job waits, over others or not, for one that never starts.
+
+    `stuck`: jobs that never start by themselves.
+    """
+    behind = _find_jobs_behind(plan, stuck)
+    stages: dict[str, list[str]] = {}
+    for job in plan.jobs if behind else ():
+        stages.setdefault(job.stage, []).append(job.name)
+    for stage, jobs in stages.items():
+        if all(job in behind for job in jobs):
+            name = f"the stage {stage}" if stage else "it"
+            cause = behind[jobs[0]]
+            yield Problem(
+                f"{name} is never reached: it waits for {cause}, which never starts",
+                where="start_conditions",
+                job=jobs[0],
+            )
+
+
+def _find_jobs_behind(plan: Plan, stuck: set[str]) -> Mapping[str, str]:
+    """Job -> the stuck one that it waits for; the stuck ones themselves left out."""
+    waiting: dict[str, list[str]] = {}
+    for job in plan.jobs if stuck else ():
+        for condition in _list_needed(job.start_conditions):
+            if isinstance(condition, JobStateIs):
+                for name in condition.jobs:
+                    waiting.setdefault(name, []).append(job.name)
+    found: dict[str, str] = {}
+    left = [(job.name, job.name) for job in plan.jobs if job.name in stuck]
+    for name, cause in left:  # grows while it is walked
+        for follower in waiting.get(name, ()):
+            if follower not in found and follower not in stuck:
+                found[follower] = cause
+                left.append((follower, cause))
+    return found
+
+
+# ------------------------------------------------------------------------- restarts
+def _check_endless_restarts(rule: Rule, _: PlanContext) -> Iterator[Problem]:
+    """Rules that start a broken job again, however often it breaks."""
+    event = rule.event
+    if isinstance(event, StateEvent):
+        ends = (event.state, event.transition[1] if event.transition else "")
+        if any(str(end).lower() in _NOT_THE_JOBS_FAULT for end in ends):
+            return
+    if any(
+        isinstance(one, Restart) and not limits_attempts(one.conditions)
+        for one in event.actions
+    ):
+        message = f"{event.name} restarts a job without a limit"
+        hint = "add the condition MaxAttemptsCondition: max_attempts: 3"
+        yield Problem(message, rule.where, rule.job, hint)
+
+
+# ------------------------------------------------------------------ texts of commands
+def _check_secrets(job: JobSpec, context: PlanContext) -> Iterator[Problem]:
+    """Command lines are for all on a machine to read."""
+    if mask_words(job.command, context.plan.mask) != job.command:
+        yield Problem(
+            "the command line holds what looks like a secret, and everybody on "
+            "the machine can read it (ps)",
+            where="backend",
+            job=job.name,
+            hint="hand it over in the environment: backend.env: "
+            "{HF_TOKEN: ${oc.env:HF_TOKEN}}; or name what is none in "
+            "project.mask.keep",
+        )
+
+
+def _check_unread_references(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
+    """References that reach the command as they are: nobody reads them there."""
+    for text in (*job.command, *job.env.values()):
+        found = _UNREAD.search(text)
+        late = job.runtime_overrides and "{runtime." in text
+        if found and not late and not _is_literal(found[0], job):
+            message = f"the command holds {found[0]} as it is written"
+            hint = (
+                "references are read in the sweep's points and in project.name: "
+                "set this key there"
+            )
+            yield Problem(message, "backend", job.name, hint)
+            return
+
+
+def _is_literal(text: str, job: JobSpec) -> bool:
+    """Whether a parameter says by doubled braces that the text is no reference."""
+    return f"{{{text}}}" in repr(dict(job.parameters))
+
+
+def _check_escaped_references(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
+    """References as other programs write them, which reach the command as text."""
+    for text in (*job.command, *job.env.values()):
+        if found := _ESCAPED.search(text):
+            message = f"the command holds {found[0]}...}} as it is written"
+            hint = f"set the key in the sweep's points: {{{found[1]}...}}"
+            yield Problem(message, "backend", job.name, hint)
+            return
+
+
+# -------------------------------------------------------------- reads without waits
+def _find_reads_without_waits(context: PlanContext) -> Iterator[Problem]:
+    """Jobs that use what another one writes, and wait for nothing.
+
+    Told once for each stage that a job reads: it may read all of its jobs.
+    """
+    jobs = context.jobs
+    waiting = {edge.after for edge in context.plan.edges if edge.mode == "waits"}
+    read: dict[tuple[str, str], list[str]] = {}
+    for edge in context.plan.edges:
+        if edge.mode == "reads" and edge.after not in waiting:
+            before = jobs.get(edge.before)
+            if before and edge.after in jobs:
+                key = (edge.after, before.stage or before.name)
+                read.setdefault(key, []).append(before.output_dir)
+    for (name, stage), directories in read.items():
+        if _uses_any(jobs[name], directories):
+            hint = "add a start condition, such as SlurmStateCondition: COMPLETED"
+            message = f"reads what {stage} writes, and does not wait for it"
+            yield Problem(message, "start_conditions", name, hint)
+
+
+def _uses_any(job: JobSpec, directories: Sequence[str]) -> bool:
+    """Whether one of the directories stands in what a job is started with."""
+    # What all directories begin with, is looked for first: the texts may hold a
+    # thousand of them, or nothing of the kind.
+    common = posixpath.commonprefix(directories)
+    return any(
+        common in text and any(directory in text for directory in directories)
+        for text in (*job.command, *job.env.values(), *job.overrides)
+    )
