@@ -8,8 +8,8 @@ from autoexp_tui.conditions.kinds import TimeReached
 from autoexp_tui.effects.effects import CancelTasks
 from autoexp_tui.events import events
 from autoexp_tui.events.apply import apply, fold, unseen
+from autoexp_tui.events.base import IllegalTransition
 from autoexp_tui.events.draft import Draft
-from autoexp_tui.events.state_updates import IllegalTransition
 from autoexp_tui.model.state import Layer, SessionState
 from autoexp_tui.model.states import (
     TERMINAL,

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from autoexp_tui.actions import derived_jobs as lineage
 from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.actions.reactions import MOST_RERUNS
 from autoexp_tui.conditions.kinds import FileContent, FileExists, MaxAttempts
 from autoexp_tui.effects.effects import ComposeJob, SubmitTasks, TaskId
 from autoexp_tui.events import events
@@ -23,7 +24,7 @@ from autoexp_tui.model.decision_context import rules_of
 from autoexp_tui.model.freshness import awaits_look, files_aside
 from autoexp_tui.model.sentences import CODES
 from autoexp_tui.model.state import ConditionStatus, JobRecord, SessionState
-from autoexp_tui.model.states import ACTIVE, JobState
+from autoexp_tui.model.states import ACTIVE, Cause, JobState
 from autoexp_tui.model.verdicts import Result, Why
 from autoexp_tui.model.wording import sentence, short
 from autoexp_tui.testing.fake_ends import Befallen
@@ -279,6 +280,9 @@ class Checks:
     def _retried(self, event: events.RetryOrdered) -> Iterator[str]:
         job = self.shadow.jobs[event.job]
         most = _most_attempts(self.shadow, job)
+        if event.why.code == "rerun":  # in the place of a requeue, which has no limit
+            forgotten = sum(one.cause is Cause.NODE_FAIL for one in job.attempts)
+            most = len(job.attempts) + (forgotten <= MOST_RERUNS)
         if job.retry is not None and not job.retry.held:
             yield f"it was decided before that {event.job} runs again"
         if len(job.attempts) >= most:

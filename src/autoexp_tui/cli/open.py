@@ -255,7 +255,7 @@ def replay_handle(
     """
     from autoexp_tui.engine.replay import ReplayHandle
     from autoexp_tui.engine.replay_buffer import Reel
-    from autoexp_tui.events.state_updates import IllegalTransition
+    from autoexp_tui.events.base import IllegalTransition
     from autoexp_tui.probes.clock import SystemClock
     from autoexp_tui.storage.journal import StoredPlans, read_session
     from autoexp_tui.storage.journal_history import PackedHistory

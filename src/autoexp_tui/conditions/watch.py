@@ -10,17 +10,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from autoexp_tui.events import events
-from autoexp_tui.events.events import Event
 from autoexp_tui.model.facts import (
-    ApprovalKey,
     CommandKey,
     FactKey,
-    FiredKey,
     GlobKey,
-    JobKey,
     LogKey,
-    MetadataKey,
     MetricKey,
     OutsideKey,
     StatKey,
@@ -149,58 +143,3 @@ class Timers:
         while self._heap and self._due.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
-
-
-def facts_changed(event: Event) -> tuple[FactKey, ...]:
-    """The inside facts that an event changes."""
-    match event:
-        case events.LogMatched():
-            return tuple(MetadataKey(event.job, key) for key in event.metadata)
-        case events.MetricsNoted():
-            return tuple(MetricKey(event.job, name) for name in event.values)
-        case events.ApprovalAsked() | events.ApprovalAnswered():
-            return (ApprovalKey(event.job),)
-        case events.ActionFired():
-            return (FiredKey(event.job, event.action),)
-        case (
-            events.RunBegan()
-            | events.RunRequeued()
-            | events.RunSuspended()
-            | events.RunResumed()
-            | events.AttemptEnded()
-            | events.RetryOrdered()
-            | events.JobEnded()
-            | events.JobRevived()
-            | events.JobReplanned()
-            | events.FilesSetAside()
-        ):
-            return (JobKey(event.job),)
-        case events.JobsReleased() | events.JobsHeld():
-            return tuple(JobKey(job) for job in event.jobs)
-        case _:
-            return ()
-
-
-def jobs_changed(event: Event) -> tuple[str, ...]:
-    """The jobs that must be judged anew because of an event about themselves."""
-    match event:
-        case (
-            events.JobRevived()
-            | events.JobReplanned()
-            | events.RetryOrdered()
-            | events.AttemptEnded()
-            | events.JobEnded()
-            | events.RunBegan()
-            | events.RunRequeued()
-            | events.RunSuspended()
-            | events.RunResumed()
-            | events.ConditionWaived()
-            | events.ApprovalAnswered()
-            | events.ActionDeferred()
-            | events.FilesSetAside()
-        ):
-            return (event.job,)
-        case events.JobsReleased() | events.JobsHeld():
-            return event.jobs
-        case _:
-            return ()

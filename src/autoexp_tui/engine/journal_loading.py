@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from autoexp_tui.engine.replay_buffer import Reel
+from autoexp_tui.events.base import IllegalTransition
 from autoexp_tui.events.events import Recorded
-from autoexp_tui.events.state_updates import IllegalTransition
 from autoexp_tui.model.errors import AutoexpError
 
 PORTION = 200

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from autoexp_tui.events.events import AttemptEnded
     from autoexp_tui.model.state import SessionState
 
 SESSION: Final = "session"
@@ -34,12 +33,12 @@ def keys_of(state: SessionState, job: str, number: int) -> tuple[str, ...]:
     return (SESSION, stage_key(record.spec.stage), *on_node)
 
 
-def count_end(state: SessionState, ended: AttemptEnded) -> None:
-    """Add an attempt's end to the counts."""
-    if not ended.streak:
+def count_end(state: SessionState, job: str, attempt: int, streak: str) -> None:
+    """Add an attempt's end to the counts; `streak` as in `AttemptEnded`."""
+    if not streak:
         return
-    for key in keys_of(state, ended.job, ended.attempt):
-        if ended.streak == "quick":
+    for key in keys_of(state, job, attempt):
+        if streak == "quick":
             state.streaks[key] = state.streaks.get(key, 0) + 1
         else:
             state.streaks.pop(key, None)

@@ -16,7 +16,6 @@ from autoexp_tui.actions.runtime_parameters import is_composed, is_composing
 from autoexp_tui.actions.transitions import react_to_moves
 from autoexp_tui.conditions.condition_check import Look
 from autoexp_tui.conditions.kinds import Approval, Composite, Condition, Not
-from autoexp_tui.conditions.watch import facts_changed, jobs_changed
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
@@ -78,8 +77,8 @@ def _follow(desk: Desk, queue: _Queue, seen: int) -> int:
         event = record.event
         for name in _jobs_of(event):
             desk.roster.note(desk.job(name))
-        queue.push(jobs_changed(event))
-        for key in facts_changed(event):
+        queue.push(event.jobs_to_judge())
+        for key in event.changed_facts():
             queue.push(desk.watch.jobs(key))
     return len(records)
 
@@ -89,7 +88,7 @@ def _jobs_of(event: events.Event) -> tuple[str, ...]:
         case events.EffectOrdered(effect=SubmitTasks(tasks=tasks)):
             return tuple(job for job, _ in tasks)
         case _:
-            return jobs_changed(event)
+            return event.jobs_to_judge()
 
 
 # ---------------------------------------------------------------------- one job

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from autoexp_tui.events.apply import apply, unseen
+from autoexp_tui.events.base import IllegalTransition
 from autoexp_tui.events.events import Recorded
-from autoexp_tui.events.state_updates import IllegalTransition
 from autoexp_tui.model.errors import JournalDamaged
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState

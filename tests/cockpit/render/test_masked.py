@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autoexp_tui.cockpit.render.event_text import told
+from autoexp_tui.cockpit.render.event_log import masked_headline
 from autoexp_tui.cockpit.render.job_details import pages_of
 from autoexp_tui.events import events
 from autoexp_tui.model.masking import MaskRules
@@ -44,4 +44,4 @@ def test_reasons_and_events_are_masked() -> None:
     reason = why("other_overrides", overrides=f"hub.token={SECRET} lr=1")
     assert sentence(reason, 0.0) == "runs with other overrides: hub.token=*** lr=1"
     logged = events.MessageLogged(text=f"login with api_key={SECRET}", level="info")
-    assert SECRET not in str(told(logged, 0.0))
+    assert SECRET not in str(masked_headline(logged, 0.0))

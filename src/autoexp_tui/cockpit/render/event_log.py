@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cockpit.render.event_text import Told, names, told
 from autoexp_tui.cockpit.render.spans import (
     Line,
     Role,
@@ -25,6 +24,7 @@ from autoexp_tui.cockpit.render.spans import (
 )
 from autoexp_tui.effects import effects
 from autoexp_tui.events import events
+from autoexp_tui.events.base import Headline, list_names
 from autoexp_tui.model.checkpoints import Checkpoint, SavedCheckpoint
 from autoexp_tui.model.masking import mask_text
 from autoexp_tui.model.moment import wall_time
@@ -56,27 +56,9 @@ class Entry:
         return self.submitted or jobs_of(self.event)
 
 
-_MATTER = (
-    events.EffectOrdered,
-    events.EffectSettled,
-    events.CommandRefused,
-    events.JobEnded,
-    events.RetryOrdered,
-    events.ApprovalAsked,
-    events.ActionDropped,
-    events.SubmissionPaused,
-    events.SubmissionResumed,
-    events.NodeExcluded,
-    events.CheckpointQuarantined,
-    events.WarningRaised,
-    events.EvidenceCaptured,
-    events.EngineFaulted,
-)
-
-
 def is_weighty(entry: Entry) -> bool:
     """Whether a person asked for it, or is asked; or it was done, ended, warned of."""
-    return bool(entry.record.command_id) or isinstance(entry.event, _MATTER)
+    return bool(entry.record.command_id) or entry.event.matters
 
 
 def entry_line(entry: Entry, now: float, cells: int) -> Line:
@@ -84,7 +66,7 @@ def entry_line(entry: Entry, now: float, cells: int) -> Line:
     mark, role = _outcome(entry)
     job_cells = max(12, min(36, cells // 3))
     job = shorten_middle(outside(_of_several(entry.jobs)) or "-", job_cells)
-    what, about = _told(entry, now)
+    what, about = _headline_of(entry, now)
     verb, about = fit(outside(what), 18), outside(about)
     content = line(
         Span(f"{mark} ", role),
@@ -96,11 +78,17 @@ def entry_line(entry: Entry, now: float, cells: int) -> Line:
     return cut(content, cells)
 
 
-def _told(entry: Entry, now: float) -> Told:
+def masked_headline(event: Event, now: float) -> Headline:
+    """An event on one line without secrets, not cleaned; any but `EffectOrdered`."""
+    headline = event.headline(now)
+    return headline._replace(about=mask_text(headline.about))
+
+
+def _headline_of(entry: Entry, now: float) -> Headline:
     event = entry.event
     if isinstance(event, events.EffectOrdered):
-        return Told(_kind(event.effect), _sent(entry) or _effect(event.effect))
-    return told(event, now)
+        return Headline(_kind(event.effect), _sent(entry) or _effect(event.effect))
+    return masked_headline(event, now)
 
 
 def _sent(entry: Entry) -> str:
@@ -185,7 +173,7 @@ def _effect(effect: effects.Effect) -> str:
         case effects.SubmitTasks() | effects.CancelTasks():
             if len(effect.tasks) == 1:
                 return f"attempt {effect.tasks[0][1]}"
-            return names([job for job, _ in effect.tasks])
+            return list_names([job for job, _ in effect.tasks])
         case effects.ComposeJob():
             return " ".join(effect.overrides)
         case effects.RunNotifyCommand():
@@ -253,7 +241,8 @@ def _detail(entry: Entry, now: float) -> Iterable[Line]:
     if isinstance(event, events.EffectOrdered):
         yield from _effect_detail(event, now)
     else:
-        yield _fact("what", ": ".join(part for part in told(event, now) if part))
+        parts = masked_headline(event, now)
+        yield _fact("what", ": ".join(part for part in parts if part))
         for field in fields(event):
             text = _spell(getattr(event, field.name), now)
             if text:

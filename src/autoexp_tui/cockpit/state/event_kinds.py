@@ -10,14 +10,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from autoexp_tui.cockpit.render.event_log import Entry, entry_text, is_weighty
 from autoexp_tui.events import events
-from autoexp_tui.model.states import JobState, Outcome
-
-if TYPE_CHECKING:
-    from autoexp_tui.events.events import Event
 
 KINDS: Final = (
     "submit",
@@ -38,82 +34,21 @@ _OF_EFFECTS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """By the effect's kind; every other one is what a reaction does."""
 
-_OF_TYPES: Final[Mapping[type, str]] = MappingProxyType(
-    {
-        events.SubmissionAccepted: "submit",
-        events.SubmissionUncertain: "submit",
-        events.SubmissionAbsent: "submit",
-        events.PlanAdded: "state",
-        events.DoneFound: "state",
-        events.ForeignFilesFound: "state",
-        events.FilesSetAside: "state",
-        events.JobsReleased: "state",
-        events.JobsHeld: "state",
-        events.JobReplanned: "state",
-        events.JobRevived: "state",
-        events.RunBegan: "state",
-        events.RunRequeued: "state",
-        events.RunSuspended: "state",
-        events.RunResumed: "state",
-        events.LogReplaced: "state",
-        events.AttemptEnded: "state",
-        events.JobEnded: "state",
-        events.ConditionJudged: "condition",
-        events.ConditionLatched: "condition",
-        events.ConditionWaived: "condition",
-        events.WaitExplained: "condition",
-        events.RetryOrdered: "reaction",
-        events.LogMatched: "reaction",
-        events.EvidenceCaptured: "reaction",
-        events.ActionFired: "reaction",
-        events.ActionDeferred: "reaction",
-        events.ActionDropped: "reaction",
-        events.MessageLogged: "reaction",
-        events.NodeExcluded: "reaction",
-        events.WarningRaised: "warning",
-        events.WarningCleared: "warning",
-        events.LimitAcknowledged: "warning",
-        events.ApprovalAsked: "approval",
-        events.ApprovalAnswered: "approval",
-        events.CommandRefused: "error",
-        events.EngineFaulted: "error",
-    }
-)
-_NONE: Final = frozenset({events.MetricsNoted})
-
 
 def kinds_of(record: events.Recorded) -> frozenset[str]:
     """The kinds that an event is of; none for what only notes numbers."""
     event = record.event
-    if type(event) in _NONE:
+    topic: str = event.topic
+    if not topic:
         return frozenset()
-    found = {_kind(event)}
+    if isinstance(event, events.EffectOrdered):
+        topic = _OF_EFFECTS.get(event.effect.kind, topic)
+    found = {topic}
     if record.command_id:
         found.add("person")
-    if _is_error(event):
+    if event.is_error():
         found.add("error")
     return frozenset(found)
-
-
-def _kind(event: Event) -> str:
-    if isinstance(event, events.EffectOrdered):
-        return _OF_EFFECTS.get(event.effect.kind, "reaction")
-    return _OF_TYPES.get(type(event), "engine")
-
-
-def _is_error(event: Event) -> bool:
-    match event:
-        case events.JobEnded(state=JobState.FAILED | JobState.LOST):
-            return True
-        case events.AttemptEnded(outcome=Outcome.FAILED | Outcome.LOST):
-            return True
-        case events.EffectSettled(outcome="failed" | "uncertain"):
-            return True
-        case events.WarningRaised(severity="error") | events.SubmissionUncertain():
-            return True
-        case events.MessageLogged(level="error"):
-            return True
-    return False
 
 
 class NoSuchKind(ValueError):

@@ -1,0 +1,191 @@
+"""What every event is, and what it may do to a session's state.
+
+An event has its fields, what it does to the state, and its words in one place. Times
+are UTC seconds since the epoch, by the clock of whoever reported them; attempts count
+from 1, runs from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+
+from autoexp_tui.model.states import JobState, may_become
+from autoexp_tui.model.wording import sentence
+
+if TYPE_CHECKING:
+    from autoexp_tui.events.events import Event
+    from autoexp_tui.model.facts import FactKey
+    from autoexp_tui.model.state import Attempt, JobRecord, SessionState
+    from autoexp_tui.model.verdicts import Why
+
+Topic: TypeAlias = Literal[
+    "submit",
+    "cancel",
+    "state",
+    "condition",
+    "reaction",
+    "warning",
+    "approval",
+    "person",
+    "engine",
+    "error",
+    "",
+]
+"""What the Events screen filters by; empty: the event only notes numbers."""
+
+FEW: Final = 6
+"""Names that a line shows before it counts the rest."""
+
+
+class IllegalTransition(Exception):
+    """An event asks for a step that the table does not have."""
+
+
+class Headline(NamedTuple):
+    """`approved`, `by a person: the curves look right`."""
+
+    verb: str
+    about: str = ""
+
+
+class EventBase:
+    """A fact of a session in the past tense. A class's name is its `type` on disk."""
+
+    __slots__ = ()
+    topic: ClassVar[Topic] = "engine"
+    matters: ClassVar[bool] = False
+    """A person wants to see it: something was ordered, ended, asked or warned of."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Change the state; by default nothing.
+
+        Raises:
+            IllegalTransition: it does not fit the job's state.
+            KeyError: it names a job, plan or token that the session does not have.
+        """
+
+    def headline(self, now: float) -> Headline:
+        """The event on one line, not cleaned; `now` in UTC seconds."""
+        raise NotImplementedError(type(self).__name__)
+
+    def is_error(self) -> bool:
+        """Whether it reports a failure."""
+        return False
+
+    def changed_facts(self) -> tuple[FactKey, ...]:
+        """The facts inside the session that it changes."""
+        return ()
+
+    def jobs_to_judge(self) -> tuple[str, ...]:
+        """Jobs whose conditions must be judged anew because of it."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """An event with its place in the journal."""
+
+    seq: int
+    epoch: int
+    t: float
+    """Orders events and never goes back: see `model.moment`."""
+    utc: float | None = None
+    """What the wall clock showed; None: `t`, in a journal of an older version."""
+    lived: float | None = None
+    """Seconds for which engines of the session had lived; None: an older version's."""
+    event_id: str
+    cause_id: str = ""
+    """The event, command or observation that led to it."""
+    command_id: str = ""
+    event: Event
+    more: bool = False
+    """Further records of the same commit follow; without its last one, a commit does
+    not count."""
+    v: int = 1
+    """Version of the event's type."""
+
+
+# ----------------------------------------------------------------- changes of the state
+def update(state: SessionState, job: str, **changes: Any) -> None:
+    """Change parts of a job's record."""
+    state.jobs[job] = state.renew(state.jobs[job], **changes)
+
+
+def move(
+    state: SessionState,
+    record: Recorded,
+    job: str,
+    new: JobState,
+    *,
+    again: bool = False,
+    **changes: Any,
+) -> None:
+    """Change a job's state, and parts of its record.
+
+    `again`: it completed without a run of this session, and may still have one.
+
+    Raises:
+        IllegalTransition: the table has no such step.
+    """
+    old = state.jobs[job]
+    if not (again or may_become(old.state, new)):
+        raise IllegalTransition(f"{job}: {old.state} -> {new} by {record.event!r}")
+    if old.state is not new:
+        changes |= {"since": record.t, "since_lived": state.lived}
+    state.jobs[job] = state.renew(old, state=new, **changes)
+
+
+def move_all(
+    state: SessionState,
+    record: Recorded,
+    jobs: tuple[str, ...],
+    new: JobState,
+    **changes: Any,
+) -> None:
+    """Move several jobs to one state, with no word of why they waited before."""
+    waiting = state.lived if new is JobState.WAITING else None
+    changes = {"why": None, **changes}
+    for job in jobs:
+        move(state, record, job, new, waiting_lived=waiting, **changes)
+
+
+def update_attempt(state: SessionState, job: str, number: int, **changes: Any) -> None:
+    """Change parts of one attempt of a job."""
+    attempts = tuple(
+        state.renew(attempt, **changes) if attempt.number == number else attempt
+        for attempt in state.jobs[job].attempts
+    )
+    update(state, job, attempts=attempts)
+
+
+def attempts_with_metrics(job: JobRecord) -> tuple[Attempt, ...]:
+    """The attempts of a job, the newest with the metrics that were recorded of it."""
+    if job.noted is None or job.attempt is None:
+        return job.attempts
+    if job.noted.attempt != job.attempt.number:
+        return job.attempts
+    return (*job.attempts[:-1], replace(job.attempt, noted=job.noted))
+
+
+# ----------------------------------------------------------------------------- words
+def list_names(jobs: Sequence[str]) -> str:
+    """`a, b, c, d, e, f and 3 more`."""
+    more = f" and {len(jobs) - FEW} more" if len(jobs) > FEW else ""
+    return ", ".join(jobs[:FEW]) + more
+
+
+def join_parts(*parts: str) -> str:
+    """The parts that are not empty, with commas."""
+    return ", ".join(part for part in parts if part)
+
+
+def append_reason(what: str, reason: str) -> str:
+    """`what: reason`, or the one that is not empty."""
+    return f"{what}: {reason}" if what and reason else what or reason
+
+
+def explain(why: Why | None, now: float) -> str:
+    """A reason as a sentence; empty for none."""
+    return sentence(why, now) if why is not None else ""

@@ -1,0 +1,283 @@
+"""Events of jobs at rest: released, held, planned anew, tried again, ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from autoexp_tui.events.base import (
+    EventBase,
+    Headline,
+    Topic,
+    append_reason,
+    attempts_with_metrics,
+    explain,
+    join_parts,
+    list_names,
+    move,
+    move_all,
+    update,
+)
+from autoexp_tui.model.facts import FactKey, JobKey
+from autoexp_tui.model.freshness import SetAside
+from autoexp_tui.model.specs import JobSpec
+from autoexp_tui.model.state import Retry
+from autoexp_tui.model.states import Cause, JobState
+from autoexp_tui.model.verdicts import Why
+from autoexp_tui.model.wording import STATES, cause_of_end
+
+if TYPE_CHECKING:
+    from autoexp_tui.events.base import Recorded
+    from autoexp_tui.model.state import SessionState
+
+_NOT_LOOKED: Final[Mapping[str, Any]] = {
+    "look_ordered": 0,
+    "looked_before": 0,
+    "found": {},
+}
+_LOOK_REASONS: Final = frozenset({"held_by_files", "files_unseen"})
+
+
+class _OfJobs(EventBase):
+    """An event about several jobs' own state."""
+
+    __slots__ = ()
+    topic: ClassVar[Topic] = "state"
+    jobs: tuple[str, ...]
+
+    def changed_facts(self) -> tuple[FactKey, ...]:
+        return tuple(JobKey(job) for job in self.jobs)
+
+    def jobs_to_judge(self) -> tuple[str, ...]:
+        return self.jobs
+
+
+class OfJob(EventBase):
+    """An event about one job's own state."""
+
+    __slots__ = ()
+    topic: ClassVar[Topic] = "state"
+    job: str
+
+    def changed_facts(self) -> tuple[FactKey, ...]:
+        return (JobKey(self.job),)
+
+    def jobs_to_judge(self) -> tuple[str, ...]:
+        return (self.job,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsReleased(_OfJobs):
+    """PLANNED or HELD jobs may run as soon as their conditions pass."""
+
+    jobs: tuple[str, ...]
+    ahead: bool = False
+    """Before all others that wait for a slot."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Let them wait."""
+        move_all(state, record, self.jobs, JobState.WAITING, ahead=self.ahead)
+
+    def headline(self, now: float) -> Headline:
+        ahead = ", ahead" if self.ahead else ""
+        return Headline("released", list_names(self.jobs) + ahead)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsHeld(_OfJobs):
+    """PLANNED jobs that were not chosen, or jobs that cannot go on without a person."""
+
+    jobs: tuple[str, ...]
+    why: Why | None = None
+    """None: they were not chosen."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Hold them."""
+        move_all(state, record, self.jobs, JobState.HELD, why=self.why)
+
+    def headline(self, now: float) -> Headline:
+        reason = f": {explain(self.why, now)}" if self.why else ""
+        return Headline("held", f"{list_names(self.jobs)}{reason}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitExplained(EventBase):
+    """Why a ready job is not sent (a slot, a pause); recorded when the code changes."""
+
+    topic: ClassVar[Topic] = "condition"
+
+    job: str
+    why: Why
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Keep the reason."""
+        update(state, self.job, why=self.why)
+
+    def headline(self, now: float) -> Headline:
+        return Headline("waits", explain(self.why, now))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobReplanned(OfJob):
+    """The job will run differently from now on."""
+
+    job: str
+    spec: JobSpec
+    why: Why
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Give the job another spec; metrics of other work stay with the attempt that
+        made them."""
+        old = state.jobs[self.job]
+        if self.spec.fingerprint != old.spec.fingerprint:
+            update(state, self.job, attempts=attempts_with_metrics(old), noted=None)
+        update(state, self.job, spec=self.spec)
+
+    def headline(self, now: float) -> Headline:
+        return Headline("planned anew", explain(self.why, now))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesSetAside(OfJob):
+    """What followers of a job wait for, as it lies there before an attempt that begins
+    anew: it counts once it is another file."""
+
+    job: str
+    attempt: int
+    """The one that is to come."""
+    files: tuple[SetAside, ...] = ()
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Keep what lay there."""
+        job, found = state.jobs[self.job], {one.file.path: one for one in self.files}
+        reason = job.why
+        if reason is not None and reason.code in _LOOK_REASONS:
+            reason = job.retry.why if job.retry else None
+        update(state, job.name, looked_before=self.attempt, found=found, why=reason)
+
+    def headline(self, now: float) -> Headline:
+        files = list_names([one.file.path for one in self.files]) or "none"
+        return Headline("files set aside", f"before attempt {self.attempt}: {files}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryOrdered(OfJob):
+    """A reaction ordered a further attempt."""
+
+    topic: ClassVar[Topic] = "reaction"
+    matters: ClassVar[bool] = True
+
+    job: str
+    wait_seconds: float | None = None
+    """Seconds that an engine has to live until then."""
+    not_before: float = 0.0
+    """UTC, in journals of an older version that have no `wait_seconds`."""
+    from_checkpoint: bool
+    why: Why
+    held: bool = False
+    """It is not decided yet: a condition of the reaction is waited for."""
+    use_files: bool = False
+    """Followers may use what lies there although the attempt begins anew."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Let the job be tried again, at its time."""
+        waits = self.wait_seconds
+        if waits is None:  # of an older version
+            waits = max(0.0, self.not_before - record.t)
+        retry = Retry(
+            lived=state.lived + waits,
+            from_checkpoint=self.from_checkpoint,
+            why=self.why,
+            held=self.held,
+        )
+        move(
+            state,
+            record,
+            self.job,
+            JobState.RETRYING,
+            retry=retry,
+            why=self.why,
+            use_files=self.use_files,
+            **_NOT_LOOKED,
+        )
+
+    def headline(self, now: float) -> Headline:
+        return Headline("retry ordered", explain(self.why, now))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEnded(OfJob):
+    """A job reached an end state."""
+
+    matters: ClassVar[bool] = True
+
+    job: str
+    state: JobState
+    cause: Cause | None = None
+    why: Why | None = None
+    keeps: tuple[str, ...] = ()
+    """Deferred actions that may still fire; the others end with the job."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Move the job to where it ends, with what it keeps."""
+        deferred = state.jobs[self.job].deferred
+        state.matches.pop(self.job, None)
+        move(
+            state,
+            record,
+            self.job,
+            self.state,
+            cause=self.cause,
+            why=self.why,
+            waiting_lived=None,
+            retry=None,
+            deferred={key: deferred[key] for key in self.keeps if key in deferred},
+        )
+
+    def headline(self, now: float) -> Headline:
+        cause = cause_of_end(self.cause, self.state) if self.cause else ""
+        words = join_parts(STATES[self.state], cause)
+        return Headline("job ended", append_reason(words, explain(self.why, now)))
+
+    def is_error(self) -> bool:
+        return self.state in (JobState.FAILED, JobState.LOST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRevived(OfJob):
+    """An ended job waits again."""
+
+    job: str
+    from_checkpoint: bool = True
+    use_files: bool = False
+    """Followers may use what lies there although the attempt begins anew."""
+    why: Why
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Let the job wait again, with nothing judged."""
+        old = state.jobs[self.job]
+        if old.done is not None:  # a former life's words say nothing of the run to come
+            gone: dict[str, Any] = {"done": None, "metadata": {}, "noted": None}
+            update(state, self.job, foreign_files=True, **gone)
+        move(
+            state,
+            record,
+            self.job,
+            JobState.WAITING,
+            again=old.done_before,
+            cause=None,
+            why=None,
+            waiting_lived=state.lived,
+            resume=self.from_checkpoint,
+            start=(None,) * len(old.spec.start_conditions),
+            cancel=(None,) * len(old.spec.cancel_conditions),
+            latched={},
+            ask=None,
+            retry=None,
+            use_files=self.use_files,
+            **_NOT_LOOKED,
+        )
+
+    def headline(self, now: float) -> Headline:
+        return Headline("revived", explain(self.why, now))

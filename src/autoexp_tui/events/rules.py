@@ -1,0 +1,292 @@
+"""Events of rules: what logs showed, warnings, evidence, actions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from autoexp_tui.events.base import (
+    EventBase,
+    Headline,
+    Topic,
+    append_reason,
+    explain,
+    join_parts,
+    update,
+    update_attempt,
+)
+from autoexp_tui.model.facts import FactKey, FiredKey, MetadataKey, MetricKey
+from autoexp_tui.model.state import Deferred, Mark, Matched, Warned
+from autoexp_tui.model.verdicts import Why
+from autoexp_tui.model.wording import count, number
+
+if TYPE_CHECKING:
+    from autoexp_tui.events.base import Recorded
+    from autoexp_tui.model.state import SessionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogMatched(EventBase):
+    """A log rule matched; `match_id` makes a second scan harmless."""
+
+    topic: ClassVar[Topic] = "reaction"
+
+    match_id: str
+    job: str
+    attempt: int
+    run: int
+    rule: str
+    offset: int
+    line: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    count: int = 1
+    """Matches that it stands for, itself the last: they came too fast for events of
+    their own."""
+    first_offset: int | None = None
+    """Where the first of several lies; None: it is the only one."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Keep how far the rule has got in the log, and what it told."""
+        found = state.matches.get(self.job)
+        marks: dict[str, Mark] = {}
+        if found is not None and (found.attempt, found.run) == (self.attempt, self.run):
+            marks |= found.marks
+        marks[self.rule] = (self.match_id, self.offset)
+        state.matches[self.job] = Matched(self.attempt, self.run, marks)
+        if self.metadata:
+            known = state.jobs[self.job].metadata
+            update(state, self.job, metadata={**known, **self.metadata})
+
+    def headline(self, now: float) -> Headline:
+        times = f" ({count(self.count)} times)" if self.count > 1 else ""
+        about = append_reason(self.rule + times, self.line.strip())
+        return Headline("log matched", about)
+
+    def changed_facts(self) -> tuple[FactKey, ...]:
+        return tuple(MetadataKey(self.job, key) for key in self.metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsNoted(EventBase):
+    """A job's newest metrics, recorded seldom: the log itself keeps the rest."""
+
+    topic: ClassVar[Topic] = ""
+
+    job: str
+    attempt: int
+    run: int
+    step: int
+    total: int | None
+    values: Mapping[str, float | str]
+    """Finite numbers as numbers; `nan`, `inf`, `-inf` as text (JSON has none)."""
+    judged: Mapping[str, int] = field(default_factory=dict)
+    """File (the log: empty) -> the bytes of it of which all anomalies were noted."""
+    result: float | str | None = None
+    """The number that the job is for; None: not known."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Keep them."""
+        update(state, self.job, noted=self)
+
+    def headline(self, now: float) -> Headline:
+        step = f"step {self.step}" + (f" of {self.total}" if self.total else "")
+        values = [
+            f"{name} {value if isinstance(value, str) else number(value)}"
+            for name, value in self.values.items()
+        ]
+        return Headline("metrics noted", join_parts(step, *values))
+
+    def changed_facts(self) -> tuple[FactKey, ...]:
+        return tuple(MetricKey(self.job, name) for name in self.values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarningRaised(EventBase):
+    """Something a person should see."""
+
+    topic: ClassVar[Topic] = "warning"
+    matters: ClassVar[bool] = True
+
+    warning_id: str
+    why: Why
+    job: str = ""
+    severity: Literal["info", "warning", "error"] = "warning"
+    evidence: str = ""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Keep the warning until it is cleared."""
+        state.warnings[self.warning_id] = Warned(
+            warning_id=self.warning_id,
+            why=self.why,
+            job=self.job,
+            severity=self.severity,
+            evidence=self.evidence,
+            raised_at=record.t,
+        )
+
+    def headline(self, now: float) -> Headline:
+        return Headline("warning", explain(self.why, now))
+
+    def is_error(self) -> bool:
+        return self.severity == "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarningCleared(EventBase):
+    """It passed, or was acknowledged."""
+
+    topic: ClassVar[Topic] = "warning"
+
+    warning_id: str
+    by: str = ""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Forget the warning."""
+        state.warnings.pop(self.warning_id, None)
+
+    def headline(self, now: float) -> Headline:
+        return Headline("warning cleared", f"by {self.by}" if self.by else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitAcknowledged(EventBase):
+    """A person knows that the time limit of a run will cut it."""
+
+    topic: ClassVar[Topic] = "warning"
+
+    job: str
+    attempt: int
+    by: str = ""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Warn of it no more."""
+        update_attempt(state, self.job, self.attempt, limit_seen=True)
+
+    def headline(self, now: float) -> Headline:
+        return Headline("time limit seen", f"by {self.by}" if self.by else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceCaptured(EventBase):
+    """What could be seen of a run that a rule ends was kept."""
+
+    topic: ClassVar[Topic] = "reaction"
+    matters: ClassVar[bool] = True
+
+    job: str
+    attempt: int
+    reason: str
+    """`stall`, `nan`, or the rule's name."""
+    directory: str
+    """Absolute; empty: nothing could be written."""
+    summary: str
+    """What was obtained and what not, in one line."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Keep where it lies what the run was doing."""
+        if self.directory:
+            attempt = state.jobs[self.job].attempts[self.attempt - 1]
+            captures = (*attempt.captures, self.directory)
+            update_attempt(state, self.job, self.attempt, captures=captures)
+
+    def headline(self, now: float) -> Headline:
+        return Headline("evidence kept", join_parts(self.summary, self.directory))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionFired(EventBase):
+    """A rule's action was carried out for a job."""
+
+    topic: ClassVar[Topic] = "reaction"
+
+    job: str
+    action: str
+    """`<rule>/<index>`."""
+    trigger: str
+    """The match or the attempt that triggered it."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Count that the action fired; it is deferred no more."""
+        job = state.jobs[self.job]
+        fired = {**job.fired, self.action: state.lived}
+        firings = {**job.firings, self.action: job.firings.get(self.action, 0) + 1}
+        update(state, self.job, fired=fired, firings=firings)
+        _forget_deferred(state, self.job, self.action)
+
+    def headline(self, now: float) -> Headline:
+        return Headline("action fired", self.action)
+
+    def changed_facts(self) -> tuple[FactKey, ...]:
+        return (FiredKey(self.job, self.action),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionDeferred(EventBase):
+    """A rule's action waits for one of its conditions."""
+
+    topic: ClassVar[Topic] = "reaction"
+
+    job: str
+    action: str
+    trigger: str
+    why: Why
+    wait_seconds: float | None = None
+    """For how long at most it is not decided; None: nobody knows."""
+    until: float | None = None
+    """UTC of that, in journals of an older version that have no `wait_seconds`."""
+    line: str = ""
+    """The log line that triggered it."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Keep why the action is deferred, and since when."""
+        before = state.jobs[self.job].deferred
+        old = before.get(self.action)
+        waits = self.wait_seconds
+        if waits is None and self.until is not None:  # of an older version
+            waits = max(0.0, self.until - record.t)
+        same = old is not None and old.trigger == self.trigger
+        deferred = Deferred(
+            trigger=self.trigger,
+            since_lived=old.since_lived if same and old else state.lived,
+            why=self.why,
+            until_lived=None if waits is None else state.lived + waits,
+            line=self.line,
+        )
+        update(state, self.job, deferred={**before, self.action: deferred})
+
+    def headline(self, now: float) -> Headline:
+        return Headline(
+            "action deferred", append_reason(self.action, explain(self.why, now))
+        )
+
+    def jobs_to_judge(self) -> tuple[str, ...]:
+        return (self.job,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionDropped(EventBase):
+    """A rule's action will not be carried out for this trigger."""
+
+    topic: ClassVar[Topic] = "reaction"
+    matters: ClassVar[bool] = True
+
+    job: str
+    action: str
+    trigger: str
+    why: Why
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """The action is deferred no more."""
+        _forget_deferred(state, self.job, self.action)
+
+    def headline(self, now: float) -> Headline:
+        return Headline(
+            "action dropped", append_reason(self.action, explain(self.why, now))
+        )
+
+
+def _forget_deferred(state: SessionState, job: str, action: str) -> None:
+    deferred = dict(state.jobs[job].deferred)
+    if deferred.pop(action, None) is not None:
+        update(state, job, deferred=deferred)

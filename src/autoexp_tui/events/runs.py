@@ -1,0 +1,275 @@
+"""Events of attempts and their runs: they begin, are requeued, end; checkpoints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from autoexp_tui.events.base import (
+    EventBase,
+    Headline,
+    Topic,
+    append_reason,
+    explain,
+    join_parts,
+    move,
+    update,
+    update_attempt,
+)
+from autoexp_tui.events.jobs import OfJob
+from autoexp_tui.model.checkpoints import Checkpoint, SavedCheckpoint
+from autoexp_tui.model.state import Matched
+from autoexp_tui.model.states import Cause, JobState, Outcome
+from autoexp_tui.model.streaks import count_end
+from autoexp_tui.model.verdicts import Why
+from autoexp_tui.model.wording import CAUSES, STATES
+
+if TYPE_CHECKING:
+    from autoexp_tui.events.base import Recorded
+    from autoexp_tui.model.state import SessionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunBegan(OfJob):
+    """The wrapper's begin record was seen."""
+
+    job: str
+    attempt: int
+    run: int
+    began_at: float
+    executor_id: str = ""
+    node: str = ""
+    partition: str = ""
+    pid: int = 0
+    log_path: str = ""
+    log_start: int = 0
+    """Bytes that earlier runs had left in that log: they say nothing of this one."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Let the attempt run, in place of its run before."""
+        found: dict[str, Any] = {
+            "run": self.run,
+            "began_at": _session_time(state, self, self.began_at),
+            "node": self.node,
+            "partition": self.partition,
+            "pid": self.pid,
+            "log_path": self.log_path,
+            "log_start": self.log_start,
+            "log_replaced": 0,
+        }
+        if self.executor_id:
+            found["executor_id"] = self.executor_id
+        update_attempt(state, self.job, self.attempt, **found)
+        if not state.jobs[self.job].ended:
+            move(state, record, self.job, JobState.RUNNING, why=None)
+
+    def headline(self, now: float) -> Headline:
+        again = f"run {self.run}" if self.run else ""
+        where = f"on {self.node}" if self.node else ""
+        attempt = f"attempt {self.attempt}"
+        about = join_parts(attempt, again, where, self.partition, self.executor_id)
+        return Headline("began", about)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequeued(OfJob):
+    """The executor put a begun run back into its queue."""
+
+    job: str
+    attempt: int
+    run: int
+    why: Why
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Let the job wait in the queue."""
+        move(state, record, self.job, JobState.QUEUED, why=self.why)
+
+    def headline(self, now: float) -> Headline:
+        return Headline("requeued", explain(self.why, now))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSuspended(OfJob):
+    """The executor stopped a run's processes for a while."""
+
+    job: str
+    attempt: int
+    run: int
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Let the job stand still."""
+        move(state, record, self.job, JobState.SUSPENDED, why=None)
+
+    def headline(self, now: float) -> Headline:
+        return Headline("suspended")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResumed(OfJob):
+    """The executor let a suspended run go on."""
+
+    job: str
+    attempt: int
+    run: int
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Let the job run."""
+        move(state, record, self.job, JobState.RUNNING, why=None)
+
+    def headline(self, now: float) -> Headline:
+        return Headline("goes on")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogReplaced(EventBase):
+    """The log of a run that goes on began anew: rotated, truncated, or swapped."""
+
+    topic: ClassVar[Topic] = "state"
+
+    job: str
+    attempt: int
+    run: int
+    count: int
+    """How often by now."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Forget places in a log that is not the same any more."""
+        update_attempt(state, self.job, self.attempt, log_replaced=self.count)
+        found = state.matches.get(self.job)
+        if found is not None:
+            marks = {rule: (known, -1) for rule, (known, _) in found.marks.items()}
+            state.matches[self.job] = Matched(found.attempt, found.run, marks)
+        noted = state.jobs[self.job].noted
+        if noted is not None and noted.judged.get(""):
+            judged = {**noted.judged, "": 0}
+            update(state, self.job, noted=replace(noted, judged=judged))
+
+    def headline(self, now: float) -> Headline:
+        about = f"attempt {self.attempt}, {self.count} times by now"
+        return Headline("log began anew", about)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptEnded(OfJob):
+    """An attempt is over; what it means for the job follows in the same commit."""
+
+    job: str
+    attempt: int
+    outcome: Outcome
+    cause: Cause | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    ended_at: float = 0.0
+    why: Why | None = None
+    evidence: str = ""
+    """The last telling line of its log, cleaned."""
+    reached: int | None = None
+    """The last step that its log reported; None: none, or it was not read."""
+    streak: Literal["", "quick", "broken"] = ""
+    """What it is to the count of quick failures in a row: one more, the end of it, or
+    nothing."""
+    rerun: bool = False
+    """The executor would have started it again, had it not forgotten it itself."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Keep how the attempt ended; its log is over."""
+        update_attempt(
+            state,
+            self.job,
+            self.attempt,
+            outcome=self.outcome,
+            cause=self.cause,
+            exit_code=self.exit_code,
+            signal=self.signal,
+            ended_at=_session_time(state, self, self.ended_at),
+            why=self.why,
+            evidence=self.evidence,
+            reached=self.reached,
+        )
+        found = state.matches.get(self.job)
+        if found is not None and found.attempt <= self.attempt:
+            del state.matches[self.job]
+        count_end(state, self.job, self.attempt, self.streak)
+
+    def headline(self, now: float) -> Headline:
+        code = f"exit {self.exit_code}" if self.exit_code is not None else ""
+        signal = f"signal {self.signal}" if self.signal else ""
+        step = f"at step {self.reached}" if self.reached is not None else ""
+        outcome = STATES.get(self.outcome, str(self.outcome).lower())
+        cause = CAUSES.get(self.cause, "") if self.cause else ""
+        facts = join_parts(outcome, cause, code, signal, step)
+        about = append_reason(facts, explain(self.why, now))
+        return Headline(f"attempt {self.attempt} ended", about)
+
+    def is_error(self) -> bool:
+        return self.outcome in (Outcome.FAILED, Outcome.LOST)
+
+
+def _session_time(
+    state: SessionState, event: RunBegan | AttemptEnded, utc: float
+) -> float:
+    """The `t` of what a run's host tells the time of, by a clock of its own.
+
+    It came after what led to it and before we saw it, whatever that clock shows.
+    """
+    known = [
+        attempt.began_at
+        if isinstance(event, AttemptEnded) and attempt.began_at is not None
+        else attempt.ordered_at
+        for attempt in state.jobs[event.job].attempts
+        if attempt.number == event.attempt
+    ]
+    return min(max(utc - state.wall_ahead, *known), state.t) if known else utc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointSeen(EventBase):
+    """What the next attempt of a job would go on from; None: from nothing."""
+
+    job: str
+    saved: SavedCheckpoint | None = None
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Keep it."""
+        update(state, self.job, saved=self.saved)
+
+    def headline(self, now: float) -> Headline:
+        path = self.saved.checkpoint.path if self.saved else "none"
+        return Headline("checkpoint seen", path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointQuarantined(EventBase):
+    """A job's checkpoint was moved aside."""
+
+    matters: ClassVar[bool] = True
+
+    job: str
+    checkpoint: Checkpoint
+    moved_to: str
+    before: Checkpoint | None = None
+    """The newest that is left."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """The one before counts; what the log told of the newest is no longer so."""
+        saved = SavedCheckpoint(checkpoint=self.before) if self.before else None
+        metadata = dict(state.jobs[self.job].metadata)
+        for key in [key for key in metadata if key.startswith("checkpoint")]:
+            value = self._value_instead_of(metadata.pop(key))
+            if value is not None:
+                metadata[key] = value
+        update(state, self.job, saved=saved, metadata=metadata)
+
+    def _value_instead_of(self, value: str) -> str | None:
+        """A log's word of a checkpoint once that is moved; None: there is no other."""
+        before = self.before
+        if value == self.checkpoint.path:
+            return before.path if before else None
+        if value == str(self.checkpoint.step):
+            return str(before.step) if before and before.step is not None else None
+        return value
+
+    def headline(self, now: float) -> Headline:
+        return Headline(
+            "checkpoint moved", f"{self.checkpoint.path} -> {self.moved_to}"
+        )

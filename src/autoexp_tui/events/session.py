@@ -1,0 +1,309 @@
+"""Events of the session itself: engines start, plans join, submission pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from autoexp_tui.events.base import (
+    EventBase,
+    Headline,
+    Topic,
+    append_reason,
+    explain,
+    join_parts,
+    list_names,
+    update,
+)
+from autoexp_tui.events.rules import MetricsNoted
+from autoexp_tui.model.done import DoneWork
+from autoexp_tui.model.joining import joined
+from autoexp_tui.model.state import GAPS, JobRecord
+from autoexp_tui.model.verdicts import Why
+from autoexp_tui.model.wording import duration, size
+
+if TYPE_CHECKING:
+    from autoexp_tui.events.base import Recorded
+    from autoexp_tui.model.specs import JobSpec
+    from autoexp_tui.model.state import SessionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStarted(EventBase):
+    """The first event of a session."""
+
+    session: str
+    name: str
+    engine_version: str
+    wrapper_version: str
+    plan_sha: str
+    environment_digest: str = ""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Name the session, and when it began."""
+        state.session = self.session
+        state.name = self.name
+        state.started_at = record.t
+
+    def headline(self, now: float) -> Headline:
+        return Headline(
+            "session began", f"{self.name}, autoexp-tui {self.engine_version}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineStarted(EventBase):
+    """An engine took the session; the first event of each further journal part."""
+
+    host: str
+    pid: int
+    engine_version: str = ""
+    sealed_part: str = ""
+    """Name of the predecessor's part, empty for the first engine."""
+    sealed_bytes: int = 0
+    """Bytes of it that count; what lies past them is ignored and reported."""
+    gap_seconds: float = 0.0
+    """How long no engine lived, by the wall clock."""
+    wrapper_sha256: str = ""
+    """Of the session's copy of the wrapper, as this engine uses it."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Note who runs the session, and for how long nobody did."""
+        state.engine_host = self.host
+        state.engine_pid = self.pid
+        state.engine_stopped = False
+        state.wrapper_sha256 = self.wrapper_sha256 or state.wrapper_sha256
+        if self.gap_seconds > 0:
+            gap = (record.t - self.gap_seconds, record.t)
+            state.gaps = (*state.gaps, gap)[-GAPS:]
+
+    def headline(self, now: float) -> Headline:
+        gap = self.gap_seconds
+        without = f"after {duration(gap)} without an engine" if gap >= 1 else ""
+        about = join_parts(f"on {self.host}", f"pid {self.pid}", without)
+        return Headline("engine began", about)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineStopped(EventBase):
+    """An engine gave the session back in an orderly way."""
+
+    reason: str = ""
+    on_request: bool = False
+    """Somebody told it to: who watches leaves the session at rest."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Note that nobody runs the session."""
+        state.engine_stopped = True
+
+    def headline(self, now: float) -> Headline:
+        return Headline("engine stopped", self.reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalRotated(EventBase):
+    """The journal had grown long; the first event of each further part of an engine."""
+
+    sealed_part: str
+    """Name of the part before it."""
+    sealed_bytes: int
+    """Bytes of it that count: all that were ever synced."""
+
+    def headline(self, now: float) -> Headline:
+        return Headline(
+            "journal went on", f"{self.sealed_part} has {size(self.sealed_bytes)}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanAdded(EventBase):
+    """Jobs joined the session; the plan lies beside the journal under its sha."""
+
+    topic: ClassVar[Topic] = "state"
+
+    sha: str
+    job: str = ""
+    """Whose rule asked for it; empty: a person did."""
+    action: str = ""
+    """Of that rule: `<rule>/<index>`."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Let the jobs of the plan join, with nothing judged yet."""
+        plan = state.plans[self.sha]
+        new: Sequence[JobSpec] = plan.jobs
+        if state.plan is None:
+            state.plan = plan
+        else:
+            state.plan, new = joined(state.plan, plan, self.sha)
+        state.joined = (*state.joined, self.sha)
+        for spec in new:
+            state.jobs[spec.name] = JobRecord(
+                spec=spec,
+                plan_sha=self.sha,
+                parent=self.job,
+                parent_action=self.action,
+                since=record.t,
+                since_lived=state.lived,
+                start=(None,) * len(spec.start_conditions),
+                cancel=(None,) * len(spec.cancel_conditions),
+            )
+        state.order = (*state.order, *(spec.name for spec in new))
+
+    def headline(self, now: float) -> Headline:
+        by = f"by the action {self.action} of {self.job}" if self.action else ""
+        return Headline("plan added", join_parts(f"plan_{self.sha}", by))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoneFound(EventBase):
+    """Jobs whose work an earlier session has done; they complete when they are let
+    run."""
+
+    topic: ClassVar[Topic] = "state"
+
+    works: tuple[DoneWork, ...]
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Take over what an earlier session left of work that is done."""
+        for work in self.works:
+            update(
+                state,
+                work.job,
+                done=work,
+                metadata=work.metadata,
+                noted=_metrics_of(work),
+            )
+
+    def headline(self, now: float) -> Headline:
+        return Headline("done before", list_names([work.job for work in self.works]))
+
+
+def _metrics_of(work: DoneWork) -> MetricsNoted | None:
+    if work.step is None:
+        return None
+    return MetricsNoted(
+        job=work.job,
+        attempt=0,
+        run=0,
+        step=work.step,
+        total=work.total,
+        values=work.values,
+        result=work.result,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignFilesFound(EventBase):
+    """In the directories of these jobs lies what other work has left, or what counts
+    as such."""
+
+    topic: ClassVar[Topic] = "state"
+
+    jobs: tuple[str, ...]
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Note whose directories hold what other work has left."""
+        for job in self.jobs:
+            update(state, job, foreign_files=True)
+
+    def headline(self, now: float) -> Headline:
+        return Headline("files of other work", list_names(self.jobs))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionPaused(EventBase):
+    """Nothing more is submitted."""
+
+    matters: ClassVar[bool] = True
+
+    why: Why
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Pause submission."""
+        state.paused = self.why
+
+    def headline(self, now: float) -> Headline:
+        return Headline("submission paused", explain(self.why, now))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionResumed(EventBase):
+    """Jobs are submitted again."""
+
+    matters: ClassVar[bool] = True
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Resume submission; quick failures are counted anew."""
+        state.paused = None
+        state.streaks.clear()
+
+    def headline(self, now: float) -> Headline:
+        return Headline("submission goes on")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeExcluded(EventBase):
+    """Nothing more is sent to a node."""
+
+    topic: ClassVar[Topic] = "reaction"
+    matters: ClassVar[bool] = True
+
+    node: str
+    why: Why
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        """Exclude the node; quick failures are counted anew."""
+        state.excluded_nodes = (*state.excluded_nodes, self.node)
+        state.streaks.clear()
+
+    def headline(self, now: float) -> Headline:
+        return Headline(
+            "node excluded", append_reason(self.node, explain(self.why, now))
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRefused(EventBase):
+    """A command was stale or made no sense; nothing happened."""
+
+    topic: ClassVar[Topic] = "error"
+    matters: ClassVar[bool] = True
+
+    why: Why
+    jobs: tuple[str, ...] = ()
+
+    def headline(self, now: float) -> Headline:
+        about = append_reason(list_names(self.jobs), explain(self.why, now))
+        return Headline("order refused", about)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageLogged(EventBase):
+    """A line that a rule or the engine wrote for people."""
+
+    topic: ClassVar[Topic] = "reaction"
+
+    text: str
+    level: Literal["info", "warning", "error"] = "info"
+    job: str = ""
+
+    def headline(self, now: float) -> Headline:
+        return Headline("message", self.text)
+
+    def is_error(self) -> bool:
+        return self.level == "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFaulted(EventBase):
+    """A bug or an outside failure inside the engine; the traceback is in its log."""
+
+    topic: ClassVar[Topic] = "error"
+    matters: ClassVar[bool] = True
+
+    where: str
+    problem: str
+
+    def headline(self, now: float) -> Headline:
+        return Headline("engine faulted", append_reason(self.where, self.problem))
