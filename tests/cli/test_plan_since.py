@@ -10,7 +10,7 @@ import pytest
 from autoexp_tui.cli.plan_since import changes_of
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.storage.session_dir import write_manifest
-from tests.planning.chart_plans import job, plan
+from tests.planning.plans import job, plan
 
 
 def planned_twice(tmp_path: Path) -> Plan:

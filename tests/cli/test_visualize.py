@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
 
-from autoexp_tui.cli.visualize import main
-from autoexp_tui.model.specs import Plan
+from autoexp_tui.cli.visualize import main, render_chart, to_ascii
+from autoexp_tui.conditions.kinds import JobStateIs, MetadataIs
+from autoexp_tui.model.specs import Plan, PlanFinding
+from autoexp_tui.planning.chart import build_chart
 from autoexp_tui.storage.session_dir import write_manifest
-from tests.planning.chart_plans import job, plan
+from tests.planning.plans import job, plan, ten_jobs
+
+GOLDEN = Path(__file__).parent / "golden"
 
 
 def twenty() -> Plan:
@@ -103,10 +111,20 @@ def test_a_terminal_without_colours_gets_none(
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_no_line_is_wider_than_asked(
-    width: int, manifest: str, capsys: pytest.CaptureFixture[str]
+    width: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main(["--manifest", manifest, "--all", "--width", str(width)])
-    assert max(map(len, capsys.readouterr().out.splitlines())) == width
+    path = str(write_manifest(tmp_path, ten_jobs()))
+    main(["--manifest", path, "--all", "--width", str(width)])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= width
+
+
+def test_into_a_pipe_each_line_goes_at_its_full_length(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    path = str(write_manifest(tmp_path, plan([job("x" * 300)])))
+    main(["--manifest", path])
+    assert "x" * 300 in capsys.readouterr().out
 
 
 def test_mermaid_folds_what_is_large_and_all_unfolds_it(
@@ -118,3 +136,95 @@ def test_mermaid_folds_what_is_large_and_all_unfolds_it(
     folded = capsys.readouterr().out
     main(["--manifest", path, "--format", "mermaid", "--all"])
     assert ("run69" in folded, "run69" in capsys.readouterr().out) == (False, True)
+
+
+# ---------------------------------------------------------------------- exact texts
+def drawn(made: Plan, width: int, **options: Any) -> str:
+    return render_chart(build_chart(made), width, **options)
+
+
+@pytest.mark.parametrize(
+    ("golden", "width", "ascii_only"),
+    [
+        ("chart_80.txt", 80, False),
+        ("chart_120.txt", 120, False),
+        ("chart_80_ascii.txt", 80, True),
+    ],
+)
+def test_the_shipped_experiment_is_drawn_exactly_so(
+    golden: str, width: int, ascii_only: bool
+) -> None:
+    text = drawn(ten_jobs(), width)
+    shown = to_ascii(text) if ascii_only else text
+    assert shown == (GOLDEN / golden).read_text(encoding="utf-8").rstrip("\n")
+
+
+def test_a_width_too_small_is_drawn_as_the_smallest() -> None:
+    assert drawn(ten_jobs(), 3) == drawn(ten_jobs(), 24)
+
+
+COLOR = re.compile("\x1b\\[[0-9;]+m")
+
+
+def test_without_its_colours_a_coloured_chart_is_the_chart() -> None:
+    colored = drawn(ten_jobs(), 100, color=True)
+    assert COLOR.sub("", colored) == drawn(ten_jobs(), 100)
+
+
+def test_a_check_that_failed_and_a_warning_are_coloured_by_their_marks_alone() -> None:
+    warned = plan([job("a"), job("a", 1)], warnings=(PlanFinding(message="careful"),))
+    shown = drawn(warned, 100, color=True)
+    assert "\x1b[31m✗\x1b[0m  used more than once" in shown
+    assert "\x1b[33m!\x1b[0m  careful" in shown
+
+
+# --------------------------------------------------------------------- hostile plans
+FEW = settings(max_examples=40, deadline=None)
+HOSTILE = st.text(
+    st.one_of(
+        st.sampled_from("\x1b[31m\n\t\r\u202e\u200d\u0301日本é─…%\"'<>/\ud800"),
+        st.characters(),
+    ),
+    max_size=90,
+)
+
+
+@st.composite
+def hostile_plans(draw: st.DrawFn) -> Plan:
+    """Up to twelve jobs, every text from anywhere, waiting for each other at will."""
+    texts = draw(st.lists(HOSTILE, min_size=1, max_size=12))
+    jobs = [
+        job(
+            text,
+            at,
+            stage=draw(st.sampled_from(texts)),
+            family=draw(st.sampled_from(["", "f0", "f1"])),
+            parameters={draw(st.sampled_from(texts)): draw(HOSTILE)},
+            depends_on=tuple(draw(st.lists(st.sampled_from(texts), max_size=3))),
+            start_conditions=(
+                JobStateIs(jobs=tuple(texts), state=draw(HOSTILE)),
+                MetadataIs(key=draw(HOSTILE), value=draw(HOSTILE)),
+            ),
+        )
+        for at, text in enumerate(texts)
+    ]
+    finding = PlanFinding(message=draw(HOSTILE), hint=draw(HOSTILE), job=draw(HOSTILE))
+    return plan(jobs, name=draw(HOSTILE), warnings=(finding,))
+
+
+@FEW
+@given(hostile_plans(), st.integers(24, 200))
+def test_whatever_the_names_no_line_is_too_wide_and_nothing_steers_a_terminal(
+    made: Plan, width: int
+) -> None:
+    lines = drawn(made, width).split("\n")
+    assert max(map(cell_len, lines)) <= width
+    assert not [c for c in "".join(lines) if ord(c) < 32 or c in "\x7f\x9b\u202e"]
+
+
+@FEW
+@given(hostile_plans())
+def test_the_ascii_twin_is_ascii_and_has_as_many_lines(made: Plan) -> None:
+    text = drawn(made, 80)
+    assert to_ascii(text).isascii()
+    assert to_ascii(text).count("\n") == text.count("\n")

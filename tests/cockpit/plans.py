@@ -9,7 +9,7 @@ from typing import Any
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.specs import Hole, JobSpec, Plan
 from autoexp_tui.model.state import JobRecord
-from tests.planning.chart_plans import job, plan
+from tests.planning.plans import job, plan
 from tests.support.campaigns import T0, planned
 
 FILTER = 'not (lr > 5e-4 and stage == "cooldown")'

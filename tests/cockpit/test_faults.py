@@ -15,7 +15,7 @@ from autoexp_tui.cockpit.render.spans import wrap
 from autoexp_tui.cockpit.widgets.pane import LinesWidget
 from tests.cockpit.plans import holey, opened
 from tests.cockpit.seat import Seat, cockpit
-from tests.planning.chart_plans import job, plan
+from tests.planning.plans import job, plan
 
 LINES = [f"line {at}" for at in range(1, 60)]
 

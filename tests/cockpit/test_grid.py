@@ -5,7 +5,7 @@ from __future__ import annotations
 from autoexp_tui.model.specs import Hole
 from tests.cockpit.plans import holey, opened
 from tests.cockpit.seat import Seat, cockpit
-from tests.planning.chart_plans import job, plan
+from tests.planning.plans import job, plan
 from tests.support.campaigns import campaign
 
 

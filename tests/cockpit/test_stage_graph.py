@@ -5,7 +5,7 @@ from __future__ import annotations
 from autoexp_tui.model.specs import Plan
 from tests.cockpit.plans import opened, staged
 from tests.cockpit.seat import cockpit
-from tests.planning.chart_plans import plan
+from tests.planning.plans import plan
 
 
 def branching() -> Plan:

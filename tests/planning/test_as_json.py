@@ -20,7 +20,7 @@ from autoexp_tui.planning.as_json import (
     json_safe,
     plan_to_json,
 )
-from tests.planning.chart_plans import job, plan, ten_jobs
+from tests.planning.plans import job, plan, ten_jobs
 
 CONDITIONS: list[condition_kinds.Condition] = [
     condition_kinds.FileExists(

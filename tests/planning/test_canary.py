@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoexp_tui.planning.canary import first_family
-from tests.planning.chart_plans import job, plan, ten_jobs
+from tests.planning.plans import job, plan, ten_jobs
 
 
 def test_the_first_family_goes_with_all_its_stages() -> None:

@@ -7,7 +7,7 @@ import pytest
 from autoexp_tui.model.specs import Hole
 from autoexp_tui.planning.grid import Grid, grid_of
 from tests.cockpit.plans import FILTER, holey
-from tests.planning.chart_plans import job, plan
+from tests.planning.plans import job, plan
 
 
 def hole(stage: str = "", **parameters: float) -> Hole:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from autoexp_tui.planning.job_details import Entry, entries_of
-from tests.planning.chart_plans import job
+from tests.planning.plans import job
 
 RESOLVED: Mapping[str, object] = {
     "optim": {"lr": "1e-3", "name": "adam"},

@@ -12,7 +12,7 @@ from autoexp_tui.model.specs import Hole, JobSpec, Plan
 from autoexp_tui.planning.job_details import Entry, JobPapers
 from tests.cockpit.plans import holey, opened
 from tests.cockpit.test_stage_graph import branching
-from tests.planning.chart_plans import job, plan
+from tests.planning.plans import job, plan
 from tests.snapshots.test_screens import LOOKS, SIZES, Compare, app, keys
 
 BY_SIZE = pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from autoexp_tui.storage.provenance import (
     RecordBuilder,
     store_record,
 )
-from tests.planning.chart_plans import job, plan
+from tests.planning.plans import job, plan
 
 RESOLVED = {"optim": {"lr": 1e-3}, "train": {"iters": 800}}
 WRITTEN = {"optim": {"lr": 1e-3}, "train": {"iters": "${oc.eval:8*100}"}}

@@ -155,10 +155,10 @@ def show_plan(result: PlanningResult, options: Options) -> int:
         _show_warnings(result.warnings)
     result.raise_errors()
     if result.plan is not None:
-        from autoexp_tui.cli.visualize import text_of
+        from autoexp_tui.cli.visualize import print_chart
         from autoexp_tui.storage.done_file import done_of
 
-        print(text_of(result.plan))
+        print_chart(result.plan, options)
         done = done_of(result.plan)
         for line in (
             *_estimate_lines(result.plan, done),

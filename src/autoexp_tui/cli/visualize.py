@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with
 from autoexp_tui.cli.garbage import leave
 from autoexp_tui.cli.options import Options, common, parse, parser
 
 if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+    from rich.tree import Tree
+
     from autoexp_tui.model.specs import Plan
+    from autoexp_tui.planning.chart import Chart, Section, Table
+
+_UNBOUNDED: Final = 100_000
+"""Columns where no terminal wraps lines: a pipe or a file."""
+_NARROWEST: Final = 24
+_MARK_STYLES: Final = {"✓": "green", "!": "yellow", "✗": "red"}
+_ASCII_TWINS: Final = str.maketrans("─│├└×✓✗…", "-|++x+x~")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -29,25 +39,14 @@ def main(argv: Sequence[str]) -> int:
     options = common(args)
     plan = _plan(options)
     if args.format == "mermaid":
-        from autoexp_tui.planning.chart import mermaid
+        from autoexp_tui.planning.mermaid import render_mermaid
 
-        print(mermaid(plan, whole=args.all))
-        return ExitCode.OK
-    text = text_of(plan, width=args.width, ascii_only=args.ascii, whole=args.all)
-    print(_colored(text) if _wants_color(options, ascii_only=args.ascii) else text)
+        print(render_mermaid(plan, whole=args.all))
+    else:
+        print_chart(
+            plan, options, width=args.width, ascii_only=args.ascii, whole=args.all
+        )
     return ExitCode.OK
-
-
-def _wants_color(options: Options, *, ascii_only: bool) -> bool:
-    """Only on a terminal that has colours, and where nobody said no."""
-    plain = options.no_color or ascii_only or os.environ.get("TERM") == "dumb"
-    return sys.stdout.isatty() and not plain
-
-
-def _colored(text: str) -> str:
-    from autoexp_tui.planning.chart_paint import painted
-
-    return painted(text)
 
 
 def _plan(options: Options) -> Plan:
@@ -59,16 +58,101 @@ def _plan(options: Options) -> Plan:
     return opening.make_plan(options, run=False)
 
 
-def text_of(
-    plan: Plan, *, width: int = 0, ascii_only: bool = False, whole: bool = False
-) -> str:
-    """The plan as the terminal can show it."""
-    from autoexp_tui.planning.chart import chart
+def print_chart(
+    plan: Plan,
+    options: Options,
+    *,
+    width: int = 0,
+    ascii_only: bool = False,
+    whole: bool = False,
+) -> None:
+    """Print a plan as the terminal can show it; into a pipe without colours, each line
+    at its full length.
 
-    columns = width or shutil.get_terminal_size((100, 24)).columns
+    `width`: columns; 0: the terminal's.
+    """
+    from autoexp_tui.planning.chart import build_chart
+
     encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
     ascii_only = ascii_only or encoding != "utf8"
-    return chart(plan, width=columns, ascii_only=ascii_only, whole=whole)
+    text = render_chart(
+        build_chart(plan, whole=whole),
+        width or _terminal_width(),
+        color=not ascii_only and _wants_color(options),
+    )
+    print(to_ascii(text) if ascii_only else text)
+
+
+def _terminal_width() -> int:
+    import shutil
+
+    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return _UNBOUNDED if piped else shutil.get_terminal_size((100, 24)).columns
+
+
+def _wants_color(options: Options) -> bool:
+    """Only on a terminal that has colours, and where nobody said no."""
+    plain = options.no_color or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not plain
+
+
+def to_ascii(text: str) -> str:
+    """`text` in ASCII, each character by as many columns as it took."""
+    from autoexp_tui.text.spelling import columns
+
+    if text.isascii():
+        return text
+    return "".join(
+        char if char.isascii() else "?" * columns(char)
+        for char in text.translate(_ASCII_TWINS)
+    )
+
+
+# --------------------------------------------------------------------------- drawing
+def render_chart(chart: Chart, width: int, *, color: bool = False) -> str:
+    """A chart as lines of at most `width` columns; less than 24 count as 24."""
+    from rich.console import Console
+    from rich.text import Text
+    from rich.tree import Tree
+
+    tree = Tree(Text(chart.title, "bold"))
+    for section in chart.sections:
+        _add_section(tree, section)
+    console = Console(
+        file=io.StringIO(),
+        width=max(width, _NARROWEST),
+        color_system="standard" if color else None,
+        force_terminal=color,
+        legacy_windows=False,
+    )
+    with console.capture() as capture:
+        console.print(tree)
+        console.print()
+        console.print(_to_grid(chart.findings))
+    return "\n".join(line.rstrip() for line in capture.get().rstrip().splitlines())
+
+
+def _add_section(tree: Tree, section: Section) -> None:
+    from rich.text import Text
+
+    branch = tree.add(Text(section.title, "bold"))
+    for table in section.tables:
+        branch.add(_to_grid(table))
+
+
+def _to_grid(table: Table) -> RichTable:
+    """Cells as they are: no markup, folded where there is no room; no empty column."""
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    grid = RichTable.grid(padding=(0, 2, 0, 0))
+    used = [at for at, cells in enumerate(zip(*table, strict=True)) if any(cells)]
+    for _ in used:
+        grid.add_column(overflow="fold")
+    for row in table:
+        cells = [row[at] for at in used]
+        grid.add_row(*(Text(cell, _MARK_STYLES.get(cell, "")) for cell in cells))
+    return grid
 
 
 def entry() -> None:

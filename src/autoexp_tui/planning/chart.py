@@ -1,215 +1,267 @@
-"""A plan as text: what is swept, each stage with what it waits for, what was checked.
+"""A plan as text for people who are about to start it: tables of plain values.
 
-For people who are about to start it: exact, in columns, never wider than asked, and
-folded where it would be long. Pure; how it comes onto a terminal is the caller's.
+What is swept, each stage with what it waits for, what was checked; folded where it
+would be long. Everything from the plan is cleaned here; how it comes onto a terminal
+is the caller's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from sys import maxsize
 from typing import Final, TypeAlias
 
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.model.wording import columns, plural
-from autoexp_tui.planning.chart_checks import verdict_lines
-from autoexp_tui.planning.chart_conditions import StageTalk, condition_rows
-from autoexp_tui.planning.chart_folds import FOLDED, WHOLE, Folds
-from autoexp_tui.planning.chart_stages import UNSTAGED, Stage, links_of, stages_of
-from autoexp_tui.planning.chart_sweep import SweptKey, counted, described, swept_keys
-from autoexp_tui.planning.chart_text import (
-    NARROWEST,
-    UNBROKEN,
-    arrow,
-    ascii_twin,
-    box,
-    cut,
-    cut_end,
-    hanging,
-    inner,
-    pad,
-    said,
-    wrapped,
-)
-from autoexp_tui.planning.chart_words import Words
-from autoexp_tui.planning.mermaid import mermaid
+from autoexp_tui.planning.condition_sentences import Purpose, SentenceWriter
+from autoexp_tui.planning.dag import rings
+from autoexp_tui.planning.stages import UNSTAGED, Links, Stage, links_of, stages_of
+from autoexp_tui.planning.swept_keys import SweepSummary
+from autoexp_tui.text.sanitize import clean_line
+from autoexp_tui.text.spelling import fit, join_some, plural
 
-__all__ = ["chart", "mermaid"]
-
-_MOST_VALUES: Final = 100
-"""Values of a key that are tried to fill its lines."""
 _VALUE_COLUMNS: Final = 40
-_GAP: Final = "  "
+_MOST_NAMES: Final = 3
+"""Names in a sentence about what is unsound."""
 
-_Row: TypeAlias = tuple[str, str, str]
-"""A job's name, what tells it apart, what it follows."""
+Row: TypeAlias = tuple[str, ...]
+Table: TypeAlias = tuple[Row, ...]
+"""Rows of as many cells each."""
 
 
-def chart(
-    plan: Plan, *, width: int, ascii_only: bool = False, whole: bool = False
-) -> str:
-    """The plan as text, no line wider than `width` columns.
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A title, and tables below it."""
 
-    Args:
-        plan: resolved; nothing in it is read as markup.
-        width: columns; less than 24 is drawn as 24.
-        ascii_only: box-drawing and all other characters have ASCII twins.
-        whole: every stage, job, value and warning, however many.
+    title: str
+    tables: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """All that is told of a plan."""
+
+    title: str
+    sections: tuple[Section, ...]
+    """The sweep, then the stages, each after those that it follows from."""
+    findings: Table
+    """A mark (`✓`, `!`, `✗`) and what was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """The most of each kind that is told; what is beyond it is counted."""
+
+    stages: int = 40
+    jobs: int = 8
+    """Of one stage."""
+    keys: int = 12
+    values: int = 20
+    """Of one key."""
+    origins: int = 3
+    """Stages that a stage is said to follow."""
+    conditions: int = 6
+    """Of a job, and jobs of a stage that wait for different things."""
+    warnings: int = 20
+
+
+_NO_LIMITS: Final = _Limits(*[maxsize] * 7)
+
+
+def build_chart(plan: Plan, *, whole: bool = False) -> Chart:
+    """The chart of a resolved plan.
+
+    `whole`: every stage, job, value and warning, however many.
     """
-    lines = _Chart(plan, max(width, NARROWEST), WHOLE if whole else FOLDED).lines()
-    text = "\n".join(line.rstrip() for line in lines).replace(UNBROKEN, " ")
-    return ascii_twin(text) if ascii_only else text
+    return _ChartBuilder(plan, _NO_LIMITS if whole else _Limits()).build()
 
 
-class _Chart:
-    """One plan at one width."""
+class _ChartBuilder:
+    def __init__(self, plan: Plan, limits: _Limits) -> None:
+        self._plan = plan
+        self._limits = limits
+        self._sweep = SweepSummary(plan)
+        self._links = links_of(plan)
+        self._stages = stages_of(plan, self._links)
+        self._sentences = SentenceWriter(plan)
 
-    def __init__(self, plan: Plan, width: int, folds: Folds) -> None:
-        self.plan = plan
-        self.folds = folds
-        self.width = width
-        self.room = inner(width)
-        self.keys = swept_keys(plan)
-        self.links = links_of(plan)
-        self.stages = stages_of(plan, self.links)
-        self.words = Words(plan)
-
-    def lines(self) -> Iterable[str]:
-        """All of it."""
-        yield from wrapped(self._title(), self.width)
-        yield ""
-        yield from self._boxes()
-        yield from self._folded()
-        yield ""
-        yield from verdict_lines(
-            self.plan, self.links, self.width, most=self.folds.warnings
-        )
-
-    def _title(self) -> str:
-        stages = plural(len(self.stages), "stage")
-        staged = f" in {stages}" if any(one.name for one in self.stages) else ""
-        title = f"{said(self.plan.name)}: {plural(len(self.plan.jobs), 'job')}{staged}"
-        ref = said(self.plan.config_ref)
-        return f"{title}, config {ref}" if ref else title
-
-    def _boxes(self) -> Iterable[str]:
-        shown = self.stages[: self.folds.stages]
-        yield from self._sweep(leads_on=bool(shown))
-        for at, stage in enumerate(shown):
-            yield arrow("", self.width) if at == 0 else self._way(stage, shown[at - 1])
-            following = shown[at + 1 : at + 2]
-            leads_on = any(stage.name in one.follows for one in following)
-            yield from self._stage(stage, leads_on=leads_on)
-
-    def _folded(self) -> Iterable[str]:
-        rest = self.stages[self.folds.stages :]
+    def build(self) -> Chart:
+        shown = self._stages[: self._limits.stages]
+        sections = [self._sweep_section(), *map(self._stage_section, shown)]
+        rest = self._stages[self._limits.stages :]
         if rest:
             jobs = plural(sum(len(one.jobs) for one in rest), "job")
-            text = f"... and {plural(len(rest), 'stage')} more with {jobs}"
-            yield from wrapped(text, self.width)
+            title = f"... and {plural(len(rest), 'stage')} more with {jobs}"
+            sections.append(Section(title))
+        findings = (*_check_plan(self._plan, self._links), *self._warnings())
+        return Chart(self._title(), tuple(sections), findings)
 
-    # ---------------------------------------------------------------------- sweep
-    def _sweep(self, *, leads_on: bool) -> Sequence[str]:
-        rows = list(self._keys()) or ["Nothing is swept."]
-        rows += ["", *wrapped(counted(self.plan, self.keys), self.room)]
-        return box("Sweep", "", rows, self.width, leads_on=leads_on)
+    def _title(self) -> str:
+        stages = plural(len(self._stages), "stage")
+        staged = f" in {stages}" if any(one.name for one in self._stages) else ""
+        jobs = plural(len(self._plan.jobs), "job")
+        ref = clean_line(self._plan.config_ref)
+        config = f", config {ref}" if ref else ""
+        return f"{clean_line(self._plan.name)}: {jobs}{staged}{config}"
 
-    def _keys(self) -> Iterable[str]:
-        shown = self.keys[: self.folds.keys]
-        names = [cut(said(one.key), self.room * 2 // 5) for one in shown]
-        column = max(map(columns, names), default=0)
-        for name, one in zip(names, shown, strict=True):
-            head = pad(name, column) + _GAP
-            values = _values(one, self.room - columns(head), self.folds.value_lines)
-            yield from hanging(head, values, self.room)
-        rest = len(self.keys) - len(shown)
-        if rest:
-            yield f"... and {plural(rest, 'key')} more"
+    def _sweep_section(self) -> Section:
+        keys = self._sweep.keys
+        rows = [
+            (
+                clean_line(one.key),
+                join_some(_fit_all(one.values), self._limits.values),
+            )
+            for one in keys[: self._limits.keys]
+        ]
+        rest = len(keys) - len(rows)
+        more = f"... and {plural(rest, 'key')} more" if rest > 0 else ""
+        nothing = "" if keys else "Nothing is swept."
+        tables = _filled(tuple(rows), _cell(more), _cell(nothing))
+        return Section(f"Sweep: {self._sweep.count_jobs()}", tables)
 
     # --------------------------------------------------------------------- stages
-    def _way(self, stage: Stage, previous: Stage) -> str:
-        """What stands between a stage's box and the one above it."""
-        if not stage.follows:
-            return ""
-        alone = stage.waits == (previous.name,) and not stage.reads
-        told = "" if alone else _origins(stage, self.folds.origins)
-        return arrow(told, self.width)
-
-    def _stage(self, stage: Stage, *, leads_on: bool) -> Sequence[str]:
-        talk = StageTalk(stage, self.words, self.keys, self.folds.sentences)
-        rows = [*self._jobs(stage), "", *condition_rows(talk, self.room)]
-        note = plural(len(stage.jobs), "job")
-        return box(said(stage.title), note, rows, self.width, leads_on=leads_on)
-
-    def _jobs(self, stage: Stage) -> Sequence[str]:
-        most = self.folds.jobs
-        whole = len(stage.jobs) <= most
-        shown = stage.jobs if whole else stage.jobs[: most - 1]
-        rows = [self._row(job) for job in shown]
-        if not _fits(rows, self.room):
-            rows = [self._row(job, job) for job in shown]
+    def _stage_section(self, stage: Stage) -> Section:
+        parts = (
+            f"{clean_line(stage.title)}: {plural(len(stage.jobs), 'job')}",
+            self._origins("after", stage.waits),
+            self._origins("reads", stage.reads),
+        )
+        shown = stage.jobs
+        if len(shown) > self._limits.jobs:
+            shown = shown[: self._limits.jobs - 1]
         rest = len(stage.jobs) - len(shown)
-        folded = [f"... and {rest} more"] if rest else []
-        return [*_table(rows, self.room), *folded]
+        more = _cell(f"... and {rest} more" if rest else "")
+        rows = tuple(map(self._job_row, shown))
+        conditions = (
+            *self._condition_rows(stage, "start"),
+            *self._condition_rows(stage, "cancel"),
+        )
+        return Section(", ".join(filter(None, parts)), _filled(rows, more, conditions))
 
-    def _row(self, job: JobSpec, me: JobSpec | None = None) -> _Row:
-        """With `me`, siblings are called by their stages, which is shorter."""
-        waits, reads = self.links.waits[job.name], self.links.reads[job.name]
-        after = [f"after {self.words.jobs(waits, me)}"] if waits else []
-        after += [f"reads {self.words.jobs(reads, me)}"] if reads else []
-        return said(job.name), described(job, self.keys), ", ".join(after)
+    def _origins(self, verb: str, stages: Sequence[str]) -> str:
+        names = [clean_line(name or UNSTAGED) for name in stages]
+        return f"{verb} {join_some(names, self._limits.origins)}" if names else ""
+
+    def _job_row(self, job: JobSpec) -> Row:
+        waits, reads = self._links.waits[job.name], self._links.reads[job.name]
+        after = [f"after {self._sentences.name_jobs(waits)}"] if waits else []
+        after += [f"reads {self._sentences.name_jobs(reads)}"] if reads else []
+        name, values = clean_line(job.name), self._sweep.describe_job(job)
+        return name, values, ", ".join(after)
+
+    # ----------------------------------------------------------------- conditions
+    def _condition_rows(self, stage: Stage, purpose: Purpose) -> Iterator[Row]:
+        """What the jobs wait for, once for all those that wait for the same."""
+        groups: dict[Row, list[JobSpec]] = {}
+        for job in stage.jobs:
+            groups.setdefault(self._sentences_of(job, purpose), []).append(job)
+        told = {key: jobs for key, jobs in groups.items() if key}
+        label = "Starts" if purpose == "start" else "Cancelled"
+        for texts, jobs in islice(told.items(), self._limits.conditions):
+            mark = self._mark(jobs, stage)
+            for text in texts:
+                yield label, f"{text}{mark}"
+                label = ""
+        rest = len(told) - self._limits.conditions
+        if rest > 0:
+            yield "", f"... and {rest} more that differ from job to job"
+
+    def _sentences_of(self, job: JobSpec, purpose: Purpose) -> Row:
+        """`when A`, `and B`: each of a job's conditions."""
+        start = purpose == "start"
+        own = job.start_conditions if start else job.cancel_conditions
+        if not own:
+            return ("at once",) if start else ()
+        first, further = ("when", "and") if start else ("if", "or")
+        write = self._sentences.describe
+        texts = list(dict.fromkeys(write(spec, job, purpose) for spec in own))
+        most = self._limits.conditions
+        rest = [f"... and {len(texts) - most} more"] if len(texts) > most else []
+        following = (f"{further} {text}" for text in texts[1:most])
+        return f"{first} {texts[0]}", *following, *rest
+
+    def _mark(self, jobs: Sequence[JobSpec], stage: Stage) -> str:
+        """` [bsz=256]`, or ` [3 of 6 jobs]`; empty when it is all of them."""
+        total = len(stage.jobs)
+        if len(jobs) == total:
+            return ""
+        for key in self._sweep.keys:
+            having = Counter(
+                self._sweep.settings_of(job).get(key.key) for job in stage.jobs
+            )
+            values = {self._sweep.settings_of(job).get(key.key) for job in jobs}
+            value = values.pop()
+            if not values and value is not None and having[value] == len(jobs):
+                return f" [{key.label}={fit(value, _VALUE_COLUMNS)}]"
+        return f" [{len(jobs)} of {total} jobs]"
+
+    def _warnings(self) -> Iterator[Row]:
+        warnings = self._plan.warnings
+        if not warnings:
+            yield "✓", "no warnings"
+        for one in warnings[: self._limits.warnings]:
+            about = " ".join(clean_line(part) for part in (one.job, one.where) if part)
+            message = clean_line(one.message)
+            below = f"\n  {clean_line(one.below)}" if one.below else ""
+            yield "!", f"{about}: {message}{below}" if about else f"{message}{below}"
+        rest = len(warnings) - self._limits.warnings
+        if rest > 0:
+            yield "", f"... and {plural(rest, 'warning')} more"
 
 
-# --------------------------------------------------------------------------- parts
-def _values(one: SweptKey, room: int, lines: int) -> str:
-    """As many values as fit into `lines`, and how many more there are."""
-    if lines >= len(one.values):
-        return ", ".join(cut(value, _VALUE_COLUMNS) for value in one.values)
-    told = [cut(value, _VALUE_COLUMNS) for value in one.values[:_MOST_VALUES]]
-    for shown in range(len(told), 1, -1):
-        rest = len(one.values) - shown
-        tail = f" ... and {rest} more" if rest else ""
-        text = ", ".join(told[:shown]) + tail
-        if len(wrapped(text, room)) <= lines:
-            return text
-    rest = len(one.values) - 1
-    return f"{told[0]} ... and {rest} more"
+def _filled(*tables: Table) -> tuple[Table, ...]:
+    return tuple(filter(None, tables))
 
 
-def _origins(stage: Stage, most: int) -> str:
-    """`after stable and cooldown`: the stages that it follows from."""
-    parts = [f"after {_some(stage.waits, most)}"] if stage.waits else []
-    parts += [f"reads {_some(stage.reads, most)}"] if stage.reads else []
-    return ", ".join(parts)
+def _cell(text: str) -> Table:
+    return ((text,),) if text else ()
 
 
-def _some(stages: Sequence[str], most: int) -> str:
-    names = [said(name or UNSTAGED) for name in stages]
-    rest = len(names) - most
-    if rest > 0:
-        return f"{', '.join(names[:most])} and {rest} more"
-    return " and ".join(names) if len(names) < 3 else ", ".join(names)
+def _fit_all(values: Iterable[str]) -> list[str]:
+    return [fit(value, _VALUE_COLUMNS) for value in values]
 
 
-def _fits(rows: Sequence[_Row], room: int) -> bool:
-    """Whether names and what they follow stand beside each other whole."""
-    name, _, after = _widths(rows)
-    return name + (len(_GAP) + after if after else 0) <= room
+# -------------------------------------------------------------------------- checks
+def _check_plan(plan: Plan, links: Links) -> Iterator[Row]:
+    """Whether the plan is sound.
+
+    Planning refuses one that is not; a manifest may be of another program.
+    """
+    names = {job.name: at for at, job in enumerate(plan.jobs)}
+    befores = [
+        (before, after)
+        for side in (links.waits, links.reads)
+        for after, others in side.items()
+        for before in others
+    ]
+    twice = _repeated(job.name for job in plan.jobs)
+    twice += _repeated(job.output_dir for job in plan.jobs)
+    strange = [name for pair in befores for name in pair if name not in names]
+    pairs = [(names[a], names[b]) for a, b in befores if a in names and b in names]
+    yield _verdict(
+        "every job has a name and an output directory of its own",
+        f"used more than once: {_name_some(twice)}" if twice else "",
+    )
+    yield _verdict(
+        "every job that is waited for or read from is in the plan",
+        f"not in the plan: {_name_some(strange)}" if strange else "",
+    )
+    ring = "some jobs follow each other in a ring: none of them can start"
+    yield _verdict(
+        "no jobs follow each other in a ring",
+        ring if rings(len(plan.jobs), pairs) else "",
+    )
 
 
-def _widths(rows: Sequence[_Row]) -> tuple[int, ...]:
-    return tuple(max(map(columns, cells)) for cells in zip(*rows, strict=True))
+def _verdict(good: str, bad: str) -> Row:
+    return ("✗", bad) if bad else ("✓", good)
 
 
-def _table(rows: Sequence[_Row], room: int) -> list[str]:
-    """Names, what tells them apart where there is room, and what they follow."""
-    name, own, after = _widths(rows)
-    if name + own + after + 2 * len(_GAP) > room:
-        own = 0
-    name = min(name, max(room - len(_GAP) - after, room * 3 // 5)) if after else name
-    return [_line(row, (min(name, room), own), room) for row in rows]
+def _repeated(texts: Iterable[str]) -> list[str]:
+    return [text for text, number in Counter(texts).items() if number > 1]
 
 
-def _line(row: _Row, widths: tuple[int, int], room: int) -> str:
-    name, own = widths
-    cells = [pad(row[0], name), *([pad(row[1], own)] if own else []), row[2]]
-    return cut_end(_GAP.join(cells).rstrip(), room)
+def _name_some(names: Iterable[str]) -> str:
+    return join_some(list(map(clean_line, dict.fromkeys(names))), _MOST_NAMES)

@@ -14,23 +14,19 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from autoexp_tui.model.specs import Hole, Plan
-from autoexp_tui.model.wording import spell_float
-from autoexp_tui.planning.chart_stages import in_order, stage_parents
-from autoexp_tui.planning.chart_text import said
-from autoexp_tui.sweep.points import NOT_OVERRIDES, plain_key
+from autoexp_tui.planning.stages import order_stages, stage_parents
+from autoexp_tui.planning.swept_keys import Settings, label_keys, read_settings
 
 UNSET: Final = -1
 """In a row: the jobs of this row do not set that key."""
 MOST_ROWS: Final = 50_000
 _MOST_MADE_WHOLE: Final = 1000
 """Rows that one hole may stand for, where it does not name every axis."""
-_NAMING: Final = frozenset({"project.name"})
 
 Row: TypeAlias = tuple[int, ...]
 """For each axis the place of its value."""
 Cell: TypeAlias = tuple[Row, str]
 """A row, and a stage."""
-_Values: TypeAlias = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +72,15 @@ class Grid:
 
 def grid_of(plan: Plan) -> Grid:
     """The grid of a plan; linear in its jobs and holes."""
-    spelling = _Spelling()
-    jobs = [spelling.settings(job.parameters) for job in plan.jobs]
+    jobs = [read_settings(job.parameters, plan.mask) for job in plan.jobs]
     homes = [job.stage for job in plan.jobs]
-    gone = [spelling.settings(hole.parameters) for hole in plan.holes]
+    gone = [read_settings(hole.parameters, plan.mask) for hole in plan.holes]
     lost = [hole.stage for hole in plan.holes]
     axes = _axes([*zip(homes, jobs, strict=True), *zip(lost, gone, strict=True)])
     places = [{value: at for at, value in enumerate(axis.values)} for axis in axes]
     parents = stage_parents(plan)
-    stages = tuple(in_order({**parents, **{one: () for one in lost if one}}))
+    emptied_stages = {one: () for one in lost if one and one not in parents}
+    stages = tuple(order_stages({**parents, **emptied_stages}))
     cells: dict[Cell, list[int]] = {}
     for at, (stage, own) in enumerate(zip(homes, jobs, strict=True)):
         cells.setdefault((_row(own, axes, places), stage), []).append(at)
@@ -106,41 +102,8 @@ def grid_of(plan: Plan) -> Grid:
     )
 
 
-# -------------------------------------------------------------------------- values
-class _Spelling:
-    """Spells values, each once: thousands of jobs share a few."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, str] = {}
-        self._keys: dict[str, str] = {}
-
-    def settings(self, parameters: Mapping[str, object]) -> _Values:
-        """What a point sets, by plain key; what is ours or only names left out."""
-        found: dict[str, str] = {}
-        for key, value in parameters.items():
-            plain = self._keys.get(key)
-            if plain is None:
-                plain = self._keys[key] = plain_key(key)
-            if plain not in NOT_OVERRIDES and plain not in _NAMING:
-                found[plain] = self._spelled(value)
-        return found
-
-    def _spelled(self, value: object) -> str:
-        exact = repr(value)
-        text = self._known.get(exact)
-        if text is None:
-            text = self._known[exact] = _spell(value)
-        return text
-
-
-def _spell(value: object) -> str:
-    if isinstance(value, bool) or value is None:
-        return {True: "true", False: "false", None: "null"}[value]
-    return said(spell_float(value) if isinstance(value, float) else value) or '""'
-
-
 # ---------------------------------------------------------------------------- axes
-def _axes(settings: Sequence[tuple[str, _Values]]) -> tuple[GridAxis, ...]:
+def _axes(settings: Sequence[tuple[str, Settings]]) -> tuple[GridAxis, ...]:
     """The keys that vary within a stage, of those that several stages have.
 
     What only one stage sets is that stage's own: it would make no rows of a grid.
@@ -158,16 +121,10 @@ def _axes(settings: Sequence[tuple[str, _Values]]) -> tuple[GridAxis, ...]:
         )
         and (len(stages) < 2 or len(by_stage) > 1 or "" in by_stage)
     ]
-    tails = Counter(key.rsplit(".", 1)[-1] for key in varying)
+    labels = label_keys(varying)
     return tuple(
-        GridAxis(key, _label(key, tails), _merged(seen[key].values()))
-        for key in varying
+        GridAxis(key, labels[key], _merged(seen[key].values())) for key in varying
     )
-
-
-def _label(key: str, tails: Mapping[str, int]) -> str:
-    tail = key.rsplit(".", 1)[-1]
-    return said(tail if tails[tail] == 1 else key) or "?"
 
 
 def _merged(by_stage: Iterable[Mapping[str, None]]) -> tuple[str, ...]:
@@ -180,7 +137,7 @@ def _merged(by_stage: Iterable[Mapping[str, None]]) -> tuple[str, ...]:
 
 
 def _row(
-    own: _Values, axes: Sequence[GridAxis], places: Sequence[Mapping[str, int]]
+    own: Settings, axes: Sequence[GridAxis], places: Sequence[Mapping[str, int]]
 ) -> Row:
     return tuple(
         places[at][own[axis.key]] if axis.key in own else UNSET
@@ -208,7 +165,7 @@ class _Emptied:
         self._stages = stages
         self._filters = {one: at for at, one in enumerate(filters)}
 
-    def take(self, hole: Hole, own: _Values) -> None:
+    def take(self, hole: Hole, own: Settings) -> None:
         """Note every cell that a hole stands for."""
         at = self._filters[hole.filter, hole.where]
         stages = (hole.stage,) if hole.stage else self._stages or ("",)
@@ -222,7 +179,7 @@ class _Emptied:
             for stage in stages:
                 self.cells.setdefault((row, stage), at)
 
-    def _choices(self, own: _Values) -> Sequence[Sequence[int]]:
+    def _choices(self, own: Settings) -> Sequence[Sequence[int]]:
         """For each axis the places of the values that a combination may have.
 
         One that it does not name has all.

@@ -14,9 +14,9 @@ from typing import Final, TypeAlias
 
 from autoexp_tui.conditions.kinds import Approval, Composite, Condition
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.model.wording import plural
-from autoexp_tui.planning.chart_stages import Links, Stage, links_of, stages_of
-from autoexp_tui.planning.chart_text import said
+from autoexp_tui.planning.stages import Links, Stage, links_of, stages_of
+from autoexp_tui.text.sanitize import clean_line
+from autoexp_tui.text.spelling import plural
 
 MOST_JOBS: Final = 60
 """Jobs that are drawn one by one."""
@@ -33,7 +33,7 @@ _Side: TypeAlias = Mapping[str, Sequence[str]]
 """Jobs by the job that follows them."""
 
 
-def mermaid(plan: Plan, *, whole: bool = False) -> str:
+def render_mermaid(plan: Plan, *, whole: bool = False) -> str:
     """The plan as a flowchart; jobs in subgraphs, or only stages when it is large.
 
     A solid arrow is a wait, a dotted one reads without waiting; a hexagon asks a
@@ -52,20 +52,20 @@ def mermaid(plan: Plan, *, whole: bool = False) -> str:
 # ------------------------------------------------------------------------ job by job
 def _jobs(stages: Sequence[Stage], ids: Mapping[str, str]) -> Iterable[str]:
     for at, stage in enumerate(stages):
-        yield f"  subgraph s{at}[{label(stage.title)}]"
+        yield f"  subgraph s{at}[{quote_label(stage.title)}]"
         yield from (f"    {ids[job.name]}{_node(job)}" for job in stage.jobs)
         yield "  end"
 
 
 def _node(job: JobSpec) -> str:
-    text = label(job.name)
-    asks = any(_asks(one) for one in job.start_conditions)
+    text = quote_label(job.name)
+    asks = any(_asks_a_person(one) for one in job.start_conditions)
     return f"{{{{{text}}}}}" if asks else f"[{text}]"
 
 
-def _asks(spec: Condition) -> bool:
+def _asks_a_person(spec: Condition) -> bool:
     if isinstance(spec, Composite):
-        return any(_asks(part) for part in spec.conditions)
+        return any(_asks_a_person(part) for part in spec.conditions)
     return isinstance(spec, Approval)
 
 
@@ -82,7 +82,7 @@ def _folded(plan: Plan, stages: Sequence[Stage], links: Links) -> Iterable[str]:
     shown = stages[:MOST_STAGES]
     for at, stage in enumerate(shown):
         jobs = plural(len(stage.jobs), "job")
-        yield f"  s{at}[{label(f'{stage.title}, {jobs}')}]"
+        yield f"  s{at}[{quote_label(f'{stage.title}, {jobs}')}]"
     ids = {stage.name: f"s{at}" for at, stage in enumerate(shown)}
     homes = {job.name: ids[job.stage] for job in plan.jobs if job.stage in ids}
     arrows = [
@@ -108,13 +108,13 @@ def _left_out(stages: int, arrows: int) -> Iterable[str]:
     parts = [plural(stages, "more stage")] if stages > 0 else []
     parts += [plural(arrows, "more arrow")] if arrows > 0 else []
     if parts:
-        yield f"  more[{label('and ' + ' and '.join(parts))}]"
+        yield f"  more[{quote_label('and ' + ' and '.join(parts))}]"
 
 
 # ---------------------------------------------------------------------------- labels
-def label(text: str) -> str:
+def quote_label(text: str) -> str:
     """A quoted label: what could be markup, a comment or an entity is a number."""
-    plain = said(text, _LABEL) or "?"
+    plain = clean_line(text, _LABEL) or "?"
     return f'"{_SPECIAL.sub(_as_number, plain)}"'
 
 

@@ -79,6 +79,11 @@ def clean(text: str, *, keep_newlines: bool = False, limit: int | None = None) -
     return _cut(shown, limit)
 
 
+def clean_line(value: object, limit: int = 400) -> str:
+    """A text from outside as one harmless line, no two blanks in a row."""
+    return " ".join(clean(str(value), limit=limit).split())
+
+
 def _is_plain(text: str) -> bool:
     """Most text is: then there is nothing to take out, a line break neither."""
     return text.isascii() and text.isprintable()

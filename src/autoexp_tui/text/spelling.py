@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from typing import Final
 from unicodedata import combining, east_asian_width
 
 from autoexp_tui.model.moment import wall_time
+from autoexp_tui.text.sanitize import clean_line
 
 MINUTE: Final = 60
 HOUR: Final = 3600
@@ -102,6 +104,13 @@ def plural(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def join_some(texts: Sequence[str], most: int) -> str:
+    """`a, b`; of more than `most`: `a, b and 3 more`."""
+    rest = len(texts) - most
+    shown = ", ".join(texts[:most])
+    return f"{shown} and {rest} more" if rest > 0 else shown
+
+
 def ordinal(number: int) -> str:
     """A place in line: `first`, `third`, `12th`."""
     if 1 <= number <= len(_PLACES):
@@ -127,6 +136,15 @@ def spell_float(number: float) -> str:
     digits, exponent = _digits(abs(number))
     decimal, scientific = _decimal(digits, exponent), _scientific(digits, exponent)
     return sign + (scientific if len(scientific) < len(decimal) else decimal)
+
+
+def spell_value(value: object) -> str:
+    """A value of a config as YAML has it, cleaned: `true`, `null`, `1e-4`, `""`."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, float):
+        return spell_float(value)
+    return clean_line(value) or '""'
 
 
 def _digits(number: float) -> tuple[str, int]:

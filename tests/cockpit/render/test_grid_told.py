@@ -6,7 +6,7 @@ import pytest
 
 from autoexp_tui.cockpit.render.grid import told_cell
 from autoexp_tui.planning.grid import grid_of
-from tests.planning.chart_plans import job, plan
+from tests.planning.plans import job, plan
 
 
 @pytest.mark.parametrize(

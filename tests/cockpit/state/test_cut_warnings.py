@@ -17,7 +17,7 @@ from autoexp_tui.model.state import Attempt
 from autoexp_tui.model.states import JobState
 from tests.cockpit.plans import opened
 from tests.cockpit.seat import cockpit
-from tests.planning.chart_plans import job, plan
+from tests.planning.plans import job, plan
 from tests.support.campaigns import T0
 
 LIMITED = Resources(time_limit_seconds=3600)

@@ -20,7 +20,7 @@ from autoexp_tui.model.specs import Resources
 from autoexp_tui.model.state import Attempt, JobRecord
 from autoexp_tui.model.states import JobState
 from tests.cockpit.plans import opened
-from tests.planning.chart_plans import job, plan
+from tests.planning.plans import job, plan
 from tests.support.campaigns import T0, all_running
 
 LIMITED = Resources(time_limit_seconds=3600)

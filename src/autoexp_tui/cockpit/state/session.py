@@ -130,10 +130,9 @@ class Links:
         if self.plan is None:
             return {}
         # The first paint has no plan, and comes before whatever plans need.
-        from autoexp_tui.planning.chart_stages import in_order, stage_parents
+        from autoexp_tui.planning.stages import stage_parents
 
-        parents = stage_parents(self.plan)
-        return {stage: parents[stage] for stage in in_order(parents)}
+        return stage_parents(self.plan)
 
     @cached_property
     def rails(self) -> Mapping[str, Rails]:

@@ -1,4 +1,4 @@
-"""Plans for tests of the chart, as planning would make them."""
+"""Plans for tests, as planning would make them."""
 
 from __future__ import annotations
 

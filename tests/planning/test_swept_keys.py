@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.planning.chart_sweep import counted, described, swept_keys
-from tests.planning.chart_plans import job, plan, ten_jobs
+from autoexp_tui.planning.swept_keys import SweepSummary
+from tests.planning.plans import job, plan, ten_jobs
 
 
 def points(*parameters: Mapping[str, object], stage: str = "") -> list[JobSpec]:
@@ -25,13 +25,13 @@ def points(*parameters: Mapping[str, object], stage: str = "") -> list[JobSpec]:
 
 def keys(jobs: Sequence[JobSpec]) -> dict[str, tuple[str, ...]]:
     """Each swept key and its values."""
-    return {one.key: one.values for one in swept_keys(plan(jobs))}
+    return {one.key: one.values for one in SweepSummary(plan(jobs)).keys}
 
 
 def total(jobs: Sequence[JobSpec] | Plan) -> str:
     """The counting line."""
     made = jobs if isinstance(jobs, Plan) else plan(jobs)
-    return counted(made, swept_keys(made))
+    return SweepSummary(made).count_jobs()
 
 
 # --------------------------------------------------------------------------- keys
@@ -76,14 +76,14 @@ def test_labels_are_short_where_that_tells_them_apart() -> None:
     made = plan(
         points({"a.lr": 1, "b.lr": 1, "c.bsz": 1}, {"a.lr": 2, "b.lr": 2, "c.bsz": 2})
     )
-    assert [one.label for one in swept_keys(made)] == ["a.lr", "b.lr", "bsz"]
+    assert [one.label for one in SweepSummary(made).keys] == ["a.lr", "b.lr", "bsz"]
 
 
 def test_a_job_is_described_by_the_keys_that_it_sets() -> None:
     made = plan(
         points({"optim.lr": 0.1, "bsz": 4, "seed": 1}, {"optim.lr": 1, "bsz": 8})
     )
-    shown = [described(one, swept_keys(made)) for one in made.jobs]
+    shown = [SweepSummary(made).describe_job(one) for one in made.jobs]
     assert shown == ["lr=0.1 bsz=4 seed=1", "lr=1 bsz=8"]
 
 

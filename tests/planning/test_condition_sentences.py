@@ -22,9 +22,8 @@ from autoexp_tui.conditions.kinds import (
     Not,
     TimeReached,
 )
-from autoexp_tui.planning.chart_text import UNBROKEN
-from autoexp_tui.planning.chart_words import Purpose, Words
-from tests.planning.chart_plans import job, plan, ten_jobs
+from autoexp_tui.planning.condition_sentences import Purpose, SentenceWriter
+from tests.planning.plans import job, plan, ten_jobs
 
 STABLE = "lr1e-3_stable"
 OUTPUT = f"outputs/exp/{STABLE}"
@@ -35,8 +34,7 @@ FAR = "outputs/exp/lr3e-3_stable"
 def said(spec: Condition, purpose: Purpose = "start") -> str:
     """The sentence of a condition of the first cooldown job."""
     made = ten_jobs()
-    told = Words(made).sentence(spec, made.jobs[1], purpose)
-    return told.replace(UNBROKEN, " ")
+    return SentenceWriter(made).describe(spec, made.jobs[1], purpose)
 
 
 @pytest.mark.parametrize(
@@ -154,18 +152,20 @@ def test_escapes_and_line_breaks_of_a_pattern_are_not_shown() -> None:
 # ------------------------------------------------------------------- several jobs
 def test_all_jobs_of_a_stage_are_named_by_the_stage() -> None:
     names = [f"lr{rate}_evaluate" for rate in ("1e-3", "3e-3", "5e-3")]
-    assert Words(ten_jobs()).jobs(names) == "all 3 evaluate jobs"
+    assert SentenceWriter(ten_jobs()).name_jobs(names) == "all 3 evaluate jobs"
 
 
 def test_many_jobs_that_are_no_whole_stage_are_named_and_counted() -> None:
     jobs = [job(f"run{at}", at, stage="s") for at in range(9)]
-    words = Words(plan(jobs))
-    assert words.jobs([one.name for one in jobs[:7]]) == "run0, run1 and 5 more"
+    words = SentenceWriter(plan(jobs))
+    assert words.name_jobs([one.name for one in jobs[:7]]) == "run0, run1 and 5 more"
 
 
 def test_several_siblings_are_named_together() -> None:
     made = ten_jobs()
-    told = Words(made).jobs(["lr1e-3_stable", "lr1e-3_cooldown"], made.jobs[2])
+    told = SentenceWriter(made).name_jobs(
+        ["lr1e-3_stable", "lr1e-3_cooldown"], made.jobs[2]
+    )
     assert told == "its stable and cooldown jobs"
 
 
@@ -178,4 +178,4 @@ def test_siblings_of_one_stage_are_called_by_their_names() -> None:
             job("end", 2, stage="end", **family),
         ]
     )
-    assert Words(made).jobs(["small"], made.jobs[2]) == "small"
+    assert SentenceWriter(made).name_jobs(["small"], made.jobs[2]) == "small"
