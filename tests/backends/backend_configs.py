@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from autoexp_tui.backends.backends import Backends, Places
+from autoexp_tui.backends.base import Places
+from autoexp_tui.backends.launch import Backends
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import Launch, SpecRefused
 

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autoexp_tui.backends.argument_files import (
-    differences,
-    group_text,
-    schema_text,
+from autoexp_tui.backends.argument_import import (
+    Source,
+    diff_schemas,
+    format_group,
+    format_schema,
+    import_schema,
 )
-from autoexp_tui.backends.argument_import import Source, imported
-from autoexp_tui.backends.argument_schema import decoded
+from autoexp_tui.backends.argument_schema import decode_schema
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 
 LIKE_MEGATRON = Path(__file__).with_name("parser_like_megatron.py")
@@ -29,28 +30,30 @@ def program(tmp_path: Path, text: str) -> str:
 
 def schema(tmp_path: Path, text: str, function: str = "f") -> dict[str, object]:
     target = f"{program(tmp_path, text)}:{function}"
-    return imported(Source(target=target, limit_seconds=60))
+    return import_schema(Source(target=target, limit_seconds=60))
 
 
 # ---------------------------------------------------------------------- ways to have it
 @pytest.mark.parametrize("function", ["add_arguments", "get_parser", "get_args"])
 def test_a_parser_is_had_however_the_function_makes_it(function: str) -> None:
-    found = imported(Source(target=f"{LIKE_MEGATRON}:{function}", limit_seconds=60))
+    found = import_schema(
+        Source(target=f"{LIKE_MEGATRON}:{function}", limit_seconds=60)
+    )
 
-    by_dest = decoded(found).by_dest
-    assert by_dest["kernel"][0].choices == ("fast", "exact")
+    by_dest = decode_schema(found).by_dest
+    assert by_dest["kernel"][0].choices == ["fast", "exact"]
     assert by_dest["apply_rope_fusion"][0].action == "false"
     assert by_dest["rampup_batch_size"][0].nargs == 3
     assert by_dest["lr"][0].group == "training"
-    assert by_dest["global_batch_size"][0].options == (
+    assert by_dest["global_batch_size"][0].options == [
         "--global-batch-size", "--gbs",
-    )  # fmt: skip
+    ]  # fmt: skip
 
 
 def test_a_module_is_imported_from_further_directories(tmp_path: Path) -> None:
     program(tmp_path, "def f(p):\n    p.add_argument('--x', type=int, default=3)\n")
 
-    found = imported(Source(target="train:f", paths=(str(tmp_path),)))
+    found = import_schema(Source(target="train:f", paths=(str(tmp_path),)))
 
     assert found["defaults"] == {"x": 3}
 
@@ -60,7 +63,7 @@ def test_modules_of_ours_do_not_hide_those_of_the_program(tmp_path: Path) -> Non
     package.mkdir()
     (package / "arguments.py").write_text("def f(p):\n    p.add_argument('--x')\n")
 
-    found = imported(Source(target="megatron.arguments:f", paths=(str(tmp_path),)))
+    found = import_schema(Source(target="megatron.arguments:f", paths=(str(tmp_path),)))
 
     assert found["defaults"] == {"x": None}
 
@@ -72,12 +75,12 @@ def test_the_arguments_of_one_sub_command(tmp_path: Path) -> None:
     )
     target = f"{program(tmp_path, text)}:f"
 
-    assert imported(Source(target=target, verb="fit"))["defaults"] == {"lr": None}
+    assert import_schema(Source(target=target, verb="fit"))["defaults"] == {"lr": None}
     with pytest.raises(UsageError, match="it has sub-commands: fit") as caught:
-        imported(Source(target=target))
+        import_schema(Source(target=target))
     assert caught.value.hint == "name one: --verb VERB"
     with pytest.raises(UsageError, match="no sub-command `fitt`") as caught:
-        imported(Source(target=target, verb="fitt"))
+        import_schema(Source(target=target, verb="fitt"))
     assert caught.value.hint == "did you mean `fit`?"
 
 
@@ -116,7 +119,7 @@ def test_what_a_program_prints_and_starts_is_not_in_the_way(tmp_path: Path) -> N
 def test_help_that_would_steer_a_terminal_is_cleaned(tmp_path: Path) -> None:
     text = "def f(p):\n    p.add_argument('--x', help='a\\x1b[31m red\\n  b 5%%')\n"
 
-    assert decoded(schema(tmp_path, text)).actions[0].help == "a red b 5%"
+    assert decode_schema(schema(tmp_path, text)).actions[0].help == "a red b 5%"
 
 
 # ------------------------------------------------------------------ what goes wrong
@@ -161,7 +164,7 @@ def test_an_import_that_hangs_is_ended(tmp_path: Path) -> None:
     target = f"{program(tmp_path, 'time.sleep(1000)')}:f"
 
     with pytest.raises(EnvironmentFailed) as caught:
-        imported(Source(target=target, limit_seconds=1.5))
+        import_schema(Source(target=target, limit_seconds=1.5))
 
     assert caught.value.problem == "the import took longer than 1.5 s"
 
@@ -175,35 +178,37 @@ def test_an_import_that_dies_is_told_with_its_last_words(tmp_path: Path) -> None
 
 def test_an_interpreter_that_is_not_there_is_told() -> None:
     with pytest.raises(EnvironmentFailed, match="cannot be started"):
-        imported(Source(target="a:b", python="/none/python"))
+        import_schema(Source(target="a:b", python="/none/python"))
 
 
 @pytest.mark.parametrize("target", ["train", ":f", "train:"])
 def test_a_target_without_both_halves_is_told(target: str) -> None:
     with pytest.raises(UsageError, match="names no function"):
-        imported(Source(target=target))
+        import_schema(Source(target=target))
 
 
 # -------------------------------------------------------------------------------- files
 def test_both_files_are_the_same_again() -> None:
     source = Source(target=f"{LIKE_MEGATRON}:get_parser")
-    one, other = imported(source), imported(source)
+    one, other = import_schema(source), import_schema(source)
 
-    assert schema_text(one) == schema_text(other)
-    assert group_text(one, "gpt") == group_text(other, "gpt")
-    assert json.loads(schema_text(one)) == one
+    assert format_schema(one) == format_schema(other)
+    assert format_group(one, "gpt") == format_group(other, "gpt")
+    assert json.loads(format_schema(one)) == one
 
 
 def test_the_group_holds_every_argument_with_its_default() -> None:
-    found = imported(Source(target=f"{LIKE_MEGATRON}:get_parser"))
-    loaded = yaml.safe_load(group_text(found, "gpt"))
+    found = import_schema(Source(target=f"{LIKE_MEGATRON}:get_parser"))
+    loaded = yaml.safe_load(format_group(found, "gpt"))
 
     assert {key: loaded[key] for key in found["defaults"]} == found["defaults"]
-    assert set(loaded) == set(decoded(found).by_dest)
+    assert set(loaded) == set(decode_schema(found).by_dest)
 
 
 def test_the_group_tells_of_each_argument_what_it_is() -> None:
-    text = group_text(imported(Source(target=f"{LIKE_MEGATRON}:get_parser")), "gpt")
+    text = format_group(
+        import_schema(Source(target=f"{LIKE_MEGATRON}:get_parser")), "gpt"
+    )
 
     assert (
         "# -------------------- training\n\n# The rate.\n# --lr FLOAT\nlr: null\n"
@@ -227,7 +232,7 @@ def test_texts_that_a_config_would_read_otherwise_are_kept_as_they_are(
         "    p.add_argument('--d', required=True)\n",
     )
 
-    assert yaml.safe_load(group_text(found, "x")) == {
+    assert yaml.safe_load(format_group(found, "x")) == {
         "a": "\\${x}", "b": None, "c": "yes: no # x", "d": "???",
     }  # fmt: skip
 
@@ -246,7 +251,7 @@ def test_what_changed_in_a_program_is_told_by_argument(tmp_path: Path) -> None:
         "    p.add_argument('--new', action='store_true')\n",
     )
 
-    assert differences(old, old) == []
-    assert differences(old, new) == [
+    assert diff_schemas(old, old) == []
+    assert diff_schemas(old, new) == [
         "+ new", "- gone", "~ lr: its help", "~ lr: default 0.1 -> 0.2",
     ]  # fmt: skip

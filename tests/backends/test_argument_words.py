@@ -10,14 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.backends.argument_check import Checker, Rendered
 from autoexp_tui.backends.argument_probe import described
-from autoexp_tui.backends.argument_schema import Action, Schema, decoded
+from autoexp_tui.backends.argument_schema import Action, Schema, decode_schema
+from autoexp_tui.backends.arguments import Rendered, SchemaRenderer
 from tests.backends.parser_like_megatron import get_parser
 
 
 def schema_of(parser: argparse.ArgumentParser) -> Schema:
-    return decoded({"autoexp_schema": 1, "source": "train.py", **described(parser)})
+    return decode_schema(
+        {"autoexp_schema": 1, "source": "train.py", **described(parser)}
+    )
 
 
 PARSER = get_parser()
@@ -25,7 +27,7 @@ SCHEMA = schema_of(PARSER)
 
 
 def rendered(args: Mapping[str, object], schema: Schema = SCHEMA) -> Rendered:
-    return Checker(schema, "backend.megatron").rendered(args)
+    return SchemaRenderer(schema, "megatron").render(args)
 
 
 def read_back(args: Mapping[str, object]) -> Mapping[str, object]:
@@ -255,39 +257,31 @@ def test_a_value_that_the_program_would_read_as_a_file_is_joined() -> None:
 
 
 # ------------------------------------------------------------------------- sharing
-class Counted(Checker):
+class Counted(SchemaRenderer):
     """Counts how often a value is worked out."""
 
     asked = 0
 
-    def _single(self, key: str, value: object) -> Any:
+    def _render_new(self, key: str, value: object) -> Any:
         self.asked += 1
-        return super()._single(key, value)
+        return super()._render_new(key, value)
 
 
 def test_a_value_is_worked_out_once_however_many_jobs_have_it() -> None:
-    checker = Counted(SCHEMA, "backend.megatron")
+    renderer = Counted(SCHEMA, "megatron")
     for at in range(50):
-        checker.rendered({"seq_length": 4096, "bf16": True, "betas": [0.9], "lr": at})
+        renderer.render({"seq_length": 4096, "bf16": True, "betas": [0.9], "lr": at})
 
-    assert checker.asked == 3 + 50
+    assert renderer.asked == 3 + 50
 
 
 def test_values_of_other_kinds_are_not_confused() -> None:
-    checker = Checker(SCHEMA, "backend.megatron")
+    renderer = SchemaRenderer(SCHEMA, "megatron")
 
-    assert checker.rendered({"num_layers": 1}).problems == ()
-    assert len(checker.rendered({"num_layers": True}).problems) == 1
-    assert len(checker.rendered({"betas": [True]}).problems) == 1
-    assert checker.rendered({"betas": [1]}).problems == ()
-
-
-def test_a_mapping_that_jobs_share_is_looked_through_once() -> None:
-    checker = Checker(SCHEMA, "backend.megatron")
-    args = {"lr": 0.1}
-
-    assert checker.rendered(args) is checker.rendered(args)
-    assert checker.rendered(dict(args)) == checker.rendered(args)
+    assert renderer.render({"num_layers": 1}).problems == ()
+    assert len(renderer.render({"num_layers": True}).problems) == 1
+    assert len(renderer.render({"betas": [True]}).problems) == 1
+    assert renderer.render({"betas": [1]}).problems == ()
 
 
 def test_a_position_that_holds_its_default_keeps_the_place_before_another() -> None:
@@ -298,7 +292,7 @@ def test_a_position_that_holds_its_default_keeps_the_place_before_another() -> N
         ),
         defaults={"rank": 5},
     )
-    found = Checker(schema, "backend.args").rendered({"rank": 5, "steps": 7})
+    found = SchemaRenderer(schema, "args").render({"rank": 5, "steps": 7})
     assert found == Rendered(("--", "5", "7"))
 
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from autoexp_tui.backends.backends import launch
+from autoexp_tui.backends.base import Places
+from autoexp_tui.backends.launch import Backends
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import Launch, SpecRefused
 
@@ -78,7 +79,7 @@ class Around(Mine):
 
 
 def launched(backend: object, **config: object) -> Launch:
-    return launch({"backend": backend, **config}, "/w")
+    return Backends(Places("/w")).launch({"backend": backend, **config})
 
 
 def refused(backend: object) -> Problem:
@@ -262,7 +263,7 @@ def test_a_class_of_ones_own_finds_its_own_problems() -> None:
             {"class_name": f"{__name__}:Half"},
             "backend.class_name",
             f"`{__name__}:Half` has no function command",
-            "see autoexp_tui.backends.backends.Backend",
+            "see autoexp_tui.backends.base.Backend",
         ),
         (
             {"class_name": f"{__name__}:Failing"},
@@ -287,7 +288,7 @@ def test_a_class_of_ones_own_finds_its_own_problems() -> None:
             "backend.class_name",
             f"`{__name__}:Wordless` gave 'train.sh' as its command, not a list of "
             "words",
-            "see autoexp_tui.backends.backends.Backend",
+            "see autoexp_tui.backends.base.Backend",
         ),
         (
             {"class_name": f"{__name__}:Unmade"},

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.backends.backends import Backends, Places
-from autoexp_tui.backends.python_environments import BECOME
+from autoexp_tui.backends.base import Places
+from autoexp_tui.backends.environment import BECOME
+from autoexp_tui.backends.launch import Backends
 from autoexp_tui.backends.torchrun import ON_A_NODE
 from tests.backends.backend_configs import found, launched, refused, slurm
 from tests.executors.wrapper_runs import Attempt
@@ -110,23 +111,29 @@ def test_srun_stands_outside_of_the_container() -> None:
     ],
 )
 def test_auto_takes_the_runtime_that_is_there(
-    there: tuple[str, ...], runtime: str, monkeypatch: pytest.MonkeyPatch
+    there: tuple[str, ...],
+    runtime: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("shutil.which", lambda name: name in there or None)
+    for name in there:
+        (tmp_path / name).touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
 
     assert launched({**RUN, "container": "/i"}).command[0] == runtime
 
 
 def test_the_path_is_looked_through_once_for_all_jobs(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
 
-    def which(name: str) -> str:
+    def which(name: str, path: str) -> str:
         asked.append(name)
         return name
 
     monkeypatch.setattr("shutil.which", which)
+    monkeypatch.setenv("PATH", str(tmp_path))
     backends = Backends(Places("/w", "/w/state"))
 
     for lr in range(3):
@@ -149,16 +156,16 @@ def test_the_path_is_looked_through_once_for_all_jobs(
          "is 'x'; inside a container a directory is named from / on"),
         ({"image": "i", "binds": "/a"}, ".binds", "is '/a', not a list"),
         ({"image": "i", "binds": ["/a,/b"]}, ".binds.0",
-         "is '/a,/b'; a comma begins another bind, write one an entry"),
+         "is '/a,/b', which cannot be bound"),
         ({"image": "i", "binds": ["/a", ":/b"]}, ".binds.1",
-         "is ':/b', which has no source"),
+         "is ':/b', which cannot be bound"),
         ({"image": "i", "binds": ["/a:b"]}, ".binds.0",
-         "is '/a:b'; its target is named from / on, not 'b'"),
+         "is '/a:b', which cannot be bound"),
         ({"image": "i", "binds": ["/a:/b:rx"]}, ".binds.0",
-         "is '/a:/b:rx'; 'rx' is no option of a bind"),
+         "is '/a:/b:rx', which cannot be bound"),
         ({"image": "i", "binds": ["/a:/b:ro:x"]}, ".binds.0",
-         "is '/a:/b:ro:x', which has more than three parts"),
-        ({"image": "i", "binds": [3]}, ".binds.0", "is 3, not text"),
+         "is '/a:/b:ro:x', which cannot be bound"),
+        ({"image": "i", "binds": [3]}, ".binds.0", "is 3, which cannot be bound"),
         ({"image": "i", "env": {"A B": 1}}, ".env.A B",
          "is 1; a variable is a name with text or a number"),
         ({"image": "i", "options": "--nv"}, ".options", "must be a list of words"),

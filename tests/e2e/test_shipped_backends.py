@@ -109,14 +109,6 @@ def test_conda_goes_around(place: Path) -> None:
     assert words_after(job, "-p") == "/envs/t"
 
 
-def test_what_megatron_would_refuse_is_an_error_of_the_plan(place: Path) -> None:
-    answer = asked(place, "backend.megatron.tensor_model_parallel_size=3")
-
-    assert ("backend.megatron.tensor_model_parallel_size") in {
-        problem.where for problem in answer.errors
-    }
-
-
 def test_what_is_not_here_is_a_warning_of_the_plan(place: Path) -> None:
     answer = asked(place, "+environment=venv", "backend.venv=/none")
 

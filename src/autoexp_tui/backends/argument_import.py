@@ -1,8 +1,9 @@
-"""Asks a program for the arguments of its parser, in a child that may be killed.
+"""Imports the arguments of a program: its schema, as two files.
 
 Importing a training program may print, hang, start threads, want a GPU, or end Python:
-none of that reaches us. What comes back is the plain JSON of `argument_probe`, cleaned
-of everything that could steer a terminal.
+it happens in a child that may be killed. What comes back is the plain JSON of
+`argument_probe`, cleaned of everything that could steer a terminal. Both files follow
+from it byte for byte: a program that did not change gives the same files again.
 """
 
 from __future__ import annotations
@@ -13,25 +14,51 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import IO, Any, Final
 
 from autoexp_tui.backends import argument_probe
-from autoexp_tui.backends.argument_schema import VERSION
+from autoexp_tui.backends.argument_schema import (
+    TAKES_VALUES,
+    VERSION,
+    Action,
+    Schema,
+    decode_schema,
+    list_choices,
+)
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
+from autoexp_tui.planning.overrides import literal
+from autoexp_tui.probes import yaml_text
 from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.sanitize import clean
 
 LIMIT_SECONDS: Final = 120.0
 """Importing a large framework from a network disk takes long."""
 _TAIL_BYTES: Final = 2000
+_WIDTH: Final = 88
+_MISSING: Final = "???"
 _ELSEWHERE: Final = (
     "--python PATH names an interpreter that has it; --path DIR adds a directory, such "
     "as a checkout"
 )
+_FORMS: Final = (
+    "a function that returns an argparse parser, takes one and adds to it, or parses "
+    "the command line"
+)
+_RUN: Final = """\
+import sys
+path = sys.argv.pop(1)
+with open(path, encoding="utf-8") as file:
+    exec(compile(file.read(), path, "exec"))
+"""
+"""Run as a file, our modules beside it would hide the program's of the same name."""
+_QUIETLY: Final = {"CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
+"""An import is to take no GPU, and to leave nothing in the program's directories."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +79,7 @@ class Source:
         return f"{self.target} {self.verb}".rstrip()
 
 
-def imported(source: Source) -> dict[str, Any]:
+def import_schema(source: Source) -> dict[str, Any]:
     """The schema of a program's arguments, as its file holds it.
 
     Raises:
@@ -61,53 +88,47 @@ def imported(source: Source) -> dict[str, Any]:
     """
     module, colon, attribute = source.target.rpartition(":")
     if not (colon and module and attribute):
-        raise UsageError(
-            f"{source.target!r} names no function",
-            hint="MODULE:FUNCTION or FILE.py:FUNCTION, such as my.train:get_parser",
-        )
-    answer = _asked(source)
+        message = f"{source.target!r} names no function"
+        hint = "MODULE:FUNCTION or FILE.py:FUNCTION, such as my.train:get_parser"
+        raise UsageError(message, hint=hint)
+    answer = _ask_child(source)
     if "schema" not in answer:
-        raise _refused(source, answer)
-    found = _cleaned(answer["schema"])
+        raise _describe_refusal(source, answer)
+    found = _clean_texts(answer["schema"])
     if not found["arguments"]:
         raise UsageError("its parser has no arguments", source.target, _FORMS)
     return {"autoexp_schema": VERSION, "source": str(source), **found}
 
 
 # --------------------------------------------------------------------------- the child
-def _asked(source: Source) -> Mapping[str, Any]:
+def _ask_child(source: Source) -> Mapping[str, Any]:
     request = {
         "target": source.target,
         "verb": source.verb,
         "paths": source.paths,
         "prog": source.target.rpartition(":")[0],
     }
-    words = [
-        source.python or sys.executable,
-        *("-c", _RUN, str(Path(argument_probe.__file__).absolute())),
-        json.dumps(request),
-    ]
-    with tempfile.TemporaryFile() as said:
-        data = _answered(source, words, said)
+    script = str(Path(argument_probe.__file__).absolute())
+    words = [source.python or sys.executable, "-c", _RUN, script, json.dumps(request)]
+    with tempfile.TemporaryFile() as stderr:
+        data = _run_child(source, words, stderr)
         with suppress(ValueError):
             answer = json.loads(data)
             if isinstance(answer, dict):
                 return answer
-        raise EnvironmentFailed(
-            f"the import ended without an answer: {_tail(said) or 'it said nothing'}",
-            source.target,
-            _ELSEWHERE,
-        )
+        tail = _read_last_line(stderr) or "it said nothing"
+        message = f"the import ended without an answer: {tail}"
+        raise EnvironmentFailed(message, source.target, _ELSEWHERE)
 
 
-def _answered(source: Source, words: Sequence[str], said: IO[bytes]) -> bytes:
+def _run_child(source: Source, words: Sequence[str], stderr: IO[bytes]) -> bytes:
     """What the child writes; it and all that it started are gone afterwards."""
     try:
         child = subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=stderr,
             start_new_session=True,
             env={**os.environ, **_QUIETLY},
         )
@@ -117,11 +138,10 @@ def _answered(source: Source, words: Sequence[str], said: IO[bytes]) -> bytes:
     try:
         return child.communicate(timeout=source.limit_seconds)[0]
     except subprocess.TimeoutExpired:
-        raise EnvironmentFailed(
-            f"the import took longer than {source.limit_seconds:g} s",
-            source.target,
-            "--timeout SECONDS gives it longer; what it said: " + (_tail(said) or "-"),
-        ) from None
+        message = f"the import took longer than {source.limit_seconds:g} s"
+        tail = _read_last_line(stderr) or "-"
+        hint = f"--timeout SECONDS gives it longer; what it said: {tail}"
+        raise EnvironmentFailed(message, source.target, hint) from None
     finally:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
@@ -130,57 +150,185 @@ def _answered(source: Source, words: Sequence[str], said: IO[bytes]) -> bytes:
             child.stdout.close()
 
 
-_RUN: Final = """\
-import sys
-path = sys.argv.pop(1)
-with open(path, encoding="utf-8") as file:
-    exec(compile(file.read(), path, "exec"))
-"""
-"""Run as a file, our modules beside it would hide the program's of the same name."""
-_QUIETLY: Final[Mapping[str, str]] = {
-    "CUDA_VISIBLE_DEVICES": "",
-    "PYTHONDONTWRITEBYTECODE": "1",
-}
-"""An import is to take no GPU, and to leave nothing in the program's directories."""
-
-
-def _tail(said: IO[bytes]) -> str:
+def _read_last_line(stderr: IO[bytes]) -> str:
     """The last line that the program wrote to its errors."""
-    said.seek(0, os.SEEK_END)
-    said.seek(max(0, said.tell() - _TAIL_BYTES))
-    lines = said.read().decode("utf-8", "replace").splitlines()
+    stderr.seek(0, os.SEEK_END)
+    stderr.seek(max(0, stderr.tell() - _TAIL_BYTES))
+    lines = stderr.read().decode("utf-8", "replace").splitlines()
     words = [clean(line).strip() for line in lines]
     return next((line for line in reversed(words) if line), "")[:400]
 
 
-def _refused(source: Source, answer: Mapping[str, Any]) -> AutoexpError:
+def _describe_refusal(source: Source, answer: Mapping[str, Any]) -> AutoexpError:
     """What the child says is wrong, as an error of ours."""
     message = clean(str(answer.get("error") or "it gave no parser"), limit=1000)
     if "missing" in answer:
         return EnvironmentFailed(message, source.target, _ELSEWHERE)
-    hint = str(answer.get("hint") or "")
-    with suppress(ValueError, KeyError, TypeError):
-        told = json.loads(hint)
-        names = [clean(str(name)) for name in told["among"]]
-        hint = did_you_mean(str(told["near"]), names, "names")
-    return UsageError(message, source.target, clean(hint) or _FORMS)
+    hint = clean(str(answer.get("hint") or "")) or _FORMS
+    if "among" in answer:
+        names = [clean(str(name)) for name in answer["among"]]
+        hint = did_you_mean(str(answer.get("near")), names, "names")
+    return UsageError(message, source.target, hint)
 
 
-_FORMS: Final = (
-    "a function that returns an argparse parser, takes one and adds to it, or parses "
-    "the command line"
+def _clean_texts(value: Any, key: str = "") -> Any:
+    """Plain values with harmless texts; spellings of values stay as they are."""
+    if isinstance(value, dict):
+        return {str(name): _clean_texts(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_clean_texts(item) for item in value]
+    return " ".join(clean(str(value)).split()) if key in ("help", "group") else value
+
+
+# ----------------------------------------------------------------- the schema's file
+def format_schema(data: Mapping[str, Any]) -> str:
+    """The schema's file: an argument a line, so that differences are seen."""
+    long = {key: data.get(key, ()) for key in ("arguments", "exclusive")}
+    defaults = data.get("defaults", {})
+    fields = [
+        f"  {_dump(key)}: {_dump(value)}"
+        for key, value in data.items()
+        if key not in long and key != "defaults"
+    ]
+    for key, items in long.items():
+        fields.append(f"  {_dump(key)}: {_format_block('[]', map(_dump, items))}")
+    pairs = (f"{_dump(dest)}: {_dump(value)}" for dest, value in defaults.items())
+    fields.append(f'  "defaults": {_format_block("{}", pairs)}')
+    text = ",\n".join(fields)
+    return f"{{\n{text}\n}}\n"
+
+
+def _format_block(brackets: str, items: Iterator[str]) -> str:
+    text = ",\n".join(f"    {item}" for item in items)
+    return f"{brackets[0]}\n{text}{text and chr(10)}  {brackets[1]}"
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# ------------------------------------------------------------------- the config group
+def format_group(data: Mapping[str, Any], name: str) -> str:
+    """The config group: each argument with its default, commented with its help."""
+    schema = decode_schema(data)
+    dests = schema.by_dest
+    lines = [*_wrap_comment(f"The {len(dests)} arguments of {schema.source}")]
+    lines += [line.format(name=name) for line in _GROUP_HEAD]
+    for group, members in groupby(dests, key=lambda dest: dests[dest][0].group):
+        lines += ["", f"# {'-' * 20} {group or 'arguments'}"]
+        for dest in members:
+            lines += _format_entry(dest, schema)
+    return "\n".join(lines) + "\n"
+
+
+_GROUP_HEAD: Final = (
+    "#",
+    "# Each has the program's own default; one that is left so is not put on the",
+    "# command line. Written by autoexp-import-args: keep values of your own in",
+    "# the experiment. A backend's file takes it, and the schema, by",
+    "#",
+    "#   defaults:",
+    "#     - /args@args: {name} # Megatron's: /args@megatron: {name}",
+    "#   schema: {name}",
 )
 
 
-def _cleaned(value: Any) -> Any:
-    """Plain values with harmless texts; spellings of values stay as they are."""
-    if isinstance(value, dict):
+def _format_entry(dest: str, schema: Schema) -> Iterator[str]:
+    yield ""
+    for action in schema.by_dest[dest]:
+        if action.help:
+            yield from _wrap_comment(action.help)
+        yield from _wrap_comment(_format_usage(action))
+    yield f"{yaml_text.scalar(dest)}: {_format_default(dest, schema)}"
+
+
+def _wrap_comment(text: str) -> Sequence[str]:
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent="# ",
+        subsequent_indent="#   ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _format_default(dest: str, schema: Schema) -> str:
+    """The value as YAML, and what is to be said about it."""
+    value = schema.defaults.get(dest)
+    if value is None and dest in schema.required:
+        return f"{_MISSING} # needed"
+    if value == _MISSING:  # OmegaConf would take it for a missing value
+        return "null # the program's own default is three question marks"
+    if dest not in schema.defaults:
+        return "null # the program's own default is no plain value"
+    return yaml_text.flow(literal(value))
+
+
+def _format_usage(action: Action) -> str:
+    """How an argument stands on a command line: `--betas FLOAT ...`."""
+    name = ", ".join(action.options) or f"{action.dest} (by position)"
+    if action.action not in TAKES_VALUES:
         return {
-            str(key): (_words(item) if key in ("help", "group") else _cleaned(item))
-            for key, item in value.items()
-        }
-    return [_cleaned(item) for item in value] if isinstance(value, list) else value
+            "count": f"{name} (a number: how often)",
+            "append_const": f"{name} (true, or a list of {action.const!r})",
+            "false": f"{name} (for false)",
+            "const": f"{name} (for {action.const!r})",
+        }.get(action.action, name)
+    kind = action.type.upper()
+    if action.choices:
+        kind = f"{{{list_choices(action.choices, 24)}}}"
+    again = " (a list: again for each)" if action.action == "append" else ""
+    return f"{name} {_repeat_kind(kind, action.nargs)}{again}"
 
 
-def _words(value: object) -> str:
-    return " ".join(clean(str(value)).split())
+def _repeat_kind(kind: str, nargs: str | int | None) -> str:
+    if isinstance(nargs, int):
+        return " ".join([kind] * nargs)
+    some = f"[{kind} ...]"
+    many = {"?": f"[{kind}]", "*": some, "...": some, "+": f"{kind} ..."}
+    return many.get(str(nargs), kind)
+
+
+# ------------------------------------------------------------------------- differences
+def diff_schemas(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What changed between two schemas, a line for each; empty: nothing did."""
+    before, after = _group_by_dest(old), _group_by_dest(new)
+    lines = [f"+ {dest}" for dest in after if dest not in before]
+    lines += [f"- {dest}" for dest in before if dest not in after]
+    for dest in after:
+        if dest in before:
+            lines += _diff_facts(f"{dest}: ", before[dest], after[dest])
+    keys = ("source", "exclusive", "prefix_chars", "fromfile_prefix_chars")
+    heads = ({f"{key}:": data.get(key) for key in keys} for data in (old, new))
+    return [*lines, *_diff_facts("", *heads)]
+
+
+def _group_by_dest(data: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The facts of each destination, by what they are called."""
+    found: dict[str, dict[str, Any]] = {}
+    for item in data.get("arguments", ()):
+        facts = found.setdefault(item["dest"], {})
+        for key, value in item.items():
+            facts.setdefault(key, []).append(value)
+    for dest, value in data.get("defaults", {}).items():
+        found.setdefault(dest, {})["default"] = [value]
+    return found
+
+
+def _diff_facts(
+    place: str, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Iterator[str]:
+    for key in dict.fromkeys((*before, *after)):
+        old, new = before.get(key), after.get(key)
+        if old != new and key == "help":
+            yield f"~ {place}its help"
+        elif old != new:
+            yield f"~ {place}{key} {_format_fact(old)} -> {_format_fact(new)}"
+
+
+def _format_fact(value: Any) -> str:
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    text = "nothing" if value is None else _dump(value)
+    return text if len(text) <= 60 else text[:57] + "..."

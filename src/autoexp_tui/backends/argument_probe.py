@@ -50,10 +50,10 @@ HIDDEN = object()
 class Refused(Exception):
     """No parser can be had; says why, and the next step."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, **more: "Any") -> None:
+        """`more`: hint, or what is `near` and what it may be `among`."""
         super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.answer = {"error": message, **more}
 
 
 class Caught(BaseException):
@@ -82,10 +82,8 @@ def imported(target: str, paths: "list[str]") -> "Any":
     for name in attribute.split("."):
         if not hasattr(found, name):
             known = [one for one in dir(found) if not one.startswith("_")]
-            raise Refused(
-                f"{module_name} has no `{attribute}`",
-                json.dumps({"near": attribute, "among": known}),
-            )
+            message = f"{module_name} has no `{attribute}`"
+            raise Refused(message, near=attribute, among=known)
         found = getattr(found, name)
     return found
 
@@ -161,9 +159,9 @@ def verb_of(parser: argparse.ArgumentParser, verb: str) -> argparse.ArgumentPars
             if verb in action.choices:
                 chosen: argparse.ArgumentParser = action.choices[verb]
                 return chosen
-            among = json.dumps({"near": verb, "among": list(action.choices)})
-            raise Refused(f"there is no sub-command `{verb}`", among)
-    raise Refused("it has no sub-commands", "leave --verb out")
+            message = f"there is no sub-command `{verb}`"
+            raise Refused(message, near=verb, among=list(action.choices))
+    raise Refused("it has no sub-commands", hint="leave --verb out")
 
 
 # -------------------------------------------------------------------- its arguments
@@ -178,7 +176,7 @@ def described(parser: argparse.ArgumentParser) -> "Record":
     verbs = [a for a in actions if isinstance(a, argparse._SubParsersAction)]
     if verbs:
         among = ", ".join(verbs[0].choices)
-        raise Refused(f"it has sub-commands: {among}", "name one: --verb VERB")
+        raise Refused(f"it has sub-commands: {among}", hint="name one: --verb VERB")
     defaults = {}
     for action in actions:
         value = plain(default_of(parser, action))
@@ -303,7 +301,7 @@ def answer(request: "Record") -> "Record":
     try:
         return {"schema": described(parser_of(request))}
     except Refused as error:
-        return {"error": error.message, "hint": error.hint}
+        return error.answer
     except ModuleNotFoundError as error:
         return {"error": f"cannot be imported: {error}", "missing": error.name or ""}
     except SystemExit as error:

@@ -8,91 +8,86 @@ is nothing to join it to: what cannot be said there is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from autoexp_tui.backends.argument_schema import (
-    PLAIN_TYPES,
     TAKES_VALUES,
     Action,
     Schema,
-    listed_choices,
+    list_choices,
 )
-from autoexp_tui.backends.messages import spelled
+from autoexp_tui.backends.base import Refused, format_word
 from autoexp_tui.text.did_you_mean import did_you_mean, nearest
 
 Words: TypeAlias = tuple[str, ...]
 
-NEGATIVE: Final = re.compile(r"-\d+|-\d*\.\d+")
+_NEGATIVE: Final = re.compile(r"-\d+|-\d*\.\d+")
 """What argparse takes for a number and not for an option."""
 _NOTHING: Final = object()
+_SCALARS: Final = (bool, int, float, str)
 
 
-class Unsayable(Exception):
-    """A value that an argument does not take; the message says why."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-
-
-def joined(flag: str, word: str, from_file_chars: str = "") -> Words:
+def join_flag(flag: str, word: str, fromfile_chars: str = "") -> Words:
     """A flag and its one value, so that the value is never taken for an option."""
-    if word[:1] == "-" and not NEGATIVE.fullmatch(word):
-        return (f"{flag}={word}",)
-    if from_file_chars and word[:1] in tuple(from_file_chars):
+    is_option = word[:1] == "-" and not _NEGATIVE.fullmatch(word)
+    if is_option or word.startswith(tuple(fromfile_chars)):
         return (f"{flag}={word}",)
     return (flag, word)
 
 
-def words_of(value: object, actions: Sequence[Action], schema: Schema) -> Words:
+def render_value(value: object, actions: Sequence[Action], schema: Schema) -> Words:
     """The words that give a destination its value; an option that has it needs none.
 
     Raises:
-        Unsayable: no words do.
+        Refused: no words do.
     """
-    if value is None:
+    first = actions[0]
+    default = schema.defaults.get(first.dest, _NOTHING)
+    # By position a default stays: an argument behind it would take its place.
+    if value is None or (first.options and _is_same(value, default)):
         return ()
-    default = schema.defaults.get(actions[0].dest, _NOTHING)
-    if _is_same(value, default) and actions[0].options:
-        return ()  # by position it stays: one behind it would take its place
     if isinstance(value, bool):
-        found = _of_truth(value, actions, default)
+        found = _render_truth(value, actions, default)
         if found is not None:
             return found
     for action in actions:
         if action.action == "const" and _is_same(value, action.const):
             return (action.flag,)
-    taking = [one for one in actions if one.action in (*TAKES_VALUES, "count")]
+    for action in actions:
+        if action.action in (*TAKES_VALUES, "count"):
+            return render_action(value, action, schema)
     consts = [one for one in actions if one.action == "append_const"]
-    if consts and not taking:
-        return _of_consts(value, consts)
-    if not taking:
-        raise _no_value(value, actions)
-    return alone(value, taking[0], schema)
+    if consts:
+        return _render_consts(value, consts)
+    raise _refuse_value(value, actions)
 
 
-def alone(value: object, action: Action, schema: Schema) -> Words:
-    """The words for a value by one action; see `words_of`.
+def render_action(value: object, action: Action, schema: Schema) -> Words:
+    """The words for a value by one action, whatever its default.
 
     Raises:
-        Unsayable: no words do.
+        Refused: no words do.
     """
     if value is None:
         return ()
-    if action.action not in (*TAKES_VALUES, "count"):
-        return _switched(value, action)
     if action.action == "count":
-        return (action.flag,) * _whole(value)
+        return (action.flag,) * _check_count_value(value)
     if action.action == "append":
-        return _repeated(value, action, schema)
-    return _once(value, action, schema)
+        items = _check_list(value, action)
+        return tuple(w for item in items for w in _render_once(item, action, schema))
+    if action.action in TAKES_VALUES:
+        return _render_once(value, action, schema)
+    if not isinstance(value, bool):
+        raise _refuse_value(value, [action])
+    off = (action.off_flag,) if action.action == "boolean" else ()
+    return (action.flag,) if value else off
 
 
 # ---------------------------------------------------------------------------- switches
-def _of_truth(
+def _render_truth(
     value: bool,  # noqa: FBT001 - the value of the argument
     actions: Sequence[Action],
     default: object,
@@ -101,195 +96,156 @@ def _of_truth(
     wanted = "true" if value else "false"
     for action in actions:
         if action.action == "boolean":
-            return (action.flag if value else action.refusal,)
+            return (action.flag if value else action.off_flag,)
         if action.action == wanted:
             return (action.flag,)
     switches = [one for one in actions if one.action in ("true", "false")]
     if not switches:
         return None
-    if _is_so_anyway(value, default, switches[0].action):
+    is_on = switches[0].action == "false" if default is _NOTHING else bool(default)
+    if value is is_on:
         return ()
-    flags = ", ".join(one.flag for one in switches)
-    raise Unsayable(f"is {wanted}, which the program has no flag for", f"has {flags}")
+    flags = _list_flags(switches)
+    raise Refused(f"is {wanted}, which the program has no flag for", f"has {flags}")
 
 
-def _is_so_anyway(value: bool, default: object, action: str) -> bool:  # noqa: FBT001
-    """Whether a switch that is left alone means this; nothing counts as off."""
-    if default is _NOTHING:
-        return value is (action == "false")
-    return value is bool(default)
-
-
-def _of_consts(value: object, actions: Sequence[Action]) -> Words:
+def _render_consts(value: object, actions: Sequence[Action]) -> Words:
     """Flags each of which puts its own value on a list; true: the only one, once."""
     if value is False:
         return ()
     if value is True and len(actions) == 1:
         return (actions[0].flag,)
-    given = value if isinstance(value, list | tuple) else [value]
-    by_const = [(one.const, one.flag) for one in actions]
+    items = value if isinstance(value, list | tuple) else [value]
     words = [
-        next((flag for const, flag in by_const if _is_same(item, const)), "")
-        for item in given
+        next((one.flag for one in actions if _is_same(item, one.const)), "")
+        for item in items
     ]
-    if not all(words):
-        listed = listed_choices([const for const, _ in by_const])
-        message = f"is {value!r}; it may be a list of {listed}"
-        raise Unsayable(message, f"flags: {', '.join(flag for _, flag in by_const)}")
-    return tuple(words)
+    if all(words):
+        return tuple(words)
+    choices = list_choices(one.const for one in actions)
+    message = f"is {value!r}; it may be a list of {choices}"
+    raise Refused(message, f"flags: {_list_flags(actions)}")
 
 
-def _switched(value: object, action: Action) -> Words:
-    """By the spelling of a flag: true gives it, false does not."""
-    if value is True:
-        return (action.flag,)
-    if value is False:
-        return (action.refusal,) if action.action == "boolean" else ()
-    raise _no_value(value, [action])
-
-
-def _no_value(value: object, actions: Sequence[Action]) -> Unsayable:
-    flags = ", ".join(one.flag for one in actions)
+def _refuse_value(value: object, actions: Sequence[Action]) -> Refused:
+    flags = _list_flags(actions)
     consts = [one.const for one in actions if one.action == "const"]
     if consts:
-        listed = listed_choices(consts)
-        return Unsayable(f"is {value!r}; it may be {listed}", f"flags: {flags}")
-    return Unsayable(f"is {value!r}; {flags} takes no value", "true or false")
+        choices = list_choices(consts)
+        return Refused(f"is {value!r}; it may be {choices}", f"flags: {flags}")
+    return Refused(f"is {value!r}; {flags} takes no value", "true or false")
 
 
-def _whole(value: object) -> int:
+def _list_flags(actions: Sequence[Action]) -> str:
+    return ", ".join(one.flag for one in actions)
+
+
+def _check_count_value(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    raise Unsayable(f"is {value!r}; it counts how often the flag is given", "0, 1, 2")
+    raise Refused(f"is {value!r}; it counts how often the flag is given", "0, 1, 2")
 
 
 # ------------------------------------------------------------------------------ values
-def _repeated(value: object, action: Action, schema: Schema) -> Words:
-    """The flag anew for every item."""
-    items = _items(value, action)
-    found: list[str] = []
-    for item in items:
-        found += _once(item, action, schema)
-    return tuple(found)
-
-
-def _once(value: object, action: Action, schema: Schema) -> Words:
+def _render_once(value: object, action: Action, schema: Schema) -> Words:
     """The flag once, with all that belongs to it."""
-    takes_many = action.nargs not in (None, "?") or action.action == "extend"
-    if not takes_many:
-        return _single(value, action, schema)
-    items = _items(value, action)
-    _check_count(len(items), action)
-    words = tuple(_in_list(item, action, schema) for item in items)
+    if action.nargs in (None, "?") and action.action != "extend":
+        return _render_single(value, action, schema)
+    items = _check_list(value, action)
+    _check_length(len(items), action)
+    words = tuple(_render_item(item, action, schema) for item in items)
     return (action.flag, *words) if action.options else words
 
 
-def _single(value: object, action: Action, schema: Schema) -> Words:
+def _render_single(value: object, action: Action, schema: Schema) -> Words:
     if isinstance(value, list | tuple):
         hint = f"{action.flag} takes one; write it as one text"
-        raise Unsayable(f"is a list of {len(value)}", hint)
+        raise Refused(f"is a list of {len(value)}", hint)
     if action.nargs == "?" and action.options and _is_same(value, action.const):
         return (action.flag,)
-    word = _typed(value, action)
+    word = _format_typed(value, action)
     if word == "--":
-        raise Unsayable("is `--`, at which argparse stops to read options")
+        raise Refused("is `--`, at which argparse stops to read options")
     if not action.options:
         return (word,)
-    return joined(action.flag, word, schema.from_file_chars)
+    return join_flag(action.flag, word, schema.fromfile_prefix_chars)
 
 
-def _in_list(value: object, action: Action, schema: Schema) -> str:
-    word = _typed(value, action)
-    if isinstance(value, float) and word[:1] == "-" and not NEGATIVE.fullmatch(word):
+def _render_item(value: object, action: Action, schema: Schema) -> str:
+    """One word of a list."""
+    word = _format_typed(value, action)
+    if isinstance(value, float) and word[:1] == "-" and not _NEGATIVE.fullmatch(word):
         word = format(Decimal(word), "f")
-    is_number = NEGATIVE.fullmatch(word) and not schema.has_negative_options
+    is_number = _NEGATIVE.fullmatch(word) and not schema.has_negative_options
     is_option = len(word) > 1 and word[0] in schema.prefix_chars and not is_number
     if word == "--" or (is_option and action.options):
-        raise Unsayable(
-            f"holds {word!r}, which argparse would take for an option",
-            "in a list no item may begin with a dash",
-        )
-    if schema.from_file_chars and word[:1] in tuple(schema.from_file_chars):
-        raise Unsayable(f"holds {word!r}, which the program would read as a file")
+        message = f"holds {word!r}, which argparse would take for an option"
+        raise Refused(message, "in a list no item may begin with a dash")
+    if word.startswith(tuple(schema.fromfile_prefix_chars)):
+        raise Refused(f"holds {word!r}, which the program would read as a file")
     return word
 
 
-def _items(value: object, action: Action) -> Sequence[object]:
+def _check_list(value: object, action: Action) -> Sequence[object]:
     if isinstance(value, list | tuple):
         return value
-    name = action.flag or action.dest
-    raise Unsayable(f"is {value!r}; {name} takes a list", f"[{value}]")
+    raise Refused(f"is {value!r}; {action.label} takes a list", f"[{value}]")
 
 
-def _check_count(count: int, action: Action) -> None:
-    nargs = action.nargs if action.nargs is not None else 1
-    name = action.flag or action.dest
+def _check_length(count: int, action: Action) -> None:
+    nargs = 1 if action.nargs is None else action.nargs
     if isinstance(nargs, int) and count != nargs:
-        raise Unsayable(f"is a list of {count}; {name} takes {nargs}")
+        raise Refused(f"is a list of {count}; {action.label} takes {nargs}")
     if nargs == "+" and count == 0:
-        hint = "null leaves it out"
-        raise Unsayable(f"is an empty list; {name} takes one or more", hint)
+        message = f"is an empty list; {action.label} takes one or more"
+        raise Refused(message, "null leaves it out")
 
 
-def _typed(value: object, action: Action) -> str:
+# --------------------------------------------------------------------- types, choices
+def _format_typed(value: object, action: Action) -> str:
     """One value as a word, judged by type and choices."""
     if isinstance(value, dict | list | tuple):
-        raise Unsayable(f"is or holds {value!r}; an argument takes plain values")
-    spell = _SPELLED.get(action.type, spelled)
-    word = spell(value)
-    if action.choices:
-        _check_choice(value, word, action)
-    return word
-
-
-def _check_choice(value: object, word: str, action: Action) -> None:
-    is_plain = action.type in PLAIN_TYPES
+        raise Refused(f"is or holds {value!r}; an argument takes plain values")
+    word = _FORMATS.get(action.type, format_word)(value)
     allowed = {str(choice) for choice in action.choices}
-    if word in allowed or (is_plain and any(value == c for c in action.choices)):
-        return
-    meant = nearest(word, allowed)
-    hint = did_you_mean(word, allowed, "choices") if meant else ""
-    listing = listed_choices(action.choices)
-    raise Unsayable(f"is {value!r}; it may be {listing}", hint)
+    if not allowed or word in allowed or value in action.choices:
+        return word
+    hint = did_you_mean(word, allowed, "choices") if nearest(word, allowed) else ""
+    choices = list_choices(action.choices)
+    raise Refused(f"is {value!r}; it may be {choices}", hint)
 
 
-def _int(value: object) -> str:
+def _format_int(value: object) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    if isinstance(value, bool | float) or not _reads(int, value):
-        raise Unsayable(f"is {_shown(value)}, not a whole number")
-    return str(value)
+    return _format_number(value, int, "a whole number")
 
 
-def _float(value: object) -> str:
-    if isinstance(value, bool) or not _reads(float, value):
-        raise Unsayable(f"is {_shown(value)}, not a number")
-    return str(value)
+def _format_float(value: object) -> str:
+    return _format_number(value, float, "a number")
 
 
-def _reads(kind: Callable[[Any], object], value: object) -> bool:
-    try:
-        kind(value)
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return True
+def _format_number(value: Any, kind: Callable[[Any], object], noun: str) -> str:
+    is_other = isinstance(value, bool) or (kind is int and isinstance(value, float))
+    with suppress(TypeError, ValueError, OverflowError):
+        if not is_other:
+            kind(value)
+            return str(value)
+    shown = format_word(value) if isinstance(value, bool) else repr(value)
+    raise Refused(f"is {shown}, not {noun}")
 
 
-def _bool(value: object) -> str:
+def _format_bool(value: object) -> str:
     """`type=bool` calls every text true but the empty one."""
     if isinstance(value, bool):
         return "True" if value else ""
-    raise Unsayable(f"is {_shown(value)}, neither true nor false")
+    raise Refused(f"is {value!r}, neither true nor false")
 
 
-def _shown(value: object) -> str:
-    return spelled(value) if isinstance(value, bool) else repr(value)
-
-
-_SPELLED: Final[dict[str, Callable[[object], str]]] = {
-    "int": _int,
-    "float": _float,
-    "bool": _bool,
+_FORMATS: Final[dict[str, Callable[[object], str]]] = {
+    "int": _format_int,
+    "float": _format_float,
+    "bool": _format_bool,
 }
 
 
@@ -299,17 +255,7 @@ def _is_same(value: object, other: object) -> bool:
     A truth is never a number; 1 and 1.0 are the same.
     """
     if isinstance(value, list | tuple) and isinstance(other, list | tuple):
-        if len(value) != len(other):
-            return False
-        return all(_is_same(a, b) for a, b in zip(value, other, strict=True))
+        return len(value) == len(other) and all(map(_is_same, value, other))
     if isinstance(value, bool) is not isinstance(other, bool):
         return False
     return type(value) in _SCALARS and type(other) in _SCALARS and value == other
-
-
-_SCALARS: Final = (bool, int, float, str)
-
-
-def positional(actions: Sequence[Action]) -> Iterator[Action]:
-    """Those that go by position, in order."""
-    return (action for action in actions if not action.options)

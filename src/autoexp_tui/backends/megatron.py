@@ -2,28 +2,29 @@
 
 `backend.megatron` holds Megatron's own arguments by their destinations (`lr`,
 `train_iters`), `backend.torchrun` torchrun's options; `megatron.aux` is for the config
-alone and never reaches the command line.
+alone and never reaches the command line. What arguments ask of each other is Megatron's
+own to check, when it starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from autoexp_tui.backends import megatron_rules as rules
 from autoexp_tui.backends import torchrun
-from autoexp_tui.backends.argument_check import Checker
-from autoexp_tui.backends.argument_flags import flags, problems_of_flags
-from autoexp_tui.backends.messages import (
+from autoexp_tui.backends.arguments import Arguments
+from autoexp_tui.backends.base import (
+    Backend,
     Config,
-    each_text,
-    one_of,
-    problem,
-    section,
+    check_one_given,
+    check_texts,
+    choice_of,
+    read_section,
 )
-from autoexp_tui.backends.schemas import Schemas
+from autoexp_tui.backends.python import program_words
 from autoexp_tui.model.errors import Problem
 
+_KEY: Final = "megatron"
 _AUX: Final = "aux"
 _CONNECTIONS: Final = "CUDA_DEVICE_MAX_CONNECTIONS"
 _SWITCHES: Final[Mapping[str, str]] = {
@@ -32,37 +33,61 @@ _SWITCHES: Final[Mapping[str, str]] = {
     "custom": "use_custom_fsdp",
 }
 """Of `fsdp`: the argument that turns each kind on; `custom` is the older name."""
+_KIND: Final = choice_of(tuple(_SWITCHES))
+_OFF: Final[Mapping[str, str]] = {
+    "add_bias_linear": "--disable-bias-linear",
+    "add_position_embedding": "--no-position-embedding",
+    "align_param_gather": "--no-align-param-gather",
+    "apply_rope_fusion": "--no-rope-fusion",
+    "barrier_with_L1_time": "--no-barrier-with-level-1-timing",
+    "bert_binary_head": "--bert-no-binary-head",
+    "bias_dropout_fusion": "--no-bias-dropout-fusion",
+    "bias_gelu_fusion": "--no-bias-gelu-fusion",
+    "bias_swiglu_fusion": "--no-bias-swiglu-fusion",
+    "check_for_nan_in_loss_and_grad": "--no-check-for-nan-in-loss-and-grad",
+    "ckpt_fully_parallel_save": "--no-ckpt-fully-parallel-save",
+    "create_attention_mask_in_dataloader": "--no-create-attention-mask-in-dataloader",
+    "data_sharding": "--no-data-sharding",
+    "enable_one_logger": "--no-one-logger",
+    "gradient_accumulation_fusion": "--no-gradient-accumulation-fusion",
+    "gradient_reduce_div_fusion": "--no-gradient-reduce-div-fusion",
+    "masked_softmax_fusion": "--no-masked-softmax-fusion",
+    "mmap_bin_files": "--no-mmap-bin-files",
+    "overlap_p2p_comm": "--no-overlap-p2p-communication",
+    "perform_initialization": "--no-initialization",
+    "torch_fsdp2_reshard_after_forward": "--torch-fsdp2-no-reshard-after-forward",
+    "use_gloo_process_groups": "--disable-gloo-process-groups",
+}
+"""Flags that turn off what is on, where no schema tells them."""
+_SPELLINGS: Final[Mapping[str, str]] = {
+    "fp4": "--fp4-format", "fp8": "--fp8-format", "nccl_ub": "--use-nccl-ub",
+    "override_opt_param_scheduler": "--override-opt_param-scheduler",
+    "use_checkpoint_opt_param_scheduler": "--use-checkpoint-opt_param-scheduler",
+}  # fmt: skip
+"""Flags that are not spelled like their destinations, where no schema tells them."""
 
 
-class MegatronTorchrun:
+class MegatronTorchrun(Backend):
     """`torchrun ... SCRIPT --arguments`, with tensor, pipeline, data parallelism."""
 
-    def __init__(self, schemas: Schemas) -> None:
-        self._schemas = schemas
-        self._bare: tuple[object, object, dict[str, object]] | None = None
+    def __init__(self, arguments: Arguments) -> None:
+        self._arguments = arguments
 
     def problems(self, backend: Config, config: Config) -> Sequence[Problem]:
         """Everything wrong with the script, torchrun, and Megatron's arguments."""
-        found = [
-            *one_of(backend, ("script", "module")),
-            *each_text(backend, ("script", "module", "python")),
-            *torchrun.problems_of(backend, config),
+        return [
+            *check_one_given(backend, "script", "module"),
+            *check_texts(backend, "script", "module", "python"),
+            *torchrun.check_options(backend, config),
+            *self._arguments.check(backend, _KEY, self._collect(backend)),
         ]
-        wrong = problems_of_flags(self._of(backend), rules.KEY)
-        checker, refused = self._schemas.of(backend, rules.KEY)
-        known: Sequence[Problem] = ()
-        if checker is not None:
-            known = checker.besides(self._of(backend), wrong)
-        found += (*wrong, *refused)
-        # The rules ask how many processes there are, which torchrun's options say.
-        asked = () if found else self._rules(backend, config, checker)
-        return [*found, *known, *asked]
 
     def command(self, backend: Config, config: Config) -> Sequence[str]:
         """torchrun, the program, and the arguments as Megatron takes them."""
-        module = backend.get("module")
-        program = ("-m", str(module)) if module else (str(backend["script"]),)
-        return (*torchrun.command(backend, config), *program, *self._words(backend))
+        words = self._arguments.words(
+            backend, _KEY, self._collect(backend), off=_OFF, spellings=_SPELLINGS
+        )
+        return (*torchrun.command(backend, config), *program_words(backend), *words)
 
     def outside(self, backend: Config, config: Config) -> Sequence[str]:
         """On several nodes, what starts torchrun on each of them."""
@@ -73,57 +98,20 @@ class MegatronTorchrun:
 
         Overlapped all-to-alls of experts need the opposite, many connections.
         """
-        overlaps = section(backend, rules.KEY).get("overlap_moe_expert_parallel_comm")
+        overlaps = read_section(backend, _KEY).get("overlap_moe_expert_parallel_comm")
         return {_CONNECTIONS: "32" if overlaps else "1"}
 
-    # ................................................................... inside
-    def _of(self, backend: Config) -> object:
+    def _collect(self, backend: Config) -> object:
         """`megatron` without `aux`, or whatever stands in its place."""
-        value = backend.get(rules.KEY)
-        return self._arguments(backend) if isinstance(value, Mapping) else value
+        given = backend.get(_KEY)
+        if given is not None and not isinstance(given, Mapping):
+            return given
+        args = {key: value for key, value in (given or {}).items() if key != _AUX}
+        return args | self._switches(backend)
 
-    def _arguments(self, backend: Config) -> Mapping[str, object]:
-        """Megatron's arguments; the same mapping for the same section."""
-        given = section(backend, rules.KEY)
-        switches = self._switches(backend)
-        if self._bare and self._bare[0] is given and self._bare[1] == switches:
-            return self._bare[2]
-        bare = {key: value for key, value in given.items() if key != _AUX}
-        bare |= switches
-        self._bare = (given, switches, bare)
-        return bare
-
-    def _switches(self, backend: Config) -> Mapping[str, object]:
-        """Arguments that the back end itself adds."""
+    def _switches(self, backend: Config) -> dict[str, object]:
+        """Arguments that the backend itself adds."""
         return {}
-
-    def _words(self, backend: Config) -> Sequence[str]:
-        args = self._arguments(backend)
-        checker, _ = self._schemas.of(backend, rules.KEY)
-        if checker is not None:
-            return checker.rendered(args).words
-        refusals, spellings = rules.REFUSALS, rules.SPELLINGS
-        return flags(args, dashes=True, refusals=refusals, spellings=spellings)
-
-    def _rules(
-        self, backend: Config, config: Config, checker: Checker | None
-    ) -> Iterator[Problem]:
-        shape = torchrun.shape_of(backend, config)
-        known = rules.DEFAULTS if checker is None else checker.schema.defaults
-        args = rules.Arguments(self._arguments(backend), known, shape.world, str(shape))
-        yield from rules.common(args)
-        yield from self._own_rules(args, backend)
-
-    def _own_rules(self, args: rules.Arguments, backend: Config) -> Iterator[Problem]:
-        yield from rules.plain(args)
-        given = section(backend, "env").get(_CONNECTIONS)
-        parallel = ("tensor_model_parallel_size", "context_parallel_size")
-        is_cut = any((args.number(key) or 1) > 1 for key in parallel)
-        overlaps = args.is_on("overlap_moe_expert_parallel_comm")
-        if given is not None and str(given) != "1" and is_cut and not overlaps:
-            message = f"is {given}; tensor and context parallelism need 1"
-            hint = "leave it out: it is set to 1 (GPUs from Blackwell on do without)"
-            yield problem(f"env.{_CONNECTIONS}", message, hint)
 
 
 class MegatronFsdp(MegatronTorchrun):
@@ -135,19 +123,8 @@ class MegatronFsdp(MegatronTorchrun):
 
     def problems(self, backend: Config, config: Config) -> Sequence[Problem]:
         """Also what is wrong with `fsdp`."""
-        kind = backend.get("fsdp")
-        if kind is None or (isinstance(kind, str) and kind in _SWITCHES):
-            return super().problems(backend, config)
-        message = f"is {kind!r}; it may be {', '.join(_SWITCHES)}"
-        return (problem("fsdp", message), *self._whatever_kind(backend, config))
-
-    def _whatever_kind(self, backend: Config, config: Config) -> Sequence[Problem]:
-        """What is wrong whichever kind is meant."""
-        first, *others = (
-            super(MegatronFsdp, self).problems({**backend, "fsdp": kind}, config)
-            for kind in _SWITCHES
-        )
-        return [one for one in first if all(one in other for other in others)]
+        wrong = _KIND.find("fsdp", backend.get("fsdp"))
+        return [*wrong, *super().problems(backend, config)]
 
     def environment(self, backend: Config, config: Config) -> Mapping[str, str]:
         """What FSDP needs: streams that do not wait for each other.
@@ -156,22 +133,6 @@ class MegatronFsdp(MegatronTorchrun):
         """
         return {_CONNECTIONS: "8"}
 
-    def _switches(self, backend: Config) -> Mapping[str, object]:
-        return {_SWITCHES[_kind(backend)]: True}
-
-    def _own_rules(self, args: rules.Arguments, backend: Config) -> Iterator[Problem]:
-        kind = _kind(backend)
-        if kind == "megatron":
-            yield from rules.megatron_fsdp(args)
-        elif kind == "torch":
-            yield from rules.torch_fsdp2(args)
-        given = section(backend, "env").get(_CONNECTIONS)
-        if given is not None and str(given) == "1":
-            message = "is 1, which FSDP refuses"
-            yield problem(
-                f"env.{_CONNECTIONS}", message, "leave it out: it is set to 8"
-            )
-
-
-def _kind(backend: Config) -> str:
-    return str(backend.get("fsdp") or "megatron")
+    def _switches(self, backend: Config) -> dict[str, object]:
+        switch = _SWITCHES.get(str(backend.get("fsdp") or "megatron"))
+        return {switch: True} if switch else {}

@@ -29,16 +29,14 @@ _SHOWN = 40
 
 def main(argv: Sequence[str]) -> int:
     """Ask the program, and write the two files."""
-    args = _options().parse_args(argv)
+    args = _build_parser().parse_args(argv)
     if args.target is None:
-        raise UsageError(
-            "no function given",
-            hint="autoexp-import-args MODULE:FUNCTION, such as my.train:get_parser",
-        )
-    name = _checked(args.name or _name_of(args.target))
-    from autoexp_tui.backends.argument_import import Source, imported
+        hint = "autoexp-import-args MODULE:FUNCTION, such as my.train:get_parser"
+        raise UsageError("no function given", hint=hint)
+    name = _check_name(args.name or _name_module(args.target))
+    from autoexp_tui.backends.argument_import import Source, import_schema
 
-    data = imported(
+    data = import_schema(
         Source(
             target=args.target,
             verb=args.verb,
@@ -48,42 +46,39 @@ def main(argv: Sequence[str]) -> int:
         )
     )
     files = _Files(Path(args.output_dir), name)
-    changes = files.changes(data)
+    changes = files.find_changes(data)
     written = files.write(data, changes, force=args.force)
-    _tell(files, data, changes, written, as_json=args.json)
+    count = len({item["dest"] for item in data["arguments"]})
+    if args.json:
+        report = {
+            "version": 1,
+            "name": name,
+            "arguments": count,
+            "written": [str(path) for path in written],
+            "changes": list(changes or ()),
+        }
+        print(json.dumps(report))
+    else:
+        _print_report(files, count, changes, written)
     return ExitCode.OK
 
 
-def _options() -> argparse.ArgumentParser:
-    made = bare_parser("autoexp-import-args", __doc__ or "")
-    add = made.add_argument
+def _build_parser() -> argparse.ArgumentParser:
+    parser = bare_parser("autoexp-import-args", __doc__ or "")
+    add = parser.add_argument
     add("target", metavar="MODULE:FUNCTION", nargs="?", help="or FILE.py:FUNCTION")
     add("--name", default="", help="of the group and the schema (the module's)")
-    add(
-        "--output-dir",
-        metavar="DIR",
-        default="config/args",
-        help="where to write (config/args, where schemas are looked for)",
-    )
+    where = "where to write (config/args, where schemas are looked for)"
+    add("--output-dir", metavar="DIR", default="config/args", help=where)
     add("--verb", default="", help="of the program's sub-commands, this one")
     add("--python", metavar="PATH", default="", help="the interpreter to import with")
-    add(
-        "--path",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="a further directory to import from; may be given again",
-    )
-    add(
-        "--timeout",
-        metavar="SECONDS",
-        type=seconds,
-        default=120.0,
-        help="for the import (120)",
-    )
+    more = "a further directory to import from; may be given again"
+    add("--path", metavar="DIR", action="append", default=[], help=more)
+    limit = "for the import (120)"
+    add("--timeout", metavar="SECONDS", type=seconds, default=120.0, help=limit)
     add("--force", action="store_true", help="write over files that would change")
     add("--json", action="store_true", help="one line of JSON on stdout")
-    return made
+    return parser
 
 
 def seconds(text: str) -> float:
@@ -98,23 +93,19 @@ def seconds(text: str) -> float:
     return value
 
 
-def _name_of(target: str) -> str:
+def _name_module(target: str) -> str:
     """The module's own name: `arguments` of `megatron.training.arguments:f`."""
     module = target.rpartition(":")[0] or target
     return Path(module).stem if module.endswith(".py") else module.rpartition(".")[2]
 
 
-def _checked(name: str) -> str:
+def _check_name(name: str) -> str:
     if _NAME.fullmatch(name):
         return name
-    raise UsageError(
-        f"{name!r} cannot name a group",
-        "--name",
-        "Letters, digits, _ and - can; it becomes a file, and a choice of `args`.",
-    )
+    hint = "Letters, digits, _ and - can; it becomes a file, and a choice of `args`."
+    raise UsageError(f"{name!r} cannot name a group", "--name", hint)
 
 
-# ------------------------------------------------------------------------------- files
 @dataclass(frozen=True)
 class _Files:
     """The two files of a group, and what lies there already."""
@@ -128,14 +119,16 @@ class _Files:
 
     @property
     def schema(self) -> Path:
-        return self.place / f"{self.name}.schema.json"
+        from autoexp_tui.backends.argument_schema import SUFFIX
 
-    def changes(self, data: Mapping[str, Any]) -> list[str] | None:
+        return self.place / f"{self.name}{SUFFIX}"
+
+    def find_changes(self, data: Mapping[str, Any]) -> list[str] | None:
         """What differs from the schema that is there; None: there is none."""
-        from autoexp_tui.backends.argument_files import differences
+        from autoexp_tui.backends.argument_import import diff_schemas
 
-        old = self._old_schema()
-        return None if old is None else differences(old, data)
+        old = self._read_schema()
+        return None if old is None else diff_schemas(old, data)
 
     def write(
         self, data: Mapping[str, Any], changes: Sequence[str] | None, *, force: bool
@@ -146,16 +139,14 @@ class _Files:
             UsageError: a file would change, and `force` is not given.
             EnvironmentFailed: the disk does not let us.
         """
-        from autoexp_tui.backends.argument_files import group_text, schema_text
+        from autoexp_tui.backends.argument_import import format_group, format_schema
         from autoexp_tui.storage.atomic import explaining, write_atomic
 
-        wanted = {
-            self.group: group_text(data, self.name),
-            self.schema: schema_text(data),
-        }
-        new = {path: text for path, text in wanted.items() if _text(path) != text}
+        texts = {self.group: format_group(data, self.name)}
+        texts[self.schema] = format_schema(data)
+        new = {path: text for path, text in texts.items() if _read(path) != text}
         if not force:
-            if changes == [] and _text(self.group) is not None:
+            if changes == [] and _read(self.group) is not None:
                 return []  # the program is as it was; the group may have been edited
             self._refuse_overwriting(new, changes)
         with explaining(self.place, "make the directory of arguments"):
@@ -168,41 +159,36 @@ class _Files:
     def _refuse_overwriting(
         self, new: Mapping[Path, str], changes: Sequence[str] | None
     ) -> None:
-        there = [path for path in new if os.path.lexists(path)]
-        if not there:
-            return
-        names = " and ".join(path.name for path in there)
-        listed = "".join(f"\n    {line}" for line in _shortened(changes or ()))
-        edited = " The group was edited by hand." if self._is_edited() else ""
-        raise UsageError(
-            f"{names} would change; nothing was written.{edited}{listed}",
-            str(self.place),
-            "--force writes it; --name NAME writes another.",
-        )
+        there = [path.name for path in new if os.path.lexists(path)]
+        if there:
+            lines = "".join(f"\n    {line}" for line in _shorten(changes or ()))
+            edited = " The group was edited by hand." if self._is_edited() else ""
+            raise UsageError(
+                f"{' and '.join(there)} would change; nothing was written."
+                f"{edited}{lines}",
+                str(self.place),
+                "--force writes it; --name NAME writes another.",
+            )
 
     def _is_edited(self) -> bool:
         """Whether the group is not what its own schema gives."""
-        from autoexp_tui.backends.argument_files import group_text
+        from autoexp_tui.backends.argument_import import format_group
 
-        old = self._old_schema()
-        return old is None or _text(self.group) not in (
-            None,
-            group_text(old, self.name),
-        )
+        old, text = self._read_schema(), _read(self.group)
+        return old is None or text not in (None, format_group(old, self.name))
 
-    def _old_schema(self) -> dict[str, Any] | None:
-        from autoexp_tui.backends.argument_schema import decoded
+    def _read_schema(self) -> dict[str, Any] | None:
+        from autoexp_tui.backends.argument_schema import decode_schema
 
         try:
-            data = json.loads(_text(self.schema) or "")
-            decoded(data)
+            data: dict[str, Any] = json.loads(_read(self.schema) or "")
+            decode_schema(data)
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
-        found: dict[str, Any] = data
-        return found
+        return data
 
 
-def _text(path: Path) -> str | None:
+def _read(path: Path) -> str | None:
     """A file's text; None: there is none, or it is no text."""
     try:
         return path.read_text("utf-8")
@@ -210,28 +196,11 @@ def _text(path: Path) -> str | None:
         return None
 
 
-# ------------------------------------------------------------------------------- words
-def _tell(
-    files: _Files,
-    data: Mapping[str, Any],
-    changes: Sequence[str] | None,
-    written: Sequence[Path],
-    *,
-    as_json: bool,
+def _print_report(
+    files: _Files, count: int, changes: Sequence[str] | None, written: Sequence[Path]
 ) -> None:
-    count = len({item["dest"] for item in data["arguments"]})
     noun = "argument" if count == 1 else "arguments"
-    if as_json:
-        told = {
-            "version": 1,
-            "name": files.name,
-            "arguments": count,
-            "written": [str(path) for path in written],
-            "changes": list(changes or ()),
-        }
-        print(json.dumps(told))
-        return
-    for line in _shortened(changes or ()):
+    for line in _shorten(changes or ()):
         print(line)
     if not written:
         print(f"nothing changed: {files.schema} holds its {count} {noun}")
@@ -241,7 +210,7 @@ def _tell(
         print(f"  a backend checks them with `schema: {files.name}`")
 
 
-def _shortened(lines: Sequence[str]) -> list[str]:
+def _shorten(lines: Sequence[str]) -> list[str]:
     rest = len(lines) - _SHOWN
     return [*lines[:_SHOWN], *([f"and {rest} more"] if rest > 0 else [])]
 

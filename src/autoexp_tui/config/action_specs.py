@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from autoexp_tui.actions import kinds as action_kinds
-from autoexp_tui.backends.messages import spelled
+from autoexp_tui.backends.base import format_word
 from autoexp_tui.config.condition_specs import command_words, condition, member
 from autoexp_tui.config.spec_building import Fields, Findings, Kind, each, texts
 from autoexp_tui.executors.slurm.sbatch_options import options_of, seconds
@@ -80,7 +80,7 @@ def _command(fields: Fields, findings: Findings) -> None:
 def _env(fields: Fields) -> None:
     env = fields.get("env")
     if isinstance(env, Mapping):
-        fields["env"] = {str(key): spelled(value) for key, value in env.items()}
+        fields["env"] = {str(key): format_word(value) for key, value in env.items()}
 
 
 def _new_job(fields: Fields, findings: Findings) -> None:

@@ -31,7 +31,7 @@ from hydra.version import setbase
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
-from autoexp_tui.backends.custom_code import working_directory_left_out
+from autoexp_tui.backends.custom import working_directory_left_out
 from autoexp_tui.config import sweep_overrides
 from autoexp_tui.config.config_view import OmegaView, Relatives, find_node, written
 from autoexp_tui.config.eval_rewrite import rewrite_override, rewrite_tree

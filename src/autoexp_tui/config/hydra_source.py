@@ -20,7 +20,7 @@ from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 
-from autoexp_tui.backends.custom_code import search_working_directory
+from autoexp_tui.backends.custom import search_working_directory
 from autoexp_tui.probes.yaml_files import SCHEME, YamlFiles, routed
 
 _LAST: Final = {"shipped": 1, "schema": 2}

@@ -18,7 +18,8 @@ from typing import Any, Final, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from autoexp_tui.actions import kinds as action_kinds
-from autoexp_tui.backends import backends
+from autoexp_tui.backends.base import Places
+from autoexp_tui.backends.launch import Backends
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.config import action_specs, condition_specs, rule_specs
 from autoexp_tui.config.validation_messages import problems_of
@@ -268,8 +269,8 @@ class HouseParser:
         `state_dir`: of the session, where it is known; `config_dirs`: roots of configs,
         in which schemas are looked for.
         """
-        places = backends.Places(cwd, state_dir, tuple(config_dirs))
-        self._backends = backends.Backends(places)
+        places = Places(cwd, state_dir, tuple(config_dirs))
+        self._backends = Backends(places)
 
     def condition(
         self, value: Mapping[str, object], where: str

@@ -1,0 +1,398 @@
+"""What goes around any backend's command: variables, a container, a venv, conda.
+
+A container is `apptainer exec ...`, without a shell. Signals and exit codes pass
+through: the runtime becomes the command, or hands both on. Variables go by
+`APPTAINERENV_NAME`, which takes any text and reaches the inside of a container that is
+closed to others; the words of `--env` would be split at commas. Options:
+https://apptainer.org/docs/user/latest/cli/apptainer_exec.html
+
+For a venv a fixed text of Python, run by the venv's own interpreter, puts the venv
+first on the PATH and then becomes the command: programs and scripts of the venv are
+found by all that the command starts, too. `conda run` does as much for conda, and
+runs the scripts of activation.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from autoexp_tui.backends.base import (
+    FILLED_TEXT,
+    SWITCH,
+    Check,
+    Config,
+    Places,
+    check_mapping,
+    check_texts,
+    find_value,
+    format_word,
+    is_word_list,
+    problem,
+)
+from autoexp_tui.backends.torchrun import asks_for_gpus
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.probes.config_files import DEFAULT_STATE_DIR
+
+_RUNTIMES: Final = ("apptainer", "singularity")
+"""In the order in which `auto` looks for them."""
+_SEES_NOTHING: Final = frozenset({"--cleanenv", "-e", "--containall", "-C", "--compat"})
+"""Options with which the variables of the job stay outside."""
+_EXAMPLE: Final = "container: {image: /images/train.sif, nv: true, binds: [/data]}"
+_CONDA_EXAMPLE: Final = "conda: {prefix: /envs/train}, or {env: NAME}"
+_ELSEWHERE: Final = "right if compute nodes see it under this path"
+
+BECOME: Final = """\
+import os, sys
+home, command = sys.argv[1], sys.argv[2:]
+os.environ["VIRTUAL_ENV"] = home
+path = os.environ.get("PATH", os.defpath)
+os.environ["PATH"] = os.path.join(home, "bin") + os.pathsep + path
+os.environ.pop("PYTHONHOME", None)
+try:
+    os.execvp(command[0], command)
+except FileNotFoundError:
+    sys.stderr.write("command not found: %s\\n" % command[0])
+    sys.exit(127)
+except OSError as error:
+    sys.stderr.write("cannot start %s: %s\\n" % (command[0], error.strerror))
+    sys.exit(126)
+"""
+"""Exit codes are those of a shell. Any Python 3 understands it."""
+
+
+def is_elsewhere(backend: Config) -> bool:
+    """Whether the command has another Python than ours."""
+    around = (backend.get("venv"), backend.get("conda"), _read_container(backend))
+    return any(one is not None for one in around)
+
+
+def _read_container(backend: Config) -> Config | None:
+    """What `container` says, an image alone as a mapping; None: there is none."""
+    value: Any = backend.get("container")
+    if value is False:
+        return None
+    return {"image": value} if isinstance(value, str) else value
+
+
+# ---------------------------------------------------------------------------- problems
+def _is_runtime(value: object) -> bool:
+    return value == "auto" or posixpath.basename(str(value)) in _RUNTIMES
+
+
+def _is_variable(value: object) -> bool:
+    return isinstance(value, str | int | float | None) and "\0" not in str(value)
+
+
+_BIND_OPTION: Final = r"(ro|rw|image-src|id)(=[^:,]*)?"
+_BIND: Final = re.compile(
+    rf"[^:,]+(:/[^:,]*(:({_BIND_OPTION}(,{_BIND_OPTION})*)?)?)?", re.DOTALL
+)
+
+
+def _is_bind(value: object) -> bool:
+    return isinstance(value, str) and bool(_BIND.fullmatch(value))
+
+
+_WORDS: Final = Check(
+    is_word_list, "must be a list of words", 'options: ["--cleanenv"]'
+)
+_LIST: Final = Check(
+    lambda value: isinstance(value, list | tuple),
+    "is {!r}, not a list",
+    "binds: [/data, '/scratch/me:/scratch:ro']",
+)
+_A_BIND: Final = Check(
+    _is_bind,
+    "is {!r}, which cannot be bound",
+    "SOURCE, SOURCE:/TARGET or SOURCE:/TARGET:ro, none with a comma or another colon",
+)
+_CONTAINER: Final[Mapping[str, Check]] = {
+    "image": FILLED_TEXT._replace(message="must be a path or a URI", hint=_EXAMPLE),
+    "runtime": Check(
+        _is_runtime,
+        "is {!r}, which is not known",
+        f"auto, {', '.join(_RUNTIMES)}, or a path that ends in one of them",
+    ),
+    "nv": SWITCH,
+    "rocm": SWITCH,
+    "bind_run": SWITCH,
+    "binds": _LIST,
+    "env": Check(
+        lambda value: isinstance(value, Mapping), "is {!r}, not a mapping",
+        "env: {NAME: value}",
+    ),
+    "workdir": Check(
+        lambda value: isinstance(value, str) and value.startswith("/"),
+        "is {!r}; inside a container a directory is named from / on",
+    ),
+    "options": _WORDS,
+}  # fmt: skip
+_CONDA_PROGRAMS: Final = ("conda", "mamba", "micromamba")
+_CONDA: Final[Mapping[str, Check]] = {
+    "prefix": FILLED_TEXT,
+    "env": FILLED_TEXT,
+    "program": Check(
+        lambda value: posixpath.basename(str(value)) in _CONDA_PROGRAMS,
+        f"is {{!r}}, which is none of {', '.join(_CONDA_PROGRAMS)}",
+    ),
+}
+_VENV: Final = FILLED_TEXT._replace(
+    message="is {!r}, not a path", hint="venv: /envs/train"
+)
+
+
+def check_surroundings(backend: Config) -> list[Problem]:
+    """What is wrong around the command, whatever the backend is."""
+    venv, conda = backend.get("venv"), backend.get("conda")
+    found = [
+        *_check_variables(backend.get("env")),
+        *check_texts(backend, "cwd"),
+        *_check_container(_read_container(backend)),
+        *_VENV.find("venv", venv),
+        *check_mapping(conda, "conda", _CONDA, _CONDA_EXAMPLE),
+    ]
+    if isinstance(conda, Mapping):
+        given = [key for key in ("prefix", "env") if conda.get(key)]
+        if len(given) != 1:
+            message = (
+                "prefix and env are both given" if given else "needs prefix or env"
+            )
+            found.append(problem("conda", message, _CONDA_EXAMPLE))
+    if venv is not None and conda is not None:
+        found.append(problem("conda", "does not go with venv", "leave one of them out"))
+    return found
+
+
+def _check_variables(env: object) -> list[Problem]:
+    if env is None:
+        return []
+    if not isinstance(env, Mapping):
+        return [problem("env", f"is {env!r}, not a mapping", "env: {NAME: value}")]
+    return [
+        problem(f"env.{name}", f"is {value!r}; a variable is text or a number")
+        for name, value in env.items()
+        if not _is_variable(value) or not {"=", "\0"}.isdisjoint(str(name))
+    ]
+
+
+def _check_container(given: Config | None) -> list[Problem]:
+    found = check_mapping(given, "container", _CONTAINER, _EXAMPLE)
+    if not isinstance(given, Mapping):
+        return found
+    if given.get("image") is None:
+        found.append(problem("container.image", "must be a path or a URI", _EXAMPLE))
+    if given.get("nv") and given.get("rocm"):
+        message = "does not go with nv"
+        found.append(problem("container.rocm", message, "leave one of them out"))
+    binds, env = given.get("binds"), given.get("env")
+    for at, bind in enumerate(binds if isinstance(binds, list | tuple) else ()):
+        found += _A_BIND.find(f"container.binds.{at}", bind)
+    for name, value in (env if isinstance(env, Mapping) else {}).items():
+        if not _is_variable(value) or not str(name).isidentifier():
+            message = f"is {value!r}; a variable is a name with text or a number"
+            found.append(problem(f"container.env.{name}", message))
+    return found
+
+
+def check_words(backend: Config, words: Sequence[str]) -> list[Problem]:
+    """Words of a command that `conda run` refuses."""
+    if backend.get("conda") is None or not any("\n" in word for word in words):
+        return []
+    message = "`conda run` takes no word with a line break in it"
+    return [problem("conda", message, "put the script into a file, and run that")]
+
+
+# ------------------------------------------------------------------------ what it does
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What goes around one job's command, once nothing is wrong with it."""
+
+    backend: Config
+    config: Config
+    places: Places
+    cwd: str
+    """Where the command starts, inside as outside unless `workdir` says."""
+
+    @property
+    def _container(self) -> Any:
+        return _read_container(self.backend)
+
+    def _find_path(self, path: object) -> str:
+        return os.path.join(self.places.cwd, os.path.expanduser(str(path)))
+
+    # ----------------------------------------------------------------- words
+    def words(self) -> tuple[str, ...]:
+        """What stands in front of the command."""
+        inside: tuple[str, ...] = ()
+        if self.backend.get("venv") is not None:
+            home = self._find_path(self.backend["venv"])
+            inside = (os.path.join(home, "bin/python"), "-I", "-S", "-c", BECOME, home)
+        elif self.backend.get("conda") is not None:
+            inside = self._conda_words(self.backend["conda"])
+        return (
+            inside if self._container is None else (*self._container_words(), *inside)
+        )
+
+    def _conda_words(self, conda: Any) -> tuple[str, ...]:
+        program = os.path.expanduser(str(conda.get("program") or "conda"))
+        # micromamba never captures, and does not know the option.
+        is_micro = posixpath.basename(program) == "micromamba"
+        live = () if is_micro else ("--no-capture-output",)
+        if conda.get("prefix"):
+            return (program, "run", *live, "-p", self._find_path(conda["prefix"]))
+        return (program, "run", *live, "-n", str(conda["env"]))
+
+    def _container_words(self) -> Sequence[str]:
+        """`apptainer exec OPTIONS IMAGE`."""
+        given = self._container
+        words = [self._choose_runtime(), "exec"]
+        words += (
+            ["--nv"] if given.get("nv") else ["--rocm"] if given.get("rocm") else []
+        )
+        for bind in self._list_binds():
+            words += ["--bind", bind]
+        words += ["--pwd", str(given.get("workdir") or self.cwd)]
+        image = str(given["image"])
+        words += map(format_word, given.get("options") or ())
+        return [*words, image if "://" in image else self._find_path(image)]
+
+    def _choose_runtime(self) -> str:
+        """The runtime's name or path; `auto`: which of them this machine has."""
+        name = str(self._container.get("runtime") or "auto")
+        if name == "auto":
+            return find_runtime(os.environ.get("PATH", "")) or _RUNTIMES[0]
+        return os.path.expanduser(name)
+
+    def _list_binds(self) -> Iterator[str]:
+        """The user's own, and each directory of the run that none of them covers."""
+        covered = []
+        for bind in self._container.get("binds") or ():
+            source, colon, rest = bind.partition(":")
+            yield self._find_path(source) + colon + rest
+            target = rest.partition(":")[0] if colon else os.path.expanduser(source)
+            covered.append(os.path.normpath(target))
+        for place in self._list_run_directories():
+            if not any(_is_within(place, other) for other in covered):
+                yield place
+
+    def _list_run_directories(self) -> Sequence[str]:
+        """Directories that a job reads and writes; none within another.
+
+        The whole of `base_output_dir`, since jobs read what others wrote. `/` would
+        hide the image.
+        """
+        if self._container.get("bind_run") is False:
+            return ()
+        config, places = self.config, self.places
+        state = places.state_dir or find_value(config, "monitoring.state_dir")
+        named = (
+            find_value(config, "project.base_output_dir") or "outputs",
+            find_value(config, "slurm.log_dir"),
+            state or DEFAULT_STATE_DIR,
+            self.cwd,
+        )
+        found = {
+            os.path.normpath(os.path.join(places.cwd, str(name)))
+            for name in named
+            if name
+        }
+        outer: list[str] = []
+        for place in sorted(found - {"/"}, key=lambda place: (place.count("/"), place)):
+            if not any(_is_within(place, other) for other in outer):
+                outer.append(place)
+        return outer
+
+    def problems(self) -> list[Problem]:
+        """Directories of the run that no bind can name."""
+        if self._container is None:
+            return []
+        hint = "use paths without them, or bind_run: false"
+        message = "cannot be bound: it has a comma or a colon in it"
+        return [
+            problem("container", f"{place} {message}", hint)
+            for place in self._list_run_directories()
+            if "," in place or ":" in place
+        ]
+
+    # ------------------------------------------------------------- variables
+    def variables(self, below: Mapping[str, str]) -> dict[str, str]:
+        """`backend.env` over what the backend sets, and those for the inside.
+
+        Null leaves a variable out.
+        """
+        own: Any = self.backend.get("env") or {}
+        found = _format_variables({**below, **own})
+        given = self._container
+        if given is None:
+            return found
+        words = map(str, given.get("options") or ())
+        inside = {} if _SEES_NOTHING.isdisjoint(words) else dict(found)
+        inside |= _format_variables(given.get("env") or {})
+        prefix = f"{posixpath.basename(self._choose_runtime()).upper()}ENV_"
+        return found | {prefix + name: value for name, value in inside.items()}
+
+    # -------------------------------------------------------------- warnings
+    def warnings(self) -> Iterator[Problem]:
+        """What may be right on a compute node, and looks wrong from here."""
+        if self._container is not None:
+            yield from self._container_warnings(self._container)
+        elif self.backend.get("venv") is not None:
+            python = os.path.join(self._find_path(self.backend["venv"]), "bin/python")
+            if not os.path.lexists(python):
+                yield problem("venv", f"{python} is not here", _ELSEWHERE)
+        elif self.backend.get("conda") is not None:
+            yield from self._conda_warnings(self.backend["conda"])
+
+    def _container_warnings(self, given: Any) -> Iterator[Problem]:
+        image = str(given["image"])
+        if "://" not in image and not os.path.exists(self._find_path(image)):
+            yield problem("container.image", f"{image} is not here", _ELSEWHERE)
+        is_auto = (given.get("runtime") or "auto") == "auto"
+        if is_auto and find_runtime(os.environ.get("PATH", "")) is None:
+            message = "neither apptainer nor singularity is on the PATH here"
+            hint = "apptainer is taken; `runtime` names another, or its whole path"
+            yield problem("container.runtime", message, hint)
+        is_said = given.get("nv") is not None or given.get("rocm") is not None
+        shown = {"--nv", "--rocm", "--nvccli"} & set(
+            map(str, given.get("options") or ())
+        )
+        if asks_for_gpus(self.config) and not (is_said or shown):
+            message = "the job asks for GPUs, and the container is shown none"
+            yield problem("container", message, "nv: true (NVIDIA) or rocm: true (AMD)")
+        for bind in given.get("binds") or ():
+            source = self._find_path(bind.partition(":")[0])
+            if not os.path.exists(source):
+                message = f"{source} is not here; a bind whose source is missing fails"
+                yield problem("container.binds", message, _ELSEWHERE)
+
+    def _conda_warnings(self, conda: Any) -> Iterator[Problem]:
+        prefix = conda.get("prefix")
+        if prefix and not os.path.isdir(self._find_path(prefix)):
+            yield problem("conda.prefix", f"{prefix} is not here", _ELSEWHERE)
+        program = os.path.expanduser(str(conda.get("program") or "conda"))
+        if shutil.which(program) is None:
+            hint = "`program` names it by its whole path"
+            yield problem("conda.program", f"{program} is not on the PATH here", hint)
+
+
+@lru_cache(maxsize=8)
+def find_runtime(path: str) -> str | None:
+    """The first runtime on a PATH: every job asks, and disks may be slow."""
+    return next((one for one in _RUNTIMES if shutil.which(one, path=path)), None)
+
+
+def _format_variables(env: Mapping[str, object]) -> dict[str, str]:
+    return {
+        name: format_word(value) for name, value in env.items() if value is not None
+    }
+
+
+def _is_within(place: str, other: str) -> bool:
+    return place == other or place.startswith(other.rstrip("/") + "/")
