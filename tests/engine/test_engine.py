@@ -408,7 +408,7 @@ def test_a_rule_s_messages_are_written_once_for_each_match() -> None:
     bench.run(10)
     bench.start()  # another engine reads the log again
     bench.until(bench.is_("a", JobState.COMPLETED))
-    logged = [e.text for e in bench.happened(events.MessageLogged)]  # type: ignore[union-attr]
+    logged = [e.text for e in bench.happened(events.MessageLogged)]  # type: ignore[attr-defined]
     assert logged == ["a at 1", "a at 2"]
 
 

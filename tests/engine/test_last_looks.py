@@ -67,7 +67,7 @@ def blind(rules: Monitoring, *scripts: RunScript) -> Bench:
 
 def ordered(one: Bench, kind: type) -> list[events.EffectOrdered]:
     found = one.happened(events.EffectOrdered)
-    return [event for event in found if isinstance(event.effect, kind)]  # type: ignore[union-attr, misc]
+    return [event for event in found if isinstance(event.effect, kind)]  # type: ignore[attr-defined, misc]
 
 
 def captured(one: Bench) -> list[events.EvidenceCaptured]:

@@ -123,7 +123,7 @@ NOTE = (Log(message="{line}"),)
 
 
 def matched(bench: Bench) -> list[str]:
-    return [event.line for event in bench.happened(events.LogMatched)]  # type: ignore[union-attr]
+    return [event.line for event in bench.happened(events.LogMatched)]  # type: ignore[attr-defined]
 
 
 def test_a_match_at_the_same_place_of_another_log_is_another_match(

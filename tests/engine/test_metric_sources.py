@@ -48,7 +48,7 @@ def live(one: Bench) -> Live:
 
 
 def warned(one: Bench) -> list[str]:
-    return [event.why.code for event in one.happened(events.WarningRaised)]  # type: ignore[union-attr]
+    return [event.why.code for event in one.happened(events.WarningRaised)]  # type: ignore[attr-defined]
 
 
 # --------------------------------------------------------------------------- values
@@ -132,7 +132,7 @@ def test_only_so_many_metrics_are_kept_and_that_is_said() -> None:
     one.run(10)
     assert len(live(one).metrics) == 64
     (message,) = one.happened(events.MessageLogged)
-    assert "64 metrics" in message.text  # type: ignore[union-attr]
+    assert "64 metrics" in message.text  # type: ignore[attr-defined]
 
 
 # ------------------------------------------------------------------------ anomalies

@@ -40,7 +40,7 @@ def bench(the_plan: Plan, *scripts: RunScript) -> Bench:
 
 
 def messages(one: Bench) -> list[str]:
-    return [event.text for event in one.happened(events.MessageLogged)]  # type: ignore[union-attr]
+    return [event.text for event in one.happened(events.MessageLogged)]  # type: ignore[attr-defined]
 
 
 def step(at: float, number: int) -> Write:

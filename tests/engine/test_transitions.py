@@ -33,7 +33,7 @@ def bench(rules: Monitoring, *runs: RunScript, **fields: object) -> Bench:
 
 
 def told(one: Bench) -> list[str]:
-    return [event.text for event in one.happened(events.MessageLogged)]  # type: ignore[union-attr]
+    return [event.text for event in one.happened(events.MessageLogged)]  # type: ignore[attr-defined]
 
 
 # -------------------------------------------------------------------------- by class

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from autoexp_tui.events import events
-from autoexp_tui.events.base import EventBase, Headline, Topic
+from autoexp_tui.events.base import Event, Headline, Topic
 from autoexp_tui.model.states import Cause, JobState, Outcome
 from autoexp_tui.model.verdicts import Result, why
 from tests.support.campaigns import T0
@@ -15,10 +15,10 @@ from tests.support.campaigns import T0
 
 @pytest.mark.parametrize("event", events.EVENTS.values(), ids=events.EVENTS)
 def test_every_event_in_the_table_has_a_topic_and_words(
-    event: type[EventBase],
+    event: type[Event],
 ) -> None:
     assert event.topic in get_args(Topic)
-    assert (event is events.EffectOrdered) == (event.headline is EventBase.headline), (
+    assert (event is events.EffectOrdered) == (event.headline is Event.headline), (
         "the words of an order are its effect's"
     )
 

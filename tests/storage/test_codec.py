@@ -9,12 +9,15 @@ import sys
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autoexp_tui.events.events import (
+    EVENTS as ALL_EVENTS,
+)
 from autoexp_tui.events.events import (
     Event,
     JobEnded,
@@ -55,7 +58,7 @@ from autoexp_tui.telemetry.curves import Curves, Thinned, Trend
 
 from .strategies import values_of
 
-EVENTS: tuple[type, ...] = get_args(Event)
+EVENTS: tuple[type, ...] = tuple(ALL_EVENTS.values())
 JOB = JobSpec(name="a", index=0, command=("x",), output_dir="/o", log_dir="/l")
 PLAN = Plan(plan_id="p", name="n", state_dir="/s", jobs=(JOB,))
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoexp_tui.events.events import Event, JobEnded, MessageLogged, Recorded
+from autoexp_tui.events.events import EVENTS, JobEnded, MessageLogged, Recorded
 from autoexp_tui.model.states import JobState
 from autoexp_tui.storage.codec import encode_record, parse_record
 from autoexp_tui.storage.core_json import Undecodable
@@ -17,8 +17,7 @@ from autoexp_tui.storage.encoded_lines import Makers, read_own
 
 from .strategies import values_of
 
-EVENTS: dict[str, type] = {kind.__name__: kind for kind in get_args(Event)}
-MAKERS = Makers(EVENTS)
+MAKERS = Makers(dict(EVENTS))
 
 
 def bare(record: Recorded) -> bytes:

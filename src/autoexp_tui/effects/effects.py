@@ -1,17 +1,14 @@
-"""Orders to the outside. Each is journaled as `EffectOrdered` before it is sent.
-
-An effect's recovery says what a new engine does with one that has no settlement:
-*redo* (idempotent), *probe* (ask the outside what became of it), *once* (in doubt a
-person is asked).
-"""
+"""Orders to the outside. Each is journaled as `EffectOrdered` before it is sent."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from autoexp_tui.actions.kinds import JoinMode
+from autoexp_tui.events.base import Topic, list_names
 from autoexp_tui.model.checkpoints import Checkpoint
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.states import Cause
@@ -19,10 +16,56 @@ from autoexp_tui.model.states import Cause
 TaskId: TypeAlias = tuple[str, int]
 """(job name, attempt number from 1)."""
 
+Recovery: TypeAlias = Literal["redo", "probe", "once"]
+"""What a new engine does with an effect that has no settlement: do it again, ask the
+outside what became of it, or ask a person."""
+
+
+class EffectBase:
+    """What every effect tells of itself; most belong to one job."""
+
+    __slots__ = ()
+    recovery: ClassVar[Recovery] = "redo"
+    topic: ClassVar[Topic] = "reaction"
+    job: str
+
+    def job_names(self) -> Sequence[str]:
+        """The jobs that it is about."""
+        return (self.job,)
+
+    def name_object(self) -> str:
+        """What it acts on, in a few words, for warnings."""
+        return self.job
+
+    def describe(self) -> str:
+        """What it does, on one line, not cleaned."""
+        raise NotImplementedError(type(self).__name__)
+
+
+class _OfTasks(EffectBase):
+    """An effect on tasks of several jobs."""
+
+    __slots__ = ()
+    tasks: tuple[TaskId, ...]
+
+    def job_names(self) -> Sequence[str]:
+        return [job for job, _ in self.tasks]
+
+    def name_object(self) -> str:
+        return ", ".join(self.job_names())
+
+    def describe(self) -> str:
+        if len(self.tasks) == 1:
+            return f"attempt {self.tasks[0][1]}"
+        return list_names(self.job_names())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubmitTasks:
+class SubmitTasks(_OfTasks):
     """Start the tasks as one submission, found again by `token`."""
+
+    recovery: ClassVar[Recovery] = "probe"
+    topic: ClassVar[Topic] = "submit"
 
     kind: Literal["submit"] = "submit"
     token: str
@@ -30,16 +73,20 @@ class SubmitTasks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CancelTasks:
+class CancelTasks(_OfTasks):
     """End the tasks' processes."""
+
+    topic: ClassVar[Topic] = "cancel"
 
     kind: Literal["cancel"] = "cancel"
     tasks: tuple[TaskId, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComposeJob:
+class ComposeJob(EffectBase):
     """Plan one job again with further overrides, in the planning process."""
+
+    topic: ClassVar[Topic] = "person"
 
     kind: Literal["compose"] = "compose"
     job: str
@@ -55,19 +102,35 @@ class ComposeJob:
     use_files: bool = False
     """Followers may use what lies there although the attempt begins anew."""
 
+    def describe(self) -> str:
+        return " ".join(self.overrides)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunNotifyCommand:
+class RunNotifyCommand(EffectBase):
     """Run the user's notification command with a message as its last argument."""
+
+    recovery: ClassVar[Recovery] = "once"
 
     kind: Literal["notify"] = "notify"
     command: tuple[str, ...]
     message: str
 
+    def job_names(self) -> Sequence[str]:
+        return ()
+
+    def name_object(self) -> str:
+        return self.message
+
+    def describe(self) -> str:
+        return f"{' '.join(self.command)}: {self.message}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppendText:
+class AppendText(EffectBase):
     """Add a line of text to a file, as a rule of a job says."""
+
+    recovery: ClassVar[Recovery] = "once"
 
     kind: Literal["append"] = "append"
     job: str
@@ -76,10 +139,18 @@ class AppendText:
     below: str = ""
     """The directory that it must lie in, links resolved; empty: any."""
 
+    def name_object(self) -> str:
+        return self.path
+
+    def describe(self) -> str:
+        return f"{self.path}: {self.text}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunActionCommand:
+class RunActionCommand(EffectBase):
     """Run a command of a rule of a job, without a shell."""
+
+    recovery: ClassVar[Recovery] = "once"
 
     kind: Literal["command"] = "command"
     job: str
@@ -90,17 +161,26 @@ class RunActionCommand:
     cwd: str = ""
     """Empty: where the engine runs."""
 
+    def name_object(self) -> str:
+        return " ".join(self.command)
+
+    def describe(self) -> str:
+        return f"$ {shlex.join(self.command)}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoteDone:
+class NoteDone(EffectBase):
     """Leave word in a completed job's output directory, for sessions to come."""
 
     kind: Literal["note_done"] = "note_done"
     job: str
 
+    def describe(self) -> str:
+        return "left word of success in its output directory"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureEvidence:
+class CaptureEvidence(EffectBase):
     """Keep what can be seen of a run that a rule ends."""
 
     kind: Literal["evidence"] = "evidence"
@@ -117,9 +197,12 @@ class CaptureEvidence:
     seconds: float
     """The longest that the end of the run waits for it."""
 
+    def describe(self) -> str:
+        return f"attempt {self.attempt}  {self.name}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LookForCheckpoint:
+class LookForCheckpoint(EffectBase):
     """See what a job's next attempt would go on from, and whether to move it aside."""
 
     kind: Literal["look_for_checkpoint"] = "look_for_checkpoint"
@@ -136,9 +219,12 @@ class LookForCheckpoint:
     after: int = 0
     """Strikes from which on it is moved; 0: at once."""
 
+    def describe(self) -> str:
+        return self.path or self.glob
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LookAtFiles:
+class LookAtFiles(EffectBase):
     """See what lies there of what the followers of a job wait for."""
 
     kind: Literal["look_at_files"] = "look_at_files"
@@ -146,9 +232,12 @@ class LookAtFiles:
     attempt: int
     """The one that is to come."""
 
+    def describe(self) -> str:
+        return f"before attempt {self.attempt}: what followers wait for"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoveCheckpoint:
+class MoveCheckpoint(EffectBase):
     """Move a checkpoint aside, to a name beside it; done twice is done once."""
 
     kind: Literal["move_checkpoint"] = "move_checkpoint"
@@ -162,9 +251,15 @@ class MoveCheckpoint:
     strikes: int = 0
     """How many attempts in a row blame it; 0: a rule says so."""
 
+    def name_object(self) -> str:
+        return self.checkpoint.path
+
+    def describe(self) -> str:
+        return f"{self.checkpoint.path} -> {self.target}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanJobs:
+class PlanJobs(EffectBase):
     """Plan a config, in the planning process, for its jobs to join the session."""
 
     kind: Literal["plan"] = "plan"
@@ -185,9 +280,15 @@ class PlanJobs:
         """What is planned, as on a command line."""
         return " ".join((self.config_ref or self.config_path, *self.overrides))
 
+    def name_object(self) -> str:
+        return self.words
+
+    def describe(self) -> str:
+        return self.words
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AddJob:
+class AddJob(EffectBase):
     """Let one job join the session, as it is."""
 
     kind: Literal["add"] = "add"
@@ -197,6 +298,12 @@ class AddJob:
     """`<rule>/<index>`."""
     spec: JobSpec
     mode: JoinMode = "queue"
+
+    def name_object(self) -> str:
+        return self.spec.name
+
+    def describe(self) -> str:
+        return f"{self.spec.name}: {shlex.join(self.spec.command)}"
 
 
 Effect: TypeAlias = (
@@ -214,23 +321,3 @@ Effect: TypeAlias = (
     | PlanJobs
     | AddJob
 )
-
-Recovery: TypeAlias = Literal["redo", "probe", "once"]
-
-RECOVERY: Final[dict[str, Recovery]] = {
-    "submit": "probe",
-    "cancel": "redo",
-    "compose": "redo",
-    "notify": "once",
-    "append": "once",
-    "command": "once",
-    "note_done": "redo",
-    "look_for_checkpoint": "redo",
-    "look_at_files": "redo",
-    "move_checkpoint": "redo",
-    "evidence": "redo",
-    "plan": "redo",
-    "add": "redo",
-}
-"""By kind. Cancelling what has ended is silent everywhere, and planning changes nothing
-outside, so both are redone."""

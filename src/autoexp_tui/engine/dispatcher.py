@@ -16,7 +16,6 @@ from typing import assert_never
 from autoexp_tui.actions.restarts import avoiding
 from autoexp_tui.conditions.bindings import bind
 from autoexp_tui.effects.effects import (
-    RECOVERY,
     AddJob,
     AppendText,
     CancelTasks,
@@ -127,7 +126,7 @@ class Dispatcher:
         """Take over a predecessor's effects; returns those a person must judge."""
         asked: list[PendingEffect] = []
         for pending in state.pending.values():
-            recovery = RECOVERY[pending.effect.kind]
+            recovery = pending.effect.recovery
             if recovery == "probe":
                 self.in_doubt.add(pending.effect_id)
             elif recovery == "once":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from autoexp_tui.effects.effects import RECOVERY, SubmitTasks
+from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine.effect_settlement import FAULT_SECONDS, Settling
 from autoexp_tui.engine.executor_port import Uncertain
 from autoexp_tui.engine.health import Health
@@ -35,7 +35,7 @@ class FailedCalls:
             return
         self.log_fault(got.trace)
         pending = desk.state.pending.get(got.effect_id)
-        if pending is not None and RECOVERY[pending.effect.kind] == "once":
+        if pending is not None and pending.effect.recovery == "once":
             leave_in_doubt(desk.draft, pending)
             self.settling.dispatcher.forget(got.effect_id)
         elif pending is not None and isinstance(pending.effect, SubmitTasks):

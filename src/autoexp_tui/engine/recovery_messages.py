@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
-from autoexp_tui.effects import effects
 from autoexp_tui.effects.effects import Effect
 from autoexp_tui.events import events
 from autoexp_tui.events.draft import Draft
@@ -22,7 +19,7 @@ def leave_in_doubt(draft: Draft, pending: PendingEffect) -> None:
             why=why(
                 "uncertain_effect",
                 kind=pending.effect.kind,
-                what=in_words(pending.effect),
+                what=pending.effect.name_object(),
             ),
             job=job_of(pending.effect),
         )
@@ -37,7 +34,7 @@ def warn_of_errand(desk: Desk, pending: PendingEffect, problem: str) -> None:
             why=why(
                 "action_failed",
                 kind=pending.effect.kind,
-                what=in_words(pending.effect),
+                what=pending.effect.name_object(),
                 problem=problem,
             ),
             job=job_of(pending.effect),
@@ -48,32 +45,3 @@ def warn_of_errand(desk: Desk, pending: PendingEffect, problem: str) -> None:
 def job_of(effect: Effect) -> str:
     """The one job on whose account an effect was ordered; empty: none, or several."""
     return str(getattr(effect, "job", ""))
-
-
-def in_words(effect: Effect) -> str:
-    """What an effect does, in a few words of its own."""
-    match effect:
-        case effects.RunActionCommand():
-            return " ".join(effect.command)
-        case effects.AppendText():
-            return effect.path
-        case effects.RunNotifyCommand():
-            return effect.message
-        case effects.SubmitTasks() | effects.CancelTasks():
-            return ", ".join(job for job, _ in effect.tasks)
-        case (
-            effects.ComposeJob()
-            | effects.NoteDone()
-            | effects.CaptureEvidence()
-            | effects.LookForCheckpoint()
-            | effects.LookAtFiles()
-        ):
-            return effect.job
-        case effects.MoveCheckpoint():
-            return effect.checkpoint.path
-        case effects.PlanJobs():
-            return effect.words
-        case effects.AddJob():
-            return effect.spec.name
-        case _:
-            assert_never(effect)

@@ -15,7 +15,6 @@ from autoexp_tui.model.states import JobState, may_become
 from autoexp_tui.model.wording import sentence
 
 if TYPE_CHECKING:
-    from autoexp_tui.events.events import Event
     from autoexp_tui.model.facts import FactKey
     from autoexp_tui.model.state import Attempt, JobRecord, SessionState
     from autoexp_tui.model.verdicts import Why
@@ -50,10 +49,10 @@ class Headline(NamedTuple):
     about: str = ""
 
 
-class EventBase:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
     """A fact of a session in the past tense. A class's name is its `type` on disk."""
 
-    __slots__ = ()
     topic: ClassVar[Topic] = "engine"
     matters: ClassVar[bool] = False
     """A person wants to see it: something was ordered, ended, asked or warned of."""

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from autoexp_tui.events.base import (
-    EventBase,
+    Event,
     Headline,
     Topic,
     append_reason,
@@ -32,7 +32,7 @@ _ROLES: Final = MappingProxyType({"start": "condition", "cancel": "cancel"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConditionJudged(EventBase):
+class ConditionJudged(Event):
     """A condition's verdict changed its code."""
 
     topic: ClassVar[Topic] = "condition"
@@ -61,7 +61,7 @@ class ConditionJudged(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConditionLatched(EventBase):
+class ConditionLatched(Event):
     """A start condition's pattern was found in a log: for this wait it stays found."""
 
     topic: ClassVar[Topic] = "condition"
@@ -83,7 +83,7 @@ class ConditionLatched(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConditionWaived(EventBase):
+class ConditionWaived(Event):
     """A person let a start condition count as passed."""
 
     topic: ClassVar[Topic] = "condition"
@@ -115,7 +115,7 @@ class ConditionWaived(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalAsked(EventBase):
+class ApprovalAsked(Event):
     """Everything else passed; a person has to say yes."""
 
     topic: ClassVar[Topic] = "approval"
@@ -145,7 +145,7 @@ class ApprovalAsked(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalAnswered(EventBase):
+class ApprovalAnswered(Event):
     """A person answered, or a policy that was given beforehand."""
 
     topic: ClassVar[Topic] = "approval"

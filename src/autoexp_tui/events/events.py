@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, TypeAlias, get_args
+from typing import Final
 
-from autoexp_tui.events.base import Recorded
+from autoexp_tui.events.base import Event, Recorded
 from autoexp_tui.events.conditions import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -126,58 +126,59 @@ __all__ = [
     "WarningRaised",
 ]
 
-Event: TypeAlias = (
-    SessionStarted
-    | EngineStarted
-    | EngineStopped
-    | JournalRotated
-    | PlanAdded
-    | DoneFound
-    | ForeignFilesFound
-    | FilesSetAside
-    | SubmissionPaused
-    | SubmissionResumed
-    | NodeExcluded
-    | CommandRefused
-    | JobsReleased
-    | JobsHeld
-    | ConditionJudged
-    | ConditionLatched
-    | ConditionWaived
-    | WaitExplained
-    | ApprovalAsked
-    | ApprovalAnswered
-    | JobReplanned
-    | EffectOrdered
-    | EffectSettled
-    | SubmissionAccepted
-    | SubmissionUncertain
-    | SubmissionAbsent
-    | RunBegan
-    | RunRequeued
-    | RunSuspended
-    | RunResumed
-    | LogReplaced
-    | AttemptEnded
-    | CheckpointSeen
-    | CheckpointQuarantined
-    | RetryOrdered
-    | JobEnded
-    | JobRevived
-    | LogMatched
-    | MetricsNoted
-    | WarningRaised
-    | WarningCleared
-    | LimitAcknowledged
-    | EvidenceCaptured
-    | ActionFired
-    | ActionDeferred
-    | ActionDropped
-    | MessageLogged
-    | EngineFaulted
-)
-
 EVENTS: Final[Mapping[str, type[Event]]] = MappingProxyType(
-    {event.__name__: event for event in get_args(Event)}
+    {
+        event.__name__: event
+        for event in (
+            SessionStarted,
+            EngineStarted,
+            EngineStopped,
+            JournalRotated,
+            PlanAdded,
+            DoneFound,
+            ForeignFilesFound,
+            FilesSetAside,
+            SubmissionPaused,
+            SubmissionResumed,
+            NodeExcluded,
+            CommandRefused,
+            JobsReleased,
+            JobsHeld,
+            ConditionJudged,
+            ConditionLatched,
+            ConditionWaived,
+            WaitExplained,
+            ApprovalAsked,
+            ApprovalAnswered,
+            JobReplanned,
+            EffectOrdered,
+            EffectSettled,
+            SubmissionAccepted,
+            SubmissionUncertain,
+            SubmissionAbsent,
+            RunBegan,
+            RunRequeued,
+            RunSuspended,
+            RunResumed,
+            LogReplaced,
+            AttemptEnded,
+            CheckpointSeen,
+            CheckpointQuarantined,
+            RetryOrdered,
+            JobEnded,
+            JobRevived,
+            LogMatched,
+            MetricsNoted,
+            WarningRaised,
+            WarningCleared,
+            LimitAcknowledged,
+            EvidenceCaptured,
+            ActionFired,
+            ActionDeferred,
+            ActionDropped,
+            MessageLogged,
+            EngineFaulted,
+        )
+    }
 )
 """By the name on disk."""

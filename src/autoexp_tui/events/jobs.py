@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from autoexp_tui.events.base import (
-    EventBase,
+    Event,
     Headline,
     Topic,
     append_reason,
@@ -39,10 +39,10 @@ _NOT_LOOKED: Final[Mapping[str, Any]] = {
 _LOOK_REASONS: Final = frozenset({"held_by_files", "files_unseen"})
 
 
-class _OfJobs(EventBase):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfJobs(Event):
     """An event about several jobs' own state."""
 
-    __slots__ = ()
     topic: ClassVar[Topic] = "state"
     jobs: tuple[str, ...]
 
@@ -53,10 +53,10 @@ class _OfJobs(EventBase):
         return self.jobs
 
 
-class OfJob(EventBase):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfJob(Event):
     """An event about one job's own state."""
 
-    __slots__ = ()
     topic: ClassVar[Topic] = "state"
     job: str
 
@@ -71,7 +71,6 @@ class OfJob(EventBase):
 class JobsReleased(_OfJobs):
     """PLANNED or HELD jobs may run as soon as their conditions pass."""
 
-    jobs: tuple[str, ...]
     ahead: bool = False
     """Before all others that wait for a slot."""
 
@@ -88,7 +87,6 @@ class JobsReleased(_OfJobs):
 class JobsHeld(_OfJobs):
     """PLANNED jobs that were not chosen, or jobs that cannot go on without a person."""
 
-    jobs: tuple[str, ...]
     why: Why | None = None
     """None: they were not chosen."""
 
@@ -102,7 +100,7 @@ class JobsHeld(_OfJobs):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaitExplained(EventBase):
+class WaitExplained(Event):
     """Why a ready job is not sent (a slot, a pause); recorded when the code changes."""
 
     topic: ClassVar[Topic] = "condition"
@@ -122,7 +120,6 @@ class WaitExplained(EventBase):
 class JobReplanned(OfJob):
     """The job will run differently from now on."""
 
-    job: str
     spec: JobSpec
     why: Why
 
@@ -143,7 +140,6 @@ class FilesSetAside(OfJob):
     """What followers of a job wait for, as it lies there before an attempt that begins
     anew: it counts once it is another file."""
 
-    job: str
     attempt: int
     """The one that is to come."""
     files: tuple[SetAside, ...] = ()
@@ -168,7 +164,6 @@ class RetryOrdered(OfJob):
     topic: ClassVar[Topic] = "reaction"
     matters: ClassVar[bool] = True
 
-    job: str
     wait_seconds: float | None = None
     """Seconds that an engine has to live until then."""
     not_before: float = 0.0
@@ -212,7 +207,6 @@ class JobEnded(OfJob):
 
     matters: ClassVar[bool] = True
 
-    job: str
     state: JobState
     cause: Cause | None = None
     why: Why | None = None
@@ -248,7 +242,6 @@ class JobEnded(OfJob):
 class JobRevived(OfJob):
     """An ended job waits again."""
 
-    job: str
     from_checkpoint: bool = True
     use_files: bool = False
     """Followers may use what lies there although the attempt begins anew."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from autoexp_tui.events.base import (
-    EventBase,
+    Event,
     Headline,
     Topic,
     append_reason,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogMatched(EventBase):
+class LogMatched(Event):
     """A log rule matched; `match_id` makes a second scan harmless."""
 
     topic: ClassVar[Topic] = "reaction"
@@ -68,7 +68,7 @@ class LogMatched(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetricsNoted(EventBase):
+class MetricsNoted(Event):
     """A job's newest metrics, recorded seldom: the log itself keeps the rest."""
 
     topic: ClassVar[Topic] = ""
@@ -102,7 +102,7 @@ class MetricsNoted(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WarningRaised(EventBase):
+class WarningRaised(Event):
     """Something a person should see."""
 
     topic: ClassVar[Topic] = "warning"
@@ -133,7 +133,7 @@ class WarningRaised(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WarningCleared(EventBase):
+class WarningCleared(Event):
     """It passed, or was acknowledged."""
 
     topic: ClassVar[Topic] = "warning"
@@ -150,7 +150,7 @@ class WarningCleared(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LimitAcknowledged(EventBase):
+class LimitAcknowledged(Event):
     """A person knows that the time limit of a run will cut it."""
 
     topic: ClassVar[Topic] = "warning"
@@ -168,7 +168,7 @@ class LimitAcknowledged(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvidenceCaptured(EventBase):
+class EvidenceCaptured(Event):
     """What could be seen of a run that a rule ends was kept."""
 
     topic: ClassVar[Topic] = "reaction"
@@ -195,7 +195,7 @@ class EvidenceCaptured(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActionFired(EventBase):
+class ActionFired(Event):
     """A rule's action was carried out for a job."""
 
     topic: ClassVar[Topic] = "reaction"
@@ -222,7 +222,7 @@ class ActionFired(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActionDeferred(EventBase):
+class ActionDeferred(Event):
     """A rule's action waits for one of its conditions."""
 
     topic: ClassVar[Topic] = "reaction"
@@ -265,7 +265,7 @@ class ActionDeferred(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActionDropped(EventBase):
+class ActionDropped(Event):
     """A rule's action will not be carried out for this trigger."""
 
     topic: ClassVar[Topic] = "reaction"

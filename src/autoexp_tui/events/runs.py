@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from autoexp_tui.events.base import (
-    EventBase,
+    Event,
     Headline,
     Topic,
     append_reason,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 class RunBegan(OfJob):
     """The wrapper's begin record was seen."""
 
-    job: str
     attempt: int
     run: int
     began_at: float
@@ -75,7 +74,6 @@ class RunBegan(OfJob):
 class RunRequeued(OfJob):
     """The executor put a begun run back into its queue."""
 
-    job: str
     attempt: int
     run: int
     why: Why
@@ -92,7 +90,6 @@ class RunRequeued(OfJob):
 class RunSuspended(OfJob):
     """The executor stopped a run's processes for a while."""
 
-    job: str
     attempt: int
     run: int
 
@@ -108,7 +105,6 @@ class RunSuspended(OfJob):
 class RunResumed(OfJob):
     """The executor let a suspended run go on."""
 
-    job: str
     attempt: int
     run: int
 
@@ -121,7 +117,7 @@ class RunResumed(OfJob):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogReplaced(EventBase):
+class LogReplaced(Event):
     """The log of a run that goes on began anew: rotated, truncated, or swapped."""
 
     topic: ClassVar[Topic] = "state"
@@ -153,7 +149,6 @@ class LogReplaced(EventBase):
 class AttemptEnded(OfJob):
     """An attempt is over; what it means for the job follows in the same commit."""
 
-    job: str
     attempt: int
     outcome: Outcome
     cause: Cause | None = None
@@ -223,7 +218,7 @@ def _session_time(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointSeen(EventBase):
+class CheckpointSeen(Event):
     """What the next attempt of a job would go on from; None: from nothing."""
 
     job: str
@@ -239,7 +234,7 @@ class CheckpointSeen(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointQuarantined(EventBase):
+class CheckpointQuarantined(Event):
     """A job's checkpoint was moved aside."""
 
     matters: ClassVar[bool] = True

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from autoexp_tui.events.base import (
-    EventBase,
+    Event,
     Headline,
     Topic,
     append_reason,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionStarted(EventBase):
+class SessionStarted(Event):
     """The first event of a session."""
 
     session: str
@@ -53,7 +53,7 @@ class SessionStarted(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EngineStarted(EventBase):
+class EngineStarted(Event):
     """An engine took the session; the first event of each further journal part."""
 
     host: str
@@ -86,7 +86,7 @@ class EngineStarted(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EngineStopped(EventBase):
+class EngineStopped(Event):
     """An engine gave the session back in an orderly way."""
 
     reason: str = ""
@@ -102,7 +102,7 @@ class EngineStopped(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JournalRotated(EventBase):
+class JournalRotated(Event):
     """The journal had grown long; the first event of each further part of an engine."""
 
     sealed_part: str
@@ -117,7 +117,7 @@ class JournalRotated(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanAdded(EventBase):
+class PlanAdded(Event):
     """Jobs joined the session; the plan lies beside the journal under its sha."""
 
     topic: ClassVar[Topic] = "state"
@@ -156,7 +156,7 @@ class PlanAdded(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoneFound(EventBase):
+class DoneFound(Event):
     """Jobs whose work an earlier session has done; they complete when they are let
     run."""
 
@@ -194,7 +194,7 @@ def _metrics_of(work: DoneWork) -> MetricsNoted | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignFilesFound(EventBase):
+class ForeignFilesFound(Event):
     """In the directories of these jobs lies what other work has left, or what counts
     as such."""
 
@@ -212,7 +212,7 @@ class ForeignFilesFound(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubmissionPaused(EventBase):
+class SubmissionPaused(Event):
     """Nothing more is submitted."""
 
     matters: ClassVar[bool] = True
@@ -228,7 +228,7 @@ class SubmissionPaused(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubmissionResumed(EventBase):
+class SubmissionResumed(Event):
     """Jobs are submitted again."""
 
     matters: ClassVar[bool] = True
@@ -243,7 +243,7 @@ class SubmissionResumed(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeExcluded(EventBase):
+class NodeExcluded(Event):
     """Nothing more is sent to a node."""
 
     topic: ClassVar[Topic] = "reaction"
@@ -264,7 +264,7 @@ class NodeExcluded(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandRefused(EventBase):
+class CommandRefused(Event):
     """A command was stale or made no sense; nothing happened."""
 
     topic: ClassVar[Topic] = "error"
@@ -279,7 +279,7 @@ class CommandRefused(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageLogged(EventBase):
+class MessageLogged(Event):
     """A line that a rule or the engine wrote for people."""
 
     topic: ClassVar[Topic] = "reaction"
@@ -296,7 +296,7 @@ class MessageLogged(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EngineFaulted(EventBase):
+class EngineFaulted(Event):
     """A bug or an outside failure inside the engine; the traceback is in its log."""
 
     topic: ClassVar[Topic] = "error"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from autoexp_tui.effects.effects import CancelTasks, Effect, LookAtFiles, SubmitTasks
 from autoexp_tui.events.base import (
-    EventBase,
+    Event,
     Headline,
     Topic,
     append_reason,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EffectOrdered(EventBase):
+class EffectOrdered(Event):
     """An order to the outside, synced before it is sent.
 
     A submit makes its jobs SUBMITTING and opens their attempts; a cancel marks the
@@ -114,7 +114,7 @@ def _drop_the_past(job: JobRecord) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EffectSettled(EventBase):
+class EffectSettled(Event):
     """What came of an order."""
 
     matters: ClassVar[bool] = True
@@ -137,7 +137,7 @@ class EffectSettled(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubmissionAccepted(EventBase):
+class SubmissionAccepted(Event):
     """The executor took a submission, or it was found there by its token."""
 
     topic: ClassVar[Topic] = "submit"
@@ -165,7 +165,7 @@ class SubmissionAccepted(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubmissionUncertain(EventBase):
+class SubmissionUncertain(Event):
     """The executor's answer was lost: the tasks may live."""
 
     topic: ClassVar[Topic] = "submit"
@@ -185,7 +185,7 @@ class SubmissionUncertain(EventBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubmissionAbsent(EventBase):
+class SubmissionAbsent(Event):
     """Asked by token, the executor answered that it never took the submission."""
 
     topic: ClassVar[Topic] = "submit"

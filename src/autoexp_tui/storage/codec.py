@@ -14,10 +14,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any
 
 from autoexp_tui.effects.effects import SubmitTasks
-from autoexp_tui.events.events import EffectOrdered, Event, JobReplanned, Recorded
+from autoexp_tui.events.events import (
+    EVENTS,
+    EffectOrdered,
+    Event,
+    JobReplanned,
+    Recorded,
+)
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.errors import JournalDamaged
 from autoexp_tui.model.masking import MaskRules, mask_tree
@@ -50,7 +56,7 @@ MORE = b'{"more":true,'
 UPCASTERS: dict[tuple[str, int], Callable[[Fields], Fields]] = {}
 """(type, v) -> the fields of version v + 1. A type's version is 1 + its upcasters."""
 
-_EVENTS: dict[str, type] = {event.__name__: event for event in get_args(Event)}
+_EVENTS: dict[str, type] = dict(EVENTS)
 _CHECKS: dict[str, Callable[[Fields], Event]] = {}
 _MAKERS = Makers(_EVENTS)
 _UNKNOWN_FIELD = "Unexpected keyword argument"

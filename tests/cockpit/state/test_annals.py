@@ -145,7 +145,7 @@ def test_kinds_are_gone_through_in_a_ring() -> None:
 def test_typed_words_jobs_and_kinds_all_have_to_hold() -> None:
     wanted = with_text(EventFilter(), "kind:state,error job:lr0.001 FAILED")
     kept = [entry_of(one, None) for one in RECORDS if wanted.keeps(entry_of(one, None))]
-    assert all("lr0.001" in entry.event.job for entry in kept)  # type: ignore[union-attr]
+    assert all("lr0.001" in entry.event.job for entry in kept)  # type: ignore[attr-defined]
     assert with_text(wanted, "").text == ""
     assert not with_text(wanted, "").narrows
 

@@ -6,7 +6,6 @@ stand below when the cursor is on it. Which entries there are is told by `annals
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
@@ -24,7 +23,7 @@ from autoexp_tui.cockpit.render.spans import (
 )
 from autoexp_tui.effects import effects
 from autoexp_tui.events import events
-from autoexp_tui.events.base import Headline, list_names
+from autoexp_tui.events.base import Headline
 from autoexp_tui.model.checkpoints import Checkpoint, SavedCheckpoint
 from autoexp_tui.model.masking import mask_text
 from autoexp_tui.model.moment import wall_time
@@ -87,7 +86,7 @@ def masked_headline(event: Event, now: float) -> Headline:
 def _headline_of(entry: Entry, now: float) -> Headline:
     event = entry.event
     if isinstance(event, events.EffectOrdered):
-        return Headline(_kind(event.effect), _sent(entry) or _effect(event.effect))
+        return Headline(_kind(event.effect), _sent(entry) or event.effect.describe())
     return masked_headline(event, now)
 
 
@@ -97,37 +96,16 @@ def _sent(entry: Entry) -> str:
     if not isinstance(event, events.EffectOrdered) or settled is None:
         return ""
     first = settled.detail.partition("\n")[0]
-    alone = len(_jobs_of(event.effect)) == 1
+    alone = len(event.effect.job_names()) == 1
     return first if alone and first.startswith("$ ") else ""
 
 
 def jobs_of(event: Event) -> Sequence[str]:
     """The jobs that an event names; none for the session's own."""
     if isinstance(event, events.EffectOrdered):
-        return _jobs_of(event.effect)
+        return event.effect.job_names()
     one = getattr(event, "job", "")
     return (str(one),) if one else getattr(event, "jobs", ())
-
-
-def _jobs_of(effect: effects.Effect) -> Sequence[str]:
-    match effect:
-        case effects.SubmitTasks() | effects.CancelTasks():
-            return [job for job, _ in effect.tasks]
-        case (
-            effects.ComposeJob()
-            | effects.AppendText()
-            | effects.RunActionCommand()
-            | effects.NoteDone()
-            | effects.LookForCheckpoint()
-            | effects.LookAtFiles()
-            | effects.MoveCheckpoint()
-            | effects.CaptureEvidence()
-            | effects.PlanJobs()
-            | effects.AddJob()
-        ):
-            return [effect.job]
-        case effects.RunNotifyCommand():
-            return ()
 
 
 def _of_several(names: Sequence[str]) -> str:
@@ -166,36 +144,6 @@ _MARKS: Mapping[str, tuple[str, Role]] = {
 def _kind(effect: effects.Effect) -> str:
     """Its kind in words."""
     return effect.kind.replace("_", " ")
-
-
-def _effect(effect: effects.Effect) -> str:
-    match effect:
-        case effects.SubmitTasks() | effects.CancelTasks():
-            if len(effect.tasks) == 1:
-                return f"attempt {effect.tasks[0][1]}"
-            return list_names([job for job, _ in effect.tasks])
-        case effects.ComposeJob():
-            return " ".join(effect.overrides)
-        case effects.RunNotifyCommand():
-            return f"{' '.join(effect.command)}: {effect.message}"
-        case effects.AppendText():
-            return f"{effect.path}: {effect.text}"
-        case effects.RunActionCommand():
-            return f"$ {shlex.join(effect.command)}"
-        case effects.NoteDone():
-            return "left word of success in its output directory"
-        case effects.LookAtFiles():
-            return f"before attempt {effect.attempt}: what followers wait for"
-        case effects.LookForCheckpoint():
-            return effect.path or effect.glob
-        case effects.MoveCheckpoint():
-            return f"{effect.checkpoint.path} -> {effect.target}"
-        case effects.CaptureEvidence():
-            return f"attempt {effect.attempt}  {effect.name}"
-        case effects.PlanJobs():
-            return effect.words
-        case effects.AddJob():
-            return f"{effect.spec.name}: {shlex.join(effect.spec.command)}"
 
 
 def _spell(value: object, now: float) -> str:
@@ -269,7 +217,7 @@ def _effect_detail(event: events.EffectOrdered, now: float) -> Iterable[Line]:
             for job, attempt in event.effect.tasks:
                 yield _fact("job", f"{job}   attempt {attempt}")
         case _:
-            yield _fact("", _effect(event.effect))
+            yield _fact("", event.effect.describe())
 
 
 def _fact(label: str, text: str) -> Line:

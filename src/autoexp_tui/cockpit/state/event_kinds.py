@@ -7,9 +7,7 @@ for in the line and in the words that were sent and answered.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Final
 
 from autoexp_tui.cockpit.render.event_log import Entry, entry_text, is_weighty
@@ -29,11 +27,6 @@ KINDS: Final = (
 )
 """In the order in which `]` goes through them."""
 
-_OF_EFFECTS: Final[Mapping[str, str]] = MappingProxyType(
-    {"submit": "submit", "cancel": "cancel", "compose": "person"}
-)
-"""By the effect's kind; every other one is what a reaction does."""
-
 
 def kinds_of(record: events.Recorded) -> frozenset[str]:
     """The kinds that an event is of; none for what only notes numbers."""
@@ -42,7 +35,7 @@ def kinds_of(record: events.Recorded) -> frozenset[str]:
     if not topic:
         return frozenset()
     if isinstance(event, events.EffectOrdered):
-        topic = _OF_EFFECTS.get(event.effect.kind, topic)
+        topic = event.effect.topic
     found = {topic}
     if record.command_id:
         found.add("person")
