@@ -9,7 +9,12 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-from autoexp_tui.config.default_files import Choices, config_files
+from autoexp_tui.config.default_files import (
+    Choices,
+    check_hydra_settings,
+    list_config_files,
+)
+from tests.config.config_trees import write_tree
 
 TREE = {
     "exp": "defaults: [optim: adam, /data/mix@data: web, base, _self_]\n",
@@ -39,7 +44,7 @@ def root(tmp_path: Path) -> Path:
 
 def leaves_by_files(root: Path, primary: str, choices: Choices) -> set[str]:
     found = set()
-    for file in config_files([root], primary, choices):
+    for file in list_config_files([root], primary, choices):
         for key, _ in file.root.value:
             if key.value != "defaults":
                 found.add(".".join((*file.package, key.value)))
@@ -87,22 +92,11 @@ def test_every_key_lies_where_hydra_puts_it(
 def test_files_that_choose_each_other_end(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("defaults: [b]\n")
     (tmp_path / "b.yaml").write_text("defaults: [a]\n")
-    names = [file.path.stem for file in config_files([tmp_path], "a", {})]
+    names = [file.path.stem for file in list_config_files([tmp_path], "a", {})]
     assert names == ["a", "b"]
 
 
-def test_a_choice_that_names_another_groups_is_followed(root: Path) -> None:
-    (root / "both.yaml").write_text(
-        "defaults:\n  - optim: adam\n  - data/mix: ${optim}_${optim}\n"
-    )
-    (root / "data/mix/adam_adam.yaml").write_text("of_adam: 1\n")
-    (root / "data/mix/sgd_sgd.yaml").write_text("of_sgd: 1\n")
-    for choices in ({}, {"optim": "sgd"}):
-        found = leaves_by_files(root, "both", choices)
-        assert found == leaves_by_hydra(root, "both", choices)
-
-
-def test_a_choice_that_no_group_tells_is_not_guessed(root: Path) -> None:
+def test_a_choice_that_is_interpolated_is_not_guessed(root: Path) -> None:
     (root / "both.yaml").write_text("defaults: [{optim: '${which}'}]\n")
     assert leaves_by_files(root, "both", {}) == set()
 
@@ -146,3 +140,56 @@ def test_what_lies_behind_a_place_that_is_no_directory_is_not_guessed(
         "defaults: [lions, _self_]\n"
     )
     assert leaves_by_files(root, "wide", {}) == {"hydra"}
+
+
+# ------------------------------------------------------------- Hydra's own settings
+def check(root: Path, *overrides: str) -> dict[str, bool]:
+    """Where each finding is -> whether it is an error."""
+    files = list_config_files([root], "exp", {})
+    return {
+        problem.where: is_error
+        for problem, is_error in check_hydra_settings(files, overrides)
+    }
+
+
+def test_sweeper_and_launcher_are_refused_wherever_a_file_sets_them(
+    tmp_path: Path,
+) -> None:
+    write_tree(
+        tmp_path,
+        exp="""
+        defaults: [{backend: one}, {override hydra/launcher: submitit_slurm}, _self_]
+        hydra: {sweeper: {params: {lr: "1,2"}}}
+        """,
+        backend__one="# @package _global_\nhydra: {run: {dir: x}}",
+    )
+
+    assert check(tmp_path) == {
+        "hydra.sweeper": True,
+        "hydra/launcher": True,
+        "hydra.run": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("override", "is_error"),
+    [
+        ("hydra.sweeper.params.lr='1,2'", True),
+        ("hydra/sweeper=optuna", True),
+        ("+hydra.launcher.n_jobs=3", True),
+        ("hydra.job.chdir=true", False),
+        ("hydra.run.dir=x", False),
+    ],
+)
+def test_the_command_line_is_looked_at_too(
+    tmp_path: Path, override: str, is_error: bool
+) -> None:
+    write_tree(tmp_path, exp="a: 1")
+
+    assert list(check(tmp_path, override).values()) == [is_error]
+
+
+def test_search_paths_and_own_keys_are_no_finding(tmp_path: Path) -> None:
+    write_tree(tmp_path, exp="hydra: {searchpath: [/x]}\nhydrate: {a: 1}")
+
+    assert check(tmp_path, "hydra.searchpath=[/y]", "hydrate.a=2") == {}

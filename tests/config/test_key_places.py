@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -45,7 +44,7 @@ def places(tmp_path: Path) -> KeyPlaces:
 
 
 def line(places: KeyPlaces, where: str, job: str = "") -> tuple[str, int] | None:
-    found = places.of(Problem("wrong", where=where, job=job))
+    found = places.find(Problem("wrong", where=where, job=job))
     return None if found is None else (Path(found[0]).name, found[1])
 
 
@@ -69,27 +68,16 @@ def test_a_key_that_the_sweep_adds_is_found_there(places: KeyPlaces) -> None:
     assert line(places, "backend.lrr", "job 0 (lrr=1)") == ("exp.yaml", 12)
 
 
-def test_of_several_places_in_the_sweep_the_job_s_own_stage_has_it(
-    places: KeyPlaces,
-) -> None:
-    assert line(places, "backend.load", "job 1 (stage=cooldown)") == ("exp.yaml", 19)
-
-
-def test_what_another_stage_alone_sets_is_not_the_place_of_a_job_s_key(
-    tmp_path: Path,
-) -> None:
-    sweep = "sweep:\n  configs:\n    - stage: a\n      args.x: 1\n    - stage: b\n"
-    (tmp_path / "exp.yaml").write_text(f"args:\n  x: ???\n{sweep}")
-    places = KeyPlaces([tmp_path], "exp")
-
-    assert line(places, "args.x", "job_b") == ("exp.yaml", 2)
-    assert line(places, "args.x", "job_a") == ("exp.yaml", 6)
-    assert line(places, "args.x", "job_of_no_stage") == ("exp.yaml", 6)
-
-
 def test_a_condition_of_a_job_is_found_in_the_sweep(places: KeyPlaces) -> None:
     where = "start_conditions.0.path"
     assert line(places, where, "x_cooldown") == ("exp.yaml", 21)
+
+
+def test_of_a_job_whose_choices_are_unknown_the_config_itself_is_looked_at_first(
+    places: KeyPlaces,
+) -> None:
+    assert line(places, "project.name", "x_cooldown") == ("exp.yaml", 6)
+    assert line(places, "backend.load", "x_cooldown") == ("exp.yaml", 17)
 
 
 def test_a_key_of_a_chosen_group_is_found_in_its_file(places: KeyPlaces) -> None:
@@ -138,31 +126,8 @@ def test_an_override_of_the_command_line_stands_in_no_file(places: KeyPlaces) ->
     assert line(places, "override backend.lr=x") is None
 
 
-def test_a_stage_is_told_from_one_whose_name_is_part_of_another(
-    tmp_path: Path,
-) -> None:
-    configs = "  - {stage: a, lr: 1}\n  - {stage: b, lr: 2}\n"
-    (tmp_path / "exp.yaml").write_text(f"sweep:\n  configs:\n{configs}")
-    found = line(KeyPlaces([tmp_path], "exp"), "lr", "job 1 (stage=b, x=1)")
-    assert found == ("exp.yaml", 4)
-
-
 def test_a_file_whose_path_has_a_space_is_a_place(places: KeyPlaces) -> None:
     assert line(places, "my configs/exp.yaml:7") == ("exp.yaml", 7)
-
-
-def test_findings_of_thousands_of_jobs_have_their_places_in_no_time(
-    tmp_path: Path,
-) -> None:
-    jobs = range(2000)
-    configs = "".join(f"  - {{stage: s{job}, lr: {job}}}\n" for job in jobs)
-    (tmp_path / "exp.yaml").write_text(f"sweep:\n  configs:\n{configs}")
-    problems = [Problem("wrong", "lr", f"job {job} (stage=s{job})") for job in jobs]
-    places = KeyPlaces([tmp_path], "exp")
-    began = time.process_time()
-    placed = places.placed(problems)
-    assert time.process_time() - began < 6
-    assert [one.place.rpartition(":")[2] for one in placed[:2]] == ["3", "4"]
 
 
 @pytest.mark.parametrize("levels", [100, 60_000])

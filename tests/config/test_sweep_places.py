@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from autoexp_tui.config.key_places import KeyPlaces
+from autoexp_tui.config.sweep_places import walk
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.probes.yaml_walk import walk
 from autoexp_tui.sweep.expand import expand_sweep
 from autoexp_tui.sweep.points import SweepPoint
 from autoexp_tui.sweep.provenance import entries_of
@@ -116,7 +116,7 @@ def written(sweep: str) -> str:
 
 
 def told(places: KeyPlaces, key: str, point: SweepPoint) -> int:
-    found = places.of(Problem("wrong", key, "job"), entries_of(point))
+    found = places.find(Problem("wrong", key, "job"), entries_of(point))
     assert found is not None, key
     return found[1]
 
@@ -161,7 +161,7 @@ def test_a_sweep_that_is_a_file_of_its_own_is_looked_through(tmp_path: Path) -> 
     point = expand_sweep(yaml.safe_load(text))[1]
 
     problem = Problem("wrong", "lr", "job 1")
-    found = KeyPlaces([tmp_path], "exp").of(problem, entries_of(point))
+    found = KeyPlaces([tmp_path], "exp").find(problem, entries_of(point))
 
     assert found == (str(tmp_path / "sweep" / "sizes.yaml"), 3)
 
@@ -171,7 +171,7 @@ def placed(text: str, problem: Problem, place: Path) -> Problem:
     (place / "exp.yaml").write_text(text)
     points = expand_sweep(yaml.safe_load(text)["sweep"])
     origins = {str(point.index): [entries_of(point)] for point in points}
-    return KeyPlaces([place], "exp").placed([problem], origins)[0]
+    return KeyPlaces([place], "exp").add_places([problem], origins)[0]
 
 
 def line(problem: Problem) -> int:
@@ -194,7 +194,7 @@ def test_a_finding_of_two_jobs_of_one_name_tells_both_lines(tmp_path: Path) -> N
     origins = {"x": [entries_of(point) for point in points]}
 
     problem = Problem("2 jobs have the name x", "project.name", "x")
-    (found,) = KeyPlaces([tmp_path], "exp").placed([problem], origins)
+    (found,) = KeyPlaces([tmp_path], "exp").add_places([problem], origins)
 
     assert (line(found), found.hint) == (3, "the same at line 4")
 

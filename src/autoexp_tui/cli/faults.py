@@ -57,5 +57,5 @@ def _place(problem: Problem, places: KeyPlaces | None) -> tuple[str, int]:
     if problem.place:
         path, _, line = problem.place.rpartition(":")
         return path, int(line)
-    found = places.of(problem) if places is not None else None
+    found = places.find(problem) if places is not None else None
     return found or ("", 0)

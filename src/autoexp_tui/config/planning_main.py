@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Final
 
 from autoexp_tui.config.action_checks import ActionChecks
+from autoexp_tui.config.default_files import check_hydra_settings
 from autoexp_tui.config.hydra_compose import HydraComposer
-from autoexp_tui.config.hydra_settings import check_hydra_settings
 from autoexp_tui.config.key_places import KeyPlaces
 from autoexp_tui.config.place_checks import PlaceFindings, look_at_places
 from autoexp_tui.config.plan_report import report_of
@@ -120,7 +120,7 @@ class _Finder:
         found = tuple(problems)
         if not found or self._request.sweep_file or self._places is None:
             return found
-        placed = self._places.placed(found, self._origins)
+        placed = self._places.add_places(found, self._origins)
         return tuple(replace(one, others=()) for one in placed)
 
     def check_hydra(self) -> Sequence[tuple[Problem, bool]]:

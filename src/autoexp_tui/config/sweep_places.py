@@ -1,234 +1,167 @@
-"""At which line of which file a sweep sets a key of a job.
+"""At which line of a YAML tree a dotted path stands; which line gives a job its value.
 
-What a job chose leads to the one entry, or the one value, that it has. Of a job of
-which that is not known, the stage is looked for in its name.
+What a job chose in its sweep leads to the one entry, or the one value, that it has.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, TypeAlias
 
 import yaml
 
-from autoexp_tui.config.default_files import ConfigFile, child
-from autoexp_tui.probes.yaml_walk import (
-    Found,
-    behind,
-    line_of,
-    parts_of_key,
-    walk,
-)
+from autoexp_tui.probes.yaml_limits import list_nodes
 from autoexp_tui.sweep.provenance import Entries
 from autoexp_tui.sweep.schema import BODIES
 
-_SWEEP: Final = "sweep"
-_BELOW: Final = ("base_values", "defaults")
+_PART: Final = re.compile(r"[^.\[\]]+")
+_COVERED: Final = ("base_values", "defaults")
 """Keys of a node whose values its body covers."""
 
-Spot: TypeAlias = tuple[int, int]
-"""The number of a file, and a line of it, from 1 on."""
-_Node: TypeAlias = tuple[int, yaml.MappingNode, str | None]
-_Set: TypeAlias = tuple[int, int, int]
-"""How many parts of a path were found, the number of the file, and the line; these
-two below 0, so that the larger of two is the one to be told."""
+Found: TypeAlias = tuple[int, int]
+"""How many parts of a path were found, and the line (from 1 on) of the last."""
+NOTHING: Final[Found] = (0, 0)
 
 
-class SweepPlaces:
-    """The places of what the sweeps of some files set."""
-
-    def __init__(self, files: Sequence[ConfigFile]) -> None:
-        self._sweeps = [
-            (at, root)
-            for at, file in enumerate(files)
-            if (root := _sweep_of(file)) is not None
-        ]
-        self._sets: dict[tuple[str, ...], Mapping[str | None, _Set]] = {}
-
-    def of_entries(
-        self, parts: Sequence[str], entries: Entries, *, of_value: bool = True
-    ) -> Spot | None:
-        """Where a job that chose `entries` gets a key from.
-
-        `of_value`: of several values, the line of its own, not that of the key.
-        """
-        search = _Search(parts, entries, of_value)
-        found = [
-            (depth, rank, -at, line)
-            for at, root in self._sweeps
-            for rank, (depth, line) in enumerate(search.in_root(root))
-            if depth
-        ]
-        if not found:
-            return None
-        *_, at, line = max(found)
-        return -at, line
-
-    # ------------------------------------------------------- of jobs known by name
-    def of_job(self, parts: Sequence[str], job: str) -> Spot | None:
-        """Where a key is set; of several places that of the stage in a job's name."""
-        own = {stage for stage in self._stages if stage and _is_held(stage, job)}
-        found = [
-            (depth, stage in own, at, line)
-            for stage, (depth, at, line) in self._set_at(tuple(parts)).items()
-            if not (own and stage is not None and stage not in own)
-        ]
-        if not found:
-            return None
-        *_, at, line = max(found)
-        return -at, -line
-
-    @cached_property
-    def _nodes(self) -> Sequence[_Node]:
-        """The mappings of sweeps: number of the file, the mapping, its stage."""
-        return [
-            (at, node, _stage_of(node))
-            for at, root in self._sweeps
-            for node in _mappings(root, set())
-        ]
-
-    @cached_property
-    def _stages(self) -> Collection[str | None]:
-        return {stage for *_, stage in self._nodes}
-
-    def _set_at(self, parts: tuple[str, ...]) -> Mapping[str | None, _Set]:
-        """Stage -> where a sweep sets a key; findings of many jobs are of few keys."""
-        if parts not in self._sets:
-            best: dict[str | None, _Set] = {}
-            for at, node, stage in self._nodes:
-                depth, line = walk(node, parts)
-                if depth:
-                    found = (depth, -at, -line)
-                    best[stage] = max(found, best.get(stage, found))
-            self._sets[parts] = best
-        return self._sets[parts]
+# ---------------------------------------------------------------------- paths of a tree
+def split_path(path: str) -> tuple[str, ...]:
+    """The names and numbers of `sweep.groups[1].params.optim.lr`; `+`, `~` left out."""
+    return tuple(_PART.findall(path.lstrip("+~")))
 
 
-# ---------------------------------------------------------------- what a job chose
+def find_child(node: yaml.Node | None, key: str) -> yaml.Node | None:
+    """The value of a key of a mapping; None where there is none."""
+    if isinstance(node, yaml.MappingNode):
+        for name, value in node.value:
+            if name.value == key:
+                return value  # type: ignore[no-any-return]
+    return None
+
+
+def walk(node: yaml.Node, parts: Sequence[str]) -> Found:
+    """As far as a path leads; a literal dotted key is taken whole."""
+    best = NOTHING
+    if isinstance(node, yaml.MappingNode):
+        for name, value in node.value:
+            own = split_path(str(name.value))
+            if own and tuple(parts[: len(own)]) == own:
+                found = walk(value, parts[len(own) :])
+                best = max(best, _add_parts(len(own), found, _line_of(name)))
+    elif isinstance(node, yaml.SequenceNode) and parts and parts[0].isdigit():
+        for item in node.value[int(parts[0]) :][:1]:
+            best = _add_parts(1, walk(item, parts[1:]), _line_of(item))
+    return best
+
+
+def _add_parts(size: int, found: Found, line: int) -> Found:
+    """What was found behind the first `size` parts, which stand in `line`."""
+    return size + found[0], found[1] or line
+
+
+def _line_of(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+# ---------------------------------------------------------------------------- a sweep
+def find_in_sweep(
+    root: yaml.Node, parts: Sequence[str], entries: Entries | None, *, of_value: bool
+) -> Found:
+    """Where a sweep sets a key for a job that chose `entries`.
+
+    Without them, the first place where it is set at all. `of_value`: of several
+    values, the line of the job's own, not that of the key.
+    """
+    if entries is None:
+        return max((walk(node, parts) for node in list_nodes(root)), key=_depth)
+    found = [*_SweepSearch(parts, entries, of_value).search_root(root)]
+    # What comes later covers what was before.
+    return max(reversed(found), key=_depth, default=NOTHING)
+
+
+def _depth(found: Found) -> int:
+    return found[0]
+
+
 @dataclass(frozen=True, slots=True)
-class _Search:
-    """Looks for one key along what one job chose; what is found later wins."""
+class _SweepSearch:
+    """Looks for one key along what one job chose."""
 
     parts: Sequence[str]
     entries: Entries
     of_value: bool
 
-    def in_root(self, root: yaml.MappingNode) -> Iterator[Found]:
-        derived = self._derived(root)
+    def search_root(self, root: yaml.Node) -> Iterator[Found]:
+        """What is found, in the order in which it counts."""
+        derived = self._find_derived(root)
         if derived is None or not _is_alone(derived):
-            yield from self._in_node(root, "")
-            for at, grid in self._chosen(child(root, "grids"), "groups"):
-                yield self._in_params(grid, f"groups.{at}.params")
+            yield from self._search_node(root, "")
+            for at, grid in self._list_chosen(find_child(root, "grids"), "groups"):
+                yield self._search_params(grid, f"groups.{at}.params")
         if derived is not None:
             yield walk(derived, self.parts)
-            yield self._in_child(derived, "parameter_overrides")
+            yield from self._walk_children(derived, "parameter_overrides")
 
-    def _derived(self, root: yaml.MappingNode) -> yaml.Node | None:
+    def _find_derived(self, root: yaml.Node) -> yaml.Node | None:
         """The entry that made a derived job."""
-        jobs = child(root, "derived_jobs")
+        jobs = find_child(root, "derived_jobs")
         at = self.entries.get("derived_jobs", 0)  # of the base job it is 0
         if isinstance(jobs, yaml.SequenceNode) and 0 < at <= len(jobs.value):
-            found: yaml.Node = jobs.value[at - 1]
-            return found
+            return jobs.value[at - 1]  # type: ignore[no-any-return]
         return None
 
-    def _in_node(self, node: yaml.Node, address: str) -> Iterator[Found]:
-        for key in _BELOW:
-            yield self._in_child(node, key)
-        params = child(node, "params")
-        if params is not None:
-            yield self._in_params(params, _join(address, "params"))
+    def _search_node(self, node: yaml.Node, address: str) -> Iterator[Found]:
+        yield from self._walk_children(node, *_COVERED)
+        yield self._search_params(find_child(node, "params"), _join(address, "params"))
         for key in ("configs", "groups"):
             place = _join(address, key)
-            for at, entry in self._chosen(child(node, key), place):
-                if any(child(entry, body) is not None for body in BODIES):
-                    yield from self._in_node(entry, f"{place}.{at}")
+            for at, entry in self._list_chosen(find_child(node, key), place):
+                if any(find_child(entry, body) is not None for body in BODIES):
+                    yield from self._search_node(entry, f"{place}.{at}")
                 else:
                     yield walk(entry, self.parts)
 
-    def _in_child(self, node: yaml.Node, key: str) -> Found:
-        found = child(node, key)
-        return (0, 0) if found is None else walk(found, self.parts)
+    def _walk_children(self, node: yaml.Node, *keys: str) -> Iterator[Found]:
+        children = (find_child(node, key) for key in keys)
+        return (walk(child, self.parts) for child in children if child is not None)
 
-    def _chosen(
+    def _list_chosen(
         self, node: yaml.Node | None, address: str
     ) -> Iterator[tuple[int, yaml.Node]]:
         """The entries that the job has: the one it chose, or all that are crossed."""
-        if not isinstance(node, yaml.SequenceNode):
-            return
+        items = node.value if isinstance(node, yaml.SequenceNode) else ()
         at = self.entries.get(address)
-        if at is None:
-            yield from enumerate(node.value)
-        elif at < len(node.value):
-            yield at, node.value[at]
+        return enumerate(items) if at is None else enumerate(items[at : at + 1], at)
 
-    def _in_params(self, node: yaml.Node, address: str) -> Found:
-        best: Found = (0, 0)
+    def _search_params(self, node: yaml.Node | None, address: str) -> Found:
+        best = NOTHING
         for name, value in node.value if isinstance(node, yaml.MappingNode) else ():
-            own = parts_of_key(name)
+            own = split_path(str(name.value))
             if own and tuple(self.parts[: len(own)]) == own:
                 at = self.entries.get(_join(address, str(name.value)))
-                tried = self._tried(value, at, self.parts[len(own) :])
-                best = max(best, behind(len(own), tried, line_of(name)))
+                found = self._search_value(value, at, self.parts[len(own) :])
+                best = max(best, _add_parts(len(own), found, _line_of(name)))
         return best
 
-    def _tried(self, value: yaml.Node, at: int | None, parts: Sequence[str]) -> Found:
+    def _search_value(
+        self, value: yaml.Node, at: int | None, parts: Sequence[str]
+    ) -> Found:
         """As far as a path leads in what was chosen; 0 and its line: not at all."""
         if not isinstance(value, yaml.SequenceNode) or at is None:
             return walk(value, parts)
         if at >= len(value.value):
-            return 0, 0
+            return NOTHING
         item = value.value[at]
         several = self.of_value and len(value.value) > 1
-        return behind(0, walk(item, parts), line_of(item) if several else 0)
-
-
-def _sweep_of(file: ConfigFile) -> yaml.MappingNode | None:
-    """The sweep that a file holds, or is."""
-    if file.package == (_SWEEP,):
-        found: yaml.Node | None = file.root
-    else:
-        found = None if file.package else child(file.root, _SWEEP)
-    return found if isinstance(found, yaml.MappingNode) else None
+        return _add_parts(0, walk(item, parts), _line_of(item) if several else 0)
 
 
 def _is_alone(derived: yaml.Node) -> bool:
     """Whether a derived job has no base of which it takes parameters."""
-    each = child(derived, "for_each_base_job")
+    each = find_child(derived, "for_each_base_job")
     return each is not None and str(each.value).lower() == "false"
 
 
 def _join(address: str, part: str) -> str:
     return f"{address}.{part}" if address else part
-
-
-# --------------------------------------------------------------------- by the stage
-def _mappings(node: yaml.Node, seen: set[int]) -> Iterator[yaml.MappingNode]:
-    """Every mapping below a node, each once: aliases share theirs."""
-    if id(node) in seen:
-        return
-    seen.add(id(node))
-    if isinstance(node, yaml.MappingNode):
-        yield node
-        for _, value in node.value:
-            yield from _mappings(value, seen)
-    elif isinstance(node, yaml.SequenceNode):
-        for value in node.value:
-            yield from _mappings(value, seen)
-
-
-def _stage_of(node: yaml.MappingNode) -> str | None:
-    """The stage that a mapping names; None when it names none."""
-    for name, value in node.value:
-        if str(name.value) in ("stage", "_stage", "name"):
-            return str(value.value)
-    return None
-
-
-def _is_held(stage: str, job: str) -> bool:
-    """Whether a job's own name, or label, holds a stage's."""
-    whole = rf"(?<![^\W_]){re.escape(stage)}(?![^\W_])"
-    return stage in job and re.search(whole, job) is not None

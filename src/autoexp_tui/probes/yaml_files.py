@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -24,12 +24,12 @@ from autoexp_tui.config.eval_rewrite import rewrite, rewrite_tree
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import CannotCompose
 from autoexp_tui.probes.yaml_limits import (
-    NOT_READ,
-    children,
-    excess,
-    strangers,
+    MAX_DEPTH,
+    check_size,
+    count_open,
+    list_nodes,
+    locate,
     too_deep,
-    unreadable,
 )
 
 SCHEME: Final = "autoexp"
@@ -43,21 +43,48 @@ _OPEN_REFERENCE: Final = re.compile(
     r"(?:^|[\s:,\[-])\{(?:sibling|base|parent|all|aux|runtime|any|project)[.\[]"
 )
 """The start of a reference in YAML text that does not parse."""
-_QUOTE_IT: Final = 'quote it: "{...}". Without quotes, braces are a YAML mapping.'
-_TAB: Final = "indent with spaces; YAML does not take tabs"
-_UTF8: Final = "save it as UTF-8 text"
 _HINTS: Final = {
     "duplicate key": "keep one of the two",
     "another document": "a file is one document: take out the second `---`",
     "undefined alias": "name it before with `&`; text that begins with * wants quotes",
     "unknown escape character": "double the backslash, or use single quotes",
     "for merging": "`<<` takes a mapping: `<<: *name`",
+    "kind of value": "use text, numbers, true, false, null, lists and mappings",
+    "cannot be read as": "quote it, if it is text",
 }
 """What to do, by words of YAML's own complaint."""
+_OPENED: Final = {"flow sequence": "[", "flow mapping": "{", "scalar": "quote"}
+"""What an earlier line opened, by words of the complaint."""
 _MOST_SHOWN: Final = 100
 """Characters of a faulty line, or value, that are shown."""
 
-_Loader: Final[Any] = get_yaml_loader()
+_KINDS: Final = frozenset(
+    f"tag:yaml.org,2002:{kind}"
+    for kind in ("map", "seq", "str", "int", "float", "bool", "null", "merge")
+)
+_OmegaConfLoader: Final[Any] = get_yaml_loader()
+
+
+class _Loader(_OmegaConfLoader):  # type: ignore[misc]
+    """OmegaConf's loader, which says the line of a value that is none of a config."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> object:  # noqa: FBT001, FBT002
+        """What a node stands for.
+
+        Raises:
+            ConstructorError: its tag, or its look, promises something else.
+        """
+        name = node.tag.replace("tag:yaml.org,2002:", "!!")
+        if node.tag not in _KINDS:
+            reason = f"{name} is no kind of value for configs"
+            raise yaml.constructor.ConstructorError(None, None, reason, node.start_mark)
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, OverflowError):
+            reason = f"this value cannot be read as {name}"
+            raise yaml.constructor.ConstructorError(
+                None, None, reason, node.start_mark
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +160,7 @@ def read_text(path: str) -> str:
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         message = f"byte {error.start} is not UTF-8"
-        raise refused(message, shown(path), _UTF8) from None
+        raise refused(message, shown(path), "save it as UTF-8 text") from None
     except OSError as error:
         message = f"cannot be read: {error.strerror}"
         raise refused(message, shown(path), "check the path and its mode") from None
@@ -150,36 +177,13 @@ def parse_yaml(text: str, path: str) -> object:
         node = loader.get_single_node()
         if node is None:
             return None
-        _refuse_excess(node, path)
-        _refuse_unquoted(node, path)
-        return _constructed(loader, node, path)
+        check_size(node, shown(path), {})
+        _refuse_misread(node, path)
+        return loader.construct_document(node)
     except yaml.YAMLError as error:
-        raise CannotCompose((_yaml_problem(error, text, path),)) from None
+        raise CannotCompose((_describe_error(error, text, path),)) from None
     except RecursionError:
         raise CannotCompose((too_deep(shown(path)),)) from None
-
-
-def _constructed(loader: Any, node: yaml.Node, path: str) -> object:
-    try:
-        return loader.construct_document(node)
-    except NOT_READ:
-        problems = tuple(unreadable(_nodes(node), shown(path)))
-        if not problems:
-            raise
-        raise CannotCompose(problems) from None
-
-
-def _refuse_excess(node: yaml.Node, path: str) -> None:
-    """Refuse what would run away, and what no config holds."""
-    found = excess(node, shown(path))
-    odd = () if found else strangers(_nodes(node), shown(path))
-    problems = (found,) if found else tuple(sorted(odd, key=_line))
-    if problems:
-        raise CannotCompose(problems)
-
-
-def _line(problem: Problem) -> int:
-    return int(problem.where.rpartition(":")[2])
 
 
 def _stamp(path: str) -> tuple[int, int]:
@@ -190,33 +194,43 @@ def _stamp(path: str) -> tuple[int, int]:
     return found.st_mtime_ns, found.st_size
 
 
-# ----------------------------------------------------------- references in braces
-def _refuse_unquoted(node: yaml.Node, path: str) -> None:
+# ------------------------------------------------- what YAML reads as something else
+def _refuse_misread(root: yaml.Node, path: str) -> None:
     """Refuse what YAML reads as something that nobody means here."""
     problems = tuple(
-        Problem(
-            message,
-            where=f"{shown(path)}:{found.start_mark.line + 1}",
-            hint=f'quote it: "{text}"',
-        )
-        for found, message, text in _unquoted(node)
+        Problem(message, where=locate(node, shown(path)), hint=hint)
+        for found in list_nodes(root)
+        for node, message, hint in _find_misread(found)
     )
     if problems:
         raise CannotCompose(problems)
 
 
-def _unquoted(node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:
-    """(place, what is wrong, the text to quote) for each."""
-    for found in _nodes(node):
-        if isinstance(found, yaml.ScalarNode):
-            if ":" in found.value and found.tag.endswith((":int", ":float")):
-                value = found.value
-                yield found, f"{value} is a number in base 60 to YAML", value
-        elif isinstance(found, yaml.MappingNode) and found.flow_style:
-            for key, value in found.value:
-                if _is_bare_reference(key, value):
-                    text = f"{{{key.value}}}"
-                    yield key, f"{text} is a YAML mapping, not a reference", text
+def _find_misread(node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:
+    """(place, what is wrong, how to mend it) for a node."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if node.flow_style and _is_bare_reference(key, value):
+                text = f"{{{key.value}}}"
+                message = f"{text} is a YAML mapping, not a reference"
+                yield key, message, f'quote it: "{text}"'
+            elif key.tag.endswith(":null"):
+                hint = "write a key before the `:`, and quote it"
+                yield key, f"the key {key.value or 'null'} is nothing to YAML", hint
+    elif isinstance(node, yaml.ScalarNode):
+        yield from _find_misread_scalar(node, node.value)
+
+
+def _find_misread_scalar(
+    node: yaml.Node, text: str
+) -> Iterator[tuple[yaml.Node, str, str]]:
+    if "\0" in text:
+        yield node, "holds a null character", "take it out: no command can hold one"
+    elif ":" in text and node.tag.endswith((":int", ":float")):
+        yield node, f"{text} is a number in base 60 to YAML", f'quote it: "{text}"'
+    elif count_open(text) > MAX_DEPTH:
+        problem = too_deep("")
+        yield node, problem.message, problem.hint
 
 
 def _is_bare_reference(key: yaml.Node, value: yaml.Node) -> bool:
@@ -225,82 +239,54 @@ def _is_bare_reference(key: yaml.Node, value: yaml.Node) -> bool:
     return nothing and plain and bool(_REFERENCE.fullmatch(key.value))
 
 
-def _nodes(root: yaml.Node) -> Iterator[yaml.Node]:
-    """Every node, each once (aliases share nodes), in the order of the file."""
-    seen: set[int] = set()
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if id(node) not in seen:
-            seen.add(id(node))
-            yield node
-            stack += reversed(children(node))
-
-
 # ------------------------------------------------------------------- broken YAML
-def _yaml_problem(error: yaml.YAMLError, text: str, path: str) -> Problem:
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    reason = str(getattr(error, "problem", None) or getattr(error, "reason", error))
-    if mark is None:
-        return _unreadable_character(error, reason, text, path)
-    lines = text.splitlines()
-    line = lines[mark.line] if mark.line < len(lines) else ""
-    context = getattr(error, "context", None)
-    begun = getattr(error, "context_mark", None)
-    if context and begun is not None and begun.line != mark.line:
-        context += f" that begins in line {begun.line + 1}"
-    cause = f"{reason} ({context})" if context else reason
+def _describe_error(error: Any, text: str, path: str) -> Problem:
+    """What YAML complains about, with the line and how to mend it."""
+    if isinstance(error, yaml.reader.ReaderError):
+        line = text.count("\n", 0, error.position) + 1
+        reason = f"the character {text[error.position]!a} is not allowed"
+        where = f"{shown(path)}:{line}"
+        return Problem(f"is not YAML: {reason}", where, hint="take it out")
+    mark, begun = error.problem_mark or error.context_mark, error.context_mark
+    lines = [*text.splitlines(), "", ""]
+    cause, hint = error.problem, ""
+    if error.context:
+        cause += f" ({error.context}"
+        if begun is not None and begun.line != mark.line:
+            cause += f" that begins in line {begun.line + 1}"
+            hint = _suggest_closing(error.context, begun.line + 1)
+        cause += ")"
+    around = lines[max(0, mark.line - 1) : mark.line + 1]
     return Problem(
-        f"is not YAML: {cause}: {_cut(line.strip())!r}",
+        f"is not YAML: {cause}: {_cut(lines[mark.line].strip())!r}",
         where=f"{shown(path)}:{mark.line + 1}",
-        hint=_unclosed(error, mark.line)
-        or _yaml_hint(line, reason, lines[max(0, mark.line - 1) : mark.line + 1]),
+        hint=hint or _suggest_mend(around, error.problem),
     )
-
-
-def _unreadable_character(
-    error: yaml.YAMLError, reason: str, text: str, path: str
-) -> Problem:
-    """A character that YAML does not take, by line."""
-    position = getattr(error, "position", None)
-    where = shown(path)
-    if isinstance(position, int):
-        where += f":{text.count(chr(10), 0, position) + 1}"
-        reason = f"the character {text[position : position + 1]!a} is not allowed"
-    return Problem(f"is not YAML: {reason}", where=where, hint="take it out")
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
 
 
-def _unclosed(error: yaml.YAMLError, line: int) -> str:
+def _suggest_closing(context: str, line: int) -> str:
     """The hint for a bracket or quote of an earlier line that nothing closes."""
-    begun = getattr(error, "context_mark", None)
-    context = str(getattr(error, "context", None) or "")
-    if begun is None or begun.line == line:
-        return ""
-    for word, what in (
-        ("flow sequence", "["),
-        ("flow mapping", "{"),
-        ("scalar", "quote"),
-    ):
-        if word in context:
-            return f"close the {what} of line {begun.line + 1}"
-    return ""
+    opened = (what for words, what in _OPENED.items() if words in context)
+    return next((f"close the {what} of line {line}" for what in opened), "")
 
 
-def _yaml_hint(line: str, reason: str, around: list[str]) -> str:
-    if "\t" in line and "\\t" in reason:
-        return _TAB
-    if any(_OPEN_REFERENCE.search(near) for near in around):
-        return _QUOTE_IT
-    for words, hint in _HINTS.items():
-        if words in reason:
-            return hint
-    if "${" in line:
-        return 'quote the value: "${...}"'
-    return "check indentation, and quote text that holds : # { } [ ] or *"
+def _suggest_mend(around: Sequence[str], reason: str) -> str:
+    """`around`: the line before the faulty one, and that one."""
+    if "\t" in around[-1] and "\\t" in reason:
+        return "indent with spaces; YAML does not take tabs"
+    if any(_OPEN_REFERENCE.search(line) for line in around):
+        return 'quote it: "{...}". Without quotes, braces are a YAML mapping.'
+    known = (hint for words, hint in _HINTS.items() if words in reason)
+    usual = (
+        'quote the value: "${...}"'
+        if "${" in around[-1]
+        else "check indentation, and quote text that holds : # { } [ ] or *"
+    )
+    return next(known, usual)
 
 
 # ------------------------------------------------------------------ to OmegaConf
@@ -336,13 +322,13 @@ def _broken_values(
     """The scalars whose interpolation does not parse, by line."""
     found = False
     root = yaml.compose(text, Loader=_Loader)
-    for node in _nodes(root) if root else ():
+    for node in list_nodes(root) if root else ():
         reason = _broken(node)
         if reason:
             found = True
             yield Problem(
                 f"{_cut(node.value)!r} does not parse: {_cut(reason)}",
-                where=f"{shown(path)}:{node.start_mark.line + 1}",
+                where=locate(node, shown(path)),
                 hint="an interpolation is ${key}, ${.key}, or ${resolver:'text',...}",
             )
     if not found:
