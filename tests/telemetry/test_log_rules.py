@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.model.rules import LogEvent
-from autoexp_tui.telemetry.log_rules import Match, Scanner, compile_rule, concerns
+from autoexp_tui.model.rules import LogEvent, applies_to_stage
+from autoexp_tui.telemetry.log_rules import Match, Scanner, compile_rule
 from autoexp_tui.text.patterns import MAX_LINE
 
 SAVED = LogEvent(
@@ -126,9 +126,9 @@ def test_a_last_line_without_its_end_counts() -> None:
 def test_rules_hold_for_their_stages() -> None:
     everywhere = LogEvent(name="all", pattern="a")
     some = LogEvent(name="some", pattern="a", stages=("cooldown",))
-    assert concerns(everywhere, "stable")
-    assert concerns(some, "cooldown")
-    assert not concerns(some, "stable")
+    assert applies_to_stage(everywhere, "stable")
+    assert applies_to_stage(some, "cooldown")
+    assert not applies_to_stage(some, "stable")
 
 
 @pytest.mark.parametrize(

@@ -7,19 +7,17 @@ import time
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.model.rules import MetricPattern
-from autoexp_tui.telemetry.metric_layouts import Layouts
-from autoexp_tui.telemetry.metric_lines import Reading, fold, read_line
 from autoexp_tui.telemetry.metrics import (
     MetricReader,
     OwnMetrics,
     Point,
-    canonical,
     compile_metric,
 )
+from autoexp_tui.text.metric_names import canonical_name
 from autoexp_tui.text.patterns import MAX_LINE
 
 MEGATRON = (
@@ -381,7 +379,7 @@ def test_a_pattern_that_cannot_work_is_refused(pattern: str) -> None:
     ],
 )
 def test_a_metric_has_one_name(name: str, expected: str) -> None:
-    assert canonical(name) == expected
+    assert canonical_name(name) == expected
 
 
 # ---------------------------------------------------------------------- properties
@@ -391,11 +389,6 @@ NUMBERS = st.one_of(
     st.floats(1e-9, 1e9).map(lambda x: f"{x:.3E}"),
     st.sampled_from(["-0.5", "+3", "nan", "-inf", "1e-05", "2.", "1,234", "80.5k"]),
 )
-KINDS = [
-    st.integers(0, 99999).map(str),
-    st.floats(0, 1e6).map(lambda x: f"{x:.3f}"),
-    st.floats(1e-9, 1e9).map(lambda x: f"{x:.3E}"),
-]
 LABELS = st.sampled_from(
     [
         "step {}/{}",
@@ -434,13 +427,13 @@ JOINTS = st.sampled_from([" ", " | ", ", ", "; ", "  "])
 
 
 @st.composite
-def layouts(draw: st.DrawFn) -> str:
+def shapes(draw: st.DrawFn) -> str:
     return draw(JOINTS).join(draw(st.lists(LABELS, min_size=1, max_size=5)))
 
 
-def _fill(draw: st.DrawFn, layout: str) -> bytes:
-    holes = layout.count("{")
-    return _line(draw, layout.format(*(draw(NUMBERS) for _ in range(holes))))
+def _fill(draw: st.DrawFn, shape: str) -> bytes:
+    holes = shape.count("{")
+    return _line(draw, shape.format(*(draw(NUMBERS) for _ in range(holes))))
 
 
 def _line(draw: st.DrawFn, text: str) -> bytes:
@@ -449,9 +442,9 @@ def _line(draw: st.DrawFn, text: str) -> bytes:
 
 @st.composite
 def logs(draw: st.DrawFn) -> list[bytes]:
-    """Lines of a few layouts, mixed with text, as real logs are."""
-    shapes = draw(st.lists(layouts(), min_size=1, max_size=3))
-    kinds = draw(st.lists(st.sampled_from([*shapes, *shapes, "text"]), max_size=14))
+    """Lines of a few shapes, mixed with text, as real logs are."""
+    some = draw(st.lists(shapes(), min_size=1, max_size=3))
+    kinds = draw(st.lists(st.sampled_from([*some, *some, "text"]), max_size=14))
     return [_fill(draw, shape) if shape != "text" else b"text\n" for shape in kinds]
 
 
@@ -477,59 +470,3 @@ def test_any_chunking_at_line_ends_gives_the_same_points(
         parts += reader.feed(chunk, place)
         place += len(chunk)
     assert same(parts, reader_of(*patterns).feed(b"".join(lines), 50))
-
-
-@st.composite
-def alike(draw: st.DrawFn) -> list[bytes]:
-    """Lines of one layout: each number is drawn again, mostly of the same kind."""
-    layout = draw(layouts())
-    kinds = [draw(st.sampled_from(KINDS)) for _ in range(layout.count("{"))]
-    odd = st.integers(0, 9).flatmap(lambda n: st.just(None) if n else NUMBERS)
-    lines = []
-    for _ in range(6):
-        numbers = [draw(odd) or draw(kind) for kind in kinds]
-        lines.append(_line(draw, layout.format(*numbers)))
-    return lines
-
-
-@given(alike())
-@example([b"1%|#  | 1/9 [0 loss 1\n", b"1%|## | 2/9 [0 loss 2\n"])
-@example([b"1%|# 5| 1/9 [0 loss 1\n", b"1%|5  | 2/9 [0 loss 2\n"])
-@example([b"a 0.000/0 [0:00<] loss 0 0\n", b"a 1.000E+00/0 [0:00<] loss 0 0\n"])
-@example([b"step 0.000 loss 0\n", b"step 2. loss 0\n"])
-@example([b"step 5.5 step 6 loss 0\n", b"step 5 step 6 loss 0\n"])
-@example([b"step -5 step 6 loss 0\n", b"step 5 step 6 loss 0\n"])
-def test_a_line_of_a_known_layout_says_what_it_says_read_the_long_way(
-    lines: list[bytes],
-) -> None:
-    layouts = Layouts()
-    for line in [lines[0], *lines]:
-        low = fold(line)
-        found = read_line(low, 0, len(low) - 1)
-        known = layouts.find(low, 0)
-        if known is not None:
-            assert found is not None
-            layout, match = known
-            assert match.end() == len(low)
-            [(_, reading)] = layout.read([(0, match.groups())])
-            assert _plain(reading) == _plain(found[0])
-        if found is not None:
-            layouts.learn(low[:-1], 0, *found)
-
-
-def _plain(reading: Reading) -> str:
-    return repr(reading._replace(values=dict(sorted(reading.values.items()))))
-
-
-def test_a_layout_is_known_when_its_text_came_twice() -> None:
-    layouts, low = Layouts(), fold(MEGATRON.encode())
-    for _ in range(2):
-        found = read_line(low, 0, len(low))
-        assert found is not None
-        layouts.learn(low, 0, *found)
-    later = fold(MEGATRON.replace("8000", "8010").encode())
-    known = layouts.find(later, 0)
-    assert known is not None
-    layout, match = known
-    [(_, reading)] = layout.read([(0, match.groups())])
-    assert reading.step == 8010

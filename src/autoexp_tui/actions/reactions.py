@@ -15,12 +15,11 @@ from autoexp_tui.actions.ending import end_job
 from autoexp_tui.actions.triggered_action import AFTER_THE_RUN, Armed, find_armed
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import Desk
-from autoexp_tui.model.rules import LogEvent, StateClass, StateEvent
+from autoexp_tui.model.rules import LogEvent, StateClass, StateEvent, applies_to_stage
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState, Outcome
 from autoexp_tui.model.verdicts import why
 from autoexp_tui.scheduling.circuit_breaker import counted, watch_storm
-from autoexp_tui.telemetry.log_rules import concerns
 
 CLASS_OF: dict[Cause, StateClass] = {
     Cause.EXIT_CODE: "crash",
@@ -118,7 +117,7 @@ def _armed_by_the_run(desk: Desk, before: JobRecord) -> Iterator[Armed]:
 def _rule_applies(
     rule: StateEvent, before: JobRecord, ended: events.AttemptEnded
 ) -> bool:
-    if not concerns(rule, before.spec.stage):
+    if not applies_to_stage(rule, before.spec.stage):
         return False
     if rule.state is not None:
         return rule.state == class_of_end(ended)

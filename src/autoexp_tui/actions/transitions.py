@@ -10,8 +10,7 @@ from autoexp_tui.actions.action_runner import carry_out
 from autoexp_tui.actions.triggered_action import OF_THE_RUN, Armed
 from autoexp_tui.events.draft import Move
 from autoexp_tui.model.decision_context import Desk
-from autoexp_tui.model.rules import StateEvent
-from autoexp_tui.telemetry.log_rules import concerns
+from autoexp_tui.model.rules import StateEvent, applies_to_stage
 
 
 def react_to_moves(desk: Desk) -> None:
@@ -32,7 +31,9 @@ def _react(desk: Desk, move: Move) -> None:
 
 
 def _applies(desk: Desk, rule: StateEvent, move: Move) -> bool:
-    if rule.transition is None or not concerns(rule, desk.job(move.job).spec.stage):
+    if rule.transition is None or not applies_to_stage(
+        rule, desk.job(move.job).spec.stage
+    ):
         return False
     old, new = rule.transition
     return new == move.new.value and old in (None, move.old.value)

@@ -37,7 +37,7 @@ from autoexp_tui.model.facts import (
     StatKey,
     TextKey,
 )
-from autoexp_tui.telemetry.metrics import canonical
+from autoexp_tui.text.metric_names import canonical_name
 
 
 def needs(spec: Condition, job: str, action: str = "") -> frozenset[FactKey]:
@@ -98,7 +98,7 @@ def value_key(spec: MetadataIs | MetricIs, job: str) -> MetadataKey | MetricKey:
     """The key of the value that `spec` compares; `job` is the one that asks."""
     if isinstance(spec, MetadataIs):
         return MetadataKey(spec.job or job, spec.key)
-    return MetricKey(spec.job or job, canonical(spec.name))
+    return MetricKey(spec.job or job, canonical_name(spec.name))
 
 
 def log_key(spec: LogPattern) -> LogKey:

@@ -9,8 +9,8 @@ from autoexp_tui.engine.log_poller import LOG_CHUNK
 from autoexp_tui.engine.reading_ports import LogChunk
 from autoexp_tui.engine.run_telemetry import FileSource, Source, Track
 from autoexp_tui.model.rules import Monitoring
-from autoexp_tui.telemetry.metric_lines import STEP
-from autoexp_tui.telemetry.metrics import Point, canonical
+from autoexp_tui.telemetry.metrics import Point
+from autoexp_tui.text.metric_names import STEP, canonical_name
 
 THINNING = 768
 """Stretches of a log: of each, a backlog leaves the lowest, highest and last point."""
@@ -61,7 +61,7 @@ def keep_pace(
 
 def _step_of(rules: Monitoring, point: Point) -> int | None:
     """Where the run stands, by the metric that the config counts progress in."""
-    metric = canonical(rules.progress.metric)
+    metric = canonical_name(rules.progress.metric)
     if metric == STEP:
         return point.step
     value = point.values.get(metric)

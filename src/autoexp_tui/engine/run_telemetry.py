@@ -18,10 +18,10 @@ from autoexp_tui.telemetry.anomalies import AnomalyWatch
 from autoexp_tui.telemetry.curves import Thinned
 from autoexp_tui.telemetry.gpu_samples import GpuTrack
 from autoexp_tui.telemetry.inactivity import RunWatch
-from autoexp_tui.telemetry.match_limits import MatchLimits
+from autoexp_tui.telemetry.log_rules import MatchLimits
 from autoexp_tui.telemetry.metric_files import FileReader, is_pattern
-from autoexp_tui.telemetry.metric_lines import LOSS
-from autoexp_tui.telemetry.metrics import MetricReader, Point, canonical
+from autoexp_tui.telemetry.metrics import MetricReader, Point
+from autoexp_tui.text.metric_names import LOSS, canonical_name
 
 MOST_METRICS: Final = 64
 """Of one job; further names are left out."""
@@ -225,14 +225,14 @@ class Track:
     @property
     def loss(self) -> str:
         """The metric of trends and anomalies."""
-        return canonical(self.rules.loss)
+        return canonical_name(self.rules.loss)
 
     @property
     def result_metric(self) -> str:
         """The metric of the result, where the rules or the log have it."""
         named = self.rules.result.metric
         if named or self.loss in self.newest:
-            return canonical(named or self.rules.loss)
+            return canonical_name(named or self.rules.loss)
         return LOSS if LOSS in self.newest else self.loss
 
     @property

@@ -8,17 +8,17 @@ from typing import NamedTuple, TypeVar
 
 from autoexp_tui.engine.run_telemetry import Pace, Track
 from autoexp_tui.model.decision_context import rules_of
-from autoexp_tui.model.rules import QUIET_TYPES, Monitoring
+from autoexp_tui.model.rules import QUIET_TYPES, Monitoring, applies_to_stage
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.telemetry.anomalies import AnomalyWatch
 from autoexp_tui.telemetry.inactivity import QuietRule, RunWatch, compile_quiet_rule
-from autoexp_tui.telemetry.log_rules import Scanner, compile_rule, concerns
+from autoexp_tui.telemetry.log_rules import Scanner, compile_rule
 from autoexp_tui.telemetry.metrics import (
     MetricReader,
     OwnMetrics,
-    canonical,
     compile_metric,
 )
+from autoexp_tui.text.metric_names import canonical_name
 
 T = TypeVar("T")
 C = TypeVar("C")
@@ -62,7 +62,7 @@ class TrackMaker:
         return Track(
             rules=rules,
             reader=MetricReader(self.compiled(rules, job.spec.stage).metrics),
-            anomalies=AnomalyWatch(rules.anomalies, canonical(rules.loss)),
+            anomalies=AnomalyWatch(rules.anomalies, canonical_name(rules.loss)),
             curve_points=points_of(len(self._state.jobs)),
         )
 
@@ -79,14 +79,14 @@ class TrackMaker:
         track.unread = 0
         track.once = set()
         track.reader = MetricReader(compiled.metrics)
-        track.anomalies = AnomalyWatch(rules.anomalies, canonical(rules.loss))
+        track.anomalies = AnomalyWatch(rules.anomalies, canonical_name(rules.loss))
         track.pace = Pace()
 
     def compiled(self, rules: Monitoring, stage: str) -> Compiled:
         """The rules of a stage, ready to use, without those that are refused."""
         key = (id(rules), stage)
         if key not in self._compiled_of:
-            mine = [rule for rule in rules.log_events if concerns(rule, stage)]
+            mine = [rule for rule in rules.log_events if applies_to_stage(rule, stage)]
             quiet = [rule for rule in mine if rule.pattern_type in QUIET_TYPES]
             lines = [rule for rule in mine if rule not in quiet]
             compile_quiet = partial(

@@ -14,12 +14,11 @@ from autoexp_tui.actions.reactions import log_matched
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import Desk
-from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.rules import Monitoring, applies_to_stage
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState
 from autoexp_tui.model.verdicts import why
 from autoexp_tui.telemetry.inactivity import RunWatch, Still
-from autoexp_tui.telemetry.log_rules import concerns
 
 LOOK_SECONDS: Final = 10.0
 """The longest time between two judgements."""
@@ -119,6 +118,6 @@ def _judge_stall(desk: Desk, job: JobRecord, track: Watched) -> None:
 def _is_to_end(job: JobRecord, rules: Monitoring) -> bool:
     """Whether a rule says what is to follow on a stall of this job."""
     return any(
-        rule.state == "stall" and concerns(rule, job.spec.stage)
+        rule.state == "stall" and applies_to_stage(rule, job.spec.stage)
         for rule in rules.state_events
     )

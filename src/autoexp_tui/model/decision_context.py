@@ -34,7 +34,7 @@ from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import ACTIVE, JobState
 from autoexp_tui.model.verdicts import Verdict
 from autoexp_tui.scheduling.ready_jobs import Ready
-from autoexp_tui.telemetry.metrics import canonical
+from autoexp_tui.text.metric_names import canonical_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,9 @@ class Desk:
         job = self.state.jobs.get(key.job)
         noted = job.noted if job is not None and job.ended else None
         values = (
-            {canonical(name): at for name, at in noted.values.items()} if noted else {}
+            {canonical_name(name): at for name, at in noted.values.items()}
+            if noted
+            else {}
         )
         if noted is None or key.name not in values:
             return None

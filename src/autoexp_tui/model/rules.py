@@ -51,6 +51,11 @@ class StateEvent:
     stages: tuple[str, ...] = ()
 
 
+def applies_to_stage(rule: LogEvent | StateEvent, stage: str) -> bool:
+    """Whether a rule is about jobs of `stage`."""
+    return not rule.stages or stage in rule.stages
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """Where a job's step counter stands and ends."""

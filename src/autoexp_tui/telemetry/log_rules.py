@@ -1,17 +1,22 @@
-"""The rules over new log lines: which match, and what they extract.
+"""The rules over new log lines: which match, what they extract, how many are told.
 
 A `Scanner` looks at whole lines and keeps nothing between calls: a match is named by
 the byte offset of its line, so scanning the same bytes again, or cut otherwise at line
 ends, finds the same matches. Conditions and actions of a rule are not its concern.
+
+A rule that matches every line of a chatty log would fill the journal and hold up all
+else. Beyond a few a second its matches are gathered (`MatchLimits`): one event tells
+where the first and the last of them lie, and how many there were.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableSet, Sequence
+from collections.abc import Iterator, Mapping, MutableSet, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from autoexp_tui.model.rules import LogEvent, StateEvent
+from autoexp_tui.conditions.comparing import as_number
+from autoexp_tui.model.rules import LogEvent
 from autoexp_tui.text.patterns import (
     LineSearch,
     Pattern,
@@ -23,6 +28,11 @@ from autoexp_tui.text.patterns import (
 
 MAX_SHOWN: Final = 2000
 """Characters of a line, or of an extracted value, that a match keeps."""
+MOST_AT_ONCE: Final = 50
+"""Matches of a rule that are events of their own although they come together."""
+MOST_A_SECOND: Final = 5.0
+GATHER_SECONDS: Final = 1.0
+"""For which matches are gathered before they are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +71,6 @@ def compile_rule(rule: LogEvent) -> CompiledRule:
     return CompiledRule(rule, pattern, groups)
 
 
-def concerns(rule: LogEvent | StateEvent, stage: str) -> bool:
-    """Whether a rule is about jobs of `stage`."""
-    return not rule.stages or stage in rule.stages
-
-
 class Scanner:
     """Looks for all rules of a job in new lines."""
 
@@ -88,24 +93,25 @@ class Scanner:
             chunk: whole lines; a last one without its end counts as a line.
             offset: where `chunk` starts in the file, bytes.
             seen: names of `match_once` rules that matched in this run; those are not
-                looked for again, and new ones are added.
+                looked for again, and new ones are added. None: none did.
         """
         found: list[Match] = []
+        seen = set() if seen is None else seen
         for line in self._search.find(readable(chunk)):
             for item in self._rules:
-                once = item.rule.match_once and seen is not None
-                if once and seen is not None and item.rule.name in seen:
+                once, name = item.rule.match_once, item.rule.name
+                if once and name in seen:
                     continue
-                match = _match(item, line.text, offset + line.start)
+                match = _match_line(item, line.text, offset + line.start)
                 if match is None:
                     continue
                 found.append(match)
-                if once and seen is not None:
-                    seen.add(item.rule.name)
+                if once:
+                    seen.add(name)
         return found
 
 
-def _match(item: CompiledRule, line: bytes, offset: int) -> Match | None:
+def _match_line(item: CompiledRule, line: bytes, offset: int) -> Match | None:
     found = item.pattern.search(line)
     if found is None:
         return None
@@ -116,6 +122,15 @@ def _match(item: CompiledRule, line: bytes, offset: int) -> Match | None:
 
 def _show_text(text: bytes) -> str:
     return text[: 4 * MAX_SHOWN].decode("utf-8", "replace")[:MAX_SHOWN]
+
+
+def find_number(pattern: Pattern, line: bytes) -> float | None:
+    """What the group `value` of a pattern, or its first one, spells in a line; None:
+    no match, or no number. May be nan or inf."""
+    match = pattern.search(line)
+    text = match[pattern.value_group] if match else None
+    number = as_number(text.decode().replace(",", "")) if text else None
+    return None if number is None else float(number)
 
 
 # ----------------------------------------------------------------------- compiling
@@ -140,3 +155,62 @@ def compile_rule_pattern(rule: LogEvent) -> Pattern:
     except PatternRefused as error:
         where = f"rule {rule.name}: {rule.pattern!r}"
         raise ValueError(f"{where} {error.problem}: {error.hint}") from error
+
+
+# ---------------------------------------------------------------------- limits
+@dataclass(slots=True)
+class Gathered:
+    """Matches that are told as one."""
+
+    first: int
+    """Offset of the first one's line, bytes."""
+    since_lived: float
+    last: Match
+    count: int = 0
+    metadata: dict[str, str] = field(default_factory=dict)
+
+    def add(self, match: Match) -> None:
+        """One more; what it extracted counts instead of what came before."""
+        self.last = match
+        self.count += 1
+        self.metadata.update(match.metadata)
+
+
+@dataclass(slots=True)
+class _Rule:
+    left: float
+    lived: float
+    gathered: Gathered | None = None
+
+
+class MatchLimits:
+    """Of the rules over one run's log."""
+
+    def __init__(self) -> None:
+        self._rules: dict[str, _Rule] = {}
+
+    @property
+    def gathers(self) -> bool:
+        """Whether there is anything to be told."""
+        return any(rule.gathered for rule in self._rules.values())
+
+    def gather(self, match: Match, lived: float) -> bool:
+        """Whether a match is gathered; else it is an event of its own."""
+        rule = self._rules.setdefault(match.rule, _Rule(MOST_AT_ONCE, lived))
+        rule.left += (lived - rule.lived) * MOST_A_SECOND
+        rule.left, rule.lived = min(rule.left, MOST_AT_ONCE), lived
+        if rule.gathered is None and rule.left >= 1.0:
+            rule.left -= 1.0
+            return False
+        if rule.gathered is None:
+            rule.gathered = Gathered(match.offset, lived, match)
+        rule.gathered.add(match)
+        return True
+
+    def take_due(self, lived: float) -> Iterator[Gathered]:
+        """What was gathered for long enough; infinity: all of it."""
+        for rule in self._rules.values():
+            found = rule.gathered
+            if found is not None and lived - found.since_lived >= GATHER_SECONDS:
+                rule.gathered = None
+                yield found

@@ -7,19 +7,21 @@ where a number is wanted) says nothing. Which files there are is not its concern
 
 from __future__ import annotations
 
+import csv
 import glob
 import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final, Protocol
+from itertools import islice
+from typing import Final, Protocol, TypeAlias
 
 from autoexp_tui.conditions.comparing import as_number
 from autoexp_tui.model.rules import MetricFile, Monitoring
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.telemetry.metric_csv import Rows
-from autoexp_tui.telemetry.metric_lines import STEP, Reading
-from autoexp_tui.telemetry.metrics import Point, Steps, canonical
+from autoexp_tui.telemetry.metric_lines import Reading, split_lines
+from autoexp_tui.telemetry.metrics import Point, StepCounter
+from autoexp_tui.text.metric_names import STEP, canonical_name
 
 PATH_FIELDS: Final = ("name", "stage", "family", "index", "output_dir", "log_dir")
 """What may stand between braces in a path."""
@@ -28,6 +30,8 @@ MOST_NUMBERS: Final = 256
 _DEEPEST: Final = 8
 _MOST_NAME: Final = 100
 """Characters of a metric's name."""
+_LONGEST: Final = 64 << 10
+"""Characters that a quoted field may go on for; then it is no field."""
 _FIELD: Final = re.compile(r"\{([^{}]*)\}")
 _MAGIC: Final = re.compile(r"[*?\[]")
 _STEP_KEYS: Final = (
@@ -69,12 +73,18 @@ def places_of(rules: Monitoring, job: JobSpec) -> tuple[str, ...]:
 
 
 # ------------------------------------------------------------------------- readers
-class _Records(Protocol):
-    """A format."""
+_Record: TypeAlias = Mapping[str, object]
+"""Key or column -> value."""
 
-    def records(self, data: bytes) -> Iterator[tuple[int, Mapping[str, object]]]:
-        """(start of its line, key -> value) of each record in whole lines."""
-        ...
+
+class _Format(Protocol):
+    """How the records of a file are written."""
+
+    def parse_line(self, line: bytes, offset: int) -> tuple[int, _Record] | None:
+        """(start of the record, record) that ends with this line; None: none does.
+
+        `offset`: of the line in the file, bytes.
+        """
 
 
 class FileReader:
@@ -82,110 +92,151 @@ class FileReader:
 
     def __init__(self, file: MetricFile) -> None:
         self._file = file
-        self._names = {key: canonical(name) for name, key in file.metrics.items()}
-        self._records: _Records = Rows() if file.format == "csv" else _Objects()
-        self._steps = Steps()
+        self._names = {key: canonical_name(name) for name, key in file.metrics.items()}
+        self._format: _Format = _Csv() if file.format == "csv" else _JsonLines()
+        self._steps = StepCounter()
         self.tells_steps = False
         """Some line had a step of its own."""
         self._known: dict[str, str] = {}
 
     def feed(self, data: bytes, offset: int = 0) -> list[Point]:
         """The points of whole lines that begin at byte `offset` of the file."""
-        return [
-            self._steps.point(reading, offset + start)
-            for start, record in self._records.records(data)
-            if (reading := self._reading(record)) is not None
-        ]
+        points = []
+        for start, line in split_lines(data):
+            found = self._format.parse_line(line, offset + start)
+            reading = self._read_record(found[1]) if found else None
+            if found and reading:
+                points.append(self._steps.make_point(reading, found[0]))
+        return points
 
-    def _reading(self, record: Mapping[str, object]) -> Reading | None:
-        step_key = self._step_key(record)
+    def _read_record(self, record: _Record) -> Reading | None:
+        step_key = self._find_step_key(record)
         values = {
             name: number
             for key, value in record.items()
             if key != step_key
-            and (name := self._name(key))
-            and (number := _number(value, text=key in self._names)) is not None
+            and (name := self._name_metric(key))
+            and (number := _parse_number(value, text=key in self._names)) is not None
         }
-        step = _whole(record.get(step_key))
+        step = _parse_step(record.get(step_key))
         self.tells_steps = self.tells_steps or step is not None
         return Reading(step, None, values) if values or step is not None else None
 
-    def _step_key(self, record: Mapping[str, object]) -> str:
+    def _find_step_key(self, record: _Record) -> str:
         if self._file.step:
             return self._file.step
         return next((key for key in _STEP_KEYS if key in record), "")
 
-    def _name(self, key: str) -> str:
-        """What the value of a key is called; empty: it is not wanted."""
+    def _name_metric(self, key: str) -> str:
+        """What the value of a key is called; empty: it is not wanted, as what begins
+        like a private one (`_runtime`)."""
         if self._names:
             return self._names.get(key, "")
         if key not in self._known:
             if len(self._known) >= MOST_NUMBERS:
                 return ""
-            self._known[key] = _called(key)
+            name = canonical_name(key)
+            is_private = name == STEP or key.startswith("_")
+            self._known[key] = "" if is_private else name[:_MOST_NAME]
         return self._known[key]
 
 
-def _called(key: str) -> str:
-    """The metric's name; empty for what begins like a private one (`_runtime`)."""
-    plain = canonical(key)
-    return "" if plain == STEP or key.startswith("_") else plain[:_MOST_NAME]
-
-
-def _number(value: object, *, text: bool) -> float | None:
+def _parse_number(value: object, *, text: bool) -> float | None:
     """A number; `text`: also one that is spelled as text. nan and inf always are."""
-    if isinstance(value, bool) or value is None:
+    spelled = isinstance(value, str)
+    found = as_number(value.strip()) if isinstance(value, str) else value
+    if isinstance(found, bool) or not isinstance(found, int | float):
         return None
-    if isinstance(value, str):
-        found = as_number(value.strip())
-        number = None if found is None else _float(found)
-        return number if text or number is None or not math.isfinite(number) else None
-    return _float(value) if isinstance(value, int | float) else None
-
-
-def _float(value: float) -> float | None:
     try:
-        return float(value)
+        number = float(found)
     except OverflowError:
         return None
+    return number if text or not spelled or not math.isfinite(number) else None
 
 
-def _whole(value: object) -> int | None:
-    number = _number(value, text=True)
+def _parse_step(value: object) -> int | None:
+    number = _parse_number(value, text=True)
     if number is None or not math.isfinite(number) or abs(number) >= 1e18:
         return None
     return int(number)
 
 
 # ---------------------------------------------------------------------------- JSONL
-class _Objects:
+class _JsonLines:
     """A JSON object a line; nested keys are joined by dots."""
 
-    def records(self, data: bytes) -> Iterator[tuple[int, Mapping[str, object]]]:
-        start = 0
-        for line in data.split(b"\n"):
-            begin, start = start, start + len(line) + 1
-            if line.lstrip().startswith(b"{"):
-                record = _parsed(line)
-                if record is not None:
-                    yield begin, dict(_flat(record, "", 0))
+    def parse_line(self, line: bytes, offset: int) -> tuple[int, _Record] | None:
+        if not line.lstrip().startswith(b"{"):
+            return None
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):  # torn, or not meant for us
+            return None
+        return offset, dict(_flatten(found, "", 0))
 
 
-def _parsed(line: bytes) -> Mapping[str, object] | None:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):  # torn, or not meant for us
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _flat(
-    record: Mapping[str, object], prefix: str, depth: int
-) -> Iterator[tuple[str, object]]:
-    for count, (key, value) in enumerate(record.items()):
-        if count >= MOST_NUMBERS:
-            return
+def _flatten(record: _Record, prefix: str, depth: int) -> Iterator[tuple[str, object]]:
+    for key, value in islice(record.items(), MOST_NUMBERS):
         if not isinstance(value, dict):
             yield f"{prefix}{key}", value
         elif depth < _DEEPEST:
-            yield from _flat(value, f"{prefix}{key}.", depth + 1)
+            yield from _flatten(value, f"{prefix}{key}.", depth + 1)
+
+
+# ------------------------------------------------------------------------------ CSV
+class _Csv:
+    """Rows below a header; quoted fields may span lines.
+
+    The first row with a word in it is a header; a later row without any number is one
+    again (a run that was restarted, a logger that got a new column). Fields are
+    separated by what the header has most of: comma, tab or semicolon.
+    """
+
+    def __init__(self) -> None:
+        self._columns: list[str] = []
+        self._delimiter = ""
+        self._open: tuple[int, str] | None = None
+        """(offset, lines) of a record whose quotes are open."""
+
+    def parse_line(self, line: bytes, offset: int) -> tuple[int, _Record] | None:
+        if not line.strip():
+            return None
+        text = line.decode("utf-8", "replace")
+        if self._open:
+            offset, text = self._open[0], f"{self._open[1]}\n{text}"
+        is_open = text.count('"') % 2 == 1 and len(text) <= _LONGEST
+        self._open = (offset, text) if is_open else None
+        row = None if is_open else self._parse_row(text.rstrip("\r"))
+        return None if row is None else (offset, row)
+
+    def _parse_row(self, line: str) -> _Record | None:
+        cells = [cell.strip() for cell in self._split(line)]
+        if self._is_header(cells):
+            self._columns = [cell.lstrip("\ufeff#").strip() for cell in cells]
+            return None
+        if not self._columns:
+            self._columns = [f"column {n}" for n in range(1, len(cells) + 1)]
+        pairs = zip(self._columns, cells, strict=False)
+        return {name: _parse_cell(cell) for name, cell in pairs if name}
+
+    def _split(self, line: str) -> list[str]:
+        if not self._delimiter:
+            self._delimiter = max((",", "\t", ";"), key=line.count)
+        if '"' not in line:
+            return line.split(self._delimiter)
+        try:
+            return next(csv.reader([line], delimiter=self._delimiter), [])
+        except csv.Error:
+            return []
+
+    def _is_header(self, cells: list[str]) -> bool:
+        words = [cell for cell in cells if cell]
+        numbers = sum(as_number(word) is not None for word in words)
+        if not self._columns:
+            return numbers < len(words)
+        return bool(words) and not numbers
+
+
+def _parse_cell(text: str) -> object:
+    number = as_number(text)
+    return text if number is None else number

@@ -1,54 +1,45 @@
 """What one line of a training log says: step, loss, and the usual companions.
 
-Works on *folded* bytes (`fold`): lower case, `=` as `:`, quotes as spaces, every
+Works on *folded* lines (`fold`): lower case, `=` as `:`, quotes as spaces, every
 bracket or comma as `|`, and what is not ASCII as `?`, so that Megatron's columns,
-`key=value` pairs, dicts, JSON lines and progress bars read alike. Folding keeps
-lengths: offsets are those of the log itself.
+`key=value` pairs, dicts, JSON lines and progress bars read alike.
 
 Not read: epochs, CSV, values that stand on another line than their name.
 """
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-STEP: Final = "step"
-TOTAL: Final = "total"
-LOSS: Final = "loss"
-EVAL_LOSS: Final = "eval_loss"
-LEARNING_RATE: Final = "learning_rate"
-TOKENS_PER_SECOND: Final = "tokens_per_second"
-GRAD_NORM: Final = "grad_norm"
+from autoexp_tui.text.metric_names import (
+    EVAL_LOSS,
+    GRAD_NORM,
+    LEARNING_RATE,
+    LOSS,
+    TOKENS_PER_SECOND,
+    plain_name,
+)
 
-MARKS: Final = (b"loss", b"step", b"iter")
-"""A line without any of these says nothing to us."""
-
-
-def _folding() -> bytes:
-    table = bytearray(range(128)) + bytearray(b"?" * 128)
-    for upper in range(ord("A"), ord("Z") + 1):
-        table[upper] = upper + 32
-    for chars, folded in ((b"\r", b"\n"), (b"'\"\t", b" "), (b",;[]{}", b"|")):
-        for char in chars:
-            table[char] = folded[0]
-    table[ord("=")] = ord(":")
-    return bytes(table)
+_Found: TypeAlias = re.Match[bytes]
 
 
-_FOLD: Final = _folding()
+_SIGNS: Final = bytes.maketrans(b"\r'\"\t,;[]{}=", b"\n   ||||||:")
+_FOLD: Final = (bytes(range(128)).lower() + b"?" * 128).translate(_SIGNS)
 
 
 def fold(data: bytes) -> bytes:
-    """`data` as the parser reads it; the same length."""
+    """`data` as the parser reads it; of the same length."""
     return data.translate(_FOLD)
 
 
-Span: TypeAlias = tuple[int, int]
+def split_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """(start, line without its end) of each line."""
+    start = 0
+    for line in data.split(b"\n"):
+        yield start, line
+        start += len(line) + 1
 
 
 class Reading(NamedTuple):
@@ -59,45 +50,6 @@ class Reading(NamedTuple):
     values: dict[str, float]
     evaluation: bool = False
     """It speaks of an evaluation: its step is the trained model's at best."""
-    passed_over: int = 0
-    """Lines like it, right before it, that were not read."""
-
-
-class Places(NamedTuple):
-    """Where the numbers of a reading stand in the line."""
-
-    spans: Mapping[str, Span]
-    """By name, `step` and `total` included."""
-    scales: Mapping[str, float]
-    """What the unit of a value multiplies it by, where it is not 1."""
-
-
-@dataclass(slots=True)
-class _Notes:
-    """What was found in a line so far."""
-
-    values: dict[str, float] = field(default_factory=dict)
-    spans: dict[str, Span] = field(default_factory=dict)
-    scales: dict[str, float] = field(default_factory=dict)
-
-    def add(self, name: str, value: float, span: Span) -> None:
-        """Keep a value; the first of a name counts."""
-        if name not in self.values:
-            self.values[name] = value
-            self.spans[name] = span
-
-
-@dataclass(frozen=True, slots=True)
-class _Counter:
-    """A step counter, and where it stands."""
-
-    at: int
-    step: int | None
-    total: int | None
-    spans: Mapping[str, Span] | None
-
-
-_NO_COUNTER: Final = _Counter(0, None, None, MappingProxyType({}))
 
 
 # Repetitions are possessive, so that a long run of digits or blanks is gone over once.
@@ -108,31 +60,40 @@ _NUMBER = (
 _COUNT = rb"(\d{1,3}(?:\|\d{3})++(?![\d|])|\d++)"
 _RATE = (
     rb"(\d{1,3}(?:\|\d{3})++(?:\.\d++)?+|\d++(?:\.\d*+)?+(?:e[-+]?\d++)?+)"
-    rb" ?([km]?)(?!\w)"
+    rb" ?([km]?)"
 )
 _IS = rb"(?: *+(?::|->) *+\|?+ *+| ++(?:is ++|of ++)?+)"
+_ALONE = rb"(?<![\w.-])"
 
 _STEP: Final = re.compile(
-    rb"(?:step|iter(?:ation)?+)[ :#]*+" + _COUNT + rb"(?!\.?\d|[\w%])"
+    rb"(?<![a-z0-9/.-])(?:step|iter(?:ation)?+)[ :#]*+" + _COUNT + rb"(?!\.?\d|[\w%])"
     rb"(?: *+(?:/|of) *+" + _COUNT + rb"(?!\.?\d|[\w%]))?"
 )
+_BAR: Final = re.compile(rb"(?<![\w.+-])(\d+)/(\d+) \|\d")
 _LOSS: Final = re.compile(
     rb"loss(?:[ _](?:value|avg|mean))?(?P<kind>[ _/](?:train|val|eval|test|dev)\w*)?"
     + _IS
     + rb"(?:tensor\( *+)?+"
     + _NUMBER
 )
-_LEARNING_RATE: Final = re.compile(rb"(?:learning[ _-]rate|lr)" + _IS + _NUMBER)
-_GRAD_NORM: Final = re.compile(rb"grad(?:ient)?[ _-]?norm" + _IS + _NUMBER)
-_TOKENS: Final = re.compile(
-    rb"(?:tok(?:en)?s?(?: per |/|_per_)s(?:ec(?:ond)?)?(?![/\w])\)?|tps)" + _IS + _RATE
+_LEARNING_RATE: Final = re.compile(
+    _ALONE + rb"(?:learning[ _-]rate|lr)" + _IS + _NUMBER
 )
-_TOKENS_AFTER: Final = re.compile(_RATE.replace(rb"(?!\w)", rb"") + rb" *$")
-_BAR: Final = re.compile(rb"(?<![\w.+-])(\d+)/(\d+) \|\d")
+_GRAD_NORM: Final = re.compile(_ALONE + rb"grad(?:ient)?[ _-]?norm" + _IS + _NUMBER)
+_TOKENS: Final = re.compile(
+    _ALONE
+    + rb"(?:tok(?:en)?s?(?: per |/|_per_)s(?:ec(?:ond)?)?(?![/\w])\)?|tps)"
+    + _IS
+    + _RATE
+    + rb"(?!\w)"
+)
+_TOKENS_UNIT: Final = re.compile(_ALONE + rb"tok(?:ens)?/s")
+_TOKENS_BEFORE: Final = re.compile(_RATE + rb" *$")
+_SCALES: Final = {b"": 1.0, b"k": 1e3, b"m": 1e6}
 _PREAMBLE: Final = re.compile(
     rb"[^a-z]*(?:(?:info|debug|rank|global|train(?:ing|er)?|main|t|z)\b[^a-z]*)*"
 )
-_WORDS: Final = re.compile(rb"[a-z]+")
+_LAST_WORD: Final = re.compile(rb"([a-z]*)[ _]*$")
 _NAMES: Final = re.compile(rb"[a-z]++(?:-[a-z]++)*+")
 """Words; those that a hyphen joins are one."""
 _AFTER_NUMBER: Final = re.compile(rb"[0-9)]+")
@@ -143,10 +104,9 @@ def _words(text: str) -> frozenset[bytes]:
 
 
 _EVALUATION: Final = re.compile(
-    rb"(?<![\w/.\\-])(?:(?:cross-?)?valid(?:ation)?|val|eval(?:uation|uating)?|test(?:ing)?"
-    rb"|held[- _]?out)(?![\w/.\\-])"
+    rb"(?<![\w/.\\-])(?:(?:cross-?)?valid(?:ation)?|val|eval(?:uation|uating)?"
+    rb"|test(?:ing)?|held[- _]?out)(?![\w/.\\-])"
 )
-_EVALUATION_MARKS: Final = (b"val", b"test", b"held")
 _EVALUATION_WORDS: Final = _words(
     "val valid validation crossvalidation eval evaluation test testing dev"
 )
@@ -160,128 +120,94 @@ _FILL_WORDS: Final = _words(
     "current latest info debug epoch iter iteration rank worker trainer logger root"
 )
 """What may stand before `loss`, apart from it, and still mean the loss."""
-_NO_LOSSES: Final = frozenset({"no_loss"})
+_STEP_WORDS: Final = _words("global train training optimizer")
+"""What may be tied to `step` by `_`."""
 _NO_STEP_WORDS: Final = _words("per every each next") | _EVALUATION_WORDS
 """What before `step` makes it something else than the counter."""
 
 
-def read_line(
-    low: bytes, start: int, end: int, *, has_values: bool = False
-) -> tuple[Reading, Places | None] | None:
-    """What the line `low[start:end]` of folded bytes says; None: nothing.
+def may_say_something(line: bytes) -> bool:
+    """Whether a folded line is worth reading: a quick look."""
+    return b"loss" in line or b"step" in line or b"iter" in line
+
+
+def read_line(line: bytes, *, has_values: bool = False) -> Reading | None:
+    """What a folded line says; None: nothing.
 
     A bare step counter counts when the line has a total or values (`has_values`: it
-    has others than we look for), or begins with it. There are no places when more
-    than the text around the numbers decided.
+    has others than we look for), or begins with it.
     """
-    notes = _Notes()
-    evaluation = _evaluates(low, start, end)
-    _read_losses(low, start, end, notes, evaluation=evaluation)
-    counter = _find_step(low, start, end)
-    if notes.values or counter is not None:
-        _read_companions(low, start, end, notes)
-    valued = bool(notes.values) or has_values
-    if counter is None and valued:
-        counter = _bar_step(low, start, end)
+    evaluation = _is_evaluation(line)
+    values: dict[str, float] = {}
+    for name, match in _find_losses(line, evaluation=evaluation):
+        values.setdefault(name, float(match["number"]))
+    counter = _find_counter(line)
+    if values or counter:
+        values |= _read_companions(line)
+    has_values = has_values or bool(values)
+    if counter is None and has_values:
+        counter = _find_progress_bar(line)
     if counter is None:
-        return _reading(_NO_COUNTER, notes, evaluation) if notes.values else None
-    alone = evaluation or not (counter.total or _leads(low, start, counter.at))
-    if not valued and alone:
+        return Reading(None, None, values, evaluation) if values else None
+    step, total = map(_parse_count, counter.groups())
+    leads = total or _PREAMBLE.fullmatch(line, 0, counter.start())
+    if not has_values and (evaluation or not leads):
         return None
-    return _reading(counter, notes, evaluation)
+    return Reading(step, total, values, evaluation)
 
 
-def _reading(
-    counter: _Counter,
-    notes: _Notes,
-    evaluation: bool,  # noqa: FBT001
-) -> tuple[Reading, Places | None]:
-    reading = Reading(counter.step, counter.total, notes.values, evaluation)
-    if counter.spans is None or not notes.values:
-        return reading, None
-    return reading, Places({**notes.spans, **counter.spans}, notes.scales)
+def _find_all(line: bytes, mark: bytes) -> Iterator[int]:
+    at = line.find(mark)
+    while at >= 0:
+        yield at
+        at = line.find(mark, at + len(mark))
 
 
 # -------------------------------------------------------------------------- step
-def _find_step(low: bytes, start: int, end: int) -> _Counter | None:
-    """The first step counter of the line."""
+def _find_counter(line: bytes) -> _Found | None:
+    """The first step counter of the line: its step and its total."""
     for mark in (b"iter", b"step"):
-        for at in _places(low, mark, start, end):
-            match = _STEP.match(low, at, end)
-            if match and _names_a_step(low, start, at):
-                return _counter(match)
+        for at in _find_all(line, mark):
+            match = _STEP.match(line, at)
+            if match and _names_step(line[max(0, at - 16) : at]):
+                return match
     return None
 
 
-def _places(low: bytes, mark: bytes, start: int, end: int) -> Iterator[int]:
-    at = low.find(mark, start, end)
-    while at >= 0:
-        yield at
-        at = low.find(mark, at + len(mark), end)
+def _names_step(before: bytes) -> bool:
+    """Whether `step` after this text is the counter, and no end of another name."""
+    match = _LAST_WORD.search(before)
+    word = match[1] if match else b""
+    return word in _STEP_WORDS if before[-1:] == b"_" else word not in _NO_STEP_WORDS
 
 
-def _counter(match: re.Match[bytes]) -> _Counter:
-    spans = {STEP: match.span(1)}
-    if match[2]:
-        spans[TOTAL] = match.span(2)
-    total = _count(match[2]) if match[2] else None
-    return _Counter(match.start(), _count(match[1]), total, spans)
-
-
-def _count(text: bytes) -> int:
-    return int(text.replace(b"|", b"")[:18])
-
-
-def _names_a_step(low: bytes, start: int, at: int) -> bool:
-    """Whether the word at `at` is a step counter and not the end of another name."""
-    if at == start:
-        return True
-    before = low[max(start, at - 16) : at]
-    tie = before[-1:]
-    if tie.isalnum() or tie in b"/.-":
-        return False
-    words = _WORDS.findall(before)
-    last = words[-1] if words and before.rstrip(b" _").endswith(words[-1]) else b""
-    if tie == b"_":
-        return last in (b"global", b"train", b"training", b"optimizer")
-    return last not in _NO_STEP_WORDS
-
-
-def _bar_step(low: bytes, start: int, end: int) -> _Counter | None:
+def _find_progress_bar(line: bytes) -> _Found | None:
     """The counter of a progress bar; one that starts anew each epoch is none."""
-    if low.find(b"poch", start, end) >= 0:
-        return None
-    match = _BAR.search(low, start, end)
-    if match is None:
-        return None
-    spans = {STEP: match.span(1), TOTAL: match.span(2)}
-    return _Counter(match.start(), _count(match[1]), _count(match[2]), spans)
+    return None if b"poch" in line else _BAR.search(line)
 
 
-def _leads(low: bytes, start: int, at: int) -> bool:
-    """Whether nothing but times and levels stands before a bare step counter."""
-    return _PREAMBLE.fullmatch(low, start, at) is not None
+def _parse_count(text: bytes | None) -> int | None:
+    return int(text.replace(b"|", b"")[:18]) if text else None
 
 
 # -------------------------------------------------------------------------- losses
-def _read_losses(
-    low: bytes, start: int, end: int, notes: _Notes, *, evaluation: bool
-) -> None:
-    for at in _places(low, b"loss", start, end):
-        match = _LOSS.match(low, at, end)
-        name = _loss_name(low, start, at, match["kind"]) if match else None
+def _find_losses(line: bytes, *, evaluation: bool) -> Iterator[tuple[str, _Found]]:
+    """(name, match of its value) of each loss."""
+    for at in _find_all(line, b"loss"):
+        match = _LOSS.match(line, at)
+        name = _name_loss(line, match) if match else None
         if match is None or name is None:
             continue
-        if name == LOSS and evaluation and b"train" not in _qualifier(low, start, at):
+        if name == LOSS and evaluation and b"train" not in _find_qualifier(line, at):
             name = EVAL_LOSS
-        notes.add(name, float(match["number"]), match.span("number"))
+        yield name, match
 
 
-def _loss_name(low: bytes, start: int, at: int, kind: bytes | None) -> str | None:
+def _name_loss(line: bytes, match: _Found) -> str | None:
     """`loss`, `eval_loss`, or the own name of another loss; None: it is none."""
-    if kind:
-        return LOSS if kind[1:].startswith(b"train") else EVAL_LOSS
-    before = _qualifier(low, start, at).replace(b"held out ", b"heldout ")
+    if match["kind"]:
+        return LOSS if match["kind"][1:].startswith(b"train") else EVAL_LOSS
+    before = _find_qualifier(line, match.start()).replace(b"held out ", b"heldout ")
     words = [name.replace(b"-", b"") for name in _NAMES.findall(before)]
     if not words:
         return LOSS
@@ -296,85 +222,77 @@ def _loss_name(low: bytes, start: int, at: int, kind: bytes | None) -> str | Non
         return None
     gap = "" if tied == before else " "
     name = plain_name(f"{tied.rsplit(b' ', 1)[-1].decode()}{gap}loss")
-    return None if name in _NO_LOSSES else name
+    return None if name == "no_loss" else name
 
 
-@functools.lru_cache(maxsize=1024)
-def plain_name(name: str) -> str:
-    """A metric's name as we write it: `Held-out loss` is `heldout_loss`."""
-    joined = re.sub(r"(?<=\w)-(?=\w)", "", name.lower())
-    return re.sub(r"[\W_]+", "_", joined).strip("_")
-
-
-def _qualifier(low: bytes, start: int, at: int) -> bytes:
+def _find_qualifier(line: bytes, at: int) -> bytes:
     """The words before a name, back to the last sign or number."""
-    begin = max(start, at - 32)
-    begin = max(begin, low.rfind(b"|", begin, at) + 1, low.rfind(b":", begin, at) + 1)
-    return _AFTER_NUMBER.split(low[begin:at])[-1]
+    before = line[max(0, at - 32) : at]
+    begin = max(before.rfind(b"|"), before.rfind(b":")) + 1
+    return _AFTER_NUMBER.split(before[begin:])[-1]
 
 
-def _evaluates(low: bytes, start: int, end: int) -> bool:
+def _is_evaluation(line: bytes) -> bool:
     """Whether the line as a whole speaks of an evaluation.
 
     A name of one value (`val loss: 2.0`) does not make the whole line one.
     """
-    if all(low.find(mark, start, end) < 0 for mark in _EVALUATION_MARKS):
+    if b"val" not in line and b"test" not in line and b"held" not in line:
         return False
-    for match in _EVALUATION.finditer(low, start, end):
-        loss = low.find(b"loss", match.end(), min(end, match.end() + 6))
-        between = low[match.end() : loss]
-        if loss < 0 or b"|" in between or not _LOSS.match(low, loss, end):
+    for match in _EVALUATION.finditer(line):
+        loss = line.find(b"loss", match.end(), match.end() + 6)
+        between = line[match.end() : loss]
+        if loss < 0 or b"|" in between or not _LOSS.match(line, loss):
             return True
     return False
 
 
+def find_loss(line: bytes) -> int | None:
+    """Which `loss` of a folded line, counted from 0, names the training loss."""
+    for name, match in _find_losses(line, evaluation=_is_evaluation(line)):
+        if name == LOSS:
+            return line.count(b"loss", 0, match.start())
+    return None
+
+
+def read_loss(line: bytes, number: int) -> float | None:
+    """The value after that `loss`; None: there is none, or `number` is negative."""
+    at = -1
+    for _ in range(number + 1):
+        at = line.find(b"loss", at + 1)
+    match = _LOSS.match(line, at) if at >= 0 else None
+    return float(match["number"]) if match else None
+
+
 # ---------------------------------------------------------------------- companions
-def _read_companions(low: bytes, start: int, end: int, notes: _Notes) -> None:
-    for name, marks, regex in _NAMED:
-        for at in _places_of_first(low, marks, start, end):
-            match = regex.match(low, at, end)
-            if match and _begins_name(low, start, at):
-                notes.add(name, float(match["number"]), match.span("number"))
-    for at in _places_of_first(low, (b"tok", b"tps"), start, end):
-        _read_rate(low, start, at, end, notes)
+def _read_companions(line: bytes) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, regex, mark in _COMPANIONS:
+        for at in _find_all(line, mark):
+            match = regex.match(line, at)
+            if match:
+                found.setdefault(name, float(match["number"]))
+    rate = _find_rate(line)
+    if rate:
+        value = float(rate[1].replace(b"|", b"")) * _SCALES[rate[2]]
+        found[TOKENS_PER_SECOND] = value
+    return found
 
 
-_NAMED: Final = (
-    (LEARNING_RATE, (b"learning", b"lr"), _LEARNING_RATE),
-    (GRAD_NORM, (b"grad",), _GRAD_NORM),
+_COMPANIONS: Final = (
+    (LEARNING_RATE, _LEARNING_RATE, b"learning"),
+    (LEARNING_RATE, _LEARNING_RATE, b"lr"),
+    (GRAD_NORM, _GRAD_NORM, b"grad"),
 )
 
 
-def _places_of_first(
-    low: bytes, marks: tuple[bytes, ...], start: int, end: int
-) -> Iterator[int]:
-    for mark in marks:
-        yield from _places(low, mark, start, end)
-
-
-def _begins_name(low: bytes, start: int, at: int) -> bool:
-    before = low[max(start, at - 1) : at]
-    return not before.isalnum() and before not in (b"_", b"-", b".")
-
-
-def _read_rate(low: bytes, start: int, at: int, end: int, notes: _Notes) -> None:
-    match = _TOKENS.match(low, at, end) or _rate_before(low, start, at, end)
-    if match is None or not _begins_name(low, start, at):
-        return
-    if TOKENS_PER_SECOND in notes.values:
-        return
-    scale = _SCALES[match[2]]
-    value = float(match[1].replace(b"|", b"")) * scale
-    notes.add(TOKENS_PER_SECOND, value, match.span(1))
-    if scale != 1.0:
-        notes.scales[TOKENS_PER_SECOND] = scale
-
-
-def _rate_before(low: bytes, start: int, at: int, end: int) -> re.Match[bytes] | None:
-    """`51200 tok/s`: the number stands before its unit."""
-    if not low.startswith((b"tok/s", b"tokens/s"), at, end):
-        return None
-    return _TOKENS_AFTER.search(low, max(start, at - 16), at)
-
-
-_SCALES: Final = {b"": 1.0, b"k": 1e3, b"m": 1e6}
+def _find_rate(line: bytes) -> _Found | None:
+    """The tokens a second, before or behind their unit."""
+    for mark in (b"tok", b"tps"):
+        for at in _find_all(line, mark):
+            match = _TOKENS.match(line, at)
+            if match is None and _TOKENS_UNIT.match(line, at):
+                match = _TOKENS_BEFORE.search(line, max(0, at - 16), at)
+            if match:
+                return match
+    return None
