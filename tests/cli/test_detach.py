@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from autoexp_tui.cli.detach import heir_command
+from autoexp_tui.cli.leave import heir_command
 from autoexp_tui.storage.session_dir import SessionDir
 
 

@@ -14,10 +14,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from autoexp_tui.cli.detach import go_dark, place_of
 from autoexp_tui.cli.diagnostics import ExitCode, say
-from autoexp_tui.cli.job_reasons import waits_for, why_of
-from autoexp_tui.cli.rule_lines import SPENT, rule_lines
+from autoexp_tui.cli.job_reasons import (
+    SPENT,
+    describe_job,
+    rule_lines,
+    waits_for,
+    why_of,
+)
+from autoexp_tui.cli.leave import go_dark, place_of
 from autoexp_tui.engine.joined import is_at_rest, is_deposed
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.openness import is_acting
@@ -332,14 +337,7 @@ def result(snapshot: Snapshot) -> Mapping[str, object]:
     return {
         "session": snapshot.session,
         "jobs": [
-            {
-                "name": job.name,
-                "state": job.state.value,
-                "cause": job.cause.value if job.cause else None,
-                "attempts": len(job.attempts),
-                "exit_code": job.attempt.exit_code if job.attempt else None,
-                "why": why_of(job, live, snapshot.now),
-            }
+            describe_job(job, live, snapshot.now)
             for job, live in zip(snapshot.jobs, snapshot.live, strict=True)
         ],
     }

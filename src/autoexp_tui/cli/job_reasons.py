@@ -1,4 +1,8 @@
-"""Why a job is where it is, in words for a shell: there are no keys to press."""
+"""Why a job is where it is, and what rules decided, in words for a shell.
+
+There are no keys to press. A restart is over between two snapshots, and a state that
+nobody saw tells nobody why a second attempt runs; the events do.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,29 @@ from autoexp_tui.model.unmet import all_unmet
 from autoexp_tui.model.wording import clock_time, reason_of, sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from autoexp_tui.events.events import Recorded
     from autoexp_tui.model.snapshot import Live
     from autoexp_tui.model.state import JobRecord
     from autoexp_tui.model.verdicts import Why
 
 _NOT_KNOWN: Final = frozenset({"not_looked"})
+SPENT: Final = "not again"
+"""Of a rule that has no attempt left, whatever it matches."""
+_SPENT_CODES: Final = frozenset({"attempts_spent", "firings_spent"})
+
+
+def describe_job(job: JobRecord, live: Live | None, now: float) -> dict[str, object]:
+    """A job as `--json` tells it in short."""
+    return {
+        "name": job.name,
+        "state": job.state.value,
+        "cause": job.cause.value if job.cause else None,
+        "attempts": len(job.attempts),
+        "exit_code": job.attempt.exit_code if job.attempt else None,
+        "why": why_of(job, live, now),
+    }
 
 
 def why_of(job: JobRecord, live: Live | None, now: float) -> str:
@@ -49,3 +69,27 @@ def _in_queue(job: JobRecord, live: Live | None, now: float) -> str:
         when = f"expected start {clock_time(queue.expected_at, now)}"
     parts = (queue.reason, queue.partition and f"partition {queue.partition}", when)
     return ", ".join(filter(None, parts))
+
+
+def rule_lines(records: Sequence[Recorded], after: int) -> Iterator[tuple[str, str]]:
+    """What is said of the records behind record `after`: a word, and the rest.
+
+    What a rule logs at level `info` stays with them.
+    """
+    from autoexp_tui.events import events
+
+    for record in records:
+        if record.seq <= after:
+            continue
+        match record.event:
+            case events.RetryOrdered(job=job, why=why, held=False):
+                yield "again", f"{job}  {sentence(why, record.t)}"
+            case events.ActionDropped(job=job, action=action, why=why):
+                text = f"{job}  rule {action}: {sentence(why, record.t)}"
+                if why.code in _SPENT_CODES:
+                    yield SPENT, text
+                elif why.code == "value_refused":
+                    yield "warning", text
+            case events.MessageLogged(level="warning" | "error") as logged:
+                job = f"{logged.job}  " if logged.job else ""
+                yield logged.level, f"{job}{logged.text}"

@@ -90,16 +90,16 @@ def _without_manifest(words: Sequence[str]) -> Sequence[str]:
 def monitor(options: Options, *, quiet: bool) -> int:
     """Report a session until nothing moves any more; 0 when all completed."""
     from autoexp_tui.cli import open as opening
-    from autoexp_tui.cli.attach import joined_handle
     from autoexp_tui.cli.headless import Interrupted, Watching, finish, watch
     from autoexp_tui.cli.leave import leave
-    from autoexp_tui.cli.session_verbs.send_command import spelled
+    from autoexp_tui.cli.open import joined_handle
+    from autoexp_tui.cli.session_verbs.send_command import verb_command
 
     session = opening.session_of(options)
     handle = joined_handle(session, options)
     if options.approve and handle.role == "viewer":
         say("--approve counts once this process runs the session; now it watches.")
-        say(f"Answer what asks now: {spelled('approve', session)}")
+        say(f"Answer what asks now: {verb_command('approve', session)}")
     try:
         snapshot = watch(handle, Watching(json=options.json, quiet=quiet))
     except (Interrupted, KeyboardInterrupt):

@@ -19,6 +19,7 @@ from autoexp_tui.model.errors import (
 
 if TYPE_CHECKING:
     from autoexp_tui.cli.assemble import Wanted
+    from autoexp_tui.engine.joined import JoinedHandle
     from autoexp_tui.engine.live import LiveHandle
     from autoexp_tui.engine.replay import ReplayHandle
     from autoexp_tui.engine.viewer import ViewerHandle
@@ -288,9 +289,65 @@ _BEYOND = 10**18
 """No journal has so many records."""
 
 
+# -------------------------------------------------------------------- joining a session
 def any_handle(session: SessionDir, options: Options) -> LiveHandle | ViewerHandle:
     """Own the session if it is free, else watch it."""
     try:
         return owned_handle(session, options)
     except SessionOwned:
         return viewing_handle(session)
+
+
+def joined_handle(session: SessionDir, options: Options) -> JoinedHandle:
+    """Own the session if it is free; else watch it, and go on once its engine is gone.
+
+    Raises:
+        AutoexpError: the session cannot be read.
+    """
+    from autoexp_tui.engine.joined import JoinedHandle
+
+    ways, directory = WaysIn(options), str(session.path)
+    first: LiveHandle | ViewerHandle
+    try:
+        first = ways.own(directory)
+    except SessionOwned:
+        first = ways.view(directory)
+    return JoinedHandle(first, ways)
+
+
+def staying_handle(first: LiveHandle, options: Options) -> JoinedHandle:
+    """A handle that stays with the session of `first`, also when that is deposed."""
+    from autoexp_tui.engine.joined import JoinedHandle
+
+    return JoinedHandle(first, WaysIn(options))
+
+
+class WaysIn:
+    """Implements `joined.Session`.
+
+    The same eyes watch the lease throughout: a heartbeat elsewhere counts as still
+    only for who has seen it stand.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._watches: dict[str, LeaseWatch] = {}
+
+    def view(self, directory: str) -> ViewerHandle:
+        """Watch the session."""
+        session, watch = self._find(directory)
+        return viewing_handle(session, lease_watch=watch)
+
+    def own(self, directory: str) -> LiveHandle:
+        """Run the session in this process."""
+        session, watch = self._find(directory)
+        return owned_handle(session, self._options, lease_watch=watch)
+
+    def _find(self, directory: str) -> tuple[SessionDir, LeaseWatch]:
+        from autoexp_tui.storage.lease import LeaseWatch
+        from autoexp_tui.storage.session_dir import SessionDir
+
+        session = SessionDir(Path(directory))
+        if directory not in self._watches:
+            self._watches[directory] = LeaseWatch(session)
+        return session, self._watches[directory]

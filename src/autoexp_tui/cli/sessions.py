@@ -19,112 +19,84 @@ An ID may be shortened as long as no other begins so.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autoexp_tui.cli.diagnostics import exit_with
-from autoexp_tui.cli.open import session_called
-from autoexp_tui.cli.options import Options, common, parse, parser
-from autoexp_tui.cli.session_verbs import clean as session_clean
-from autoexp_tui.cli.session_verbs import commands as session_commands
-from autoexp_tui.cli.session_verbs import engines as session_engines
-from autoexp_tui.cli.session_verbs import show as session_looking
+from autoexp_tui.cli.options import common, parse, parser
+from autoexp_tui.cli.session_verbs import clean, engines, job_verbs, show
+from autoexp_tui.cli.session_verbs.send_command import Request
 from autoexp_tui.model.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
 
-    from autoexp_tui.storage.session_dir import SessionDir
 
-Names = Sequence[str]
-Run = Callable[["SessionDir", Names, "argparse.Namespace", Options], int]
+class Verb(NamedTuple):
+    """What a verb does, and what it takes."""
 
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """What a verb does with a session, and what it takes beside its id."""
-
-    run: Run
+    run: Callable[[Request], int]
     options: tuple[str, ...] = ()
-    names: int | None = 0
-    """How many words may follow the id; None: any number."""
+    words: int | None = 1
+    """How many may follow it, the session's id among them; None: any number."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Carry out one verb."""
-    args = _parsed(argv)
+    args = _parse(argv)
     options = common(args)
     words = ([options.session] if options.session else []) + args.words
-    if args.verb == "list":
-        _require_few(args.verb, words, 0)
-        return session_looking.list_all(options)
-    if args.verb == "trust":
-        from autoexp_tui.cli.session_verbs.trust import trust
-
-        _require_few(args.verb, words, 1)
-        return trust(words, options)
-    if args.verb == "clean":
-        return session_clean.clean(words, args, options)
     verb = _VERBS[args.verb]
-    if not words:
+    if verb.words is not None and len(words) > verb.words:
         raise UsageError(
-            f"{args.verb}: which session?",
-            hint="`autoexp-sessions list` names them.",
+            f"{args.verb}: {words[verb.words]!r} is one word too many",
+            hint=f"autoexp-sessions {args.verb} --help tells what it takes.",
         )
-    _require_few(args.verb, words[1:], verb.names)
-    session = session_called(words[0], options)
-    return verb.run(session, words[1:], args, options)
-
-
-def _require_few(verb: str, words: Names, most: int | None) -> None:
-    if most is not None and len(words) > most:
-        raise UsageError(
-            f"{verb}: {words[most]!r} is one word too many",
-            hint=f"autoexp-sessions {verb} --help tells what it takes.",
-        )
+    return verb.run(Request(args.verb, words, args, options))
 
 
 # -------------------------------------------------------------------------- parsing
-def _parsed(argv: Sequence[str]) -> argparse.Namespace:
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
     """Each verb has its own options: the parser is made for the one that is meant."""
-    verb = next((word for word in argv if word in _ALL), "")
-    args = parse(_parser(verb), argv)
+    verb = next((word for word in argv if word in _VERBS), "")
+    args = parse(_make_parser(verb), argv)
     _require_verb(args.verb)
     if args.verb != verb:  # what looked like the verb was an option's value
-        args = parse(_parser(args.verb), argv)
+        args = parse(_make_parser(args.verb), argv)
     return args
 
 
-def _parser(verb: str) -> argparse.ArgumentParser:
+def _make_parser(verb: str) -> argparse.ArgumentParser:
     made = parser("autoexp-sessions", __doc__ or "", overrides=False)
     made.add_argument("verb", nargs="?", default="", metavar="VERB")
     made.add_argument("words", nargs="*", default=[], metavar="ID [JOB...]")
-    for name in _ALL.get(verb, ()):
-        _OPTIONS[name](made)
+    for name in _VERBS[verb].options if verb else ():
+        flag, settings = _OPTIONS[name]
+        made.add_argument(flag, **settings)
     return made
 
 
 def _require_verb(verb: str) -> None:
-    if verb in _ALL:
+    if verb in _VERBS:
         return
-    near = get_close_matches(verb, _ALL, n=1, cutoff=0.5)
+    near = get_close_matches(verb, _VERBS, n=1, cutoff=0.5)
     meant = f"Did you mean {near[0]}? " if near else ""
     problem = f"there is no verb {verb!r}" if verb else "what is to be done?"
-    raise UsageError(problem, hint=f"{meant}Verbs: {', '.join(_ALL)}.")
+    raise UsageError(problem, hint=f"{meant}Verbs: {', '.join(_VERBS)}.")
 
 
-def _flag(name: str, text: str) -> Callable[[argparse.ArgumentParser], object]:
-    return lambda made: made.add_argument(name, action="store_true", help=text)
+Option = tuple[str, dict[str, Any]]
 
 
-def _value(
-    name: str, metavar: str, text: str
-) -> Callable[[argparse.ArgumentParser], object]:
-    return lambda made: made.add_argument(name, metavar=metavar, default="", help=text)
+def _flag(name: str, about: str) -> Option:
+    return name, {"action": "store_true", "help": about}
 
 
-_OPTIONS: dict[str, Callable[[argparse.ArgumentParser], object]] = {
+def _value(name: str, metavar: str, about: str) -> Option:
+    return name, {"metavar": metavar, "default": "", "help": about}
+
+
+_OPTIONS: dict[str, Option] = {
     "all": _flag("--all", "every job that fits"),
     "reason": _value("--reason", "TEXT", "kept with the command"),
     "with-jobs": _flag("--jobs", "cancel what runs or waits as well"),
@@ -132,52 +104,50 @@ _OPTIONS: dict[str, Callable[[argparse.ArgumentParser], object]] = {
     "since": _value("--since", "WHEN", "what is new since: 2h, 14:02, 03-12, left"),
     "ended": _flag("--ended", "every session whose jobs have all ended"),
     "older-than": _value("--older-than", "AGE", "of these only the old ones: 30d, 12h"),
-    "set": lambda made: made.add_argument(
+    "set": (
         "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="run it with another value; may be repeated",
+        {
+            "action": "append",
+            "default": [],
+            "metavar": "KEY=VALUE",
+            "help": "run it with another value; may be repeated",
+        },
     ),
-    "followers": lambda made: made.add_argument(
+    "followers": (
         "--followers",
-        choices=("wait", "use"),
-        default="wait",
-        help="of a job that begins anew: wait for its new files (default), or use "
-        "those that are there",
+        {
+            "choices": ("wait", "use"),
+            "default": "wait",
+            "help": "of a job that begins anew: wait for its new files (default), or "
+            "use those that are there",
+        },
     ),
     "repair": _flag("--repair", "what would mend it; --yes does it"),
 }
 
 
-def _check(
-    session: SessionDir, names: Names, args: argparse.Namespace, options: Options
-) -> int:
+def _check(request: Request) -> int:
     from autoexp_tui.cli.session_verbs.check import check
 
-    del names
-    return check(session, options, repair=args.repair)
+    return check(request.session, request.options, repair=request.args.repair)
 
 
 _VERBS: dict[str, Verb] = {
-    "show": Verb(session_looking.show, ("jobs", "since"), names=1),
-    "stop": Verb(session_engines.stop, ("with-jobs",)),
-    "restart": Verb(session_engines.restart),
-    "pause": Verb(session_commands.pause),
-    "resume": Verb(session_commands.resume),
-    "kill": Verb(session_commands.kill, ("all", "reason"), names=None),
-    "retry": Verb(session_commands.retry, ("all", "set", "followers"), names=None),
-    "skip": Verb(session_commands.skip, ("all", "reason"), names=None),
-    "waive": Verb(session_commands.waive, ("reason",), names=2),
-    "approve": Verb(session_commands.approve, ("all", "reason"), names=None),
-    "reject": Verb(session_commands.reject, ("all", "reason"), names=None),
+    "list": Verb(show.list_all, words=0),
+    "show": Verb(show.show, ("jobs", "since"), words=2),
+    "stop": Verb(engines.stop, ("with-jobs",)),
+    "restart": Verb(engines.restart),
+    "pause": Verb(job_verbs.pause),
+    "resume": Verb(job_verbs.resume),
+    "kill": Verb(job_verbs.kill, ("all", "reason"), words=None),
+    "retry": Verb(job_verbs.retry, ("all", "set", "followers"), words=None),
+    "skip": Verb(job_verbs.skip, ("all", "reason"), words=None),
+    "waive": Verb(job_verbs.waive, ("reason",), words=3),
+    "approve": Verb(job_verbs.approve, ("all", "reason"), words=None),
+    "reject": Verb(job_verbs.approve, ("all", "reason"), words=None),
     "check": Verb(_check, ("repair",)),
-}
-_ALL: dict[str, tuple[str, ...]] = {
-    "list": (),
-    **{name: verb.options for name, verb in _VERBS.items()},
-    "clean": ("ended", "older-than"),
-    "trust": (),
+    "clean": Verb(clean.clean, ("ended", "older-than"), words=None),
+    "trust": Verb(clean.trust),
 }
 
 

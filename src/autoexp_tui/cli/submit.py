@@ -86,7 +86,7 @@ def _wait_sent(handle: LiveHandle, command: str) -> Snapshot:
 def _leave_engine(snapshot: Snapshot, options: Options) -> None:
     from pathlib import Path
 
-    from autoexp_tui.cli.detach import place, start_heir
+    from autoexp_tui.cli.leave import place, start_heir
     from autoexp_tui.storage.session_dir import SessionDir
 
     session = SessionDir(Path(snapshot.engine.directory))
@@ -107,7 +107,7 @@ def _tell(snapshot: Snapshot, options: Options, *, detached: bool) -> None:
     held = sum(job.state is JobState.HELD for job in snapshot.jobs)
     rest = f", {held} held" if held else ""
     print(f"session {snapshot.session}: {sent} submitted, {waiting} waiting{rest}")
-    from autoexp_tui.cli.detach import place_of
+    from autoexp_tui.cli.leave import place_of
 
     where = f"--session {snapshot.session}{place_of(snapshot.engine.directory)}"
     if waiting and not detached:

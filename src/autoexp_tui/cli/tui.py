@@ -283,8 +283,8 @@ class Cockpit:
 
     def _opened(self) -> EngineHandle:
         from autoexp_tui.cli import open as opening
-        from autoexp_tui.cli.attach import staying
         from autoexp_tui.cli.confirm import confirmed_without_asking
+        from autoexp_tui.cli.open import staying_handle
         from autoexp_tui.model.commands import Submit
 
         if self._session is not None:
@@ -296,12 +296,12 @@ class Cockpit:
         handle.read_only = self._args.read_only
         if self._args.submit:
             handle.send(Submit())
-        return staying(handle, self._options)
+        return staying_handle(handle, self._options)
 
     def _reopen(self, session: SessionDir) -> EngineHandle:
         from autoexp_tui.cli import open as opening
         from autoexp_tui.cli.assemble import FaultLog
-        from autoexp_tui.cli.attach import joined_handle
+        from autoexp_tui.cli.open import joined_handle
 
         if self._args.replay:
             return opening.replay_handle(
@@ -372,7 +372,7 @@ class Cockpit:
     def _come_back(self) -> str:
         if self._session is None:
             return "autoexp-tui --session ID comes back"
-        from autoexp_tui.cli.detach import come_back
+        from autoexp_tui.cli.leave import come_back
 
         return come_back(self._session)
 
@@ -403,8 +403,7 @@ class Cockpit:
 
     def _after(self, app: CockpitApp, handle: DeferredHandle, way: object) -> int:
         """The screen has ended: see that the engine goes on."""
-        from autoexp_tui.cli.detach import go_dark
-        from autoexp_tui.cli.leave import answered
+        from autoexp_tui.cli.leave import answered, go_dark
         from autoexp_tui.cockpit.options import LeaveWay
 
         if way is LeaveWay.LOST:
@@ -460,7 +459,7 @@ class Cockpit:
 
     def _hand_over(self, handle: DeferredHandle, *, failed: bool) -> int:
         """Give the session to a detached heir, at a commit boundary."""
-        from autoexp_tui.cli.detach import come_back, place, start_heir
+        from autoexp_tui.cli.leave import come_back, place, start_heir
         from autoexp_tui.storage.session_dir import SessionDir
 
         snapshot = handle.snapshot()

@@ -95,7 +95,7 @@ def _summary(checked: Checked) -> str:
 
 
 def _how(session: SessionDir, *, repair: bool) -> str:
-    from autoexp_tui.cli.detach import place
+    from autoexp_tui.cli.leave import place
 
     again = f"autoexp-sessions check {session.id} --repair --yes"
     told = "add --yes to do" if repair else f"`{again}{place(session.state_dir)}` does"

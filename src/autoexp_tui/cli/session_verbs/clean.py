@@ -1,7 +1,7 @@
-"""autoexp-sessions clean: which sessions would go, how much that is, and their removal.
+"""autoexp-sessions clean and trust: removal of sessions, writing in odd directories.
 
-Chosen by id, or all whose jobs have ended and that nobody runs. Without --yes it only
-tells.
+Sessions are chosen by id, or all whose jobs have ended and that nobody runs. Without
+--yes `clean` only tells how much would go.
 """
 
 from __future__ import annotations
@@ -13,14 +13,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode
+from autoexp_tui.cli.session_verbs.send_command import Request
 from autoexp_tui.model.errors import NotConfirmed, UsageError
-from autoexp_tui.model.wording import plural, size
 from autoexp_tui.text.sanitize import clean as cleaned
 
 if TYPE_CHECKING:
-    import argparse
-    from pathlib import Path
-
     from autoexp_tui.cli.options import Options
     from autoexp_tui.storage.session_dir import SessionDir
     from autoexp_tui.storage.session_removal import Size
@@ -29,30 +26,33 @@ _UNITS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 _AGE = re.compile(r"(\d+(?:\.\d+)?)([mhdw])")
 
 
-def clean(words: Sequence[str], args: argparse.Namespace, options: Options) -> int:
+def clean(request: Request) -> int:
     """Remove sessions' own files; what their jobs wrote stays.
 
     Raises:
         AutoexpError: one that was named cannot go; then none goes.
     """
+    from autoexp_tui.model.wording import plural
     from autoexp_tui.storage.session_removal import require_removable, size_of
 
-    chosen = _chosen(words, args, options)
+    options = request.options
+    chosen = _choose(request)
     for session in chosen:
         require_removable(session)
     sizes = [(session, size_of(session.path)) for session in chosen]
-    if not chosen:
-        return _tell([], options, done=False)
-    if not options.yes:
+    if not options.yes or not chosen:
         _tell(sizes, options, done=False)
+    elif chosen:
+        _remove(chosen, options)
+    if chosen and not options.yes:
         raise NotConfirmed(
             f"nothing was removed: this would remove {plural(len(chosen), 'session')}",
             hint="Add --yes to do it. Outputs and logs of the jobs stay.",
         )
-    return _remove(chosen, options)
+    return ExitCode.OK
 
 
-def _remove(chosen: Sequence[SessionDir], options: Options) -> int:
+def _remove(chosen: Sequence[SessionDir], options: Options) -> None:
     from autoexp_tui.storage.session_removal import remove, sweep
 
     gone: list[tuple[SessionDir, Size]] = []
@@ -62,12 +62,13 @@ def _remove(chosen: Sequence[SessionDir], options: Options) -> int:
             sweep(state_dir)
     finally:
         _tell(gone, options, done=True)
-    return ExitCode.OK
 
 
 def _tell(
     sizes: Sequence[tuple[SessionDir, Size]], options: Options, *, done: bool
-) -> int:
+) -> None:
+    from autoexp_tui.model.wording import plural, size
+
     if options.json:
         rows = [
             {
@@ -79,22 +80,19 @@ def _tell(
             for session, found in sizes
         ]
         print(json.dumps({"removed": done, "sessions": rows}))
-        return ExitCode.OK
+        return
     for session, found in sizes:
         word = "removed" if done else "would remove"
         much = f"{size(found.bytes)} in {plural(found.files, 'file')}"
         print(f"{word} {cleaned(str(session.path))}  {much}")
     if not sizes and not done:
         print("no session to remove")
-    return ExitCode.OK
 
 
-# -------------------------------------------------------------------------- choosing
-def _chosen(
-    words: Sequence[str], args: argparse.Namespace, options: Options
-) -> list[SessionDir]:
+def _choose(request: Request) -> list[SessionDir]:
     from autoexp_tui.cli.open import session_called
 
+    words, args, options = request.words, request.args, request.options
     by_state = bool(args.ended or args.older_than)
     if words and by_state:
         raise UsageError(
@@ -120,8 +118,7 @@ def _ended_before(before: float | None, options: Options) -> Iterator[SessionDir
     from autoexp_tui.storage.session_dir import SessionDir
     from autoexp_tui.storage.session_list import list_sessions
 
-    first: Path = places_of(options)[0]
-    for row in list_sessions(first):
+    for row in list_sessions(places_of(options)[0]):
         old = before is None or row.last_event_at < before
         if not row.open and row.owner is Alive.NO and not row.problem and old:
             yield SessionDir(row.directory)
@@ -139,3 +136,37 @@ def age_seconds(text: str) -> float:
             f"--older-than: {text!r} is no age", hint="30d, 12h, 90m or 2w"
         )
     return float(match[1]) * _UNITS[match[2]]
+
+
+# ------------------------------------------------------------------------------- trust
+def trust(request: Request) -> int:
+    """Record that the user wants to write into a directory as it is now.
+
+    Another owner, or another directory of that name, is asked about again. Sessions and
+    manifests of other users stay refused, wherever they lie.
+
+    Raises:
+        UsageError: no directory was named, or it is none.
+        EnvironmentFailed: the record cannot be read or written.
+    """
+    from autoexp_tui.storage import trust as trusted
+    from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
+
+    if not request.words:
+        raise UsageError("trust: which directory?", hint="autoexp-sessions trust DIR")
+    try:
+        entry = trusted.identify(request.words[0])
+    except OSError as error:
+        raise UsageError(f"trust: {error.strerror}", request.words[0]) from error
+    place = trusted.accepted_file()
+    with explaining(place, "read what you trust"):
+        known = trusted.accepted()
+    make_directory(place.parent)
+    others = tuple(one for one in known if one.path != entry.path)
+    write_atomic(place, trusted.encode_accepted((*others, entry)))
+    if request.options.json:
+        print(json.dumps({"path": entry.path, "owner": entry.owner}))
+    else:
+        owner = cleaned(trusted.user_name(entry.owner))
+        print(f"{cleaned(entry.path)} of {owner} is written to from now on")
+    return ExitCode.OK

@@ -8,50 +8,37 @@ import time
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode
-from autoexp_tui.cli.session_verbs import send_command as session_sending
-from autoexp_tui.cli.session_verbs.commands import load
-from autoexp_tui.cli.session_verbs.send_command import Answer, ask, tell
+from autoexp_tui.cli.session_verbs import send_command
+from autoexp_tui.cli.session_verbs.job_verbs import load
+from autoexp_tui.cli.session_verbs.send_command import Answer, Request, ask, tell
 from autoexp_tui.model.errors import EnvironmentFailed, NotConfirmed, SessionOwned
 from autoexp_tui.text.sanitize import clean
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
-    from autoexp_tui.cli.options import Options
-    from autoexp_tui.storage.lease import Holder
     from autoexp_tui.storage.session_dir import SessionDir
-
-    Names = Sequence[str]
 
 _LOG_LINES = 3
 
 
 # ------------------------------------------------------------------------------ stop
-def stop(
-    session: SessionDir, names: Names, args: argparse.Namespace, options: Options
-) -> int:
+def stop(request: Request) -> int:
     """End the session's engine; with --jobs also all that runs or waits."""
     from autoexp_tui.model.commands import StopEngine
 
-    del names
-    if args.jobs and not options.yes:
-        from autoexp_tui.cli.detach import place
+    session, with_jobs = request.session, request.args.jobs
+    if with_jobs and not request.options.yes:
+        from autoexp_tui.cli.leave import place
 
         raise NotConfirmed(
             "stopping with --jobs cancels everything that runs or waits",
             hint=f"autoexp-sessions stop {session.id} --jobs --yes"
             f"{place(session.state_dir)}",
         )
-    if not _may_be_run(session) and not (args.jobs and _has_jobs_left(session)):
-        answer = Answer(
-            outcome="done", engine="none", note=f"no engine runs {session.id}"
-        )
-        return tell("stop", session, answer, options)
-    answer = ask(session, options, [StopEngine(cancel_jobs=args.jobs)])
-    if answer.outcome == "done":
-        answer = _ended(session)
-    return tell("stop", session, answer, options)
+    if not _may_be_run(session) and not (with_jobs and _count_left(session)):
+        note = f"no engine runs {session.id}"
+        return tell(request, Answer(outcome="done", engine="none", note=note))
+    answer = ask(request, [StopEngine(cancel_jobs=with_jobs)])
+    return tell(request, _wait_end(session) if answer.outcome == "done" else answer)
 
 
 def _may_be_run(session: SessionDir) -> bool:
@@ -62,60 +49,49 @@ def _may_be_run(session: SessionDir) -> bool:
     return watch.alive(watch.holder(), 0.0) is not Alive.NO
 
 
-def _has_jobs_left(session: SessionDir) -> bool:
-    return any(not job.ended for job in load(session).jobs.values())
+def _count_left(session: SessionDir) -> int:
+    """The jobs that have not ended."""
+    return sum(not job.ended for job in load(session).jobs.values())
 
 
-def _ended(session: SessionDir) -> Answer:
+def _wait_end(session: SessionDir) -> Answer:
     """Once the engine has let go, or with a word that it has not yet."""
     from autoexp_tui.model.wording import plural
 
-    deadline = time.monotonic() + session_sending.ANSWER_SECONDS
+    deadline = time.monotonic() + send_command.ANSWER_SECONDS
     while _may_be_run(session):
         if time.monotonic() >= deadline:
-            left = sum(not job.ended for job in load(session).jobs.values())
-            note = f"the engine stops when its jobs have ended: {plural(left, 'job')}"
-            return Answer(outcome="done", note=f"{note} to go")
+            left = plural(_count_left(session), "job")
+            note = f"the engine stops when its jobs have ended: {left} to go"
+            return Answer(outcome="done", note=note)
         time.sleep(0.1)
     return Answer(outcome="done", engine="none")
 
 
 # --------------------------------------------------------------------------- restart
-def restart(
-    session: SessionDir, names: Names, args: argparse.Namespace, options: Options
-) -> int:
+def restart(request: Request) -> int:
     """Leave a detached engine behind that goes on with a session that has none.
 
     Raises:
         SessionOwned: an engine runs it, or one on another host may.
         EnvironmentFailed: no engine came up.
     """
-    from autoexp_tui.cli.detach import come_back, start_heir
+    from autoexp_tui.cli.leave import come_back, start_heir
     from autoexp_tui.storage.lease import highest_epoch
 
-    del names, args
+    session, options = request.session, request.options
     require_free(session)
-    if not _has_jobs_left(session):
-        return _restarted(
-            session, options, f"all jobs of {session.id} have ended: nothing to go on"
-        )
-    if not start_heir(session, options.approve, highest_epoch(session)):
+    runs = _count_left(session) > 0
+    if not runs:
+        text = f"all jobs of {session.id} have ended: nothing to go on"
+    elif start_heir(session, options.approve, highest_epoch(session)):
+        text = f"an engine goes on with {session.id}; {come_back(session)} shows it"
+    else:
         log = session.path / "heir.log"
         raise EnvironmentFailed("no engine came up", str(log), _last_lines(session))
-    return _restarted(
-        session,
-        options,
-        f"an engine goes on with {session.id}; {come_back(session)} shows it",
-        runs=True,
-    )
-
-
-def _restarted(
-    session: SessionDir, options: Options, text: str, *, runs: bool = False
-) -> int:
     if options.json:
-        told = {"session": session.id, "verb": "restart", "outcome": "done"}
-        print(json.dumps({**told, "engine": "running" if runs else "none"}))
+        record = {"session": session.id, "verb": "restart", "outcome": "done"}
+        print(json.dumps({**record, "engine": "running" if runs else "none"}))
     else:
         print(text)
     return ExitCode.OK
@@ -141,37 +117,26 @@ def require_free(session: SessionDir) -> None:
     Raises:
         SessionOwned: one does, or one on another host may: who, and what to do.
     """
+    from autoexp_tui.cli.leave import place
     from autoexp_tui.storage.lease import LeaseWatch
     from autoexp_tui.storage.process_identity import Alive
 
     watch = LeaseWatch(session)
     holder = watch.holder()
     alive = watch.alive(holder, 0.0)
-    if alive is Alive.YES:
-        raise _run_by(session, holder)
-    if holder is not None and alive is Alive.UNKNOWN:
-        raise _maybe_run_by(session, holder)
-
-
-def _run_by(session: SessionDir, holder: Holder | None) -> SessionOwned:
-    from autoexp_tui.cli.detach import place
-
     where = place(session.state_dir)
-    return SessionOwned(
-        f"session {session.id} is run by {holder.as_seen() if holder else holder}",
-        hint=f"`autoexp-sessions stop {session.id}{where}` ends that engine and leaves "
-        "its jobs running; "
-        f"`autoexp-monitor --session {session.id}{where}` watches it.",
-    )
-
-
-def _maybe_run_by(session: SessionDir, holder: Holder) -> SessionOwned:
-    from autoexp_tui.cli.detach import place
-
-    where, seconds = place(session.state_dir), f"{holder.stale_seconds:.0f} s"
-    return SessionOwned(
-        f"session {session.id} may be run by {holder}, on another host",
-        hint=f"If it lives, `autoexp-sessions stop {session.id}{where}` ends it. If it "
-        f"is dead, `autoexp-monitor --session {session.id}{where}` takes the session "
-        f"over once its heartbeat has been seen still for {seconds}.",
-    )
+    stop = f"`autoexp-sessions stop {session.id}{where}`"
+    monitor = f"`autoexp-monitor --session {session.id}{where}`"
+    if alive is Alive.YES:
+        raise SessionOwned(
+            f"session {session.id} is run by {holder.as_seen() if holder else holder}",
+            hint=f"{stop} ends that engine and leaves its jobs running; "
+            f"{monitor} watches it.",
+        )
+    if holder is not None and alive is Alive.UNKNOWN:
+        raise SessionOwned(
+            f"session {session.id} may be run by {holder}, on another host",
+            hint=f"If it lives, {stop} ends it. If it is dead, {monitor} takes the "
+            "session over once its heartbeat has been seen still for "
+            f"{holder.stale_seconds:.0f} s.",
+        )

@@ -11,13 +11,16 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from autoexp_tui.cli.diagnostics import ExitCode, say
-from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.text.sanitize import clean
 
 if TYPE_CHECKING:
+    import argparse
+
     from autoexp_tui.cli.options import Options
     from autoexp_tui.effects.effects import Effect
     from autoexp_tui.engine.live import LiveHandle
@@ -27,10 +30,43 @@ if TYPE_CHECKING:
     from autoexp_tui.storage.session_dir import SessionDir
 
     Handle = LiveHandle | ViewerHandle
-    Names = Sequence[str]
 
 ANSWER_SECONDS = 30.0
 """How long a command is given to show in the session's events."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One verb, as the command line asks for it."""
+
+    verb: str
+    words: Sequence[str]
+    """What follows the verb: mostly a session's id, then names of jobs."""
+    args: argparse.Namespace
+    """The verb's own options."""
+    options: Options
+
+    @cached_property
+    def session(self) -> SessionDir:
+        """The session that the first word names.
+
+        Raises:
+            UsageError: there is no word, no such session, or there are several.
+            EnvironmentFailed: it cannot be read.
+        """
+        from autoexp_tui.cli.open import session_called
+
+        if not self.words:
+            raise UsageError(
+                f"{self.verb}: which session?",
+                hint="`autoexp-sessions list` names them.",
+            )
+        return session_called(self.words[0], self.options)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The words behind the session's id."""
+        return self.words[1:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,26 +86,22 @@ class Answer:
 
 # --------------------------------------------------------------------------- sending
 def carry_out(
-    verb: str,
-    session: SessionDir,
-    options: Options,
-    commands: Sequence[Command],
-    jobs: Sequence[str] = (),
+    request: Request, commands: Sequence[Command], jobs: Sequence[str]
 ) -> int:
     """Carry commands out, tell what came of them, and give the exit code.
 
     Raises:
         AutoexpError: the session cannot be taken up, or the command not be left there.
     """
-    answer = ask(session, options, commands)
-    return tell(verb, session, answer, options, jobs)
+    return tell(request, ask(request, commands), jobs)
 
 
-def ask(session: SessionDir, options: Options, commands: Sequence[Command]) -> Answer:
+def ask(request: Request, commands: Sequence[Command]) -> Answer:
     """Send commands one after the other; the first that is not done ends it."""
     from autoexp_tui.cli import open as opening
 
-    handle = opening.any_handle(session, options)
+    session = request.session
+    handle = opening.any_handle(session, request.options)
     answer = Answer(outcome="done")
     try:
         for command in commands:
@@ -92,13 +124,18 @@ def _send(handle: Handle, command: Command) -> str:
 
 
 def _wait(handle: Handle, sent: str) -> Snapshot:
-    """The state once the command is known and, where we are the engine, carried out."""
+    """The state once the command is known and, where we are the engine, carried out.
+
+    Jobs that are planned anew as the command says may yet be refused.
+    """
+    from autoexp_tui.effects.effects import CancelTasks, ComposeJob
+
     deadline = time.monotonic() + ANSWER_SECONDS
     while time.monotonic() < deadline:
         snapshot = handle.snapshot()
-        if _is_known(snapshot, sent) and not _composes(snapshot, sent):
-            over = not _is_unconfirmed(snapshot, sent)
-            if over if handle.role == "viewer" else _quiet(snapshot):
+        if _is_known(snapshot, sent) and not _is_ordered(snapshot, sent, ComposeJob):
+            confirmed = not _is_ordered(snapshot, sent, CancelTasks)
+            if confirmed if handle.role == "viewer" else _is_quiet(snapshot):
                 return snapshot
         elif not snapshot.engine.owner_alive:
             return snapshot  # nobody is there to answer
@@ -110,7 +147,7 @@ def _is_known(snapshot: Snapshot, sent: str) -> bool:
     return any(record.command_id == sent for record in snapshot.events)
 
 
-def _ordered(snapshot: Snapshot, sent: str, kind: type[Effect]) -> bool:
+def _is_ordered(snapshot: Snapshot, sent: str, kind: type[Effect]) -> bool:
     """Whether an order of a kind that the command gave is still on its way."""
     from autoexp_tui.events.events import EffectOrdered
 
@@ -125,21 +162,7 @@ def _ordered(snapshot: Snapshot, sent: str, kind: type[Effect]) -> bool:
     )
 
 
-def _composes(snapshot: Snapshot, sent: str) -> bool:
-    """Whether jobs are still planned anew as the command says: that may fail."""
-    from autoexp_tui.effects.effects import ComposeJob
-
-    return _ordered(snapshot, sent, ComposeJob)
-
-
-def _is_unconfirmed(snapshot: Snapshot, sent: str) -> bool:
-    """Whether the command ordered ends that nobody has confirmed."""
-    from autoexp_tui.effects.effects import CancelTasks
-
-    return _ordered(snapshot, sent, CancelTasks)
-
-
-def _quiet(snapshot: Snapshot) -> bool:
+def _is_quiet(snapshot: Snapshot) -> bool:
     """Nothing is on its way: neither an order, nor the end of what was ended."""
     ending = (
         job.attempt is not None and job.attempt.told_to_end and not job.ended
@@ -149,13 +172,14 @@ def _quiet(snapshot: Snapshot) -> bool:
 
 
 def _read(session: SessionDir, handle: Handle, snapshot: Snapshot, sent: str) -> Answer:
+    from autoexp_tui.effects.effects import CancelTasks
     from autoexp_tui.events.events import CommandRefused
     from autoexp_tui.model.wording import sentence
 
     here = handle.role == "live"
     engine: Literal["running", "none"] = "none" if here else "running"
     if not _is_known(snapshot, sent):
-        return _silence(session, snapshot, sent)
+        return _explain_silence(session, snapshot, sent)
     for record in snapshot.events:
         refused = record.event
         if record.command_id == sent and isinstance(refused, CommandRefused):
@@ -163,40 +187,40 @@ def _read(session: SessionDir, handle: Handle, snapshot: Snapshot, sent: str) ->
             return Answer(
                 outcome="refused", why=why, code=refused.why.code, engine=engine
             )
-    note = _note(session, snapshot, here=here)
-    if _is_unconfirmed(snapshot, sent):
+    note = _note(session, snapshot) if here and snapshot.open else ""
+    if _is_ordered(snapshot, sent, CancelTasks):
         trouble = snapshot.engine.executor_error or "no answer yet"
+        more = note or f"{verb_command('show', session)} tells more."
         why = (
             f"the end was ordered, and is not confirmed: {clean(trouble)}. What was to "
-            f"end may still run. {note or spelled('show', session) + ' tells more.'}"
+            f"end may still run. {more}"
         )
         return Answer(outcome="unanswered", why=why, engine=engine)
     return Answer(outcome="done", engine=engine, note=note)
 
 
-def _note(session: SessionDir, snapshot: Snapshot, *, here: bool) -> str:
-    if not here or not snapshot.open:
-        return ""
-    late = "" if _quiet(snapshot) else "not all of it is answered yet; "
-    again = spelled("restart", session)
+def _note(session: SessionDir, snapshot: Snapshot) -> str:
+    late = "" if _is_quiet(snapshot) else "not all of it is answered yet; "
+    again = verb_command("restart", session)
     return f"{late}no engine runs this session now; {again} starts one"
 
 
-def _silence(session: SessionDir, snapshot: Snapshot, sent: str) -> Answer:
+def _explain_silence(session: SessionDir, snapshot: Snapshot, sent: str) -> Answer:
     lies = _lies_in_inbox(session, sent)
     where = "the command waits in its inbox" if lies else "the command was taken"
-    who = clean(f"the engine of {session.id} ({_holder(session)})")
+    who = clean(f"the engine of {session.id} ({_describe_holder(session)})")
     if not snapshot.engine.owner_alive:
-        why = f"{who} has ended; {where}. {spelled('restart', session)} goes on."
+        again = verb_command("restart", session)
+        why = f"{who} has ended; {where}. {again} goes on."
         return Answer(outcome="unanswered", why=why, engine="none")
     why = (
         f"{who} did not answer within {ANSWER_SECONDS:.0f} s; {where}. "
-        f"{spelled('show', session)} tells how things stand."
+        f"{verb_command('show', session)} tells how things stand."
     )
     return Answer(outcome="unanswered", why=why)
 
 
-def _holder(session: SessionDir) -> str:
+def _describe_holder(session: SessionDir) -> str:
     """Who has the lease: the journal may not know it yet."""
     from autoexp_tui.storage.lease import LeaseWatch
 
@@ -214,25 +238,27 @@ def _lies_in_inbox(session: SessionDir, sent: str) -> bool:
         return False
 
 
-def spelled(verb: str, session: SessionDir) -> str:
+def verb_command(verb: str, session: SessionDir) -> str:
     """The command that applies another verb to the session, in backticks."""
-    from autoexp_tui.cli.detach import place
+    from autoexp_tui.cli.leave import place
 
     return f"`autoexp-sessions {verb} {session.id}{place(session.state_dir)}`"
 
 
 # --------------------------------------------------------------------------- telling
-def tell(
-    verb: str,
-    session: SessionDir,
-    answer: Answer,
-    options: Options,
-    jobs: Sequence[str] = (),
-) -> int:
+def tell(request: Request, answer: Answer, jobs: Sequence[str] = ()) -> int:
     """Say what came of a command, for people or programs; its exit code."""
     done = answer.outcome == "done"
-    if options.json:
-        print(json.dumps(_as_json(verb, session, answer, jobs)))
+    if request.options.json:
+        record = {
+            "session": request.session.id,
+            "verb": request.verb,
+            "jobs": list(jobs),
+            "outcome": answer.outcome,
+            "why": answer.why,
+            "engine": answer.engine,
+        }
+        print(json.dumps(record))
     elif done:
         print("done")
         if answer.note:
@@ -241,16 +267,3 @@ def tell(
         refused = "refused: " if answer.outcome == "refused" else ""
         say(f"{refused}{answer.why}")
     return ExitCode.OK if done else ExitCode.JOBS_NOT_COMPLETED
-
-
-def _as_json(
-    verb: str, session: SessionDir, answer: Answer, jobs: Sequence[str]
-) -> dict[str, object]:
-    return {
-        "session": session.id,
-        "verb": verb,
-        "jobs": list(jobs),
-        "outcome": answer.outcome,
-        "why": answer.why,
-        "engine": answer.engine,
-    }

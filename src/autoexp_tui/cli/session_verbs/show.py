@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode
-from autoexp_tui.cli.job_reasons import why_of
+from autoexp_tui.cli.job_reasons import describe_job, why_of
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.moment import wall_time
 from autoexp_tui.model.openness import is_open
@@ -24,36 +24,34 @@ from autoexp_tui.model.wording import (
 from autoexp_tui.text.sanitize import clean
 
 if TYPE_CHECKING:
-    import argparse
-
-    from autoexp_tui.cli.options import Options
     from autoexp_tui.cli.session_verbs.probe import Sight
+    from autoexp_tui.cli.session_verbs.send_command import Request
     from autoexp_tui.model.state import JobRecord, SessionState
-    from autoexp_tui.storage.session_dir import SessionDir
     from autoexp_tui.storage.session_list import SessionRow
 
 _GROUPS = {"active": ACTIVE, "ended": TERMINAL}
 """Words of --jobs that stand for several states."""
 
 
+def _print(request: Request, record: object, lines: Iterable[str]) -> int:
+    print(json.dumps(record) if request.options.json else "\n".join(lines))
+    return ExitCode.OK
+
+
 # ------------------------------------------------------------------------------ list
-def list_all(options: Options) -> int:
+def list_all(request: Request) -> int:
     """Every session of the known state directories, a line each."""
     from autoexp_tui.cli.open import places_of
     from autoexp_tui.storage.session_list import list_sessions
 
-    places = places_of(options)
+    places = places_of(request.options)
     rows = list_sessions(*places)
-    if options.json:
-        print(json.dumps([_row_json(row) for row in rows]))
-    elif rows:
-        print("\n".join(_lines(rows)))
-    else:
-        print(f"No sessions in {places[0]}. `autoexp-tui --config-ref exp` starts one.")
-    return ExitCode.OK
+    none = f"No sessions in {places[0]}. `autoexp-tui --config-ref exp` starts one."
+    lines = _list_lines(rows) if rows else [none]
+    return _print(request, [_row_json(row) for row in rows], lines)
 
 
-def _lines(rows: Sequence[SessionRow]) -> Iterator[str]:
+def _list_lines(rows: Sequence[SessionRow]) -> Iterator[str]:
     """A line for each session; below the name of its place when there are several."""
     places = dict.fromkeys(row.directory.parent for row in rows)
     for place in places:
@@ -79,60 +77,49 @@ def _row_json(row: SessionRow) -> dict[str, object]:
 
 
 def _row_line(row: SessionRow) -> str:
+    user = f"of {clean(row.user)}, " if row.user else ""
     if row.problem:
-        of = f"of {clean(row.user)}, " if row.user else ""
-        return f"{clean(row.id):<6} {of}cannot be read: {clean(row.problem)}"
+        return f"{clean(row.id):<6} {user}cannot be read: {clean(row.problem)}"
     none = "no engine" if row.open else "all ended"
     engine = {"YES": f"engine on {row.host}", "NO": none}
-    runs = engine.get(row.owner.name, f"engine on {row.host}?")
+    runs = clean(f"{user}{engine.get(row.owner.name, f'engine on {row.host}?')}")
     when = clock_time(row.last_event_at, time.time())
-    counts = _counted(row.counts)
     head = f"{clean(row.id):<6} {clean(row.name):<20}"
-    runs = f"of {row.user}, {runs}" if row.user else runs
-    told = f"{head} {when:<12} {clean(runs):<24} {counts}"
+    line = f"{head} {when:<12} {runs:<24} {count_states(row.counts)}"
     if row.halted_pid:
-        return f"{told}\n{'':<6} its engine is stopped: {wakes(row.halted_pid)}"
-    return told
+        return f"{line}\n{'':<6} its engine is stopped: {wakes(row.halted_pid)}"
+    return line
 
 
-def _counted(counts: Mapping[JobState, int]) -> str:
+def count_states(counts: Mapping[JobState, int]) -> str:
+    """How many jobs are in which state, in words."""
     return ", ".join(f"{n} {state.value.lower()}" for state, n in counts.items())
 
 
 # ------------------------------------------------------------------------------ show
-def show(
-    session: SessionDir,
-    names: Sequence[str],
-    args: argparse.Namespace,
-    options: Options,
-) -> int:
+def show(request: Request) -> int:
     """How a session stands, or all about one of its jobs."""
-    from autoexp_tui.cli.session_verbs.commands import require_known
+    from autoexp_tui.cli.session_verbs.job_verbs import require_known
     from autoexp_tui.cli.session_verbs.probe import look_at
     from autoexp_tui.cli.session_verbs.show_job import job_json, job_lines
 
+    session, args, names = request.session, request.args, request.names
     if args.since:
         from autoexp_tui.cli.since import told_since
 
         new = told_since(session, args.since)
-        _print(options, {"session": session.id, "new": new}, iter(new))
-        return ExitCode.OK
+        return _print(request, {"session": session.id, "new": new}, new)
     states = chosen_states(args.jobs)
     sight = look_at(session)
     if names:
         require_known(sight.state, names)
-        record = sight.state.jobs[names[0]]
-        told = {"session": session.id, "job": job_json(record, sight)}
-        _print(options, told, job_lines(record, sight))
-        return ExitCode.OK
+        job = sight.state.jobs[names[0]]
+        record = {"session": session.id, "job": job_json(job, sight)}
+        return _print(request, record, job_lines(job, sight))
     jobs = [sight.state.jobs[name] for name in sight.state.order]
     chosen = [job for job in jobs if not states or job.state in states]
-    _print(options, _session_json(sight, chosen), _session_lines(sight, jobs, chosen))
-    return ExitCode.OK
-
-
-def _print(options: Options, told: Mapping[str, object], lines: Iterator[str]) -> None:
-    print(json.dumps(told) if options.json else "\n".join(lines))
+    lines = _session_lines(sight, jobs, chosen)
+    return _print(request, _session_json(sight, chosen), lines)
 
 
 def chosen_states(text: str) -> frozenset[JobState]:
@@ -160,33 +147,41 @@ def _session_lines(
     sight: Sight, jobs: Sequence[JobRecord], chosen: Sequence[JobRecord]
 ) -> Iterator[str]:
     state = sight.state
-    directory = clean(str(sight.session.path))
-    yield f"{sight.session.id}  {clean(state.name)}  {directory}"
-    if user := sight.session.user:
-        yield _line("belongs to", f"{user}; nothing of it runs as you")
-    yield _line("engine", engine_words(sight))
-    since, last = clock_time(state.started_at, sight.now), duration(sight.now - state.t)
-    yield _line("began", f"{since}, last event {last} ago")
-    if sight.engine is not None and sight.engine.executor_answered_at:
-        yield _line("executor", _asked(sight))
-    if state.paused is not None:
-        yield _line("paused", sentence(state.paused, sight.now))
-    for warning in state.warnings.values():
-        of = f"{clean(warning.job)}: " if warning.job else ""
-        yield _line("warning", f"{of}{sentence(warning.why, sight.now)}")
-    counts = Counter(job.state for job in jobs)
-    yield _line("jobs", f"{len(jobs)}: {_counted(counts)}")
-    if is_open(jobs, state.pending.values()) and all(job.ended for job in jobs):
-        yield _line("still open", "what rules ordered is not done yet")
-    if ends := _causes(jobs):
-        yield _line("ended by", ends)
+    yield f"{sight.session.id}  {clean(state.name)}  {clean(str(sight.session.path))}"
+    for what, text in _session_facts(sight, jobs):
+        yield f"{what:<12} {clean(text)}"
     yield ""
     for job in chosen:
-        yield from _job_line(job, sight)
+        why = why_of(job, sight.live.get(job.name), sight.now)
+        yield f"{job.state.value.lower():<12} {clean(job.name)}  {clean(why)}".rstrip()
+        for directory in evidence(job):
+            yield f"{'':<12} evidence: {clean(directory)}"
 
 
-def _line(what: str, text: str) -> str:
-    return f"{what:<12} {clean(text)}"
+def _session_facts(
+    sight: Sight, jobs: Sequence[JobRecord]
+) -> Iterator[tuple[str, str]]:
+    state, now, engine = sight.state, sight.now, sight.engine
+    if user := sight.session.user:
+        yield "belongs to", f"{user}; nothing of it runs as you"
+    yield "engine", engine_words(sight)
+    last = duration(now - state.t)
+    yield "began", f"{clock_time(state.started_at, now)}, last event {last} ago"
+    if engine is not None and engine.executor_answered_at:
+        ago = duration(now - engine.executor_answered_at)
+        trouble = f"; {engine.executor_error}" if engine.executor_error else ""
+        yield "executor", f"{engine.executor}, answered {ago} ago{trouble}"
+    if state.paused is not None:
+        yield "paused", sentence(state.paused, now)
+    for warning in state.warnings.values():
+        of = f"{warning.job}: " if warning.job else ""
+        yield "warning", f"{of}{sentence(warning.why, now)}"
+    counts = count_states(Counter(job.state for job in jobs))
+    yield "jobs", f"{len(jobs)}: {counts}"
+    if is_open(jobs, state.pending.values()) and all(job.ended for job in jobs):
+        yield "still open", "what rules ordered is not done yet"
+    if ends := _count_causes(jobs):
+        yield "ended by", ends
 
 
 def engine_words(sight: Sight) -> str:
@@ -203,16 +198,7 @@ def engine_words(sight: Sight) -> str:
     return f"none; the last one ({sight.holder}) {ended}"
 
 
-def _asked(sight: Sight) -> str:
-    engine = sight.engine
-    if engine is None or not engine.executor_answered_at:
-        return ""
-    ago = duration(sight.now - engine.executor_answered_at)
-    trouble = f"; {engine.executor_error}" if engine.executor_error else ""
-    return f"{engine.executor}, answered {ago} ago{trouble}"
-
-
-def _causes(jobs: Sequence[JobRecord]) -> str:
+def _count_causes(jobs: Sequence[JobRecord]) -> str:
     """What the jobs that did not complete ended by, the most frequent first."""
     counts = Counter(
         cause_of_end(job.cause, job.state)
@@ -220,13 +206,6 @@ def _causes(jobs: Sequence[JobRecord]) -> str:
         if job.cause is not None and job.ended and job.state is not JobState.COMPLETED
     )
     return ", ".join(f"{n} {cause}" for cause, n in counts.most_common())
-
-
-def _job_line(job: JobRecord, sight: Sight) -> Iterator[str]:
-    why = why_of(job, sight.live.get(job.name), sight.now)
-    yield f"{job.state.value.lower():<12} {clean(job.name)}  {clean(why)}".rstrip()
-    for directory in evidence(job):
-        yield f"{'':<12} evidence: {clean(directory)}"
 
 
 # ------------------------------------------------------------------------ of one job
@@ -237,15 +216,8 @@ def evidence(job: JobRecord) -> list[str]:
 
 def brief_json(job: JobRecord, sight: Sight) -> dict[str, object]:
     """A job as `show` and the ends of runs tell it."""
-    return {
-        "name": job.name,
-        "state": job.state.value,
-        "cause": job.cause.value if job.cause else None,
-        "attempts": len(job.attempts),
-        "exit_code": job.attempt.exit_code if job.attempt else None,
-        "why": why_of(job, sight.live.get(job.name), sight.now),
-        "evidence": evidence(job),
-    }
+    brief = describe_job(job, sight.live.get(job.name), sight.now)
+    return {**brief, "evidence": evidence(job)}
 
 
 def _session_json(sight: Sight, jobs: Sequence[JobRecord]) -> dict[str, object]:
@@ -256,7 +228,7 @@ def _session_json(sight: Sight, jobs: Sequence[JobRecord]) -> dict[str, object]:
         "session": sight.session.id,
         "name": state.name,
         "directory": str(sight.session.path),
-        "engine": engine_json(sight),
+        "engine": _engine_json(sight),
         "began_at": wall_time(state.started_at, sight.now),
         "last_event_at": state.utc,
         "open": is_open(state.jobs.values(), state.pending.values()),
@@ -279,7 +251,7 @@ def _warnings_json(state: SessionState, now: float) -> list[dict[str, object]]:
     ]
 
 
-def engine_json(sight: Sight) -> dict[str, object]:
+def _engine_json(sight: Sight) -> dict[str, object]:
     """Who runs the session, or ran it last."""
     holder, engine = sight.holder, sight.engine
     identity = holder.identity if holder else None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from autoexp_tui.cli.job_reasons import why_of
 from autoexp_tui.cli.session_verbs.show import brief_json
@@ -28,67 +27,90 @@ if TYPE_CHECKING:
     from autoexp_tui.cli.session_verbs.probe import Sight
     from autoexp_tui.conditions.kinds import Condition
     from autoexp_tui.events.events import MetricsNoted
-    from autoexp_tui.model.masking import MaskRules
     from autoexp_tui.model.snapshot import Live
     from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord
+    from autoexp_tui.model.verdicts import Why
+
+    Statuses = Sequence[ConditionStatus | None]
 
 _UNSET = object()
 _RESULTS = {"pass": "passes", "wait": "waits", "fail": "fails"}
 
 
+class Metrics(NamedTuple):
+    """What an attempt's log has told."""
+
+    step: int
+    total: int | None
+    values: Mapping[str, float | str]
+
+
+def newest_metrics(job: JobRecord, live: Live | None) -> Metrics | None:
+    """The engine's own newest values where it tells them, else the recorded ones."""
+    if live is not None and live.step is not None:
+        return Metrics(live.step, live.total, live.metrics)
+    return _noted_metrics(job.noted)
+
+
+def _noted_metrics(noted: MetricsNoted | None) -> Metrics | None:
+    return Metrics(noted.step, noted.total, noted.values) if noted else None
+
+
+# ------------------------------------------------------------------------------- text
 def job_lines(job: JobRecord, sight: Sight) -> Iterator[str]:
     """The job for people, a line each; every text cleaned."""
-    now, live = sight.now, sight.live.get(job.name)
     stage = f"  stage {clean(job.spec.stage)}" if job.spec.stage else ""
     yield f"{clean(job.name)}{stage}"
+    for what, text in _job_facts(job, sight):
+        yield f"{what:<10} {clean(text)}"
+
+
+def _job_facts(job: JobRecord, sight: Sight) -> Iterator[tuple[str, str]]:
+    now, live = sight.now, sight.live.get(job.name)
     since = f" since {clock_time(job.since, now)}" if job.since else ""
-    yield _line("state", f"{job.state.value.lower()}{since}")
+    yield "state", f"{job.state.value.lower()}{since}"
     if job.cause is not None:
-        yield _line("cause", cause_of_end(job.cause, job.state))
+        yield "cause", cause_of_end(job.cause, job.state)
     if why := why_of(job, live, now):
-        yield _line("why", why)
+        yield "why", why
     if job.ask is not None and job.ask.approved is None:
-        yield _line("asks", job.ask.prompt or "for approval")
-    for role, specs, statuses in (
-        ("start", job.spec.start_conditions, job.start),
-        ("cancel", job.spec.cancel_conditions, job.cancel),
-    ):
-        for line in _condition_lines(role, specs, statuses, now):
-            yield mask_text(line, sight.mask)
+        yield "asks", job.ask.prompt or "for approval"
+    yield from _conditions("start", job.spec.start_conditions, job.start, sight)
+    yield from _conditions("cancel", job.spec.cancel_conditions, job.cancel, sight)
     for attempt in job.attempts:
-        yield from _attempt_lines(attempt, job, sight)
-    yield from _rest(job, live, sight)
-
-
-def _rest(job: JobRecord, live: Live | None, sight: Sight) -> Iterator[str]:
-    if metrics := _metrics(job, live):
-        yield _line("metrics", metrics)
+        yield f"attempt {attempt.number}", ", ".join(_course(attempt, now))
+        for what, text in _attempt_facts(attempt, job, sight):
+            if text:
+                yield "", f"{what}: {text}"
+    if found := newest_metrics(job, live):
+        total = f"/{found.total}" if found.total else ""
+        values = (f"{name} {_format(value)}" for name, value in found.values.items())
+        yield "metrics", ", ".join([f"step {found.step}{total}", *values])
     if job.metadata:
-        told = ", ".join(f"{key}={value}" for key, value in job.metadata.items())
-        yield _line("metadata", told)
-    yield _line("output", job.spec.output_dir)
-    if behind := _behind(job, sight):
-        yield _line("behind it", ", ".join(behind))
+        yield (
+            "metadata",
+            ", ".join(f"{key}={job.metadata[key]}" for key in job.metadata),
+        )
+    yield "output", job.spec.output_dir
+    if behind := _find_behind(job, sight):
+        yield "behind it", ", ".join(behind)
 
 
-def _line(what: str, text: str) -> str:
-    return f"{what:<10} {clean(text)}"
+def _format(value: float | str) -> str:
+    return value if isinstance(value, str) else number(value)
 
 
-# ------------------------------------------------------------------------ conditions
-def _condition_lines(
-    role: str,
-    specs: Sequence[Condition],
-    statuses: Sequence[ConditionStatus | None],
-    now: float,
-) -> Iterator[str]:
+def _conditions(
+    role: str, specs: Sequence[Condition], statuses: Statuses, sight: Sight
+) -> Iterator[tuple[str, str]]:
     from autoexp_tui.conditions.describe import describe
 
     for index, (spec, status) in enumerate(zip(specs, statuses, strict=False), 1):
-        yield _line(f"{role} {index}", f"{describe(spec)}: {_verdict(status, now)}")
+        verdict = _describe_status(status, sight.now)
+        yield f"{role} {index}", mask_text(f"{describe(spec)}: {verdict}", sight.mask)
 
 
-def _verdict(status: ConditionStatus | None, now: float) -> str:
+def _describe_status(status: ConditionStatus | None, now: float) -> str:
     if status is None:
         return "not looked at yet"
     since = clock_time(status.since, now)
@@ -98,38 +120,34 @@ def _verdict(status: ConditionStatus | None, now: float) -> str:
     return f"{result} since {since}: {sentence(status.why, now)}"
 
 
-# -------------------------------------------------------------------------- attempts
-def _attempt_lines(attempt: Attempt, job: JobRecord, sight: Sight) -> Iterator[str]:
-    now = sight.now
-    yield _line(f"attempt {attempt.number}", ", ".join(_course(attempt, now)))
-    why = sentence(attempt.why, now) if attempt.why else ""
-    ordered = sentence(attempt.ordered_why, now) if attempt.ordered_why else ""
-    for what, text in (
-        ("values", _values_text(job, attempt, sight.mask)),
-        ("ordered", ordered),
-        ("why", "" if attempt.why == job.why else why),
-        ("log", attempt.log_path),
-        ("last line", attempt.evidence),
-        *(("evidence", place) for place in attempt.captures),
-    ):
-        if text:
-            yield f"{'':<10} {what}: {clean(text)}"
+def _attempt_facts(
+    attempt: Attempt, job: JobRecord, sight: Sight
+) -> Iterator[tuple[str, str]]:
+    yield "values", ", ".join(_own_values(attempt, job, sight))
+    yield "ordered", _sentence(attempt.ordered_why, sight)
+    yield "why", "" if attempt.why == job.why else _sentence(attempt.why, sight)
+    yield "log", attempt.log_path
+    yield "last line", attempt.evidence
+    for place in attempt.captures:
+        yield "evidence", place
 
 
-def _values_text(job: JobRecord, attempt: Attempt, mask: MaskRules) -> str:
+def _sentence(why: Why | None, sight: Sight) -> str:
+    return sentence(why, sight.now) if why else ""
+
+
+def _own_values(attempt: Attempt, job: JobRecord, sight: Sight) -> Iterator[str]:
     """The values of an attempt that are not the plan's in each of them."""
-    values, planned = job.values_of(attempt), job.planned_values
-    return ", ".join(
-        mask_text(f"{key}={values[key]}", mask)
-        + (f" (planned: {_mask_planned(key, planned.get(key), mask)})" if own else "")
-        for key in job.changed_keys
-        if key in values
-        for own in [planned.get(key, _UNSET) != values[key]]
-    )
-
-
-def _mask_planned(key: str, planned: object, mask: MaskRules) -> object:
-    return "not set" if planned is None else mask_value(key, planned, mask)
+    values, planned, mask = job.values_of(attempt), job.planned_values, sight.mask
+    for key in job.changed_keys:
+        if key not in values:
+            continue
+        text = mask_text(f"{key}={values[key]}", mask)
+        if planned.get(key, _UNSET) != values[key]:
+            before = planned.get(key)
+            shown = "not set" if before is None else mask_value(key, before, mask)
+            text += f" (planned: {shown})"
+        yield text
 
 
 def _course(attempt: Attempt, now: float) -> Iterator[str]:
@@ -155,37 +173,7 @@ def _course(attempt: Attempt, now: float) -> Iterator[str]:
         yield f"id {attempt.executor_id}"
 
 
-def _metrics(job: JobRecord, live: Live | None) -> str:
-    found = newest_metrics(job, live)
-    if found is None:
-        return ""
-    head = f"step {found.step}/{found.total}" if found.total else f"step {found.step}"
-    told = [f"{name} {_spelled(value)}" for name, value in found.values.items()]
-    return ", ".join([head, *told])
-
-
-@dataclass(frozen=True, slots=True)
-class _Metrics:
-    """What an attempt's log has told."""
-
-    step: int
-    total: int | None
-    values: Mapping[str, float | str]
-
-
-def newest_metrics(job: JobRecord, live: Live | None) -> _Metrics | None:
-    """The engine's own newest values where it tells them, else the recorded ones."""
-    if live is not None and live.step is not None:
-        return _Metrics(live.step, live.total, live.metrics)
-    noted = job.noted
-    return _Metrics(noted.step, noted.total, noted.values) if noted else None
-
-
-def _spelled(value: float | str) -> str:
-    return value if isinstance(value, str) else number(value)
-
-
-def _behind(job: JobRecord, sight: Sight) -> list[str]:
+def _find_behind(job: JobRecord, sight: Sight) -> list[str]:
     """Jobs that wait for this one and have not ended, directly or not."""
     below = dependants(sight.state.jobs.values())
     found = [job.name]
@@ -197,35 +185,26 @@ def _behind(job: JobRecord, sight: Sight) -> list[str]:
 # ------------------------------------------------------------------------------ JSON
 def job_json(job: JobRecord, sight: Sight) -> dict[str, object]:
     """The job for programs."""
-    now = sight.now
+    spec, ask = job.spec, job.ask
     return {
         **brief_json(job, sight),
         **values_json(job, sight),
-        "stage": job.spec.stage,
-        "since": wall_time(job.since, now),
-        "asks": _ask_json(job),
-        "start_conditions": _conditions_json(
-            job.spec.start_conditions, job.start, sight
-        ),
+        "stage": spec.stage,
+        "since": wall_time(job.since, sight.now),
+        "asks": ask.prompt if ask is not None and ask.approved is None else None,
+        "start_conditions": _conditions_json(spec.start_conditions, job.start, sight),
         "cancel_conditions": _conditions_json(
-            job.spec.cancel_conditions, job.cancel, sight
+            spec.cancel_conditions, job.cancel, sight
         ),
         "log_path": job.attempt.log_path if job.attempt else "",
-        "output_dir": job.spec.output_dir,
+        "output_dir": spec.output_dir,
         "metadata": dict(job.metadata),
-        "behind": _behind(job, sight),
+        "behind": _find_behind(job, sight),
     }
 
 
-def _ask_json(job: JobRecord) -> str | None:
-    asks = job.ask is not None and job.ask.approved is None
-    return job.ask.prompt if asks and job.ask is not None else None
-
-
 def _conditions_json(
-    specs: Sequence[Condition],
-    statuses: Sequence[ConditionStatus | None],
-    sight: Sight,
+    specs: Sequence[Condition], statuses: Statuses, sight: Sight
 ) -> list[dict[str, object]]:
     from autoexp_tui.conditions.describe import describe
 
@@ -242,22 +221,17 @@ def _conditions_json(
     ]
 
 
-def _utc(t: float | None, now: float) -> float | None:
-    return None if t is None else wall_time(t, now)
-
-
 def values_json(job: JobRecord, sight: Sight) -> dict[str, object]:
     """With which values a job runs, what came of it, and both of each attempt."""
-    live = sight.live.get(job.name)
     return {
         "values": mask_values(job.spec.parameters, sight.mask),
         "planned_values": mask_values(job.planned_values, sight.mask),
-        "metrics": _metrics_json(newest_metrics(job, live)),
-        "runs": [_attempt_json(one, job, live, sight) for one in job.attempts],
+        "metrics": _metrics_json(newest_metrics(job, sight.live.get(job.name))),
+        "runs": [_attempt_json(one, job, sight) for one in job.attempts],
     }
 
 
-def _metrics_json(found: _Metrics | MetricsNoted | None) -> dict[str, object] | None:
+def _metrics_json(found: Metrics | None) -> dict[str, object] | None:
     if found is None:
         return None
     values = {
@@ -268,28 +242,28 @@ def _metrics_json(found: _Metrics | MetricsNoted | None) -> dict[str, object] | 
     return {"step": found.step, "total": found.total, "values": values}
 
 
-def _attempt_json(
-    attempt: Attempt, job: JobRecord, live: Live | None, sight: Sight
-) -> dict[str, object]:
+def _attempt_json(attempt: Attempt, job: JobRecord, sight: Sight) -> dict[str, object]:
     now = sight.now
-    newest = attempt is job.attempt and job.noted_of(attempt) is job.noted
-    metrics = newest_metrics(job, live) if newest else job.noted_of(attempt)
+    noted = job.noted_of(attempt)
+    newest = attempt is job.attempt and noted is job.noted
+    metrics = _noted_metrics(noted)
+    if newest:
+        metrics = newest_metrics(job, sight.live.get(job.name))
+    began, ended = attempt.began_at, attempt.ended_at
     return {
         "attempt": attempt.number,
         "values": mask_values(job.values_of(attempt), sight.mask),
         "fingerprint": attempt.fingerprint,
         "metrics": _metrics_json(metrics),
         "ordered_at": wall_time(attempt.ordered_at, now),
-        "ordered_why": sentence(attempt.ordered_why, now)
-        if attempt.ordered_why
-        else "",
-        "began_at": _utc(attempt.began_at, now),
-        "ended_at": _utc(attempt.ended_at, now),
+        "ordered_why": _sentence(attempt.ordered_why, sight),
+        "began_at": None if began is None else wall_time(began, now),
+        "ended_at": None if ended is None else wall_time(ended, now),
         "outcome": attempt.outcome.value if attempt.outcome else None,
         "cause": attempt.cause.value if attempt.cause else None,
         "exit_code": attempt.exit_code,
         "signal": attempt.signal,
-        "why": sentence(attempt.why, now) if attempt.why else "",
+        "why": _sentence(attempt.why, sight),
         "node": attempt.node,
         "executor_id": attempt.executor_id,
         "log_path": attempt.log_path,

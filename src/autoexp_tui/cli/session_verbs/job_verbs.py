@@ -13,19 +13,17 @@ from typing import TYPE_CHECKING
 from autoexp_tui.cli.diagnostics import say
 from autoexp_tui.cli.session_verbs.send_command import (
     Answer,
+    Request,
     ask,
     carry_out,
-    spelled,
     tell,
+    verb_command,
 )
 from autoexp_tui.model.errors import NotConfirmed, UsageError
-from autoexp_tui.model.states import JobState
+from autoexp_tui.model.states import REVIVABLE, JobState
 from autoexp_tui.text.sanitize import clean
 
 if TYPE_CHECKING:
-    import argparse
-
-    from autoexp_tui.cli.options import Options
     from autoexp_tui.cockpit.render.spans import Line
     from autoexp_tui.cockpit.state.session import SessionView
     from autoexp_tui.model.commands import Command, Resubmit
@@ -33,61 +31,53 @@ if TYPE_CHECKING:
     from autoexp_tui.model.state import JobRecord, SessionState
     from autoexp_tui.storage.session_dir import SessionDir
 
-    Names = Sequence[str]
-
 NO_LIVE: Mapping[str, Live] = {}
 NAMED = 5
 """How many jobs a question names before it only counts them."""
 
 
 # ---------------------------------------------------------------------- the session's
-def pause(
-    session: SessionDir, names: Names, args: argparse.Namespace, options: Options
-) -> int:
+def pause(request: Request) -> int:
     """Submit nothing more; what is paused already stays so."""
     from autoexp_tui.model.commands import Pause
 
-    del names, args
-    answer = ask(session, options, [Pause()])
-    return tell("pause", session, _as_it_was(answer, "it is paused already"), options)
+    return _send_wish(request, Pause(), "it is paused already")
 
 
-def resume(
-    session: SessionDir, names: Names, args: argparse.Namespace, options: Options
-) -> int:
+def resume(request: Request) -> int:
     """Submit again; what is not paused stays so."""
     from autoexp_tui.model.commands import Resume
 
-    del names, args
-    answer = ask(session, options, [Resume()])
-    return tell("resume", session, _as_it_was(answer, "it is not paused"), options)
+    return _send_wish(request, Resume(), "it is not paused")
 
 
-def _as_it_was(answer: Answer, note: str) -> Answer:
+def _send_wish(request: Request, command: Command, note: str) -> int:
     """A wish that is fulfilled already is no refusal."""
-    if answer.code != "nothing_to_do":
-        return answer
-    return replace(answer, outcome="done", why="", code="", note=note)
+    answer = ask(request, [command])
+    if answer.code == "nothing_to_do":
+        answer = replace(answer, outcome="done", why="", code="", note=note)
+    return tell(request, answer)
 
 
 # -------------------------------------------------------------------------- the jobs'
-def kill(
-    session: SessionDir, names: Names, args: argparse.Namespace, options: Options
-) -> int:
+def kill(request: Request) -> int:
     """End jobs that wait or run."""
     from autoexp_tui.model.commands import Kill
     from autoexp_tui.model.wording import plural
 
-    jobs = _chosen(session, names, args, lambda job: not job.ended)
-    if jobs and not options.yes:
-        _say_what_is_lost(session, jobs)
-    if jobs:
-        confirm(options, f"kill {plural(len(jobs), 'job')}: {_named(jobs)}")
-    command = Kill(jobs=jobs, reason=args.reason)
-    return _for_jobs("kill", session, options, jobs, command)
+    jobs = _choose(request, lambda job: not job.ended)
+    if jobs and not request.options.yes:
+        _say_what_is_lost(request.session, jobs)
+        names = ", ".join(map(clean, jobs[:NAMED]))
+        rest = f" and {len(jobs) - NAMED} more" if len(jobs) > NAMED else ""
+        raise NotConfirmed(
+            f"this would kill {plural(len(jobs), 'job')}: {names}{rest}",
+            hint="Add --yes to do it.",
+        )
+    return _send_for(request, jobs, Kill(jobs=jobs, reason=request.args.reason))
 
 
-def _say_what_is_lost(session: SessionDir, jobs: Names) -> None:
+def _say_what_is_lost(session: SessionDir, jobs: Sequence[str]) -> None:
     from autoexp_tui.cli.session_verbs.probe import look_at
     from autoexp_tui.cockpit.render.questions import kill_stakes
     from autoexp_tui.cockpit.state.kill_cost import checkpoint_places
@@ -100,31 +90,28 @@ def _say_what_is_lost(session: SessionDir, jobs: Names) -> None:
     _say_lines(kill_stakes(chosen, view, looks))
 
 
-def retry(
-    session: SessionDir, names: Names, args: argparse.Namespace, options: Options
-) -> int:
+def retry(request: Request) -> int:
     """Bring back jobs that ended, and with them what ended only because of them."""
     from autoexp_tui.model.commands import Resubmit
     from autoexp_tui.model.resubmission import may_come_back
-    from autoexp_tui.model.states import REVIVABLE
 
+    args = request.args
     fits = _ended_badly if args.all else may_come_back
-    jobs = _chosen(session, names, args, fits)
-    records = load(session).jobs
+    jobs = _choose(request, fits)
+    state = load(request.session)
     # What is done would go on from its end, and do nothing.
-    anew = all(records[name].state not in REVIVABLE for name in jobs)
-    overrides = tuple(args.set)
-    for text in overrides:
+    anew = all(state.jobs[name].state not in REVIVABLE for name in jobs)
+    for text in args.set:
         _require_override(text)
     command = Resubmit(
         jobs=jobs,
         from_checkpoint=not anew,
-        overrides=overrides,
+        overrides=tuple(args.set),
         use_files=args.followers == "use",
     )
     if jobs:
-        _say_what_comes_back(load(session), command)
-    return _for_jobs("retry", session, options, jobs, command)
+        _say_what_comes_back(state, command)
+    return _send_for(request, jobs, command)
 
 
 def _say_what_comes_back(state: SessionState, command: Resubmit) -> None:
@@ -157,58 +144,44 @@ def _require_override(text: str) -> None:
 
 
 def _ended_badly(job: JobRecord) -> bool:
-    from autoexp_tui.model.states import REVIVABLE
-
     return job.state in REVIVABLE
 
 
-def skip(
-    session: SessionDir, names: Names, args: argparse.Namespace, options: Options
-) -> int:
+def skip(request: Request) -> int:
     """Do not run jobs that have not started."""
     from autoexp_tui.model.commands import Skip
 
-    jobs = _chosen(session, names, args, lambda job: not job.started)
-    command = Skip(jobs=jobs, reason=args.reason)
-    return _for_jobs("skip", session, options, jobs, command)
+    jobs = _choose(request, lambda job: not job.started)
+    return _send_for(request, jobs, Skip(jobs=jobs, reason=request.args.reason))
 
 
-def _for_jobs(
-    verb: str,
-    session: SessionDir,
-    options: Options,
-    jobs: tuple[str, ...],
-    command: Command,
-) -> int:
+def _send_for(request: Request, jobs: tuple[str, ...], command: Command) -> int:
     if jobs:
-        return carry_out(verb, session, options, [command], jobs)
-    answer = Answer(
-        outcome="refused", why=f"nothing to {verb}: no job is in that state"
-    )
-    return tell(verb, session, answer, options)
+        return carry_out(request, [command], jobs)
+    why = f"nothing to {request.verb}: no job is in that state"
+    return tell(request, Answer(outcome="refused", why=why))
 
 
-def waive(
-    session: SessionDir, names: Names, args: argparse.Namespace, options: Options
-) -> int:
+def waive(request: Request) -> int:
     """Let a start condition of a waiting job count as passed."""
     from autoexp_tui.cli.open import require_person
     from autoexp_tui.model.commands import Waive
 
+    session, names = request.session, request.names
     require_person("waive", session.state_dir)
     if not names:
         raise UsageError(
             "waive: a condition of which job?",
-            hint=f"{spelled('show', session)} names the jobs.",
+            hint=f"{verb_command('show', session)} names the jobs.",
         )
     state = load(session)
     require_known(state, names[:1])
-    number = _condition(session, state.jobs[names[0]], names[1:])
-    command = Waive(job=names[0], condition=number - 1, reason=args.reason)
-    return carry_out("waive", session, options, [command], names[:1])
+    number = _choose_condition(session, state.jobs[names[0]], names[1:])
+    command = Waive(job=names[0], condition=number - 1, reason=request.args.reason)
+    return carry_out(request, [command], names[:1])
 
 
-def _condition(session: SessionDir, job: JobRecord, given: Names) -> int:
+def _choose_condition(session: SessionDir, job: JobRecord, given: Sequence[str]) -> int:
     """The number, from 1, of the start condition that is meant."""
     from autoexp_tui.model.verdicts import Result
 
@@ -228,58 +201,40 @@ def _condition(session: SessionDir, job: JobRecord, given: Names) -> int:
     ]
     if len(unmet) == 1:
         return unmet[0]
-    if not unmet:
-        problem = f"waive: no start condition of {job.name} is unmet"
-        raise UsageError(problem, hint=hint)
-    which = ", ".join(map(str, unmet))
-    raise UsageError(f"waive: {job.name} waits for several: {which}", hint=hint)
+    problem = f"waive: no start condition of {job.name} is unmet"
+    if unmet:
+        which = ", ".join(map(str, unmet))
+        problem = f"waive: {job.name} waits for several: {which}"
+    raise UsageError(problem, hint=hint)
 
 
 # ------------------------------------------------------------------------- approvals
-def approve(
-    session: SessionDir, names: Names, args: argparse.Namespace, options: Options
-) -> int:
-    """Say yes to what is asked: of the named jobs, or all of it."""
-    return _answer("approve", session, names, args.reason, options)
-
-
-def reject(
-    session: SessionDir, names: Names, args: argparse.Namespace, options: Options
-) -> int:
-    """Say no to what is asked: of the named jobs, or all of it."""
-    return _answer("reject", session, names, args.reason, options)
-
-
-def _answer(
-    verb: str, session: SessionDir, names: Names, reason: str, options: Options
-) -> int:
+def approve(request: Request) -> int:
+    """Say yes, or with the verb `reject` no, to what is asked: of some jobs, or all."""
     from autoexp_tui.cli.open import require_person
     from autoexp_tui.model import commands
 
-    require_person(verb, session.state_dir)
+    session, names = request.session, request.names
+    require_person(request.verb, session.state_dir)
     state = load(session)
     require_known(state, names)
-    asking = [state.jobs[name] for name in names or state.order]
     answers = [
         commands.Answer(
             job=job.name,
             digest=job.ask.digest,
-            approved=verb == "approve",
-            reason=reason,
+            approved=request.verb == "approve",
+            reason=request.args.reason,
         )
-        for job in asking
+        for job in (state.jobs[name] for name in names or state.order)
         if job.ask is not None and job.ask.approved is None
     ]
     if not answers:
-        raise UsageError(f"{verb}: {_who(state, names)} for approval just now")
-    jobs = [answer.job for answer in answers]
-    return carry_out(verb, session, options, answers, jobs)
-
-
-def _who(state: SessionState, names: Names) -> str:
-    if len(names) != 1:
-        return "nothing asks"
-    return f"{names[0]} is {state.jobs[names[0]].state.value.lower()}, and does not ask"
+        who = "nothing asks"
+        if len(names) == 1:
+            is_so = state.jobs[names[0]].state.value.lower()
+            who = f"{names[0]} is {is_so}, and does not ask"
+        raise UsageError(f"{request.verb}: {who} for approval just now")
+    return carry_out(request, answers, [answer.job for answer in answers])
 
 
 # --------------------------------------------------------------------------- choosing
@@ -315,27 +270,22 @@ def _say_lines(lines: Iterable[Line]) -> None:
         say(plain(one).rstrip())
 
 
-def _chosen(
-    session: SessionDir,
-    names: Names,
-    args: argparse.Namespace,
-    fits: Callable[[JobRecord], bool],
-) -> tuple[str, ...]:
+def _choose(request: Request, fits: Callable[[JobRecord], bool]) -> tuple[str, ...]:
     """The jobs that a command is for; of those that were named, others are told."""
-    state = load(session)
-    if args.all:
+    state, names, verb = load(request.session), request.names, request.verb
+    if request.args.all:
         if names:
-            problem = f"{args.verb}: either --all or names, not both"
+            problem = f"{verb}: either --all or names, not both"
             raise UsageError(problem, hint=f"Leave out --all, or {names[0]}.")
         return tuple(name for name in state.order if fits(state.jobs[name]))
     if not names:
-        raise UsageError(f"{args.verb}: which jobs?", hint="Name them, or --all.")
+        raise UsageError(f"{verb}: which jobs?", hint="Name them, or --all.")
     require_known(state, names)
     chosen = tuple(dict.fromkeys(name for name in names if fits(state.jobs[name])))
     for name in names:
         if name not in chosen:
             is_so = state.jobs[name].state.value.lower()
-            say(f"{clean(name)} is {is_so}: there is nothing to {args.verb}")
+            say(f"{clean(name)} is {is_so}: there is nothing to {verb}")
     return chosen
 
 
@@ -356,18 +306,3 @@ def require_known(state: SessionState, names: Sequence[str]) -> None:
         f"no job {unknown[0]!r} in session {state.session}",
         hint=f"{meant}`autoexp-sessions show {state.session}` names them.",
     )
-
-
-def _named(jobs: Sequence[str]) -> str:
-    told = ", ".join(map(clean, jobs[:NAMED]))
-    return f"{told} and {len(jobs) - NAMED} more" if len(jobs) > NAMED else told
-
-
-def confirm(options: Options, what: str) -> None:
-    """Go on only with --yes.
-
-    Raises:
-        NotConfirmed: it was not given; nothing was done.
-    """
-    if not options.yes:
-        raise NotConfirmed(f"this would {what}", hint="Add --yes to do it.")
