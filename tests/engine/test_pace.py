@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from autoexp_tui.conditions.watch import Timers, Watch
-from autoexp_tui.engine.log_poller import LOG, LOG_CHUNK
-from autoexp_tui.engine.reading_ports import FoundFile, LogChunk
+from autoexp_tui.engine.reading_ports import LOG, LOG_CHUNK, FoundFile, LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events.draft import Draft
 from autoexp_tui.model.decision_context import Desk, Policy, Roster

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from autoexp_tui.conditions.watch import Timers, Watch
-from autoexp_tui.engine.log_poller import LOG_CHUNK
-from autoexp_tui.engine.reading_ports import LogChunk
+from autoexp_tui.engine.reading_ports import LOG_CHUNK, LogChunk
 from autoexp_tui.engine.run_telemetry_setup import points_of
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events

@@ -1,8 +1,8 @@
-"""How often each thing is looked at: often while it changes, seldom when it rests.
+"""When each thing outside is looked at again: often while it changes, else seldom.
 
-Cost follows change. A key that changed, or that somebody wants to know anew, is hot
-and is looked at again after the shortest time; each look that shows nothing new makes
-the next one later.
+Cost follows change. What changed is looked at again after the shortest time; each look
+that shows nothing new makes the wait longer. What is due is found on a heap, so that
+what rests costs nothing. Times are monotonic seconds.
 """
 
 from __future__ import annotations
@@ -15,108 +15,127 @@ from typing import Final, Generic, TypeVar
 
 K = TypeVar("K")
 
+BACKOFF: Final = 1.5
+"""How much longer the wait is after a look that showed nothing new."""
 UNDER_WAY: Final = math.inf
-_LONG_SECONDS: Final = 2.0
-_GOLDEN: Final = 0.618034
-"""Multiples of it, whole parts left out, lie evenly between 0 and 1."""
 
 
 @dataclass(slots=True)
-class _Beat:
-    """One key's rhythm; times are monotonic seconds."""
+class _Entry:
+    """One key's schedule."""
 
-    number: int
-    seconds: float
-    """Until the next look."""
-    due: float = UNDER_WAY
-    looked_at: float | None = None
-    seen: object = None
+    wait: float
+    due: float
+    looked_at: float = -math.inf
+    outcome: object = None
 
 
-class Rhythm(Generic[K]):
-    """Keys and when they are due."""
+class AdaptivePoller(Generic[K]):
+    """Keys and when they are due. Each is under way from `take_due` to `settle`."""
 
     def __init__(self) -> None:
-        self._beats: dict[K, _Beat] = {}
+        self._entries: dict[K, _Entry] = {}
         self._heap: list[tuple[float, int, K]] = []
-        self._numbers = 0
         self._pushes = 0
 
     def __len__(self) -> int:
-        return len(self._beats)
+        return len(self._entries)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._entries
 
     def want(self, keys: Iterable[K], now: float, shortest: float) -> None:
         """Somebody wants to know: at once, or `shortest` after the last look."""
         for key in keys:
-            beat = self._beats.get(key)
-            if beat is None:
-                self._numbers += 1
-                beat = self._beats[key] = _Beat(self._numbers, shortest)
-                self._set(key, beat, now)
-                continue
-            beat.seconds = shortest
-            last = now if beat.looked_at is None else beat.looked_at + shortest
-            if beat.due is not UNDER_WAY and beat.due > max(now, last):
-                self._set(key, beat, max(now, last))
+            entry = self._entries.get(key)
+            if entry is None:
+                entry = self._entries[key] = _Entry(shortest, UNDER_WAY)
+                self._set_due(key, entry, now)
+            entry.wait = shortest
+            self._advance(key, entry, max(now, entry.looked_at + shortest))
 
-    def hurry(self, now: float) -> None:
-        """Something may have changed anywhere: everything is due."""
-        for key, beat in self._beats.items():
-            if beat.due is not UNDER_WAY and beat.due > now:
-                self._set(key, beat, now)
+    def hurry(self, now: float, keys: Iterable[K] | None = None) -> None:
+        """These are due at once, or all, unless a look is under way."""
+        for key in list(self._entries if keys is None else keys):
+            if key in self._entries:
+                self._advance(key, self._entries[key], now)
 
-    def take_due(self, now: float, is_wanted: Callable[[K], bool]) -> Iterator[K]:
-        """Keys to look at now, under way from here on; unwanted ones are forgotten."""
-        while self._heap and self._heap[0][0] <= now:
-            due, _, key = heapq.heappop(self._heap)
-            beat = self._beats.get(key)
-            if beat is None or beat.due != due:
-                continue
+    def forget(self, key: K) -> None:
+        """Nobody looks at it any more."""
+        self._entries.pop(key, None)
+
+    def wait_of(self, key: K) -> float:
+        """Seconds between its last look and the next; 0 for what is not known."""
+        entry = self._entries.get(key)
+        return entry.wait if entry else 0.0
+
+    def take_due(
+        self,
+        now: float,
+        is_wanted: Callable[[K], bool] = lambda _: True,
+        *,
+        slack: float = 0.0,
+        most: float = math.inf,
+    ) -> Iterator[K]:
+        """Keys to look at now, the longest due first; unwanted ones are forgotten.
+
+        What is due within `slack` of the first one is looked at with it. What is more
+        than `most` comes with the next call.
+        """
+        first = self.next_at()
+        until = now if first is None or first > now else now + slack
+        while most > 0 and first is not None and first <= until:
+            key = heapq.heappop(self._heap)[2]
             if is_wanted(key):
-                beat.due = UNDER_WAY
+                self._entries[key].due = UNDER_WAY
+                most -= 1
                 yield key
             else:
-                del self._beats[key]
+                del self._entries[key]
+            first = self.next_at()
 
-    def rest(
-        self, key: K, seen: object, now: float, slower: Callable[[float, bool], float]
+    def is_news(self, key: K, outcome: object) -> bool:
+        """Whether a look shows something else than the one before it."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return False
+        old, entry.outcome = entry.outcome, outcome
+        return entry.looked_at == -math.inf or old != outcome
+
+    def settle(
+        self,
+        key: K,
+        now: float,
+        *,
+        changed: bool,
+        shortest: float,
+        longest: float,
+        factor: float = BACKOFF,
     ) -> None:
-        """A look is over: `slower(seconds, changed)` says how long to leave it alone.
-
-        Long rests are spread a little, so that what began together does not stay so.
-        """
-        beat = self._beats.get(key)
-        if beat is None:
+        """A look is over: the next one comes `shortest` to `longest` seconds later."""
+        entry = self._entries.get(key)
+        if entry is None:
             return
-        changed = beat.looked_at is None or beat.seen != seen
-        beat.seen, beat.looked_at = seen, now
-        beat.seconds = slower(beat.seconds, changed)
-        self._set(key, beat, now + _spread(beat))
-
-    def again(self, keys: Iterable[K], now: float) -> None:
-        """Nobody looked after all: they are due again."""
-        for key in keys:
-            beat = self._beats.get(key)
-            if beat is not None:
-                self._set(key, beat, now)
+        slower = max(shortest, min(entry.wait * factor, longest))
+        entry.wait = shortest if changed else slower
+        entry.looked_at = now
+        self._set_due(key, entry, now + entry.wait)
 
     def next_at(self) -> float | None:
         """When the next key is due; None: none is, until an answer comes."""
         while self._heap:
             due, _, key = self._heap[0]
-            beat = self._beats.get(key)
-            if beat is not None and beat.due == due:
+            entry = self._entries.get(key)
+            if entry is not None and entry.due == due:
                 return due
             heapq.heappop(self._heap)
         return None
 
-    def _set(self, key: K, beat: _Beat, due: float) -> None:
-        beat.due = due
+    def _advance(self, key: K, entry: _Entry, due: float) -> None:
+        if due < entry.due < UNDER_WAY:
+            self._set_due(key, entry, due)
+
+    def _set_due(self, key: K, entry: _Entry, due: float) -> None:
+        entry.due = due
         self._pushes += 1
         heapq.heappush(self._heap, (due, self._pushes, key))
-
-
-def _spread(beat: _Beat) -> float:
-    if beat.seconds < _LONG_SECONDS:
-        return beat.seconds
-    return beat.seconds * (1.0 - 0.25 * (beat.number * _GOLDEN % 1.0))

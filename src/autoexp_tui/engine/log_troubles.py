@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from autoexp_tui.engine.file_poller import Stream
+from autoexp_tui.engine.reading_ports import Stream
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import Desk

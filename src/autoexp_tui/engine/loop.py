@@ -20,8 +20,7 @@ from autoexp_tui.engine.health import Health
 from autoexp_tui.engine.journal_writer import Writer, Written
 from autoexp_tui.engine.mailbox import Inputs, Mailbox
 from autoexp_tui.engine.observation_handlers import Intake
-from autoexp_tui.engine.poll_scheduler import Rounds
-from autoexp_tui.engine.poller import Lookout, Sources
+from autoexp_tui.engine.poller import Poller, Sources
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.recovery_messages import leave_in_doubt
 from autoexp_tui.engine.session_ports import Journal, Lease, LiveSink
@@ -92,7 +91,6 @@ class Engine:
         self._touched: set[str] = set()
         """Jobs that are no longer what they were, once what is decided is durable."""
         self._telemetry = Telemetry(state)
-        self._lookout = Lookout(parts.sources, self.post)
         self._dispatcher = Dispatcher(parts.outside, self.post)
         self._intake = Intake(
             dispatcher=self._dispatcher,
@@ -104,13 +102,14 @@ class Engine:
             lost_after_seconds=lambda: parts.sources.executor.lost_after_seconds,
             log_fault=parts.log_fault,
         )
-        self._rounds = Rounds(
+        self._poller = Poller(
             state,
             self._volatile,
-            self._lookout,
+            parts.sources,
             self._dispatcher,
             self._telemetry,
             self._intake,
+            self.post,
         )
         self._writer = Writer(parts.journal, parts.clock, self._health, parts.log_fault)
         self._showing = Showing(
@@ -145,12 +144,12 @@ class Engine:
     def nudge(self, *kinds: str) -> None:
         """Something changed outside: look at `kinds` now."""
         for kind in kinds or ("executor", "logs", "facts"):
-            self._lookout.nudge(kind)
+            self._poller.nudge(kind)
         self._mailbox.nudge()
 
     def nudge_files(self, paths: Iterable[str]) -> None:
         """Files changed outside: logs among them that were quiet are read now."""
-        if self._rounds.wake(paths):
+        if self._poller.logs.wake(paths):
             self._mailbox.nudge()
 
     def run(self) -> None:
@@ -196,7 +195,7 @@ class Engine:
         """Make everything volatile anew from the state; logs are read again."""
         self._telemetry.restart()
         self._volatile.restart(self.state)
-        self._rounds.restart()
+        self._poller.restart()
         self._showing.restart()
 
     # -------------------------------------------------------------------- commit
@@ -245,15 +244,13 @@ class Engine:
 
     def _forget_known(self, observations: Sequence[Observation]) -> None:
         """Commands carried out by a predecessor that could not clear its inbox."""
-        known = [
+        self._poller.forget_orders(
             order.command_id
             for taken in observations
             if isinstance(taken, seen.OrdersTaken)
             for order in taken.orders
             if order.command_id in self.state.commands
-        ]
-        if known:
-            self._lookout.orders_done(known)
+        )
 
     def _decide(
         self,
@@ -282,7 +279,7 @@ class Engine:
             obey(desk, order)
         for observation in observations:
             judged.update(self._intake.take(desk, observation))
-            self._rounds.note(observation, self._clock.monotonic())
+            self._poller.note(observation, self._clock.monotonic())
         self._telemetry.watch_stalls(desk)
         self._intake.effects.wait_no_longer(desk)
         self._intake.submissions.settle_cancels(desk)
@@ -366,13 +363,12 @@ class Engine:
         for record in records:
             apply(self.state, record)
         touched, self._touched = self._touched, set()
-        self._rounds.touch(touched)
+        self._poller.logs.touch(touched)
         self._telemetry.note_ends(touched)
         self._showing.note(records, touched)
         self._showing.dirty = True
-        commands = [record.command_id for record in records if record.command_id]
-        if commands:
-            self._lookout.orders_done(list(dict.fromkeys(commands)))
+        commands = (record.command_id for record in records if record.command_id)
+        self._poller.forget_orders(dict.fromkeys(commands))
         if any(isinstance(record.event, events.EngineStopped) for record in records):
             self._stop()
         self._parts.journal.keep(self.state)
@@ -390,7 +386,7 @@ class Engine:
             return
         now = self._clock.monotonic()
         self._dispatcher.dispatch(self.state, now)
-        self._rounds.look(now, self._timeline.now().t)
+        self._poller.look(now, self._timeline.now().t)
         self._stop_when_idle()
 
     def _stop_when_idle(self) -> None:
@@ -435,7 +431,7 @@ class Engine:
         now = self._clock.monotonic()
         if self._writer.unwritten:
             return max(0.0, self._writer.next_try - now)
-        times = [now + IDLE_SECONDS, *self._rounds.next_at(now)]
+        times = [now + IDLE_SECONDS, *self._poller.next_at(now)]
         due = self._volatile.timers.next_at()
         if due is not None:
             times.append(self._timeline.monotonic_at(due))

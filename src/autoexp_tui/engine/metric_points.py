@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from autoexp_tui.engine.log_poller import LOG_CHUNK
-from autoexp_tui.engine.reading_ports import LogChunk
+from autoexp_tui.engine.reading_ports import LOG_CHUNK, LogChunk
 from autoexp_tui.engine.run_telemetry import FileSource, Source, Track
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.telemetry.metrics import Point

@@ -1,10 +1,12 @@
 """Looks at files, apart for each file system: one that hangs holds up nobody else.
 
-Each place (a mount point) has a lane of its own. A look that makes no progress for a
-while is *stuck*: what it has found is told, what it has not is *silent*, and whatever
-lies elsewhere on the place goes on in a spare lane, for the hang may be another file
-system's behind a symbolic link. Lanes are bounded, so a place that is gone for good
-costs a few threads and no more. Nothing is ever waited for or joined.
+Each mount point has one batch of looks under way. A batch that makes no progress for a
+while is *stuck*: its thread keeps the file in hand, and the rest goes on in another
+batch. A mount point has a bounded share of the pool's threads. When all of them are
+stuck, everything on it is *silent* until one returns. Nothing is waited for or joined.
+
+The mount point is told by the path alone. A file behind a symbolic link to a file
+system that hangs uses up the share of the mount point where the link lies.
 """
 
 from __future__ import annotations
@@ -13,30 +15,31 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, Generic, Protocol, TypeVar
 
 from autoexp_tui.engine.ports import Pool
+from autoexp_tui.model import observations as seen
 from autoexp_tui.model.facts import Silence
+from autoexp_tui.model.observations import Observation
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 A = TypeVar("A")
 
 SILENT_SECONDS: Final = 10.0
-"""Without any progress, after which a look is stuck."""
-MOST_LOOKS: Final = 4
-"""Looks at one place at a time, stuck ones included."""
-LOOK_ITEMS: Final = 1000
-"""Of one look; more follow in the next, so that one answer stays small."""
+"""Without any progress, after which a batch is stuck."""
+MOST_BATCHES: Final = 4
+"""Threads of one mount point, stuck ones included: its share of the pool."""
+BATCH_ITEMS: Final = 1000
+"""More follow in the next batch, so that one answer stays small."""
 _STEP_SECONDS: Final = 6.0
 """At most so much silence counts between two commits: the engine itself may have
 been asleep."""
-_GROUP_DEPTH: Final = 3
-"""Directories that paths share to be taken for neighbours behind one link."""
 
 
-class Ways(Protocol[T_contra, A]):
-    """What lanes are told of the things that they look at."""
+class Reader(Protocol[T_contra, A]):
+    """How the items of one kind are looked at."""
 
     def key(self, item: T_contra) -> Hashable:
         """What is never looked at twice at a time."""
@@ -46,260 +49,217 @@ class Ways(Protocol[T_contra, A]):
         """Where it lies."""
         ...
 
-    def look(self, items: Sequence[T_contra]) -> Iterator[A]:
+    def read(self, items: Sequence[T_contra]) -> Iterator[A]:
         """One answer an item, in order, or fewer; blocks, on a pool's thread."""
         ...
 
-    def tell(self, answers: Sequence[tuple[T_contra, A]]) -> None:
-        """Answers came; called from any thread."""
+    def report(self, answers: Sequence[A]) -> Observation:
+        """What answers are posted as."""
         ...
 
-    def fault(self, name: str, problem: BaseException) -> None:
-        """A look raised what it should not; called from any thread."""
+    def report_silence(
+        self, items: Sequence[T_contra], silence: Silence, t: float
+    ) -> Observation | None:
+        """What is posted of items on a mount point that does not answer."""
         ...
 
 
 @dataclass(slots=True, eq=False)
-class _Look(Generic[T, A]):
-    """One look under way. `answers` grows on the pool's thread."""
+class _Batch(Generic[T, A]):
+    """One thread's items. `answers` grows on the pool's thread."""
 
     name: str
     items: Sequence[T]
     answers: list[A] = field(default_factory=list)
-    told: int = 0
-    """Answers that were told before its end."""
     seen: int = 0
     quiet: float = 0.0
     """Seconds without progress."""
-    group: str = ""
-    """Not empty: it is stuck, on something in this directory."""
-    behind: list[T] = field(default_factory=list)
-    """Neighbours of what it hangs on: they wait for its return."""
+    stuck: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def goes_on(self, answer: A) -> bool:
-        """Note an answer; False when others have taken over the rest."""
+    def add_answer(self, answer: A) -> bool:
+        """Keep an answer; False when others have taken over the rest."""
         with self._lock:
             self.answers.append(answer)
-            return not self.group
+            return not self.stuck
 
-    def give_up(self, group: Callable[[T], str]) -> int | None:
-        """Call it stuck on what it has in hand: which one; None when it is through."""
+    def note_time(self, passed: float) -> bool:
+        """Whether it has made no progress for too long just now."""
+        done = len(self.answers)
+        self.quiet = 0.0 if done > self.seen else self.quiet + passed
+        self.seen = done
+        return not self.stuck and self.quiet >= SILENT_SECONDS
+
+    def give_up(self) -> tuple[Sequence[T], list[A], Sequence[T]] | None:
+        """Leave it the item in hand alone: what is done, its answers, and the rest.
+
+        None when it is through: only its end is on its way.
+        """
         with self._lock:
-            done = len(self.answers)
+            done, answers = len(self.answers), self.answers
             if done == len(self.items):
                 return None
-            self.group = group(self.items[done])
-            return done
+            finished, rest = self.items[:done], self.items[done + 1 :]
+            self.items, self.answers = self.items[done : done + 1], []
+            self.seen, self.stuck = 0, True
+            return finished, answers, rest
 
 
 @dataclass(slots=True)
-class _Place(Generic[T, A]):
-    """One file system."""
+class _Mount(Generic[T, A]):
+    """One mount point."""
 
-    name: str
+    path: str
     waiting: dict[Hashable, T] = field(default_factory=dict)
-    looks: list[_Look[T, A]] = field(default_factory=list)
+    batches: list[_Batch[T, A]] = field(default_factory=list)
+    answering: bool | None = None
+    """Whether it answered, as was posted last; None: nothing was."""
 
-    def stuck(self) -> Iterator[_Look[T, A]]:
-        return (look for look in self.looks if look.group)
+    @property
+    def is_stuck(self) -> bool:
+        """Whether any of its batches is."""
+        return any(batch.stuck for batch in self.batches)
 
-    def has_free_lane(self) -> bool:
-        """One look at a time, unless all that are under way are stuck."""
-        return len(self.looks) < MOST_LOOKS and all(look.group for look in self.looks)
+    @property
+    def is_free(self) -> bool:
+        """Whether another batch may begin."""
+        all_stuck = all(batch.stuck for batch in self.batches)
+        return all_stuck and len(self.batches) < MOST_BATCHES
 
-    def name_of_next(self) -> str:
-        taken = {look.name for look in self.looks}
-        names = (f"{self.name} #{n}" for n in range(1, MOST_LOOKS + 1))
+    def choose_name(self) -> str:
+        """A name that none of its batches has."""
+        taken = {batch.name for batch in self.batches}
+        names = (f"{self.path} #{n}" for n in range(1, MOST_BATCHES + 1))
         return next(name for name in names if name not in taken)
 
 
-@dataclass(slots=True)
-class Tended(Generic[T, A]):
-    """What became of the lanes since the last time."""
-
-    answered: list[tuple[T, A]] = field(default_factory=list)
-    again: list[T] = field(default_factory=list)
-    """Nobody got to them: they may be sent again."""
-    silent: dict[str, tuple[Silence, list[T]]] = field(default_factory=dict)
-    """Place -> since when, and what is not known because of it, told once each."""
-    heard: list[str] = field(default_factory=list)
-    """Places of which a look has ended, and none is stuck."""
-
-
-class Lanes(Generic[T, A]):
-    """All lanes of one kind of look. Used by the engine's thread alone."""
+class MountWorkers(Generic[T, A]):
+    """All looks of one kind. Used by the engine's thread alone."""
 
     def __init__(
-        self, kind: str, pool: Pool, place_of: Callable[[str], str], ways: Ways[T, A]
+        self,
+        kind: str,
+        pool: Pool,
+        mount_of: Callable[[str], str],
+        reader: Reader[T, A],
+        post: Callable[[Observation], None],
     ) -> None:
         self._kind = kind
         self._pool = pool
-        self._place_of = place_of
-        self._ways = ways
-        self._places: dict[str, _Place[T, A]] = {}
-        self._held: dict[Hashable, None] = {}
+        self._mount_of = mount_of
+        self._reader = reader
+        self._post = post
+        self._mounts: dict[str, _Mount[T, A]] = {}
+        self._held: set[Hashable] = set()
         """Everything that waits or is looked at."""
-        self._over: deque[tuple[_Place[T, A], _Look[T, A]]] = deque()
-        self._silent: dict[Hashable, None] = {}
+        self._silent: set[Hashable] = set()
+        """Of that, what was reported silent."""
+        self._ended: deque[tuple[_Mount[T, A], _Batch[T, A]]] = deque()
         self._tended_at: float | None = None
 
-    def holds(self, item: T) -> bool:
+    def holds(self, key: Hashable) -> bool:
         """Whether it waits for a look, or is being looked at."""
-        return self.holds_key(self._ways.key(item))
-
-    def holds_key(self, key: Hashable) -> bool:
-        """The same, by its key."""
         return key in self._held
 
     def send(self, items: Iterable[T]) -> None:
-        """Look at these as soon as their place can; those under way are left out."""
+        """Look at these as soon as their mount can; those under way are left out."""
         for item in items:
-            key = self._ways.key(item)
+            key = self._reader.key(item)
             if key not in self._held:
-                self._held[key] = None
-                self._place(item).waiting[key] = item
+                self._held.add(key)
+                path = self._mount_of(self._reader.path(item))
+                mount = self._mounts.setdefault(path, _Mount(path))
+                mount.waiting[key] = item
 
-    def tend(self, now: float, t: float) -> Tended[T, A]:
+    def tend(self, now: float, t: float) -> None:
         """Take what ended, notice what is stuck, begin what can begin."""
-        tended: Tended[T, A] = Tended()
-        self._take_over(tended)
-        passed = 0.0 if self._tended_at is None else now - self._tended_at
-        self._tended_at = now
-        for place in self._places.values():
-            self._notice(place, min(max(passed, 0.0), _STEP_SECONDS), t, tended)
-            self._begin(place, t, tended)
-        return tended
+        while self._ended:
+            self._end(*self._ended.popleft())
+        last, self._tended_at = self._tended_at, now
+        passed = 0.0 if last is None else min(max(now - last, 0.0), _STEP_SECONDS)
+        for mount in self._mounts.values():
+            for batch in mount.batches:
+                if batch.note_time(passed):
+                    self._give_up(mount, batch, t)
+            self._start(mount, t)
 
-    def _place(self, item: T) -> _Place[T, A]:
-        name = self._place_of(self._ways.path(item))
-        if name not in self._places:
-            self._places[name] = _Place(name)
-        return self._places[name]
+    def _end(self, mount: _Mount[T, A], batch: _Batch[T, A]) -> None:
+        mount.batches.remove(batch)
+        done = len(batch.answers)
+        self._release(batch.items[:done])
+        self._wait_again(mount, batch.items[done:])
+        if not mount.is_stuck and not mount.answering:
+            mount.answering = True
+            self._post(seen.PlaceHeard(place=mount.path))
 
-    # -------------------------------------------------------------------------- ends
-    def _take_over(self, tended: Tended[T, A]) -> None:
-        while self._over:
-            place, look = self._over.popleft()
-            place.looks.remove(look)
-            self._release(tended, look, look.told, len(look.answers))
-            left = list(look.items[len(look.answers) :])
-            if look.group:  # what it did not get to has gone on elsewhere
-                left = [*left[: look.told + 1 - len(look.answers)], *look.behind]
-            self._let_go(left)
-            tended.again += left
-            if not any(place.stuck()):
-                tended.heard.append(place.name)
+    def _release(self, items: Iterable[T]) -> None:
+        keys = {self._reader.key(item) for item in items}
+        self._held -= keys
+        self._silent -= keys
 
-    def _release(
-        self, tended: Tended[T, A], look: _Look[T, A], first: int, last: int
-    ) -> None:
-        done = list(zip(look.items[first:last], look.answers[first:last], strict=True))
-        self._let_go(item for item, _ in done)
-        tended.answered += done
-
-    def _let_go(self, items: Iterable[T]) -> None:
-        for item in items:
-            key = self._ways.key(item)
-            self._held.pop(key, None)
-            self._silent.pop(key, None)
+    def _wait_again(self, mount: _Mount[T, A], items: Iterable[T]) -> None:
+        """Nobody got to these: they come first in the next batch."""
+        first = {self._reader.key(item): item for item in items}
+        mount.waiting = first | mount.waiting
 
     # ------------------------------------------------------------------------ silence
-    def _notice(
-        self, place: _Place[T, A], passed: float, t: float, tended: Tended[T, A]
-    ) -> None:
-        for look in place.looks:
-            done = len(look.answers)
-            moved = done > look.seen
-            look.seen = done
-            look.quiet = 0.0 if moved else look.quiet + passed
-            if not look.group and look.quiet >= SILENT_SECONDS:
-                self._give_up(place, look, t, tended)
+    def _give_up(self, mount: _Mount[T, A], batch: _Batch[T, A], t: float) -> None:
+        parted = batch.give_up()
+        if parted is None:
+            return
+        finished, answers, rest = parted
+        if answers:
+            self._post(self._reader.report(answers))
+        self._release(finished)
+        self._wait_again(mount, rest)
+        self._report_silence(mount, [*batch.items, *rest], t)
 
-    def _give_up(
-        self, place: _Place[T, A], look: _Look[T, A], t: float, tended: Tended[T, A]
+    def _report_silence(
+        self, mount: _Mount[T, A], items: Iterable[T], t: float
     ) -> None:
-        done = look.give_up(lambda item: self._group(place, item))
-        if done is None:
-            return  # it is only the end of it that is on its way
-        in_hand, *rest = look.items[done:]
-        self._ways.tell(list(zip(look.items[:done], look.answers[:done], strict=True)))
-        self._release(tended, look, 0, done)
-        look.told = done
-        place.waiting.update((self._ways.key(item), item) for item in rest)
-        self._mute(place, [in_hand, *rest], t, tended)
-
-    def _mute(
-        self,
-        place: _Place[T, A],
-        items: Iterable[T],
-        t: float,
-        tended: Tended[T, A],
-    ) -> None:
-        new = [item for item in items if self._ways.key(item) not in self._silent]
+        """Post, once each, what is not known because the mount does not answer."""
+        new = [item for item in items if self._reader.key(item) not in self._silent]
         if not new:
             return
-        self._silent.update(dict.fromkeys(map(self._ways.key, new)))
-        quiet = max(look.quiet for look in place.stuck())
-        since = Silence(place.name, t - quiet)
-        tended.silent.setdefault(place.name, (since, []))[1].extend(new)
-
-    def _group(self, place: _Place[T, A], item: T) -> str:
-        parts = self._ways.path(item).split("/")[:-1]
-        depth = max(len(place.name.rstrip("/").split("/")), _GROUP_DEPTH)
-        return "/".join(parts[: depth + 1]) or "/"
+        self._silent.update(self._reader.key(item) for item in new)
+        quiet = max(batch.quiet for batch in mount.batches)
+        silence = Silence(mount.path, t - quiet)
+        observation = self._reader.report_silence(new, silence, t)
+        if observation is not None:
+            self._post(observation)
+        if mount.answering is not False:
+            mount.answering = False
+            self._post(seen.PlaceHeard(place=mount.path, silence=silence))
 
     # ------------------------------------------------------------------------- begins
-    def _begin(self, place: _Place[T, A], t: float, tended: Tended[T, A]) -> None:
-        if not place.waiting:
+    def _start(self, mount: _Mount[T, A], t: float) -> None:
+        if not mount.waiting:
             return
-        stuck = {look.group: look for look in place.stuck()}
-        if stuck:
-            self._set_behind(place, stuck, t, tended)
-        if place.waiting and place.has_free_lane():
-            self._start(place)
-        elif all(look.group for look in place.looks):
-            self._mute(place, list(place.waiting.values()), t, tended)
+        if mount.is_free:
+            self._submit(mount)
+        elif all(batch.stuck for batch in mount.batches):
+            self._report_silence(mount, mount.waiting.values(), t)
 
-    def _set_behind(
-        self,
-        place: _Place[T, A],
-        stuck: dict[str, _Look[T, A]],
-        t: float,
-        tended: Tended[T, A],
-    ) -> None:
-        for key, item in list(place.waiting.items()):
-            look = stuck.get(self._group(place, item))
-            if look is not None:
-                del place.waiting[key]
-                look.behind.append(item)
-                self._mute(place, [item], t, tended)
+    def _submit(self, mount: _Mount[T, A]) -> None:
+        keys = list(islice(mount.waiting, BATCH_ITEMS))
+        items = [mount.waiting.pop(key) for key in keys]
+        batch: _Batch[T, A] = _Batch(mount.choose_name(), items)
+        name = f"{self._kind} {batch.name}"
 
-    def _start(self, place: _Place[T, A]) -> None:
-        chosen = sorted(place.waiting.values(), key=self._ways.path)[:LOOK_ITEMS]
-        look: _Look[T, A] = _Look(place.name_of_next(), chosen)
-        place.looks.append(look)
-        for item in chosen:
-            del place.waiting[self._ways.key(item)]
-        name = f"{self._kind} {look.name}"
-        if not self._pool.submit(name, *self._call(place, look, name)):
-            place.looks.remove(look)
-            place.waiting.update((self._ways.key(item), item) for item in chosen)
-
-    def _call(
-        self, place: _Place[T, A], look: _Look[T, A], name: str
-    ) -> tuple[Callable[[], object], Callable[[object, BaseException | None], None]]:
         def call() -> None:
-            for answer in self._ways.look(look.items):
-                if not look.goes_on(answer):
+            for answer in self._reader.read(items):
+                if not batch.add_answer(answer):
                     return
 
         def done(_: object, problem: BaseException | None) -> None:
-            news = look.answers[look.told :]
-            self._over.append((place, look))
+            answers = batch.answers
+            self._ended.append((mount, batch))
             if problem is not None:
-                self._ways.fault(name, problem)
-            items = look.items[look.told : look.told + len(news)]
-            self._ways.tell(list(zip(items, news, strict=True)))
+                self._post(seen.call_failed(name, problem))
+            if answers:
+                self._post(self._reader.report(answers))
 
-        return call, done
+        mount.batches.append(batch)
+        if not self._pool.submit(name, call, done):
+            mount.batches.remove(batch)
+            self._wait_again(mount, items)

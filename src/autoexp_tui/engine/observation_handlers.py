@@ -93,7 +93,7 @@ class Intake:
             case seen.CallFailed():
                 self.failed.call_failed(desk, observation)
             case seen.JobsOpened():
-                pass  # decides nothing: `rounds` reads their logs
+                pass  # decides nothing: `log_poller` reads their logs
             case _:
                 assert_never(observation)
         return []

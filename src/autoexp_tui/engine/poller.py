@@ -1,31 +1,37 @@
 """When to look outside, and at what: the executor, files, logs, the inbox, the lease.
 
-Each look runs on a pool, at most one of a kind at a time; answers return as
-observations. A nudge (a changed directory) only makes the next look come sooner.
+Looks only; what they show comes back as observations. Each look runs on a pool, at most
+one of a kind at a time. A nudge (a changed directory) makes the next look come sooner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Final
 
-from autoexp_tui.conditions.watch import Watch
+from autoexp_tui.engine.dispatcher import Dispatcher
+from autoexp_tui.engine.ephemeral_state import Volatile
 from autoexp_tui.engine.executor_port import Executor, PollAnswer, Task
-from autoexp_tui.engine.fact_poller import FactRounds
-from autoexp_tui.engine.log_poller import LogCursor, LogRounds
+from autoexp_tui.engine.fact_poller import FactPoller
+from autoexp_tui.engine.log_poller import LogPoller, make_log_workers
+from autoexp_tui.engine.observation_handlers import Intake
 from autoexp_tui.engine.ports import Pool
 from autoexp_tui.engine.reading_ports import FactSource, LogSource
 from autoexp_tui.engine.session_ports import Inbox, Lease
+from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.model import observations as seen
 from autoexp_tui.model.observations import Observation
+from autoexp_tui.model.state import Attempt, SessionState
+from autoexp_tui.model.states import Outcome
 
-HEARTBEAT_SECONDS = 30.0
-INBOX_SECONDS = 1.0
+HEARTBEAT_SECONDS: Final = 30.0
+INBOX_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """The outside as the lookout needs it."""
+    """The outside as the poller needs it."""
 
     executor: Executor
     facts: FactSource
@@ -42,120 +48,176 @@ class Sources:
     """The file system of a path, told without touching it."""
 
 
-@dataclass(slots=True)
-class Lookout:
-    """Due times (monotonic seconds) and which looks are under way."""
+class Poller:
+    """Sends a look wherever one is due. Times are monotonic seconds."""
 
-    sources: Sources
-    post: Callable[[Observation], None]
-    due: dict[str, float] = field(default_factory=dict)
-    busy: set[str] = field(default_factory=set)
-    _nudged: set[str] = field(default_factory=set)
-    facts: FactRounds = field(init=False)
-    log_rounds: LogRounds = field(init=False)
-
-    def __post_init__(self) -> None:
-        at = self.sources
-        self.facts = FactRounds(
-            at.facts, at.file_pool, at.command_pool, at.place_of, self.post
+    def __init__(
+        self,
+        state: SessionState,
+        volatile: Volatile,
+        sources: Sources,
+        dispatcher: Dispatcher,
+        telemetry: Telemetry,
+        intake: Intake,
+        post: Callable[[Observation], None],
+    ) -> None:
+        self._state = state
+        self._volatile = volatile
+        self._sources = at = sources
+        self._dispatcher = dispatcher
+        self._intake = intake
+        self._post = post
+        self._due: dict[str, float] = {}
+        self._busy: set[str] = set()
+        """Looks under way."""
+        self._nudged: set[str] = set()
+        self._facts = FactPoller(
+            at.facts, at.file_pool, at.command_pool, at.place_of, post
         )
-        self.log_rounds = LogRounds(at.logs, at.log_pool, at.place_of, self.post)
+        self.logs = LogPoller(
+            state,
+            volatile,
+            telemetry,
+            intake.runs,
+            dispatcher.outside.attempt_dir,
+            make_log_workers(at.logs, at.log_pool, at.place_of, post),
+        )
 
-    def is_due(self, what: str, now: float) -> bool:
-        """Whether `what` should be looked at; never while a look is under way."""
-        return what not in self.busy and self.due.get(what, now) <= now
+    def restart(self) -> None:
+        """What is volatile is made anew."""
+        self._facts.restart()
+        self.logs.restart()
 
-    def nudge(self, what: str) -> None:
-        """Look at `what` at the next opportunity."""
-        self.due.pop(what, None)
-        self._nudged.add(what)
+    def nudge(self, kind: str) -> None:
+        """Look at this kind at the next opportunity. Any thread may call it."""
+        self._due.pop(kind, None)
+        self._nudged.add(kind)
 
-    def outside(self, watch: Watch, now: float, t: float, poll_seconds: float) -> None:
-        """Every fact that is due, and what became of the looks under way.
+    def note(self, observation: Observation, now: float) -> None:
+        """Learn from an answer when to look again."""
+        match observation:
+            case seen.JobsOpened():
+                self.logs.open(observation.jobs)
+            case seen.LogsRead():
+                self.logs.note(observation, now)
+            case seen.FactsSeen():
+                self._facts.note(observation, now, self._poll_seconds())
+            case _:
+                pass
 
-        Args:
-            watch: who waits for what.
-            now: monotonic seconds.
-            t: the same moment.
-            poll_seconds: between two looks at what changes.
-        """
-        self.facts.want(watch.take_wanted(), now, poll_seconds)
+    def look(self, now: float, t: float) -> None:
+        """Every look that is due; `t` is the same moment."""
+        if self._is_due("inbox", now):
+            self._take_orders(now)  # before logs, whose answer takes a commit's time
+        if self._is_due("executor", now) and (tasks := self._open_tasks()):
+            self._poll_executor(tasks, now)
+        watch = self._volatile.watch
+        self._intake.forget(watch.take_dropped())
+        self._facts.want(watch.take_wanted(), now, self._poll_seconds())
         if "facts" in self._nudged:
-            self.facts.hurry(now)
+            self._facts.hurry(now)
         self._nudged.clear()
-        self.facts.look(now, t, poll_seconds, watch.is_read)
-        self.log_rounds.tend(now, t)
+        self._facts.look(now, t, watch.is_read)
+        self.logs.look(now, t)
+        if self._is_due("heartbeat", now):
+            self._send_heartbeat(now)
 
-    def next_at(self, kinds: Iterable[str], now: float) -> float | None:
-        """When the next look of these kinds is due."""
-        times = [self.due.get(kind, now) for kind in kinds if kind not in self.busy]
-        return min(times, default=None)
+    def next_at(self, now: float) -> list[float]:
+        """When something is to be looked at or sent again."""
+        kinds = {"inbox", "heartbeat"} - self._busy
+        if self._volatile.roster.active and "executor" not in self._busy:
+            kinds.add("executor")
+        times = [
+            *(self._due.get(kind, now) for kind in kinds),
+            self._facts.next_at(),
+            self.logs.next_at(now),
+            self._dispatcher.next_at(self._state),
+        ]
+        return [at for at in times if at is not None]
 
-    # --------------------------------------------------------------------- looks
-    def poll(self, tasks: Sequence[Task], now: float) -> None:
-        """One look at the executor."""
+    def _poll_seconds(self) -> float:
+        plan = self._state.plan
+        return plan.monitoring.poll_seconds if plan else 1.0
+
+    def _is_due(self, kind: str, now: float) -> bool:
+        return kind not in self._busy and self._due.get(kind, now) <= now
+
+    # ------------------------------------------------------------------------- looks
+    def _open_tasks(self) -> list[Task]:
+        roster = self._volatile.roster
+        jobs = [
+            self._state.jobs[name]
+            for name in (*sorted(roster.active), *sorted(roster.lost))
+        ]
+        return [
+            self._dispatcher.task(job, attempt.number)
+            for job in jobs
+            for attempt in job.attempts[-1:]
+            if attempt.outcome in (None, Outcome.LOST) and _is_known(attempt)
+        ]
+
+    def _poll_executor(self, tasks: Sequence[Task], now: float) -> None:
+        executor = self._sources.executor
 
         def call() -> Observation:
             try:
-                return seen.Polled(answer=self.sources.executor.poll(tasks))
+                return seen.Polled(answer=executor.poll(tasks))
             except OSError as error:
                 return seen.Polled(answer=PollAnswer(error=str(error)))
 
-        wait = self.sources.executor.poll_seconds
-        self._look("executor", self.sources.poll_pool, call, now + wait)
+        due = now + executor.poll_seconds
+        self._submit("executor", self._sources.poll_pool, call, due)
 
-    def logs(self, cursors: Sequence[LogCursor], now: float, t: float) -> None:
-        """One look at these logs; those that are being looked at are left out."""
-        if cursors:
-            self.log_rounds.send(cursors)
-            self.log_rounds.tend(now, t)
-
-    def inbox(self, now: float) -> None:
+    def _take_orders(self, now: float) -> None:
         """Fetch commands that other processes left."""
-        self._look(
-            "inbox",
-            self.sources.house_pool,
-            lambda: seen.OrdersTaken(orders=tuple(self.sources.inbox.take())),
-            now + INBOX_SECONDS,
-        )
 
-    def heartbeat(self, now: float) -> None:
+        def call() -> Observation:
+            return seen.OrdersTaken(orders=tuple(self._sources.inbox.take()))
+
+        self._submit("inbox", self._sources.house_pool, call, now + INBOX_SECONDS)
+
+    def _send_heartbeat(self, now: float) -> None:
         """Show that we live, and learn whether we still own the session."""
 
         def call() -> Observation:
             try:
-                return seen.Heartbeat(ours=self.sources.lease.heartbeat())
+                return seen.Heartbeat(ours=self._sources.lease.heartbeat())
             except OSError as error:
                 return seen.Heartbeat(ours=True, problem=str(error))
 
-        self._look("heartbeat", self.sources.house_pool, call, now + HEARTBEAT_SECONDS)
+        due = now + HEARTBEAT_SECONDS
+        self._submit("heartbeat", self._sources.house_pool, call, due)
 
-    def orders_done(self, command_ids: Sequence[str]) -> None:
+    def forget_orders(self, command_ids: Iterable[str]) -> None:
         """Their events are synced: the inbox may forget the commands."""
-        self.sources.house_pool.submit(
-            f"done {command_ids[0]}",
-            lambda: self.sources.inbox.done(command_ids),
-            self._only_faults("inbox"),
-        )
+        ids = list(command_ids)
 
-    def _look(
-        self, what: str, pool: Pool, call: Callable[[], Observation], next_due: float
-    ) -> None:
-        def done(answer: object, problem: BaseException | None) -> None:
-            self.busy.discard(what)
-            if problem is not None:
-                self.post(seen.call_failed(what, problem))
-            else:
-                self.post(answer)  # type: ignore[arg-type]
-
-        self.due[what] = next_due
-        self.busy.add(what)
-        if not pool.submit(what, call, done):
-            self.busy.discard(what)
-
-    def _only_faults(self, what: str) -> Callable[[object, BaseException | None], None]:
         def done(_: object, problem: BaseException | None) -> None:
             if problem is not None:
-                self.post(seen.call_failed(what, problem))
+                self._post(seen.call_failed("inbox", problem))
 
-        return done
+        def call() -> None:
+            self._sources.inbox.done(ids)
+
+        if ids:
+            self._sources.house_pool.submit(f"done {ids[0]}", call, done)
+
+    def _submit(
+        self, kind: str, pool: Pool, call: Callable[[], Observation], next_due: float
+    ) -> None:
+        def done(answer: object, problem: BaseException | None) -> None:
+            self._busy.discard(kind)
+            if problem is not None:
+                self._post(seen.call_failed(kind, problem))
+            else:
+                self._post(answer)  # type: ignore[arg-type]
+
+        self._due[kind] = next_due
+        self._busy.add(kind)
+        if not pool.submit(kind, call, done):
+            self._busy.discard(kind)
+
+
+def _is_known(attempt: Attempt) -> bool:
+    """Whether the executor answered for it: before that, its absence says nothing."""
+    return attempt.submitted_at is not None or attempt.run >= 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol, TypeAlias
 
 from autoexp_tui.model.facts import Fact, OutsideKey
 
@@ -60,6 +60,57 @@ class FoundFile:
     """Bytes of it that were there before the present attempt was sent."""
     is_new: bool = True
     """It came with the present attempt."""
+
+
+Stream: TypeAlias = tuple[str, str]
+"""(job, which of its files): the log is the empty one."""
+LOG: Final = ""
+"""The source that is a run's log. Files of metrics are sources by their paths."""
+SEARCH: Final = "?"
+"""The search for files of metrics."""
+GPU: Final = "gpu"
+"""The samples of a run's GPUs."""
+LOG_CHUNK: Final = 1 << 20
+"""Bytes read from one log at a look."""
+LOOK_WORK: Final = 25_000_000
+"""Bytes times instructions of patterns of all logs at a look, so that one commit stays
+short: less than half a second of searching at worst."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """For files of metrics; see `LogSource.find`."""
+
+    patterns: tuple[str, ...]
+    first: str
+    present: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCursor:
+    """Where the reading of one run's log stands."""
+
+    job: str
+    attempt: int
+    run: int
+    path: str
+    offset: int
+    final: bool = False
+    limit: int = LOG_CHUNK
+    """Bytes that are read at a look."""
+    cost: int = 1
+    """Instructions of patterns that each byte is searched with."""
+    source: str = LOG
+    """Which file of the job's."""
+    outlives: bool = False
+    """The file is of the job, and not of the run alone."""
+    search: Search | None = None
+    """Files are looked for; none is read."""
+
+    @property
+    def stream(self) -> Stream:
+        """Whose file it is, and which: of each one there is one look at a time."""
+        return (self.job, self.source)
 
 
 class LogSource(Protocol):

@@ -12,8 +12,8 @@ from autoexp_tui.effects.effects import TaskId
 from autoexp_tui.engine import report_reducer as judge
 from autoexp_tui.engine.executor_port import TaskPhase, TaskReport
 from autoexp_tui.engine.health import Health
-from autoexp_tui.engine.log_poller import LOG
 from autoexp_tui.engine.log_troubles import LogTroubles
+from autoexp_tui.engine.reading_ports import LOG
 from autoexp_tui.engine.submission_answers import order_again
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from autoexp_tui.engine.log_poller import LOG, SEARCH
+from autoexp_tui.engine.reading_ports import LOG, SEARCH
 from autoexp_tui.model.facts import MetricFact
 from autoexp_tui.model.moment import Moment
 from autoexp_tui.model.rules import MetricFile, Monitoring

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from autoexp_tui.engine.ended_runs import TREND_POINTS
-from autoexp_tui.engine.log_poller import LOG
+from autoexp_tui.engine.reading_ports import LOG
 from autoexp_tui.engine.run_telemetry import Track
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import Desk

@@ -13,10 +13,17 @@ from dataclasses import replace
 
 from autoexp_tui.actions.reactions import log_matched
 from autoexp_tui.engine.ended_runs import EndedRuns
-from autoexp_tui.engine.log_poller import GPU, LOG, LOG_CHUNK, LOOK_WORK, LogCursor
 from autoexp_tui.engine.metric_alerts import stop_worrying, watch_loss
 from autoexp_tui.engine.metric_points import keep_pace, plot, points_in, whole_lines
-from autoexp_tui.engine.reading_ports import FoundFile, LogChunk
+from autoexp_tui.engine.reading_ports import (
+    GPU,
+    LOG,
+    LOG_CHUNK,
+    LOOK_WORK,
+    FoundFile,
+    LogChunk,
+    LogCursor,
+)
 from autoexp_tui.engine.run_telemetry import (
     MOST_METRICS,
     FileSource,

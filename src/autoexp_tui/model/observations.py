@@ -186,8 +186,6 @@ class LogsRead:
     """A batch of looks at logs."""
 
     reads: tuple[LogRead, ...]
-    left: tuple[tuple[str, str], ...] = ()
-    """(job, source) of what had to wait for the next look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

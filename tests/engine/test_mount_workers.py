@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from autoexp_tui.engine.mount_workers import MOST_LOOKS, SILENT_SECONDS, Lanes, Tended
+from autoexp_tui.engine.mount_workers import MOST_BATCHES, SILENT_SECONDS, MountWorkers
+from autoexp_tui.model.facts import Silence
+from autoexp_tui.model.observations import CallFailed, Observation, PlaceHeard
 from autoexp_tui.probes.pools import ThreadPool
 from tests.support.inline_pool import InlinePool
 
@@ -27,6 +29,10 @@ class Disk:
     hanging: set[str] = field(default_factory=set)
     back: threading.Event = field(default_factory=threading.Event)
     told: list[str] = field(default_factory=list)
+    silent: dict[str, float] = field(default_factory=dict)
+    """Path -> since when nothing is known of it."""
+    places: list[tuple[str, bool]] = field(default_factory=list)
+    """Mount points and whether they answer, as it was posted."""
     asked: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     heard: threading.Condition = field(default_factory=threading.Condition)
@@ -37,7 +43,7 @@ class Disk:
     def path(self, item: str) -> str:
         return item
 
-    def look(self, items: Sequence[str]) -> Iterator[str]:
+    def read(self, items: Sequence[str]) -> Iterator[str]:
         for item in items:
             with self.heard:
                 self.asked.append(item)
@@ -46,13 +52,20 @@ class Disk:
                 self.back.wait(WAIT)
             yield item
 
-    def tell(self, answers: Sequence[tuple[str, str]]) -> None:
+    def report(self, answers: Sequence[str]) -> Observation:
         with self.heard:
-            self.told += [answer for _, answer in answers]
+            self.told += answers
             self.heard.notify_all()
+        return CallFailed(what="", problem="", trace="")
 
-    def fault(self, name: str, problem: BaseException) -> None:
-        self.faults.append(f"{name}: {problem}")
+    def report_silence(self, items: Sequence[str], silence: Silence, t: float) -> None:
+        self.silent |= dict.fromkeys(items, silence.since)
+
+    def post(self, observation: Observation) -> None:
+        if isinstance(observation, PlaceHeard):
+            self.places.append((observation.place, observation.silence is None))
+        if isinstance(observation, CallFailed) and observation.what:
+            self.faults.append(f"{observation.what}: {observation.problem}")
 
     def until(self, what: str, *paths: str) -> None:
         """Wait until these were `asked` or `told`."""
@@ -65,21 +78,12 @@ class Disk:
 @dataclass
 class Bench:
     disk: Disk
-    lanes: Lanes[str, str]
+    workers: MountWorkers[str, str]
     now: float = 0.0
-    silent: dict[str, float] = field(default_factory=dict)
-    """Path -> since when nothing is known of it."""
-    again: list[str] = field(default_factory=list)
-    places: list[str] = field(default_factory=list)
 
-    def pass_(self, seconds: float = 0.0) -> Tended[str, str]:
+    def pass_(self, seconds: float = 0.0) -> None:
         self.now += seconds
-        tended = self.lanes.tend(self.now, 1_000.0 + self.now)
-        for silence, items in tended.silent.values():
-            self.silent |= dict.fromkeys(items, silence.since)
-        self.again += tended.again
-        self.places += tended.heard
-        return tended
+        self.workers.tend(self.now, 1_000.0 + self.now)
 
     def silence(self) -> None:
         """Let so much time pass that a look is stuck."""
@@ -97,27 +101,27 @@ def disk() -> Iterator[Disk]:
 @pytest.fixture
 def bench(disk: Disk) -> Iterator[Bench]:
     pool = ThreadPool("test", 32)
-    yield Bench(disk, Lanes("t", pool, place_of, disk))
+    yield Bench(disk, MountWorkers("t", pool, place_of, disk, disk.post))
     disk.back.set()
     pool.close()
 
 
 def test_what_is_sent_is_answered(bench: Bench) -> None:
-    bench.lanes.send(["/a/1", "/a/2"])
+    bench.workers.send(["/a/1", "/a/2"])
     bench.pass_()
     bench.disk.until("told", "/a/1", "/a/2")
     bench.pass_()
-    assert not bench.lanes.holds("/a/1")
-    assert bench.places == ["/a"]
+    assert not bench.workers.holds("/a/1")
+    assert bench.disk.places == [("/a", True)]
 
 
 def test_other_file_systems_go_on_beside_one_that_hangs(bench: Bench) -> None:
     bench.disk.hanging = {"/hung"}
-    bench.lanes.send(["/hung/1", "/fine/1"])
+    bench.workers.send(["/hung/1", "/fine/1"])
     bench.pass_()
     bench.disk.until("told", "/fine/1")
     bench.disk.until("asked", "/hung/1")
-    bench.lanes.send(["/fine/2"])
+    bench.workers.send(["/fine/2"])
     bench.pass_(1.0)
     bench.disk.until("told", "/fine/2")
     assert "/hung/1" not in bench.disk.told
@@ -125,72 +129,81 @@ def test_other_file_systems_go_on_beside_one_that_hangs(bench: Bench) -> None:
 
 def test_what_does_not_answer_is_silent_since_it_was_asked(bench: Bench) -> None:
     bench.disk.hanging = {"/hung"}
-    bench.lanes.send(["/hung/a/b/c/1", "/hung/a/b/c/2"])
+    bench.workers.send(["/hung/a/b/c/1", "/hung/a/b/c/2"])
     bench.pass_()
     bench.disk.until("asked", "/hung/a/b/c/1")
-    assert bench.silent == {}
+    assert bench.disk.silent == {}
     bench.silence()
-    assert bench.silent == {"/hung/a/b/c/1": 1_000.0, "/hung/a/b/c/2": 1_000.0}
+    assert bench.disk.silent == {"/hung/a/b/c/1": 1_000.0, "/hung/a/b/c/2": 1_000.0}
 
 
 def test_silence_is_told_once(bench: Bench) -> None:
     bench.disk.hanging = {"/hung"}
-    bench.lanes.send(["/hung/1"])
+    bench.workers.send(["/hung/1"])
     bench.pass_()
     bench.disk.until("asked", "/hung/1")
     bench.silence()
-    bench.silent.clear()
+    bench.disk.silent.clear()
     bench.silence()
-    assert bench.silent == {}
+    assert bench.disk.silent == {}
 
 
 def test_what_was_found_before_the_hang_is_told(bench: Bench) -> None:
     bench.disk.hanging = {"/d/2"}
-    bench.lanes.send(["/d/1", "/d/2"])
+    bench.workers.send(["/d/1", "/d/2"])
     bench.pass_()
     bench.disk.until("asked", "/d/2")
     bench.silence()
     assert bench.disk.told == ["/d/1"]
-    assert list(bench.silent) == ["/d/2"]
+    assert list(bench.disk.silent) == ["/d/2"]
 
 
-def test_a_link_to_what_hangs_does_not_hold_up_the_rest_of_its_place(
+def test_a_link_to_what_hangs_uses_up_the_share_of_its_own_mount(
     bench: Bench,
 ) -> None:
     bench.disk.hanging = {"/home/u/link"}
-    links = [f"/home/u/link/run{n}/done" for n in range(10)]
-    others = [f"/home/u/other/run{n}/done" for n in range(10)]
-    bench.lanes.send([*links, *others])
+    links = [f"/home/u/link/run{n}/done" for n in range(MOST_BATCHES)]
+    other = "/home/u/other/done"
+    bench.workers.send([links[0], other])
     bench.pass_()
     bench.disk.until("asked", links[0])
     bench.silence()
-    bench.disk.until("told", *others)
-    assert set(bench.disk.asked) == {links[0], *others}
+    bench.disk.until("told", other)
+    for link in links[1:]:
+        bench.pass_()
+        bench.workers.send([link])
+        bench.pass_()
+        bench.disk.until("asked", link)
+        bench.silence()
+    bench.workers.send([other])
+    bench.pass_()
+    assert other in bench.disk.silent
+    assert bench.disk.places == [("/home", False)]
 
 
 def test_a_place_that_hangs_for_good_costs_a_few_threads(bench: Bench) -> None:
     bench.disk.hanging = {"/hung"}
     paths = [f"/hung/u{n}/x/y/done" for n in range(20)]
-    bench.lanes.send(paths)
-    for n in range(MOST_LOOKS + 3):
+    bench.workers.send(paths)
+    for n in range(MOST_BATCHES + 3):
         bench.pass_()
-        bench.disk.until("asked", *sorted(paths)[: min(n + 1, MOST_LOOKS)])
+        bench.disk.until("asked", *paths[: min(n + 1, MOST_BATCHES)])
         bench.silence()
-    assert len(bench.disk.asked) == MOST_LOOKS
-    assert set(bench.silent) == set(paths)
+    assert len(bench.disk.asked) == MOST_BATCHES
+    assert set(bench.disk.silent) == set(paths)
     late = "/hung/z/x/y/late"
-    bench.lanes.send([late])
+    bench.workers.send([late])
     bench.pass_()
-    assert late in bench.silent
-    bench.silent.clear()
+    assert late in bench.disk.silent
+    bench.disk.silent.clear()
     bench.silence()
-    assert bench.silent == {}
+    assert bench.disk.silent == {}
 
 
 def test_when_it_answers_again_everything_is_asked_anew(bench: Bench) -> None:
     bench.disk.hanging = {"/hung"}
     paths = ["/hung/a/b/c/1", "/hung/a/b/c/2"]
-    bench.lanes.send(paths)
+    bench.workers.send(paths)
     bench.pass_()
     bench.disk.until("asked", paths[0])
     bench.silence()
@@ -198,44 +211,43 @@ def test_when_it_answers_again_everything_is_asked_anew(bench: Bench) -> None:
     bench.disk.back.set()
     bench.disk.until("told", paths[0])
     bench.pass_()
-    assert bench.again == [paths[1]]
-    assert bench.places == ["/hung"]
-    bench.lanes.send(paths)
-    bench.pass_()
     bench.disk.until("told", *paths)
+    bench.pass_()
+    assert bench.disk.places == [("/hung", False), ("/hung", True)]
+    assert not any(map(bench.workers.holds, paths))
 
 
 def test_an_engine_that_slept_calls_nobody_silent(bench: Bench) -> None:
     bench.disk.hanging = {"/hung"}
-    bench.lanes.send(["/hung/1"])
+    bench.workers.send(["/hung/1"])
     bench.pass_()
     bench.disk.until("asked", "/hung/1")
     bench.pass_(3_600.0)
-    assert bench.silent == {}
+    assert bench.disk.silent == {}
 
 
 def test_a_slow_look_that_moves_on_is_not_silent() -> None:
     disk = Disk()
     pool = InlinePool()
-    bench = Bench(disk, Lanes("t", pool, place_of, disk))
-    bench.lanes.send(["/slow/1"])
+    bench = Bench(disk, MountWorkers("t", pool, place_of, disk, disk.post))
+    bench.workers.send(["/slow/1"])
     bench.pass_()
     pool.call(pool.pending[0])
     for _ in range(4):
         bench.pass_(SILENT_SECONDS / 2)
-    assert bench.silent == {}  # the answer is there, and on its way
+    assert bench.disk.silent == {}  # the answer is there, and on its way
     pool.deliver(pool.pending[0])
     bench.pass_()
-    assert not bench.lanes.holds("/slow/1")
+    assert not bench.workers.holds("/slow/1")
 
 
 def test_what_is_under_way_is_not_sent_twice() -> None:
     disk = Disk()
     pool = InlinePool()
-    bench = Bench(disk, Lanes("t", pool, place_of, disk))
-    bench.lanes.send(["/a/1"])
+    bench = Bench(disk, MountWorkers("t", pool, place_of, disk, disk.post))
+    bench.workers.send(["/a/1"])
     bench.pass_()
-    bench.lanes.send(["/a/1"])
+    bench.workers.send(["/a/1"])
     bench.pass_()
     pool.drain()
     bench.pass_()
@@ -243,19 +255,19 @@ def test_what_is_under_way_is_not_sent_twice() -> None:
     assert disk.asked == ["/a/1"]
 
 
-def test_a_look_that_raises_is_reported_and_its_things_are_free_again() -> None:
+def test_a_look_that_raises_is_reported_and_the_rest_is_looked_at_again() -> None:
     class Broken(Disk):
-        def look(self, items: Sequence[str]) -> Iterator[str]:
+        def read(self, items: Sequence[str]) -> Iterator[str]:
             yield items[0]
             raise ValueError("a bug")
 
     disk = Broken()
     pool = InlinePool()
-    bench = Bench(disk, Lanes("t", pool, place_of, disk))
-    bench.lanes.send(["/a/1", "/a/2"])
+    bench = Bench(disk, MountWorkers("t", pool, place_of, disk, disk.post))
+    bench.workers.send(["/a/1", "/a/2"])
     bench.pass_()
     pool.drain()
     bench.pass_()
-    assert disk.faults == ["t /a #1: a bug"]
-    assert disk.told == ["/a/1"]
-    assert bench.again == ["/a/2"]
+    assert disk.faults[0] == "t /a #1: ValueError: a bug"
+    assert disk.told[0] == "/a/1"
+    assert bench.workers.holds("/a/2")

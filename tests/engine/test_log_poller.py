@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from autoexp_tui.engine import log_poller as log_rounds
-from autoexp_tui.engine.log_poller import LogCursor, LogRounds
-from autoexp_tui.engine.reading_ports import LogChunk
+from autoexp_tui.engine import log_poller, telemetry
+from autoexp_tui.engine.reading_ports import LogChunk, LogCursor
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.model.observations import LogRead, LogsRead
 from autoexp_tui.model.specs import Plan
@@ -71,6 +70,48 @@ def test_growing_logs_are_read_at_every_poll_whatever_the_quiet_ones_do(
     assert reads["j1"] <= 6
 
 
+def test_very_many_growing_logs_share_their_looks_but_each_is_read_often_enough(
+    monkeypatch: pytest.MonkeyPatch, reads: Counter[str]
+) -> None:
+    monkeypatch.setattr(log_poller, "BUSY_LOOKS", 10)
+    writes = tuple(Write(at=float(at), data=LINE) for at in range(1, 130))
+    names = [f"j{n}" for n in range(40)]
+    script = RunScript(seconds=1e6, writes=writes)
+    bench = Bench(many(40), {name: [[script]] for name in names})
+    bench.run(60)
+    reads.clear()
+    bench.run(40)
+    assert {reads[name] for name in names} <= {9, 10, 11}
+    monkeypatch.setattr(log_poller, "BUSIEST_SECONDS", 2.0)
+    bench.run(5)
+    reads.clear()
+    bench.run(20)
+    assert {reads[name] for name in names} <= {9, 10, 11}
+
+
+def test_only_a_log_that_is_looked_at_seldom_wakes_the_engine() -> None:
+    writes = tuple(Write(at=float(at), data=LINE) for at in range(1, 130))
+    scripts = {"j0": [[RunScript(seconds=1e6, writes=writes)]], "j1": [[quiet()]]}
+    bench = Bench(many(2), scripts)
+    bench.run(60)
+    logs = bench.engine._poller.logs
+    paths = [bench.job(name).attempts[-1].log_path for name in ("j0", "j1")]
+    assert [logs.wake([path]) for path in (*paths, "/elsewhere")] == [
+        False,
+        True,
+        False,
+    ]
+
+
+def test_what_runs_no_more_wakes_nobody() -> None:
+    bench = Bench(many(1), {"j0": [[quiet(60.0)]]})
+    bench.run(58)
+    path = bench.job("j0").attempts[-1].log_path
+    assert bench.engine._poller.logs.wake([path])
+    bench.until(bench.is_("j0", JobState.COMPLETED), seconds=20)
+    assert not bench.engine._poller.logs.wake([path])
+
+
 def test_a_line_in_a_quiet_log_is_read_at_once_where_it_is_seen_to_change() -> None:
     later = Write(at=100.2, data=b"iteration 20/100 | lm loss: 2.0\n")
     script = RunScript(seconds=1e6, writes=(Write(at=1.0, data=LINE), later))
@@ -97,7 +138,7 @@ def test_the_rest_of_an_ended_run_s_log_is_read_at_once() -> None:
 def test_one_look_reads_so_much_and_no_log_is_left_out_for_ever(
     monkeypatch: pytest.MonkeyPatch, reads: Counter[str]
 ) -> None:
-    monkeypatch.setattr(log_rounds, "LOOK_BYTES", 2 * len(LINE))
+    monkeypatch.setattr(log_poller, "LOOK_BYTES", 2 * len(LINE))
     scripts = {f"j{n}": [[quiet()]] for n in range(5)}
     bench = Bench(many(5), scripts)
     bench.until(
@@ -112,11 +153,11 @@ def test_one_look_reads_so_much_and_no_log_is_left_out_for_ever(
 def test_one_look_reads_no_more_than_the_patterns_can_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(log_rounds, "LOOK_WORK", 2 * len(LINE) * 600)
+    monkeypatch.setattr(log_poller, "LOOK_WORK", 2 * len(LINE) * 600)
     bench = Bench(many(1))
     bench.files.append("/log", LINE)
     got: list[LogRead] = []
-    rounds = LogRounds(
+    workers = log_poller.make_log_workers(
         bench.world.log_source(),
         bench.pool,
         lambda _: "/",
@@ -126,8 +167,8 @@ def test_one_look_reads_no_more_than_the_patterns_can_search(
         LogCursor(job=f"j{n}", attempt=1, run=0, path="/log", offset=0, cost=600)
         for n in range(5)
     ]
-    rounds.send(cursors)
-    rounds.tend(0.0, 0.0)
+    workers.send(cursors)
+    workers.tend(0.0, 0.0)
     while bench.pool.step():
         pass
     assert len(got) == 2
@@ -136,7 +177,7 @@ def test_one_look_reads_no_more_than_the_patterns_can_search(
 def test_a_backlog_is_worked_off_without_waiting_for_polls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(log_rounds, "LOG_CHUNK", 10 * len(LINE))
+    monkeypatch.setattr(telemetry, "LOG_CHUNK", 10 * len(LINE))
     lines = b"".join(b"iteration %2d/100 | lm loss: 2.5\n" % n for n in range(100))
     script = RunScript(seconds=1e6, writes=(Write(at=1.0, data=lines),))
     bench = Bench(many(1), {"j0": [[script]]})

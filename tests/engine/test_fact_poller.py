@@ -12,7 +12,7 @@ from autoexp_tui.engine.fact_poller import (
     COMMAND_SECONDS,
     MOST_COMMAND_SECONDS,
     MOST_COMMANDS,
-    FactRounds,
+    FactPoller,
 )
 from autoexp_tui.model.facts import (
     CommandKey,
@@ -28,7 +28,7 @@ from tests.support.inline_pool import InlinePool
 
 @dataclass
 class World:
-    """A source that counts, and rounds over it on a clock of our own."""
+    """A source that counts, and a poller over it on a clock of our own."""
 
     keys: list[OutsideKey]
     seconds: float = 0.0
@@ -40,14 +40,14 @@ class World:
     seen: list[Observation] = field(default_factory=list)
     wanted: set[OutsideKey] = field(default_factory=set)
     pool: InlinePool = field(default_factory=InlinePool)
-    at_once: int = 0
+    noted: int = 0
 
     def __post_init__(self) -> None:
         self.wanted = set(self.keys)
-        self.rounds = FactRounds(
+        self.poller = FactPoller(
             self, self.pool, self.pool, lambda path: path[:2], self.seen.append
         )
-        self.rounds.want(self.keys, self.now, 1.0)
+        self.poller.want(self.keys, self.now, 1.0)
 
     def observe(self, key: OutsideKey) -> Fact:
         self.asked[key] += 1
@@ -70,10 +70,18 @@ class World:
 
     def look(self) -> None:
         utc = 1_000.0 + self.now
-        self.rounds.look(self.now, utc, 1.0, self.wanted.__contains__)
+        self.poller.look(self.now, utc, self.wanted.__contains__)
         while self.pool.step():
             pass
-        self.rounds.look(self.now, utc, 1.0, self.wanted.__contains__)
+        self.note()
+        self.poller.look(self.now, utc, self.wanted.__contains__)
+
+    def note(self) -> None:
+        """Let the poller learn from what is new."""
+        for one in self.seen[self.noted :]:
+            if isinstance(one, FactsSeen):
+                self.poller.note(one, self.now, 1.0)
+        self.noted = len(self.seen)
 
     def looks_in(self, seconds: float) -> int:
         self.asked.clear()
@@ -122,7 +130,7 @@ def test_who_waits_anew_gets_a_fresh_look() -> None:
     world = World(files(1_000))
     world.pass_(60)
     world.asked.clear()
-    world.rounds.want([StatKey("/a/7")], world.now, 1.0)
+    world.poller.want([StatKey("/a/7")], world.now, 1.0)
     world.pass_(1.0)
     assert world.asked[StatKey("/a/7")] == 1
 
@@ -131,7 +139,7 @@ def test_a_hurry_looks_at_everything_once() -> None:
     world = World(files(1_000))
     world.pass_(60)
     world.asked.clear()
-    world.rounds.hurry(world.now)
+    world.poller.hurry(world.now)
     world.look()
     assert set(world.asked.values()) == {1}
     assert len(world.asked) == 1_000
@@ -202,7 +210,7 @@ def test_a_change_elsewhere_makes_a_command_be_asked_soon_again() -> None:
     world = World([command()])
     world.pass_(2_000)
     world.asked.clear()
-    world.rounds.want([command()], world.now, 1.0)
+    world.poller.want([command()], world.now, 1.0)
     world.pass_(COMMAND_SECONDS + 1)
     assert world.asked[command()] == 1
 
@@ -214,7 +222,7 @@ def test_a_slow_command_rests_longer_than_it_takes() -> None:
 
 def test_only_a_few_commands_run_at_a_time() -> None:
     world = World([command(f"c{n}") for n in range(20)])
-    world.rounds.look(0.0, 0.0, 1.0, world.wanted.__contains__)
+    world.poller.look(0.0, 0.0, world.wanted.__contains__)
     assert len(world.pool.pending) == MOST_COMMANDS
 
 
