@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.planning.compare_words import in_short
-from autoexp_tui.storage.plan_history import manifest_of, since_last
+from autoexp_tui.planning.plan_diff_text import summarize_diff
+from autoexp_tui.storage.plan_history import (
+    diff_to_last_plan,
+    find_manifest,
+)
 from autoexp_tui.storage.provenance import (
     GitState,
     RecordBuilder,
@@ -33,16 +36,16 @@ def made(
 
 def test_the_first_plan_of_a_config_has_none_before_it(tmp_path: Path) -> None:
     made(tmp_path, "other", 1.0, config_ref="another")
-    assert since_last(made(tmp_path, "p1", 2.0)) is None
+    assert diff_to_last_plan(made(tmp_path, "p1", 2.0)) is None
 
 
 def test_what_changed_is_told_against_the_newest_plan_before(tmp_path: Path) -> None:
     made(tmp_path, "p1", 1.0, lr=9.0)
     made(tmp_path, "p2", 2.0)
-    found = since_last(made(tmp_path, "p3", 3.0, lr=2.0))
+    found = diff_to_last_plan(made(tmp_path, "p3", 3.0, lr=2.0))
     assert found is not None
     assert found.created_at == 2.0
-    assert in_short(found.difference) == (
+    assert summarize_diff(found.difference) == (
         "1 job changed",
         "~ a: optim.lr 1 -> 2; optim.min 0.5 -> 1",
     )
@@ -50,29 +53,31 @@ def test_what_changed_is_told_against_the_newest_plan_before(tmp_path: Path) -> 
 
 def test_a_plan_made_again_does_not_differ(tmp_path: Path) -> None:
     made(tmp_path, "p1", 1.0)
-    found = since_last(made(tmp_path, "p2", 2.0))
+    found = diff_to_last_plan(made(tmp_path, "p2", 2.0))
     assert found is not None
-    assert in_short(found.difference) == ("nothing differs: 1 job",)
+    assert summarize_diff(found.difference) == ("nothing differs: 1 job",)
 
 
 def test_another_command_line_is_told_where_the_jobs_are_the_same(
     tmp_path: Path,
 ) -> None:
     made(tmp_path, "p1", 1.0)
-    found = since_last(made(tmp_path, "p2", 2.0, overrides=("ui.first_run=x",)))
+    found = diff_to_last_plan(made(tmp_path, "p2", 2.0, overrides=("ui.first_run=x",)))
     assert found is not None
-    assert in_short(found.difference)[1:] == ("* command line added: ui.first_run=x",)
+    assert summarize_diff(found.difference)[1:] == (
+        "* command line added: ui.first_run=x",
+    )
 
 
 def test_a_manifest_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
     made(tmp_path, "p1", 1.0)
     (tmp_path / "manifests" / "plan_p2.json").write_text("{")
-    assert since_last(made(tmp_path, "p3", 2.0, lr=2.0)) is not None
+    assert diff_to_last_plan(made(tmp_path, "p3", 2.0, lr=2.0)) is not None
 
 
 def test_a_plan_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
     for plan_id in ("abc1", "abd2"):
         made(tmp_path, plan_id, 1.0)
-    assert manifest_of(tmp_path, "abc") == tmp_path / "manifests" / "plan_abc1.json"
-    assert manifest_of(tmp_path, "ab") is None
-    assert manifest_of(tmp_path, "") is None
+    assert find_manifest(tmp_path, "abc") == tmp_path / "manifests" / "plan_abc1.json"
+    assert find_manifest(tmp_path, "ab") is None
+    assert find_manifest(tmp_path, "") is None

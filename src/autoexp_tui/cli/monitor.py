@@ -55,7 +55,7 @@ def _session_of_manifest(options: Options) -> SessionDir:
         UsageError: nobody has submitted it, or it does not read.
     """
     from autoexp_tui.cli.options import state_dir_of
-    from autoexp_tui.storage.plan_history import head_of
+    from autoexp_tui.storage.plan_history import read_manifest_head
     from autoexp_tui.storage.session_dir import read_manifest, sessions_in
 
     plan = read_manifest(Path(options.manifest), run=True)
@@ -63,7 +63,7 @@ def _session_of_manifest(options: Options) -> SessionDir:
     found = [
         session
         for session in sessions_in(place)
-        if (head := head_of(session.plan)) and head.plan_id == plan.plan_id
+        if (head := read_manifest_head(session.plan)) and head.plan_id == plan.plan_id
     ]
     if not found:
         raise UsageError(

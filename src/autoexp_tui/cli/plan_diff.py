@@ -1,20 +1,34 @@
-"""`autoexp-plan --diff OTHER`, and what changed since the last plan of a config."""
+"""`autoexp-plan --diff OTHER`, and what changed since the last plan of a config.
+
+For the cockpit, `python -m autoexp_tui.cli.plan_diff STATE_DIR PLAN_ID` says the latter
+in one line of JSON: two plans of thousands of jobs are read and compared, which its
+keys would feel.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cli.options import Options, state_dir_of
 from autoexp_tui.model.errors import AutoexpError, UsageError
 
 if TYPE_CHECKING:
+    from autoexp_tui.cockpit.render.plan_changes import PlanChanges
     from autoexp_tui.model.specs import Plan
     from autoexp_tui.storage.session_dir import SessionDir
+
+_SECONDS: Final = 120.0
+_MOST_LINES: Final = 1000
+_NICENESS: Final = 10
+"""Added for the process: a campaign may be running beside it."""
 
 
 def show_diff(plan: Plan, other: str, options: Options) -> None:
@@ -23,19 +37,19 @@ def show_diff(plan: Plan, other: str, options: Options) -> None:
     Raises:
         UsageError: there is no such plan, or it does not read.
     """
-    from autoexp_tui.planning.compare_words import difference_to_json, headline, told
-    from autoexp_tui.storage.plan_history import difference
+    from autoexp_tui.planning.plan_diff_text import diff_lines, diff_to_json, headline
+    from autoexp_tui.storage.plan_history import diff_recorded_plans
 
-    old = other_plan(other, options, plan)
-    found = difference(old, plan)
+    old = _other_plan(other, options, plan)
+    found = diff_recorded_plans(old, plan)
     if options.json:
         ids = {"old": old.plan_id, "new": plan.plan_id}
-        print(json.dumps(difference_to_json(found) | ids))
+        print(json.dumps(diff_to_json(found) | ids))
         return
     print(f"against   {_title(old)}")
     print(headline(found))
-    for line in told(found):
-        print(f"  {line}")
+    for mark, text in diff_lines(found):
+        print(f"  {mark} {text}")
 
 
 def _title(plan: Plan) -> str:
@@ -48,20 +62,68 @@ def _title(plan: Plan) -> str:
 
 def since_lines(plan: Plan) -> Iterator[str]:
     """How a plan differs from the last one of its config; nothing without one."""
-    from autoexp_tui.planning.compare_words import in_short
-    from autoexp_tui.storage.plan_history import since_last
+    from autoexp_tui.planning.plan_diff_text import summarize_diff
+    from autoexp_tui.storage.plan_history import diff_to_last_plan
     from autoexp_tui.text.spelling import clock_time
 
-    since = since_last(plan)
+    since = diff_to_last_plan(plan)
     if since is None:
         return
-    head, *rest = in_short(since.difference)
+    head, *rest = summarize_diff(since.difference)
     yield f"since the plan of {clock_time(since.created_at, time.time())}: {head}"
     yield from (f"  {line}" for line in rest)
 
 
+# ------------------------------------------------------------------ for the cockpit
+def changes_of(plan: Plan) -> PlanChanges | None:
+    """How a plan differs from the last one of its config; None without one.
+
+    Waits for a process: to be called off the screen's thread. What goes wrong there
+    is no fault of the plan, and gives None.
+    """
+    from autoexp_tui.cockpit.render.plan_changes import PlanChanges
+
+    # -P: a file of the user's that is called like a module must not be one.
+    words = (sys.executable, "-P", "-m", __name__, plan.state_dir, plan.plan_id)
+    try:
+        ran = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+        tree = json.loads(ran.stdout or b"null")
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        return None
+    if ran.returncode != 0 or not isinstance(tree, dict):
+        return None
+    lines = tuple((mark, text) for mark, text in tree["lines"])
+    return PlanChanges(tree["created_at"], tree["head"], lines, differs=tree["differs"])
+
+
+def main(argv: Sequence[str]) -> int:
+    """Compare the plan of a state directory with the one before, and print."""
+    from autoexp_tui.planning.plan_diff_text import diff_lines, headline
+    from autoexp_tui.storage.plan_history import diff_to_last_plan, find_manifest
+    from autoexp_tui.storage.session_dir import read_manifest
+
+    with suppress(OSError):
+        os.nice(_NICENESS)
+    path = find_manifest(Path(argv[0]), argv[1])
+    since = diff_to_last_plan(read_manifest(path)) if path is not None else None
+    answer = since and {
+        "created_at": since.created_at,
+        "differs": since.difference.any,
+        "head": headline(since.difference),
+        "lines": diff_lines(since.difference, _MOST_LINES),
+    }
+    print(json.dumps(answer))
+    return 0
+
+
 # ------------------------------------------------------------------ the other plan
-def other_plan(other: str, options: Options, plan: Plan) -> Plan:
+def _other_plan(other: str, options: Options, plan: Plan) -> Plan:
     """The plan of a file, a plan's id, a session, or the newest of a config.
 
     Raises:
@@ -75,14 +137,15 @@ def other_plan(other: str, options: Options, plan: Plan) -> Plan:
 
 
 def _named(other: str, options: Options, plan: Plan) -> Path:
-    from autoexp_tui.storage.plan_history import manifest_of
+    from autoexp_tui.storage.plan_history import find_manifest
+    from autoexp_tui.storage.session_dir import called
 
     place = state_dir_of(options, plan.state_dir)
-    if found := manifest_of(place, other.removeprefix("plan_")):
+    if found := find_manifest(place, other.removeprefix("plan_")):
         return found
     sessions = _sessions(options, place)
-    if by_id := _session_of(other, sessions):
-        return by_id.plan
+    if by_id := called(sessions, other):
+        return by_id[0].plan
     return _newest_called(other, place, sessions, plan)
 
 
@@ -98,18 +161,6 @@ def _sessions(options: Options, place: Path) -> Sequence[SessionDir]:
     return found
 
 
-def _session_of(other: str, sessions: Sequence[SessionDir]) -> SessionDir | None:
-    """The session of that id, or of the beginning of one.
-
-    Raises:
-        UsageError: several begin so.
-    """
-    from autoexp_tui.storage.session_dir import called
-
-    found = called(sessions, other)
-    return found[0] if found else None
-
-
 def _newest_called(
     other: str, place: Path, sessions: Sequence[SessionDir], plan: Plan
 ) -> Path:
@@ -118,10 +169,11 @@ def _newest_called(
     Raises:
         UsageError: there is none, with what is called alike.
     """
-    from autoexp_tui.storage.plan_history import head_of, manifests
+    from autoexp_tui.storage.plan_history import list_manifests, read_manifest_head
     from autoexp_tui.text.did_you_mean import did_you_mean
 
-    heads = [*manifests(place), *filter(None, (head_of(s.plan) for s in sessions))]
+    of_sessions = (read_manifest_head(one.plan) for one in sessions)
+    heads = [*list_manifests(place), *filter(None, of_sessions)]
     called = [head for head in heads if other in (head.config_ref, head.name)]
     others = [head for head in called if head.plan_id != plan.plan_id]
     if others:
@@ -138,3 +190,7 @@ def _newest_called(
         str(place),
         did_you_mean(other, filter(None, known), "plans and sessions"),
     )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -186,7 +186,7 @@ def _prepare_filters() -> None:
 
 def _changes(plan: Plan) -> PlanChanges | None:
     """What changed since the last plan; imported when it is asked."""
-    from autoexp_tui.cli.plan_since import changes_of
+    from autoexp_tui.cli.plan_diff import changes_of
 
     return changes_of(plan)
 

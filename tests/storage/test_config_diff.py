@@ -7,8 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.planning.config_lines import ABSENT, differing
+from autoexp_tui.planning.plan_diff import ABSENT
 from autoexp_tui.probes.yaml_text import YamlWriter
+from autoexp_tui.storage.plan_history import diff_configs
 
 CONFIG: dict[str, Any] = {
     "optim": {"lr": 1e-3, "betas": [0.9, 0.95], "kind": "adam"},
@@ -16,6 +17,11 @@ CONFIG: dict[str, Any] = {
     "note": "two\nlines: yes",
     "empty": {},
 }
+
+
+def differing(old: str, new: str) -> dict[str, tuple[object, object]]:
+    """Dotted key -> (old, new)."""
+    return {key: (theirs, ours) for key, theirs, ours in diff_configs(old, new)}
 
 
 def text(**changed: object) -> str:
@@ -33,7 +39,7 @@ def test_a_value_is_told_with_its_whole_key_and_type() -> None:
 
 def test_a_list_of_plain_values_is_one_value() -> None:
     new = text(optim={"lr": 1e-3, "betas": [0.9, 0.99], "kind": "adam"})
-    assert differing(text(), new) == {"optim.betas": ((0.9, 0.95), (0.9, 0.99))}
+    assert differing(text(), new) == {"optim.betas": ([0.9, 0.95], [0.9, 0.99])}
 
 
 def test_an_item_of_a_list_of_mappings_has_its_number() -> None:

@@ -1,0 +1,506 @@
+"""How one plan differs from another: jobs, their parameters, configs and waits.
+
+Pure: what differs between the recorded configs of two jobs is asked of whoever keeps
+them, and a plan without such a record is compared by its parameters. Jobs are matched
+by name, by fingerprint, and by what they do. A path or a name that differs because the
+job or the output directory was renamed is no difference. `plan_diff_text` says it for
+people.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Final, Literal, TypeAlias
+
+from autoexp_tui.conditions.kinds import Condition
+from autoexp_tui.model.masking import mask_override, mask_value
+from autoexp_tui.model.specs import Edge, JobSpec, Plan
+from autoexp_tui.planning.as_json import condition_to_json, json_safe
+from autoexp_tui.planning.fingerprint import canonical
+from autoexp_tui.sweep.points import NOTES, plain_key
+
+
+class Absent(Enum):
+    """Stands where one side has no such key; `null` is a value."""
+
+    ABSENT = "absent"
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = Absent.ABSENT
+_NAME: Final = "project.name"
+_NOT_PARAMETERS: Final = frozenset(
+    {"start_conditions", "cancel_conditions", "start_condition_cmd", NOTES}
+)
+"""Compared as conditions, resolved; or notes, which change nothing."""
+_NUMBERED: Final = frozenset({"index", "family", "sweep", "_refs"})
+"""Top-level keys of a config that another job before this one changes."""
+
+Pair: TypeAlias = tuple[str, object, object]
+"""A dotted key, its old value and its new one."""
+ConfigDiff: TypeAlias = Callable[[str, str], Iterable[Pair] | None]
+"""Names of an old and a new job -> what differs in their recorded resolved configs;
+None: not both are recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueChange:
+    """One value that differs; `ABSENT` where there is none."""
+
+    key: str
+    old: object = ABSENT
+    new: object = ABSENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeChange:
+    """A wait or a read that one of the plans alone has."""
+
+    mode: Literal["waits", "reads"]
+    added: bool
+    job: str
+    """The one that is waited for or read, as its own plan names it."""
+    stage: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobChange:
+    """A job of both plans, and all that differs."""
+
+    name: str
+    old_name: str
+    stage: str = ""
+    parameters: tuple[ValueChange, ...] = ()
+    config: tuple[ValueChange, ...] = ()
+    """Keys of the resolved config that no parameter sets by the same name."""
+    conditions: tuple[ValueChange, ...] = ()
+    edges: tuple[EdgeChange, ...] = ()
+    other: tuple[ValueChange, ...] = ()
+    """The command, environment and resources, where no key above tells of them."""
+    likeness: str = field(default="", repr=False, compare=False)
+    """The same text for jobs that changed alike, whatever they are called."""
+
+    @property
+    def renamed(self) -> bool:
+        """Whether it has another name."""
+        return self.name != self.old_name
+
+    @property
+    def values(self) -> tuple[ValueChange, ...]:
+        """Every value that differs, of whatever kind."""
+        return (*self.parameters, *self.config, *self.conditions, *self.other)
+
+    @property
+    def changed(self) -> bool:
+        """Whether more than its name differs."""
+        return bool(self.values or self.edges)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsOnly:
+    """Jobs of one stage that one of the plans alone has."""
+
+    stage: str
+    names: tuple[str, ...]
+    values: tuple[ValueChange, ...] = ()
+    """Parameters that all of them share and no job of the other plan has so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanDiff:
+    """All that differs between two plans."""
+
+    plan: tuple[ValueChange, ...] = ()
+    """What holds for the plan as a whole."""
+    added: tuple[JobsOnly, ...] = ()
+    removed: tuple[JobsOnly, ...] = ()
+    jobs: tuple[JobChange, ...] = ()
+    """Those that are renamed or changed, in the new plan's order."""
+    same: int = 0
+    """Jobs without any difference."""
+    without_config: int = 0
+    """Jobs that do other work by their fingerprints, with no record of what differs."""
+    unseen: int = 0
+    """Those of them of which nothing else differs: they are not the same."""
+
+    @property
+    def any(self) -> bool:
+        """Whether anything differs."""
+        return bool(self.plan or self.added or self.removed or self.jobs or self.unseen)
+
+    @property
+    def renamed(self) -> tuple[JobChange, ...]:
+        """Jobs with another name, changed otherwise or not."""
+        return tuple(job for job in self.jobs if job.renamed)
+
+    @property
+    def changed(self) -> tuple[JobChange, ...]:
+        """Jobs of which more than the name differs."""
+        return tuple(job for job in self.jobs if job.changed)
+
+    @property
+    def folded(self) -> tuple[tuple[JobChange, ...], ...]:
+        """Changed jobs, those together that changed alike."""
+        groups: dict[str, list[JobChange]] = {}
+        for job in self.changed:
+            groups.setdefault(job.likeness, []).append(job)
+        return tuple(map(tuple, groups.values()))
+
+
+def no_configs(old: str, new: str) -> None:
+    """Where no configs are recorded."""
+
+
+def diff_plans(old: Plan, new: Plan, diff_configs: ConfigDiff = no_configs) -> PlanDiff:
+    """How `new` differs from `old`."""
+    return _PlanComparison(old, new, diff_configs).diff()
+
+
+class _PlanComparison:
+    def __init__(self, old: Plan, new: Plan, diff_configs: ConfigDiff) -> None:
+        self._old, self._new = old, new
+        self._diff_configs = diff_configs
+        self._pairs, self._gone, self._come = _match_jobs(old, new)
+        self._renames = {a.name: b.name for a, b in self._pairs if a.name != b.name}
+        self._old_edges, self._new_edges = _edges_of(old), _edges_of(new)
+        self._old_stages = {job.name: job.stage for job in old.jobs}
+        self._new_stages = {job.name: job.stage for job in new.jobs}
+        self._without_config: set[str] = set()
+        """Jobs, by their new names; see `PlanDiff`."""
+
+    def diff(self) -> PlanDiff:
+        changes = [self._diff_job(a, b) for a, b in self._pairs]
+        jobs = tuple(one for one in changes if one.renamed or one.changed)
+        unseen = len(self._without_config - {one.name for one in jobs})
+        return PlanDiff(
+            plan=tuple(_diff_wholes(self._old, self._new)),
+            added=self._group_only(self._come, self._old, added=True),
+            removed=self._group_only(self._gone, self._new, added=False),
+            jobs=jobs,
+            same=len(changes) - len(jobs) - unseen,
+            without_config=len(self._without_config),
+            unseen=unseen,
+        )
+
+    def _diff_job(self, old: JobSpec, new: JobSpec) -> JobChange:
+        rename = self._renamer(old, new)
+
+        def changes(pairs: Iterable[Pair]) -> tuple[ValueChange, ...]:
+            return tuple(
+                self._change(*one) for one in pairs if _differ(rename(one[1]), one[2])
+            )
+
+        parameters = changes(
+            diff_values(_flatten_parameters(old), _flatten_parameters(new))
+        )
+        config = changes(self._diff_config(old, new, parameters))
+        rest = () if parameters or config else diff_values(_launch(old), _launch(new))
+        change = JobChange(
+            name=new.name,
+            old_name=old.name,
+            stage=new.stage,
+            parameters=parameters,
+            config=config,
+            conditions=changes(_diff_conditions(old, new)),
+            edges=tuple(self._diff_edges(old, new)),
+            other=changes(rest),
+        )
+        return replace(change, likeness=_likeness(change, old, new))
+
+    def _change(self, key: str, old: object, new: object) -> ValueChange:
+        """A change, either value as its plan shows it."""
+        return ValueChange(
+            key=key,
+            old=mask_value(key, old, self._old.mask),
+            new=mask_value(key, new, self._new.mask),
+        )
+
+    def _renamer(self, old: JobSpec, new: JobSpec) -> _Renamer:
+        texts = {old.output_dir: new.output_dir, old.log_dir: new.log_dir}
+        texts |= {
+            _root_of(old.output_dir, old.name): _root_of(new.output_dir, new.name),
+            _root_of(old.log_dir, old.name): _root_of(new.log_dir, new.name),
+        }
+        names = (old.name, *old.depends_on)
+        texts |= {one: self._renames[one] for one in names if one in self._renames}
+        return _Renamer(texts)
+
+    def _diff_config(
+        self, old: JobSpec, new: JobSpec, parameters: Sequence[ValueChange]
+    ) -> Iterator[Pair]:
+        found = self._diff_configs(old.name, new.name)
+        if found is None and old.fingerprint != new.fingerprint:
+            self._without_config.add(new.name)
+        known = {plain_key(change.key) for change in parameters}
+        for pair in found or ():
+            if pair[0] not in known and pair[0].partition(".")[0] not in _NUMBERED:
+                yield pair
+
+    def _diff_edges(self, old: JobSpec, new: JobSpec) -> Iterator[EdgeChange]:
+        before = {
+            (edge.mode, self._renames.get(edge.before, edge.before)): edge.before
+            for edge in self._old_edges.get(old.name, ())
+        }
+        after = {
+            (edge.mode, edge.before): edge.before
+            for edge in self._new_edges.get(new.name, ())
+        }
+        for mine, theirs, stages, added in (
+            (after, before, self._new_stages, True),
+            (before, after, self._old_stages, False),
+        ):
+            for mode, name in (key for key in mine if key not in theirs):
+                job = mine[mode, name]
+                stage = stages.get(job, "")
+                yield EdgeChange(mode=mode, added=added, job=job, stage=stage)
+
+    def _group_only(
+        self, jobs: Iterable[JobSpec], other: Plan, *, added: bool
+    ) -> tuple[JobsOnly, ...]:
+        """Jobs of one plan alone, by stage, with what sets them apart."""
+        stages: dict[str, list[JobSpec]] = {}
+        for job in jobs:
+            stages.setdefault(job.stage, []).append(job)
+        theirs = {
+            (key, _text(value))
+            for job in (other.jobs if stages else ())
+            for key, value in _flatten_parameters(job).items()
+        }
+        return tuple(
+            JobsOnly(
+                stage=stage,
+                names=tuple(job.name for job in members),
+                values=tuple(
+                    self._change(key, *((ABSENT, value) if added else (value, ABSENT)))
+                    for key, value in _shared_values(members)
+                    if (key, _text(value)) not in theirs
+                ),
+            )
+            for stage, members in stages.items()
+        )
+
+
+def _edges_of(plan: Plan) -> dict[str, list[Edge]]:
+    found: dict[str, list[Edge]] = {}
+    for edge in plan.edges:
+        found.setdefault(edge.after, []).append(edge)
+    return found
+
+
+def _diff_conditions(old: JobSpec, new: JobSpec) -> Iterator[Pair]:
+    """Every field of every condition; defaults say nothing and are left out."""
+    for where, before, after in (
+        ("start_conditions", old.start_conditions, new.start_conditions),
+        ("cancel_conditions", old.cancel_conditions, new.cancel_conditions),
+    ):
+        if before != after:
+            sides = (_flatten_conditions(where, side) for side in (before, after))
+            yield from diff_values(*sides)
+
+
+def _flatten_conditions(
+    where: str, conditions: Sequence[Condition]
+) -> dict[str, object]:
+    return {
+        key: value
+        for at, one in enumerate(conditions)
+        for key, value in flatten(
+            f"{where}.{at}", _drop_defaults(condition_to_json(one))
+        )
+    }
+
+
+def _drop_defaults(tree: object) -> object:
+    """A condition's fields that hold something."""
+    if isinstance(tree, Mapping):
+        kept = {key: _drop_defaults(item) for key, item in tree.items()}
+        return {k: v for k, v in kept.items() if v not in (None, "", [], {})}
+    return [_drop_defaults(item) for item in tree] if isinstance(tree, list) else tree
+
+
+def _launch(job: JobSpec) -> dict[str, object]:
+    """What neither a parameter nor a key of the config tells."""
+    texts: dict[str, object] = {"stage": job.stage, "command": " ".join(job.command)}
+    texts |= {f"env.{name}": value for name, value in job.env.items()}
+    texts |= {f"slurm.sbatch.{k}": v for k, v in job.resources.options.items()}
+    return texts | {"cwd": job.cwd}
+
+
+def _shared_values(jobs: Sequence[JobSpec]) -> Iterator[tuple[str, object]]:
+    """Parameters that all of these jobs have alike, their stage and name apart."""
+    first, *others = [_flatten_parameters(job) for job in jobs]
+    for key, value in first.items():
+        if key not in ("stage", _NAME):
+            text = _text(value)
+            if all(_text(one.get(key, ABSENT)) == text for one in others):
+                yield key, value
+
+
+def _likeness(change: JobChange, old: JobSpec, new: JobSpec) -> str:
+    if not change.changed:
+        return ""
+    names = [*enumerate((old.name, *old.depends_on))]
+    names += enumerate((new.name, *new.depends_on))
+    hide = _Renamer({name: f"\0{at}" for at, name in names})
+    values = [
+        (value.key, _text(hide(value.old)), _text(hide(value.new)))
+        for value in change.values
+    ]
+    edges = [(edge.mode, edge.added, edge.stage or edge.job) for edge in change.edges]
+    return canonical(json_safe([values, edges]))
+
+
+def _diff_wholes(old: Plan, new: Plan) -> Iterator[ValueChange]:
+    sides = [
+        {
+            "config_ref": plan.config_ref,
+            "command line": " ".join(
+                mask_override(text, plan.mask)
+                for text in plan.overrides
+                if text not in other.overrides
+            ),
+            "project.base_output_dir": plan.base_output_dir,
+            "slurm.client.class_name": plan.executor.class_name,
+            "slurm.max_parallel": plan.executor.max_parallel,
+        }
+        for plan, other in ((old, new), (new, old))
+    ]
+    for key, theirs, ours in diff_values(*sides):
+        yield ValueChange(key=key, old=theirs or ABSENT, new=ours or ABSENT)
+    for name in sorted({*old.environment} & {*new.environment}):
+        if old.environment[name] != new.environment[name]:
+            yield ValueChange(key=f"environment {name}", old="a value", new="another")
+
+
+# ------------------------------------------------------------------------- values
+def diff_values(old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[Pair]:
+    """The keys whose values differ, those of `new` first."""
+    for key in dict.fromkeys((*new, *old)):
+        theirs, ours = old.get(key, ABSENT), new.get(key, ABSENT)
+        if theirs is not ours and _differ(theirs, ours):
+            yield key, theirs, ours
+
+
+def _differ(theirs: object, ours: object) -> bool:
+    # Two of one plain type need no text; True and 1, or 1 and 1.0, do.
+    if type(theirs) is type(ours) and isinstance(ours, str | int):
+        return theirs != ours
+    return _text(theirs) != _text(ours)
+
+
+def _text(value: object) -> str:
+    """The same text for equal values, and for no others."""
+    return "" if value is ABSENT else canonical(value)
+
+
+def _flatten_parameters(job: JobSpec) -> dict[str, object]:
+    """Parameters by their plain keys, mappings taken apart."""
+    found: dict[str, object] = {}
+    for key, value in job.parameters.items():
+        plain = plain_key(key)
+        if plain not in _NOT_PARAMETERS:
+            found |= flatten(plain, value)
+    return found
+
+
+def flatten(key: str, value: object) -> Iterator[tuple[str, object]]:
+    """(dotted key, value) of every leaf below `key`; a list of plain values is one."""
+    items: Iterable[tuple[object, object]] = ()
+    if isinstance(value, Mapping):
+        items = value.items()
+    elif isinstance(value, list | tuple) and any(
+        isinstance(item, Mapping) for item in value
+    ):
+        items = enumerate(value)
+    if not items:
+        yield key, value
+    for name, item in items:
+        yield from flatten(f"{key}.{name}" if key else str(name), item)
+
+
+# ----------------------------------------------------------------------- matching
+_Pairs: TypeAlias = list[tuple[JobSpec, JobSpec]]
+
+
+def _match_jobs(old: Plan, new: Plan) -> tuple[_Pairs, list[JobSpec], list[JobSpec]]:
+    """(old, new) of the same job, in the new order; what only old has; only new."""
+    left = {job.name: job for job in old.jobs}
+    found: dict[int, JobSpec] = {}
+    for key_of in (lambda job: job.name, lambda job: job.fingerprint, _work_of):
+        waiting: dict[str, list[JobSpec]] = {}
+        missing = [at for at in range(len(new.jobs)) if at not in found]
+        for job in left.values() if missing else ():
+            waiting.setdefault(key_of(job), []).append(job)
+        for at in missing if waiting else ():
+            key = key_of(new.jobs[at])
+            if key and waiting.get(key):
+                found[at] = left.pop(waiting[key].pop(0).name)
+    pairs = [(found[at], job) for at, job in enumerate(new.jobs) if at in found]
+    come = [job for at, job in enumerate(new.jobs) if at not in found]
+    return pairs, list(left.values()), come
+
+
+def _work_of(job: JobSpec) -> str:
+    """What a job does, whatever it and those that it follows are called.
+
+    Its name is part of the config, so of the fingerprint, so of neither here.
+    """
+    mine = _flatten_parameters(job)
+    mine.pop(_NAME, None)
+    hide = _Renamer(
+        {
+            text: f"\0{at}"
+            for at, name in enumerate((job.name, *job.depends_on))
+            for text in _places_of(job, name)
+        }
+    )
+    env = sorted(job.env.items())
+    return canonical(hide([job.stage, mine, job.command, env, job.resources.key]))
+
+
+def _places_of(job: JobSpec, name: str) -> Iterator[str]:
+    """A job's name and, beside those of `job`, its directories."""
+    yield name
+    for directory in (job.output_dir, job.log_dir):
+        root = _root_of(directory, job.name)
+        yield f"{root}/{name}" if root else directory
+
+
+def _root_of(directory: str, name: str) -> str:
+    """The directory that holds the job's own; empty when that is called otherwise."""
+    ending = f"/{name}"
+    return directory.removesuffix(ending) if directory.endswith(ending) else ""
+
+
+class _Renamer:
+    """Replaces names and directories that differ on purpose, where they stand whole."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = {old: new for old, new in texts.items() if old and old != new}
+        self._found: re.Pattern[str] | None = None
+
+    def __call__(self, value: object) -> object:
+        """`value` (nested) as it would be with the new names."""
+        if not self._texts:
+            return value
+        if isinstance(value, str):
+            return self._rename(value)
+        if isinstance(value, Mapping):
+            return {key: self(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self(item) for item in value]
+        return value
+
+    def _rename(self, text: str) -> str:
+        if not any(old in text for old in self._texts):
+            return text
+        if self._found is None:  # most are never needed, and compiling takes its time
+            longest = sorted(self._texts, key=len, reverse=True)
+            either = "|".join(map(re.escape, longest))
+            self._found = re.compile(rf"(?<![\w.\-])(?:{either})(?![\w.\-])")
+        return self._found.sub(lambda found: self._texts[found[0]], text)
