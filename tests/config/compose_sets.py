@@ -24,8 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from autoexp_tui.config.fast_view import FastView
 from autoexp_tui.config.hydra_compose import HydraComposer
+from autoexp_tui.config.job_view import JobView
 from autoexp_tui.planning.overrides import CannotSpell, spell_override
 from autoexp_tui.planning.ports import CannotCompose, ConfigView
 from tests.planning.large_tree import GROUPS, OPTIONS, write_tree
@@ -168,12 +168,12 @@ def compared(composer: HydraComposer, one: Set) -> Compared:
         ours: object = str(error)
     else:
         ours = outcome(view)
-    hydras = outcome_of(lambda: composer.composed_anew(texts, mounts))
+    hydras = outcome_of(lambda: composer.compose_by_hydra(texts, mounts))
     same = repr(ours) == repr(hydras)
     difference = "" if same else f"{texts}\n  ours  {ours}\n  hydra {hydras}"
     if isinstance(hydras, str):
         return Compared("error", difference)
-    fast = isinstance(view, FastView) and view.is_fast
+    fast = isinstance(view, JobView) and view.is_shared
     return Compared("fast" if fast else "composed", difference)
 
 

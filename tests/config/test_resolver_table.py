@@ -124,7 +124,7 @@ def test_a_job_made_by_the_fast_road_has_the_same_values(trees: HydraComposer) -
     jobs = [(f"n={n}",) for n in (10, 20, 30)]
     fast = [trees.compose(job, {}).to_dict() for job in jobs]
     assert trees.composed < len(jobs) + 2
-    assert fast == [trees.composed_anew(job, {}).to_dict() for job in jobs]
+    assert fast == [trees.compose_by_hydra(job, {}).to_dict() for job in jobs]
     assert fast[1]["name"] == "run_0020_half10"
 
 

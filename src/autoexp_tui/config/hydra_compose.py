@@ -15,12 +15,11 @@ import re
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import hydra
-from hydra._internal.hydra import Hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -35,18 +34,22 @@ from autoexp_tui.backends.custom import working_directory_left_out
 from autoexp_tui.config import sweep_overrides
 from autoexp_tui.config.config_view import OmegaView, Relatives, find_node, written
 from autoexp_tui.config.eval_rewrite import rewrite_override, rewrite_tree
-from autoexp_tui.config.fast_road import FastRoad, Parted, parted
-from autoexp_tui.config.fast_view import SWITCH, FastView
 from autoexp_tui.config.hydra_errors import (
     compose_problem,
     is_of_keys,
     unlisted_group,
     unreadable_override,
 )
-from autoexp_tui.config.hydra_loader import RememberingLoader
-from autoexp_tui.config.hydra_source import AutoexpSource, search_path_of
+from autoexp_tui.config.hydra_source import AutoexpSource, make_hydra
 from autoexp_tui.config.interpolations import is_open
-from autoexp_tui.config.parse_trees import share_parse_trees
+from autoexp_tui.config.job_template import (
+    JobKeys,
+    Structure,
+    Template,
+    make_template,
+    split_overrides,
+)
+from autoexp_tui.config.job_view import SWITCH, JobView
 from autoexp_tui.config.resolvers import Environment, register_resolvers
 from autoexp_tui.config.settings import closed_keys
 from autoexp_tui.model.errors import Problem
@@ -74,6 +77,9 @@ _HYDRAS: Final = (HydraException, OmegaConfBaseException, ValueError, RecursionE
 """What composing raises over configs and overrides."""
 _COLLECTED: Final = 64
 """Composed configs, after which those that nobody holds are let go."""
+_MOST_TEMPLATES: Final = 1024
+"""Of a config of 300 keys each is some 50 KB."""
+_COMPARED_EVERY: Final = 1000
 _HYDRA_BASE: Final = "1.3"
 """Whose defaults a config is read by, whatever release is installed."""
 
@@ -107,7 +113,7 @@ class HydraComposer:
         self._now = time.time() if now is None else now
         given = os.environ if environ is None else environ
         self.environment = Environment(given)
-        self._may_be_fast = given.get(SWITCH) != "hydra"
+        self._may_share = given.get(SWITCH) != "hydra"
         self.warnings: list[PlanFinding] = []
         self.composed = 0
         """How often Hydra composed: one for the base, one for each job."""
@@ -120,16 +126,13 @@ class HydraComposer:
         self._sweep: Mapping[str, object] | None = None
         self._repository: Any = None
         self._search_dirs = tuple(search_dirs)
-        self._fast = FastRoad()
+        self._templates: dict[Structure, Template | None] = {}
+        self._shared = 0
+        """Jobs that were made of a template."""
         self._groups: dict[str, bool] = {}
         self._unlisted: set[str] = set()
         """Groups of ours that are chosen, and that the defaults lists do not name."""
-        self._hydra = self._made()
-
-    @property
-    def merges(self) -> int:
-        """How often configs were merged: one for all jobs with the same choices."""
-        return self._loader.merges
+        self._hydra = self._make_hydra()
 
     def close(self) -> None:
         """Give Hydra's globals back."""
@@ -158,7 +161,7 @@ class HydraComposer:
 
     def compose(
         self, overrides: Sequence[str], mounts: Mapping[str, object]
-    ) -> OmegaView | FastView:
+    ) -> OmegaView | JobView:
         """One job's config.
 
         Raises:
@@ -166,51 +169,52 @@ class HydraComposer:
         """
         texts = tuple(map(rewrite_override, overrides))
         self._base_config()
-        if not self._may_be_fast:
-            return self._anew(texts, mounts)
-        job = parted(texts, mounts, self._is_group)
-        fast = self._fast.view(
-            job,
-            lambda: self._slowly(texts, mounts),
-            lambda: self._anew(texts, mounts),
+        keys = split_overrides(texts, mounts, self._is_group)
+        template = self._templates.get(keys.structure) if self._may_share else None
+        if template is None:
+            return self._compose_job(texts, mounts, keys)
+        self._shared += 1
+        view = JobView(
+            template,
+            keys.values,
+            lambda: self._compose_job(texts, mounts),
+            (lambda: self._compose_job(texts, mounts)) if self._is_compared() else None,
         )
-        if fast is None:
-            return self._slowly(texts, mounts, job)
-        self._anchor(fast, [key for key in DIRECTORIES if not fast.shares(key)])
-        return fast
+        self._anchor(view)
+        return view
 
-    def composed_anew(
+    def _is_compared(self) -> bool:
+        """Whether Hydra composes this job too: it costs as much as a hundred others."""
+        return self._shared % _COMPARED_EVERY == 1
+
+    def compose_by_hydra(
         self, overrides: Sequence[str], mounts: Mapping[str, object]
     ) -> OmegaView:
-        """What `compose` gives, by Hydra itself, whatever it has composed before.
+        """What `compose` gives, whatever is known of other jobs.
 
         Raises:
             CannotCompose: with Hydra's reason, in our words.
         """
-        return self._anew(tuple(map(rewrite_override, overrides)), mounts)
+        return self._compose_job(tuple(map(rewrite_override, overrides)), mounts)
 
-    def _anew(self, texts: tuple[str, ...], mounts: Mapping[str, object]) -> OmegaView:
-        with self._loader.from_scratch():
-            return self._slowly(texts, mounts)
-
-    def _slowly(
+    def _compose_job(
         self,
         texts: tuple[str, ...],
         mounts: Mapping[str, object],
-        job: Parted | None = None,
+        keys: JobKeys | None = None,
     ) -> OmegaView:
-        """One job's config by Hydra; `job`: its structure is to be learned."""
+        """One job's config by Hydra; with `keys` it may become a template."""
         config = self._composed(texts)
         with read_write(config), open_dict(config):
             _drop_sweep(config)
             _mount(config, mounts)
             self._fall_back_to_aux(config, texts, mounts)
         view = OmegaView(config)
-        if job is not None and not self._fast.knows(job.structure):
-            self._anchor(
-                view, [key for key in DIRECTORIES if _is_common(view, key, job)]
-            )
-            self._fast.learn(job, config)
+        if keys is not None and keys.structure not in self._templates:
+            self._anchor(view, [k for k in DIRECTORIES if _is_common(view, k, keys)])
+            if len(self._templates) >= _MOST_TEMPLATES:
+                self._templates.clear()
+            self._templates[keys.structure] = make_template(keys, config)
         self._anchor(view)
         return view
 
@@ -235,19 +239,14 @@ class HydraComposer:
         return closed_keys()
 
     # ---------------------------------------------------------- composition
-    def _made(self) -> Hydra:
+    def _make_hydra(self) -> Any:
         """Hydra over our source; it makes itself the process's own on the way."""
         setbase(_HYDRA_BASE)
         GlobalHydra.instance().clear()
-        share_parse_trees()
         with working_directory_left_out():
             Plugins.instance().register(AutoexpSource)
-        search_path = search_path_of(
-            (self.config_dir, *map(Path, self._search_dirs)), self.roots[1:]
-        )
-        swept = any(map(_is_of_sweep, self._overrides))  # every job is told the same
-        self._loader = RememberingLoader(search_path, unread="" if swept else _SWEEP)
-        made = Hydra(task_name="autoexp", config_loader=self._loader)
+        places = (self.config_dir, *map(Path, self._search_dirs))
+        made = make_hydra(places, self.roots[1:])
         GlobalHydra.instance().initialize(made)
         register_resolvers(self.environment, self._now)
         return made
@@ -278,11 +277,10 @@ class HydraComposer:
         self.composed += 1
         if self.composed % _COLLECTED == 0 and not gc.isenabled():
             gc.collect()  # nodes of a config know their parents: a ring
-        # What is remembered has no sweep: it may be large, and no job reads it.
-        with_sweep = any(map(_is_of_sweep, texts))
-        anew = self._loader.from_scratch() if with_sweep else nullcontext()
-        with anew:
-            return self._composed_of(texts)
+        # No job reads the sweep; every one that sets something of it is told the same.
+        needed = not texts or any(map(_is_of_sweep, (*self._overrides, *texts)))
+        AutoexpSource.sweepless = "" if needed else self.config_ref
+        return self._composed_of(texts)
 
     def _composed_of(self, texts: tuple[str, ...]) -> DictConfig:
         given = self._merged(texts)
@@ -331,7 +329,7 @@ class HydraComposer:
         return sweep_overrides.applied(sweep, values)
 
     def _anchor(
-        self, view: OmegaView | FastView, keys: Sequence[str] = DIRECTORIES
+        self, view: OmegaView | JobView, keys: Sequence[str] = DIRECTORIES
     ) -> None:
         """Make our directories absolute, those that resolve by now."""
         if not self._cwd:
@@ -452,9 +450,9 @@ class HydraComposer:
                 self.warnings.append(finding)
 
 
-def _is_common(view: OmegaView, key: str, job: Parted) -> bool:
+def _is_common(view: OmegaView, key: str, job: JobKeys) -> bool:
     """Whether all jobs of the structure have the same text there."""
-    if tuple(key.split(".")) in job.own or not view.has(key):
+    if tuple(key.split(".")) in job.values or not view.has(key):
         return False
     return not is_open(view.raw(key))
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import pickle
 from collections.abc import Sequence
+from functools import lru_cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import ClassVar, Final
 
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
+from hydra._internal.hydra import Hydra
 from hydra._internal.utils import create_config_search_path
 from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.object_type import ObjectType
@@ -31,6 +35,8 @@ class AutoexpSource(ConfigSource):
     """A directory of YAML files; made by Hydra, many times, so the cache is shared."""
 
     files: ClassVar[YamlFiles] = YamlFiles()
+    sweepless: ClassVar[str] = ""
+    """A config that is given without its `sweep`: that may be large."""
 
     def __init__(self, provider: str, path: str) -> None:
         super().__init__(provider=provider, path=path)
@@ -48,8 +54,9 @@ class AutoexpSource(ConfigSource):
             CannotCompose: it cannot be read, or is no YAML.
         """
         loaded = self.files.load(self._file(config_path))
+        drop = self._normalize_file_name(config_path) == f"{self.sweepless}.yaml"
         return ConfigResult(
-            config=loaded.container(),
+            config=pickle.loads(_without_sweep(loaded.blob) if drop else loaded.blob),
             path=self.full_path(),
             provider=self.provider,
             header=ConfigSource._get_header_dict(loaded.head),
@@ -98,6 +105,12 @@ class SearchPath(ConfigSearchPathImpl):
         self.config_search_path.sort(key=lambda one: _LAST.get(one.provider or "", 0))
 
 
+def make_hydra(places: Sequence[Path], shipped: Sequence[Path]) -> Hydra:
+    """A Hydra that looks in these places; see `search_path_of`."""
+    loader = ConfigLoaderImpl(config_search_path=search_path_of(places, shipped))
+    return Hydra(task_name="autoexp", config_loader=loader)
+
+
 def search_path_of(places: Sequence[Path], shipped: Sequence[Path]) -> SearchPath:
     """Hydra's own places and these, `places[0]` being the root of the configs."""
     found = SearchPath()
@@ -108,6 +121,13 @@ def search_path_of(places: Sequence[Path], shipped: Sequence[Path]) -> SearchPat
     for place in shipped:
         found.append("shipped", str(place))
     return found
+
+
+@lru_cache(maxsize=8)
+def _without_sweep(blob: bytes) -> bytes:
+    config = pickle.loads(blob)
+    config.pop("sweep", None)
+    return pickle.dumps(config)
 
 
 def _directory(path: str) -> str:

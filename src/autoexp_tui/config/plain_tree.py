@@ -75,34 +75,3 @@ def touches(one: Path, other: Path) -> bool:
     """Whether a change at one path may be seen at the other."""
     shorter = min(len(one), len(other))
     return one[:shorter] == other[:shorter]
-
-
-def first_difference(one: Any, other: Any, path: str = "") -> str:
-    """The dotted path at which two trees differ first; empty: they are equal.
-
-    Equal numbers of different types differ, as they do in a config; so do dicts whose
-    keys are in another order.
-    """
-    if _kind(one) is not _kind(other):
-        return path or "."
-    if isinstance(one, dict):
-        if list(one) != list(other):
-            return path or "."
-        pairs = ((str(key), one[key], other[key]) for key in one)
-    elif isinstance(one, list):
-        if len(one) != len(other):
-            return path or "."
-        pairs = (
-            (str(n), a, b) for n, (a, b) in enumerate(zip(one, other, strict=True))
-        )
-    else:
-        same = one == other or (one != one and other != other)  # nan is itself here
-        return "" if same else path or "."
-    inner = (
-        first_difference(a, b, f"{path}.{key}" if path else key) for key, a, b in pairs
-    )
-    return next(filter(None, inner), "")
-
-
-def _kind(value: Any) -> type:
-    return dict if isinstance(value, Patched) else type(value)

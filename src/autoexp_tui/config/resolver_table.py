@@ -1,7 +1,7 @@
 """Helpers for configs: `${ax.add:...}`, `${ax.pad:...}` and their like.
 
 All in one table, with what each wants. They are pure (the same arguments give the same
-value), so that the fast road may call them, and every value they make is bounded as in
+value), so that templates may call them, and every value they make is bounded as in
 `oc.eval`. What cannot be computed is a ValueError that names the helper and the value.
 """
 
