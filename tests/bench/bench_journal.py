@@ -7,9 +7,7 @@ measured in the same run; prints rates and ratios, asserts nothing.
 from __future__ import annotations
 
 import gc
-import hashlib
 import json
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -25,7 +23,6 @@ from tests.model.builders import at
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine.snapshot_publisher import Publisher
-from autoexp_tui.events.apply import fold
 from autoexp_tui.events.draft import Draft
 from autoexp_tui.events.events import (
     ActionFired,
@@ -52,15 +49,11 @@ from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState, Outcome
 from autoexp_tui.model.verdicts import Result, why
-from autoexp_tui.storage import state_cache
-from autoexp_tui.storage.codec import decode_record, encode_record
+from autoexp_tui.storage.codec import encode_record
 from autoexp_tui.storage.file_journal import FileJournal
-from autoexp_tui.storage.journal import TAIL, load_state, read_session
-from autoexp_tui.storage.journal_parts import find_chain
+from autoexp_tui.storage.journal import load_state, read_session
 from autoexp_tui.storage.plan_codec import decode_plan, encode_plan
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.state_cache import Cover
-from autoexp_tui.storage.state_codec import decode_state, encode_state
 
 EVENTS = 100_000
 GROUP = 100
@@ -276,44 +269,21 @@ def compare_resume(directory: Path) -> None:
     the_plan = plan(int(EVENTS / (PER_JOB + 1.1)))
     records = campaign(session.store_plan(the_plan), the_plan)
     with_sqlite(session.path / "all.sqlite", records, 5_000)
-    journal = FileJournal(session, Forever(), keep_every=sys.maxsize)
+    journal = FileJournal(session, Forever())
     for group in groups(records, 5_000):
         journal.append(group)
-    kept = SessionDir(directory / "kept")
-    shutil.copytree(session.path, kept.path)
-    state = load_state(session).state
-    print(f"state kept in {seconds(lambda: keep(kept, state)):.2f} s")
     compare_appends(directory, records)
     size = session.journal_part(1).stat().st_size
     print(
         f"\n{len(records):,} events, {size / 1e6:.0f} MB, {len(the_plan.jobs):,} jobs"
     )
     command = [sys.executable, "-m", "tests.bench.bench_journal", "resume"]
-    for place in (session, kept):
-        subprocess.run([*command, str(place.path)], check=True)
-
-
-def keep(session: SessionDir, state: SessionState) -> None:
-    """Keep the state of a session that ended in an orderly way."""
-    chain = find_chain(session)
-    data = chain[0].path.read_bytes()
-    cover = Cover(
-        parts=((chain[0].path.name, len(data)),),
-        sha256=hashlib.sha256(data).hexdigest(),
-        start=data.rindex(b"\n", 0, -1) + 1,
-        seq=state.seq,
-    )
-    newest = [decode_record(line) for line in data.splitlines(keepends=True)[-TAIL:]]
-    state_cache.keep(session.state_cache(1), cover, state, newest)
+    subprocess.run([*command, str(session.path)], check=True)
 
 
 def resume(session: SessionDir) -> None:
     """Time one start: of several rounds, the fastest of each part."""
     part = session.journal_part(1)
-    if session.state_caches():
-        took = min(cpu_seconds(lambda: published(session)) for _ in "12345")
-        print(f"{'resumed from a kept state':46} {took:5.2f} s CPU")
-        return
     parts: dict[str, Callable[[], object]] = {
         "json.loads alone": lambda: [
             json.loads(line) and 0 for line in part.open("rb")
@@ -360,20 +330,6 @@ def compare_plans() -> None:
     print(
         f"\nplan of 10,000 jobs, {len(data) / 1e6:.1f} MB: encode {encode:.2f} s, "
         f"decode {decode:.2f} s ({decode / bare:.1f} x json.loads)"
-    )
-    compare_states(the_plan)
-
-
-def compare_states(the_plan: Plan) -> None:
-    """The state of 10,000 jobs that ended, as it is kept."""
-    plans = {"x": the_plan}
-    state = fold(SessionState(plans=plans), campaign("x", the_plan))
-    data = encode_state(state)
-    encode = cpu_seconds(lambda: encode_state(state))
-    decode = cpu_seconds(lambda: decode_state(data, plans))
-    print(
-        f"state of 10,000 jobs, {len(data) / 1e6:.1f} MB: encode {encode:.2f} s, "
-        f"decode {decode:.2f} s CPU"
     )
 
 

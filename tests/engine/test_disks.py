@@ -92,7 +92,6 @@ class Disks:
             self.session,
             self.lease,
             rotation=self.rotation,
-            keep_every=5,
             pool=self.pool,
         )
         world = self.world

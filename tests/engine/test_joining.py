@@ -24,7 +24,6 @@ from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import Resources
 from autoexp_tui.model.state import PendingEffect
 from autoexp_tui.model.states import JobState
-from autoexp_tui.storage.state_codec import decode_state, encode_state
 from autoexp_tui.testing.fake_script import RunScript
 from tests.engine.bench import Bench
 from tests.engine.test_actions import (
@@ -477,16 +476,6 @@ def test_a_viewer_folds_what_joined() -> None:
     folded = Folded(session.load())
     assert folded.state.jobs == bench.engine.state.jobs
     assert folded.state.plan == bench.engine.state.plan
-
-
-def test_a_state_that_is_kept_comes_back_with_what_joined() -> None:
-    bench = acting(EVALUATE, CONVERT)
-    bench.until(lambda: len(bench.states()) == 3, 30)
-    state = bench.engine.state
-    assert len(state.joined) == 3
-    again = decode_state(encode_state(state), dict(state.plans))
-    assert again.plan == state.plan
-    assert again.jobs == dict(state.jobs)
 
 
 # --------------------------------------------------------------- killed at any moment

@@ -310,7 +310,7 @@ PARTS: dict[str, Callable[[SessionDir], Path]] = {
 }
 HARMLESS: dict[str, Callable[[SessionDir], Path]] = {
     "the row for the list": lambda session: session.snapshot,
-    "a kept state": lambda session: session.state_cache(9),
+    "a kept state of an older version": lambda session: session.path / "state.9.json",
     "live detail": lambda session: session.live,
 }
 

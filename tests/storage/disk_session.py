@@ -16,7 +16,6 @@ from autoexp_tui.storage.atomic import sync_data
 from autoexp_tui.storage.file_journal import FileJournal, Rotation
 from autoexp_tui.storage.journal import load_state, read_session
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.state_keeper import KEEP_RECORDS
 from tests.support.inline_pool import InlinePool
 
 SYNC = "autoexp_tui.storage.file_journal.sync_data"
@@ -81,7 +80,6 @@ class DiskStore:
         self.session = SessionDir(path)
         self.session.make()
         self.rotation = Rotation()
-        self.keep_every = KEEP_RECORDS
         self.pool = InlinePool()
         self.faults: list[str] = []
         self._leases: list[FixedLease] = []
@@ -96,7 +94,6 @@ class DiskStore:
             self.session,
             lease,
             rotation=self.rotation,
-            keep_every=self.keep_every,
             pool=self.pool,
             log_fault=self.faults.append,
         )

@@ -20,8 +20,6 @@ def emptied(tmp_path: Path) -> WholeSession:
     made.leave()
     for part in made.session.path.glob("journal.*.jsonl"):
         part.write_bytes(b"")
-    for kept in made.session.path.glob("state.*.json"):
-        kept.unlink()
     return made
 
 

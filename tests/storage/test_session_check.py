@@ -14,11 +14,10 @@ import pytest
 from autoexp_tui.events.events import MessageLogged
 from autoexp_tui.model.errors import JournalDamaged, SessionOwned
 from autoexp_tui.probes.clock import SystemClock
-from autoexp_tui.storage.integrity_issue import Flaw
 from autoexp_tui.storage.journal import load_state, read_session
-from autoexp_tui.storage.journal_repair import find_salvage
+from autoexp_tui.storage.journal_repair import repair_journal
 from autoexp_tui.storage.lease import acquire
-from autoexp_tui.storage.session_check import Checked, check_session
+from autoexp_tui.storage.session_check import Flaw, SessionReport, check_session
 from autoexp_tui.storage.session_dir import SessionDir
 
 from .whole_session import WholeSession, whole
@@ -31,8 +30,14 @@ def made(tmp_path: Path) -> WholeSession:
     return whole(tmp_path / "k7f2")
 
 
-def check(session: SessionDir) -> Checked:
-    return check_session(session, SystemClock())
+def check(session: SessionDir) -> SessionReport:
+    return check_session(session)
+
+
+def repair(made: WholeSession) -> None:
+    salvage = check(made.session).salvage
+    assert salvage is not None
+    repair_journal(made.session, salvage, SystemClock())
 
 
 def found(made: WholeSession) -> list[Flaw]:
@@ -57,15 +62,10 @@ def part(made: WholeSession, epoch: int) -> Path:
     return made.session.journal_part(epoch)
 
 
-def forget_kept(made: WholeSession) -> None:
-    for epoch in made.session.state_caches():
-        made.session.state_cache(epoch).unlink()
-
-
 # ------------------------------------------------------------------------ all is well
 def test_a_session_that_was_left_in_order_is_sound(made: WholeSession) -> None:
     checked = check(made.session)
-    assert checked.flaws == ()
+    assert checked.flaws == []
     assert checked.sound
     assert (checked.parts, checked.records, checked.jobs) == (2, len(made.records), 1)
 
@@ -75,21 +75,29 @@ def test_a_session_that_an_engine_runs_is_sound(tmp_path: Path) -> None:
     made.submit()
     made.begin()
     checked = check(made.session)
-    assert checked.flaws == ()
+    assert checked.flaws == []
     assert f"pid {os.getpid()}" in checked.engine
 
 
-def test_a_session_of_many_kept_states_and_parts_is_sound(tmp_path: Path) -> None:
+def test_a_session_of_many_parts_is_sound(tmp_path: Path) -> None:
     made = WholeSession(tmp_path / "k7f2")
     for _ in range(3):
         made.take_over()
         made.write(MessageLogged(text="x"))
     made.leave()
-    assert check(made.session).flaws == ()
+    assert check(made.session).flaws == []
+
+
+def test_a_state_that_an_older_version_kept_is_ignored(made: WholeSession) -> None:
+    path = made.session.path / "state.2.json"
+    path.write_bytes(b"no state")
+    path.chmod(0o600)
+    assert check(made.session).flaws == []
+    assert load_state(made.session).state == made.state
 
 
 # --------------------------------------------------------------------------- damage
-def flip(path: Path, offset: int, bits: int = 0b11000) -> None:
+def flip(path: Path, offset: int, bits: int = 0b1000) -> None:
     data = bytearray(path.read_bytes())
     data[offset] ^= bits
     path.write_bytes(bytes(data))
@@ -127,7 +135,7 @@ def rewrite(made: WholeSession, old: bytes, new: bytes) -> None:
 
 
 DAMAGE: dict[str, tuple[Change, str, str]] = {
-    "two bits in a text": (
+    "a bit in a text": (
         lambda made: flip(part(made, 2), part(made, 2).read_bytes().index(b"loss")),
         "journal.2.jsonl, line 4",
         "not those that were written",
@@ -203,13 +211,8 @@ DAMAGE: dict[str, tuple[Change, str, str]] = {
 
 
 @pytest.mark.parametrize("what", DAMAGE)
-@pytest.mark.parametrize("kept", [True, False])
-def test_damage_is_named_with_its_place(
-    made: WholeSession, what: str, kept: bool
-) -> None:
+def test_damage_is_named_with_its_place(made: WholeSession, what: str) -> None:
     change, where, problem = DAMAGE[what]
-    if not kept:
-        forget_kept(made)
     change(made)
     errors = [flaw for flaw in found(made) if flaw.severity == "error"]
     assert where in errors[0].where
@@ -223,26 +226,6 @@ def test_a_check_changes_nothing(made: WholeSession, what: str) -> None:
     before = tree(made.session.path)
     check(made.session)
     assert tree(made.session.path) == before
-
-
-def test_damage_that_a_kept_state_covers_stops_nobody(made: WholeSession) -> None:
-    flip(part(made, 1), 400)
-    flaw = only(made)
-    assert "the session goes on all the same" in flaw.hint
-    assert flaw.mend is None
-    assert load_state(made.session).state == made.state
-
-
-def test_one_flipped_bit_is_told_and_read_as_it_was_written(
-    made: WholeSession,
-) -> None:
-    forget_kept(made)
-    flip(part(made, 2), part(made, 2).read_bytes().index(b"loss"), 0b1000)
-    flaw = only(made)
-    assert flaw.severity == "warning"
-    assert "journal.2.jsonl" in flaw.where
-    assert "one bit had flipped" in flaw.problem
-    assert list(read_session(made.session)) == made.records
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 4096, b'{"v":1,"seq":99', b"\0\0{"])
@@ -268,28 +251,6 @@ def test_a_part_with_another_name_is_told(made: WholeSession) -> None:
     assert "is not read" in only(made).problem
 
 
-def test_a_kept_state_that_differs_is_an_error(
-    made: WholeSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "autoexp_tui.storage.check_journal._with_tail", lambda *_args: None
-    )
-    flaw = only(made)
-    assert (flaw.severity, flaw.repair) == ("error", "remove state.2.json")
-
-
-def test_a_kept_state_that_does_not_count_is_noted_and_removed(
-    made: WholeSession,
-) -> None:
-    path = made.session.state_cache(2)
-    flip(path, -50)
-    flaw = only(made)
-    assert flaw.severity == "note"
-    assert flaw.mend is not None
-    assert flaw.mend() == "removed state.2.json"
-    assert check(made.session).flaws == ()
-
-
 # --------------------------------------------------------------------------- repair
 MENDED_OTHERWISE = ("a lost plan", "a directory in its place")
 NEWER = [what for what in DAMAGE if "newer version" in what]
@@ -299,11 +260,9 @@ NEWER = [what for what in DAMAGE if "newer version" in what]
 def test_what_a_newer_version_wrote_is_not_repaired_away(
     made: WholeSession, what: str
 ) -> None:
-    forget_kept(made)
     DAMAGE[what][0](made)
-    (flaw,) = found(made)
-    assert "newer autoexp-tui" in flaw.hint
-    assert flaw.mend is None
+    assert "newer autoexp-tui" in only(made).hint
+    assert check(made.session).salvage is None
 
 
 @pytest.mark.parametrize(
@@ -312,18 +271,14 @@ def test_what_a_newer_version_wrote_is_not_repaired_away(
 def test_a_repair_goes_on_from_the_last_commit_that_reads(
     made: WholeSession, what: str
 ) -> None:
-    forget_kept(made)
     DAMAGE[what][0](made)
     before = tree(made.session.path)
     with pytest.raises(JournalDamaged):
         load_state(made.session)
-    flaw = next(flaw for flaw in found(made) if flaw.severity == "error")
-    salvage = find_salvage(made.session)
-    if salvage is None:
-        assert flaw.mend is None  # the very first commit is gone
+    salvage = check(made.session).salvage
+    if salvage is None:  # the very first commit is gone
         return
-    assert flaw.mend is not None
-    flaw.mend()
+    repair(made)
     records = list(read_session(made.session))
     assert records[: salvage.records] == made.records[: salvage.records]
     assert records[-2:-1][0].event == MessageLogged(
@@ -335,7 +290,6 @@ def test_a_repair_goes_on_from_the_last_commit_that_reads(
 
 
 def test_a_repair_says_what_it_would_leave_out(made: WholeSession) -> None:
-    forget_kept(made)
     flip(part(made, 2), part(made, 2).read_bytes().index(b"loss"))
     (flaw,) = (one for one in found(made) if one.severity == "error")
     good = len(made.records) - 2
@@ -344,29 +298,22 @@ def test_a_repair_says_what_it_would_leave_out(made: WholeSession) -> None:
 
 
 def test_nothing_is_repaired_while_an_engine_lives(made: WholeSession) -> None:
-    forget_kept(made)
     flip(part(made, 2), part(made, 2).read_bytes().index(b"loss"))
     acquire(made.session, SystemClock())
-    (flaw,) = (one for one in found(made) if one.severity == "error")
-    assert flaw.mend is not None
     with pytest.raises(SessionOwned):
-        flaw.mend()
+        repair(made)
 
 
 def test_a_lost_plan_is_not_repaired_by_forgetting_what_followed(
     made: WholeSession,
 ) -> None:
-    forget_kept(made)
     made.session.plan.unlink()
-    assert all(flaw.mend is None for flaw in found(made))
+    assert check(made.session).salvage is None
 
 
 def test_after_a_repair_the_next_engine_goes_on(made: WholeSession) -> None:
-    forget_kept(made)
     flip(part(made, 2), part(made, 2).read_bytes().index(b"loss"))
-    (flaw,) = (one for one in found(made) if one.severity == "error")
-    assert flaw.mend
-    flaw.mend()
+    repair(made)
     made._take(first=False)
     made.write(MessageLogged(text="after"))
     texts = [getattr(record.event, "text", "") for record in read_session(made.session)]
@@ -499,15 +446,6 @@ def test_what_is_odd_around_the_journal_is_told(made: WholeSession, what: str) -
     assert [flaw.severity for flaw in told] == [severity]
 
 
-@pytest.mark.parametrize("what", ["a file that others may read", "a temporary file"])
-def test_what_can_be_put_right_is_put_right(made: WholeSession, what: str) -> None:
-    AROUND[what][0](made)
-    flaw = only(made)
-    assert flaw.mend
-    flaw.mend()
-    assert check(made.session).flaws == ()
-
-
 def test_without_a_directory_of_leases_the_check_goes_on(made: WholeSession) -> None:
     for path in made.session.lease.iterdir():
         path.unlink()
@@ -520,7 +458,7 @@ def test_a_full_disk_is_told(
 ) -> None:
     real = os.statvfs(made.session.path)
     full = os.statvfs_result([*real[:4], 10, *real[5:]])
-    monkeypatch.setattr("autoexp_tui.storage.check_files.os.statvfs", lambda _p: full)
+    monkeypatch.setattr("autoexp_tui.storage.session_check.os.statvfs", lambda _p: full)
     assert "MiB are free" in only(made).problem
 
 

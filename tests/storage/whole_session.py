@@ -69,7 +69,6 @@ class WholeSession:
 
     def leave(self) -> None:
         """The engine gives the session back."""
-        self.journal.keep(self.state, last=True)
         self.journal.close()
         self.lease.release()
 

@@ -55,7 +55,6 @@ class MemorySession:
     appends: int = 0
     rotate_records: int = 0
     """How many records make a part long enough for the next one; 0: no number."""
-    on_keep: Callable[[SessionState], None] = lambda _state: None
     """Called with the state after each commit of an engine."""
     check: Callable[[Recorded], None] = lambda _record: None
     """Called with each record before it counts, for a codec's round trip."""
@@ -160,10 +159,6 @@ class MemoryJournal:
         sha = digest(plan, length=16)
         self._session.plans[sha] = plan
         return sha
-
-    def keep(self, state: SessionState, *, last: bool = False) -> None:
-        """Show the state to whoever wants to compare it."""
-        self._session.on_keep(state)
 
     def close(self) -> None:
         """Appending ends."""

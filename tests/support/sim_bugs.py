@@ -68,9 +68,6 @@ class _Journal:
     def add_plan(self, plan: Plan) -> str:
         return self.inner.add_plan(plan)
 
-    def keep(self, state: SessionState, *, last: bool = False) -> None:
-        self.inner.keep(state, last=last)
-
     def close(self) -> None:
         self.inner.close()
 

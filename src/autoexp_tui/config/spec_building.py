@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from autoexp_tui.config.validation_messages import problems_of
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import SpecRefused
-from autoexp_tui.storage.validators import names_of_core
+from autoexp_tui.storage.model_json import collect_model_names
 from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.patterns import (
     Pattern,
@@ -142,7 +142,7 @@ def _refuse_flags(kind: Kind, fields: Fields, findings: Findings) -> None:
 @cache
 def _numbers(spec: Any) -> tuple[str, ...]:
     """The fields of a spec that hold a number, or none at all."""
-    hints = get_type_hints(spec, localns=names_of_core())
+    hints = get_type_hints(spec, localns=collect_model_names())
     return tuple(name for name, hint in hints.items() if _is_number(hint))
 
 

@@ -161,8 +161,6 @@ class Engine:
                 self._mailbox.sleep(self.next_wake())
             self.commit()
         self._parts.closing()
-        if not self._health.deposed:
-            self._parts.journal.keep(self.state, last=True)
         self._parts.journal.close()
         try:
             self._parts.lease.release()
@@ -371,7 +369,6 @@ class Engine:
         self._poller.forget_orders(dict.fromkeys(commands))
         if any(isinstance(record.event, events.EngineStopped) for record in records):
             self._stop()
-        self._parts.journal.keep(self.state)
         self._dispatcher.dispatch(self.state, self._clock.monotonic())
 
     def _stop(self) -> None:

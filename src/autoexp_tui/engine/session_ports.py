@@ -36,14 +36,6 @@ class Journal(Protocol):
         """Store a plan beside the journal, durable; returns its sha."""
         ...
 
-    def keep(self, state: SessionState, *, last: bool = False) -> None:
-        """`state` adds up all that was appended: a successor may start from it.
-
-        Called after each commit, and costs nothing but now and then. After the `last`
-        one nothing is appended any more. What cannot be kept is no failure.
-        """
-        ...
-
     def close(self) -> None:
         """Release the file; appending ends."""
         ...

@@ -6,15 +6,18 @@ event's own fields.
 A record that others of its commit follow begins with `more`. Each line ends with `crc`,
 the CRC-32 of the bytes before it: a bit that flipped inside a text would read well.
 Lines of earlier versions have none, and are taken as they are.
-What JSON can hold of core values is `core_json`'s to say. No file is touched here.
+What JSON can hold of the model's values is `model_json`'s to say. No file is touched
+here.
 """
 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.events.events import (
@@ -26,39 +29,39 @@ from autoexp_tui.events.events import (
 )
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.errors import JournalDamaged
+from autoexp_tui.model.fast_replace import amended
 from autoexp_tui.model.masking import MaskRules, mask_tree
 from autoexp_tui.model.snapshot import EngineView, Live
-from autoexp_tui.storage.core_json import (
+from autoexp_tui.storage.model_json import (
     LOOSE,
     NEWER,
     Undecodable,
+    build_validator,
     decode,
+    describe_error,
     encode,
     field_names,
-    json_reader,
+    read_json,
     to_json,
 )
-from autoexp_tui.storage.encoded_lines import Makers, read_own
-from autoexp_tui.storage.line_check import (
-    Rewritten,
-    one_bit_back,
-    rewritten,
-    with_check,
-    without_check,
-)
-from autoexp_tui.storage.validators import complaint, validator
+
+if TYPE_CHECKING:
+    from pydantic_core import SchemaValidator
 
 Fields = dict[str, Any]
 
 MORE = b'{"more":true,'
 """How the line of a record begins that others of its commit follow."""
+_TYPE = b',"type":"'
+"""Where an event begins in a line that we wrote."""
+_CRC = b',"crc":"'
+_CRC_LENGTH = len(b',"crc":"01234567"}\n')
+_BOM = b"\xef\xbb\xbf"
+_BY_OTHERS = "an editor or a copy rewrote the file"
 
 UPCASTERS: dict[tuple[str, int], Callable[[Fields], Fields]] = {}
 """(type, v) -> the fields of version v + 1. A type's version is 1 + its upcasters."""
 
-_EVENTS: dict[str, type] = dict(EVENTS)
-_CHECKS: dict[str, Callable[[Fields], Event]] = {}
-_MAKERS = Makers(_EVENTS)
 _UNKNOWN_FIELD = "Unexpected keyword argument"
 
 
@@ -103,7 +106,7 @@ def encode_record(record: Recorded) -> bytes:
     tree["type"] = name
     for key in field_names(type(event)):
         tree[key] = getattr(event, key)
-    return with_check(to_json(tree, _check_record))
+    return _add_crc(to_json(tree, parse_record))
 
 
 def holds_secret(event: Event, line: bytes, rules: MaskRules) -> bool:
@@ -117,7 +120,7 @@ def holds_secret(event: Event, line: bytes, rules: MaskRules) -> bool:
 
 
 def decode_record(line: bytes, where: str = "") -> Recorded:
-    """The record of one journal line, a single flipped bit put right.
+    """The record of one journal line.
 
     Raises:
         JournalDamaged: it does not read; names `where`, what is wrong and the remedy.
@@ -125,12 +128,9 @@ def decode_record(line: bytes, where: str = "") -> Recorded:
     try:
         return parse_record(line)
     except Undecodable as error:
-        written = one_bit_back(line)
-        if written is None:
-            raise JournalDamaged(
-                str(error), where, error.hint, newer=error.newer
-            ) from error
-        return parse_record(written)
+        raise JournalDamaged(
+            str(error), where, error.hint, newer=error.newer
+        ) from error
 
 
 def parse_record(line: bytes) -> Recorded:
@@ -139,46 +139,53 @@ def parse_record(line: bytes) -> Recorded:
     Raises:
         Undecodable: it does not read.
     """
+    line = _strip_crc(line)
+    return _parse_own(line) or _parse_any(line)
+
+
+def _parse_own(line: bytes) -> Recorded | None:
+    """The record of a line as this version writes it; None: read it the careful way.
+
+    The envelope comes before the type, and the event is made straight from the JSON
+    behind it: half the time of a tree. A text cannot hold a bare quotation mark, so
+    the first `,"type":"` is the key.
+    """
+    envelope, _, rest = line.partition(_TYPE)
+    name, _, fields = rest.partition(b'",')
     try:
-        line = without_check(line)
-    except Rewritten as error:
-        raise Undecodable(str(error)) from error
-    return (not UPCASTERS and read_own(line, _MAKERS)) or _parse_any(line)
+        event = _validator(name.decode()).validate_json(b"{" + fields)
+        record: Recorded = _envelope().validate_json(
+            envelope + b',"event":null}', strict=True
+        )
+    except ValueError:
+        return None
+    if record.v != 1 or UPCASTERS:
+        return None
+    return amended(record, event=event)
 
 
 def _parse_any(line: bytes) -> Recorded:
-    tree = _from_json(line)
-    take = tree.pop
+    """The record of a line of any spelling and version, or what is wrong with it."""
+    tree = _read_object(line)
+    if "type" not in tree:
+        raise Undecodable("the record has no 'type'")
+    name = tree.pop("type")
+    names = [key for key in field_names(Recorded) if key in tree and key != "event"]
+    if "v" not in names:
+        raise Undecodable("the record has no 'v'")
+    envelope = {"event": None, **{key: tree.pop(key) for key in names}}
     try:
-        name, v, seq, epoch = take("type"), take("v"), take("seq"), take("epoch")
-        t, event_id = take("t"), take("event_id")
-    except KeyError as error:
-        raise Undecodable(f"the record has no {error}") from error
-    cause_id, command_id = take("cause_id", ""), take("command_id", "")
-    more = take("more", False)  # noqa: FBT003 - a default
-    if not (type(seq) is type(epoch) is type(v) is int and isinstance(t, int | float)):
-        raise Undecodable("v, seq, epoch or t is not a number")
-    utc, lived = take("utc", None), take("lived", None)
-    if not all(part is None or type(part) in (int, float) for part in (utc, lived)):
-        raise Undecodable("utc or lived is not a number")
-    if type(more) is not bool:
-        raise Undecodable("more is neither true nor false")
-    if v != 1 or UPCASTERS:
-        tree = _upcast(name, v, tree)
-        v = current_version(name)
-    return Recorded(
-        seq=seq,
-        epoch=epoch,
-        t=float(t),
-        utc=None if utc is None else float(utc),
-        lived=None if lived is None else float(lived),
-        event_id=event_id,
-        cause_id=cause_id,
-        command_id=command_id,
-        event=_event(name, tree),
-        more=more,
-        v=v,
-    )
+        record: Recorded = _envelope().validate_json(json.dumps(envelope), strict=True)
+    except ValueError as error:
+        raise Undecodable(describe_error(error)) from error
+    if record.v != 1 or UPCASTERS:
+        tree = _upcast(name, record.v, tree)
+    return amended(record, event=_event(name, tree), v=current_version(name))
+
+
+@cache
+def _envelope() -> SchemaValidator:
+    return build_validator(Recorded, free=frozenset({(Recorded, "event")}))
 
 
 def current_version(name: str) -> int:
@@ -200,25 +207,65 @@ def _upcast(name: str, v: int, tree: Fields) -> Fields:
 
 
 def _event(name: object, tree: Fields) -> Event:
-    check = _CHECKS.get(name) if isinstance(name, str) else None
     try:
-        return (check or _check_of(name))(tree)
+        event: Event = _validator(name).validate_python(tree)
     except Undecodable:
         raise
     except ValueError as error:
-        text = complaint(error)
+        text = describe_error(error)
         # A field that we never had is one that came later.
         hint = NEWER if text.endswith(_UNKNOWN_FIELD) else ""
         raise Undecodable(f"{name}: {text}", hint) from error
+    return event
 
 
-def _check_of(name: object) -> Callable[[Fields], Event]:
-    """What makes an event of its fields, kept for the next one of its type."""
-    if not isinstance(name, str) or name not in _EVENTS:
+def _validator(name: object) -> SchemaValidator:
+    if not isinstance(name, str) or name not in EVENTS:
         raise Undecodable(f"unknown type of event {name!r}", NEWER)
-    check: Callable[[Fields], Event] = validator(_EVENTS[name]).validate_python
-    _CHECKS[name] = check
-    return check
+    return build_validator(EVENTS[name])
+
+
+def _read_object(line: bytes) -> Fields:
+    try:
+        tree = read_json(line)
+    except ValueError as error:
+        raise Undecodable(f"not a line of JSON: {error}") from error
+    if not isinstance(tree, dict):
+        raise Undecodable("not a JSON object")
+    if "crc" in tree:
+        raise _rewritten(line)
+    return tree
+
+
+# -------------------------------------------------------------------- line checksum
+def _add_crc(line: bytes) -> bytes:
+    rest = line[:-1]
+    return rest + _crc(rest)
+
+
+def _crc(rest: bytes) -> bytes:
+    return b'%s%08x"}\n' % (_CRC, zlib.crc32(rest))
+
+
+def _strip_crc(line: bytes) -> bytes:
+    """The JSON object of a line; raises `Undecodable` where the checksum differs."""
+    if line[-1:] != b"\n":
+        line += b"\n"
+    rest, crc = line[:-_CRC_LENGTH], line[-_CRC_LENGTH:]
+    if not crc.startswith(_CRC):
+        return line
+    if crc != _crc(rest):
+        raise _rewritten(line)
+    return rest + b"}"
+
+
+def _rewritten(line: bytes) -> Undecodable:
+    """How a line came to be another one than was written, as far as it shows."""
+    if line.startswith(_BOM):
+        return Undecodable(f"it begins with a byte-order mark: {_BY_OTHERS}")
+    if line.endswith(b"\r\n"):
+        return Undecodable(f"it ends in CR: {_BY_OTHERS}")
+    return Undecodable("its bytes are not those that were written (CRC-32)")
 
 
 # ----------------------------------------------------------------------- orders
@@ -245,20 +292,3 @@ def encode_live(detail: LiveDetail) -> bytes:
 def decode_live(data: bytes, where: str = "live.json") -> LiveDetail:
     """The detail of `encode_live`; raises as `decode_plan` does."""
     return decode(LiveDetail, data, where, finite=False)
-
-
-# ----------------------------------------------------------------------- pieces
-def _check_record(data: bytes) -> None:
-    parse_record(data)
-
-
-def _from_json(line: bytes) -> Fields:
-    try:
-        tree = json_reader()(line)
-    except ValueError as error:
-        raise Undecodable(f"not a line of JSON: {error}") from error
-    if not isinstance(tree, dict):
-        raise Undecodable("not a JSON object")
-    if "crc" in tree:
-        raise Undecodable(str(rewritten(line)))
-    return tree

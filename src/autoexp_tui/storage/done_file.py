@@ -18,7 +18,7 @@ from autoexp_tui.model.done import DoneReport, DoneWork, done_before
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.model.specs import JobSpec, Plan, Share
 from autoexp_tui.storage.atomic import explaining, sync_directory, write_atomic
-from autoexp_tui.storage.core_json import Unencodable
+from autoexp_tui.storage.model_json import Unencodable
 from autoexp_tui.storage.output_places import perhaps_there
 from autoexp_tui.storage.plan_codec import decode_done, encode_done
 from autoexp_tui.storage.trust import read_result

@@ -20,7 +20,6 @@ from autoexp_tui.events.events import EngineStarted, Event, JournalRotated, Reco
 from autoexp_tui.model.errors import SessionOwned
 from autoexp_tui.model.masking import NO_RULES
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.model.state import SessionState
 from autoexp_tui.probes.pools import ThreadPool
 from autoexp_tui.storage.atomic import (
     explained,
@@ -41,7 +40,6 @@ from autoexp_tui.storage.journal_parts import (
 )
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.sharing import PRIVATE
-from autoexp_tui.storage.state_keeper import KEEP_RECORDS, StateKeeper
 
 
 class Held(Protocol):
@@ -75,16 +73,14 @@ class FileJournal:
         lease: Held,
         *,
         rotation: Rotation = Rotation(),
-        keep_every: int = KEEP_RECORDS,
         chain: Sequence[Part] | None = None,
         pool: Pool | None = None,
         log_fault: Callable[[str], None] = lambda _text: None,
     ) -> None:
         """Open the journal under a lease that is held already.
 
-        `pool` is for what nobody waits for; its faults go to `log_fault`. A state is
-        kept every `keep_every` records. `chain`: what counts of the journal, when
-        that is not for the journal itself to tell.
+        `pool` is for what nobody waits for; its faults go to `log_fault`. `chain`: what
+        counts of the journal, when that is not for the journal itself to tell.
 
         Raises:
             JournalDamaged: the chain of parts is broken.
@@ -95,9 +91,6 @@ class FileJournal:
         self._longest = rotation
         self._pool = pool or ThreadPool("journal", 1)
         self._log_fault = log_fault
-        self._keeper = StateKeeper(
-            session, lease.epoch, self._pool, log_fault, every=keep_every, recent=TAIL
-        )
         self._notices = Notices()
         if chain is None:
             chain = find_chain(session, self._notices)
@@ -136,7 +129,6 @@ class FileJournal:
             self._mask = loaded.state.plan.mask
         if self._seq is None:
             self._seq = loaded.position.seq
-            self._keeper.loaded(self._chain, loaded.events, loaded.folded)
         return loaded
 
     def append(self, records: Sequence[Recorded]) -> None:
@@ -163,7 +155,6 @@ class FileJournal:
             raise explained(error, self._path, "write the journal") from error
         self._seq = records[-1].seq
         self._written += len(records)
-        self._keeper.wrote(records, lines)
 
     def rotation(self) -> JournalRotated | None:
         """What opens the next part, once this one is long enough."""
@@ -181,13 +172,6 @@ class FileJournal:
         """
         self._mask = plan.mask
         return self.session.store_plan(plan)
-
-    def keep(self, state: SessionState, *, last: bool = False) -> None:
-        """Keep `state` beside the journal when one is due, or it is the `last`."""
-        if last:
-            self._keeper.keep_now(state)
-        else:
-            self._keeper.keep(state)
 
     def close(self) -> None:
         """Release the file; appending ends. Closing twice is one closing."""
@@ -228,15 +212,9 @@ class FileJournal:
         # believe bytes that its successor's seal has left out.
         self._still_ours()
         self._still_there()
-        if not self._good:
-            self._begin_part()
-        self._good += len(data)
-
-    def _begin_part(self) -> None:
-        """The part's first records are synced: it is the newest of the journal."""
-        self._keeper.began(self._path)
-        if self._segment:
+        if not self._good and self._segment:
             self._pack_former()
+        self._good += len(data)
 
     def _create(self) -> None:
         mode = (PRIVATE if self._is_secret else self.session.modes).file

@@ -25,10 +25,11 @@ from autoexp_tui.storage.journal_parts import (
     read_part,
 )
 from autoexp_tui.storage.session_dir import PartId, SessionDir
-from autoexp_tui.storage.state_cache import Cover, find_kept
 
 NO_PART: PartId = (0, 0)
 """Comes before every part."""
+DOES_NOT_FOLLOW = (IllegalTransition, KeyError, IndexError, ValueError)
+"""What `apply` raises of a record that does not follow from those before it."""
 TAIL = 2000
 """How many of the newest events `load_state` hands out."""
 
@@ -55,8 +56,6 @@ class Loaded:
     events: tuple[Recorded, ...]
     """The newest ones, oldest first."""
     position: Position
-    folded: int = 0
-    """How many of its records were folded, not taken from a kept state."""
     notices: tuple[str, ...] = ()
     """What is no damage but worth a word: torn lines, void bytes."""
 
@@ -91,7 +90,7 @@ def read_session(
 
 
 def read_records(
-    part: Part, seq: int, notices: Notices | None = None, offset: int = 0
+    part: Part, seq: int, notices: Notices | None = None
 ) -> Iterator[tuple[Recorded, int, int]]:
     """The records of a part that follow record `seq`, each with its bytes' place.
 
@@ -100,7 +99,7 @@ def read_records(
         EnvironmentFailed: the part cannot be read.
     """
     epoch = part.epoch
-    for found in read_part(part, notices, offset):
+    for found in read_part(part, notices):
         record = found[0]
         seq += 1
         if record.seq != seq or record.epoch != epoch:
@@ -120,35 +119,21 @@ def load_state(session: SessionDir, *, tail: int = TAIL) -> Loaded:
 
 
 def fold_chain(
-    session: SessionDir,
-    chain: Sequence[Part],
-    notices: Notices,
-    tail: int,
-    *,
-    all_of_it: bool = False,
+    session: SessionDir, chain: Sequence[Part], notices: Notices, tail: int
 ) -> Loaded:
-    """The state that the records of `chain` add up to; raises as `load_state`.
-
-    `all_of_it`: from the first record on, whatever states were kept.
-    """
-    plans = StoredPlans(session)
-    with _no_search_for_garbage():
-        no_kept = all_of_it or tail > TAIL
-        kept = None if no_kept else find_kept(session, chain, plans)
-        state = kept.state if kept else SessionState(plans=plans)
-        position = _position_of(kept.cover, chain) if kept else Position()
-        newest: deque[Recorded] = deque(kept.events if kept else (), maxlen=tail)
-        rest = chain[len(kept.cover.parts) - 1 :] if kept else chain
-        with unseen(state, ours=True):
-            for part in rest:
-                position = _fold_part(state, part, notices, newest, position)
-    if state.plan is None and not all_of_it:
+    """The state that the records of `chain` add up to; raises as `load_state`."""
+    state = SessionState(plans=StoredPlans(session))
+    position = Position()
+    newest: deque[Recorded] = deque(maxlen=tail)
+    with _no_search_for_garbage(), unseen(state, ours=True):
+        for part in chain:
+            position = _fold_part(state, part, notices, newest, position)
+    if state.plan is None:
         _require_nothing_ran(session)
     return Loaded(
         state=state,
         events=tuple(newest),
         position=position,
-        folded=state.seq - (kept.cover.seq if kept else 0),
         notices=tuple(notices.lines),
     )
 
@@ -174,13 +159,6 @@ def _require_nothing_ran(session: SessionDir) -> None:
         )
 
 
-def _position_of(cover: Cover, chain: Sequence[Part]) -> Position:
-    part = chain[len(cover.parts) - 1]
-    return Position(
-        part=part.id, start=cover.start, offset=cover.parts[-1][1], seq=cover.seq
-    )
-
-
 @contextmanager
 def _no_search_for_garbage() -> Iterator[None]:
     """Nothing of what is loaded is garbage; looking for it takes twice the time."""
@@ -200,12 +178,11 @@ def _fold_part(
     newest: deque[Recorded],
     position: Position,
 ) -> Position:
-    offset = position.offset if position.part == part.id else 0
     start = end = 0
-    for record, start, end in read_records(part, state.seq, notices, offset):  # noqa: B007
+    for record, start, end in read_records(part, state.seq, notices):  # noqa: B007
         try:
             apply(state, record)
-        except (IllegalTransition, KeyError, IndexError, ValueError) as error:
+        except DOES_NOT_FOLLOW as error:
             raise _unfit(record, end, part, error) from error
         newest.append(record)
     if not end:

@@ -29,8 +29,7 @@ from autoexp_tui.events.events import EngineStarted, JournalRotated, Recorded
 from autoexp_tui.model.errors import JournalDamaged
 from autoexp_tui.storage.atomic import explained, explaining
 from autoexp_tui.storage.codec import MORE, parse_record
-from autoexp_tui.storage.core_json import Undecodable
-from autoexp_tui.storage.line_check import one_bit_back
+from autoexp_tui.storage.model_json import Undecodable
 from autoexp_tui.storage.session_dir import PartId, SessionDir, packed, part_id
 from autoexp_tui.storage.trust import open_session_file
 
@@ -164,7 +163,7 @@ def first_record(part: Part) -> Recorded | None:
     try:
         return parse_record(first)
     except Undecodable as error:
-        return _mended(error, first, part, 0)
+        raise _damage(error, part, 1, 0) from error
 
 
 def find_seal(part: Part) -> Seal:
@@ -228,7 +227,7 @@ def read_part(
             try:
                 record = parse_record(line)
             except Undecodable as error:
-                record = _mended(error, line, part, offset, notices, number)
+                raise _damage(error, part, number, offset) from error
             found = (record, offset, end)
             offset = end
             if record.more:
@@ -246,31 +245,6 @@ def read_part(
             str(part.path),
             RESTORE,
         )
-
-
-def _mended(
-    error: Undecodable,
-    line: bytes,
-    part: Part,
-    offset: int,
-    notices: Notices | None = None,
-    number: int = 1,
-) -> Recorded:
-    """The record of a line that does not read, when it is a single bit that flipped.
-
-    Raises:
-        JournalDamaged: it is more.
-    """
-    written = one_bit_back(line)
-    if written is None:
-        raise _damage(error, part, number, offset) from error
-    if notices is not None:
-        place = f"line {number} (byte {offset})"
-        notices.add(part.path, f"{place}: one bit had flipped; the check tells which")
-    try:
-        return parse_record(written)
-    except Undecodable as further:
-        raise _damage(further, part, number, offset) from further
 
 
 def _note_torn(part: Part, records: int, torn: int, notices: Notices) -> None:

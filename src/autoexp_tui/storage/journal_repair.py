@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from autoexp_tui import __version__
@@ -24,10 +25,14 @@ from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.wording import plural
 from autoexp_tui.storage.file_journal import FileJournal
-from autoexp_tui.storage.journal import StoredPlans, read_records
+from autoexp_tui.storage.journal import (
+    DOES_NOT_FOLLOW,
+    StoredPlans,
+    read_records,
+)
 from autoexp_tui.storage.journal_parts import Part, find_chain, open_part
 from autoexp_tui.storage.lease import FileLease, acquire
-from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.session_dir import PartId, SessionDir
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,63 +69,40 @@ def find_salvage(session: SessionDir) -> Salvage | None:
             chain = find_chain(session, upto=newest)
         except JournalDamaged:
             continue
-        good, records = _good_beginning(session, chain)
+        good, records = _find_good_beginning(session, chain)
         if good:
             after = [session.journal_part(*p) for p in parts if p > good[-1].id]
-            lost = _lines(good[-1], good[-1].length or 0)
-            lost += sum(_lines(Part(id=(0, 0), path=path), 0) for path in after)
+            lost = _count_lines(good[-1], good[-1].length or 0)
+            lost += sum(_count_lines(Part(id=(0, 0), path=path), 0) for path in after)
             return Salvage(chain=good, records=records, left_out=lost)
     return None
 
 
-def _good_beginning(
+def _find_good_beginning(
     session: SessionDir, chain: Sequence[Part]
 ) -> tuple[tuple[Part, ...], int]:
     """The parts of `chain` up to its last good commit, and how many records."""
     state = SessionState(plans=StoredPlans(session))
-    good: list[Part] = []
+    ends: dict[PartId, int] = {}
     records = 0
-    with unseen(state):
+    with unseen(state), suppress(JournalDamaged, *DOES_NOT_FOLLOW):
         for part in chain:
-            end, seq, whole = _good_end(state, part)
-            if end:
-                good.append(replace(part, length=end))
-                records = seq
-            if not whole:
-                break
-    return tuple(good), records
+            for record, _, end in read_records(part, state.seq):
+                apply(state, record)
+                if not record.more:
+                    ends[part.id], records = end, record.seq
+    good = (part for part in chain if part.id in ends)
+    return tuple(replace(part, length=ends[part.id]) for part in good), records
 
 
-def _good_end(state: SessionState, part: Part) -> tuple[int, int, bool]:
-    """The end of a part's last good commit, its newest record, and whether all is."""
-    end, seq = 0, state.seq
-    records = read_records(part, state.seq)
-    while True:
-        try:
-            found = next(records, None)
-        except JournalDamaged:
-            return end, seq, False
-        if found is None:
-            return end, seq, True
-        record, _, stop = found
-        try:
-            apply(state, record)
-        except (IllegalTransition, KeyError, IndexError, ValueError):
-            return end, seq, False
-        if not record.more:
-            end, seq = stop, record.seq
-
-
-def _lines(part: Part, offset: int) -> int:
+def _count_lines(part: Part, offset: int) -> int:
     """Lines of a part from `offset`; of a damaged pack those that unpack."""
     count = 0
-    try:
-        with open_part(part.path) as file:
-            file.seek(offset)
-            while block := file.read(1 << 20):
-                count += block.count(b"\n")
-    except EnvironmentFailed:  # damage is what brought us here
-        pass
+    # Damage is what brought us here.
+    with suppress(EnvironmentFailed), open_part(part.path) as file:
+        file.seek(offset)
+        while block := file.read(1 << 20):
+            count += block.count(b"\n")
     return count
 
 

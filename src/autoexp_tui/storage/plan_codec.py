@@ -12,12 +12,12 @@ from autoexp_tui.model.done import DoneWork
 from autoexp_tui.model.errors import JournalDamaged, Problem, ValidationFailed
 from autoexp_tui.model.masking import mask_tree
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.storage.core_json import (
+from autoexp_tui.storage.model_json import (
     NEWER,
     Unencodable,
     decode,
     encode,
-    json_reader,
+    read_json,
 )
 
 PLAN_VERSION = 1
@@ -58,7 +58,7 @@ def _refuse_newer(version: object, where: str) -> None:
 def _version_in(data: bytes) -> object:
     """The version that a plan says it has; None: it says none."""
     try:
-        tree = json_reader()(data)
+        tree = read_json(data)
     except ValueError:
         return None
     return tree.get("version") if isinstance(tree, dict) else None

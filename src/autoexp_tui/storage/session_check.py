@@ -1,96 +1,428 @@
 """Everything that can be told of a session's soundness by reading what lies on disk.
 
-Read-only, and safe beside a living engine. What a repair would do hangs on the flaws;
-nothing is done here.
+Read-only, safe beside a living engine, and stopped by nothing. Jobs' records are read
+before the journal, so that what the journal lacks was truly not recorded then; a living
+engine may record it a moment later: then it is a note.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import json
+import os
+import stat
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
 
-from autoexp_tui.engine.ports import Clock
-from autoexp_tui.model.errors import EnvironmentFailed
-from autoexp_tui.storage.atomic import explained
-from autoexp_tui.storage.check_files import check_files
-from autoexp_tui.storage.check_jobs import JobsCheck, OnDisk, read_attempts
-from autoexp_tui.storage.check_journal import check_journal
-from autoexp_tui.storage.integrity_issue import Flaw
+from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
+from autoexp_tui.model.ids import safe_filename
+from autoexp_tui.model.state import JobRecord, SessionState
+from autoexp_tui.model.states import ACTIVE, BEGUN, Outcome
+from autoexp_tui.storage.atomic import explained, remedy_of
+from autoexp_tui.storage.attempt_records import AttemptRecords, read_attempt
+from autoexp_tui.storage.journal import TAIL, fold_chain
+from autoexp_tui.storage.journal_parts import Notices, find_chain
+from autoexp_tui.storage.journal_repair import Salvage, find_salvage
 from autoexp_tui.storage.lease import LeaseWatch
-from autoexp_tui.storage.process_identity import Alive
-from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.output_dir_lock import read_owner
+from autoexp_tui.storage.plan_codec import decode_plan, plan_sha
+from autoexp_tui.storage.process_identity import Alive, Identity
+from autoexp_tui.storage.session_dir import SessionDir, part_id, read_if_there
+from autoexp_tui.storage.sharing import session_modes
+from autoexp_tui.storage.trust import RECORD_BYTES, read_session_file
 
-_ORDER = ("error", "warning", "note")
+LEFT_OVER_SECONDS = 3600.0
+"""Age of a temporary file that nobody is writing any more."""
+LITTLE_BYTES = 256 << 20
+LITTLE_FILES = 1000
+FUTURE_EPOCHS = 1000
+"""So far above the newest part of the journal no number of take-overs leads a lease."""
+
+_LOOK = "`autoexp-sessions show` tells its state; its log tells what it did."
+
+Severity: TypeAlias = Literal["error", "warning", "note"]
+"""An *error* keeps the session from going on as it should, or something accepted is
+lost; a *warning* may; a *note* is no flaw, but worth a word."""
+_ORDER: tuple[Severity, ...] = ("error", "warning", "note")
+
+RecordsOnDisk: TypeAlias = Mapping[tuple[str, int], AttemptRecords]
+"""(name of the job's directory, number of the attempt) -> what lies there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """One finding of a session's check."""
+
+    severity: Severity
+    where: str
+    """The file, with line and byte where there are any; or the job."""
+    problem: str
+    hint: str = ""
+    """The next step, for a person."""
+    repair: str = ""
+    """What a repair would do; empty: nothing is repaired by us."""
+
+
+@dataclass(slots=True)
+class SessionReport:
     """What a check found."""
 
-    flaws: tuple[Flaw, ...]
+    flaws: list[Flaw] = field(default_factory=list)
     """The gravest first."""
-    parts: int
-    records: int
-    jobs: int
-    engine: str
+    parts: int = 0
+    records: int = 0
+    state: SessionState | None = None
+    """The fold of the journal; None: it is damaged."""
+    engine: str = ""
     """Who runs the session; empty: nobody."""
+    salvage: Salvage | None = None
+    """What a repair would go on from; None: nothing to repair, or no way to."""
+
+    @property
+    def jobs(self) -> int:
+        """How many the journal knows."""
+        return len(self.state.jobs) if self.state else 0
 
     @property
     def sound(self) -> bool:
         """Whether nothing is wrong; notes are nothing wrong."""
         return all(flaw.severity == "note" for flaw in self.flaws)
 
+    def error(self, where: Path | str, problem: str, hint: str = "") -> None:
+        """Add an error."""
+        self.flaws.append(Flaw("error", str(where), problem, hint))
 
-def check_session(session: SessionDir, clock: Clock) -> Checked:
+    def warn(self, where: Path | str, problem: str, hint: str = "") -> None:
+        """Add a warning."""
+        self.flaws.append(Flaw("warning", str(where), problem, hint))
+
+    def note(self, where: Path | str, problem: str, hint: str = "") -> None:
+        """Add a note."""
+        self.flaws.append(Flaw("note", str(where), problem, hint))
+
+
+def check_session(session: SessionDir) -> SessionReport:
     """Read all of a session and compare."""
-    flaws: list[Flaw] = []
-    engine = _engine(session, flaws)
-    on_disk = _attempts(session, flaws)
-    reading = check_journal(session, clock)
-    flaws += reading.flaws
-    if reading.state is not None:
-        flaws += JobsCheck(
-            session=session,
-            state=reading.state,
-            on_disk=on_disk,
-            engine_lives=bool(engine),
-        ).flaws()
-    flaws += check_files(session)
-    return Checked(
-        flaws=tuple(_sorted(flaws)),
-        parts=reading.parts,
-        records=reading.records,
-        jobs=len(reading.state.jobs) if reading.state else 0,
-        engine=engine,
-    )
+    report = SessionReport()
+    for check in (
+        _check_jobs_and_journal,
+        _check_names,
+        _check_plans,
+        _check_leases,
+        _check_inbox,
+        _check_modes,
+        _check_left_over,
+        _check_disk,
+    ):
+        try:
+            check(session, report)
+        except EnvironmentFailed as refusal:
+            report.error(refusal.where, refusal.problem, refusal.hint)
+        except OSError as error:
+            where = error.filename or session.path
+            problem = f"it cannot be looked at: {error.strerror or error}"
+            report.error(where, problem, remedy_of(error, "state"))
+    report.flaws.sort(key=lambda flaw: _ORDER.index(flaw.severity))
+    return report
 
 
-def _sorted(flaws: list[Flaw]) -> Iterator[Flaw]:
-    for severity in _ORDER:
-        yield from (flaw for flaw in flaws if flaw.severity == severity)
+# -------------------------------------------------------------------------- journal
+def _check_jobs_and_journal(session: SessionDir, report: SessionReport) -> None:
+    report.engine = _find_engine(session, report)
+    on_disk = _read_attempts(session, report)
+    _check_journal(session, report)
+    if report.state is not None:
+        _JobsCheck(session, report, report.state, on_disk).run()
 
 
-def _engine(session: SessionDir, flaws: list[Flaw]) -> str:
+def _find_engine(session: SessionDir, report: SessionReport) -> str:
     watch = LeaseWatch(session)
     try:
         holder = watch.holder()
     except EnvironmentFailed as refusal:
-        flaws.append(
-            Flaw(
-                severity="error",
-                where=refusal.where,
-                problem=refusal.problem,
-                hint=refusal.hint,
-            )
-        )
+        report.error(refusal.where, refusal.problem, refusal.hint)
         return ""
     return "" if watch.alive(holder, 0.0) is Alive.NO else str(holder)
 
 
-def _attempts(session: SessionDir, flaws: list[Flaw]) -> OnDisk:
+def _check_journal(session: SessionDir, report: SessionReport) -> None:
+    notices = Notices()
     try:
-        return read_attempts(session)
+        chain = find_chain(session, notices)
+        loaded = fold_chain(session, chain, notices, TAIL)
+    except JournalDamaged as damage:
+        report.salvage = None if damage.newer else _find_salvage(session)
+        would = report.salvage.words if report.salvage else ""
+        report.flaws.append(
+            Flaw("error", damage.where, damage.problem, damage.hint, would)
+        )
+        return
+    report.state, report.parts = loaded.state, len(chain)
+    report.records = loaded.position.seq
+    for line in loaded.notices:
+        where, _, problem = line.partition(": ")
+        report.note(where, problem)
+
+
+def _find_salvage(session: SessionDir) -> Salvage | None:
+    try:
+        return find_salvage(session)
+    except (EnvironmentFailed, OSError):
+        return None
+
+
+def _check_names(session: SessionDir, report: SessionReport) -> None:
+    """Files that look like parts and are read by nobody."""
+    for path in sorted(session.path.glob("journal*")):
+        if path != session.journal and part_id(path.name) is None:
+            report.warn(
+                path,
+                "no part of a journal has such a name: it is not read",
+                "If a person renamed a part, its name belongs back.",
+            )
+
+
+def _check_plans(session: SessionDir, report: SessionReport) -> None:
+    """Stored plans that are not what they were."""
+    for path in sorted((session.path / "plans").glob("*.json")):
+        if path.match("*.public.json"):
+            continue  # a masked copy, for viewers alone
+        data = read_if_there(path)
+        if data is not None and plan_sha(data) != path.stem:
+            problem = "the plan was changed after it was stored"
+            report.error(path, problem, "Bring back the file as it was.")
+    data = read_if_there(session.plan)
+    if data is not None:
+        decode_plan(data, str(session.plan))
+
+
+# ----------------------------------------------------------------------------- jobs
+def _read_attempts(session: SessionDir, report: SessionReport) -> RecordsOnDisk:
+    """The records of every attempt that left any."""
+    try:
+        return {
+            (place.parent.name, int(place.name)): read_attempt(str(place), copies=True)
+            for job in _list_directory(session.attempts)
+            for place in _list_directory(job)
+            if place.name.isdecimal()
+        }
     except OSError as error:
         told = explained(error, session.attempts, "read the jobs' records")
-        flaws.append(Flaw(severity="error", where=told.where, problem=told.problem))
+        report.error(told.where, told.problem)
         return {}
+
+
+def _list_directory(path: Path) -> list[Path]:
+    return sorted(path.iterdir()) if path.is_dir() else []
+
+
+@dataclass(frozen=True, slots=True)
+class _JobsCheck:
+    """Compares what the journal says of one session's jobs with what they left."""
+
+    session: SessionDir
+    report: SessionReport
+    state: SessionState
+    on_disk: RecordsOnDisk
+
+    def run(self) -> None:
+        jobs = {safe_filename(name): job for name, job in self.state.jobs.items()}
+        for (directory, number), records in self.on_disk.items():
+            place = self.session.attempts / directory / str(number)
+            self._check_records(place, records)
+            if (job := jobs.get(directory)) is None:
+                self._add_unknown(place, "a job that the journal does not know")
+            else:
+                self._check_attempt(place, job, number, records)
+        for job in jobs.values():
+            self._check_job(job)
+            if job.state in ACTIVE:
+                self._check_owner(job)
+
+    def _check_records(self, place: Path, records: AttemptRecords) -> None:
+        for name in records.forged:
+            problem = "the record was not written by the job's supervisor"
+            self.report.error(place / name, problem, _LOOK)
+        for name in records.damaged:
+            hint = "It counts as not there. " + _LOOK
+            self.report.error(place / name, "the record does not read", hint)
+
+    def _add_unknown(self, place: Path, what: str) -> None:
+        add = self.report.note if self.report.engine else self.report.error
+        add(
+            place,
+            f"records of {what}",
+            "Something ran that the session does not count; a part of the "
+            "journal may be gone.",
+        )
+
+    def _check_attempt(
+        self, place: Path, job: JobRecord, number: int, records: AttemptRecords
+    ) -> None:
+        attempt = next((a for a in job.attempts if a.number == number), None)
+        if attempt is None:
+            if records.claim or records.run:
+                self._add_unknown(place, f"an attempt of {job.name} never ordered")
+            return
+        run, unseen = records.run, ""
+        if run and run.began.run > attempt.run and attempt.outcome is None:
+            unseen = f"run {run.began.run} of {job.name} began"
+        elif records.exited and attempt.outcome is None:
+            unseen = f"{job.name} ended"
+        elif records.exited and attempt.outcome is Outcome.LOST:
+            unseen = f"{job.name}, which counts as lost, ended"
+        if unseen:
+            problem = f"{unseen}, and no engine has recorded it yet"
+            hint = "" if self.report.engine else "The next engine does."
+            self.report.note(place, problem, hint)
+
+    def _check_job(self, job: JobRecord) -> None:
+        attempt = job.attempt
+        if attempt is None:
+            return
+        records = self.on_disk.get((safe_filename(job.name), attempt.number))
+        lack = ""
+        if job.state in BEGUN and (records is None or records.run is None):
+            lack = "runs, and there is no record that it began"
+        elif attempt.outcome is Outcome.COMPLETED and not (records and records.exited):
+            lack = "completed, and there is no exit record"
+        if lack:
+            place = self.session.attempt(job.name, attempt.number)
+            self.report.warn(place, f"{job.name} {lack}", _LOOK)
+
+    def _check_owner(self, job: JobRecord) -> None:
+        """Whose output directory an active job writes."""
+        home, plan = Path(job.spec.output_dir), self.state.plan
+        place = home / ".autoexp"
+        try:
+            owner = read_owner(home, plan.share if plan else "private")
+        except EnvironmentFailed as refusal:
+            self.report.warn(refusal.where, refusal.problem)
+            return
+        if owner is None and job.state in BEGUN:
+            problem = f"{job.name} runs, and nothing that reads says whose this is"
+            self.report.warn(place, problem)
+        elif owner is not None and owner.session != self.session.id:
+            problem = f"{job.name} writes it, and session {owner.session} owns it"
+            hint = f"Stop one of them: `autoexp-sessions show {owner.session}`."
+            self.report.error(place, problem, hint)
+
+
+# --------------------------------------------------------------- leases and the inbox
+def _check_leases(session: SessionDir, report: SessionReport) -> None:
+    if not session.lease.is_dir():
+        report.error(session.lease, "there is no directory of leases")
+        return
+    held = {}
+    for path in sorted(session.lease.iterdir()):
+        if path.suffix == ".json" and path.stem.isdecimal():
+            held[int(path.stem)] = path
+            _check_lease(path, report)
+        elif path.suffix != ".released" and not path.name.startswith("."):
+            report.warn(path, "this is no lease, and is not read")
+    _check_epochs(session, held, report)
+
+
+def _check_lease(path: Path, report: SessionReport) -> None:
+    try:
+        Identity.from_json(json.loads(read_session_file(path, RECORD_BYTES)))
+    except (ValueError, TypeError, RecursionError):
+        content = "no lease" if path.stat().st_size else "nothing"
+        report.warn(
+            path,
+            f"there is {content} in it: who holds, or held, it cannot be told",
+            "When it is the newest, the session is free once it has been seen still "
+            "for 600 s.",
+        )
+
+
+def _check_epochs(
+    session: SessionDir, held: dict[int, Path], report: SessionReport
+) -> None:
+    written = {epoch for epoch, _ in session.journal_parts()}
+    newest = max(written, default=0)
+    for epoch in sorted(written - set(held)):
+        report.error(
+            session.journal_part(epoch),
+            f"its lease, lease/{epoch}.json, is gone: a former engine could not know "
+            "that it was deposed",
+            "Leases are never removed; bring it back from a copy.",
+        )
+    for epoch, path in held.items():
+        if epoch - newest >= FUTURE_EPOCHS:
+            report.warn(
+                path,
+                f"it is far above the journal's newest, {newest}: no engine of ours "
+                "took it",
+                "Engines go on above it. If a person made it, remove it.",
+            )
+
+
+def _check_inbox(session: SessionDir, report: SessionReport) -> None:
+    inbox, rejected = session.inbox, session.inbox_rejected
+    names = os.listdir(inbox) if inbox.is_dir() else []
+    waiting = [n for n in names if n != rejected.name and not n.startswith(".")]
+    rubbish = [n for n in waiting if not n.endswith(".json")]
+    refused = [*rejected.glob("*.reason.txt")]
+    if waiting and not report.engine:
+        report.note(inbox, f"{len(waiting)} commands wait for an engine")
+    if rubbish:
+        report.note(inbox, f"{len(rubbish)} files are no commands")
+    if refused:
+        problem = f"{len(refused)} files that were no commands lie there"
+        report.note(rejected, problem)
+
+
+# ---------------------------------------------------------- modes, left-overs, disk
+def _check_modes(session: SessionDir, report: SessionReport) -> None:
+    """What others may read or write, and what we may not.
+
+    Of a disk that is mounted read-only one finding says it all; that is not here.
+    """
+    usual = session_modes(session.path).directory
+    needed = os.R_OK if _is_read_only(session) else os.R_OK | os.W_OK
+    for path in (session.path, *sorted(session.path.iterdir())):
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            continue
+        if status.st_uid != os.geteuid():
+            problem = f"it belongs to another user ({status.st_uid})"
+            report.warn(path, problem)
+        elif status.st_mode & 0o077 & ~usual:
+            mode = stat.S_IMODE(status.st_mode)
+            problem = f"others may look at it or change it (mode {mode:o})"
+            hint = f"`chmod {mode & (usual | 0o700):o}` closes it."
+            report.warn(path, problem, hint)
+        elif not os.access(path, needed):
+            report.error(path, "it may not be read and written")
+
+
+def _check_left_over(session: SessionDir, report: SessionReport) -> None:
+    now = time.time()
+    places = (session.path, session.lease, session.inbox, session.path / "plans")
+    for path in (path for place in places for path in sorted(place.glob(".*.tmp"))):
+        if now - path.lstat().st_mtime > LEFT_OVER_SECONDS:
+            problem = "whoever wrote it was killed amid it"
+            report.note(path, problem, "It may be removed.")
+
+
+def _check_disk(session: SessionDir, report: SessionReport) -> None:
+    found, where = os.statvfs(session.path), session.path
+    free = found.f_bavail * found.f_frsize
+    if _is_read_only(session):
+        report.error(
+            where,
+            "the disk is mounted read-only",
+            "No engine can go on there, and nothing be repaired: have it mounted "
+            "for writing, or go on with a copy of the session.",
+        )
+    elif free < LITTLE_BYTES:
+        report.warn(where, f"only {free >> 20} MiB are free there")
+    elif found.f_files and found.f_favail < LITTLE_FILES:
+        report.warn(where, f"only {found.f_favail} more files fit there")
+
+
+def _is_read_only(session: SessionDir) -> bool:
+    return bool(os.statvfs(session.path).f_flag & os.ST_RDONLY)

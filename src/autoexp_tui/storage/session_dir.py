@@ -61,7 +61,6 @@ ENTRIES = "entries"
 _PART = re.compile(
     r"journal\.([1-9][0-9]{0,8})(?:\.([1-9][0-9]{0,8}))?\.jsonl(?:\.gz)?"
 )
-_STATE = re.compile(r"state\.([1-9][0-9]{0,8})\.json")
 _NO_SESSION = re.compile(rf"(?s:\..*)|({MANIFESTS}|{ENTRIES})(\.\d+)?")
 """Names in a state directory that are never a session's."""
 _SHA = re.compile(r"[0-9a-f]{8,64}")
@@ -118,15 +117,6 @@ class SessionDir:
     def snapshot(self) -> Path:
         """A row for the list of sessions; disposable."""
         return self.path / "snapshot.json"
-
-    def state_cache(self, epoch: int) -> Path:
-        """The newest whole state that the engine of lease `epoch` kept; disposable."""
-        return self.path / f"state.{epoch}.json"
-
-    def state_caches(self) -> list[int]:
-        """The epochs that have one, oldest first."""
-        found = (_STATE.fullmatch(entry.name) for entry in self.path.iterdir())
-        return sorted(int(match[1]) for match in found if match)
 
     # --------------------------------------------------------------------- plans
     @property

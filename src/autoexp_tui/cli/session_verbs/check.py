@@ -1,12 +1,14 @@
 """autoexp-sessions check ID: what is wrong with a session, and what would mend it.
 
-Only tells, and is safe beside a living engine. With --repair and --yes it does what the
-lines with `would` say; without --yes it says so and does nothing.
+Only tells, and is safe beside a living engine. With --repair and --yes a damaged
+journal is gone on with as the line with `would` says; without --yes it says so and does
+nothing.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode
@@ -16,8 +18,7 @@ from autoexp_tui.text.sanitize import clean
 
 if TYPE_CHECKING:
     from autoexp_tui.cli.options import Options
-    from autoexp_tui.storage.integrity_issue import Flaw
-    from autoexp_tui.storage.session_check import Checked
+    from autoexp_tui.storage.session_check import SessionReport
     from autoexp_tui.storage.session_dir import SessionDir
 
 
@@ -27,74 +28,62 @@ def check(session: SessionDir, options: Options, *, repair: bool) -> int:
     Raises:
         SessionOwned: a repair was ordered and an engine lives.
     """
-    from autoexp_tui.probes.clock import SystemClock
     from autoexp_tui.storage.session_check import check_session
 
-    clock = SystemClock()
-    checked = check_session(session, clock)
-    if not (repair and options.yes):
-        _tell(session, checked, options, repair=repair)
-        return _code(checked)
-    done = _mend(session, checked)
-    again = check_session(session, clock)
-    _tell(session, again, options, repair=False, done=done)
-    return _code(again)
+    report, done = check_session(session), ""
+    if repair and options.yes:
+        done = _repair(session, report)
+        report = check_session(session)
+    if options.json:
+        print(json.dumps(_as_json(session, report, done)))
+    else:
+        _print(session, report, done, repair=repair and not options.yes)
+    return ExitCode.OK if report.sound else ExitCode.JOBS_NOT_COMPLETED
 
 
-def _code(checked: Checked) -> int:
-    return ExitCode.OK if checked.sound else ExitCode.JOBS_NOT_COMPLETED
+def _repair(session: SessionDir, report: SessionReport) -> str:
+    """Repair the journal, if it needs it; what was done, as a sentence."""
+    from autoexp_tui.probes.clock import SystemClock
+    from autoexp_tui.storage.journal_repair import repair_journal
 
-
-def _mend(session: SessionDir, checked: Checked) -> list[str]:
-    if checked.engine:
+    if report.engine:
         raise SessionOwned(
-            f"session {session.id} is run by {checked.engine}",
+            f"session {session.id} is run by {report.engine}",
             hint=f"`autoexp-sessions stop {session.id}` ends that engine first.",
         )
-    return [flaw.mend() for flaw in checked.flaws if flaw.mend is not None]
+    if report.salvage is None:
+        return ""
+    return repair_journal(session, report.salvage, SystemClock())
 
 
-# -------------------------------------------------------------------------- telling
-def _tell(
-    session: SessionDir,
-    checked: Checked,
-    options: Options,
-    *,
-    repair: bool,
-    done: list[str] | None = None,
+def _print(
+    session: SessionDir, report: SessionReport, done: str, *, repair: bool
 ) -> None:
-    if options.json:
-        print(json.dumps(_as_json(session, checked, done or [])))
-        return
-    for line in done or []:
-        print(f"done     {clean(line)}")
-    for flaw in checked.flaws:
-        _tell_flaw(flaw)
-    print(_summary(checked))
-    if any(flaw.mend for flaw in checked.flaws):
-        print(_how(session, repair=repair))
+    if done:
+        print(f"done     {clean(done)}")
+    for flaw in report.flaws:
+        print(f"{flaw.severity:<8} {clean(flaw.where)}: {clean(flaw.problem)}")
+        if flaw.hint:
+            print(f"         {clean(flaw.hint)}")
+        if flaw.repair:
+            print(f"         would: {clean(flaw.repair)}")
+    print(_describe_counts(report))
+    if report.salvage is not None:
+        print(_describe_next_step(session, repair=repair))
 
 
-def _tell_flaw(flaw: Flaw) -> None:
-    print(f"{flaw.severity:<8} {clean(flaw.where)}: {clean(flaw.problem)}")
-    if flaw.hint:
-        print(f"         {clean(flaw.hint)}")
-    if flaw.repair:
-        print(f"         would: {clean(flaw.repair)}")
-
-
-def _summary(checked: Checked) -> str:
-    read = f"{checked.records} events of {plural(checked.jobs, 'job')} read"
-    if checked.sound:
+def _describe_counts(report: SessionReport) -> str:
+    read = f"{report.records} events of {plural(report.jobs, 'job')} read"
+    if report.sound:
         return f"{read}; nothing is damaged"
     counts = [
-        plural(sum(flaw.severity == kind for flaw in checked.flaws), kind)
+        plural(sum(flaw.severity == kind for flaw in report.flaws), kind)
         for kind in ("error", "warning")
     ]
     return f"{read}; {', '.join(counts)}"
 
 
-def _how(session: SessionDir, *, repair: bool) -> str:
+def _describe_next_step(session: SessionDir, *, repair: bool) -> str:
     from autoexp_tui.cli.leave import place
 
     again = f"autoexp-sessions check {session.id} --repair --yes"
@@ -103,15 +92,15 @@ def _how(session: SessionDir, *, repair: bool) -> str:
 
 
 def _as_json(
-    session: SessionDir, checked: Checked, done: list[str]
+    session: SessionDir, report: SessionReport, done: str
 ) -> dict[str, object]:
     return {
         "session": session.id,
-        "sound": checked.sound,
-        "events": checked.records,
-        "parts": checked.parts,
-        "jobs": checked.jobs,
-        "engine": checked.engine,
-        "done": done,
-        "flaws": [flaw.as_json() for flaw in checked.flaws],
+        "sound": report.sound,
+        "events": report.records,
+        "parts": report.parts,
+        "jobs": report.jobs,
+        "engine": report.engine,
+        "done": [done] if done else [],
+        "flaws": [asdict(flaw) for flaw in report.flaws],
     }

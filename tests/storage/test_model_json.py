@@ -13,7 +13,7 @@ from autoexp_tui.conditions.kinds import Not, TimeReached
 from autoexp_tui.events.events import EffectOrdered
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.storage.validators import complaint, tag_unions, validator
+from autoexp_tui.storage.model_json import build_validator, describe_error, tag_unions
 
 
 @dataclass(frozen=True)
@@ -82,18 +82,18 @@ def test_a_union_within_itself_is_read() -> None:
     spec = Not(condition=Not(condition=TimeReached(after_seconds=1.0)))
     inner = {"kind": "time", "after_seconds": 1.0}
     tree = {"kind": "not", "condition": {"kind": "not", "condition": inner}}
-    assert validator(Not).validate_python(tree) == spec
+    assert build_validator(Not).validate_python(tree) == spec
 
 
 def test_a_validator_is_made_once() -> None:
-    assert validator(Cat) is validator(Cat)
+    assert build_validator(Cat) is build_validator(Cat)
 
 
 def test_a_complaint_names_the_field() -> None:
     with pytest.raises(ValueError, match="weight") as caught:
-        validator(Stone).validate_python({"weight": "heavy"})
-    assert complaint(caught.value).startswith("weight: ")
+        build_validator(Stone).validate_python({"weight": "heavy"})
+    assert describe_error(caught.value).startswith("weight: ")
 
 
 def test_any_other_error_speaks_for_itself() -> None:
-    assert complaint(ValueError("no")) == "no"
+    assert describe_error(ValueError("no")) == "no"
