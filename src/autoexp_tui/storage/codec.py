@@ -222,7 +222,8 @@ def _event(name: object, tree: Fields) -> Event:
 def _validator(name: object) -> SchemaValidator:
     if not isinstance(name, str) or name not in EVENTS:
         raise Undecodable(f"unknown type of event {name!r}", NEWER)
-    return build_validator(EVENTS[name])
+    kind: Any = EVENTS[name]
+    return build_validator(kind)
 
 
 def _read_object(line: bytes) -> Fields:

@@ -18,7 +18,6 @@ from autoexp_tui import __version__
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.timeline import Timeline
 from autoexp_tui.events.apply import apply, unseen
-from autoexp_tui.events.base import IllegalTransition
 from autoexp_tui.events.draft import Draft
 from autoexp_tui.events.events import EngineStarted, EngineStopped, MessageLogged
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
