@@ -25,7 +25,7 @@ from autoexp_tui.config.action_checks import ActionChecks
 from autoexp_tui.config.default_files import check_hydra_settings
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.key_places import KeyPlaces
-from autoexp_tui.config.place_checks import PlaceFindings, look_at_places
+from autoexp_tui.config.output_checks import OutputFindings, check_output_places
 from autoexp_tui.config.plan_report import report_of
 from autoexp_tui.config.planning_messages import (
     PlanningAnswer,
@@ -256,7 +256,7 @@ def _refused(
 
 def _places(
     request: PlanningRequest, composer: HydraComposer, outcome: PlanOutcome
-) -> PlaceFindings:
+) -> OutputFindings:
     """What there is to say of where the jobs are to write."""
     plan, base = outcome.plan, ""
     if plan is not None:
@@ -265,11 +265,11 @@ def _places(
         with suppress(KeyError, CannotCompose):
             base = str(composer.base().select("project.base_output_dir"))
     if not base:
-        return PlaceFindings()
+        return OutputFindings()
     jobs = plan.jobs if plan is not None else ()
     share: Share = plan.share if plan is not None else "private"
     # Who joins a session writes beside its jobs: it is the owner that would be found.
-    return look_at_places(
+    return check_output_places(
         _cwd(request) / base, jobs, owners=not request.known, share=share
     )
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from autoexp_tui.config import place_checks
-from autoexp_tui.config.place_checks import (
-    PlaceFindings,
+from autoexp_tui.config import output_checks
+from autoexp_tui.config.output_checks import (
+    OutputFindings,
     Quota,
-    look_at_places,
+    check_output_places,
     parse_quota,
 )
 from autoexp_tui.storage import output_dir_lock as owner_file
@@ -22,6 +23,7 @@ from autoexp_tui.storage.output_dir_lock import Owner, take_ownership
 from tests.model.builders import job
 from tests.storage.test_session_list import Engine
 
+LEFT = [Quota(4096, "bytes")]
 JOBS = [job(f"j{n}", n) for n in range(3)]
 
 
@@ -37,22 +39,22 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "f_flag": 0,
     }
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(**told))
-    monkeypatch.setattr(place_checks, "quotas_of", lambda _: ())
+    monkeypatch.setattr(output_checks, "read_quotas", lambda _: ())
     return told
 
 
-def said(found: PlaceFindings) -> tuple[list[str], list[str]]:
+def said(found: OutputFindings) -> tuple[list[str], list[str]]:
     return [str(one) for one in found.errors], [str(one) for one in found.warnings]
 
 
 @pytest.mark.usefixtures("disk")
 def test_a_place_with_room_has_no_findings(tmp_path: Path) -> None:
-    assert said(look_at_places(tmp_path / "not" / "there", JOBS)) == ([], [])
+    assert said(check_output_places(tmp_path / "not" / "there", JOBS)) == ([], [])
 
 
 def test_a_full_disk_is_an_error(disk: dict[str, Any], tmp_path: Path) -> None:
     disk["f_bavail"] = 100 << 20
-    assert said(look_at_places(tmp_path, JOBS)) == (
+    assert said(check_output_places(tmp_path, JOBS)) == (
         [
             f"project.base_output_dir: 105 MB free at {tmp_path}, less than 210 MB\n"
             "    make room, or choose another directory; checkpoints are large"
@@ -65,12 +67,12 @@ def test_a_file_system_that_does_not_say_its_size_is_not_full(
     disk: dict[str, Any], tmp_path: Path
 ) -> None:
     disk |= {"f_blocks": 0, "f_bavail": 0}
-    assert said(look_at_places(tmp_path, JOBS)) == ([], [])
+    assert said(check_output_places(tmp_path, JOBS)) == ([], [])
 
 
 def test_little_room_is_a_warning(disk: dict[str, Any], tmp_path: Path) -> None:
     disk["f_bavail"] = 1 << 30
-    assert said(look_at_places(tmp_path, JOBS)) == (
+    assert said(check_output_places(tmp_path, JOBS)) == (
         [],
         [
             f"project.base_output_dir: 1.07 GB free at {tmp_path}\n"
@@ -84,7 +86,7 @@ def test_too_few_inodes_are_told(
     disk: dict[str, Any], tmp_path: Path, left: int, *, stops: bool
 ) -> None:
     disk["f_favail"] = left
-    errors, warnings = said(look_at_places(tmp_path, JOBS))
+    errors, warnings = said(check_output_places(tmp_path, JOBS))
     assert (errors if stops else warnings) == [
         f"project.base_output_dir: {left} more files can be made at {tmp_path}; "
         "3 jobs make some 60\n"
@@ -97,12 +99,12 @@ def test_a_file_system_without_a_number_of_inodes_has_enough(
     disk: dict[str, Any], tmp_path: Path
 ) -> None:
     disk |= {"f_files": 0, "f_favail": 0}
-    assert said(look_at_places(tmp_path, JOBS)) == ([], [])
+    assert said(check_output_places(tmp_path, JOBS)) == ([], [])
 
 
 def test_a_read_only_mount_is_an_error(disk: dict[str, Any], tmp_path: Path) -> None:
     disk["f_flag"] = os.ST_RDONLY
-    assert said(look_at_places(tmp_path, JOBS))[0] == [
+    assert said(check_output_places(tmp_path, JOBS))[0] == [
         f"project.base_output_dir: {tmp_path} is mounted read-only\n"
         "    choose another directory that you may write to"
     ]
@@ -113,7 +115,7 @@ def test_a_directory_of_others_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
-    assert said(look_at_places(tmp_path / "out", JOBS))[0] == [
+    assert said(check_output_places(tmp_path / "out", JOBS))[0] == [
         f"project.base_output_dir: {tmp_path}/out cannot be made: you may not write to "
         f"{tmp_path}\n    choose another directory that you may write to"
     ]
@@ -122,7 +124,7 @@ def test_a_directory_of_others_is_an_error(
 @pytest.mark.usefixtures("disk")
 def test_a_file_in_its_place_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "out").touch()
-    assert said(look_at_places(tmp_path / "out", JOBS))[0] == [
+    assert said(check_output_places(tmp_path / "out", JOBS))[0] == [
         f"project.base_output_dir: {tmp_path}/out is a file, not a directory\n"
         "    choose another directory that you may write to"
     ]
@@ -131,10 +133,10 @@ def test_a_file_in_its_place_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("quota", "stops", "told"),
     [
-        (Quota(900_000, 1_000_000, "kB"), True, "102 MB"),
-        (Quota(0, 1_000_000, "kB"), False, "1.02 GB"),
-        (Quota(10, 10, "files"), True, "0 files"),
-        (Quota(10, 400, "files"), False, "390 files"),
+        (Quota(100_000 * 1024, "bytes"), True, "102 MB"),
+        (Quota(1_000_000 * 1024, "bytes"), False, "1.02 GB"),
+        (Quota(0, "files"), True, "0 files"),
+        (Quota(390, "files"), False, "390 files"),
     ],
 )
 @pytest.mark.usefixtures("disk")
@@ -146,8 +148,8 @@ def test_a_quota_that_leaves_little_is_told(
     *,
     stops: bool,
 ) -> None:
-    monkeypatch.setattr(place_checks, "quotas_of", lambda _: (quota,))
-    errors, warnings = said(look_at_places(tmp_path, JOBS))
+    monkeypatch.setattr(output_checks, "read_quotas", lambda _: (quota,))
+    errors, warnings = said(check_output_places(tmp_path, JOBS))
     assert (errors if stops else warnings) == [
         f"project.base_output_dir: your quota at {tmp_path} leaves {told}\n"
         "    remove what nobody needs, or choose another directory"
@@ -159,10 +161,10 @@ def test_a_quota_that_leaves_little_is_told(
     [
         (
             "/scratch 250* 200 300 6d 10 0 20 -",
-            (Quota(250, 300, "kB"), Quota(10, 20, "files")),
+            (Quota(50 * 1024, "bytes"), Quota(10, "files")),
         ),
         ("/dev/sda1 250 0 0 0 10 0 0 0", ()),
-        ("/dev/sda1 5 9 0 0 1 0 0 0", (Quota(5, 9, "kB"),)),
+        ("/dev/sda1 5 9 0 0 1 0 0 0", (Quota(4 * 1024, "bytes"),)),
         ("", ()),
         ("Cannot resolve", ()),
     ],
@@ -173,22 +175,55 @@ def test_a_quota_is_read_as_the_tools_write_it(
     assert tuple(parse_quota(text)) == expected
 
 
-def test_a_look_that_breaks_is_not_told_as_a_place_that_hangs(tmp_path: Path) -> None:
-    def broken(*_: object) -> PlaceFindings:
+@pytest.mark.parametrize(
+    ("kind", "printed", "expected"),
+    [
+        ("lustre", {"lfs": "/x 5 9 0 0 1 0 0 0"}, LEFT),
+        ("ext4", {"quota": "Disk quotas\n/dev/b 1 2\n/dev/a 5 9 0 0 1 0 0 0"}, LEFT),
+        ("ext4", {}, []),
+        ("", {"quota": "/dev/a 5 9 0 0 1 0 0 0"}, []),
+    ],
+)
+def test_the_quota_is_asked_of_the_file_systems_own_tool(
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    printed: dict[str, str],
+    expected: list[Quota],
+) -> None:
+    printed = printed | {"df": f"Type Filesystem\n{kind} /dev/a" if kind else ""}
+
+    def run(command: Sequence[str], **_: object) -> SimpleNamespace:
+        if command[0] not in printed:
+            raise FileNotFoundError(command[0])
+        return SimpleNamespace(stdout=printed[command[0]].encode())
+
+    monkeypatch.setattr("shutil.which", printed.get)
+    monkeypatch.setattr("subprocess.run", run)
+    assert list(output_checks.read_quotas(Path("/x"))) == expected
+
+
+def test_a_look_that_breaks_is_not_told_as_a_place_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> Sequence[object]:
         raise LookupError("a bug")
 
+    monkeypatch.setattr(output_checks, "find_problems", broken)
     with pytest.raises(LookupError, match="a bug"):
-        look_at_places(tmp_path, look=broken)
+        check_output_places(tmp_path)
 
 
-def test_a_place_that_hangs_is_told_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_place_that_hangs_is_told_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     over = threading.Event()
 
-    def hang(*_: object) -> PlaceFindings:
+    def hang(*_: object) -> Sequence[object]:
         over.wait(60)
-        return PlaceFindings()
+        return ()
 
-    found = look_at_places(tmp_path, JOBS, seconds=0.05, look=hang)
+    monkeypatch.setattr(output_checks, "find_problems", hang)
+    found = check_output_places(tmp_path, JOBS, seconds=0.05)
     over.set()
     assert said(found) == (
         [],
@@ -211,13 +246,13 @@ def test_a_directory_of_a_living_session_is_told(
     monkeypatch.setattr(
         owner_file, "Living", lambda: lambda _: "its engine is running, or may be"
     )
-    assert said(look_at_places(tmp_path, [mine, job("b", 1)]))[1] == [
+    assert said(check_output_places(tmp_path, [mine, job("b", 1)]))[1] == [
         f"a project.name: its output directory is written by the session k7f2 in "
         f"{state}: its engine is running, or may be\n"
         "    go on with that session (autoexp-monitor --session k7f2), or choose "
         "another project.name or base_output_dir"
     ]
-    assert said(look_at_places(tmp_path, [mine], owners=False)) == ([], [])
+    assert said(check_output_places(tmp_path, [mine], owners=False)) == ([], [])
 
 
 @pytest.mark.usefixtures("disk")
@@ -225,4 +260,4 @@ def test_a_directory_of_a_session_that_ended_is_free(tmp_path: Path) -> None:
     mine = job("a", output_dir=str(tmp_path / "out" / "a"))
     owner = Owner(session="gone", state_dir=str(tmp_path / "state"), job="a")
     take_ownership(Path(mine.output_dir), owner, lambda _: "")
-    assert said(look_at_places(tmp_path, [mine])) == ([], [])
+    assert said(check_output_places(tmp_path, [mine])) == ([], [])

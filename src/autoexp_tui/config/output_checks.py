@@ -1,0 +1,305 @@
+"""Where a plan's jobs are to write: room, inodes, quota, permission, other owners.
+
+Looked at while planning, so that a full disk is not found by a dead job in the night.
+A place that does not answer in time is told as that; nothing here waits for it longer.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from autoexp_tui.model.errors import AutoexpError, Problem
+from autoexp_tui.model.specs import JobSpec, Share
+from autoexp_tui.storage.done_file import read_done
+from autoexp_tui.storage.output_places import perhaps_there
+from autoexp_tui.storage.trust import (
+    Untrusted,
+    modes_mean_nothing,
+    require_below,
+    require_logs,
+    require_place,
+)
+from autoexp_tui.text.spelling import size
+
+if TYPE_CHECKING:
+    from autoexp_tui.storage.output_dir_lock import Owner
+
+WHERE: Final = "project.base_output_dir"
+LEAST_BYTES: Final = 200 << 20
+"""Less than this lets no job write its first log and checkpoint."""
+FEW_BYTES: Final = 2 << 30
+FILES_PER_JOB: Final = 20
+"""What a job writes at least: logs, records, provenance."""
+ANSWER_SECONDS: Final = 15.0
+_QUOTA_SECONDS: Final = 5.0
+_AT_ONCE: Final = 8
+_NUMBER: Final = re.compile(r"(\d+)\*?")
+
+_Finding: TypeAlias = tuple[Problem, bool]
+"""What is wrong, and whether nothing can run like that."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFindings:
+    """What is wrong, or odd, about where jobs are to write."""
+
+    errors: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+
+def check_output_places(
+    place: Path,
+    jobs: Sequence[JobSpec] = (),
+    *,
+    owners: bool = True,
+    share: Share = "private",
+    seconds: float = ANSWER_SECONDS,
+) -> OutputFindings:
+    """What there is to say; a place that does not answer in `seconds` is a warning.
+
+    Args:
+        place: `project.base_output_dir`, absolute.
+        jobs: those that are to write below it.
+        owners: whether other sessions that write there are looked for.
+        share: `project.share`.
+        seconds: how long all of it may take.
+    """
+    answer: Future[list[_Finding]] = Future()
+
+    def look() -> None:
+        try:
+            living = find_living_owners(jobs, share) if owners else ()
+            answer.set_result([*find_problems(place, jobs, share), *living])
+        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+            answer.set_exception(error)
+
+    threading.Thread(target=look, daemon=True).start()
+    with suppress(TimeoutError):
+        found = answer.result(seconds)
+        errors = tuple(problem for problem, stops in found if stops)
+        return OutputFindings(errors, tuple(one for one, stops in found if not stops))
+    message = f"{place} did not answer within {seconds:g} s"
+    hint = "look at it with `df`; jobs that write there would hang as well"
+    return OutputFindings(warnings=(Problem(message, WHERE, hint=hint),))
+
+
+def find_problems(
+    place: Path, jobs: Sequence[JobSpec], share: Share
+) -> Iterator[_Finding]:
+    """What is wrong with the disk, and with who may write there."""
+    try:
+        yield from list(_check_disk(place, len(jobs)))
+    except OSError as error:
+        message = f"{place} cannot be looked at: {error.strerror or error}"
+        yield Problem(message, WHERE), False
+    yield from _check_trust(place, jobs, share)
+    if modes_mean_nothing(place):
+        message = (
+            f"modes of files mean nothing at {place}: only their owners are looked at"
+        )
+        hint = "whoever else can reach that file system may change what lies there"
+        yield Problem(message, WHERE, hint=hint), False
+
+
+# --------------------------------------------------------------------- who may meddle
+def _check_trust(
+    place: Path, jobs: Sequence[JobSpec], share: Share
+) -> Iterator[_Finding]:
+    """Directories to write to that belong to others, or that everybody may write to."""
+    told: set[str] = set()
+    for where, look in _list_looks(place, jobs, share):
+        try:
+            look()
+        except Untrusted as error:
+            path = str(error.filename)
+            if path not in told:
+                told.add(path)
+                message = f"{path} is not written to: {error.strerror}"
+                yield Problem(message, where, hint=error.hint), True
+        except OSError:
+            continue  # told by who looks at the disk, or when it is used
+
+
+def _list_looks(
+    place: Path, jobs: Sequence[JobSpec], share: Share
+) -> Iterator[tuple[str, Callable[[], None]]]:
+    yield WHERE, partial(require_place, place)
+    homes: dict[str, set[str]] = {}
+    for job in jobs:
+        if job.log_dir:
+            home, name = os.path.split(job.log_dir)
+            homes.setdefault(home, set()).add(name)
+    for home in sorted(homes):
+        yield "slurm.log_dir", partial(require_logs, place, home, share)
+    for job in perhaps_there(jobs):
+        own = Path(job.output_dir, ".autoexp")
+        yield WHERE, partial(require_below, place, own, share)
+    for home, names in sorted(homes.items()):
+        with suppress(OSError):
+            for name in names.intersection(os.listdir(home)):
+                log_dir = Path(home, name)
+                yield "slurm.log_dir", partial(require_logs, place, log_dir, share)
+
+
+# ------------------------------------------------------------------------- the disk
+def _check_disk(wanted: Path, jobs: int) -> Iterator[_Finding]:
+    """The state of the directory itself, or of the one in which it would be made."""
+    there = next(p for p in (wanted, *wanted.absolute().parents) if p.exists())
+    found = os.statvfs(there)
+    if message := _why_unusable(wanted, there, found):
+        hint = "choose another directory that you may write to"
+        yield Problem(message, WHERE, hint=hint), True
+    free = found.f_bavail * found.f_frsize
+    # One without blocks, in user space or over a network, does not say what it holds.
+    if found.f_blocks and free < FEW_BYTES:
+        stops = free < LEAST_BYTES
+        least = f", less than {size(LEAST_BYTES)}" if stops else ""
+        message = f"{size(free)} free at {there}{least}"
+        hint = "make room, or choose another directory; checkpoints are large"
+        yield Problem(message, WHERE, hint=hint), stops
+    needed = jobs * FILES_PER_JOB
+    if found.f_files and found.f_favail < needed:
+        message = (
+            f"{found.f_favail} more files can be made at {there}; "
+            f"{jobs} jobs make some {needed}"
+        )
+        hint = "remove files that nobody needs, or choose another directory"
+        yield Problem(message, WHERE, hint=hint), found.f_favail < jobs
+    yield from _check_quotas(there)
+
+
+def _why_unusable(wanted: Path, there: Path, found: os.statvfs_result) -> str:
+    if not there.is_dir():
+        return f"{there} is a file, not a directory"
+    if found.f_flag & os.ST_RDONLY:
+        return f"{there} is mounted read-only"
+    if not os.access(there, os.W_OK | os.X_OK):
+        made = "" if there == wanted else f"{wanted} cannot be made: "
+        return f"{made}you may not write to {there}"
+    return ""
+
+
+# ----------------------------------------------------------------------------- quota
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """How much more a user may write of one thing."""
+
+    left: int
+    unit: Literal["bytes", "files"]
+
+
+def _check_quotas(there: Path) -> Iterator[_Finding]:
+    for quota in read_quotas(there):
+        of_bytes = quota.unit == "bytes"
+        few, least = (FEW_BYTES, LEAST_BYTES) if of_bytes else (1000, 1)
+        if quota.left < few:
+            left = size(quota.left) if of_bytes else f"{quota.left} files"
+            message = f"your quota at {there} leaves {left}"
+            hint = "remove what nobody needs, or choose another directory"
+            yield Problem(message, WHERE, hint=hint), quota.left < least
+
+
+def read_quotas(there: Path) -> Sequence[Quota]:
+    """The user's limits where `there` lies, as the file system's own tool tells.
+
+    Nothing where there is no tool, no limit, or no answer in five seconds.
+    """
+    if not any(map(shutil.which, ("lfs", "quota"))):
+        return ()
+    user = str(os.getuid())
+    system = _run_tool("df", "--output=fstype,source", str(there)).split()
+    kind, source = system[-2:] if len(system) > 1 else ("", "")
+    if kind == "lustre":
+        return parse_quota(_run_tool("lfs", "quota", "-q", "-u", user, str(there)))
+    lines = _run_tool("quota", "-w", "-p", "-u", user).splitlines() if source else ()
+    return parse_quota(next((one for one in lines if one.split()[:1] == [source]), ""))
+
+
+def _run_tool(*command: str) -> str:
+    """What a tool prints; nothing where there is none, or it takes too long."""
+    try:
+        ran = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_QUOTA_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return ran.stdout.decode("utf-8", "replace")
+
+
+def parse_quota(text: str) -> Sequence[Quota]:
+    """The limits in a line `PLACE USED SOFT HARD GRACE FILES SOFT HARD GRACE`.
+
+    As `lfs quota -q` and `quota -w -p` write it: kilobytes, `*` at what is too much,
+    `-` or 0 for none.
+    """
+    words = text.split()[1:]
+    if len(words) < 7:
+        return ()
+    matches = map(_NUMBER.fullmatch, words)
+    numbers = [int(match[1]) if match else 0 for match in matches]
+    left = (_subtract(*numbers[:3]), _subtract(*numbers[4:7]))
+    found = (
+        None if left[0] is None else Quota(left[0] * 1024, "bytes"),
+        None if left[1] is None else Quota(left[1], "files"),
+    )
+    return [quota for quota in found if quota is not None]
+
+
+def _subtract(used: int, soft: int, hard: int) -> int | None:
+    """What is left below a limit; None without one."""
+    limit = hard or soft
+    return max(0, limit - used) if limit else None
+
+
+# ---------------------------------------------------------------------- other owners
+def find_living_owners(jobs: Sequence[JobSpec], share: Share) -> Iterable[_Finding]:
+    """Directories that a living session writes; submitting the plan is refused then."""
+    there = perhaps_there(jobs)
+    if not there:
+        return
+    # What reads other sessions takes 0.1 s to import: not for a plan that is all new.
+    from autoexp_tui.storage.output_dir_lock import Living
+
+    living = Living()
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="owners") as pool:
+        owners = list(pool.map(partial(_read_owner, share=share), there))
+    for job, owner in zip(there, owners, strict=True):
+        reason = living(owner) if owner else ""
+        if owner and reason and not _is_done(job, share):
+            message = (
+                f"its output directory is written by the session {owner.session} in "
+                f"{owner.state_dir}: {reason}"
+            )
+            hint = (
+                f"go on with that session (autoexp-monitor --session {owner.session}), "
+                "or choose another project.name or base_output_dir"
+            )
+            yield Problem(message, "project.name", job.name, hint), False
+
+
+def _read_owner(job: JobSpec, share: Share) -> Owner | None:
+    from autoexp_tui.storage.output_dir_lock import read_owner
+
+    with suppress(AutoexpError):
+        return read_owner(Path(job.output_dir), share)
+    return None
+
+
+def _is_done(job: JobSpec, share: Share) -> bool:
+    work = read_done(Path(job.output_dir), share)
+    return work is not None and work.fingerprint == job.fingerprint
