@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.backends.argument_probe import described
+from autoexp_tui.backends.argument_probe import describe_parser
 from autoexp_tui.backends.base import Places
 from tests.backends.backend_configs import found, launched, refused
 from tests.backends.parser_like_megatron import get_parser
@@ -140,7 +140,11 @@ def test_arguments_that_are_no_mapping_are_told(args: object) -> None:
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
     """A root of configs with the schema of a program."""
-    schema = {"autoexp_schema": 1, "source": "train.py", **described(get_parser())}
+    schema = {
+        "autoexp_schema": 1,
+        "source": "train.py",
+        **describe_parser(get_parser()),
+    }
     (tmp_path / "args").mkdir()
     (tmp_path / "args/gpt.schema.json").write_text(json.dumps(schema))
     return Places("/w", "", (str(tmp_path),))

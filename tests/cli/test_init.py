@@ -7,7 +7,13 @@ import pytest
 import yaml
 from hydra.core.global_hydra import GlobalHydra
 
-from autoexp_tui.cli.init import doubts, knobs_of, main, render, stem_of
+from autoexp_tui.cli.init import (
+    extract_knobs,
+    find_doubts,
+    main,
+    name_after,
+    render_config,
+)
 from autoexp_tui.config.planning_main import answered
 from autoexp_tui.config.planning_messages import PlanningRequest
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
@@ -15,7 +21,7 @@ from autoexp_tui.storage.plan_codec import decode_plan
 
 
 def test_flags_with_values_become_knobs_in_the_order_of_the_command() -> None:
-    knobs = knobs_of(["python", "t.py", "--lr", "1e-3", "--fast", "--n=5", "-v"])
+    knobs = extract_knobs(["python", "t.py", "--lr", "1e-3", "--fast", "--n=5", "-v"])
     assert knobs.words == [
         "python",
         "t.py",
@@ -29,30 +35,30 @@ def test_flags_with_values_become_knobs_in_the_order_of_the_command() -> None:
 
 
 def test_negative_numbers_are_values_and_flags_are_not() -> None:
-    knobs = knobs_of(["t", "--bias", "-0.5", "--fast", "--slow"])
+    knobs = extract_knobs(["t", "--bias", "-0.5", "--fast", "--slow"])
     assert knobs.values == {"bias": "-0.5"}
     assert knobs.words[-2:] == ["--fast", "--slow"]
 
 
 def test_a_flag_named_like_one_of_our_keys_does_not_shadow_it() -> None:
-    assert list(knobs_of(["t", "--backend", "nccl"]).values) == ["arg_backend"]
+    assert list(extract_knobs(["t", "--backend", "nccl"]).values) == ["arg_backend"]
 
 
 def test_hydra_overrides_of_the_user_s_own_program_are_knobs() -> None:
-    knobs = knobs_of(["t", "optim.lr=3", "+x=y"])
+    knobs = extract_knobs(["t", "optim.lr=3", "+x=y"])
     assert knobs.values == {"optim_lr": "3", "x": "y"}
     assert knobs.words[1:] == ["optim.lr=${optim_lr}", "+x=${x}"]
 
 
 def test_the_file_is_yaml_whatever_the_command_holds() -> None:
     command = ["sh", "-c", 'echo "a: {b}" \\ $HOME ${X}\n', "--tag", "it's: #1"]
-    config = yaml.safe_load(render("odd", command))
+    config = yaml.safe_load(render_config("odd", command))
     assert config["backend"]["command"][2] == 'echo "a: {b}" \\ $HOME \\${X}\n'
     assert config["tag"] == "it's: #1"
 
 
 def test_the_likeliest_knob_is_swept(tmp_path: Path) -> None:
-    config = yaml.safe_load(render("t", ["t", "--epochs", "5", "--lr", "0.1"]))
+    config = yaml.safe_load(render_config("t", ["t", "--epochs", "5", "--lr", "0.1"]))
     assert config["sweep"] == {"params": {"lr": [0.1]}}
     assert config["project"]["name"] == "t_lr{lr}"
 
@@ -143,15 +149,15 @@ def test_programs_and_scripts_are_looked_for_where_they_would_be(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here.py").write_text("")
     (tmp_path / "mine").write_text("")
-    assert doubts(["sh", "here.py"]) == []
-    (gone,) = doubts(["sh", "gone.py", "here.py"])
+    assert find_doubts(["sh", "here.py"]) == []
+    (gone,) = find_doubts(["sh", "gone.py", "here.py"])
     assert "the script 'gone.py' is not a file here" in gone
-    assert "'./gone' is not a file here" in doubts(["./gone"])[0]
-    assert "'./mine' is not executable: chmod +x" in doubts(["./mine"])[0]
+    assert "'./gone' is not a file here" in find_doubts(["./gone"])[0]
+    assert "'./mine' is not executable: chmod +x" in find_doubts(["./mine"])[0]
 
 
 def test_a_program_of_dots_alone_makes_some_name() -> None:
-    assert stem_of(["..."]) == "experiment"
+    assert name_after(["..."]) == "experiment"
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", "two words", "-x", "a:b"])

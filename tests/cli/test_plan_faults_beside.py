@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.backends.argument_probe import described
+from autoexp_tui.backends.argument_probe import describe_parser
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.plan import main
 from tests.backends.parser_like_megatron import get_parser
@@ -44,7 +44,11 @@ def places_told(
     monkeypatch.chdir(place)
     configs = "".join(f"    - {{{entry}}}\n" for entry in entries)
     write_tree(place / "config", exp=EXP + configs, backend__train=TRAIN)
-    schema = {"autoexp_schema": 1, "source": "train.py", **described(get_parser())}
+    schema = {
+        "autoexp_schema": 1,
+        "source": "train.py",
+        **describe_parser(get_parser()),
+    }
     (place / "config/args").mkdir()
     (place / "config/args/gpt.schema.json").write_text(json.dumps(schema))
     assert guarded(main, ["--json"]) == 3

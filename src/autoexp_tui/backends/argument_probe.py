@@ -65,19 +65,19 @@ class Caught(BaseException):
 
 
 # -------------------------------------------------------------------- the parser
-def parser_of(request: "Record") -> argparse.ArgumentParser:
+def find_parser(request: "Record") -> argparse.ArgumentParser:
     """The parser that the target stands for."""
-    target = imported(str(request["target"]), list(request.get("paths", ())))
-    parser = built(target, str(request.get("prog", "program")))
+    target = import_target(str(request["target"]), list(request.get("paths", ())))
+    parser = build_parser(target, str(request.get("prog", "program")))
     verb = request.get("verb")
-    return verb_of(parser, str(verb)) if verb else parser
+    return find_verb(parser, str(verb)) if verb else parser
 
 
-def imported(target: str, paths: "list[str]") -> "Any":
+def import_target(target: str, paths: "list[str]") -> "Any":
     """What `module:attribute` names."""
     module_name, _, attribute = target.rpartition(":")
     sys.path[:0] = [os.path.abspath(path) for path in paths]
-    module = module_of(module_name)
+    module = import_module(module_name)
     found: Any = module
     for name in attribute.split("."):
         if not hasattr(found, name):
@@ -88,7 +88,7 @@ def imported(target: str, paths: "list[str]") -> "Any":
     return found
 
 
-def module_of(name: str) -> "Any":
+def import_module(name: str) -> "Any":
     """An imported module, by its name or by its file."""
     if not name.endswith(".py"):
         sys.path.insert(0, os.getcwd())
@@ -107,17 +107,17 @@ def module_of(name: str) -> "Any":
     return module
 
 
-def built(target: "Any", prog: str) -> argparse.ArgumentParser:
+def build_parser(target: "Any", prog: str) -> argparse.ArgumentParser:
     """The parser that a function returns, fills, or parses with."""
     if isinstance(target, argparse.ArgumentParser):
         return target
     if not callable(target):
         raise Refused(f"it is a {type(target).__name__}, neither function nor parser")
     given = argparse.ArgumentParser(prog=prog, allow_abbrev=False)
-    count = positions(target)
+    count = count_positions(target)
     if count > 1:
         raise Refused(f"it takes {count} arguments; a parser is all that it is given")
-    argparse.ArgumentParser.parse_known_args = caught  # type: ignore[method-assign]
+    argparse.ArgumentParser.parse_known_args = stop_parsing  # type: ignore[method-assign]
     try:
         found = target(*[given] * count)
     except Caught as stopped:
@@ -131,7 +131,7 @@ def built(target: "Any", prog: str) -> argparse.ArgumentParser:
     raise Refused(f"it gave back a {type(found).__name__}, not a parser")
 
 
-def positions(function: "Callable[..., object]") -> int:
+def count_positions(function: "Callable[..., object]") -> int:
     """Arguments that a function cannot do without."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -145,14 +145,14 @@ def positions(function: "Callable[..., object]") -> int:
     return len([one for one in needed if one.kind in by_place])
 
 
-def caught(
+def stop_parsing(
     self: argparse.ArgumentParser, *_args: object, **_more: object
 ) -> "NoReturn":
     """In the place of parsing."""
     raise Caught(self)
 
 
-def verb_of(parser: argparse.ArgumentParser, verb: str) -> argparse.ArgumentParser:
+def find_verb(parser: argparse.ArgumentParser, verb: str) -> argparse.ArgumentParser:
     """The parser of one sub-command."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -165,7 +165,7 @@ def verb_of(parser: argparse.ArgumentParser, verb: str) -> argparse.ArgumentPars
 
 
 # -------------------------------------------------------------------- its arguments
-def described(parser: argparse.ArgumentParser) -> "Record":
+def describe_parser(parser: argparse.ArgumentParser) -> "Record":
     """The schema of a parser: plain values only, in the parser's order."""
     groups = {
         id(action): group.title or ""
@@ -179,11 +179,13 @@ def described(parser: argparse.ArgumentParser) -> "Record":
         raise Refused(f"it has sub-commands: {among}", hint="name one: --verb VERB")
     defaults = {}
     for action in actions:
-        value = plain(default_of(parser, action))
+        value = to_plain(read_default(parser, action))
         if value is not HIDDEN and action.dest not in defaults:
             defaults[action.dest] = value
     return {
-        "arguments": [one(parser, a, groups.get(id(a), "")) for a in actions],
+        "arguments": [
+            describe_action(parser, a, groups.get(id(a), "")) for a in actions
+        ],
         "defaults": defaults,
         "exclusive": [
             {
@@ -198,7 +200,7 @@ def described(parser: argparse.ArgumentParser) -> "Record":
     }
 
 
-def default_of(parser: argparse.ArgumentParser, action: argparse.Action) -> "Any":
+def read_default(parser: argparse.ArgumentParser, action: argparse.Action) -> "Any":
     """What a destination holds when nothing is given, as the parser makes it."""
     value = parser.get_default(action.dest)
     if isinstance(value, str) and value != argparse.SUPPRESS:
@@ -207,35 +209,32 @@ def default_of(parser: argparse.ArgumentParser, action: argparse.Action) -> "Any
     return value
 
 
-def one(
+def describe_action(
     parser: argparse.ArgumentParser, action: argparse.Action, group: str
 ) -> "Record":
     """One `add_argument`."""
     found: Record = {"dest": action.dest, "options": list(action.option_strings)}
-    found["action"] = KINDS.get(type(action).__name__, other(action))
+    # A program's own kind of action is a switch where it takes no value.
+    other = "true" if action.nargs == 0 else "other"
+    found["action"] = KINDS.get(type(action).__name__, other)
     if action.nargs not in (None, 0):
         found["nargs"] = action.nargs
     if action.type is not None:
-        found["type"] = name_of(action.type)
+        found["type"] = name_type(action.type)
     if action.choices is not None:
-        found["choices"] = list(choices_of(action))
-    const = plain(action.const)
+        found["choices"] = list(list_choices(action))
+    const = to_plain(action.const)
     if const is not None and const is not HIDDEN:
         found["const"] = const
-    if required(action, parser):
+    if is_required(action, parser):
         found["required"] = True
     if group:
         found["group"] = group
-    found["help"] = help_of(parser, action)
+    found["help"] = format_help(parser, action)
     return found
 
 
-def other(action: argparse.Action) -> str:
-    """A program's own kind of action: a switch where it takes no value."""
-    return "true" if action.nargs == 0 else "other"
-
-
-def required(action: argparse.Action, parser: argparse.ArgumentParser) -> bool:
+def is_required(action: argparse.Action, parser: argparse.ArgumentParser) -> bool:
     """Whether the program asks for this very argument.
 
     Of what is left of a command line nothing need be left, though argparse says so.
@@ -246,7 +245,7 @@ def required(action: argparse.Action, parser: argparse.ArgumentParser) -> bool:
     return bool(action.required) and not (action.option_strings and given_elsewhere)
 
 
-def name_of(kind: "Any") -> str:
+def name_type(kind: "Any") -> str:
     """What a type is called: a plain one by its name."""
     if kind in PLAIN:
         return str(kind.__name__)
@@ -254,14 +253,14 @@ def name_of(kind: "Any") -> str:
     return f"{name}()" if name in ("int", "float", "str", "bool") else name
 
 
-def choices_of(action: argparse.Action) -> "Iterator[Any]":
+def list_choices(action: argparse.Action) -> "Iterator[Any]":
     """Choices as they are written on a command line."""
     for choice in action.choices or ():
-        value = plain(choice)
-        yield written(choice, action.type) if value is HIDDEN else value
+        value = to_plain(choice)
+        yield format_choice(choice, action.type) if value is HIDDEN else value
 
 
-def written(choice: "Any", kind: "Any") -> str:
+def format_choice(choice: "Any", kind: "Any") -> str:
     """The text that a program's own type makes this very choice of."""
     if not isinstance(choice, enum.Enum):
         return str(choice)
@@ -272,7 +271,7 @@ def written(choice: "Any", kind: "Any") -> str:
     return choice.name
 
 
-def plain(value: "Any") -> "Any":
+def to_plain(value: "Any") -> "Any":
     """A value as JSON has it; HIDDEN: it is none of those."""
     if value is argparse.SUPPRESS or value == argparse.SUPPRESS:
         return HIDDEN
@@ -280,12 +279,12 @@ def plain(value: "Any") -> "Any":
         is_endless = isinstance(value, float) and not math.isfinite(value)
         return HIDDEN if is_endless else value
     if isinstance(value, (list, tuple)):
-        items = [plain(item) for item in value]
+        items = [to_plain(item) for item in value]
         return HIDDEN if HIDDEN in items else items
     return HIDDEN
 
 
-def help_of(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+def format_help(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
     """The help with its `%(default)s` filled in."""
     text = action.help
     if not text or text == argparse.SUPPRESS:
@@ -296,10 +295,10 @@ def help_of(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
 
 
 # -------------------------------------------------------------------- the process
-def answer(request: "Record") -> "Record":
+def build_answer(request: "Record") -> "Record":
     """The schema, or what went wrong with getting it."""
     try:
-        return {"schema": described(parser_of(request))}
+        return {"schema": describe_parser(find_parser(request))}
     except Refused as error:
         return error.answer
     except ModuleNotFoundError as error:
@@ -319,7 +318,7 @@ def main() -> None:
     os.dup2(2, 1)
     request = json.loads(sys.argv[1])
     sys.argv = [str(request.get("prog", "program"))]
-    found = answer(request)
+    found = build_answer(request)
     with os.fdopen(private, "w", encoding="utf-8") as out:
         json.dump(found, out)
     sys.stdout.flush()

@@ -18,7 +18,7 @@ import os
 import posixpath
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -86,30 +86,12 @@ def _is_runtime(value: object) -> bool:
     return value == "auto" or posixpath.basename(str(value)) in _RUNTIMES
 
 
-def _is_variable(value: object) -> bool:
-    return isinstance(value, str | int | float | None) and "\0" not in str(value)
-
-
 _BIND_OPTION: Final = r"(ro|rw|image-src|id)(=[^:,]*)?"
-_BIND: Final = re.compile(
+_BIND_FORM: Final = re.compile(
     rf"[^:,]+(:/[^:,]*(:({_BIND_OPTION}(,{_BIND_OPTION})*)?)?)?", re.DOTALL
 )
-
-
-def _is_bind(value: object) -> bool:
-    return isinstance(value, str) and bool(_BIND.fullmatch(value))
-
-
-_WORDS: Final = Check(
-    is_word_list, "must be a list of words", 'options: ["--cleanenv"]'
-)
-_LIST: Final = Check(
-    lambda value: isinstance(value, list | tuple),
-    "is {!r}, not a list",
-    "binds: [/data, '/scratch/me:/scratch:ro']",
-)
-_A_BIND: Final = Check(
-    _is_bind,
+_BIND: Final = Check(
+    lambda value: isinstance(value, str) and bool(_BIND_FORM.fullmatch(value)),
     "is {!r}, which cannot be bound",
     "SOURCE, SOURCE:/TARGET or SOURCE:/TARGET:ro, none with a comma or another colon",
 )
@@ -120,20 +102,21 @@ _CONTAINER: Final[Mapping[str, Check]] = {
         "is {!r}, which is not known",
         f"auto, {', '.join(_RUNTIMES)}, or a path that ends in one of them",
     ),
-    "nv": SWITCH,
-    "rocm": SWITCH,
-    "bind_run": SWITCH,
-    "binds": _LIST,
-    "env": Check(
-        lambda value: isinstance(value, Mapping), "is {!r}, not a mapping",
-        "env: {NAME: value}",
+    **dict.fromkeys(("nv", "rocm", "bind_run"), SWITCH),
+    "binds": Check(
+        lambda value: isinstance(value, list | tuple),
+        "is {!r}, not a list",
+        "binds: [/data, '/scratch/me:/scratch:ro']",
     ),
+    "env": Check(lambda value: True, ""),  # with the variables themselves
     "workdir": Check(
         lambda value: isinstance(value, str) and value.startswith("/"),
         "is {!r}; inside a container a directory is named from / on",
     ),
-    "options": _WORDS,
-}  # fmt: skip
+    "options": Check(
+        is_word_list, "must be a list of words", 'options: ["--cleanenv"]'
+    ),
+}
 _CONDA_PROGRAMS: Final = ("conda", "mamba", "micromamba")
 _CONDA: Final[Mapping[str, Check]] = {
     "prefix": FILLED_TEXT,
@@ -152,7 +135,12 @@ def check_surroundings(backend: Config) -> list[Problem]:
     """What is wrong around the command, whatever the backend is."""
     venv, conda = backend.get("venv"), backend.get("conda")
     found = [
-        *_check_variables(backend.get("env")),
+        *_check_variables(
+            backend.get("env"),
+            "env",
+            lambda name: {"=", "\0"}.isdisjoint(name),
+            "a variable is text or a number",
+        ),
         *check_texts(backend, "cwd"),
         *_check_container(_read_container(backend)),
         *_VENV.find("venv", venv),
@@ -170,15 +158,19 @@ def check_surroundings(backend: Config) -> list[Problem]:
     return found
 
 
-def _check_variables(env: object) -> list[Problem]:
+def _check_variables(
+    env: object, place: str, is_name: Callable[[str], bool], message: str
+) -> list[Problem]:
     if env is None:
         return []
     if not isinstance(env, Mapping):
-        return [problem("env", f"is {env!r}, not a mapping", "env: {NAME: value}")]
+        return [problem(place, f"is {env!r}, not a mapping", "env: {NAME: value}")]
     return [
-        problem(f"env.{name}", f"is {value!r}; a variable is text or a number")
+        problem(f"{place}.{name}", f"is {value!r}; {message}")
         for name, value in env.items()
-        if not _is_variable(value) or not {"=", "\0"}.isdisjoint(str(name))
+        if not isinstance(value, str | int | float | None)
+        or "\0" in str(value)
+        or not is_name(str(name))
     ]
 
 
@@ -191,14 +183,12 @@ def _check_container(given: Config | None) -> list[Problem]:
     if given.get("nv") and given.get("rocm"):
         message = "does not go with nv"
         found.append(problem("container.rocm", message, "leave one of them out"))
-    binds, env = given.get("binds"), given.get("env")
+    binds = given.get("binds")
     for at, bind in enumerate(binds if isinstance(binds, list | tuple) else ()):
-        found += _A_BIND.find(f"container.binds.{at}", bind)
-    for name, value in (env if isinstance(env, Mapping) else {}).items():
-        if not _is_variable(value) or not str(name).isidentifier():
-            message = f"is {value!r}; a variable is a name with text or a number"
-            found.append(problem(f"container.env.{name}", message))
-    return found
+        found += _BIND.find(f"container.binds.{at}", bind)
+    message = "a variable is a name with text or a number"
+    env = given.get("env")
+    return found + _check_variables(env, "container.env", str.isidentifier, message)
 
 
 def check_words(backend: Config, words: Sequence[str]) -> list[Problem]:

@@ -61,16 +61,16 @@ def main(argv: Sequence[str]) -> int:
             "no command given",
             hint="autoexp-init -- python train.py --lr 1e-3",
         )
-    name = _checked(args.name or stem_of(command), command)
+    name = _check_name(args.name or name_after(command), command)
     path = Path(args.config_dir) / f"{name}.yaml"
-    _write(path, render(name, command))
-    for warning in doubts(command):
+    _write(path, render_config(name, command))
+    for warning in find_doubts(command):
         say(f"warning: {warning}")
-    print(_next_steps(path, name, args.config_dir))
+    print(_describe_next_steps(path, name, args.config_dir))
     return ExitCode.OK
 
 
-def _checked(name: str, command: Sequence[str]) -> str:
+def _check_name(name: str, command: Sequence[str]) -> str:
     """The name, when it and the command can be written into a config.
 
     Raises:
@@ -90,7 +90,7 @@ def _checked(name: str, command: Sequence[str]) -> str:
     return name
 
 
-def doubts(command: Sequence[str]) -> list[str]:
+def find_doubts(command: Sequence[str]) -> list[str]:
     """What would keep the command from starting here; it may be right elsewhere."""
     found = []
     if shutil.which(command[0]) is None:
@@ -105,7 +105,7 @@ def doubts(command: Sequence[str]) -> list[str]:
     return [f"{doubt}; the experiment is written all the same" for doubt in found]
 
 
-def _next_steps(path: Path, name: str, config_dir: str) -> str:
+def _describe_next_steps(path: Path, name: str, config_dir: str) -> str:
     where = "" if config_dir == "config" else f" -C {shlex.quote(config_dir)}"
     return (
         f"wrote {path}\n"
@@ -132,7 +132,7 @@ def _write(path: Path, text: str) -> None:
 
 
 # ----------------------------------------------------------------------- the command
-def stem_of(command: Sequence[str]) -> str:
+def name_after(command: Sequence[str]) -> str:
     """A name for the experiment: that of the script, else of the program."""
     scripts = [word for word in command if word.endswith((".py", ".sh"))]
     chosen = Path(scripts[0] if scripts else command[0]).stem
@@ -160,7 +160,7 @@ class Knobs:
         return f"${{{key}}}"
 
 
-def knobs_of(command: Sequence[str]) -> Knobs:
+def extract_knobs(command: Sequence[str]) -> Knobs:
     """Take the values out: `--key value`, `--key=value` and `key=value`."""
     found = Knobs()
     rest = list(command)
@@ -168,11 +168,13 @@ def knobs_of(command: Sequence[str]) -> Knobs:
         word = rest.pop(0)
         flag, equals, value = word.partition("=")
         if equals and value and re.fullmatch(r"(--?|\+{0,2})[\w.-]+", flag):
-            found.words.append(f"{_literal(flag)}={found.take(flag, value)}")
+            found.words.append(
+                f"{_escape_interpolation(flag)}={found.take(flag, value)}"
+            )
         elif word.startswith("--") and rest and _is_value(rest[0]):
-            found.words += [_literal(word), found.take(word, rest.pop(0))]
+            found.words += [_escape_interpolation(word), found.take(word, rest.pop(0))]
         else:
-            found.words.append(_literal(word))
+            found.words.append(_escape_interpolation(word))
     return found
 
 
@@ -180,17 +182,17 @@ def _is_value(word: str) -> bool:
     return not word.startswith("-") or bool(_NUMBER.fullmatch(word))
 
 
-def _literal(word: str) -> str:
+def _escape_interpolation(word: str) -> str:
     """A word that the config must not read as an interpolation."""
     return str(literal(word))
 
 
 # ------------------------------------------------------------------------ the config
-def render(name: str, command: Sequence[str]) -> str:
+def render_config(name: str, command: Sequence[str]) -> str:
     """The experiment's YAML."""
-    knobs = knobs_of(command)
-    swept = _swept(knobs)
-    words = ", ".join(map(_quoted, knobs.words))
+    knobs = extract_knobs(command)
+    swept = _choose_swept(knobs)
+    words = ", ".join(map(_quote, knobs.words))
     lines = [
         f"# {clean(shlex.join(command), limit=400)}",
         f"#   autoexp-plan --config-ref {name}    shows what would run",
@@ -201,10 +203,10 @@ def render(name: str, command: Sequence[str]) -> str:
         "  - _self_",
         "",
         "project:",
-        f"  name: {_quoted(_job_name(name, knobs, swept))}",
+        f"  name: {_quote(_format_job_name(name, knobs, swept))}",
         f"  base_output_dir: outputs/{name}",
         "",
-        *_knob_lines(knobs),
+        *_format_knobs(knobs),
         "backend:",
         "  class_name: Command # the words of a command; no shell sees them",
         f"  command: [{words}]",
@@ -220,12 +222,12 @@ def render(name: str, command: Sequence[str]) -> str:
         "  #         conditions:",
         "  #           - {class_name: MaxAttemptsCondition, max_attempts: 2}",
         "",
-        *_sweep_lines(knobs, swept),
+        *_format_sweep(knobs, swept),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _swept(knobs: Knobs) -> str:
+def _choose_swept(knobs: Knobs) -> str:
     """The knob that the sweep begins with: a likely one, a number, else the first.
 
     None with braces: in a sweep they are references of ours.
@@ -240,7 +242,7 @@ def _swept(knobs: Knobs) -> str:
     return next(likely, "") or next(numbers, "") or next(iter(plain), "")
 
 
-def _job_name(name: str, knobs: Knobs, swept: str) -> str:
+def _format_job_name(name: str, knobs: Knobs, swept: str) -> str:
     """With the swept value in it where that can stand in a name, else the index."""
     if not swept:
         return name
@@ -249,30 +251,30 @@ def _job_name(name: str, knobs: Knobs, swept: str) -> str:
     return f"{name}_{swept}{{{swept}}}" if plain else f"{name}_{swept}{{index}}"
 
 
-def _knob_lines(knobs: Knobs) -> list[str]:
+def _format_knobs(knobs: Knobs) -> list[str]:
     if not knobs.values:
         return []
-    return [*(f"{k}: {_scalar(v)}" for k, v in knobs.values.items()), ""]
+    return [*(f"{k}: {_format_scalar(v)}" for k, v in knobs.values.items()), ""]
 
 
-def _sweep_lines(knobs: Knobs, swept: str) -> list[str]:
+def _format_sweep(knobs: Knobs, swept: str) -> list[str]:
     if not swept:
         return ["# sweep:", "#   params: {seed: [1, 2, 3]}"]
-    value = _scalar(knobs.values[swept])
+    value = _format_scalar(knobs.values[swept])
     return ["sweep:", "  params:", f"    {swept}: [{value}] # one job for each value"]
 
 
-def _scalar(text: str) -> str:
+def _format_scalar(text: str) -> str:
     """A value as YAML: numbers as they are, the rest quoted."""
-    return text if _SAME_NUMBER.fullmatch(text) else _quoted(_literal(text))
+    return text if _SAME_NUMBER.fullmatch(text) else _quote(_escape_interpolation(text))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A YAML double-quoted string."""
-    return f'"{"".join(map(_escaped, text))}"'
+    return f'"{"".join(map(_escape, text))}"'
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     """A character inside double quotes; what no editor shows goes by its number."""
     if char in _ESCAPES:
         return _ESCAPES[char]
