@@ -1,4 +1,7 @@
-"""sbatch's refusals are told plainly, with the option, Slurm's words, the next step."""
+"""sbatch's refusals are told plainly, and which pass, which last, which are unknown.
+
+Most texts are copied from a cluster of version 22.05.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from autoexp_tui.executors.slurm.refusals import refused
+from autoexp_tui.executors.slurm.refusals import (
+    Refusal,
+    classify_refusal,
+    may_take_fewer,
+    refused,
+)
 from autoexp_tui.model.scalars import Scalar
 
 
@@ -96,3 +104,134 @@ def test_braces_in_slurm_s_words_are_only_text() -> None:
 
 def test_control_characters_of_a_message_are_gone() -> None:
     assert "\x1b" not in refused("a \x1b[31mred\x1b[0m refusal", {}).line
+
+
+# ------------------------------------------------------------- what a failure means
+FAILED = "sbatch: error: Batch job submission failed: "
+
+
+@pytest.mark.parametrize(
+    "stderr",
+    [
+        "sbatch: error: invalid partition specified: nosuch\n"
+        f"{FAILED}Invalid partition name specified\n",
+        "sbatch: unrecognized option '--bogus=1'\n"
+        'Try "sbatch --help" for more information\n',
+        f"{FAILED}Requested node configuration is not available\n",
+        "sbatch: error: Invalid generic resource (gres) specification\n",
+        "sbatch: error: Memory specification can not be satisfied\n"
+        f"{FAILED}Requested node configuration is not available\n",
+        "sbatch: error: Invalid --time specification\n",
+        f"{FAILED}Job dependency problem\n",
+        f"{FAILED}Invalid job array specification\n",
+        "Invalid time specification (pos=0): nonsense\n"
+        "sbatch: error: Invalid --begin specification\n",
+        f"{FAILED}Invalid feature specification\n",
+        f"{FAILED}Invalid node name specified\n",
+        "sbatch: error: Unable to open file /nosuch/file\n",
+        "sbatch: error: Batch script is empty!\n",
+        f"{FAILED}Requested reservation is invalid\n",
+        f"{FAILED}Invalid license specification\n",
+        f"{FAILED}Node count specification invalid\n",
+    ],
+)
+def test_what_no_retry_mends_is_lasting(stderr: str) -> None:
+    assert classify_refusal(stderr) is Refusal.LASTING
+
+
+@pytest.mark.parametrize(
+    "stderr",
+    [
+        "sbatch: error: AssocMaxSubmitJobLimit\n"
+        f"{FAILED}Job violates accounting/QOS policy (job submit limit, user's size "
+        "and/or time limits)\n",
+        f"{FAILED}Slurm temporarily unable to accept job, sleeping and retrying\n",
+        f"{FAILED}Resource temporarily unavailable\n",
+        f"{FAILED}Required partition not available (inactive or drain)\n",
+        f"{FAILED}Slurm backup controller in standby mode\n",
+        f"{FAILED}I/O error writing script/environment to file\n",
+        f"{FAILED}Required node not available (down, drained or reserved)\n",
+        f"{FAILED}Requested nodes are busy\n",
+        f"{FAILED}No space left on device\n",
+    ],
+)
+def test_what_passes_by_itself_is_passing(stderr: str) -> None:
+    assert classify_refusal(stderr) is Refusal.PASSING
+
+
+@pytest.mark.parametrize(
+    ("stderr", "fewer"),
+    [
+        ("sbatch: error: AssocMaxSubmitJobLimit\n", True),
+        ("sbatch: error: QOSMaxSubmitJobPerUserLimit\n", True),
+        (f"{FAILED}Job violates accounting/QOS policy (job submit limit)\n", True),
+        (f"{FAILED}Slurm temporarily unable to accept job, sleeping\n", True),
+        (f"{FAILED}Resource temporarily unavailable\n", False),
+        ("slurm_load: RPC rate limit exceeded, backing off\n", False),
+    ],
+)
+def test_only_a_limit_of_how_many_would_let_fewer_in(stderr: str, fewer: bool) -> None:
+    assert classify_refusal(stderr) is Refusal.PASSING
+    assert may_take_fewer(stderr) is fewer
+
+
+@pytest.mark.parametrize(
+    "stderr",
+    [
+        f"{FAILED}Unable to contact slurm controller (receive failure)\n",
+        f"{FAILED}Transport endpoint is not connected\n",
+        f"{FAILED}Socket timed out on send/recv operation\n",
+        f"{FAILED}Zero Bytes were transmitted or received\n",
+    ],
+)
+def test_without_an_answer_of_the_controller_it_may_have_been_taken(
+    stderr: str,
+) -> None:
+    assert classify_refusal(stderr) is Refusal.DOUBT
+
+
+@pytest.mark.parametrize(
+    "stderr",
+    [
+        f"{FAILED}Unable to contact slurm controller (connect failure)\n",
+        f"{FAILED}Connection refused\n",
+        "sbatch: error: If munged is up, restart with --num-threads=10\n"
+        "sbatch: error: Munge encode failed: Failed to connect to "
+        '"/run/munge/socket": Connection refused\n'
+        "sbatch: error: slurm_send_node_msg: auth_g_create: REQUEST_SUBMIT_BATCH_JOB "
+        "has authentication error\n"
+        f"{FAILED}Protocol authentication error\n",
+        "sbatch: error: Munge encode failed: Failed to access "
+        '"/run/munge/munge.socket.2": No such file or directory\n'
+        f"{FAILED}Protocol authentication error\n",
+    ],
+)
+def test_without_a_connection_or_a_credential_nothing_was_sent(stderr: str) -> None:
+    assert classify_refusal(stderr) is Refusal.UNREACHABLE
+
+
+@pytest.mark.parametrize(
+    "stderr",
+    [
+        "",
+        f"{FAILED}Cluster is rebalancing its tranches\n",
+        "sbatch: error: cli_filter: come back after lunch\n"
+        f"{FAILED}Unspecified error\n",
+    ],
+)
+def test_words_that_nobody_knows_are_no_verdict(stderr: str) -> None:
+    assert classify_refusal(stderr) is Refusal.UNKNOWN
+
+
+ACCOUNTS = (
+    "Invalid account or account/partition combination specified",
+    "Invalid qos specification",
+    "User's group not permitted to use this partition",
+    "Requested time limit is invalid (missing or exceeds some limit)",
+    "Invalid Trackable RESource (TRES) specification",
+)
+
+
+@pytest.mark.parametrize("said", ACCOUNTS)
+def test_what_the_order_asks_for_wrongly_is_lasting(said: str) -> None:
+    assert classify_refusal(f"{FAILED}{said}\n") is Refusal.LASTING

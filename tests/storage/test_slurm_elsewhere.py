@@ -18,7 +18,7 @@ from autoexp_tui.engine.executor_port import (
     TaskReport,
     Unexplained,
 )
-from autoexp_tui.executors.slurm.release import WAITS
+from autoexp_tui.executors.slurm.task_history import RELEASE_WAITS
 from autoexp_tui.model.states import Cause
 from autoexp_tui.storage import people, processes
 from autoexp_tui.storage.process_identity import Identity
@@ -350,7 +350,7 @@ def test_a_job_that_is_never_launched_is_released_three_times_and_told(
     assert world.until(lambda: look(world, task).stuck)
     world.clock.advance(1000.0)
     report = look(world, task)
-    assert len(releases) == len(WAITS)
+    assert len(releases) == len(RELEASE_WAITS)
     assert releases[2] - releases[1] > releases[1] - releases[0] > 20.0
     assert report.reason == (
         f"Slurm could not launch it, and holds it: scontrol release {job.id}"

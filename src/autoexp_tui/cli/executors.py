@@ -146,8 +146,8 @@ def slurm_settings(plan: Plan, session: SessionDir) -> SlurmSettings:
         SlurmSettings,
     )
     from autoexp_tui.executors.slurm.job_status_resolution import GRACE_SECONDS
+    from autoexp_tui.executors.slurm.script import read_template
     from autoexp_tui.executors.slurm.submit import RECORD_PATIENCE, SubmitSettings
-    from autoexp_tui.executors.slurm.template import read_template
     from autoexp_tui.executors.slurm.watch import (
         FIRST_SECONDS,
         LATEST_SECONDS,

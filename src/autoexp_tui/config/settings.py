@@ -24,7 +24,7 @@ from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.config import action_specs, condition_specs, rule_specs
 from autoexp_tui.config.validation_messages import problems_of
 from autoexp_tui.executors.slurm.sbatch_options import options_of, seconds
-from autoexp_tui.executors.slurm.template import read_template
+from autoexp_tui.executors.slurm.script import read_template
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model import specs
 from autoexp_tui.model.errors import Problem, UsageError

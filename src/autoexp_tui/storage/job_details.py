@@ -14,8 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from autoexp_tui.executors.slurm.script import render
-from autoexp_tui.executors.slurm.template import read_template
+from autoexp_tui.executors.slurm.script import read_template, render
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.masking import mask_text, mask_written, mask_yaml
 from autoexp_tui.model.specs import JobSpec, Plan

@@ -17,10 +17,13 @@ from pathlib import Path
 from typing import Final, Literal
 
 from autoexp_tui.executors.slurm.commands import Commands, Ran
-from autoexp_tui.executors.slurm.refusal_kinds import Refusal, refusal
-from autoexp_tui.executors.slurm.refusals import Refused, refused
-from autoexp_tui.executors.slurm.script import render, sbatch_arguments
-from autoexp_tui.executors.slurm.template import read_template
+from autoexp_tui.executors.slurm.refusals import (
+    Refusal,
+    Refused,
+    classify_refusal,
+    refused,
+)
+from autoexp_tui.executors.slurm.script import read_template, render, sbatch_arguments
 from autoexp_tui.executors.slurm.text import (
     ClusterFacts,
     complaint,
@@ -163,7 +166,7 @@ def _verdict(ran: Ran, seconds: float) -> Verdict:
     """
     if ran.ok:
         return "taken"
-    kind = refusal(ran.stderr)
+    kind = classify_refusal(ran.stderr)
     if ran.status is None or kind in (Refusal.DOUBT, Refusal.UNREACHABLE):
         raise _no_cluster(ran, seconds)
     return "not now" if kind is Refusal.PASSING else "refused"

@@ -18,7 +18,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from autoexp_tui.executors.slurm.text import TIME_FORMAT
+from autoexp_tui.executors.slurm.text import (
+    TIME_FORMAT,
+    complaint,
+    nothing_to_cancel,
+)
 
 KEPT: Final = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER"})
 """Variables that say where the cluster is."""
@@ -171,3 +175,25 @@ def _why_not(program: str, error: OSError | ValueError) -> str:
 
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
+
+
+# ----------------------------------------------------------------- answers of scancel
+CANCEL_RUNNING: Final = ("--state=RUNNING", "--batch", "--signal=TERM")
+"""Without the state it tries a minute and more to signal a job that waits."""
+
+
+def is_cancelled(ran: Ran) -> bool:
+    """Whether a cancel has nothing left to do: what has ended needs none."""
+    return ran.ok or (not ran.missing and nothing_to_cancel(ran.stderr))
+
+
+def is_signalled(ran: Ran) -> bool:
+    """Whether a signal is on its way: of an array's tasks scancel waits for the end."""
+    return not ran.missing and not ran.stderr.strip()
+
+
+def explain_uncancelled(ran: Ran) -> str:
+    """Why a cancel came to nothing."""
+    if ran.missing or ran.timed_out:
+        return ran.missing or f"{ran.arguments[0]} did not answer"
+    return complaint(ran.stderr)

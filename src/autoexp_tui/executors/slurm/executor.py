@@ -30,8 +30,15 @@ from autoexp_tui.engine.executor_port import (
     Uncertain,
 )
 from autoexp_tui.engine.ports import Clock
-from autoexp_tui.executors.slurm.cancel import TO_RUNNING, failure, is_done, is_told
-from autoexp_tui.executors.slurm.commands import Commands, Questions, Ran
+from autoexp_tui.executors.slurm.commands import (
+    CANCEL_RUNNING,
+    Commands,
+    Questions,
+    Ran,
+    explain_uncancelled,
+    is_cancelled,
+    is_signalled,
+)
 from autoexp_tui.executors.slurm.job_status_resolution import (
     GRACE_SECONDS,
     QUICK_SECONDS,
@@ -43,15 +50,17 @@ from autoexp_tui.executors.slurm.job_status_resolution import (
     newest_word,
     report,
 )
-from autoexp_tui.executors.slurm.last_status import (
+from autoexp_tui.executors.slurm.submit import Sender, SubmitSettings
+from autoexp_tui.executors.slurm.task_history import (
     LateWords,
+    LaunchReleases,
     Silence,
     Since,
     SlurmWords,
     Start,
+    VanishedTasks,
+    failed_to_launch,
 )
-from autoexp_tui.executors.slurm.release import LaunchReleases, failed_to_launch
-from autoexp_tui.executors.slurm.submit import Sender, SubmitSettings
 from autoexp_tui.executors.slurm.text import (
     AccountRow,
     QueueRow,
@@ -59,7 +68,6 @@ from autoexp_tui.executors.slurm.text import (
     scancel_ids,
     task_ids,
 )
-from autoexp_tui.executors.slurm.vanished import VanishedTasks
 from autoexp_tui.executors.slurm.watch import (
     NEVER,
     QueueWatch,
@@ -467,9 +475,11 @@ class SlurmExecutor:
         running = [task for task in ours if self._runs(task)]
         waiting = [task for task in ours if task not in running]
         ended, told = self._scancel(waiting), self._signal(running)
-        failed = [ran for ran in ended if not is_done(ran)]
-        failed += [ran for ran in told if not is_done(ran) and not is_told(ran)]
-        problems += [failure(ran) for ran in failed]
+        failed = [ran for ran in ended if not is_cancelled(ran)]
+        failed += [
+            ran for ran in told if not is_cancelled(ran) and not is_signalled(ran)
+        ]
+        problems += [explain_uncancelled(ran) for ran in failed]
         self._watch.rhythm.hurry()
         return CancelAnswer(
             ok=not problems,
@@ -506,7 +516,7 @@ class SlurmExecutor:
     def _signal(self, tasks: Sequence[Task]) -> list[Ran]:
         """Tell tasks that run."""
         return [
-            self._commands.run(("scancel", *TO_RUNNING, *names), SIGNAL_SECONDS)
+            self._commands.run(("scancel", *CANCEL_RUNNING, *names), SIGNAL_SECONDS)
             for names in self._names(tasks)
         ]
 

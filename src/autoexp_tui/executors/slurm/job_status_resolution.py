@@ -14,7 +14,7 @@ from typing import Final
 
 from autoexp_tui.engine.executor_port import ExitRecord, Task, TaskPhase, TaskReport
 from autoexp_tui.executors.slurm.messages import reason_in_words
-from autoexp_tui.executors.slurm.release import WAITS, failed_to_launch
+from autoexp_tui.executors.slurm.task_history import RELEASE_WAITS, failed_to_launch
 from autoexp_tui.executors.slurm.text import (
     RETURNING,
     AccountRow,
@@ -37,7 +37,7 @@ GRACE_SECONDS: Final = 90.0
 word of anybody on an end by a signal that the queue does not show."""
 SKEW_SECONDS: Final = 5.0
 """By which the clocks of a node and of the controller may differ."""
-MOST: Final = len(WAITS)
+MOST: Final = len(RELEASE_WAITS)
 """Times that a held job is released."""
 _SHELL_ADDS: Final = 128
 """What a shell, or srun, adds to the number of the signal that killed its command."""

@@ -12,11 +12,12 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from autoexp_tui.executors.slurm.sbatch_options import OURS_ALONE, SHORT
 from autoexp_tui.executors.slurm.text import array_option
-from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.errors import Problem, UsageError
 from autoexp_tui.model.scalars import Scalar
 
 OURS: Final = """\
@@ -105,6 +106,29 @@ def _literal(text: str) -> str:
 
 _LITERAL: Final = {"`": r"$'\x60'", "\n": r"$'\n'"}
 """A backslash makes one start a command within another, the other vanish."""
+
+
+def read_template(path: str) -> str:
+    """The user's template, or ours where the path is empty.
+
+    Raises:
+        UsageError: it cannot be read, or starts nothing.
+    """
+    if not path:
+        return OURS
+    try:
+        text = Path(path).expanduser().read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise UsageError(
+            f"cannot read {path}: {reason}",
+            "slurm.template_path",
+            "null takes our own script.",
+        ) from error
+    problems = template_problems(text, path)
+    if problems:
+        raise UsageError(problems[0].message, problems[0].where, problems[0].hint)
+    return text
 
 
 def template_problems(template: str, path: str) -> Sequence[Problem]:

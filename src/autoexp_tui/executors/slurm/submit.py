@@ -30,20 +30,20 @@ from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.report_reducer import signal_name
 from autoexp_tui.executors.local.start import task_fields
 from autoexp_tui.executors.slurm.commands import Commands, Ran
-from autoexp_tui.executors.slurm.refusal_kinds import (
+from autoexp_tui.executors.slurm.refusals import (
     Refusal,
-    refusal,
-    would_take_fewer,
+    classify_refusal,
+    may_take_fewer,
+    refused,
 )
-from autoexp_tui.executors.slurm.refusals import refused
 from autoexp_tui.executors.slurm.script import (
     Launcher,
     escaped,
+    read_template,
     render,
     sbatch_arguments,
 )
 from autoexp_tui.executors.slurm.srun_wrapper import with_grace
-from autoexp_tui.executors.slurm.template import read_template
 from autoexp_tui.executors.slurm.text import (
     complaint,
     parse_sbatch,
@@ -243,9 +243,9 @@ def _refused(ran: Ran, submission: Submission) -> SubmitAnswer:
     if _names_a_job(ran.stdout):
         said = f"sbatch named a job, yet failed: {message}"
         return Uncertain(message=said, sent=ran.sent)
-    match refusal(ran.stderr):
+    match classify_refusal(ran.stderr):
         case Refusal.PASSING:
-            fewer = would_take_fewer(ran.stderr)
+            fewer = may_take_fewer(ran.stderr)
             return Busy(message=message, sent=ran.sent, fewer=fewer)
         case Refusal.UNREACHABLE:
             return Busy(message=message, sent=ran.sent, unreachable=True)

@@ -1,4 +1,4 @@
-"""What Slurm said last of a task's run, when it says nothing any more.
+"""What the polls of a task told before: Slurm's last words, releases, disappearances.
 
 The controller forgets ended jobs, and accounting gives an answer now and then that
 lacks them. A word on an end that was heard once, to whatever question, stays true for
@@ -7,15 +7,15 @@ its run.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, TypeVar
 
 from autoexp_tui.effects.effects import TaskId
-from autoexp_tui.engine.executor_port import TaskReport
-from autoexp_tui.executors.slurm.release import failed_to_launch
+from autoexp_tui.engine.executor_port import Task, TaskReport
+from autoexp_tui.executors.slurm.messages import reason_code
 from autoexp_tui.executors.slurm.text import AccountRow, QueueRow, Standing
-from autoexp_tui.executors.slurm.watch import NEVER, QueueWatch
+from autoexp_tui.executors.slurm.watch import NEVER, QueueWatch, Rows
 from autoexp_tui.model.states import Cause
 
 LATE_SECONDS: Final = 300.0
@@ -175,3 +175,136 @@ class Silence:
     def keep_only(self, tasks: Container[TaskId]) -> None:
         """Nobody asks about the others any more."""
         self._lacked = {task: at for task, at in self._lacked.items() if task in tasks}
+
+
+# ----------------------------------------------------------------------- releases
+# A controller that is killed while it launches a job leaves it PENDING with `launch
+# failed requeued held`, and so does a sick node. It never starts until it is released.
+# Released again and again it would hide what is broken: after a few times a person has
+# to look.
+RELEASE_WAITS: Final = (0.0, 30.0, 120.0)
+"""Seconds before each release, from the one before on; then a person has to look."""
+
+
+def failed_to_launch(row: QueueRow | None) -> bool:
+    """Whether Slurm holds a job because it could not launch it."""
+    if row is None or row.state.standing is not Standing.QUEUED:
+        return False
+    return reason_code(row.reason) == "launch_failed_requeued_held"
+
+
+@dataclass(slots=True)
+class LaunchReleases:
+    """How often each held task was released, and when last; monotonic seconds."""
+
+    _released: dict[TaskId, tuple[int, float]] = field(default_factory=dict)
+
+    def is_due(self, task: TaskId, now: float) -> bool:
+        """Whether a task that is held just now is to be released."""
+        times, at = self._released.get(task, (0, 0.0))
+        return times < len(RELEASE_WAITS) and now - at >= RELEASE_WAITS[times]
+
+    def note(self, task: TaskId, now: float) -> None:
+        """The task was released."""
+        self._released[task] = (self.times(task) + 1, now)
+
+    def times(self, task: TaskId) -> int:
+        """How often the task was released."""
+        return self._released.get(task, (0, 0.0))[0]
+
+    def is_given_up(self, task: TaskId) -> bool:
+        """Whether a task that is held just now is not released again."""
+        return self.times(task) >= len(RELEASE_WAITS)
+
+    def keep_only(self, tasks: Container[TaskId]) -> None:
+        """Nobody asks about the others any more."""
+        self._released = {
+            task: told for task, told in self._released.items() if task in tasks
+        }
+
+
+# ------------------------------------------------------------------- disappearances
+CERTAIN_SECONDS = 10.0
+"""Without a task whose array is known: the queue does not lack it by mistake."""
+ROUNDING_SECONDS = 2.0
+"""Slurm tells times in whole seconds."""
+
+
+@dataclass(slots=True)
+class VanishedTasks:
+    """Why tasks left the queue without a trace: cancelled by somebody, or forgotten.
+
+    Slurm keeps no record of a task that was cancelled before its array was split, nor
+    of any job that ended longer ago than it remembers. What tells a cancelled task from
+    one that a crashed controller forgot: its array is still known, or the controller
+    has not been started again since the task was sent. The controller is asked for the
+    latter only when a task has vanished, once a task.
+    """
+
+    uptime: Callable[[], float | None]
+    """Seconds since the controller was started; None: it does not say. Asks it."""
+    age: Callable[[Task], float | None]
+    """Seconds since a task was ordered, by our own clock; None: nobody knows."""
+    _cancelled: dict[TaskId, float] = field(default_factory=dict)
+    """Seconds without the task after which it counts as cancelled."""
+    _forgotten: set[TaskId] = field(default_factory=set)
+    """The controller may have lost these: it was started again since they were sent."""
+
+    def explain(
+        self, vanished: Sequence[Task], rows: Rows, forgotten_after: float
+    ) -> None:
+        """Decide on tasks that left no exit record and that `rows` lack.
+
+        Args:
+            vanished: those whom neither queue nor accounting shows.
+            rows: the answer of squeue that lacks them.
+            forgotten_after: seconds for which the controller remembers ended jobs.
+        """
+        known = {
+            (row.id.partition("_")[0], row.name.rpartition("-")[2])
+            for row in rows.values()
+        }
+        new = [task for task in vanished if task.id not in self._cancelled]
+        for task in new:
+            if _is_in_array(task, known):
+                self._cancelled[task.id] = CERTAIN_SECONDS
+        asked = [task for task in new if not self._is_explained(task)]
+        uptime = self.uptime() if asked else None
+        if uptime is None:
+            return
+        for task in asked:
+            age = self.age(task)
+            if age is not None and uptime > age + ROUNDING_SECONDS:
+                self._cancelled[task.id] = forgotten_after
+            else:
+                self._forgotten.add(task.id)
+
+    def _is_explained(self, task: Task) -> bool:
+        return task.id in self._cancelled or task.id in self._forgotten
+
+    def cancelled_after(self, task: TaskId) -> float | None:
+        """Seconds without it after which the task counts as cancelled by somebody;
+        None: it may have been forgotten."""
+        return self._cancelled.get(task)
+
+    def may_be_forgotten(self, task: TaskId) -> bool:
+        """Whether the controller was started again since the task was sent."""
+        return task in self._forgotten
+
+    def note_reappeared(self, task: TaskId) -> None:
+        """The queue shows the task again."""
+        self._cancelled.pop(task, None)
+        self._forgotten.discard(task)
+
+    def keep_only(self, tasks: Container[TaskId]) -> None:
+        """Nobody asks about the others any more."""
+        self._cancelled = {
+            task: after for task, after in self._cancelled.items() if task in tasks
+        }
+        self._forgotten = {task for task in self._forgotten if task in tasks}
+
+
+def _is_in_array(task: Task, known: Container[tuple[str, str]]) -> bool:
+    """Whether the task is one of an array that is known, by its id and its token."""
+    job, sep, _ = task.executor_id.partition("_")
+    return bool(sep) and (job, task.token) in known

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autoexp_tui.engine.executor_port import TaskPhase, TaskReport
-from autoexp_tui.executors.slurm.last_status import (
+from autoexp_tui.executors.slurm.task_history import (
     LastWords,
     LateWords,
     Silence,
