@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import queue
 import signal
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -110,9 +110,10 @@ def over(snapshot: Snapshot, how: Watching) -> bool:
     """Whether nothing moves any more without a person."""
     if not snapshot.session:
         return bool(snapshot.engine.holding)
-    if is_at_rest(snapshot) or _has_ended(snapshot.engine):
+    engine = snapshot.engine
+    if is_at_rest(snapshot) or (engine.stopped and engine.role == "live"):
         return True
-    if _busy(snapshot):
+    if snapshot.pending or any(job.state in ACTIVE for job in snapshot.jobs):
         return False
     if how.stop_in_storm and in_storm(snapshot):
         return True
@@ -122,19 +123,9 @@ def over(snapshot: Snapshot, how: Watching) -> bool:
     return all(job.ended or job.name in still for job in snapshot.jobs)
 
 
-def _has_ended(engine: EngineView) -> bool:
-    """Whether the engine of this process has."""
-    return engine.stopped and engine.role == "live"
-
-
 def in_storm(snapshot: Snapshot) -> bool:
     """Whether the storm breaker has paused the session."""
     return snapshot.paused is not None and snapshot.paused.code == "storm"
-
-
-def _busy(snapshot: Snapshot) -> bool:
-    """Whether anything is outside, or on its way there."""
-    return bool(snapshot.pending) or any(job.state in ACTIVE for job in snapshot.jobs)
 
 
 # -------------------------------------------------------------------------- report
@@ -173,13 +164,15 @@ class Report:
         for job in snapshot.jobs:
             self._show_job(job, snapshot)
         self._show_reasons(snapshot)
+        self._show_warnings(snapshot)
+        self._show_queue(snapshot)
+
+    def _show_warnings(self, snapshot: Snapshot) -> None:
         for warning in snapshot.warnings:
             if warning.warning_id not in self._warned:
                 self._warned.add(warning.warning_id)
-                text = sentence(warning.why, snapshot.now)
-                told = f"{warning.job} {text}"
-                self._line(snapshot.now, "!", told, at=warning.raised_at)
-        self._show_queue(snapshot)
+                text = f"{warning.job} {sentence(warning.why, snapshot.now)}"
+                self._line(snapshot.now, "!", text, at=warning.raised_at)
 
     def _show_rules(self, snapshot: Snapshot) -> None:
         """What rules decided since the last look, before what became of the jobs."""
@@ -203,8 +196,8 @@ class Report:
         for reason, names in waiting.items():
             if reason and reason not in self._queued_for:
                 self._queued_for.add(reason)
-                more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-                self._line(snapshot.now, "in the queue", f"{names[0]}{more}: {reason}")
+                text = f"{_first_and_more(names)}: {reason}"
+                self._line(snapshot.now, "in the queue", text)
 
     def _show_session(self, snapshot: Snapshot) -> None:
         if snapshot.session and snapshot.session != self._session:
@@ -224,8 +217,7 @@ class Report:
             self._line(snapshot.now, "resumed", "jobs are submitted again")
         elif not in_storm(snapshot) and before is None:
             self._line(snapshot.now, "paused", sentence(snapshot.paused, snapshot.now))
-            place = place_of(snapshot.engine.directory)
-            self.out(f"  autoexp-sessions resume {snapshot.session}{place}")
+            self.out(f"  autoexp-sessions resume {_where(snapshot)}")
 
     def _show_engine(self, snapshot: Snapshot) -> None:
         """Which engine runs what is watched, and what becomes of it."""
@@ -235,7 +227,7 @@ class Report:
         if before == now:
             return
         if engine.role == "viewer":
-            self._line(snapshot.now, "engine", _watched(engine))
+            self._line(snapshot.now, "engine", _describe_owner(engine))
         elif before[0] == "viewer":
             self._line(snapshot.now, "engine", "this process goes on with the session")
 
@@ -258,8 +250,7 @@ class Report:
             self._seen[job.name] = mark
             self._reasons[job.name] = _codes(job)
             if job.state is not JobState.PLANNED and not asks(job):
-                tail = _tail(job, snapshot.now)
-                text = f"{job.name}{tail}"
+                text = f"{job.name}{_tail(job, snapshot.now)}"
                 self._line(snapshot.now, _word(job), text, at=job.since)
         if asks(job) and job.name not in self._asked:
             self._ask(job, snapshot)
@@ -268,10 +259,10 @@ class Report:
         """What a job asks; with the first one, how it is answered."""
         first = not self._asked
         self._asked.add(job.name)
-        self._line(snapshot.now, "asks", f"{job.name} {_prompt(job)}")
+        prompt = f": {job.ask.prompt}" if job.ask and job.ask.prompt else ""
+        self._line(snapshot.now, "asks", f"{job.name} waits for approval{prompt}")
         if first:
-            place = place_of(snapshot.engine.directory)
-            self.out(f"  autoexp-sessions approve {snapshot.session}{place}")
+            self.out(f"  autoexp-sessions approve {_where(snapshot)}")
 
     def _show_reasons(self, snapshot: Snapshot) -> None:
         """Of jobs that wait for something else than they did: each reason once."""
@@ -284,8 +275,7 @@ class Report:
                 if text and not asks(job):
                     others.setdefault((_word(job), text), []).append(job.name)
         for (word, text), names in others.items():
-            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            self._line(snapshot.now, word, f"{names[0]}{more}  {text}")
+            self._line(snapshot.now, word, f"{_first_and_more(names)}  {text}")
 
     def _line(
         self, now: float, what: str, text: str, *, at: float | None = None
@@ -295,7 +285,16 @@ class Report:
         self.out(f"{when}  {what:<12} {clean(text)}")
 
 
-def _watched(engine: EngineView) -> str:
+def _where(snapshot: Snapshot) -> str:
+    """The session as a command names it, with its state directory."""
+    return f"{snapshot.session}{place_of(snapshot.engine.directory)}"
+
+
+def _first_and_more(names: Sequence[str]) -> str:
+    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
+
+
+def _describe_owner(engine: EngineView) -> str:
     who = f"on host {engine.host}, pid {engine.pid}"
     if engine.halted_pid:
         return f"{who}: is stopped: {wakes(engine.halted_pid)}"
@@ -326,11 +325,6 @@ def _tail(job: JobRecord, now: float) -> str:
     return f"  {text}" if text else ""
 
 
-def _prompt(job: JobRecord) -> str:
-    prompt = job.ask.prompt if job.ask else ""
-    return f"waits for approval: {prompt}" if prompt else "waits for approval"
-
-
 # -------------------------------------------------------------------------- result
 def result(snapshot: Snapshot) -> Mapping[str, object]:
     """What `--json` prints at the end."""
@@ -351,19 +345,26 @@ def finish(
     `chosen`: the jobs that had to complete; empty: all.
     """
     if as_json:
-        print(json.dumps(result(snapshot)), file=sys.stdout)
+        print(json.dumps(result(snapshot)))
     else:
-        print(summary(snapshot), file=sys.stdout)
+        print(summary(snapshot))
+    where = _where(snapshot)
     if is_deposed(snapshot):
-        say(_taken(snapshot))
+        say(
+            "another engine has taken this session over, and goes on with it. Watch it:"
+        )
+        say(f"  autoexp-monitor --session {where}")
         return ExitCode.OWNED
     if in_storm(snapshot) and snapshot.open:
-        say(_storm(snapshot))
+        reason = sentence(snapshot.paused, snapshot.now) if snapshot.paused else ""
+        say(f"stopped by the storm breaker: {reason}\nWithout a screen:")
+        say(f"  autoexp-sessions resume {where}\n  autoexp-run --session {where}")
         return ExitCode.GUARD
     if snapshot.engine.stopped and snapshot.open:
-        say(_told_to_stop(snapshot))
+        say("the engine was told to stop; what runs goes on. Resume with:")
+        say(f"  autoexp-monitor --session {where}")
     else:
-        _say_left(snapshot)
+        _say_left(snapshot, where)
     done = not is_acting(snapshot.jobs, snapshot.pending) and all(
         job.state is JobState.COMPLETED
         for job in snapshot.jobs
@@ -372,57 +373,22 @@ def finish(
     return ExitCode.OK if done else ExitCode.JOBS_NOT_COMPLETED
 
 
-def _storm(snapshot: Snapshot) -> str:
-    """Why it stopped, and how to go on."""
-    reason = sentence(snapshot.paused, snapshot.now) if snapshot.paused else ""
-    session, place = snapshot.session, place_of(snapshot.engine.directory)
-    return (
-        f"stopped by the storm breaker: {reason}\n"
-        "Without a screen:\n"
-        f"  autoexp-sessions resume {session}{place}\n"
-        f"  autoexp-run --session {session}{place}"
-    )
-
-
-def _say_left(snapshot: Snapshot) -> None:
+def _say_left(snapshot: Snapshot, where: str) -> None:
     """What only a person can move, and the commands that go on."""
-    where = f"{snapshot.session}{place_of(snapshot.engine.directory)}"
     held = sum(job.state is JobState.HELD for job in snapshot.jobs)
     doomed = [job for job in snapshot.jobs if is_doomed(job)]
-    asking = sum(map(asks, snapshot.jobs))
-    if asking:
-        say(f"{plural(asking, 'job')} {_wait(asking)} for approval. Answer and resume:")
-        say(f"  autoexp-sessions approve {where}")
-        say(f"  autoexp-run --session {where}")
+    if asking := sum(map(asks, snapshot.jobs)):
+        wait = "waits" if asking == 1 else "wait"
+        say(f"{plural(asking, 'job')} {wait} for approval. Answer and resume:")
+        say(f"  autoexp-sessions approve {where}\n  autoexp-run --session {where}")
     if doomed:
-        name = clean(doomed[0].name)
         say(f"{plural(len(doomed), 'job')} cannot start. Retry what is waited for, or")
         say("waive the condition, or skip the job; then resume:")
-        say(f"  autoexp-sessions skip {where} {name}")
+        say(f"  autoexp-sessions skip {where} {clean(doomed[0].name)}")
         say(f"  autoexp-run --session {where}")
     if held:
         say(f"{plural(held, 'job')} held. To submit the rest:")
         say(f"  autoexp-run --session {where} --rest")
-
-
-def _wait(number: int) -> str:
-    return "waits" if number == 1 else "wait"
-
-
-def _taken(snapshot: Snapshot) -> str:
-    session, place = snapshot.session, place_of(snapshot.engine.directory)
-    return (
-        "another engine has taken this session over, and goes on with it. Watch it:\n"
-        f"  autoexp-monitor --session {session}{place}"
-    )
-
-
-def _told_to_stop(snapshot: Snapshot) -> str:
-    session, place = snapshot.session, place_of(snapshot.engine.directory)
-    return (
-        "the engine was told to stop; what runs goes on. Resume with:\n"
-        f"  autoexp-monitor --session {session}{place}"
-    )
 
 
 def failed_to_start(snapshot: Snapshot, problem: AutoexpError | None) -> int:
@@ -433,9 +399,7 @@ def failed_to_start(snapshot: Snapshot, problem: AutoexpError | None) -> int:
 
 def summary(snapshot: Snapshot) -> str:
     """One line of counts, then every job that did not complete with its reason."""
-    counts: dict[JobState, int] = {}
-    for job in snapshot.jobs:
-        counts[job.state] = counts.get(job.state, 0) + 1
+    counts = Counter(job.state for job in snapshot.jobs)
     head = ", ".join(f"{n} {state.value.lower()}" for state, n in counts.items())
     before = sum(1 for job in snapshot.jobs if job.done_before)
     head += f" ({before} done before)" if before else ""
