@@ -11,11 +11,11 @@ from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Resources
 from autoexp_tui.planning.estimate import (
     Bounds,
     bounds_of,
+    describe_estimate,
     estimate,
     estimate_to_json,
     gpu_words,
-    hours,
-    told,
+    spell_hours,
 )
 from autoexp_tui.planning.validate import validate_execution_plan
 from tests.model.builders import job, plan
@@ -37,19 +37,19 @@ def test_hours_are_the_time_limit_times_what_is_held() -> None:
 def test_every_stage_has_its_own_estimate() -> None:
     jobs = [spender(f"s{n}", gpus=4, stage="stable") for n in range(3)]
     found = estimate([*jobs, spender("c", 1800, 2, stage="cooldown")])
-    assert told(found, cluster=True) == (
+    assert describe_estimate(found, cluster=True) == (
         "4 jobs: at most 13 GPU h, 3.5 node h, 3.5 CPU h an attempt each",
         "stable 3 jobs, 12 GPU h; cooldown 1 job, 1 GPU h",
     )
 
 
 def test_a_machine_of_ones_own_has_no_node_hours() -> None:
-    assert "node h" not in told(estimate([spender("a")]), cluster=False)[0]
+    assert "node h" not in describe_estimate(estimate([spender("a")]), cluster=False)[0]
 
 
 def test_jobs_without_a_time_limit_are_named_and_make_it_a_lower_bound() -> None:
     endless = [spender(f"e{n}", None, 1) for n in range(5)]
-    lines = told(estimate([spender("a", gpus=2), *endless]), cluster=True)
+    lines = describe_estimate(estimate([spender("a", gpus=2), *endless]), cluster=True)
     assert lines == (
         "6 jobs: at least 2 GPU h, 1 node h, 1 CPU h an attempt each",
         "5 jobs have no time limit: e0, e1, e2 and 2 more",
@@ -74,14 +74,14 @@ def test_gpu_hours_are_told_with_what_bounds_them(
 
 def test_jobs_without_gpus_and_limits_are_counted_alone() -> None:
     jobs = [spender(f"a{n}", None) for n in range(3)]
-    assert told(estimate(jobs), cluster=False) == ("3 jobs: no GPUs",)
+    assert describe_estimate(estimate(jobs), cluster=False) == ("3 jobs: no GPUs",)
 
 
 @pytest.mark.parametrize(
     ("number", "text"), [(0.25, "0.25"), (12.4, "12"), (1234.0, "1,234"), (3.0, "3")]
 )
 def test_hours_have_no_digit_more_than_counts(number: float, text: str) -> None:
-    assert hours(number) == text
+    assert spell_hours(number) == text
 
 
 def test_above_a_bound_the_words_name_the_key() -> None:
@@ -90,8 +90,8 @@ def test_above_a_bound_the_words_name_the_key() -> None:
         ("slurm.confirm.gpu_hours", "12 GPU h, above the bound of 10"),
         ("slurm.confirm.jobs", "4 jobs, above the bound of 3"),
     ]
-    assert Bounds(12, 4).exceeded(found) == ()
-    assert Bounds(None, None).exceeded(found) == ()
+    assert Bounds(12, 4).exceeded(found) == []
+    assert Bounds(None, None).exceeded(found) == []
 
 
 def test_bounds_are_those_of_the_config_or_the_usual_ones() -> None:

@@ -75,9 +75,9 @@ def _above(
     done = frozenset() if options.force else done_jobs(plan)
     found = estimate([job for job in jobs if job.name not in done])
     exceeded = [f"{one.words} ({one.key})" for one in bounds.exceeded(found)]
-    unbounded = [name for stage in found.stages for name in stage.without_limit]
-    if exceeded and unbounded and found.gpus:
-        exceeded.append(f"{plural(len(unbounded), 'job')} without a time limit")
+    if exceeded and found.without_limit and found.gpus:
+        endless = plural(len(found.without_limit), "job")
+        exceeded.append(f"{endless} without a time limit")
     return exceeded
 
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, print_json, say
 from autoexp_tui.cli.garbage import leave
 from autoexp_tui.cli.options import Options, common, parse, parser
 from autoexp_tui.model.errors import MOST_TOLD, UsageError
-from autoexp_tui.text.spelling import plural
+from autoexp_tui.text.sanitize import clean
+from autoexp_tui.text.spelling import join_some, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.config.planning import PlanningResult
     from autoexp_tui.model.done import DoneReport
     from autoexp_tui.model.specs import Plan, PlanFinding
+
+_MOST_NAMED: Final = 5
 
 
 def main(argv: Sequence[str]) -> int:
@@ -57,12 +60,12 @@ def main(argv: Sequence[str]) -> int:
         report=options.json and not (args.diff or args.check_cluster),
     )
     if args.points or args.sweep:
-        return show_points(result)
+        return _show_points(result)
     if args.diff:
-        return show_difference(result, args.diff, options)
+        return _show_difference(result, args.diff, options)
     if args.check_cluster:
         return show_check(result, options)
-    return show_plan(result, options)
+    return _show_plan(result, options)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -134,14 +137,14 @@ def _finished(options: Options, *, points: bool) -> PlanningResult:
     return replace(result, manifest=path, failed="plan" if errors else "")
 
 
-def show_points(result: PlanningResult) -> int:
+def _show_points(result: PlanningResult) -> int:
     """Print the expanded points as JSON."""
     result.raise_errors()
     print_json({"points": list(result.points)})
     return ExitCode.OK
 
 
-def show_plan(result: PlanningResult, options: Options) -> int:
+def _show_plan(result: PlanningResult, options: Options) -> int:
     """Print the plan as JSON, or as text with its findings."""
     if result.failed in ("config", "environment"):
         result.raise_errors()
@@ -149,33 +152,34 @@ def show_plan(result: PlanningResult, options: Options) -> int:
         if result.report:
             print(result.report)
         else:
-            print_json(as_json(result))
+            print_json(_to_json(result))
         return ExitCode.VALIDATION if result.errors else ExitCode.OK
     if result.errors:
         _show_warnings(result.warnings)
     result.raise_errors()
     if result.plan is not None:
-        from autoexp_tui.cli.visualize import print_chart
-        from autoexp_tui.storage.done_file import done_of
-
-        print_chart(result.plan, options)
-        done = done_of(result.plan)
-        for line in (
-            *_estimate_lines(result.plan, done),
-            *_done_lines(result.plan, done),
-        ):
+        for line in _plan_lines(result.plan, options):
             print(line)
-        if not (options.manifest or options.session):
-            from autoexp_tui.cli.plan_diff import since_lines
-
-            for line in since_lines(result.plan):
-                print(line)
         if result.manifest:
             print(f"manifest  {result.manifest}")
     return ExitCode.OK
 
 
-def show_difference(result: PlanningResult, other: str, options: Options) -> int:
+def _plan_lines(plan: Plan, options: Options) -> Iterator[str]:
+    """The chart, what it may cost, and what changed."""
+    from autoexp_tui.cli.plan_diff import since_lines
+    from autoexp_tui.cli.visualize import draw_plan
+    from autoexp_tui.storage.done_file import done_of
+
+    yield draw_plan(plan, options)
+    done = done_of(plan)
+    yield from _estimate_lines(plan, done)
+    yield from _done_lines(plan, done)
+    if not (options.manifest or options.session):
+        yield from since_lines(plan)
+
+
+def _show_difference(result: PlanningResult, other: str, options: Options) -> int:
     """How the plan differs from `other`; what is wrong with it comes first."""
     from autoexp_tui.cli.plan_diff import show_diff
 
@@ -208,9 +212,9 @@ def show_check(result: PlanningResult, options: Options) -> int:
     check = check_cluster(result.plan, ClusterCommands())
     if options.json:
         answer = {"cluster": cluster_words.as_json(check)}
-        print_json(as_json(result) | answer)
+        print_json(_to_json(result) | answer)
     else:
-        show_plan(result, options)
+        _show_plan(result, options)
         print(cluster_words.as_text(check, time.time()))
     return ExitCode.VALIDATION if check.any_refused else ExitCode.OK
 
@@ -225,7 +229,7 @@ def _show_warnings(warnings: Sequence[PlanFinding]) -> None:
         say(f"... and {plural(len(warnings) - MOST_TOLD, 'warning')} more")
 
 
-def as_json(result: PlanningResult) -> dict[str, object]:
+def _to_json(result: PlanningResult) -> dict[str, object]:
     """The whole answer in the documented shape."""
     if result.plan is not None:
         from autoexp_tui.config.plan_report import report_of
@@ -249,40 +253,28 @@ def _estimate_lines(plan: Plan, done: DoneReport) -> Iterator[str]:
     """What the jobs that are left may cost."""
     from autoexp_tui.cli.executors import is_for_slurm
     from autoexp_tui.config.plan_report import estimate_of
-    from autoexp_tui.planning.estimate import told
+    from autoexp_tui.planning.estimate import describe_estimate
 
     found = estimate_of(plan, done)
-    if not found.jobs:
-        return
-    first, *rest = told(found, cluster=is_for_slurm(plan))
-    yield f"estimate  {first}"
-    yield from (f"          {line}" for line in rest)
+    if found.jobs:
+        first, *rest = describe_estimate(found, cluster=is_for_slurm(plan))
+        yield f"estimate  {first}"
+        yield from (f"          {line}" for line in rest)
 
 
 def _done_lines(plan: Plan, report: DoneReport) -> Iterator[str]:
     """How many jobs would not run again, and why others would."""
-    from autoexp_tui.model.wording import plural
-
-    total = plural(len(plan.jobs), "job")
     if report.done:
         verb = "is" if len(report.done) == 1 else "are"
+        total = plural(len(plan.jobs), "job")
         yield f"{len(report.done)} of {total} {verb} done already: not run again"
-    if report.changed:
-        yield f"changed since they were done, run again: {_named(report.changed)}"
-    if report.upstream:
-        yield f"build on what runs again, run again: {_named(report.upstream)}"
-
-
-_MOST_NAMED = 5
-
-
-def _named(names: Sequence[str]) -> str:
-    """A few names, and how many more."""
-    from autoexp_tui.text.sanitize import clean
-
-    shown = ", ".join(clean(name) for name in names[:_MOST_NAMED])
-    more = len(names) - _MOST_NAMED
-    return f"{shown} and {more} more" if more > 0 else shown
+    for reason, names in (
+        ("changed since they were done", report.changed),
+        ("build on what runs again", report.upstream),
+    ):
+        if names:
+            shown = join_some(list(map(clean, names)), _MOST_NAMED)
+            yield f"{reason}, run again: {shown}"
 
 
 def entry() -> None:

@@ -43,9 +43,8 @@ def main(argv: Sequence[str]) -> int:
 
         print(render_mermaid(plan, whole=args.all))
     else:
-        print_chart(
-            plan, options, width=args.width, ascii_only=args.ascii, whole=args.all
-        )
+        form = {"width": args.width, "ascii_only": args.ascii, "whole": args.all}
+        print(draw_plan(plan, options, **form))
     return ExitCode.OK
 
 
@@ -58,16 +57,16 @@ def _plan(options: Options) -> Plan:
     return opening.make_plan(options, run=False)
 
 
-def print_chart(
+def draw_plan(
     plan: Plan,
     options: Options,
     *,
     width: int = 0,
     ascii_only: bool = False,
     whole: bool = False,
-) -> None:
-    """Print a plan as the terminal can show it; into a pipe without colours, each line
-    at its full length.
+) -> str:
+    """A plan as the terminal can show it; for a pipe without colours, each line at its
+    full length.
 
     `width`: columns; 0: the terminal's.
     """
@@ -80,7 +79,7 @@ def print_chart(
         width or _terminal_width(),
         color=not ascii_only and _wants_color(options),
     )
-    print(to_ascii(text) if ascii_only else text)
+    return to_ascii(text) if ascii_only else text
 
 
 def _terminal_width() -> int:
